@@ -118,9 +118,12 @@ impl Tree {
         }
         let nodes = "sys/devices/system/node";
         let numbers = ranges(machine.nodes().map(|node| node as usize).collect());
-        for name in ["online", "possible", "has_cpu"] {
+        for name in ["online", "possible"] {
             self.write(&format!("{nodes}/{name}"), &numbers)?;
         }
+        let has_cpu = |node: &usize| machine.node_members(*node as u32).next().is_some();
+        let with_cpus = machine.nodes().map(|node| node as usize).filter(has_cpu);
+        self.write(&format!("{nodes}/has_cpu"), ranges(with_cpus.collect()))?;
         for node in machine.nodes() {
             let folder = format!("{nodes}/node{node}");
             let members: Vec<usize> = machine.node_members(node).collect();

@@ -23,6 +23,8 @@ pub fn tunables(object: &Object) -> Vec<Tunable> {
         cpus: Vec::new(),
         node_distances: Vec::new(),
         unknown_speeds: false,
+        numbers: Vec::new(),
+        notes: Vec::new(),
     });
     let mut tunables = Vec::new();
     for section in object.sections() {

@@ -10,7 +10,7 @@ use crate::output::{FAILED, UNUSABLE, fail};
 
 /// Make a recording from a perf file
 ///
-/// Reads files of `perf sched record`. They do not say in which system calls tasks wait, which tasks yield, or which CPUs tasks
+/// Reads files of `perf sched record`, also those that went through a pipe (`-o -`). They do not say in which system calls tasks wait, which tasks yield, or which CPUs tasks
 /// may use, so mutexes, disks, timers and arrivals from outside are distinguished less well than in a file of `fairground
 /// record`; `fairground show` says how much this matters.
 #[derive(Debug, Args)]

@@ -9,12 +9,14 @@ mod advise;
 mod calibrate;
 mod capture;
 mod compare;
+mod contents;
 mod explain;
 mod failures;
 mod foresee;
 mod generate;
 mod import;
 mod list;
+mod loads;
 mod new;
 mod on_kernel;
 mod output;
@@ -73,7 +75,6 @@ impl Command {
         !matches!(
             self,
             Self::List(_)
-                | Self::Show(_)
                 | Self::Import(_)
                 | Self::Play(_)
                 | Self::Task(_)

@@ -1,31 +1,40 @@
-//! `fairground show`: one scheduler, or one recording.
+//! `fairground show`: a scheduler, or what a file holds.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::Args;
-use fairground_catalog::Scheduler;
-use fairground_recording::{Recording, rt_app};
+use clap::builder::NonEmptyStringValueParser;
+use fairground_catalog::{Build, Manifest, Scheduler};
+use fairground_recording::{Recording, is_recording, rt_app};
+
 use serde_json::{Number, Value, json};
 
 use crate::output::{self, Form, UNUSABLE, wrap};
-use crate::recording;
+use crate::{contents, loads, recording};
 
 /// Width of the output, in columns.
 const WIDTH: usize = 100;
 
-/// Show a scheduler's history, algorithm and tunables, or the contents of a recording
+/// Show what a scheduler, workload, recording, machine, cost model or companion is
+///
+/// Every file that another command takes is read as by that command, and its contents are told in words: a scheduler's history,
+/// algorithm and tunables, the tasks of a workload, the CPUs of a machine, and so on.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   fairground show o1
   fairground show o1 --source | less
   fairground show o1 --source=o1_priority.h | less
   fairground show cfs --format json
+  fairground show ./mine.bpf.c -I scx/scheds/include
+  fairground show workloads/mix-two.json
+  fairground show 'numa:2 l3:2 core:4 pu:2'
   fairground show build.recording
   fairground show build.recording --rt-app > build.json")]
 pub struct Arguments {
-    /// Id of a scheduler (see `fairground list`), or file of a recording (see `fairground record`)
-    #[arg(value_name = "ID|FILE")]
+    /// Id of a scheduler (see `fairground list`), path of a scheduler of your own, rt-app file, recording, machine (description or hwloc
+    /// XML file), cost model or companion
+    #[arg(value_name = "ID|FILE|MACHINE")]
     scheduler: String,
 
     /// Print its C source instead, or a header that it includes
@@ -46,63 +55,101 @@ pub struct Arguments {
     #[arg(long, conflicts_with_all = ["source", "readme"])]
     rt_app: bool,
 
+    /// Folder with headers for a source of your own; may be given several times
+    #[arg(short = 'I', value_name = "FOLDER")]
+    include: Vec<PathBuf>,
+
+    /// Macro for a source of your own; may be given several times
+    #[arg(short = 'D', value_name = "NAME[=VALUE]", value_parser = NonEmptyStringValueParser::new())]
+    defines: Vec<String>,
+
     /// List all tasks of a recording, not only those that used the most CPU time
     #[arg(long, conflicts_with_all = ["source", "readme", "rt_app"])]
     tasks: bool,
 
-    /// Form of the description
+    /// Form of the description of a scheduler or a recording
     #[arg(long, value_enum, default_value_t = Form::Table, conflicts_with_all = ["source", "readme", "rt_app"])]
     format: Form,
 }
 
 /// Runs the subcommand.
 pub fn main(arguments: &Arguments) -> ExitCode {
-    let path = Path::new(&arguments.scheduler);
-    let found = fairground_catalog::find(&arguments.scheduler);
-    if arguments.tasks && found.is_ok() && !path.exists() {
-        let message = "--tasks is for recordings, and this is a scheduler";
-        return output::fail(UNUSABLE, format!("{}: {message}", path.display()));
+    match text(arguments) {
+        Ok(text) => output::print(&text).err().unwrap_or(ExitCode::SUCCESS),
+        Err(message) => output::fail(UNUSABLE, message),
     }
-    if arguments.rt_app && found.is_ok() && !path.exists() {
-        let message = "--rt-app is for recordings, and this is a scheduler";
-        return output::fail(UNUSABLE, format!("{}: {message}", path.display()));
-    }
-    if arguments.rt_app || found.is_err() && path.exists() {
-        if arguments.source.is_some() || arguments.readme {
-            let message = "--source and --readme are for schedulers, and this is a file";
-            return output::fail(UNUSABLE, format!("{}: {message}", path.display()));
+}
+
+fn text(arguments: &Arguments) -> Result<String, String> {
+    let name = &arguments.scheduler;
+    let path = Path::new(name);
+    let found = fairground_catalog::find(name);
+    let is_file = found.is_err() && path.exists();
+    let as_json = arguments.format == Form::Json && found.is_err();
+    for (is_given, option, what) in [
+        (as_json, "--format", "schedulers with an id, and recordings"),
+        (arguments.rt_app, "--rt-app", "recordings"),
+        (arguments.tasks, "--tasks", "recordings"),
+    ] {
+        // Whether a pipe holds a recording shows when it is read.
+        if is_given && !(is_file && (!path.is_file() || is_recording(path))) {
+            let is = match found {
+                _ if is_file => "this is none",
+                Ok(_) => "this is a scheduler",
+                Err(_) => "there is no such file",
+            };
+            return Err(format!("{name}: {option} is for {what}, and {is}"));
         }
-        let text = if arguments.rt_app {
-            as_rt_app(path)
-        } else {
-            recording::describe(path).map(|description| match arguments.format {
+    }
+    if (arguments.source.is_some() || arguments.readme) && is_file {
+        let message = "--source and --readme are for schedulers with an id, and this is a file";
+        return Err(format!("{name}: {message}"));
+    }
+    if arguments.rt_app {
+        return as_rt_app(path);
+    }
+    if let (Ok(scheduler), Some(header)) = (&found, &arguments.source) {
+        return source_of(scheduler, header.as_deref()).map(str::to_owned);
+    }
+    if let (Err(_), Some(load)) = (&found, loads::find(path)) {
+        let load = load.map_err(|error| error.to_string())?;
+        return Ok(contents::workload_text(&load));
+    }
+    match found {
+        Ok(scheduler) if arguments.readme => Ok(scheduler.readme.to_string()),
+        Ok(scheduler) if arguments.format == Form::Json => Ok(document(scheduler)),
+        Ok(scheduler) => Ok(describe(scheduler)),
+        Err(_) if is_file && path.is_dir() => own(arguments),
+        Err(_) if is_file && path.is_file() && contents::is_source(path) => own(arguments),
+        // Of what comes through a pipe, only recordings are shown.
+        Err(_) if is_file && (!path.is_file() || is_recording(path)) => {
+            let description = recording::describe(path)?;
+            Ok(match arguments.format {
                 Form::Table => description.text(arguments.tasks),
                 Form::Json => output::json(&description),
             })
-        };
-        return match text {
-            Ok(text) => output::print(&text).err().unwrap_or(ExitCode::SUCCESS),
-            Err(message) => output::fail(UNUSABLE, message),
-        };
-    }
-    let scheduler = match found {
-        Ok(scheduler) => scheduler,
-        Err(error) => return output::fail(UNUSABLE, error),
-    };
-    let printed = if let Some(header) = &arguments.source {
-        match source_of(scheduler, header.as_deref()) {
-            Ok(text) => output::print(text),
-            Err(message) => return output::fail(UNUSABLE, message),
         }
-    } else if arguments.readme {
-        output::print(&scheduler.readme)
-    } else {
-        output::print(&match arguments.format {
-            Form::Table => describe(scheduler),
-            Form::Json => document(scheduler),
-        })
+        Err(_) if is_file => contents::of(path),
+        // Sources joined by '+', or one table of an object.
+        Err(_) if name.contains(".bpf.c") || name.contains(".o#") => own(arguments),
+        Err(error) => match contents::machine(name) {
+            Ok(text) => Ok(text),
+            // A machine is described by levels and numbers.
+            Err(message) if name.contains([':', ' ']) || name.parse::<f64>().is_ok() => {
+                Err(message)
+            }
+            Err(_) => Err(error.to_string()),
+        },
+    }
+}
+
+/// Describes a scheduler of the user's own.
+fn own(arguments: &Arguments) -> Result<String, String> {
+    let build = Build {
+        include: arguments.include.clone(),
+        defines: arguments.defines.clone(),
     };
-    printed.err().unwrap_or(ExitCode::SUCCESS)
+    contents::scheduler(&arguments.scheduler, &build)
 }
 
 /// The text of a scheduler's source, or of the `header` that is named.
@@ -172,19 +219,7 @@ fn describe(scheduler: &Scheduler) -> String {
     );
     section("History", &wrap(&manifest.history, WIDTH, 2));
     section("Algorithm", &wrap(&manifest.algorithm, WIDTH, 2));
-    let mut tunables = String::new();
-    for tunable in &manifest.tunables {
-        tunables.push_str(&format!(
-            "  {} = {} ({})\n",
-            tunable.name,
-            tunable.format_value(tunable.default),
-            tunable.format_range()
-        ));
-        tunables.push_str(&wrap(&tunable.doc, WIDTH, 6));
-    }
-    if tunables.is_empty() {
-        tunables.push_str("  none\n");
-    }
+    let tunables = tunables(manifest);
     section(
         &format!("Tunables (--set {}.NAME=VALUE)", manifest.id),
         &tunables,
@@ -217,4 +252,24 @@ fn describe(scheduler: &Scheduler) -> String {
     }
     section("Source", &source);
     text
+}
+
+/// The tunables, each with its default, range and meaning.
+pub fn tunables(manifest: &Manifest) -> String {
+    let mut tunables = String::new();
+    for tunable in &manifest.tunables {
+        tunables.push_str(&format!(
+            "  {} = {} ({})\n",
+            tunable.name,
+            tunable.format_value(tunable.default),
+            tunable.format_range()
+        ));
+        if !tunable.doc.is_empty() {
+            tunables.push_str(&wrap(&tunable.doc, WIDTH, 6));
+        }
+    }
+    if tunables.is_empty() {
+        tunables.push_str("  none\n");
+    }
+    tunables
 }

@@ -91,6 +91,9 @@ fn shrink_one(
 
 /// A workload as an rt-app file.
 fn text_of(workload: &Workload, path: &Path) -> Result<String, String> {
+    if let Some(text) = crate::loads::text(path) {
+        return Ok(text.to_owned());
+    }
     // A pipe cannot be read a second time.
     if !path.is_file() || is_recording(path) {
         return rt_app(workload);

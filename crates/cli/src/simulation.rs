@@ -15,6 +15,7 @@ use fairground_lab::{Contender, DEFAULT_HZ, Error, Hotplug, Noise, Plan, Replay,
 use fairground_machine::Machine;
 use fairground_results::{Patience, short_name};
 
+use crate::loads;
 use crate::quantity::nanoseconds;
 use crate::schedulers::{self, Wanted};
 use crate::{output, settings};
@@ -25,7 +26,7 @@ const USUAL_MACHINE: &str = "4";
 /// Workloads, the machine, and how they are run.
 #[derive(Debug, Args)]
 pub struct Simulation {
-    /// rt-app files, or recordings (`fairground record`)
+    /// rt-app files, recordings (`fairground record`), or names of loads that come with fairground, such as mix-two
     #[arg(required = true, value_name = "WORKLOAD")]
     pub workloads: Vec<PathBuf>,
 
@@ -186,7 +187,11 @@ impl Simulation {
         let mut workloads = Vec::new();
         let mut replays = BTreeMap::new();
         for path in &self.workloads {
-            let (workload, replay) = fairground_lab::read_workload(path, &cost)?;
+            let (workload, replay) = match loads::find(path) {
+                Some(load) => (load?, None),
+                None => fairground_lab::read_workload(path, &cost)
+                    .map_err(|error| loads::names(path).map_or(error, Error::Plan))?,
+            };
             if let Some(replay) = replay {
                 replays.insert(workload.name.clone(), Arc::new(replay));
             }

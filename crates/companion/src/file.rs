@@ -245,6 +245,17 @@ impl Companion {
         }
     }
 
+    /// What the loader does that the companion leaves out.
+    pub fn missing(&self) -> &[String] {
+        &self.file.missing
+    }
+
+    /// The loader's options with their defaults, as they are written.
+    pub fn options(&self) -> impl Iterator<Item = (&str, String)> {
+        let options = self.file.option.iter();
+        options.map(|(name, value)| (name.get_ref().as_str(), value.get_ref().to_string()))
+    }
+
     /// Whether the loader chooses the same programs as that of another companion.
     pub fn chooses_as(&self, other: &Self) -> bool {
         let choices = |one: &Self| -> BTreeMap<String, bool> {

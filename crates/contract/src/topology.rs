@@ -38,7 +38,10 @@ pub fn variables(machine: &Machine) -> Vec<Variable> {
         ),
         number("topology_nr_cores", count(|cpu| cpu.core)),
         number("topology_nr_llcs", count(|cpu| cpu.llc)),
-        number("topology_nr_nodes", count(|cpu| cpu.node)),
+        number(
+            "topology_nr_nodes",
+            u32::try_from(machine.nodes().len()).unwrap_or(u32::MAX),
+        ),
         number("topology_nr_packages", count(|cpu| cpu.package)),
         array(
             "cpu_topology",
@@ -147,6 +150,8 @@ mod tests {
             cpus: (0..8).map(|index| cpu(index % 4)).collect(),
             node_distances: vec![10, 21, 21, 10],
             unknown_speeds: false,
+            numbers: (0..8).collect(),
+            notes: Vec::new(),
         }
     }
 

@@ -7,12 +7,14 @@
 mod callback;
 mod fan_out;
 mod perfetto;
+mod renumbered;
 pub mod trace_file;
 mod weight;
 
 pub use callback::Callback;
 pub use fan_out::FanOut;
 pub use perfetto::PerfettoWriter;
+pub use renumbered::Renumbered;
 pub use trace_file::{TraceError, TraceReader, TraceWriter};
 pub use weight::load_weight;
 

@@ -45,12 +45,8 @@ fn check_machine(parsed: Result<Machine, fairground_machine::Error>) {
     check_message(&machine.to_string());
     let nodes = machine.nodes();
     assert_eq!(machine.node_distances.len(), nodes.len() * nodes.len());
-    for node in nodes {
-        assert!(
-            machine.node_members(node).next().is_some(),
-            "node {node} has no CPU"
-        );
-    }
+    assert_eq!(machine.numbers.len(), count);
+    assert!(machine.numbers.is_sorted_by(|one, next| one < next));
     for (number, cpu) in machine.cpus.iter().enumerate() {
         assert!(machine.siblings(number).any(|one| one == number));
         assert!(

@@ -15,7 +15,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use fairground_bpf::Loader;
 use fairground_companion::Prepared;
 use fairground_contract::exit;
-use fairground_events::{FanOut, Nanoseconds, PerfettoWriter, Sink};
+use fairground_events::{FanOut, Nanoseconds, PerfettoWriter, Renumbered, Sink};
 use fairground_files::Unfinished;
 use fairground_metrics::{MachineFacts, Metrics};
 use fairground_results::format::time;
@@ -322,6 +322,7 @@ impl Cell {
         if let Some(replay) = &self.replay {
             replay.vary(&mut options);
         }
+        number_cpus(&mut options);
         let facts = MachineFacts {
             capacities: self.capacities(),
         };
@@ -412,7 +413,8 @@ impl Cell {
             &options.workload.name,
             options.machine.cpu_count(),
         );
-        let mut all: Vec<&mut dyn Sink> = vec![&mut trace];
+        let mut numbered = Renumbered::new(&options.machine.numbers, &mut trace);
+        let mut all: Vec<&mut dyn Sink> = vec![&mut numbered];
         all.extend(sinks.into_iter().map(|sink| sink as &mut dyn Sink));
         let loader = loader.map(|loader| loader as &mut dyn Loader);
         let outcome = self.simulate(options, all, loader);
@@ -468,6 +470,7 @@ impl Cell {
     fn notes(&self, failure: Option<&Failure>, outcome: &Outcome) -> Vec<String> {
         let workload = &self.options.workload;
         let mut notes = workload.notes.clone();
+        notes.extend(self.options.machine.notes.iter().cloned());
         if self.has_no_length() {
             notes.push(format!(
                 "{} has neither a duration nor an end and was run for {} s; --duration sets another length",
@@ -567,12 +570,12 @@ impl Cell {
             .iter()
             .filter(move |change| change.at > end);
         late.map(move |change| {
+            let cpu = self.options.machine.numbers[change.cpu];
             let state = if change.online { "online" } else { "offline" };
             format!(
-                "{} ended after {}, before the time when CPU {} was to be {state}, {}",
+                "{} ended after {}, before the time when CPU {cpu} was to be {state}, {}",
                 self.options.workload.name,
                 seconds(end),
-                change.cpu,
                 seconds(change.at)
             )
         })
@@ -756,6 +759,29 @@ fn is_endless(workload: &Workload) -> bool {
     };
     let mut tasks = workload.tasks.iter();
     tasks.any(|task| task.loops.is_none() || task.phases.iter().any(goes_on))
+}
+
+/// Turns the machine's own CPU numbers, with which files are written, into those of the schedulers, which have no gaps.
+fn number_cpus(options: &mut Options) {
+    let machine = options.machine.clone();
+    if !machine.has_gaps() {
+        return;
+    }
+    let number = |cpus: &mut Option<Vec<u32>>| {
+        let found = |cpu: &u32| machine.find(*cpu).map(|cpu| cpu as u32);
+        if let Some(cpus) = cpus {
+            *cpus = cpus.iter().filter_map(found).collect();
+        }
+    };
+    for task in &mut Arc::make_mut(&mut options.workload).tasks {
+        number(&mut task.cpus);
+        task.phases
+            .iter_mut()
+            .for_each(|phase| number(&mut phase.cpus));
+    }
+    for thread in &mut options.surroundings.threads {
+        number(&mut thread.cpus);
+    }
 }
 
 /// A time in seconds with all significant digits.

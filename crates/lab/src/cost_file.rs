@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use fairground_simulator::CostModel;
+use fairground_simulator::{CostModel, CostValue};
 
 use crate::error::Error;
 
@@ -56,6 +56,24 @@ pub(crate) fn from_table(name: &str, table: &toml::Table) -> Result<CostModel, E
 
 /// A measured cost: its name, one number or four by distance, and how it was measured.
 pub type Measured<'a> = (&'a str, &'a [Option<u64>], &'a str);
+
+/// The costs of a model, as for [`read_cost_model`]: name, value (four by distance), and where it comes from.
+///
+/// # Errors
+///
+/// If it cannot be read.
+pub fn costs_of(reference: &str) -> Result<Vec<Vec<String>>, Error> {
+    let model = read_cost_model(reference)?;
+    let row = |(cost, value): (&str, CostValue)| {
+        let value = match value {
+            CostValue::One(value) => value.to_string(),
+            CostValue::ByDistance(values) => values.map(|value| value.to_string()).join(", "),
+        };
+        let origin = model.origins.get(cost).cloned().unwrap_or_default();
+        vec![cost.to_owned(), value, origin]
+    };
+    Ok(model.values().into_iter().map(row).collect())
+}
 
 /// The text of a cost file with what was measured, and the defaults for the rest. `head` becomes a comment.
 pub fn cost_file(head: &str, measured: &[Measured<'_>]) -> String {

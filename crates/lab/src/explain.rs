@@ -70,7 +70,11 @@ fn explain_waits(cell: &Cell, waits: &[LongestWait]) -> Result<Vec<Explanation>,
     let mut detailed = cell.clone();
     detailed.options.details = true;
     again(&detailed, &mut explainer)?;
-    Ok(explainer.result())
+    let mut explained = explainer.result();
+    for wait in &mut explained {
+        wait.number_cpus(&cell.options.machine.numbers);
+    }
+    Ok(explained)
 }
 
 /// What happened while a task starved.

@@ -37,7 +37,7 @@ pub use advice::{
 pub use cell::{Cell, CellResult, DEFAULT_DURATION, Failure, run_cells};
 pub use compare::{Failed, Results, compare};
 pub use contender::{Contender, KERNEL, LOADER, capture_loader};
-pub use cost_file::{Measured, cost_file, read_cost_model};
+pub use cost_file::{Measured, cost_file, costs_of, read_cost_model};
 pub use error::Error;
 pub use experiment::{
     Experiment, Experiments, Histogram, KernelLoad, KernelMachine, KernelOutput, KernelRun,

@@ -162,7 +162,10 @@ pub fn record(cell: &Cell, from: Nanoseconds, to: Nanoseconds) -> Result<Timelin
     let cpus = u32::try_from(cell.options.machine.cpu_count()).unwrap_or(u32::MAX);
     let mut recorder = TimelineRecorder::new(cpus, from, to, MOST_SLICES);
     again(cell, &mut recorder)?;
-    Ok(recorder.timeline())
+    Ok(Timeline {
+        cpus: cell.options.machine.numbers.clone(),
+        ..recorder.timeline()
+    })
 }
 
 /// Runs a cell again with another consumer of its events.

@@ -24,7 +24,6 @@ pub const DEFAULT_HZ: u64 = 250;
 
 /// Rejects tasks that could not exist in any run on this machine.
 pub(crate) fn check_tasks(workload: &Workload, machine: &Machine) -> Result<(), Error> {
-    let cpus = machine.cpu_count();
     for task in &workload.tasks {
         let name = &task.name;
         Attributes::parse(&task.attributes).map_err(|problem| {
@@ -34,12 +33,12 @@ pub(crate) fn check_tasks(workload: &Workload, machine: &Machine) -> Result<(), 
             let Some(allowed) = task.cpus_in(phase) else {
                 continue;
             };
-            if !allowed.iter().any(|cpu| (*cpu as usize) < cpus) {
+            if !allowed.iter().any(|cpu| machine.find(*cpu).is_some()) {
                 return Err(Error::Plan(format!(
-                    "{name} of {} may only use CPUs {allowed:?}, and the machine has CPUs 0 to {}; \
+                    "{name} of {} may only use CPUs {allowed:?}, and the machine has {}; \
                      choose a larger --machine or change \"cpus\"",
                     workload.name,
-                    cpus - 1
+                    machine.told_numbers()
                 )));
             }
         }
@@ -48,11 +47,13 @@ pub(crate) fn check_tasks(workload: &Workload, machine: &Machine) -> Result<(), 
         .map_err(|problem| Error::Plan(format!("{}: {problem}", workload.name)))
 }
 
-/// Rejects changes of the machine's CPUs that would change nothing. As in the kernel, the last CPU cannot go offline.
-pub(crate) fn check_hotplug(changes: &[Hotplug], cpus: usize) -> Result<(), Error> {
+/// Finds the CPUs of changes that have the machine's own numbers, and rejects changes that would change nothing. As in the kernel, the last CPU
+/// cannot go offline.
+pub(crate) fn check_hotplug(changes: &[Hotplug], machine: &Machine) -> Result<Vec<Hotplug>, Error> {
     let mut changes = changes.to_vec();
     changes.sort_by_key(|change| change.at);
-    let mut online = vec![true; cpus];
+    let mut found = Vec::new();
+    let mut online = vec![true; machine.cpu_count()];
     for Hotplug {
         at,
         cpu,
@@ -60,9 +61,15 @@ pub(crate) fn check_hotplug(changes: &[Hotplug], cpus: usize) -> Result<(), Erro
     } in changes
     {
         let state = if comes { "online" } else { "offline" };
-        let before = online.get_mut(cpu).map(|now| std::mem::replace(now, comes));
+        let place = u32::try_from(cpu).ok().and_then(|cpu| machine.find(cpu));
+        found.extend(place.map(|cpu| Hotplug {
+            at,
+            cpu,
+            online: comes,
+        }));
+        let before = place.map(|place| std::mem::replace(&mut online[place], comes));
         let problem = match before {
-            None => format!("the machine has CPUs 0 to {}", cpus - 1),
+            None => format!("the machine has {}", machine.told_numbers()),
             Some(before) if before == comes => {
                 format!("it is {state} then; leave this change out or correct its time")
             }
@@ -75,7 +82,7 @@ pub(crate) fn check_hotplug(changes: &[Hotplug], cpus: usize) -> Result<(), Erro
             "CPU {cpu} cannot {change} {state} at {time}: {problem}"
         )));
     }
-    Ok(())
+    Ok(found)
 }
 
 /// What all runs of a plan have in common.
@@ -89,7 +96,7 @@ pub struct Settings {
     pub cost: CostModel,
     /// Timer ticks per second; `None` for the rate that each scheduler was made for.
     pub hz: Option<u64>,
-    /// CPUs that go offline or come online.
+    /// CPUs that go offline or come online, by the machine's own numbers.
     pub hotplug: Vec<Hotplug>,
     /// Length of the windows in which shares are compared; `None` for the usual one.
     pub window: Option<Nanoseconds>,
@@ -197,7 +204,7 @@ impl Plan {
     }
 
     fn check_machine(&self, machine: &Machine) -> Result<(), Error> {
-        check_hotplug(&self.settings.hotplug, machine.cpu_count())?;
+        check_hotplug(&self.settings.hotplug, machine)?;
         for workload in &self.workloads {
             check_tasks(workload, machine)?;
         }
@@ -257,7 +264,8 @@ impl Plan {
                 duration: settings.duration,
                 cost: settings.cost.clone(),
                 hz: hz.unwrap_or(DEFAULT_HZ),
-                hotplug: settings.hotplug.clone(),
+                // The plan was checked before.
+                hotplug: check_hotplug(&settings.hotplug, &site.machine).unwrap_or_default(),
                 ..Options::new(site.machine.clone(), Arc::default())
             };
             let usual = fairground_metrics::Options::default();

@@ -24,16 +24,22 @@ pub(crate) struct Facts {
 /// Distances between nodes, by their numbers in [`Facts`].
 pub(crate) type NodeDistances = BTreeMap<(u32, u32), u32>;
 
-/// Makes the machine. Distances that are not given get defaults.
+/// Makes the machine. `memory` are the nodes that have memory; CPUs need not be in any of them. Distances that are not given get defaults.
 pub(crate) fn assemble(
     description: &str,
     mut cpus: Vec<Facts>,
+    memory: &[u32],
     distances: &NodeDistances,
 ) -> Machine {
     cpus.sort_by_key(|cpu| cpu.number);
     let cores = dense(cpus.iter().map(|cpu| cpu.core));
     let llcs = dense(cpus.iter().map(|cpu| cpu.llc));
-    let nodes = dense(cpus.iter().map(|cpu| cpu.node));
+    // As in the kernel, a node without CPUs counts.
+    let nodes = dense(
+        cpus.iter()
+            .map(|cpu| cpu.node)
+            .chain(memory.iter().copied()),
+    );
     let packages = dense(cpus.iter().map(|cpu| cpu.package));
     let distance = |a: &u32, b: &u32| {
         let default = if a == b {
@@ -47,8 +53,10 @@ pub(crate) fn assemble(
         .keys()
         .flat_map(|a| nodes.keys().map(move |b| distance(a, b)))
         .collect();
-    Machine {
+    let mut machine = Machine {
         description: description.into(),
+        numbers: cpus.iter().map(|cpu| cpu.number).collect(),
+        notes: Vec::new(),
         cpus: cpus
             .iter()
             .map(|cpu| Cpu {
@@ -61,7 +69,15 @@ pub(crate) fn assemble(
             .collect(),
         node_distances,
         unknown_speeds: false,
+    };
+    if machine.has_gaps() {
+        machine.notes.push(format!(
+            "the machine's {} are CPUs 0 to {} for schedulers, whose kernel messages and debug dumps have those numbers; all else has the machine's own",
+            machine.told_numbers(),
+            machine.cpus.len() - 1
+        ));
     }
+    machine
 }
 
 /// Numbers the distinct values from 0 in ascending order.

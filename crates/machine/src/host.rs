@@ -64,7 +64,8 @@ pub(crate) fn read(sys: &Path) -> Result<Machine, Error> {
             distances.insert((from, to), distance);
         }
     }
-    let mut machine = assemble(DESCRIPTION, cpus, &distances);
+    let memory: Vec<u32> = nodes.keys().copied().collect();
+    let mut machine = assemble(DESCRIPTION, cpus, &memory, &distances);
     // On x86, a counter of its own for each kind of CPU tells of kinds whose capacities the kernel does not know.
     let is_hybrid = sys.join("devices/cpu_atom/cpus").exists();
     machine.unknown_speeds = is_hybrid

@@ -49,6 +49,11 @@ pub struct Machine {
     pub node_distances: Vec<u32>,
     /// Whether its CPUs are known to be of several kinds, but not how fast each kind is; they all have the full capacity then.
     pub unknown_speeds: bool,
+    /// What the machine itself calls each CPU, in ascending order; people and files use these numbers. They differ from the CPU numbers where the
+    /// machine leaves some out.
+    pub numbers: Vec<u32>,
+    /// What was left out or assumed, in words.
+    pub notes: Vec<String>,
 }
 
 impl Machine {
@@ -58,7 +63,8 @@ impl Machine {
     /// Makes a machine from a description: a number of CPUs, an hwloc synthetic description, the
     /// name of an hwloc XML file, or `host` (see the documentation of this crate).
     ///
-    /// CPU numbers have no gaps: if CPUs are offline, the others move up.
+    /// CPU numbers have no gaps: if the machine leaves numbers out, or CPUs are offline, the others move up, and [`Machine::numbers`] has what the
+    /// machine calls them.
     ///
     /// # Errors
     ///
@@ -86,6 +92,24 @@ impl Machine {
     /// Number of CPUs.
     pub fn cpu_count(&self) -> usize {
         self.cpus.len()
+    }
+
+    /// The CPU with this number of the machine's own.
+    pub fn find(&self, number: u32) -> Option<usize> {
+        self.numbers.binary_search(&number).ok()
+    }
+
+    /// Whether the machine itself leaves out CPU numbers.
+    pub fn has_gaps(&self) -> bool {
+        (0..).zip(&self.numbers).any(|(cpu, number)| cpu != *number)
+    }
+
+    /// The machine's own CPU numbers, in words: `CPUs 0 to 7`, `CPUs 0-1,8-9`.
+    pub fn told_numbers(&self) -> String {
+        match self.has_gaps() {
+            true => format!("CPUs {}", ranges(&self.numbers)),
+            false => format!("CPUs 0 to {}", self.cpus.len() - 1),
+        }
     }
 
     /// How far apart two CPUs are. CPUs that share a cache across nodes count as sharing it.
@@ -129,9 +153,9 @@ impl Machine {
         self.groups(|cpu| cpu.llc)
     }
 
-    /// The nodes.
+    /// The nodes, including those that have memory but no CPUs.
     pub fn nodes(&self) -> Range<u32> {
-        self.groups(|cpu| cpu.node)
+        0..self.node_distances.len().isqrt() as u32
     }
 
     /// The packages.
@@ -188,6 +212,19 @@ impl Machine {
     }
 }
 
+/// Ascending numbers as in the kernel's lists, such as `0-3,8`.
+pub(crate) fn ranges(numbers: &[u32]) -> String {
+    let parts = numbers.chunk_by(|one, next| one + 1 == *next);
+    let parts: Vec<String> = parts
+        .map(|part| match part {
+            [one] => one.to_string(),
+            [first, .., last] => format!("{first}-{last}"),
+            [] => String::new(),
+        })
+        .collect();
+    parts.join(",")
+}
+
 /// Says what the machine has, such as `16 CPUs, 8 cores, 4 last-level caches, 2 nodes, 2 packages`,
 /// with the capacities if they differ.
 impl fmt::Display for Machine {
@@ -205,6 +242,12 @@ impl fmt::Display for Machine {
             count(self.nodes().len(), "node"),
             count(self.packages().len(), "package"),
         )?;
+        let without = |node: &u32| self.node_members(*node).next().is_none();
+        match self.nodes().filter(without).count() {
+            0 => {}
+            1 => f.write_str(", 1 of the nodes without CPUs")?,
+            several => write!(f, ", {several} of the nodes without CPUs")?,
+        }
         let mut capacities: BTreeMap<u32, usize> = BTreeMap::new();
         for cpu in &self.cpus {
             *capacities.entry(cpu.capacity).or_default() += 1;

@@ -1,5 +1,7 @@
 //! Numbers of CPUs and hwloc's synthetic descriptions.
 
+use std::collections::BTreeSet;
+
 use crate::assemble::{Facts, NodeDistances, assemble};
 use crate::capacity;
 use crate::error::Error;
@@ -64,8 +66,8 @@ impl Reading<'_> {
                  hwloc file that ends in .xml, or `host`",
             ));
         }
-        let levels = self.levels(&words)?;
-        let mut machine = self.build(&levels)?;
+        let (levels, machine_memory) = self.levels(&words)?;
+        let mut machine = self.build(&levels, machine_memory)?;
         if let Some(word) = capacities {
             capacity::apply(&word, &mut machine)?;
         }
@@ -106,7 +108,7 @@ impl Reading<'_> {
     }
 
     /// Reads the words into levels that end with the CPUs.
-    fn levels(&self, words: &[String]) -> Result<Vec<Level>, Error> {
+    fn levels(&self, words: &[String]) -> Result<(Vec<Level>, bool), Error> {
         let mut levels: Vec<Level> = Vec::new();
         let mut untyped = Vec::new();
         let mut machine_memory = false;
@@ -180,8 +182,8 @@ impl Reading<'_> {
                 indexes: None,
             });
         }
-        self.check_order(&levels, machine_memory)?;
-        Ok(levels)
+        self.check_order(&levels)?;
+        Ok((levels, machine_memory))
     }
 
     /// The level that a name stands for.
@@ -271,9 +273,8 @@ impl Reading<'_> {
     }
 
     /// Checks that each level can contain the next.
-    fn check_order(&self, levels: &[Level], machine_memory: bool) -> Result<(), Error> {
+    fn check_order(&self, levels: &[Level]) -> Result<(), Error> {
         let position = |kind: Kind| levels.iter().position(|level| level.kind == kind);
-        let mut memory = machine_memory;
         for (index, level) in levels.iter().enumerate() {
             let last = index == levels.len() - 1;
             if level.kind == Kind::Cpu && !last {
@@ -281,15 +282,6 @@ impl Reading<'_> {
             }
             if level.kind != Kind::Group && position(level.kind) != Some(index) {
                 return Err(self.error(format!("`{}` repeats a level", level.word)));
-            }
-            if level.kind == Kind::Node || level.memory {
-                if memory {
-                    return Err(self.error(format!(
-                        "`{}` gives nodes a second time; give them at one level only",
-                        level.word
-                    )));
-                }
-                memory = true;
             }
             let inside = |outer: Kind| position(outer).is_some_and(|outer| outer < index);
             let misplaced = match level.kind {
@@ -312,7 +304,7 @@ impl Reading<'_> {
         Ok(())
     }
 
-    fn build(&self, levels: &[Level]) -> Result<Machine, Error> {
+    fn build(&self, levels: &[Level], machine_memory: bool) -> Result<Machine, Error> {
         let total = levels.iter().try_fold(1u32, |total, level| {
             let total = total.checked_mul(level.count)?;
             (total as usize <= Machine::CPUS_MAX).then_some(total)
@@ -336,56 +328,168 @@ impl Reading<'_> {
             let index = levels.iter().position(wanted)?;
             Some(spans[index])
         };
+        let nodes = self.nodes(levels, &spans, machine_memory, total)?;
+        let node_spans = || nodes.iter().map(|node| node.span);
+        let (smallest, largest) = (
+            node_spans().min().unwrap_or(total),
+            node_spans().max().unwrap_or(total),
+        );
         let core = span(&|level| level.kind == Kind::Core).unwrap_or(1);
-        let node = span(&|level| level.kind == Kind::Node || level.memory).unwrap_or(total);
-        let package = span(&|level| level.kind == Kind::Package).unwrap_or(node);
+        let package = span(&|level| level.kind == Kind::Package).unwrap_or(largest);
         let die = span(&|level| level.kind == Kind::Die).unwrap_or(total);
         let llc = span(&|level| matches!(level.kind, Kind::Cache(_)))
-            .unwrap_or_else(|| package.min(die).min(node).max(core));
-        let numbers = self.numbers(levels, total)?;
+            .unwrap_or_else(|| package.min(die).min(smallest).max(core));
+        let numbers = self.numbers(levels, levels.len() - 1)?;
         let cpus = (0..total)
             .zip(numbers)
             .map(|(index, number)| Facts {
                 number,
                 core: u64::from(index / core),
                 llc: u64::from(index / llc),
-                node: index / node,
+                // A CPU belongs to the smallest of its nodes; the others are nodes without CPUs.
+                node: nodes
+                    .iter()
+                    .filter(|node| (node.begin..node.begin + node.span).contains(&index))
+                    .min_by_key(|node| node.span)
+                    .map_or(0, |node| node.number),
                 package: u64::from(index / package),
                 capacity: capacity::FULL,
             })
             .collect();
-        Ok(assemble(self.description, cpus, &NodeDistances::new()))
+        let memory: Vec<u32> = nodes.iter().map(|node| node.number).collect();
+        Ok(assemble(
+            self.description,
+            cpus,
+            &memory,
+            &NodeDistances::new(),
+        ))
     }
 
-    /// The numbers of the CPUs in the order of the description.
-    fn numbers(&self, levels: &[Level], total: u32) -> Result<Vec<u32>, Error> {
-        // Numberings of other objects have no meaning here: groups are numbered in order.
-        let Some(Level {
-            indexes: Some(indexes),
-            ..
-        }) = levels.last()
-        else {
+    /// The nodes of all levels that have some.
+    fn nodes(
+        &self,
+        levels: &[Level],
+        spans: &[u32],
+        machine_memory: bool,
+        total: u32,
+    ) -> Result<Vec<MemoryNode>, Error> {
+        let is_node = |level: &Level| level.kind == Kind::Node || level.memory;
+        let node_levels = levels.iter().zip(spans).filter(|(level, _)| is_node(level));
+        let machine = machine_memory.then_some(total);
+        let mut nodes: Vec<MemoryNode> = { node_levels.map(|(_, span)| *span).chain(machine) }
+            .flat_map(|span| {
+                let begins = (0..total).step_by(span as usize);
+                begins.map(move |begin| MemoryNode {
+                    begin,
+                    span,
+                    number: 0,
+                })
+            })
+            .collect();
+        // hwloc numbers what an object contains before the object.
+        nodes.sort_by_key(|node| (node.begin + node.span, node.span));
+        let mut numbers: Vec<u32> = (0..).take(nodes.len()).collect();
+        let only = levels.iter().position(is_node);
+        if let Some(only) = only.filter(|only| {
+            levels[*only].kind == Kind::Node && nodes.len() as u32 * spans[*only] == total
+        }) {
+            numbers = self.numbers(levels, only)?;
+        }
+        for (node, number) in nodes.iter_mut().zip(numbers) {
+            node.number = number;
+        }
+        Ok(nodes)
+    }
+
+    /// The numbers of the objects of a level in the order of the description.
+    fn numbers(&self, levels: &[Level], level: usize) -> Result<Vec<u32>, Error> {
+        let width = |level: usize| levels[..=level].iter().map(|level| level.count).product();
+        let total: u32 = width(level);
+        let Some(indexes) = &levels[level].indexes else {
             return Ok((0..total).collect());
         };
-        let numbers = if indexes.contains('*') {
-            interleaved(indexes, total)
-        } else {
-            indexes
-                .split(',')
-                .map(|number| number.parse().ok())
-                .collect()
+        let wrong = |problem: &str| {
+            self.error(format!(
+                "`indexes={indexes}` does not number the {total} objects of `{}`: {problem}; list all numbers (indexes=0,2,1,3), interleave \
+                 them (indexes=2*2:1*2), or name the levels in whose order they count (indexes=numa:core)",
+                levels[level].word
+            ))
         };
-        let mut sorted = numbers.clone().unwrap_or_default();
-        sorted.sort_unstable();
-        match numbers {
-            Some(numbers) if sorted.iter().copied().eq(0..total) => Ok(numbers),
-            _ => Err(self.error(format!(
-                "`indexes={indexes}` does not number the {total} CPUs from 0 to {}; list all of them \
-                 (indexes=0,2,1,3) or interleave them (indexes=2*2:1*2)",
-                total - 1
-            ))),
+        let is_list = |one: char| one.is_ascii_digit() || one == ',';
+        if indexes.chars().all(is_list) {
+            let numbers = indexes.split(',').map(|number| number.parse().ok());
+            let numbers: Option<Vec<u32>> = numbers.collect();
+            let numbers = numbers.ok_or_else(|| wrong("not a list of numbers"))?;
+            return distinct(numbers, total).map_err(wrong);
         }
+        let loops = match indexes.starts_with(|one: char| one.is_ascii_digit()) {
+            true => written_loops(indexes).ok_or_else(|| wrong("not loops of STEP*COUNT"))?,
+            false => {
+                let mut depths = Vec::new();
+                for name in indexes.split(':') {
+                    let kind = self.kind(name, name)?;
+                    let depth = levels.iter().position(|level| level.kind == kind);
+                    depths.push(depth.ok_or_else(|| wrong(&format!("there is no level {name}")))?);
+                }
+                loops_of_levels(&depths, total, &width)
+            }
+        };
+        let numbers = interleaved(loops, total).ok_or_else(|| wrong("the loops do not fit"))?;
+        distinct(numbers, total).map_err(wrong)
     }
+}
+
+/// A node, and the CPUs near it, as positions in the description.
+struct MemoryNode {
+    begin: u32,
+    span: u32,
+    number: u32,
+}
+
+/// A loop of an interleaved numbering: the number advances with every `step`th object, `count` times.
+#[derive(Clone, Copy)]
+struct Loop {
+    step: u32,
+    count: u32,
+}
+
+/// The numbers, if they are as many as there are objects, each only once.
+fn distinct(numbers: Vec<u32>, total: u32) -> Result<Vec<u32>, &'static str> {
+    if numbers.len() as u32 != total {
+        return Err("there are more or fewer numbers");
+    }
+    if numbers
+        .iter()
+        .any(|number| *number as usize >= Machine::CPUS_MAX)
+    {
+        return Err("numbers go up to 4095");
+    }
+    match numbers.iter().collect::<BTreeSet<_>>().len() == numbers.len() {
+        true => Ok(numbers),
+        false => Err("a number comes twice"),
+    }
+}
+
+/// Loops as they are written, `STEP*COUNT:STEP*COUNT`.
+fn written_loops(indexes: &str) -> Option<Vec<Loop>> {
+    let parts = indexes.split(':').map(|part| {
+        let (step, count) = part.split_once('*')?;
+        let (step, count) = (step.parse().ok()?, count.parse().ok()?);
+        (step > 0 && count > 0).then_some(Loop { step, count })
+    });
+    parts.collect()
+}
+
+/// The loops of a numbering that goes through the levels at these depths, the first one fastest. `width` is how many objects a level has.
+fn loops_of_levels(depths: &[usize], total: u32, width: &dyn Fn(usize) -> u32) -> Vec<Loop> {
+    let loops = depths.iter().map(|depth| {
+        let around = depths.iter().filter(|other| *other < depth).max();
+        Loop {
+            step: total / width(*depth).min(total),
+            count: width(*depth) / around.map_or(1, |around| width(*around)),
+        }
+    });
+    loops.collect()
 }
 
 /// The kinds that hwloc gives to a description of plain numbers only.
@@ -406,16 +510,21 @@ fn untyped_kinds(levels: usize) -> Vec<Kind> {
     groups.chain(kinds.map(|(_, kind)| *kind)).collect()
 }
 
-/// hwloc's interleaved numbering: loops of `step*count`, the first one innermost.
-fn interleaved(indexes: &str, total: u32) -> Option<Vec<u32>> {
+/// hwloc's interleaved numbering: the first loop is the innermost one. What is left counts in order, in a last loop.
+fn interleaved(mut loops: Vec<Loop>, total: u32) -> Option<Vec<u32>> {
+    let product = |loops: &[Loop]| {
+        let mut counts = loops.iter().map(|one| one.count);
+        counts.try_fold(1u32, u32::checked_mul)
+    };
+    let covered = product(&loops)?;
+    if covered < total {
+        let count = loops.iter().map(|one| one.step).min()?;
+        (covered.checked_mul(count) == Some(total)).then_some(())?;
+        loops.push(Loop { step: 1, count });
+    }
     let mut numbers = vec![0u32; total as usize];
     let mut factor = 1u32;
-    for part in indexes.split(':') {
-        let (step, count) = part.split_once('*')?;
-        let (step, count) = (step.parse::<u32>().ok()?, count.parse::<u32>().ok()?);
-        if step == 0 || count == 0 {
-            return None;
-        }
+    for Loop { step, count } in loops {
         for (index, number) in (0..total).zip(&mut numbers) {
             let contribution = ((index / step) % count).checked_mul(factor)?;
             *number = number.checked_add(contribution)?;

@@ -90,6 +90,7 @@ pub(crate) fn parse(file: &str, text: &str) -> Result<Machine, Error> {
         document: &document,
         cpus: Vec::new(),
         nodes: Vec::new(),
+        allowed: None,
         objects: 0,
     };
     let topology = document.root_element();
@@ -121,6 +122,8 @@ struct Reading<'a, 'i> {
     cpus: Vec<(u32, Inside)>,
     /// Number and CPUs of each node.
     nodes: Vec<(u32, BTreeSet<u32>)>,
+    /// The CPUs that may be used; `None` if the file does not restrict them.
+    allowed: Option<BTreeSet<u32>>,
     /// Number of objects seen, to identify them.
     objects: u64,
 }
@@ -178,12 +181,12 @@ impl<'i> Reading<'_, 'i> {
         })
     }
 
-    fn cpu_set(&self, node: &Node<'_, 'i>) -> Result<BTreeSet<u32>, Error> {
-        let text = self.attribute(node, "cpuset")?;
+    fn cpu_set(&self, node: &Node<'_, 'i>, name: &str) -> Result<BTreeSet<u32>, Error> {
+        let text = self.attribute(node, name)?;
         cpu_set(text).ok_or_else(|| {
             self.error(
                 node,
-                format!("cpuset=\"{text}\" is not a set of CPUs; export the file again"),
+                format!("{name}=\"{text}\" is not a set of CPUs; export the file again"),
             )
         })
     }
@@ -193,6 +196,9 @@ impl<'i> Reading<'_, 'i> {
         let id = self.objects;
         self.objects += 1;
         match self.attribute(object, "type")? {
+            "Machine" if object.has_attribute("allowed_cpuset") => {
+                self.allowed = Some(self.cpu_set(object, "allowed_cpuset")?);
+            }
             "Package" => inside.package = Some(id),
             "Die" => inside.die = Some(id),
             "L1Cache" | "L2Cache" | "L3Cache" | "L4Cache" | "L5Cache" => {
@@ -200,7 +206,10 @@ impl<'i> Reading<'_, 'i> {
             }
             "Core" => inside.core = Some(id),
             "NUMANode" => {
-                let node = (self.number(object, "os_index")?, self.cpu_set(object)?);
+                let node = (
+                    self.number(object, "os_index")?,
+                    self.cpu_set(object, "cpuset")?,
+                );
                 self.nodes.push(node);
             }
             "PU" => {
@@ -234,8 +243,9 @@ impl<'i> Reading<'_, 'i> {
         if self.cpus.is_empty() {
             return Err(self.error(topology, "it has no CPU (PU object); export the file again"));
         }
-        // A CPU with several memories belongs to the first one.
+        // A CPU with several memories belongs to the first one; the others are nodes without CPUs.
         self.nodes.sort();
+        let left_out = self.leave_out_forbidden(topology)?;
         let capacities = self.capacities(topology)?;
         let distances = self.distances(topology)?;
         // Groups that the file does not name get numbers that no object has; what is missing follows from the same rules as in synthetic
@@ -263,9 +273,33 @@ impl<'i> Reading<'_, 'i> {
                 }
             })
             .collect();
-        let mut machine = assemble(self.file, cpus, &distances);
+        let memory: Vec<u32> = self.nodes.iter().map(|(node, _)| *node).collect();
+        let mut machine = assemble(self.file, cpus, &memory, &distances);
+        machine.notes.extend(left_out);
         machine.unknown_speeds = capacities.is_empty() && children(topology, "cpukind").count() > 1;
         Ok(machine)
+    }
+
+    /// Leaves out the CPUs that may not be used, and says so.
+    fn leave_out_forbidden(&mut self, topology: &Node<'_, 'i>) -> Result<Option<String>, Error> {
+        let Some(allowed) = &self.allowed else {
+            return Ok(None);
+        };
+        let all = self.cpus.len();
+        self.cpus.retain(|(number, _)| allowed.contains(number));
+        let left = self.cpus.len();
+        if left == 0 {
+            return Err(self.error(
+                topology,
+                "its allowed_cpuset has none of its CPUs; correct or remove it",
+            ));
+        }
+        Ok((left < all).then(|| {
+            format!(
+                "only the {left} allowed of the {all} CPUs in {} take part",
+                self.file
+            )
+        }))
     }
 
     /// Latencies between nodes, if the file has them.
@@ -313,7 +347,11 @@ impl<'i> Reading<'_, 'i> {
                 if value == 0 {
                     return Err(self.error(&info, format!("{name} is 0; correct or remove it")));
                 }
-                values.extend(self.cpu_set(kind)?.into_iter().map(|cpu| (cpu, value)));
+                values.extend(
+                    self.cpu_set(kind, "cpuset")?
+                        .into_iter()
+                        .map(|cpu| (cpu, value)),
+                );
             }
             let all = self.cpus.iter().all(|(cpu, _)| values.contains_key(cpu));
             let Some(fastest) = values.values().copied().max().filter(|_| all) else {

@@ -26,11 +26,12 @@ fn a_file_with_nodes_caches_and_distances() {
 #[test]
 fn a_file_with_kinds_of_cpus_and_little_else() {
     let machine = Machine::parse(&fixture("big-little.xml")).unwrap();
-    // CPU 64 of the file is CPU 3 here. The second memory of CPU 0 makes no second node.
+    // CPU 64 of the file is CPU 3 for schedulers. The second memory of CPU 0 is a node without CPUs.
     assert_eq!(
         machine.to_string(),
-        "4 CPUs, 4 cores, 1 last-level cache, 1 node, 1 package, capacities 2x1024, 2x512"
+        "4 CPUs, 4 cores, 1 last-level cache, 2 nodes, 1 package, 1 of the nodes without CPUs, capacities 2x1024, 2x512"
     );
+    assert_eq!(machine.find(64), Some(3));
     let capacities: Vec<_> = machine.cpus.iter().map(|cpu| cpu.capacity).collect();
     assert_eq!(capacities, [512, 512, 1024, 1024]);
 }
@@ -81,6 +82,43 @@ fn frequencies_stand_in_for_capacities() {
         capacities(&text.replace("\"0x2\"><info", "\"0x1\"><info")),
         [1024, 1024]
     );
+}
+
+#[test]
+fn only_allowed_cpus_take_part() {
+    let pu = |number: u32| format!(r#"<object type="PU" os_index="{number}" cpuset="0x1"/>"#);
+    let text = |allowed: &str| {
+        format!(
+            r#"<topology version="2.0"><object type="Machine" cpuset="0xf" allowed_cpuset="{allowed}">{}</object></topology>"#,
+            (0..4).map(pu).collect::<String>()
+        )
+    };
+    let all = parse("all", &text("0xf")).unwrap();
+    assert_eq!((all.cpu_count(), all.notes.len()), (4, 0));
+    let some = parse("some", &text("0xa")).unwrap();
+    assert_eq!(some.numbers, [1, 3]);
+    assert!(
+        some.notes
+            .iter()
+            .any(|note| note.starts_with("only the 2 allowed of the 4 CPUs in ")),
+        "{:?}",
+        some.notes
+    );
+    let none = parse("none", &text("0xf0")).unwrap_err();
+    assert!(
+        none.contains("its allowed_cpuset has none of its CPUs"),
+        "{none}"
+    );
+}
+
+#[test]
+fn kinds_of_cores_without_capacities_are_noted() {
+    let text = r#"<topology version="2.0"><object type="Machine" cpuset="0x3">
+        <object type="PU" os_index="0" cpuset="0x1"/><object type="PU" os_index="1" cpuset="0x2"/></object>
+        <cpukind cpuset="0x1"><info name="CoreType" value="IntelAtom"/></cpukind>
+        <cpukind cpuset="0x2"><info name="CoreType" value="IntelCore"/></cpukind></topology>"#;
+    let machine = parse("unequal", text).unwrap();
+    assert!(machine.unknown_speeds);
 }
 
 #[test]

@@ -163,10 +163,6 @@ fn nonsense_is_answered_with_the_word_and_an_example() {
         ("die:2 pack:2 2", "`pack:2` cannot be inside `die:2`"),
         ("pu:2 core:2", "`pu:2` must be the last level"),
         ("core:2 core:2", "`core:2` repeats a level"),
-        (
-            "numa:2 pack:2 [numa] core:1",
-            "`pack:2` gives nodes a second time",
-        ),
         ("[die] core:2", "`[die]` is not memory beside a level"),
         ("[] 2", "`[]` is not memory"),
         ("[numa] (memory=1GB)", "no level of CPUs"),
@@ -179,14 +175,14 @@ fn nonsense_is_answered_with_the_word_and_an_example() {
         ("core:2(size=3)pu:2", "goes on after its parenthesis"),
         (
             "pu:4(indexes=0,2,1)",
-            "`indexes=0,2,1` does not number the 4 CPUs",
+            "`indexes=0,2,1` does not number the 4 objects",
         ),
-        ("pu:4(indexes=0,0,1,2)", "does not number the 4 CPUs"),
-        ("pu:4(indexes=core:pu)", "does not number the 4 CPUs"),
-        ("pu:4(indexes=0*2:1*2)", "does not number the 4 CPUs"),
+        ("pu:4(indexes=0,0,1,2)", "does not number the 4 objects"),
+        ("pu:4(indexes=core:pu)", "does not number the 4 objects"),
+        ("pu:4(indexes=0*2:1*2)", "does not number the 4 objects"),
         (
             "pu:4(indexes=1*4000000000:1*4000000000)",
-            "does not number the 4 CPUs",
+            "does not number the 4 objects",
         ),
         ("capacity:1024", "no machine is described"),
         ("capacity:1024 4", "must be the last word"),
@@ -263,4 +259,60 @@ proptest! {
             prop_assert!((1..=Machine::CPUS_MAX).contains(&machine.cpu_count()));
         }
     }
+}
+
+/// The machine's own numbers of the CPUs of each core, in the order of cores.
+fn numbers(machine: &Machine) -> Vec<Vec<u32>> {
+    let members = |core| machine.core_members(core).map(|cpu| machine.numbers[cpu]);
+    machine
+        .cores()
+        .map(|core| members(core).collect())
+        .collect()
+}
+
+#[test]
+fn levels_name_an_interleaved_numbering() {
+    let by_node = machine("numa:2 core:2 pu:2(indexes=numa:core)");
+    assert_eq!(numbers(&by_node), [[0, 4], [2, 6], [1, 5], [3, 7]]);
+    // What is not named counts last, in order.
+    let spelled_out = machine("numa:2 core:2 pu:2(indexes=4*2:2*2:1*2)");
+    assert_eq!(by_node.cpus, spelled_out.cpus);
+    let nodes = machine("numa:2 pu:4(indexes=numa)");
+    assert_eq!(nodes.node_members(0).collect::<Vec<_>>(), [0, 2, 4, 6]);
+    let all = machine("numa:2 core:2 pu:2(indexes=pu:core:numa)");
+    assert_eq!(numbers(&all), [[0, 1], [2, 3], [4, 5], [6, 7]]);
+    let numbered = machine("numa:3(indexes=2,0,1) core:1");
+    let of = |node: u32| numbered.node_members(node).collect::<Vec<_>>();
+    assert_eq!([of(0), of(1), of(2)], [[1], [2], [0]]);
+}
+
+#[test]
+fn a_list_of_numbers_may_have_gaps() {
+    let machine = machine("core:3 pu:2(indexes=0,1,8,9,16,17)");
+    assert!(machine.has_gaps());
+    assert_eq!(machine.numbers, [0, 1, 8, 9, 16, 17]);
+    assert_eq!((machine.find(8), machine.find(2)), (Some(2), None));
+    assert_eq!(machine.told_numbers(), "CPUs 0-1,8-9,16-17");
+    assert!(
+        machine.notes[0]
+            .starts_with("the machine's CPUs 0-1,8-9,16-17 are CPUs 0 to 5 for schedulers"),
+        "{:?}",
+        machine.notes
+    );
+}
+
+#[test]
+fn nodes_at_two_levels() {
+    let machine = machine("[numa] pack:2 [numa] core:2");
+    assert_eq!(
+        machine.to_string(),
+        "4 CPUs, 4 cores, 2 last-level caches, 3 nodes, 2 packages, 1 of the nodes without CPUs"
+    );
+    let of = |node: u32| machine.node_members(node).collect::<Vec<_>>();
+    assert_eq!([of(0), of(1), of(2)], [vec![0, 1], vec![2, 3], vec![]]);
+    let inner = self::machine("pack:2 [numa] core:2 [numa]");
+    // As in hwloc, a core's node comes before that of its package.
+    assert_eq!(inner.nodes(), 0..6);
+    let nodes: Vec<u32> = inner.cpus.iter().map(|cpu| cpu.node).collect();
+    assert_eq!(nodes, [0, 1, 3, 4]);
 }

@@ -26,6 +26,44 @@ pub struct Explanation {
     pub steps_left_out: u64,
 }
 
+impl Explanation {
+    /// Gives all CPUs the numbers that the machine has for them.
+    pub fn number_cpus(&mut self, numbers: &[u32]) {
+        let number = |cpu: &mut u32| *cpu = numbers.get(*cpu as usize).copied().unwrap_or(*cpu);
+        let in_place = |place: &mut Place| {
+            if let Place::Local { cpu } = place {
+                number(cpu);
+            }
+        };
+        match &mut self.cause {
+            Cause::RealTime { cpu, .. } => cpu.iter_mut().for_each(number),
+            Cause::Lay { place } => in_place(place),
+            Cause::Throttled { .. } => {}
+        }
+        for stay in &mut self.places {
+            in_place(&mut stay.place);
+            stay.taken
+                .iter_mut()
+                .for_each(|taken| number(&mut taken.cpu));
+        }
+        self.cpus.iter_mut().for_each(|one| number(&mut one.cpu));
+        for step in &mut self.steps {
+            match &mut step.action {
+                Action::Woken { cpu, .. } | Action::Preempted { cpu } | Action::Runs { cpu } => {
+                    number(cpu);
+                }
+                Action::Callback {
+                    cpu, chosen_cpu, ..
+                } => {
+                    number(cpu);
+                    chosen_cpu.iter_mut().for_each(number);
+                }
+                Action::Inserted { queue, .. } | Action::Removed { queue } => in_place(queue),
+            }
+        }
+    }
+}
+
 /// Where a runnable task is while it is not running.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]

@@ -12,8 +12,8 @@ pub struct Timeline {
     pub from_ns: Nanoseconds,
     /// End of the span; earlier than requested if there was too much to keep or the run ended.
     pub to_ns: Nanoseconds,
-    /// CPUs of the machine.
-    pub cpus: u32,
+    /// The numbers of the machine's CPUs; a slice is on the CPU at an index of these.
+    pub cpus: Vec<u32>,
     /// Names of the tasks that ran or waited, in order of creation.
     pub tasks: Vec<String>,
     /// Uninterrupted times of tasks on CPUs, in the order in which they ended.
@@ -169,7 +169,7 @@ impl TimelineRecorder {
         Timeline {
             from_ns: self.from,
             to_ns: self.to,
-            cpus: self.cpus,
+            cpus: (0..self.cpus).collect(),
             tasks: seen.iter().map(name).collect(),
             slices: self
                 .slices

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 use std::fs::File;
-use std::io::{BufReader, BufWriter, Read, Seek, SeekFrom};
+use std::io::{BufReader, BufWriter, Cursor, Read, Seek, SeekFrom};
 use std::path::Path;
 
 use fairground_files::Unfinished;
@@ -11,6 +11,7 @@ use linux_perf_data::{Endianness, Feature, PerfFile, PerfFileReader, PerfFileRec
 
 use crate::error::Error;
 use crate::file::{Ending, Header, LONGEST, Roots, Writer};
+use crate::pipe;
 use crate::record::{Context, Description, Entry, Kind};
 use crate::tracing_data::{Format, formats};
 
@@ -42,7 +43,8 @@ pub struct Imported {
     pub lost: u64,
 }
 
-/// Makes the recording `to` from a file of `perf sched record`: of the process `chosen` and what it creates, or of everything.
+/// Makes the recording `to` from a file of `perf sched record`, also one that perf wrote into a pipe (`-o -`): of the process `chosen` and what it
+/// creates, or of everything.
 ///
 /// # Errors
 ///
@@ -53,70 +55,100 @@ pub fn import_perf(from: &Path, to: &Path, chosen: Option<u32>) -> Result<Import
         file: file.clone(),
         what,
     };
-    let mut opened = File::open(from).map_err(|source| Error::Read {
+    let unreadable = |error: linux_perf_data::Error| wrong(error.to_string());
+    let cannot_read = |source| Error::Read {
         file: file.clone(),
         source,
-    })?;
-    check_sections(&mut opened).map_err(&wrong)?;
-    let unreadable = |error: linux_perf_data::Error| wrong(error.to_string());
-    let PerfFileReader {
-        mut perf_file,
-        mut record_iter,
-    } = PerfFileReader::parse_file(BufReader::new(opened)).map_err(unreadable)?;
-    let (mut header, formats) = header(&perf_file, chosen).map_err(&wrong)?;
-    let cannot_write = |source| Error::Write {
-        file: to.display().to_string(),
-        source,
     };
-    let output = Unfinished::create(to).map_err(cannot_write)?;
-    let mut import = Import::new(formats).map_err(&wrong)?;
-    let mut writer = None;
-    let mut bytes = Vec::new();
-    while let Some(record) = record_iter
-        .next_record(&mut perf_file)
-        .map_err(unreadable)?
-    {
-        let PerfFileRecord::EventRecord { record, .. } = record else {
-            continue;
+    let mut opened = File::open(from).map_err(cannot_read)?;
+    let mut first = Vec::new();
+    (&mut opened)
+        .take(pipe::HEADER as u64)
+        .read_to_end(&mut first)
+        .map_err(cannot_read)?;
+    let importing = Importing { wrong: &wrong, to };
+    if !pipe::is_stream(&first) {
+        check_sections(&mut opened).map_err(&wrong)?;
+        let reader = PerfFileReader::parse_file(BufReader::new(opened)).map_err(unreadable)?;
+        let tracing = reader
+            .perf_file
+            .feature_section_data(Feature::TRACING_DATA)
+            .map(<[u8]>::to_vec);
+        return importing.all(reader, chosen, tracing.as_deref());
+    }
+    let stream = Cursor::new(first).chain(BufReader::new(opened));
+    let (stream, tracing) = pipe::Stream::new(stream);
+    let reader = PerfFileReader::parse_pipe(stream).map_err(unreadable)?;
+    let tracing = tracing.take();
+    importing.all(reader, chosen, Some(&tracing))
+}
+
+/// Where an import goes, and what its problems are called.
+struct Importing<'a> {
+    wrong: &'a dyn Fn(String) -> Error,
+    to: &'a Path,
+}
+
+impl Importing<'_> {
+    /// Imports all records; `tracing` is what perf says about the formats of trace points.
+    fn all<R: Read>(
+        &self,
+        reader: PerfFileReader<R>,
+        chosen: Option<u32>,
+        tracing: Option<&[u8]>,
+    ) -> Result<Imported, Error> {
+        let wrong = self.wrong;
+        let PerfFileReader {
+            mut perf_file,
+            mut record_iter,
+        } = reader;
+        let (mut header, formats) = header(&perf_file, chosen, tracing).map_err(wrong)?;
+        let cannot_write = |source| Error::Write {
+            file: self.to.display().to_string(),
+            source,
         };
-        import.take(&record).map_err(&wrong)?;
-        for entry in import.entries.drain(..) {
-            if u32::from(entry.cpu) >= header.cpus {
-                return Err(wrong(format!(
-                    "an event of CPU {}, but the machine has {} CPUs",
-                    entry.cpu, header.cpus
-                )));
+        let output = Unfinished::create(self.to).map_err(cannot_write)?;
+        let mut import = Import::new(formats).map_err(wrong)?;
+        let mut writer = None;
+        let mut bytes = Vec::new();
+        while let Some(record) = record_iter
+            .next_record(&mut perf_file)
+            .map_err(|error| wrong(error.to_string()))?
+        {
+            let PerfFileRecord::EventRecord { record, .. } = record else {
+                continue;
+            };
+            import.take(&record).map_err(wrong)?;
+            import.drain(header.cpus, &mut bytes).map_err(wrong)?;
+            if !bytes.is_empty() {
+                if writer.is_none() {
+                    header.origin = import.first;
+                    header.recorder = import.recorder();
+                    let file = BufWriter::new(output.file());
+                    writer = Some(Writer::new(file, &header).map_err(cannot_write)?);
+                }
+                if let Some(writer) = &mut writer {
+                    writer.add(&bytes).map_err(cannot_write)?;
+                }
+                bytes.clear();
             }
-            entry.write(&mut bytes);
         }
-        if !bytes.is_empty() {
-            if writer.is_none() {
-                header.origin = import.first;
-                header.recorder = import.recorder();
-                let file = BufWriter::new(output.file());
-                writer = Some(Writer::new(file, &header).map_err(cannot_write)?);
-            }
-            if let Some(writer) = &mut writer {
-                writer.add(&bytes).map_err(cannot_write)?;
-            }
-            bytes.clear();
+        let writer = writer.ok_or_else(|| wrong("it has no scheduling events".to_owned()))?;
+        if import.last - import.first > LONGEST {
+            return Err(wrong("its events are more than a year apart".to_owned()));
         }
+        let ending = Ending {
+            end: import.last,
+            lost: import.lost + writer.late(),
+        };
+        let entries = writer.finish(&ending).map_err(cannot_write)?;
+        output.finish().map_err(cannot_write)?;
+        Ok(Imported {
+            length: import.last - import.first,
+            entries,
+            lost: ending.lost,
+        })
     }
-    let writer = writer.ok_or_else(|| wrong("it has no scheduling events".to_owned()))?;
-    if import.last - import.first > LONGEST {
-        return Err(wrong("its events are more than a year apart".to_owned()));
-    }
-    let ending = Ending {
-        end: import.last,
-        lost: import.lost + writer.late(),
-    };
-    let entries = writer.finish(&ending).map_err(cannot_write)?;
-    output.finish().map_err(cannot_write)?;
-    Ok(Imported {
-        length: import.last - import.first,
-        entries,
-        lost: ending.lost,
-    })
 }
 
 /// Checks that the sections lie inside the file: the reader trusts their lengths and allocates memory for them.
@@ -125,6 +157,7 @@ fn check_sections(file: &mut File) -> Result<(), String> {
     let cannot = |error: std::io::Error| error.to_string();
     let length = file.metadata().map_err(cannot)?.len();
     let mut head = [0; 8 * NUMBERS];
+    file.rewind().map_err(cannot)?;
     file.read_exact(&mut head)
         .ok()
         .filter(|()| &head[..8] == b"PERFILE2")
@@ -160,15 +193,18 @@ fn check_sections(file: &mut File) -> Result<(), String> {
 }
 
 /// The header, from what the file says, and the formats of its events.
-fn header(file: &PerfFile, chosen: Option<u32>) -> Result<(Header, HashMap<u16, Format>), String> {
+fn header(
+    file: &PerfFile,
+    chosen: Option<u32>,
+    tracing: Option<&[u8]>,
+) -> Result<(Header, HashMap<u16, Format>), String> {
     if file.endian() != Endianness::LittleEndian {
         return Err("it is from a big-endian machine".to_owned());
     }
     let cannot = |error: linux_perf_data::Error| error.to_string();
     let cpus = file.nr_cpus().map_err(cannot)?;
     let cpus = cpus.ok_or("it does not say how many CPUs the machine has")?;
-    let formats = file
-        .feature_section_data(Feature::TRACING_DATA)
+    let formats = tracing
         .and_then(formats)
         .ok_or("it has no trace point events; `perf sched record` records the ones needed")?;
     Ok((
@@ -226,6 +262,20 @@ impl Import {
             last: 0,
             lost: 0,
         })
+    }
+
+    /// Moves the entries so far to the end of `bytes`.
+    fn drain(&mut self, cpus: u32, bytes: &mut Vec<u8>) -> Result<(), String> {
+        for entry in self.entries.drain(..) {
+            let cpu = entry.cpu;
+            if u32::from(cpu) >= cpus {
+                return Err(format!(
+                    "an event of CPU {cpu}, but the machine has {cpus} CPUs"
+                ));
+            }
+            entry.write(bytes);
+        }
+        Ok(())
     }
 
     /// The process of perf itself: the first of that name, because the recorded command also has that name until it is executed.

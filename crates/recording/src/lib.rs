@@ -16,6 +16,7 @@ mod locks;
 mod loss;
 mod nesting;
 mod numbers;
+mod pipe;
 mod play_back;
 mod program;
 mod record;

@@ -34,17 +34,16 @@ impl Topology {
     /// The masks of `machine`.
     pub fn new(machine: &Machine) -> Topology {
         let count = machine.cpus.len();
-        let groups = |group: &dyn Fn(usize) -> u32| {
-            let number = (0..count).map(group).max().unwrap_or(0) as usize + 1;
+        let groups = |number: usize, group: &dyn Fn(usize) -> u32| {
             let mut masks = vec![CpuMask::default(); number];
             for cpu in 0..count {
                 masks[group(cpu) as usize].set(cpu);
             }
             masks
         };
-        let cores = groups(&|cpu| machine.cpus[cpu].core);
-        let caches = groups(&|cpu| machine.cpus[cpu].llc);
-        let nodes = groups(&|cpu| machine.cpus[cpu].node);
+        let cores = groups(machine.cores().len(), &|cpu| machine.cpus[cpu].core);
+        let caches = groups(machine.llcs().len(), &|cpu| machine.cpus[cpu].llc);
+        let nodes = groups(machine.nodes().len(), &|cpu| machine.cpus[cpu].node);
         let siblings: Vec<CpuMask> = machine
             .cpus
             .iter()

@@ -648,9 +648,9 @@ fn help_that_cannot_be_written_is_an_error() {
 #[test]
 fn files_that_show_knows_nothing_of() {
     refuse(
-        "show workloads/hogs.json",
+        "show workloads/hogs.json --rt-app",
         2,
-        &["workloads/hogs.json: not a recording"],
+        &["workloads/hogs.json: --rt-app is for recordings, and this is none"],
     );
     refuse(
         "show o1 --rt-app",

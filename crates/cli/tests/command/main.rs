@@ -14,5 +14,6 @@ mod installing;
 mod listing;
 mod recordings;
 mod reproducing;
+mod showing;
 mod shrinking;
 mod support;

@@ -55,6 +55,65 @@ fn a_file_of_perf_is_a_workload() {
     assert!(load.others.iter().any(|other| other.kernel));
 }
 
+/// The same as perf would have written it into a pipe.
+fn as_stream(file: &[u8]) -> Vec<u8> {
+    const TRACING_DATA: usize = 1;
+    let number = |bytes: &[u8], place: usize| {
+        let bytes = bytes[8 * place..8 * place + 8].try_into().unwrap();
+        u64::from_le_bytes(bytes) as usize
+    };
+    let section = |table: &[u8], place: usize| {
+        let (start, size) = (number(table, place), number(table, place + 1));
+        &file[start..start + size]
+    };
+    let mut stream = b"PERFILE2".to_vec();
+    stream.extend(16_u64.to_le_bytes());
+    let record = |stream: &mut Vec<u8>, kind: u32, parts: &[&[u8]]| {
+        let length = 8 + parts.iter().map(|part| part.len()).sum::<usize>();
+        stream.extend(kind.to_le_bytes());
+        stream.extend([0, 0]);
+        stream.extend((length as u16).to_le_bytes());
+        stream.extend(parts.concat());
+    };
+    for attribute in section(file, 3).chunks_exact(number(file, 2)) {
+        let (attribute, ids) = attribute.split_at(attribute.len() - 16);
+        record(&mut stream, 64, &[attribute, section(ids, 0)]);
+    }
+    let features = (0..256).filter(|bit| number(file, 9 + bit / 64) >> (bit % 64) & 1 == 1);
+    let table = &file[number(file, 5) + number(file, 6)..];
+    let mut formats: &[u8] = &[];
+    for (place, feature) in features.enumerate() {
+        let contents = section(table, 2 * place);
+        match feature {
+            TRACING_DATA => formats = contents,
+            _ => record(
+                &mut stream,
+                80,
+                &[&(feature as u64).to_le_bytes(), contents],
+            ),
+        }
+    }
+    record(&mut stream, 66, &[&(formats.len() as u64).to_le_bytes()]);
+    stream.extend(formats);
+    stream.resize(stream.len().next_multiple_of(8), 0);
+    stream.extend(section(file, 5));
+    stream
+}
+
+#[test]
+fn what_perf_writes_into_a_pipe_is_the_same_workload() {
+    let (imported, recording) = import(&sample()).expect("it is a file of perf");
+    let stream = as_stream(&sample());
+    let (as_imported, as_recording) = import(&stream).expect("it is what perf writes");
+    assert_eq!(as_imported, imported);
+    assert!(recording.entries().eq(as_recording.entries()));
+    // And cut off within the formats, or in the middle.
+    for length in [20, 200, stream.len() / 50, stream.len() / 2] {
+        let message = import(&stream[..length]);
+        assert!(message.is_err() || length > 1000, "{length}");
+    }
+}
+
 #[test]
 fn what_it_does_not_tell_is_in_the_notes() {
     let (_, recording) = import(&sample()).expect("it is a file of perf");
@@ -94,15 +153,16 @@ fn what_cannot_be_imported_is_said_in_one_line() {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(64))]
+    #![proptest_config(ProptestConfig::with_cases(128))]
 
     /// Whatever the bytes are, a recording comes of them or a message.
     #[test]
     fn any_bytes_are_imported_or_refused(
         places in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..8),
-        head in prop::collection::vec((0..120_usize, any::<u8>()), 0..2),
+        head in prop::collection::vec((0..2000_usize, any::<u8>()), 0..4),
+        is_stream in any::<bool>(),
     ) {
-        let mut bytes = sample();
+        let mut bytes = if is_stream { as_stream(&sample()) } else { sample() };
         for (place, value) in places {
             let place = place.index(bytes.len());
             bytes[place] = value;

@@ -113,7 +113,7 @@ fn view(moment: &Moment) -> View {
         top += height + SPACE;
         here
     };
-    let cpus: Vec<f64> = (0..timeline.cpus).map(|_| next(CPU_LANE)).collect();
+    let cpus: Vec<f64> = timeline.cpus.iter().map(|_| next(CPU_LANE)).collect();
     next(GAP - SPACE);
     let with_lane = with_lane(moment);
     let tasks = timeline.tasks.iter().enumerate();
@@ -234,7 +234,7 @@ fn names(scene: &mut Scene, moment: &Moment, view: &View) {
             color: None,
         });
     };
-    for (cpu, top) in view.cpus.iter().enumerate() {
+    for (top, cpu) in view.cpus.iter().zip(&moment.timeline.cpus) {
         label(format!("CPU {cpu}"), top + CPU_LANE / 2.0);
     }
     for (task, name) in view.tasks.iter().zip(&moment.timeline.tasks) {
@@ -398,7 +398,7 @@ fn csv(timeline: &Timeline) -> String {
     for slice in &timeline.slices {
         let (from, to) = (since(slice.from_ns), since(slice.to_ns));
         line([
-            &slice.cpu.to_string(),
+            &timeline.cpus[slice.cpu as usize].to_string(),
             &from,
             &to,
             &timeline.tasks[slice.task],

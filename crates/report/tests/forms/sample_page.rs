@@ -15,7 +15,7 @@ fn moment() -> Moment {
         timeline: Timeline {
             from_ns: 1_000_000_000,
             to_ns: 1_010_000_000,
-            cpus: 1,
+            cpus: vec![0],
             tasks: vec!["a,\"b\"".to_owned(), "</pre>".to_owned()],
             slices: vec![Slice {
                 cpu: 0,

@@ -1,0 +1,243 @@
+//! Says in words what files hold: schedulers of the user's own, workloads, machines, cost models, companions.
+
+use std::fmt::Write as _;
+use std::io::Read as _;
+use std::path::Path;
+
+use fairground_catalog::Build;
+use fairground_companion::Companion;
+use fairground_lab::{Accompanied, costs_of};
+use fairground_machine::Machine;
+use fairground_recording::counted;
+use fairground_workload::{Task, Workload};
+
+use crate::output::{columns, wrap};
+use crate::show::tunables;
+
+/// Width of the output, in columns.
+const WIDTH: usize = 100;
+/// Machines with more CPUs than this are only counted.
+const MOST_CPUS: usize = 64;
+
+/// Whether a file is a scheduler's source or object.
+pub fn is_source(path: &Path) -> bool {
+    let name = path.to_string_lossy();
+    let mut first = [0; 4];
+    let read = std::fs::File::open(path).and_then(|mut file| file.read_exact(&mut first));
+    name.ends_with(".c") || (read.is_ok() && first == *b"\x7fELF")
+}
+
+/// What is in a file that is neither a scheduler nor a recording. Its ending says how it is read.
+///
+/// # Errors
+///
+/// A message, if it cannot be read, or is of no kind that is known.
+pub fn of(path: &Path) -> Result<String, String> {
+    let ending = path.extension().map(|ending| ending.to_ascii_lowercase());
+    match ending.as_deref().and_then(|ending| ending.to_str()) {
+        Some("json") => workload(path),
+        Some("xml") => machine(&path.display().to_string()),
+        Some("toml") => settings(path),
+        _ => {
+            let mut first = [0; 8];
+            let read = std::fs::File::open(path).and_then(|mut file| file.read_exact(&mut first));
+            if read.is_ok() && first == *b"PERFILE2" {
+                return Err(format!(
+                    "{}: a file of perf; `fairground import` makes a recording of it",
+                    path.display()
+                ));
+            }
+            workload(path).map_err(|error| {
+                format!(
+                    "{}: no recording, no source or object of a scheduler, and its name ends in none of .json (workload), .xml (machine) \
+                     and .toml (cost model, companion); read as a workload: {error}",
+                    path.display()
+                )
+            })
+        }
+    }
+}
+
+/// A scheduler of the user's own, with what its loader does.
+///
+/// # Errors
+///
+/// A message, if it does not compile, or its companion cannot be read.
+pub fn scheduler(reference: &str, build: &Build) -> Result<String, String> {
+    let whole = Accompanied::open(reference, build).map_err(|error| error.to_string())?;
+    let object = whole.object().map_err(|error| error.to_string())?;
+    let entry = whole.entry();
+    let mut text = format!(
+        "{}: a scheduler of your own, {} for the kernel\n",
+        entry.id(),
+        object.scheduler_name()
+    );
+    if !entry.warnings.trim().is_empty() {
+        let _ = writeln!(
+            text,
+            "\nWarnings of the compiler\n{}",
+            entry.warnings.trim_end()
+        );
+    }
+    let _ = write!(
+        text,
+        "\nTunables (--set {}.NAME=VALUE)\n{}",
+        entry.id(),
+        tunables(&entry.manifest)
+    );
+    let companion = whole.companion();
+    text.push_str("\nCompanion\n");
+    match companion.scheduler() {
+        "" => text.push_str("  none: nothing is known about what its loader sets\n"),
+        _ => text.push_str(&companion_text(companion)),
+    }
+    let _ = writeln!(text, "\nSource\n  {}", entry.source_file.display());
+    Ok(text)
+}
+
+fn workload(path: &Path) -> Result<String, String> {
+    let workload = Workload::read(path).map_err(|error| error.to_string())?;
+    Ok(workload_text(&workload))
+}
+
+/// A workload: its tasks, and what is to be known about it.
+pub fn workload_text(workload: &Workload) -> String {
+    let length = match workload.duration {
+        Some(duration) => format!("{} s", duration as f64 / 1e9),
+        None => "until its tasks end".to_owned(),
+    };
+    let instances = workload.tasks.iter().map(|task| u64::from(task.instances));
+    let mut text = format!(
+        "{}: a workload, {length}, {} at its start\n\n",
+        workload.name,
+        counted(instances.sum(), "task", "tasks")
+    );
+    let mut rows = vec![vec![
+        "task".to_owned(),
+        "policy".to_owned(),
+        "CPUs".to_owned(),
+        "instances".to_owned(),
+        "phases".to_owned(),
+        "events".to_owned(),
+    ]];
+    rows.extend(workload.tasks.iter().map(task_row));
+    text.push_str(&columns(&rows, 3));
+    for note in &workload.notes {
+        let _ = write!(text, "\n{}", wrap(&format!("Note: {note}"), WIDTH, 0));
+    }
+    text
+}
+
+fn task_row(task: &Task) -> Vec<String> {
+    let cpus = task.cpus.as_ref().map(|cpus| {
+        let cpus: Vec<String> = cpus.iter().map(u32::to_string).collect();
+        cpus.join(",")
+    });
+    let events: usize = task.phases.iter().map(|phase| phase.events.len()).sum();
+    vec![
+        task.name.clone(),
+        task.policy.to_string(),
+        cpus.unwrap_or_else(|| "all".to_owned()),
+        task.instances.to_string(),
+        task.phases.len().to_string(),
+        events.to_string(),
+    ]
+}
+
+/// A machine: a description, or a file of hwloc.
+///
+/// # Errors
+///
+/// A message, if there is no such machine.
+pub fn machine(description: &str) -> Result<String, String> {
+    let machine = Machine::parse(description).map_err(|error| error.to_string())?;
+    let mut text = format!("{description}: a machine\n\n  {machine}\n");
+    if machine.cpu_count() <= MOST_CPUS {
+        let heads = ["CPU", "core", "cache", "node", "package", "capacity"];
+        let mut rows = vec![heads.map(str::to_owned).to_vec()];
+        rows.extend(
+            machine
+                .cpus
+                .iter()
+                .zip(&machine.numbers)
+                .map(|(cpu, number)| {
+                    let cells = [
+                        *number,
+                        cpu.core,
+                        cpu.llc,
+                        cpu.node,
+                        cpu.package,
+                        cpu.capacity,
+                    ];
+                    cells.map(|cell| cell.to_string()).to_vec()
+                }),
+        );
+        let _ = write!(text, "\n{}", columns(&rows, 0));
+    }
+    if machine.nodes().len() > 1 {
+        text.push_str("\nDistances between nodes\n");
+        let rows: Vec<Vec<String>> = machine
+            .nodes()
+            .map(|from| {
+                let distance = |to| machine.node_distance(from, to).to_string();
+                machine.nodes().map(distance).collect()
+            })
+            .collect();
+        text.push_str(&columns(&rows, 0));
+    }
+    for note in &machine.notes {
+        let _ = write!(text, "\n{}", wrap(&format!("Note: {note}"), WIDTH, 0));
+    }
+    Ok(text)
+}
+
+/// A companion or a cost model: only a companion names its scheduler.
+fn settings(path: &Path) -> Result<String, String> {
+    let name = path.display().to_string();
+    let text = fairground_files::read_text(path)
+        .map_err(|cause| format!("{name}: cannot be read: {cause}"))?;
+    let names_scheduler = |line: &str| {
+        let rest = line.trim_start().strip_prefix("scheduler");
+        rest.is_some_and(|rest| rest.trim_start().starts_with('='))
+    };
+    if text.lines().any(names_scheduler) {
+        let companion = Companion::read(path).map_err(|error| error.to_string())?;
+        let head = format!(
+            "{name}: a companion, of the scheduler {}\n\n",
+            companion.scheduler()
+        );
+        return Ok(head + companion_text(&companion).as_str());
+    }
+    let rows = costs_of(&name).map_err(|error| error.to_string())?;
+    let head = format!(
+        "{name}: a cost model, in nanoseconds
+
+"
+    );
+    Ok(head + columns(&rows, 3).as_str())
+}
+
+fn companion_text(companion: &Companion) -> String {
+    let mut text = String::new();
+    if !companion.from().is_empty() {
+        text.push_str(&wrap(&format!("Made from {}", companion.from()), WIDTH, 2));
+    }
+    let rows: Vec<Vec<String>> = companion
+        .options()
+        .map(|(name, value)| {
+            let value = match value.contains('\n') {
+                true => "(computed)",
+                false => value.trim_matches('"'),
+            };
+            vec![name.to_owned(), value.to_owned()]
+        })
+        .collect();
+    if !rows.is_empty() {
+        text.push_str("  Options of the loader, with their defaults:\n");
+        text.push_str(&columns(&rows, 2));
+    }
+    for missing in companion.missing() {
+        text.push_str(&wrap(&format!("Left out: {missing}"), WIDTH, 2));
+    }
+    text
+}

@@ -1,0 +1,141 @@
+//! `show` takes every kind of file that another command takes, and machines keep their own CPU numbers.
+
+use std::fs;
+
+use crate::support::{fairground, refuse, succeed};
+
+#[test]
+fn every_kind_of_file_is_shown() {
+    let scratch = tempfile::tempdir().unwrap();
+    let file = |name: &str, text: &str| {
+        let path = scratch.path().join(name);
+        fs::write(&path, text).unwrap();
+        path.display().to_string()
+    };
+    let costs = file("costs.toml", "tick = 777\n");
+    let companion = file(
+        "mine.companion.toml",
+        "scheduler = \"mine\"\nfrom = \"a loader\"\nmissing = [\"its statistics\"]\n[option]\nslice_us = 5000\n",
+    );
+    let machine = file("sparse.xml", SPARSE);
+    let cases: [(&str, &[&str]); 7] = [
+        (
+            "../../../workloads/mix-two.json",
+            &["mix-two: a workload", "policy"],
+        ),
+        (&costs, &["a cost model, in nanoseconds", "tick", "777"]),
+        (
+            &companion,
+            &[
+                "a companion, of the scheduler mine",
+                "slice_us",
+                "Left out: its statistics",
+            ],
+        ),
+        (
+            &machine,
+            &[
+                "6 CPUs, 3 cores",
+                "16",
+                "the machine's CPUs 0-1,8-9,16-17 are CPUs 0 to 5",
+            ],
+        ),
+        (
+            "schedulers/rotation.bpf.c",
+            &["a scheduler of your own", "Tunables", "Companion"],
+        ),
+        ("8", &["8 CPUs, 8 cores"]),
+        ("o1", &["Lineage"]),
+    ];
+    for (name, parts) in cases {
+        let text = succeed(&format!("show {name}"));
+        for part in parts {
+            assert!(text.contains(part), "{name}: {part}\n{text}");
+        }
+    }
+    let text = fairground(&["show", "numa:2 core:2 pu:2"]).stdout;
+    assert!(text.contains("Distances between nodes"), "{text}");
+    let perf = file("perf.data", "PERFILE2 and more");
+    refuse(
+        &format!("show {perf}"),
+        2,
+        &["a file of perf; `fairground import` makes a recording of it"],
+    );
+    let unknown = file("notes.txt", "hello");
+    refuse(
+        &format!("show {unknown}"),
+        2,
+        &["its name ends in none of .json"],
+    );
+    refuse("show numa:2:3", 2, &["`numa:2:3`"]);
+}
+
+#[test]
+fn loads_have_names() {
+    let by_name = succeed("compare mix-two -s o1 -d 500ms --format json");
+    let by_file = succeed("compare ../../../workloads/mix-two.json -s o1 -d 500ms --format json");
+    let metrics = |text: &str| -> serde_json::Value {
+        let result: serde_json::Value = serde_json::from_str(text).unwrap();
+        result["runs"][0]["metrics"].clone()
+    };
+    assert_eq!(metrics(&by_name), metrics(&by_file));
+    assert!(succeed("show mix-two").starts_with("mix-two: a workload, 10 s"));
+    refuse(
+        "compare mix-tow -s o1",
+        2,
+        &[
+            "mix-tow: there is no such file, and no load of this name; loads with names are hogs-five",
+        ],
+    );
+    refuse("compare ./mix-two -s o1", 2, &["./mix-two: cannot be read"]);
+}
+
+/// CPUs 0, 1, 8, 9, 16 and 17 in three cores.
+const SPARSE: &str = r#"<topology version="2.0"><object type="Machine" cpuset="0x30303">
+    <object type="Core" cpuset="0x3"><object type="PU" os_index="0" cpuset="0x1"/><object type="PU" os_index="1" cpuset="0x2"/></object>
+    <object type="Core" cpuset="0x300"><object type="PU" os_index="8" cpuset="0x100"/><object type="PU" os_index="9" cpuset="0x200"/></object>
+    <object type="Core" cpuset="0x30000"><object type="PU" os_index="16" cpuset="0x10000"/><object type="PU" os_index="17" cpuset="0x20000"/></object>
+    </object></topology>"#;
+
+#[test]
+fn cpus_have_the_machines_own_numbers() {
+    let scratch = tempfile::tempdir().unwrap();
+    let (machine, load) = (scratch.path().join("m.xml"), scratch.path().join("w.json"));
+    fs::write(&machine, SPARSE).unwrap();
+    let tasks = |cpu: u32| {
+        format!(
+            r#"{{ "tasks": {{ "a": {{ "cpus": [{cpu}], "run": 10000 }}, "b": {{ "cpus": [{cpu}], "run": 10000 }} }},
+                "global": {{ "duration": 1 }} }}"#
+        )
+    };
+    fs::write(&load, tasks(8)).unwrap();
+    let (machine, load) = (machine.display(), load.display());
+    let compare = format!("compare {load} -s eevdf -m {machine}");
+    let text = succeed(&format!("{compare} --format json"));
+    let result: serde_json::Value = serde_json::from_str(&text).unwrap();
+    let run = &result["runs"][0];
+    // Both share one CPU of six.
+    for task in run["metrics"]["tasks"].as_array().unwrap() {
+        let share = task["cpu_time_ns"].as_u64().unwrap();
+        assert!((400_000_000..600_000_000).contains(&share), "{task}");
+    }
+    let notes = run["notes"].to_string();
+    assert!(notes.contains("are CPUs 0 to 5 for schedulers"), "{notes}");
+    let text = succeed(&format!("explain {load} -s eevdf -m {machine} --most 1"));
+    assert!(text.contains("CPU 8") && !text.contains("CPU 2"), "{text}");
+    succeed(&format!(
+        "compare {load} -s linux12 -m {machine} --hotplug 9:off@100ms"
+    ));
+    refuse(
+        &format!("{compare} --hotplug 2:off@100ms"),
+        2,
+        &["CPU 2 cannot go offline at 0.1 s: the machine has CPUs 0-1,8-9,16-17"],
+    );
+    let elsewhere = scratch.path().join("e.json");
+    fs::write(&elsewhere, tasks(2)).unwrap();
+    refuse(
+        &format!("compare {} -s eevdf -m {machine}", elsewhere.display()),
+        2,
+        &["a of e may only use CPUs [2], and the machine has CPUs 0-1,8-9,16-17"],
+    );
+}
