@@ -202,9 +202,7 @@ fn a_source_that_does_not_compile_fails_its_own_runs_and_no_others() {
     let ended = refuse(
         &format!("{compare} --repeat 2 --format json"),
         1,
-        &[
-            "hogs under schedulers/broken.bpf.c failed before it began: schedulers/broken.bpf.c does not compile",
-        ],
+        &["hogs under broken failed before it began: schedulers/broken.bpf.c does not compile"],
     );
     let result: serde_json::Value = serde_json::from_str(&ended.stdout).unwrap();
     let runs = result["runs"].as_array().unwrap();
@@ -272,7 +270,7 @@ fn a_scheduler_that_is_refused_takes_nothing_from_the_others() {
         "compare workloads/hogs.json -d 1s -s linux24,schedulers/recursive.bpf.c --set recursive.depth=5 --repeat 2 --format json",
         1,
         &[
-            "hogs under recursive depth=5 failed before it began: deep at ",
+            "hogs under recursive failed before it began: deep at ",
             "recursive.bpf.c:10:",
             "these functions call each other",
         ],

@@ -41,9 +41,9 @@ fn a_recording_is_described_for_programs_too() {
         .collect();
     assert!(times.is_sorted_by(|one, next| one >= next), "{times:?}");
     refuse(
-        "show o1 --format json",
+        "show o1 --tasks",
         2,
-        &["o1: --format is for recordings, and this is a scheduler"],
+        &["o1: --tasks is for recordings, and this is a scheduler"],
     );
 }
 
