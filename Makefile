@@ -66,6 +66,7 @@ test:
 	@log=$$(mktemp) && trap 'kill $$machines 2> /dev/null; rm -f "$$log"' EXIT && trap 'exit 130' INT TERM; \
 	testbench/run > "$$log" 2>&1 & machines=$$!; \
 	$(UNIT_TEST); status=$$?; \
+	scripts/instructions || status=$$?; \
 	tail --pid=$$machines -n +1 -f "$$log"; \
 	wait $$machines && exit $$status
 
