@@ -251,7 +251,9 @@ records_command() {
 	assert_status 0
 	assert_says "$work/output" 'under faulty'
 	assert_says "$work/output" sort
-	assert_says "$work/output" 'woken by tasks'
+	assert_says "$work/output" 'what they waited for'
+	# After its share, wake-ups and latencies: how often another task woke it.
+	grep -qE '^ *tail +[0-9.]+ % +[0-9]+ +[0-9.]+ [a-z]+ +[0-9.]+ [a-z]+ +[1-9]' "$work/output"
 	fairground record -o "$work/user.recording" --user nobody -- sh -c 'sleep 1000 & echo $! > /tmp/left; id -un'
 	assert_status 0
 	assert_says "$work/output" nobody
