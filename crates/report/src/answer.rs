@@ -1,10 +1,13 @@
 //! Which scheduler is best at what under a workload, how certain that is, and what makes the difference.
+//!
+//! Schedulers are compared run by run with the same seeds, as with a baseline ([`fairground_results::between`]): a difference counts if it is
+//! certain and matters in practice.
 
-use crate::format::{Unit, value};
+use crate::format::{Unit, range, value};
 use crate::groups::{Block, Row};
-use crate::page::{Answer, Candidate, Finding};
+use crate::page::{Answer, Candidate, Finding, Matrix, MatrixRow};
 use fairground_metrics::{RunMetrics, TaskMetrics};
-use fairground_results::{Interval, Measure};
+use fairground_results::{Better, Difference, Judgement, Measure, between};
 
 /// Something that a user may want from a scheduler.
 struct Goal {
@@ -15,13 +18,10 @@ struct Goal {
     why: fn(first: &Row, last: &Row) -> Option<String>,
 }
 
-/// The tick rate of runs of which it is not known.
-const USUAL_HZ: u64 = 250;
-
 const GOALS: &[Goal] = &[
     Goal {
         measure: "throughput",
-        name: "Throughput, of what is possible",
+        name: "Throughput",
         why: lost_time,
     },
     Goal {
@@ -31,38 +31,98 @@ const GOALS: &[Goal] = &[
     },
     Goal {
         measure: "jain_index",
-        name: "Fair shares over the run (Jain's index)",
+        name: "Fair shares (Jain's index)",
         why: unfair_shares,
     },
     Goal {
         measure: "window_spread",
-        name: "Fair shares in every window (spread in the worst)",
+        name: "Fair in every window (spread in the worst)",
         why: worst_window,
     },
     Goal {
         measure: "wakeup_p99",
-        name: "Short waits (wakeup latency, 99\u{a0}%)",
-        why: long_waits,
+        name: "Wakeup latency, 99\u{a0}%",
+        why: |_, _| None,
+    },
+    Goal {
+        measure: "longest_wait",
+        name: "Longest wait",
+        why: longest_wait,
     },
     Goal {
         measure: "missed_periods",
-        name: "Deadlines (missed periods)",
+        name: "Missed periods",
         why: missed_periods,
     },
 ];
 
-/// The answer that a comparison gives.
-pub(crate) fn answer(blocks: &[Block]) -> Answer {
-    let findings: Vec<Finding> = blocks
-        .iter()
-        .flat_map(|block| GOALS.iter().filter_map(|goal| finding(block, goal)))
-        .collect();
+/// The answer that a comparison gives. `anchors` are the ids of the blocks' sections.
+pub(crate) fn answer(blocks: &[Block], anchors: &[String]) -> Answer {
+    let found: Vec<Vec<Option<Finding>>> = blocks.iter().map(findings).collect();
+    let asked = |goal: usize| found.iter().any(|cells| cells[goal].is_some());
+    let asked: Vec<usize> = (0..GOALS.len()).filter(|&goal| asked(goal)).collect();
+    let rows = blocks.iter().zip(anchors).zip(&found);
+    let rows = rows.map(|((block, anchor), cells)| MatrixRow {
+        load: block.labels().workload.clone(),
+        machine: block.labels().machine.clone(),
+        section: anchor.clone(),
+        failed: { block.rows.iter() }
+            .filter(|row| !row.is_ok())
+            .map(|row| (row.title(), row.status()))
+            .collect(),
+        cells: asked.iter().map(|&goal| cells[goal].clone()).collect(),
+    });
+    let matrix = Matrix {
+        questions: asked
+            .iter()
+            .map(|&goal| GOALS[goal].name.to_owned())
+            .collect(),
+        rows: rows.collect(),
+    };
     Answer {
         failures: blocks.iter().flat_map(failures).collect(),
-        summary: summary(&findings).into_iter().collect(),
+        failed: failed(blocks),
+        summary: summary(blocks, &matrix).into_iter().collect(),
         certainty: certainty(blocks),
-        findings,
+        matrix,
     }
+}
+
+/// Which schedulers have no place in the answer, in a sentence for each.
+fn failed(blocks: &[Block]) -> Vec<String> {
+    let all = blocks.len();
+    let tell = |name: String| {
+        let here = |row: &&Row| row.title() == name;
+        let rows = blocks
+            .iter()
+            .flat_map(|block| block.rows.iter().filter(here));
+        let bad: Vec<String> = rows.filter(|row| !row.is_ok()).map(Row::status).collect();
+        let mut words = bad.clone();
+        words.dedup();
+        let words = words.join(", ");
+        (!bad.is_empty()).then(|| match all {
+            1 => format!("{name} has no place in the answer: {words}."),
+            _ => format!(
+                "{name} has no place in {} of the {all} rows: {words}.",
+                bad.len()
+            ),
+        })
+    };
+    schedulers(blocks).into_iter().filter_map(tell).collect()
+}
+
+/// All schedulers, in order of first appearance.
+fn schedulers(blocks: &[Block]) -> Vec<String> {
+    let mut names = Vec::new();
+    for name in blocks
+        .iter()
+        .flat_map(|block| block.rows.iter().map(Row::title))
+    {
+        if !names.contains(&name) {
+            names.push(name);
+        }
+    }
+    names
 }
 
 /// What went wrong under a workload; such schedulers have no place in the answer.
@@ -85,36 +145,88 @@ fn failures(block: &Block) -> Vec<String> {
     block.rows.iter().flat_map(of_row).collect()
 }
 
-/// How often each scheduler is the best or as good as the best.
-fn summary(findings: &[Finding]) -> Option<String> {
-    let decided: Vec<&Finding> = findings
-        .iter()
-        .filter(|finding| !finding.best.is_empty())
-        .collect();
-    let mut counts: Vec<(&str, usize)> = Vec::new();
-    for candidate in decided.iter().flat_map(|finding| &finding.best) {
-        match counts
-            .iter_mut()
-            .find(|(name, _)| *name == candidate.scheduler)
-        {
-            Some((_, count)) => *count += 1,
-            None => counts.push((&candidate.scheduler, 1)),
-        }
-    }
-    counts.sort_by_key(|&(_, count)| std::cmp::Reverse(count));
-    let all = decided.len();
-    let counts: Vec<String> = counts
-        .iter()
-        .map(|(name, count)| format!("{name} in {count}"))
-        .collect();
+/// The answer in a sentence; `None` if there is nothing to compare.
+fn summary(blocks: &[Block], matrix: &Matrix) -> Option<String> {
+    let cells: Vec<&Finding> = matrix.findings().collect();
+    let all = cells.len();
+    let apart = cells.iter().filter(|one| !one.rest.is_empty()).count();
+    let same = cells.iter().filter(|one| one.is_same()).count();
+    let has = |list: &[Candidate], name: &str| list.iter().any(|one| one.scheduler == name);
+    let count = |name: &str, of: fn(&Finding) -> &[Candidate]| {
+        cells.iter().filter(|one| has(of(one), name)).count()
+    };
+    let whole = |name: &String| {
+        let ok = |block: &Block| {
+            block
+                .rows
+                .iter()
+                .any(|row| row.title() == *name && row.is_ok())
+        };
+        blocks.iter().all(ok)
+    };
+    let names = schedulers(blocks);
+    let questions = if all == 1 {
+        "the question"
+    } else {
+        &format!("{all} questions")
+    };
     if all == 0 {
         return None;
     }
-    let questions = if all == 1 { "question" } else { "questions" };
+    if same == all {
+        return Some(format!("No difference that matters in {questions}."));
+    }
+    if same + apart == 0 {
+        return Some(format!("Undecided in {questions}."));
+    }
+    let rest = format!(
+        "No difference that matters in {same} of {questions}; {} undecided.",
+        match all - same - apart {
+            0 => "none".to_owned(),
+            open => open.to_string(),
+        }
+    );
+    if apart == 0 {
+        return Some(rest);
+    }
+    let worse: Vec<(usize, String)> = { names.iter() }
+        .filter(|name| whole(name))
+        .map(|name| (count(name, |one| &one.rest), name.clone()))
+        .collect();
+    let least = worse.iter().map(|(count, _)| *count).min()?;
+    let mut first = { worse.iter() }.filter(|(count, _)| *count == least);
+    let first: Vec<&str> = first.by_ref().map(|(_, name)| name.as_str()).collect();
+    let often = match least {
+        0 => "never".to_owned(),
+        least => format!("least often, in {least} of {all} questions,"),
+    };
+    let verb = if first.len() == 1 { "is" } else { "are" };
+    let mut others = worse
+        .iter()
+        .filter(|(count, _)| *count > least)
+        .cloned()
+        .collect::<Vec<_>>();
+    others.sort_by_key(|(count, _)| *count);
+    let others: Vec<String> = { others.iter() }
+        .map(|(count, name)| format!("{name} in {count}"))
+        .collect();
+    let others = match others.is_empty() {
+        true => String::new(),
+        false => format!(" (worse: {})", others.join(", ")),
+    };
     Some(format!(
-        "Best, or as good as the best, of the {all} {questions} that tell schedulers apart: {}.",
-        counts.join(", ")
+        "{} {verb} {often} worse than the best by what matters{others}. {rest}",
+        and(&first)
     ))
+}
+
+/// Names as words of a sentence.
+fn and(names: &[&str]) -> String {
+    match names {
+        [] => String::new(),
+        [one] => (*one).to_owned(),
+        [first @ .., last] => format!("{} and {last}", first.join(", ")),
+    }
 }
 
 fn certainty(blocks: &[Block]) -> String {
@@ -122,7 +234,7 @@ fn certainty(blocks: &[Block]) -> String {
     let least = rows().map(|row| row.runs.len()).min().unwrap_or(0);
     let most = rows().map(|row| row.runs.len()).max().unwrap_or(0);
     if least < 2 {
-        return "One run of each: differences may be chance. With --repeat 20 the page tells which are.".to_owned();
+        return "One run of each: differences may be chance. With --repeat 10 the page tells which are.".to_owned();
     }
     let runs = if least == most {
         least.to_string()
@@ -130,51 +242,150 @@ fn certainty(blocks: &[Block]) -> String {
         format!("{least} to {most}")
     };
     format!(
-        "Means of {runs} runs of each, with 95 % intervals (Student's) where the runs differ. Schedulers differ where their intervals do \
-         not overlap and they are farther apart than what matters in practice (docs/metrics.md)."
+        "{runs} runs of each, compared in pairs with the same seeds. Schedulers differ where the 95 % interval (Student's) of their differences \
+         leaves out 0 and their mean is more than what matters in practice; nothing is judged from fewer samples than it needs \
+         (docs/metrics.md)."
     )
 }
 
-fn finding(block: &Block, goal: &Goal) -> Option<Finding> {
+/// The answers under a workload, one for each of [`GOALS`] that it has.
+fn findings(block: &Block) -> Vec<Option<Finding>> {
+    let rows: Vec<&Row> = block.rows.iter().filter(|row| row.is_ok()).collect();
+    let against = |base: &&Row| {
+        rows.iter()
+            .map(|row| between(&base.runs, &row.runs))
+            .collect()
+    };
+    let differences: Vec<Vec<Vec<Difference>>> = rows.iter().map(against).collect();
+    let goals = GOALS.iter();
+    goals
+        .map(|goal| finding(&rows, &differences, goal))
+        .collect()
+}
+
+/// Who is best, who differs from it and by how much; `differences[a][b]` are those of scheduler b from a.
+fn finding(rows: &[&Row], differences: &[Vec<Vec<Difference>>], goal: &Goal) -> Option<Finding> {
     let measure = Measure::find(goal.measure)?;
-    let better = measure.better?;
-    let numbers: Vec<(String, Interval)> = block
-        .rows
-        .iter()
-        .filter(|row| row.is_ok())
-        .filter_map(|row| Some((row.title(), row.interval(|run| measure.run(run))?)))
+    let mean = |row: &Row| mean(row, |run| measure.run(run));
+    let entrants: Vec<(usize, f64)> = { rows.iter().enumerate() }
+        .filter_map(|(place, row)| Some((place, mean(row)?)))
         .collect();
-    if numbers.len() < 2 {
-        return None;
-    }
-    let has_enough = |row: &Row| row.metrics().all(|run| measure.has_enough(run));
-    let judged = block.rows.iter().filter(|row| row.is_ok()).all(has_enough);
-    let tick = 1e9 / block.labels().hz.unwrap_or(USUAL_HZ).max(1) as f64;
-    let margin = |best: f64| match judged {
-        true => measure.margin.around(best, tick),
-        // From too few samples nothing follows.
-        false => f64::INFINITY,
+    let difference = |base: usize, other: usize| {
+        let mut of = differences[base][other].iter();
+        of.find(|one| one.measure == measure.id)
     };
-    let ranked = Finding::ranked(&numbers, better, margin, |number| {
-        value(Some(number), measure.unit)
+    let is = |base: usize, other: usize, judgement| {
+        base != other && difference(base, other).is_some_and(|one| one.judgement == judgement)
+    };
+    let worse = |base: usize| {
+        let others = entrants.iter();
+        others
+            .filter(|(other, _)| is(base, *other, Judgement::Worse))
+            .count()
+    };
+    let is_never_worse = |of: usize| {
+        !entrants
+            .iter()
+            .any(|(base, _)| is(*base, of, Judgement::Worse))
+    };
+    let gain = |mean: f64| match measure.better {
+        Some(Better::Higher) => mean,
+        _ => -mean,
+    };
+    // All others are measured by the one to which most are worse, so that an unsteady one does not hide what is certain.
+    let leaders = entrants.iter().filter(|(place, _)| is_never_worse(*place));
+    let leader = leaders.max_by(|a, b| {
+        let by_mean = gain(a.1).total_cmp(&gain(b.1));
+        worse(a.0)
+            .cmp(&worse(b.0))
+            .then(by_mean)
+            .then(b.0.cmp(&a.0))
     });
-    let row = |candidate: &Candidate| {
-        let mut rows = block.rows.iter();
-        rows.find(|row| row.title() == candidate.scheduler)
-    };
-    let first = ranked.best.first().and_then(row);
-    let last = ranked.rest.last().and_then(row);
-    let why = first
-        .zip(last)
-        .and_then(|(first, last)| (goal.why)(first, last));
-    let workload = &block.labels().workload;
-    Some(Finding {
-        load: workload.clone(),
-        section: workload.clone(),
+    let &(leader, best) = leader.filter(|_| entrants.len() > 1)?;
+    let mut found = Finding {
         goal: goal.name.to_owned(),
-        why: why.unwrap_or_default(),
-        ..ranked
-    })
+        best: vec![Candidate {
+            scheduler: rows[leader].title(),
+            value: value(Some(best), measure.unit),
+            ..Candidate::default()
+        }],
+        ..Finding::default()
+    };
+    let mut others: Vec<&(usize, f64)> = { entrants.iter() }
+        .filter(|(place, _)| *place != leader)
+        .collect();
+    others.sort_by(|a, b| gain(b.1).total_cmp(&gain(a.1)));
+    let mut open = Vec::new();
+    for &&(other, _) in &others {
+        let Some(difference) = difference(leader, other) else {
+            continue;
+        };
+        let candidate = candidate(rows[other], difference, measure.unit);
+        match difference.judgement {
+            Judgement::Same => found.best.push(candidate),
+            Judgement::Worse => found.rest.push(candidate),
+            Judgement::Better | Judgement::Undecided => {
+                open.push(difference);
+                found.undecided.push(candidate);
+            }
+        }
+    }
+    found.open = what_would_decide(&open);
+    let last = others
+        .iter()
+        .rev()
+        .find(|(other, _)| is(leader, *other, Judgement::Worse));
+    found.why = last
+        .and_then(|(last, _)| (goal.why)(rows[leader], rows[*last]))
+        .unwrap_or_default();
+    Some(found)
+}
+
+fn candidate(row: &Row, difference: &Difference, unit: Unit) -> Candidate {
+    let (low, high) = (
+        distance(difference.low, unit),
+        distance(difference.high, unit),
+    );
+    Candidate {
+        scheduler: row.title(),
+        value: value(Some(difference.after), unit),
+        difference: distance(difference.difference, unit),
+        interval: match difference.pairs {
+            0 | 1 => String::new(),
+            _ => range(&low, &high),
+        },
+    }
+}
+
+/// A difference with its sign; of percentages, in points.
+fn distance(difference: f64, unit: Unit) -> String {
+    let size = difference.abs();
+    let text = match unit {
+        Unit::Index if size < 0.000_05 => "0".to_owned(),
+        Unit::Fraction if size < 0.000_05 => "0 points".to_owned(),
+        Unit::Fraction if size < 0.01 => format!("{:.2} points", size * 100.0),
+        Unit::Fraction => format!("{:.1} points", size * 100.0),
+        _ => value(Some(size), unit),
+    };
+    match text.starts_with("0") && !text.starts_with("0.") {
+        true => text,
+        false if difference < 0.0 => format!("\u{2212}{text}"),
+        false => format!("+{text}"),
+    }
+}
+
+/// What would decide all that is undecided.
+fn what_would_decide(open: &[&Difference]) -> String {
+    let needed = open.iter().map(|one| one.pairs_needed);
+    match needed.max().flatten() {
+        _ if open.is_empty() => String::new(),
+        _ if open.iter().any(|one| one.too_few_samples) => "too few samples".to_owned(),
+        _ if open.iter().any(|one| one.pairs < 2) => "one run".to_owned(),
+        Some(runs) if open.iter().all(|one| one.pairs_needed.is_some()) => {
+            format!("{runs} runs would tell")
+        }
+        _ => "more runs might tell".to_owned(),
+    }
 }
 
 fn fraction(number: f64) -> String {
@@ -232,11 +443,8 @@ fn unfair_shares(_first: &Row, last: &Row) -> Option<String> {
         let part = |of: fn(&TaskMetrics) -> Option<f64>| Some(last.task_interval(name, of)?.mean);
         let actual = part(|task| Some(task.share?.actual))?;
         let ideal = part(|task| Some(task.share?.ideal))?;
-        Some(format!(
-            "{} of the machine instead of {}",
-            fraction(actual),
-            fraction(ideal)
-        ))
+        let (actual, ideal) = (fraction(actual), fraction(ideal));
+        (actual != ideal).then(|| format!("{actual} of the machine instead of {ideal}"))
     };
     let (most, _) = extreme(last, excess)?;
     let (least, _) = extreme(last, |task| excess(task).map(|excess| -excess))?;
@@ -262,20 +470,12 @@ fn worst_window(_first: &Row, last: &Row) -> Option<String> {
     ))
 }
 
-fn long_waits(first: &Row, last: &Row) -> Option<String> {
+fn longest_wait(_first: &Row, last: &Row) -> Option<String> {
     let (task, wait) = extreme(last, |task| task.longest_wait_ns.map(|wait| wait as f64))?;
-    let switches = |row: &Row| {
-        let mean = mean(row, |run| Some(run.context_switches as f64))?;
-        Some(value(Some(mean.round()), Unit::Count))
-    };
     Some(format!(
-        "Under {} {task} waits up to {}. {} switches {} times, {} {} times.",
+        "Under {} {task} waits up to {}.",
         last.title(),
-        time(wait),
-        last.title(),
-        switches(last)?,
-        first.title(),
-        switches(first)?
+        time(wait)
     ))
 }
 

@@ -2,6 +2,7 @@
 
 use crate::Comparison;
 use crate::answer::answer;
+use crate::column::Column;
 use crate::format::{ABSENT, Unit, value};
 use crate::groups::{Block, Row, blocks};
 use crate::page::{Axis, Category, Cell, Kind, Moment, Page, Plot, Point, Section, Series, Table};
@@ -20,18 +21,37 @@ const WIDE: f64 = 30.0;
 /// A page with a section per workload and machine, with its `moments`.
 pub(crate) fn page(comparison: &Comparison, moments: &Moments) -> Page {
     let blocks = blocks(&comparison.runs);
-    let of_block = |block: &Block| {
+    let names: Vec<String> = blocks.iter().map(|block| name(block, &blocks)).collect();
+    let answer = answer(&blocks, &names);
+    let of_block = |(number, block): (usize, &Block)| {
         let labels = block.labels();
         let moments = moments.get(&(labels.workload.clone(), labels.machine.clone()));
-        section(block, moments.cloned().unwrap_or_default())
+        let findings = answer.matrix.rows[number].cells.iter().flatten();
+        Section {
+            id: names[number].clone(),
+            title: names[number].clone(),
+            findings: findings.cloned().collect(),
+            ..section(block, moments.cloned().unwrap_or_default())
+        }
     };
     Page {
         title: "Which scheduler, for which load, and why".to_owned(),
-        answer: answer(&blocks),
-        sections: blocks.iter().map(of_block).collect(),
+        sections: blocks.iter().enumerate().map(of_block).collect(),
+        answer,
     }
 }
 
+/// The workload, and the machine if it runs on several.
+fn name(block: &Block, all: &[Block]) -> String {
+    let labels = block.labels();
+    let same = |other: &&Block| other.labels().workload == labels.workload;
+    match all.iter().filter(same).count() {
+        1 => labels.workload.clone(),
+        _ => format!("{} on {}", labels.workload, labels.machine),
+    }
+}
+
+/// The section without its name and what decided.
 fn section(block: &Block, moments: Vec<Moment>) -> Section {
     let measures: Vec<&Measure> = Measure::shown()
         .filter(|measure| {
@@ -57,8 +77,6 @@ fn section(block: &Block, moments: Vec<Moment>) -> Section {
         plots.extend(share_plots(block, &tasks));
     }
     Section {
-        id: block.labels().workload.clone(),
-        title: block.labels().workload.clone(),
         conditions: block.conditions("mean and 95 % interval"),
         tables: measures
             .chunk_by(|a, b| a.group == b.group)
@@ -76,20 +94,35 @@ fn section(block: &Block, moments: Vec<Moment>) -> Section {
     }
 }
 
-fn cell(interval: Option<Interval>, unit: Unit) -> Cell {
+fn cell(interval: Option<Interval>, column: &Column) -> Cell {
     let Some(interval) = interval else {
         return Cell::plain(ABSENT);
     };
-    let text = |number| value(Some(number), unit);
+    let text = |number| column.text(Some(number));
     Cell {
         text: text(interval.mean),
         detail: crate::format::range(&text(interval.low), &text(interval.high)),
     }
 }
 
+/// Mean and 95 % interval. If no sample is a larger part than all, the interval has none either, although Student's may.
+fn measured(row: &Row, measure: &Measure) -> Option<Interval> {
+    let mut interval = row.interval(|run| measure.run(run))?;
+    let is_part = matches!(measure.unit, Unit::Fraction | Unit::Index);
+    if is_part && interval.max <= 1.0 {
+        interval.high = interval.high.min(1.0);
+    }
+    Some(interval)
+}
+
 fn measures_table(block: &Block, measures: &[&Measure]) -> Table {
     let mut heads = vec!["Scheduler".to_owned()];
     heads.extend(measures.iter().map(|measure| measure.title().to_owned()));
+    let column = |measure: &&Measure| {
+        let numbers = block.rows.iter().filter_map(|row| measured(row, measure));
+        Column::of(measure.unit, numbers.map(|interval| interval.mean))
+    };
+    let columns: Vec<Column> = measures.iter().map(column).collect();
     let row = |row: &Row| {
         // How the runs ended, unless all is well.
         let detail = match row.is_ok() {
@@ -100,10 +133,8 @@ fn measures_table(block: &Block, measures: &[&Measure]) -> Table {
             text: row.title(),
             detail,
         }];
-        let numbers = measures
-            .iter()
-            .map(|measure| cell(row.interval(|run| measure.run(run)), measure.unit));
-        cells.extend(numbers);
+        let numbers = measures.iter().zip(&columns);
+        cells.extend(numbers.map(|(measure, column)| cell(measured(row, measure), column)));
         cells
     };
     Table {
@@ -140,7 +171,7 @@ fn measure_plot(block: &Block, measure: &Measure) -> Plot {
                 name: row.title(),
                 scheduler: row.title(),
                 printed: false,
-                points: vec![Point::interval(0.0, row.interval(|run| measure.run(run))?)],
+                points: vec![Point::interval(0.0, measured(row, measure)?)],
             })
         })
         .collect();
@@ -296,7 +327,10 @@ fn counters_table(block: &Block) -> Option<Table> {
             vec![
                 Cell::plain(row.title()),
                 Cell::plain(name.as_str()),
-                cell(Interval::of(&counts), Unit::Count),
+                cell(
+                    Interval::of(&counts),
+                    &Column::of(Unit::Count, counts.iter().copied()),
+                ),
             ]
         }));
     }
@@ -347,24 +381,25 @@ fn tasks_table(block: &Block, tasks: &[(&str, i32)]) -> Table {
     let listed = tasks
         .len()
         .min((MOST_TASK_ROWS / block.rows.len().max(1)).max(1));
-    let mut heads: Vec<String> = ["Task", "Nice", "Scheduler"].map(str::to_owned).into();
+    let mut heads: Vec<String> = ["Scheduler", "Task", "Nice"].map(str::to_owned).into();
     heads.extend(TASK_COLUMNS.iter().map(|(title, ..)| (*title).to_owned()));
-    let row = |name: &str, nice: i32, row: &Row| {
-        let mut cells = vec![
-            Cell::plain(name),
-            Cell::plain(nice.to_string()),
-            Cell::plain(row.title()),
-        ];
-        cells.extend(TASK_COLUMNS.iter().map(|&(_, unit, of)| {
-            let mean = row.task_interval(name, of).map(|interval| interval.mean);
-            Cell::plain(value(mean, unit))
-        }));
-        cells
-    };
-    let rows = tasks[..listed]
-        .iter()
-        .flat_map(|&(name, nice)| block.rows.iter().map(move |one| row(name, nice, one)))
+    let lines: Vec<(&str, i32, &Row)> = { tasks[..listed].iter() }
+        .flat_map(|&(name, nice)| block.rows.iter().map(move |row| (name, nice, row)))
         .collect();
+    let mut rows: Vec<Vec<Cell>> = { lines.iter() }
+        .map(|(name, nice, row)| {
+            let words = [row.title(), (*name).to_owned(), nice.to_string()];
+            words.map(Cell::plain).into()
+        })
+        .collect();
+    for &(_, unit, of) in TASK_COLUMNS {
+        let mean = |(name, _, row): &(&str, i32, &Row)| Some(row.task_interval(name, of)?.mean);
+        let means: Vec<Option<f64>> = lines.iter().map(mean).collect();
+        let column = Column::of(unit, means.iter().flatten().copied());
+        for (cells, mean) in rows.iter_mut().zip(means) {
+            cells.push(Cell::plain(column.text(mean)));
+        }
+    }
     Table {
         caption: if listed == tasks.len() {
             format!("All tasks ({listed})")

@@ -11,6 +11,7 @@ use fairground_results::{Moments, format};
 use page::Page;
 
 mod answer;
+mod column;
 mod comparison_page;
 mod csv_format;
 mod differences;
@@ -67,7 +68,8 @@ pub trait Forms {
     /// The file that cannot be written, and why.
     fn write_parquet(&self, folder: &Path) -> Result<(), (PathBuf, io::Error)>;
 
-    /// A page with a section per workload and machine, with its `moments`.
+    /// A page that begins with the answer: workloads and machines by questions, with the best scheduler and how far the others are behind. Then a
+    /// section per workload and machine, with what decided and its `moments`.
     fn page(&self, moments: &Moments) -> Page;
 }
 

@@ -104,8 +104,10 @@ pub fn differences(runs: &[Run], baseline: &str) -> Vec<Difference> {
     found
 }
 
-/// The differences of a scheduler's runs from the baseline's.
-fn between(base: &[&Run], group: &[&Run]) -> Vec<Difference> {
+/// The differences of the runs of one scheduler from those of another under the same conditions, the `base`: in how they ended, unless all are
+/// ok, and in each measure that is judged.
+#[must_use]
+pub fn between(base: &[&Run], group: &[&Run]) -> Vec<Difference> {
     let pairs: Vec<(&Run, &Run)> = group
         .iter()
         .filter_map(|run| {

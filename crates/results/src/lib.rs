@@ -15,7 +15,7 @@ mod waits;
 
 pub use comparison::Comparison;
 pub use condition::{Condition, Limit, sentence};
-pub use difference::{Difference, STATUS, differences, is_called, titled};
+pub use difference::{Difference, STATUS, between, differences, is_called, titled};
 pub use failure::{DUE, Failure, Patience, Starvation, Status};
 pub use format::Unit;
 pub use measure::{Better, Group, MEASURES, Margin, Measure, Shown, documented};

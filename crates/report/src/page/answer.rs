@@ -2,35 +2,60 @@
 
 use super::colours::Colours;
 use super::{Section, anchor};
-use fairground_results::{Better, Interval};
 use maud::{Markup, html};
 
 /// What a reader should know who reads nothing else.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Answer {
-    /// What went wrong, one sentence each.
-    pub failures: Vec<String>,
+    /// Which schedulers have no place in the answer, one sentence each.
+    pub failed: Vec<String>,
     /// A few sentences with the answer.
     pub summary: Vec<String>,
+    /// The answer to each question under each load.
+    pub matrix: Matrix,
     /// How certain it is: how many runs, and what counts as a difference.
     pub certainty: String,
-    /// The decisive numbers, by load.
-    pub findings: Vec<Finding>,
+    /// What went wrong, one sentence each.
+    pub failures: Vec<String>,
+}
+
+/// Loads and machines by questions.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Matrix {
+    /// What is wanted: throughput, short waits, ...
+    pub questions: Vec<String>,
+    /// The loads.
+    pub rows: Vec<MatrixRow>,
+}
+
+/// A load on a machine.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct MatrixRow {
+    /// The load, in words.
+    pub load: String,
+    /// The machine, in words.
+    pub machine: String,
+    /// Id of the [`Section`] that shows it.
+    pub section: String,
+    /// The schedulers that failed or starved a task, and how they ended.
+    pub failed: Vec<(String, String)>,
+    /// An answer for each question, if it arises and at least two schedulers can be compared.
+    pub cells: Vec<Option<Finding>>,
 }
 
 /// The best scheduler for one goal under one load.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Finding {
-    /// The load, in words.
-    pub load: String,
-    /// Id of the [`Section`] that shows it.
-    pub section: String,
-    /// What is wanted: throughput, a short wait, ...
+    /// What is wanted.
     pub goal: String,
-    /// The best, followed by those that cannot be told apart from it; empty if none stands out from the rest.
+    /// The best, followed by those that do not differ from it by what matters.
     pub best: Vec<Candidate>,
-    /// All others, from better to worse.
+    /// Those that are worse by what matters, from better to worse.
     pub rest: Vec<Candidate>,
+    /// Those of which neither is certain.
+    pub undecided: Vec<Candidate>,
+    /// What would decide these.
+    pub open: String,
     /// What makes the difference.
     pub why: String,
 }
@@ -42,139 +67,160 @@ pub struct Candidate {
     pub scheduler: String,
     /// The number that decides, with its unit.
     pub value: String,
-    /// Its 95 % interval; empty if there is none.
+    /// How far it is from the best; empty for the best.
+    pub difference: String,
+    /// The 95 % interval of this difference; empty if there is none.
     pub interval: String,
 }
 
+impl Matrix {
+    /// All answers.
+    pub fn findings(&self) -> impl Iterator<Item = &Finding> {
+        self.rows.iter().flat_map(|row| row.cells.iter().flatten())
+    }
+}
+
 impl Finding {
-    /// Ranks schedulers by the means of their numbers, which `show` formats. A difference counts if the intervals do not overlap, the
-    /// formatted means differ, and they are farther apart than the `margin` around the best. Load, section, goal and reason are left to the caller.
-    pub fn ranked(
-        numbers: &[(String, Interval)],
-        better: Better,
-        margin: impl Fn(f64) -> f64,
-        show: impl Fn(f64) -> String,
-    ) -> Self {
-        let mut ranked: Vec<&(String, Interval)> = numbers.iter().collect();
-        ranked.sort_by(|a, b| match better {
-            Better::Higher => b.1.mean.total_cmp(&a.1.mean),
-            Better::Lower => a.1.mean.total_cmp(&b.1.mean),
-        });
-        let is_worse = |first: &Interval, other: &Interval| {
-            (first.is_below(other) || other.is_below(first))
-                && show(first.mean) != show(other.mean)
-                && (first.mean - other.mean).abs() > margin(first.mean)
-        };
-        let candidate = |(scheduler, interval): &(String, Interval)| {
-            let (low, high) = (show(interval.low), show(interval.high));
-            Candidate {
-                scheduler: scheduler.clone(),
-                value: show(interval.mean),
-                interval: crate::format::range(&low, &high),
-            }
-        };
-        let mut finding = Self::default();
-        let mut apart = false;
-        for one in &ranked {
-            let worse = is_worse(&ranked[0].1, &one.1);
-            apart |= worse;
-            let place = if worse {
-                &mut finding.rest
-            } else {
-                &mut finding.best
-            };
-            place.push(candidate(one));
-        }
-        if !apart {
-            finding.rest = std::mem::take(&mut finding.best);
-        }
-        finding
+    /// Whether no scheduler differs from the best by what matters.
+    #[must_use]
+    pub fn is_same(&self) -> bool {
+        self.rest.is_empty() && self.undecided.is_empty()
     }
 }
 
 pub(super) fn markup(answer: &Answer, sections: &[Section], colours: &Colours) -> Markup {
     html! {
+        @for sentence in &answer.failed { p.summary.bad { (sentence) } }
+        @for sentence in &answer.summary { p.summary { (sentence) } }
+        @if !answer.matrix.rows.is_empty() { (matrix(&answer.matrix, sections, colours)) }
+        @if !answer.certainty.is_empty() { p.faint { (answer.certainty) } }
         @if !answer.failures.is_empty() {
             ul.failures {
                 @for sentence in &answer.failures { li { (sentence) } }
             }
         }
-        @for sentence in &answer.summary { p.summary { (sentence) } }
-        @if !answer.findings.is_empty() {
-            div.findings {
-                @for load in answer.findings.chunk_by(|a, b| a.load == b.load) {
-                    h2.load { (link(&load[0], sections)) }
-                    div.cards {
-                        @for finding in load { (card(finding, colours)) }
+    }
+}
+
+fn matrix(matrix: &Matrix, sections: &[Section], colours: &Colours) -> Markup {
+    html! {
+        div.scroll {
+            table.matrix {
+                thead {
+                    tr {
+                        th { "Workload" }
+                        @for question in &matrix.questions { th { (question) } }
+                    }
+                }
+                tbody {
+                    @for row in &matrix.rows {
+                        tr {
+                            th {
+                                (link(row, sections))
+                                @if !row.machine.is_empty() { small { "machine " (row.machine) } }
+                                @for (scheduler, status) in &row.failed {
+                                    div.bad { (colours.chip(scheduler)) " " (status) }
+                                }
+                            }
+                            @for cell in &row.cells { td { (short(cell.as_ref(), colours)) } }
+                        }
                     }
                 }
             }
         }
-        @if !answer.certainty.is_empty() { p.faint { (answer.certainty) } }
     }
 }
 
-fn link(finding: &Finding, sections: &[Section]) -> Markup {
+fn link(row: &MatrixRow, sections: &[Section]) -> Markup {
     html! {
-        @if sections.iter().any(|section| section.id == finding.section) {
-            a href=(format!("#{}", anchor(&finding.section))) { (finding.load) }
+        @if sections.iter().any(|section| section.id == row.section) {
+            a href=(format!("#{}", anchor(&row.section))) { (row.load) }
         } @else {
-            (finding.load)
+            (row.load)
         }
     }
 }
 
-fn card(finding: &Finding, colours: &Colours) -> Markup {
+/// An answer in a cell.
+fn short(finding: Option<&Finding>, colours: &Colours) -> Markup {
+    let Some(finding) = finding else {
+        return html! { span.faint { (crate::format::ABSENT) } };
+    };
+    let first = finding.best.first();
     html! {
-        div.card {
-            h3 { (finding.goal) }
-            @if let Some((best, equals)) = finding.best.split_first() {
-                p.best { (colours.chip(&best.scheduler)) " " (value(best)) }
-                @if !equals.is_empty() {
-                    p.others { "as good: " (listed(equals, colours, true)) }
-                }
-                @if !finding.rest.is_empty() {
-                    p.others { "then " (shortened(&finding.rest, colours)) }
-                }
+        @if finding.is_same() {
+            span.faint { "no difference that matters" }
+        } @else if finding.rest.is_empty() {
+            span.faint { "undecided" small { (finding.open) } }
+        } @else {
+            @if finding.best.len() > NAMED {
+                div { (finding.best.len()) " alike" }
             } @else {
-                p.best.none { "no difference" }
-                p.others { (listed(&finding.rest, colours, true)) }
+                @for best in &finding.best { div { (colours.chip(&best.scheduler)) } }
             }
-            @if !finding.why.is_empty() { p.why { (finding.why) } }
+            @if let Some(first) = first { b { (first.value) } }
+            small { (distances(&finding.rest, colours)) }
+            @if !finding.undecided.is_empty() {
+                small { (finding.undecided.len()) " undecided" }
+            }
         }
     }
 }
 
-fn value(candidate: &Candidate) -> Markup {
-    html! {
-        b { (candidate.value) }
-        @if !candidate.interval.is_empty() { " " small { (candidate.interval) } }
-    }
-}
+/// Maximum number of best schedulers that a cell names: if most are alike, those that are not say more.
+const NAMED: usize = 3;
 
-/// The next best ones and the last.
-fn shortened(candidates: &[Candidate], colours: &Colours) -> Markup {
-    const NEXT: usize = 3;
+/// How far the others are.
+fn distances(rest: &[Candidate], colours: &Colours) -> Markup {
     html! {
-        @if candidates.len() <= NEXT + 2 {
-            (listed(candidates, colours, false))
-        } @else {
-            (listed(&candidates[..NEXT], colours, false))
-            ", … "
-            (listed(&candidates[candidates.len() - 1..], colours, false))
+        @match rest {
+            [] => {}
+            [one] => { (colours.chip(&one.scheduler)) " " (one.difference) }
+            [first, .., last] => {
+                @let range = crate::format::range(&first.difference, &last.difference);
+                (rest.len()) " others "
+                @if range.is_empty() { (first.difference) } @else { (range) }
+            }
         }
     }
 }
 
-/// A list of candidates, with their intervals if these are why they cannot be told apart.
-fn listed(candidates: &[Candidate], colours: &Colours, intervals: bool) -> Markup {
+/// What decided, answer by answer, where schedulers differ by what matters or may.
+pub(super) fn decisive(findings: &[Finding], colours: &Colours) -> Markup {
+    let told = |one: &&Finding| !one.is_same();
+    html! {
+        @if findings.iter().any(|one| told(&one)) {
+            dl.decisive {
+                @for finding in findings.iter().filter(told) {
+                    dt { (finding.goal) }
+                    dd { (long(finding, colours)) }
+                }
+            }
+        }
+    }
+}
+
+fn long(finding: &Finding, colours: &Colours) -> Markup {
+    html! {
+        @if let Some((first, same)) = finding.best.split_first() {
+            @let leads = if finding.rest.is_empty() { "compared with " } else { "best " };
+            div { (leads) (colours.chip(&first.scheduler)) " " b { (first.value) } }
+            @if !same.is_empty() { div { "no difference that matters: " (listed(same, colours)) } }
+        }
+        @if !finding.rest.is_empty() { div { "worse: " (listed(&finding.rest, colours)) } }
+        @if !finding.undecided.is_empty() {
+            div.faint { "undecided (" (finding.open) "): " (listed(&finding.undecided, colours)) }
+        }
+        @if !finding.why.is_empty() { div { (finding.why) } }
+    }
+}
+
+fn listed(candidates: &[Candidate], colours: &Colours) -> Markup {
     html! {
         @for (number, candidate) in candidates.iter().enumerate() {
             @if number > 0 { ", " }
-            span.pair {
-                (colours.chip(&candidate.scheduler)) " " (candidate.value)
-                @if intervals && !candidate.interval.is_empty() { " (" (candidate.interval) ")" }
-            }
+            (colours.chip(&candidate.scheduler)) " " (candidate.difference)
+            @if !candidate.interval.is_empty() { small { " (" (candidate.interval) ")" } }
         }
     }
 }

@@ -15,8 +15,11 @@ impl Colours {
         let mut names: Vec<String> = Vec::new();
         let plots = page.sections.iter().flat_map(|section| &section.plots);
         let series = plots.flat_map(|plot| &plot.series);
-        let findings = page.answer.findings.iter();
-        let candidates = findings.flat_map(|finding| finding.best.iter().chain(&finding.rest));
+        let findings = page.answer.matrix.findings();
+        let candidates = findings.flat_map(|finding| {
+            let decided = finding.best.iter().chain(&finding.rest);
+            decided.chain(&finding.undecided)
+        });
         let all = series
             .map(|series| &series.scheduler)
             .chain(candidates.map(|candidate| &candidate.scheduler));

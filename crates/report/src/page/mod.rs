@@ -13,7 +13,7 @@ mod svg;
 mod table;
 mod verdict;
 
-pub use answer::{Answer, Candidate, Finding};
+pub use answer::{Answer, Candidate, Finding, Matrix, MatrixRow};
 pub use fairground_results::Better;
 pub use fairground_results::{Mark, Moment};
 pub use overview::Row;
@@ -44,7 +44,7 @@ pub struct Page {
 /// An experiment or a workload.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Section {
-    /// The id by which [`Finding`]s refer to it; also its anchor in the page.
+    /// The id by which a [`MatrixRow`] refers to it; also its anchor in the page.
     pub id: String,
     /// Its title.
     pub title: String,
@@ -52,6 +52,8 @@ pub struct Section {
     pub conditions: String,
     /// Its row in the table at the top of the page, for sections that have one.
     pub row: Option<Row>,
+    /// What decided.
+    pub findings: Vec<Finding>,
     /// Paragraphs before everything else.
     pub text: Vec<String>,
     /// The verdicts on acceptance lines.
@@ -161,10 +163,11 @@ fn section_markup(section: &Section, figures: &mut Figures) -> Markup {
             h2 { (section.title) }
             @if !section.conditions.is_empty() { p.faint { (section.conditions) } }
             @for text in &section.text { p { (text) } }
+            (answer::decisive(&section.findings, figures.colours))
             @for table in &section.tables { (table::markup(table, figures.colours)) }
             (plots(&section.plots, figures))
             (verdict::list(&section.verdicts))
-            @for moment in &section.moments { (moment::markup(moment, figures)) }
+            @for moment in &section.moments { (moment::markup(moment, &section.moments, figures)) }
             @for table in &section.details {
                 details {
                     summary { (table.caption) }

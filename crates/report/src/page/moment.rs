@@ -70,14 +70,17 @@ struct MarkView {
     height: f64,
 }
 
-/// The moment as a figure.
-pub(super) fn markup(moment: &Moment, figures: &mut Figures) -> Markup {
+/// The moment as a figure, on the same scale of time as `all` that begin at the same time, so that they can be compared by eye.
+pub(super) fn markup(moment: &Moment, all: &[Moment], figures: &mut Figures) -> Markup {
     let number = figures.next();
     let timeline = &moment.timeline;
     if timeline.from_ns >= timeline.to_ns {
         return html! {};
     }
-    let view = view(moment);
+    let beside = all.iter().map(|one| &one.timeline);
+    let beside = beside.filter(|one| one.from_ns == timeline.from_ns);
+    let end = beside.map(|one| one.to_ns).fold(timeline.to_ns, u64::max);
+    let view = view(moment, end);
     let hidden = view.tasks.iter().filter(|task| task.top.is_none()).count();
     let data = serde_json::to_string(&view).expect("numbers and texts");
     let from = match timeline.from_ns {
@@ -94,6 +97,9 @@ pub(super) fn markup(moment: &Moment, figures: &mut Figures) -> Markup {
             p.faint {
                 "Time since " (from) " of the run. Above: which task each CPU runs. Below: when each task runs "
                 span.swatch.runs {} " and when it waits " span.swatch.waits {} "."
+                @if end > timeline.to_ns {
+                    " Nothing is drawn after " (value(Some((timeline.to_ns - timeline.from_ns) as f64), Unit::Time)) "."
+                }
                 @if hidden > 0 { " " (hidden) " more tasks have no lane of their own." }
             }
             details.data {
@@ -104,8 +110,8 @@ pub(super) fn markup(moment: &Moment, figures: &mut Figures) -> Markup {
     }
 }
 
-/// Lays everything out.
-fn view(moment: &Moment) -> View {
+/// Lays everything out up to `end`.
+fn view(moment: &Moment, end: u64) -> View {
     let timeline = &moment.timeline;
     let mut top = 4.0;
     let mut next = |height: f64| {
@@ -133,7 +139,7 @@ fn view(moment: &Moment) -> View {
         width: WIDTH - NAMES - MARGIN,
         top: 0.0,
         bottom: top,
-        span_ns: timeline.to_ns - timeline.from_ns,
+        span_ns: end - timeline.from_ns,
         cpus,
         cpu_height: CPU_LANE,
         task_height: TASK_LANE,

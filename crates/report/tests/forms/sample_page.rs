@@ -2,8 +2,8 @@
 
 use fairground_metrics::{Slice, Timeline, Wait};
 use fairground_report::page::{
-    Answer, Axis, Candidate, Category, Cell, Finding, Kind, Mark, Moment, Page, Plot, Point,
-    Section, Series, Table,
+    Answer, Axis, Candidate, Category, Cell, Finding, Kind, Mark, Matrix, MatrixRow, Moment, Page,
+    Plot, Point, Section, Series, Table,
 };
 use fairground_results::{Claim, Level, Verdict};
 
@@ -91,22 +91,31 @@ pub fn page() -> Page {
     let candidate = |scheduler: &str| Candidate {
         scheduler: scheduler.to_owned(),
         value: "1.00 ms".to_owned(),
-        interval: "0.9 to 1.1 ms".to_owned(),
+        difference: "+1.00 ms".to_owned(),
+        interval: "+0.9 to +1.1 ms".to_owned(),
+    };
+    let finding = Finding {
+        goal: "speed".to_owned(),
+        best: vec![candidate("cfs"), candidate("dwrr")],
+        rest: vec![candidate("o1")],
+        why: "Because.".to_owned(),
+        ..Finding::default()
     };
     Page {
         title: "Title".to_owned(),
         answer: Answer {
-            failures: Vec::new(),
             summary: vec!["In short.".to_owned()],
             certainty: "Sure.".to_owned(),
-            findings: vec![Finding {
-                load: "load".to_owned(),
-                section: "one & two".to_owned(),
-                goal: "speed".to_owned(),
-                best: vec![candidate("cfs"), candidate("dwrr")],
-                rest: vec![candidate("o1")],
-                why: "Because.".to_owned(),
-            }],
+            matrix: Matrix {
+                questions: vec!["speed".to_owned()],
+                rows: vec![MatrixRow {
+                    load: "load".to_owned(),
+                    section: "one & two".to_owned(),
+                    cells: vec![Some(finding)],
+                    ..MatrixRow::default()
+                }],
+            },
+            ..Answer::default()
         },
         sections: vec![Section {
             id: "one & two".to_owned(),
