@@ -98,6 +98,7 @@ fn failed(blocks: &[Block]) -> Vec<String> {
             .flat_map(|block| block.rows.iter().filter(here));
         let bad: Vec<String> = rows.filter(|row| !row.is_ok()).map(Row::status).collect();
         let mut words = bad.clone();
+        words.sort();
         words.dedup();
         let words = words.join(", ");
         (!bad.is_empty()).then(|| match all {
@@ -145,78 +146,76 @@ fn failures(block: &Block) -> Vec<String> {
     block.rows.iter().flat_map(of_row).collect()
 }
 
-/// The answer in a sentence; `None` if there is nothing to compare.
+/// The answer in a few sentences; `None` if there is nothing to compare.
 fn summary(blocks: &[Block], matrix: &Matrix) -> Option<String> {
-    let cells: Vec<&Finding> = matrix.findings().collect();
-    let all = cells.len();
-    let apart = cells.iter().filter(|one| !one.rest.is_empty()).count();
-    let same = cells.iter().filter(|one| one.is_same()).count();
-    let has = |list: &[Candidate], name: &str| list.iter().any(|one| one.scheduler == name);
-    let count = |name: &str, of: fn(&Finding) -> &[Candidate]| {
-        cells.iter().filter(|one| has(of(one), name)).count()
+    let all = matrix.findings().count();
+    let apart = matrix.findings().filter(|one| !one.rest.is_empty()).count();
+    let same = matrix.findings().filter(|one| one.is_same()).count();
+    let questions = match all {
+        0 => return None,
+        1 => "the question".to_owned(),
+        all => format!("all {all} questions"),
     };
-    let whole = |name: &String| {
-        let ok = |block: &Block| {
-            block
-                .rows
-                .iter()
-                .any(|row| row.title() == *name && row.is_ok())
-        };
-        blocks.iter().all(ok)
-    };
-    let names = schedulers(blocks);
-    let questions = if all == 1 {
-        "the question"
-    } else {
-        &format!("{all} questions")
-    };
-    if all == 0 {
-        return None;
-    }
     if same == all {
         return Some(format!("No difference that matters in {questions}."));
     }
     if same + apart == 0 {
         return Some(format!("Undecided in {questions}."));
     }
-    let rest = format!(
-        "No difference that matters in {same} of {questions}; {} undecided.",
-        match all - same - apart {
-            0 => "none".to_owned(),
-            open => open.to_string(),
-        }
+    let counts = format!(
+        "Of {all} answers {same} are no difference that matters, {apart} tell schedulers apart, and {} are undecided.",
+        all - same - apart
     );
-    if apart == 0 {
-        return Some(rest);
-    }
-    let worse: Vec<(usize, String)> = { names.iter() }
-        .filter(|name| whole(name))
-        .map(|name| (count(name, |one| &one.rest), name.clone()))
+    let least = least_often_worse(blocks, matrix).filter(|_| apart > 0);
+    Some(match least {
+        Some(least) => format!("{least} {counts}"),
+        None => counts,
+    })
+}
+
+/// Which schedulers are least often worse than the best, of those that are well under all workloads, and how often the others are; `None` if
+/// that tells none apart.
+fn least_often_worse(blocks: &[Block], matrix: &Matrix) -> Option<String> {
+    let is_well = |name: &String| {
+        let well = |row: &Row| row.title() == *name && row.is_ok();
+        blocks.iter().all(|block| block.rows.iter().any(well))
+    };
+    let count = |name: &str, of: fn(&Finding) -> &Vec<Candidate>| {
+        let has = |one: &&Finding| of(one).iter().any(|one| one.scheduler == name);
+        matrix.findings().filter(has).count()
+    };
+    let mut worse: Vec<(usize, String)> = { schedulers(blocks).into_iter() }
+        .filter(is_well)
+        .map(|name| (count(&name, |one| &one.rest), name))
         .collect();
-    let least = worse.iter().map(|(count, _)| *count).min()?;
-    let mut first = { worse.iter() }.filter(|(count, _)| *count == least);
-    let first: Vec<&str> = first.by_ref().map(|(_, name)| name.as_str()).collect();
+    worse.sort_by_key(|(count, _)| *count);
+    let least = worse.first()?.0;
+    let (first, others) = worse.split_at(worse.partition_point(|(count, _)| *count == least));
+    if others.is_empty() {
+        return None;
+    }
+    let names: Vec<&str> = first.iter().map(|(_, name)| name.as_str()).collect();
+    let verb = if names.len() == 1 { "is" } else { "are" };
     let often = match least {
         0 => "never".to_owned(),
-        least => format!("least often, in {least} of {all} questions,"),
+        1 => "once".to_owned(),
+        least => format!("{least} times"),
     };
-    let verb = if first.len() == 1 { "is" } else { "are" };
-    let mut others = worse
-        .iter()
-        .filter(|(count, _)| *count > least)
-        .cloned()
-        .collect::<Vec<_>>();
-    others.sort_by_key(|(count, _)| *count);
+    let open = match names.as_slice() {
+        [one] => count(one, |one| &one.undecided),
+        _ => 0,
+    };
+    let open = match open {
+        0 => String::new(),
+        open => format!(", though undecided in {open}"),
+    };
     let others: Vec<String> = { others.iter() }
-        .map(|(count, name)| format!("{name} in {count}"))
+        .map(|(count, name)| format!("{name} {count}"))
         .collect();
-    let others = match others.is_empty() {
-        true => String::new(),
-        false => format!(" (worse: {})", others.join(", ")),
-    };
     Some(format!(
-        "{} {verb} {often} worse than the best by what matters{others}. {rest}",
-        and(&first)
+        "{} {verb} {often} worse than the best by what matters{open}; how often the others are: {}.",
+        and(&names),
+        others.join(", ")
     ))
 }
 

@@ -171,15 +171,22 @@ fn the_sentence_counts_what_the_matrix_holds() {
     };
     let all = answer.matrix.findings().count();
     let same = answer.matrix.findings().filter(|one| one.is_same()).count();
-    let counted = format!("No difference that matters in {same} of {all} questions");
+    let counted = format!("Of {all} answers {same} are no difference that matters");
     assert!(answer.summary[0].contains(&counted), "{:?}", answer.summary);
-    let (least, most) = (worse("o1").min(worse("cfs")), worse("o1").max(worse("cfs")));
-    assert!(most > 0);
-    let said = match least {
-        0 => "is never worse".to_owned(),
-        least => format!("in {least} of {all} questions"),
-    };
-    assert!(answer.summary[0].contains(&said), "{:?}", answer.summary);
+    assert_eq!((worse("cfs"), worse("o1")), (1, 4));
+    let said = "cfs is once worse than the best by what matters";
+    assert!(answer.summary[0].starts_with(said), "{:?}", answer.summary);
+    assert!(answer.summary[0].contains("the others are: o1 4."));
+}
+
+#[test]
+fn of_one_run_nothing_is_said_but_that_it_decides_nothing() {
+    let mut one = mixed(comparison());
+    one.runs.retain(|run| run.labels.seed == Some(0));
+    let answer = one.page(&BTreeMap::new()).answer;
+    assert!(answer.matrix.findings().all(|one| one.rest.is_empty()));
+    assert!(answer.matrix.findings().any(|one| one.open == "one run"));
+    assert!(!answer.summary[0].contains("worse"), "{:?}", answer.summary);
 }
 
 #[test]
