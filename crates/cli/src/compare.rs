@@ -284,5 +284,6 @@ fn table(arguments: &Arguments, comparison: &Comparison) -> String {
         colours,
     });
     text.push_str(&comparison.differences_table(colours));
+    text.push_str(&comparison.overall_table(colours));
     text
 }

@@ -19,6 +19,7 @@ mod explanation;
 mod groups;
 mod json;
 mod junit;
+mod overall;
 pub mod page;
 mod parquet_format;
 mod reproduction;
@@ -46,7 +47,12 @@ pub trait Forms {
     /// there is no baseline. What is worse is red if there are `colours`.
     fn differences_table(&self, colours: bool) -> String;
 
-    /// Markdown: the runs that failed, and the differences from the baseline or, without one, the figures.
+    /// All workloads and machines in one table: in how many a scheduler is better or worse than the baseline or, without one, than the best
+    /// of each, after what failed; empty if there is only one. What failed is red if there are `colours`.
+    fn overall_table(&self, colours: bool) -> String;
+
+    /// Markdown: the runs that failed, and the differences from the baseline or, without one, the figures; then all workloads and machines in
+    /// one table if there are several.
     fn markdown(&self) -> String;
 
     /// JUnit XML: a test suite for each workload on each machine, with a test for each run, which fails unless the run is ok, and one for each
@@ -82,8 +88,15 @@ impl Forms for Comparison {
         differences::table(&self.differences, colours)
     }
 
+    fn overall_table(&self, colours: bool) -> String {
+        overall::text(self, colours)
+    }
+
     fn markdown(&self) -> String {
-        differences::markdown(self)
+        let parts = [differences::markdown(self), overall::markdown(self)];
+        let parts = parts.iter().map(|part| part.trim_end());
+        let parts: Vec<&str> = parts.filter(|part| !part.is_empty()).collect();
+        parts.join("\n\n") + "\n"
     }
 
     fn junit(&self) -> String {

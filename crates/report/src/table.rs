@@ -233,7 +233,7 @@ fn headings(measures: &[&Measure], line: usize, first: Vec<String>) -> Vec<Strin
         .collect()
 }
 
-fn heading(measure: &Measure) -> [&'static str; 2] {
+pub(crate) fn heading(measure: &Measure) -> [&'static str; 2] {
     let in_one = ["", measure.id];
     measure
         .shown

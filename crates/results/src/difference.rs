@@ -104,19 +104,22 @@ pub fn differences(runs: &[Run], baseline: &str) -> Vec<Difference> {
     found
 }
 
+/// The runs of a group behind those of another one with the same seed and repetition.
+pub(crate) fn pairs<'a>(base: &[&'a Run], group: &[&'a Run]) -> Vec<(&'a Run, &'a Run)> {
+    let pair = |run: &&'a Run| {
+        let same = |other: &&&Run| {
+            (other.labels.seed, other.labels.repeat) == (run.labels.seed, run.labels.repeat)
+        };
+        base.iter().find(same).map(|other| (*other, *run))
+    };
+    group.iter().filter_map(pair).collect()
+}
+
 /// The differences of the runs of one scheduler from those of another under the same conditions, the `base`: in how they ended, unless all are
 /// ok, and in each measure that is judged.
 #[must_use]
 pub fn between(base: &[&Run], group: &[&Run]) -> Vec<Difference> {
-    let pairs: Vec<(&Run, &Run)> = group
-        .iter()
-        .filter_map(|run| {
-            let same = |other: &&&Run| {
-                (other.labels.seed, other.labels.repeat) == (run.labels.seed, run.labels.repeat)
-            };
-            base.iter().find(same).map(|other| (*other, *run))
-        })
-        .collect();
+    let pairs = pairs(base, group);
     let mut found: Vec<Difference> = status(&pairs).into_iter().collect();
     let whole: Vec<(&Run, &Run)> = pairs
         .into_iter()
@@ -171,7 +174,8 @@ fn status(pairs: &[(&Run, &Run)]) -> Option<Difference> {
     })
 }
 
-fn in_measure(pairs: &[(&Run, &Run)], measure: &Measure) -> Option<Difference> {
+/// The difference of pairs of runs that are ok in one measure; `None` if no pair has it.
+pub(crate) fn in_measure(pairs: &[(&Run, &Run)], measure: &Measure) -> Option<Difference> {
     let first = pairs.first()?;
     let number = |run: &Run| {
         run.metrics

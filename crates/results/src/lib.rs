@@ -7,6 +7,7 @@ mod failure;
 pub mod format;
 mod measure;
 mod moment;
+mod overall;
 mod reproduction;
 mod run;
 mod summary;
@@ -20,6 +21,7 @@ pub use failure::{DUE, Failure, Patience, Starvation, Status};
 pub use format::Unit;
 pub use measure::{Better, Group, MEASURES, Margin, Measure, Shown, documented};
 pub use moment::{Mark, Moment, Moments};
+pub use overall::{Overall, Overview, Tally};
 pub use reproduction::{
     Claim, Figure, Fit, Headline, Interval, Level, PrintedTable, Reproduction, Standing, Verdict,
     Where,

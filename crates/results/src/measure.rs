@@ -24,6 +24,8 @@ pub struct Measure {
     pub least_samples: u64,
     /// What it is about.
     pub group: Group,
+    /// Whether it is part of summaries over several workloads: one for each thing that a user may want.
+    pub in_summaries: bool,
     /// How it is shown in tables; `None` if only programs get it.
     pub shown: Option<Shown>,
     /// The number of a run.
@@ -155,6 +157,11 @@ impl Measure {
     pub fn judged() -> impl Iterator<Item = &'static Self> {
         Self::shown().filter(|measure| measure.better.is_some())
     }
+
+    /// Those of which summaries over several workloads tell.
+    pub fn in_summaries() -> impl Iterator<Item = &'static Self> {
+        Self::judged().filter(|measure| measure.in_summaries)
+    }
 }
 
 /// A measure that only programs get.
@@ -169,6 +176,7 @@ const PLAIN: Measure = Measure {
     },
     least_samples: 0,
     group: Group::Cost,
+    in_summaries: false,
     shown: None,
     of_run: None,
     of_task: None,
@@ -271,6 +279,7 @@ fn service() -> Vec<Measure> {
     vec![
         Measure {
             id: "throughput",
+            in_summaries: true,
             unit: Unit::Fraction,
             better: Some(Better::Higher),
             margin: relative(0.01),
@@ -281,6 +290,7 @@ fn service() -> Vec<Measure> {
         },
         Measure {
             id: "jain_index",
+            in_summaries: true,
             unit: Unit::Index,
             better: Some(Better::Higher),
             margin: absolute(0.01),
@@ -302,6 +312,7 @@ fn service() -> Vec<Measure> {
         },
         Measure {
             id: "window_spread",
+            in_summaries: true,
             unit: Unit::Fraction,
             better: Some(Better::Lower),
             margin: absolute(0.02),
@@ -327,6 +338,7 @@ fn latencies() -> Vec<Measure> {
         distribution!(wakeup_latency "wakeup" "wakeup latency" [wakeup_latency]);
     all.push(Measure {
         id: "longest_wait",
+        in_summaries: true,
         unit: Unit::Time,
         better: Some(Better::Lower),
         margin: LATENCY,
@@ -340,6 +352,7 @@ fn latencies() -> Vec<Measure> {
     all.extend(distribution!(response_time "response" "response time" [response_time]));
     all.push(Measure {
         id: "missed_periods",
+        in_summaries: true,
         unit: Unit::Fraction,
         better: Some(Better::Lower),
         margin: absolute(0.01),
@@ -353,6 +366,7 @@ fn latencies() -> Vec<Measure> {
     all.extend(distribution!(laps "lap" "laps by the tasks' stopwatches" [laps]));
     all.push(Measure {
         id: "makespan",
+        in_summaries: true,
         unit: Unit::Time,
         better: Some(Better::Lower),
         margin: relative(0.01),
@@ -387,6 +401,7 @@ fn latencies() -> Vec<Measure> {
     ] {
         for measure in all.iter_mut().filter(|measure| measure.id == id) {
             measure.shown = shown(heading, title, always);
+            measure.in_summaries = id.ends_with("p99");
         }
     }
     all

@@ -631,6 +631,55 @@ fn a_task_that_is_never_run_again_is_named_first_with_the_command_that_shows_why
 }
 
 #[test]
+fn several_workloads_and_machines_end_with_a_summary_of_all() {
+    let line = "compare workloads/hogs.json workloads/pipes.json -m 4 -m 2 -d 3s --set forgetful.ops.timeout_ms=30000 -s \
+                schedulers/forgetful.bpf.c,schedulers/rotation.bpf.c,again=schedulers/rotation.bpf.c";
+    let summary = |line: &str| {
+        let ended = refuse(line, 1, &["starved a task"]);
+        let (_, summary) = ended.stdout.split_once("All 4 cells").unwrap();
+        summary.to_owned()
+    };
+    let text = summary(line);
+    assert!(text.lines().count() < 20, "{text}");
+    // What failed is first and says where; no row tells of the cells in which it did.
+    let failed = "forgetful ops.timeout_ms=30000: starved in 3 of 4 cells, first hogs on 4";
+    assert_eq!(text.lines().nth(2), Some(failed), "{text}");
+    let row = |text: &str, name: &str| -> Vec<String> {
+        let mut lines = text.lines().skip(3);
+        let line = lines.find(|line| line.starts_with(name)).unwrap();
+        let cells = line[name.len()..].split("  ").map(str::trim);
+        let cells = cells.filter(|cell| !cell.is_empty());
+        cells.map(str::to_owned).collect()
+    };
+    // Nothing is better than its own copy.
+    let first = row(&text, "rotation");
+    assert!(first.contains(&"same".to_owned()), "{text}");
+    assert!(!first.concat().contains('+'), "{text}");
+    assert_eq!(row(&text, "again"), first, "{text}");
+    assert!(text.contains("differences may be chance"), "{text}");
+    // Against a baseline, with repeats, and as Markdown.
+    let text = summary(&format!(
+        "{line} --baseline rotation --repeat 2 --format markdown"
+    ));
+    assert!(
+        text.starts_with(" (workload and machine): against rotation\n"),
+        "{text}"
+    );
+    assert!(text.contains(&format!("\n- **{failed}**\n")), "{text}");
+    let rows: Vec<&str> = text
+        .lines()
+        .filter(|line| line.starts_with("| again "))
+        .collect();
+    assert_eq!(rows.len(), 1, "{text}");
+    let cells = rows[0].trim_matches('|').split('|').skip(1);
+    assert!(cells.map(str::trim).all(|cell| cell == "same"), "{text}");
+    assert!(!text.contains("chance"), "{text}");
+    // A single table has no summary.
+    let one = succeed("compare workloads/hogs.json -d 1s -s cfs,o1");
+    assert!(!one.contains("cells"), "{one}");
+}
+
+#[test]
 fn how_long_a_task_may_wait_can_be_chosen() {
     let line = |starved: &str| format!("{STARVING} --format json --starved {starved}");
     let statuses = |text: &str| -> Vec<String> {
