@@ -73,7 +73,7 @@ two_hogs() {
 # Runs an experiment on this kernel and checks that acceptance lines hold.
 # usage: reproduces EXPERIMENT LINE[,LINE...] OPTION...
 reproduces() {
-	fairground reproduce --on kernel "$1" --format json "${@:3}"
+	fairground reproduce --on kernel "$1" --allow-failing --format json "${@:3}"
 	assert_status 0
 	"$here/verdicts" "$work/output" "$2"
 	assert_unloaded

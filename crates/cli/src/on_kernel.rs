@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
+use fairground_catalog::Build;
 use fairground_kernel::supervise::{Signals, Supervised};
 use fairground_kernel::{Error, host};
 use fairground_lab::{KernelLoad, KernelMachine, KernelOutput, KernelRun};
@@ -21,6 +22,8 @@ const LAST_LOOK: Duration = Duration::from_millis(100);
 
 /// Makes runs on this kernel by starting `fairground run`, which unloads its scheduler whatever happens.
 pub struct Runner {
+    /// How the user's own sources are compiled.
+    build: Build,
     machine: KernelMachine,
     signals: Signals,
     fairground: PathBuf,
@@ -31,13 +34,14 @@ impl Runner {
     /// # Errors
     ///
     /// If no scheduler can be loaded here.
-    pub fn new() -> Result<Self, Error> {
+    pub fn new(build: Build) -> Result<Self, Error> {
         host::check_can_load()?;
         let failed = |what: &str| {
             let what = what.to_owned();
             move |source| Error::System { what, source }
         };
         Ok(Self {
+            build,
             machine: KernelMachine {
                 description: host::description()?,
                 cpus: host::online_cpus(),
@@ -95,6 +99,12 @@ impl Runner {
             words.extend([self.fairground.clone().into(), "run".into(), scheduler]);
             for setting in &run.settings {
                 words.extend(["--set".into(), setting.into()]);
+            }
+            for folder in &self.build.include {
+                words.extend(["-I".into(), fs::canonicalize(folder)?.into()]);
+            }
+            for define in &self.build.defines {
+                words.extend(["-D".into(), define.into()]);
             }
             let dump = self.folder.path().join("dump");
             words.extend(["--dump".into(), dump.into()]);

@@ -25,6 +25,8 @@ use crate::moments::moments;
 pub struct Request {
     /// Additional schedulers, which get no verdict.
     pub schedulers: Vec<String>,
+    /// How schedulers that are sources of the user are compiled.
+    pub build: Build,
     /// Number of seeds (on a kernel, repetitions), if not the experiment's.
     pub seeds: Option<u32>,
     /// Names of points; empty for all.
@@ -229,9 +231,8 @@ impl<'a> Simulations<'a> {
     /// Opens the schedulers and reads the machines.
     pub(super) fn new(experiment: &'a Experiment, request: &Request) -> Result<Self, Error> {
         let setup = Setup::new(experiment, request)?;
-        let build = Build::default();
         let wanted: Vec<(&str, &Build)> = { setup.columns.iter() }
-            .map(|column| (column.scheduler.as_str(), &build))
+            .map(|column| (column.scheduler.as_str(), &request.build))
             .collect();
         let mut contenders = Contender::open_all(&wanted, request.threads)?;
         for (contender, column) in contenders.iter_mut().zip(&setup.columns) {
