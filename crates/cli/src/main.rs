@@ -102,7 +102,7 @@ fn exit_status(subcommand: &str) -> &'static str {
             "0 if all runs came to their end, 1 if one did not, 2 if the input is unusable and nothing ran"
         }
         "reproduce" => {
-            "0 if all simulations came to their end, 1 if one did not, 2 if the input is unusable or this kernel cannot run them"
+            "0 if all simulations came to their end and no line that a document states (S) failed, unless --allow-failing is given; otherwise 1; 2 if the input is unusable or this kernel cannot run them"
         }
         "advise" => {
             "0; 1 if --confirm refutes the ranking or cannot be done; 2 if the input is unusable"

@@ -29,10 +29,7 @@ use crate::schedulers;
   fairground reproduce o1cfs_fairness_pi -s eevdf,bfs
   fairground reproduce ./mine --repeat 40 --format json
   fairground reproduce --allow-failing --format markdown
-  sudo fairground reproduce --on kernel o1cfs_fairness_pi
-
-Exit status: 0 if all went well; 1 if a run failed, or if a line that the document states (S) does not hold, unless --allow-failing is
-given; 2 if nothing could be run or an argument cannot be used.")]
+  sudo fairground reproduce --on kernel o1cfs_fairness_pi")]
 pub struct Arguments {
     /// Names of experiments, or folders with an experiment.toml of your own [default: all]
     #[arg(value_name = "NAME")]
