@@ -30,10 +30,7 @@ use crate::simulation::Simulation;
   fairground compare hogs.json -s 'cfs,exec:scx_bpfland --slice-us 5000' -m 'numa:2 core:4 pu:2'
   fairground compare hogs.json --cost zero --trace traces --format json
   fairground compare hogs.json -s ./mine.bpf.c --shrink failures
-  fairground compare *.json -s old.bpf.c,new.bpf.c --baseline old --fail-if worse
-
-Exit status: 0 if all went well; 1 if a run failed or starved a task, or a condition of --fail-if is met; 2 if nothing could be run
-or an argument cannot be used.")]
+  fairground compare *.json -s old.bpf.c,new.bpf.c --baseline old --fail-if worse")]
 pub struct Arguments {
     /// Ids (see `fairground list`), paths of sched_ext sources (.bpf.c) or objects (.o) of your own, or all; may be given several
     /// times

@@ -98,7 +98,10 @@ const GROUPS: [(&str, &[&str]); 4] = [
 /// What the exit codes of a subcommand mean.
 fn exit_status(subcommand: &str) -> &'static str {
     match subcommand {
-        "compare" | "explain" => {
+        "compare" => {
+            "0 if all went well, 1 if a run failed or starved a task or a condition of --fail-if is met, 2 if nothing could be run or an argument cannot be used"
+        }
+        "explain" => {
             "0 if all runs came to their end, 1 if one did not, 2 if the input is unusable and nothing ran"
         }
         "reproduce" => {
