@@ -1,5 +1,6 @@
 //! How real-time tasks find a CPU: the priorities at which CPUs work (`cpupri.c`), and push and pull between them (`rt.c`).
 
+use super::deadline::Arrival;
 use super::real_time::NO_PRIORITY;
 use crate::idle::distribute;
 use crate::kernel::Kernel;
@@ -148,7 +149,7 @@ impl Kernel<'_> {
                 if target != cpu && task.seen.prio < self.cpus[target].real_time.highest() =>
             {
                 self.lock_run_queue(target);
-                self.move_real_time(task, target);
+                self.move_waiting(task, target);
                 self.unlock_run_queue(target);
                 self.run_deferred(target);
                 true
@@ -157,11 +158,17 @@ impl Kernel<'_> {
         }
     }
 
-    /// Moves a waiting task to another CPU, which reschedules (`move_queued_task_locked`).
-    fn move_real_time(&mut self, task: TaskRef, target: usize) {
-        self.real_time_dequeue(task.cpu(), task, 0);
-        self.set_task_cpu(task, target);
-        self.real_time_enqueue(target, task, 0);
+    /// Moves a waiting deadline or real-time task to another CPU, which reschedules (`move_queued_task_locked`).
+    pub(super) fn move_waiting(&mut self, task: TaskRef, target: usize) {
+        if task.class == Class::Deadline {
+            self.deadline_dequeue(task.cpu(), task);
+            self.set_task_cpu(task, target);
+            self.deadline_enqueue(target, task, Arrival::Moved);
+        } else {
+            self.real_time_dequeue(task.cpu(), task, 0);
+            self.set_task_cpu(task, target);
+            self.real_time_enqueue(target, task, 0);
+        }
         self.wakeup_preempt(target, task);
         self.resched(target);
     }
@@ -244,7 +251,7 @@ impl Kernel<'_> {
                 continue;
             }
             self.lock_run_queue(from);
-            self.move_real_time(task, cpu);
+            self.move_waiting(task, cpu);
             self.unlock_run_queue(from);
         }
     }

@@ -1,6 +1,5 @@
 //! How deadline tasks are spread over CPUs, so that those with the earliest deadlines run (`cpudeadline.c` and `deadline.c`).
 
-use super::deadline::Arrival;
 use crate::kernel::Kernel;
 use crate::structures::CpuMask;
 use crate::task::{Class, TaskRef};
@@ -113,22 +112,13 @@ impl Kernel<'_> {
         match self.find_later(task) {
             Some(target) if target != cpu && self.would_be_first(task, target) => {
                 self.lock_run_queue(target);
-                self.move_deadline(task, target);
+                self.move_waiting(task, target);
                 self.unlock_run_queue(target);
                 self.run_deferred(target);
                 true
             }
             _ => false,
         }
-    }
-
-    /// Moves a waiting task to another CPU, which reschedules (`move_queued_task_locked`).
-    fn move_deadline(&mut self, task: TaskRef, target: usize) {
-        self.deadline_dequeue(task.cpu(), task);
-        self.set_task_cpu(task, target);
-        self.deadline_enqueue(target, task, Arrival::Moved);
-        self.wakeup_preempt(target, task);
-        self.resched(target);
     }
 
     /// Pushes a task that has woken and stays behind another, or what it keeps waiting (`task_woken_dl`).
@@ -178,7 +168,7 @@ impl Kernel<'_> {
                 continue;
             }
             self.lock_run_queue(from);
-            self.move_deadline(task, cpu);
+            self.move_waiting(task, cpu);
             self.unlock_run_queue(from);
         }
     }
