@@ -4,13 +4,13 @@ use fairground_report::Forms as _;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use clap::{Args, ValueEnum};
+use clap::Args;
 use fairground_lab::{Contender, Plan, Results};
 use fairground_report::{Comparison, Style, TaskTables};
 use fairground_results::{Condition, Difference, Patience, differences};
 
 use crate::failures;
-use crate::output::{self, FAILED, Place, Progress};
+use crate::output::{self, DocumentForm, FAILED, Place, Progress};
 use crate::quantity::nanoseconds;
 use crate::shrink::shrink;
 use crate::simulation::Simulation;
@@ -104,8 +104,8 @@ pub struct Arguments {
     shrink: Option<PathBuf>,
 
     /// Form of the result
-    #[arg(long, value_enum, default_value_t = Form::Table)]
-    format: Form,
+    #[arg(long, value_enum, default_value_t = DocumentForm::Table)]
+    format: DocumentForm,
 
     /// Show the tasks' shares even if there are many tasks
     #[arg(long)]
@@ -117,19 +117,6 @@ fn patience(text: &str) -> Result<Patience, String> {
         "off" => Ok(Patience::Off),
         _ => nanoseconds(text).map(Patience::Wait),
     }
-}
-
-/// Form of the result.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum Form {
-    /// For people
-    Table,
-    /// Everything, for programs
-    Json,
-    /// For spreadsheets
-    Csv,
-    /// For comments and documents
-    Markdown,
 }
 
 /// Runs the subcommand.
@@ -161,7 +148,7 @@ fn run(arguments: &Arguments) -> Result<ExitCode, ExitCode> {
         results.comparison.differences = differences(&results.comparison.runs, baseline);
     }
     let failed = failures::of(&results.failures);
-    failures::tell(&failed, arguments.format == Form::Table);
+    failures::tell(&failed, arguments.format == DocumentForm::Table);
     print(arguments, &results)?;
     failures::tell_details(&failed);
     let mut ended = failures::exit_code(&results.comparison.runs);
@@ -264,10 +251,10 @@ fn write_page(page: Place<'_>, plan: &Plan, results: &Results) -> Result<(), Exi
 fn print(arguments: &Arguments, results: &Results) -> Result<(), ExitCode> {
     let comparison = &results.comparison;
     output::print(&match arguments.format {
-        Form::Table => table(arguments, comparison),
-        Form::Markdown => comparison.markdown(),
-        Form::Json => comparison.json(),
-        Form::Csv => comparison.csv(),
+        DocumentForm::Table => table(arguments, comparison),
+        DocumentForm::Markdown => comparison.markdown(),
+        DocumentForm::Json => comparison.json(),
+        DocumentForm::Csv => comparison.csv(),
     })
 }
 

@@ -29,6 +29,19 @@ pub enum Form {
     Json,
 }
 
+/// Form of a result that has one for documents, too.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum DocumentForm {
+    /// For people
+    Table,
+    /// Everything, for programs
+    Json,
+    /// For spreadsheets
+    Csv,
+    /// For comments and documents
+    Markdown,
+}
+
 /// Prints a line for people on standard error. A failed write is ignored.
 macro_rules! say {
     ($($text:tt)*) => {{

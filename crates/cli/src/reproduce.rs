@@ -13,7 +13,7 @@ use fairground_report::page::{Axis, Moment, Plot};
 use fairground_results::{Claim, Level, Reproduction};
 
 use crate::on_kernel::{Runner, is_program};
-use crate::output::{self, FAILED, Place, Progress, UNUSABLE};
+use crate::output::{self, DocumentForm, FAILED, Place, Progress, UNUSABLE};
 use crate::quantity::nanoseconds;
 use crate::schedulers;
 
@@ -72,9 +72,9 @@ pub struct Arguments {
     #[arg(long)]
     fit: bool,
 
-    /// Form of the result
-    #[arg(long, value_enum, default_value_t = Form::Table)]
-    format: Form,
+    /// Form of the result; markdown has a row for each experiment, and how many lines hold: the table in fairground's README
+    #[arg(long, value_enum, default_value_t = DocumentForm::Table)]
+    format: DocumentForm,
 
     /// End with exit status 0 even if a line that the document states (S) does not hold
     #[arg(long)]
@@ -109,19 +109,6 @@ impl Arguments {
             threads: self.threads,
         })
     }
-}
-
-/// Form of the result.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum Form {
-    /// For people
-    Table,
-    /// Everything, for programs
-    Json,
-    /// For spreadsheets
-    Csv,
-    /// A row for each experiment, and how many lines hold: the table in fairground's README
-    Markdown,
 }
 
 /// Where experiments run.
@@ -171,10 +158,12 @@ fn run(arguments: &Arguments) -> Result<ExitCode, ExitCode> {
         .map(|outcome| &outcome.reproduction)
         .collect();
     output::print(&match arguments.format {
-        Form::Table => fairground_report::reproductions_table(&reproductions, arguments.brief),
-        Form::Json => fairground_report::reproductions_json(&reproductions),
-        Form::Csv => fairground_report::reproductions_csv(&reproductions),
-        Form::Markdown => {
+        DocumentForm::Table => {
+            fairground_report::reproductions_table(&reproductions, arguments.brief)
+        }
+        DocumentForm::Json => fairground_report::reproductions_json(&reproductions),
+        DocumentForm::Csv => fairground_report::reproductions_csv(&reproductions),
+        DocumentForm::Markdown => {
             fairground_report::reproductions_markdown(&reproductions, &Experiments::names())
         }
     })?;
