@@ -8,12 +8,13 @@ DEMO_SCHEDULERS = linux24,o1,cfs
 fairground = $${CARGO_TARGET_DIR:-target}/release/fairground
 PREFIX = /usr/local
 
-.PHONY: help demo build share install uninstall test lint unit-test testbench mutants fuzz documents worlds overhead bench clean
+.PHONY: help demo build share install uninstall deb rpm arch packages test lint unit-test testbench mutants fuzz documents worlds overhead bench clean
 
 help:
 	@echo 'make demo       build the command, compare schedulers on the examples of rt-app, and rank them for a recorded build'
 	@echo 'make build      build the command: target/release/fairground'
 	@echo 'make install    the command, its manual pages, completions and workloads: PREFIX=/usr/local, DESTDIR= for packages; make uninstall'
+	@echo 'make deb        a package for Debian; make rpm for Fedora, make arch for Arch Linux'
 	@echo 'make test       everything that must pass: lint, unit-test, testbench'
 	@echo 'make lint       formatting, and clippy without a warning'
 	@echo 'make unit-test  tests that need no kernel of their own'
@@ -53,6 +54,14 @@ uninstall:
 	rm -f $(DESTDIR)$(PREFIX)/share/fish/vendor_completions.d/fairground.fish
 	rm -rf $(DESTDIR)$(PREFIX)/share/fairground
 
+# Packages, in target/packages.
+deb rpm arch: share
+	packaging/build $@
+
+# That they can be installed, used and removed.
+packages:
+	packaging/test
+
 # --tests, because comments contain no examples and Cargo would otherwise run rustdoc on every crate to look for them. The seed makes random
 # inputs the same in every run.
 UNIT_TEST = PROPTEST_RNG_SEED=1 cargo test --workspace --tests
@@ -67,6 +76,7 @@ test:
 	testbench/run > "$$log" 2>&1 & machines=$$!; \
 	$(UNIT_TEST); status=$$?; \
 	scripts/instructions || status=$$?; \
+	packaging/test || status=$$?; \
 	tail --pid=$$machines -n +1 -f "$$log"; \
 	wait $$machines && exit $$status
 
