@@ -30,6 +30,8 @@ test_loader() {
 	check 'loader: a companion is changed by options, and left out' changes_companion
 	check 'loader: says which step of a companion cannot be done' tells_failed_step
 	check 'loader: a captured loader gives its scheduler what it gives it here' captures_loader
+	check 'service: is in charge from enable to disable, and switches' is_a_service
+	check 'service: nothing stays of a scheduler that cannot be loaded' enables_nothing_unusable
 	check 'loader: refuses while another scheduler is loaded' refuses_second
 	check 'loader: refuses a user who is not root' refuses_user
 	check 'loader: shows what the verifier did not accept' shows_rejection
@@ -46,6 +48,65 @@ loads() {
 	assert_says "$work/output" faulty
 	grep -qE 'ext.enabled +: +1' "$work/output"
 	assert_unloaded
+}
+
+# A systemctl that knows one service and starts it as systemd would.
+stand_in_for_systemd() {
+	mkdir -p "$work/bin" /etc/systemd/system
+	cat > "$work/bin/systemctl" << 'END'
+#!/bin/bash
+service=/etc/systemd/system/fairground.service
+here=$(dirname "$0")
+stop() { [ ! -e "$here/pid" ] || { kill "$(cat "$here/pid")"; while kill -0 "$(cat "$here/pid")" 2> /dev/null; do sleep 0.1; done; rm "$here/pid"; }; }
+echo "$*" >> "$here/asked"
+case "$*" in
+*is-active*) [ -e "$here/pid" ] ;;
+*restart*)
+	stop
+	bash -c "exec $(sed -n 's/^ExecStart=//p' $service)" > "$here/log" 2>&1 < /dev/null &
+	echo $! > "$here/pid"
+	until [ "$(cat /sys/kernel/sched_ext/state)" = enabled ]; do
+		kill -0 "$(cat "$here/pid")" 2> /dev/null || { rm "$here/pid"; echo 'Job failed.' >&2; exit 1; }
+		sleep 0.1
+	done
+	;;
+*disable*) stop ;;
+*show*) printf 'ActiveState=active\nStateChangeTimestamp=today\nResult=success\n' ;;
+esac
+END
+	chmod +x "$work/bin/systemctl"
+	PATH=$work/bin:$PATH
+}
+
+is_a_service() {
+	stand_in_for_systemd
+	fairground enable o1 --set hz=1000
+	assert_status 0
+	assert_says "$work/output" 'in charge: o1'
+	assert_says "$work/output" 'run o1 --set hz=1000'
+	assert_says "$sched_ext/root/ops" o1
+	fairground enable bsd4
+	assert_status 0
+	assert_says "$sched_ext/root/ops" bsd4
+	fairground disable
+	assert_status 0
+	assert_unloaded
+	[ ! -e /etc/systemd/system/fairground.service ]
+	fairground disable
+	assert_status 2
+	fairground status
+	assert_status 1
+}
+
+enables_nothing_unusable() {
+	stand_in_for_systemd
+	fairground enable o1 --set hz=0
+	assert_status 2
+	fairground enable "$objects/rejected.o"
+	assert_status 1
+	assert_unloaded
+	[ ! -e /etc/systemd/system/fairground.service ]
+	[ ! -e "$work/bin/asked" ]
 }
 
 passes_status() {

@@ -28,6 +28,7 @@ mod reproduce;
 mod run;
 mod schedulers;
 mod scratch;
+mod service;
 mod settings;
 mod show;
 mod shrink;
@@ -59,6 +60,9 @@ enum Command {
     Run(run::Arguments),
     Play(play::Arguments),
     Task(task::Arguments),
+    Enable(service::EnableArguments),
+    Disable(service::DisableArguments),
+    Status(service::StatusArguments),
     Reproduce(reproduce::Arguments),
     #[command(hide = true)]
     Worlds(worlds::Arguments),
@@ -78,6 +82,8 @@ impl Command {
                 | Self::Import(_)
                 | Self::Play(_)
                 | Self::Task(_)
+                | Self::Disable(_)
+                | Self::Status(_)
                 | Self::Generate(_)
                 | Self::New(_)
         )
@@ -92,7 +98,18 @@ const GROUPS: [(&str, &[&str]); 4] = [
         &["compare", "explain", "reproduce", "capture"],
     ),
     ("Loads of your own", &["record", "import", "advise"]),
-    ("On this kernel", &["run", "play", "task", "calibrate"]),
+    (
+        "On this kernel",
+        &[
+            "run",
+            "enable",
+            "disable",
+            "status",
+            "play",
+            "task",
+            "calibrate",
+        ],
+    ),
 ];
 
 /// What the exit codes of a subcommand mean.
@@ -113,6 +130,7 @@ fn exit_status(subcommand: &str) -> &'static str {
         "run" | "record" => {
             "that of COMMAND; without one 0, or 1 if it failed on the way; 2 if the input is unusable or this kernel cannot do it"
         }
+        "status" => "0 if a scheduler is in charge, 1 if it is the kernel's own",
         "worlds" | "foresee" => "0 if they agree, 1 if they do not, 2 if the input is unusable",
         _ => "0 success, 1 it ran and failed, 2 the input is unusable",
     }
@@ -211,6 +229,9 @@ fn main() -> ExitCode {
         Command::Run(arguments) => run::main(&arguments),
         Command::Play(arguments) => play::main(&arguments),
         Command::Task(arguments) => task::main(&arguments),
+        Command::Enable(arguments) => service::enable(&arguments),
+        Command::Disable(_) => service::disable(),
+        Command::Status(_) => service::status(),
         Command::Reproduce(arguments) => reproduce::main(&arguments),
         Command::Worlds(arguments) => worlds::main(&arguments),
         Command::Foresee(arguments) => foresee::main(&arguments),

@@ -20,6 +20,7 @@ use fairground_kernel::supervise::{Signal, Signals};
 use fairground_kernel::{Error, host, libbpf_messages};
 use fairground_lab::Accompanied;
 use fairground_machine::Machine;
+use sd_notify::NotifyState;
 
 use crate::output;
 use crate::quantity::nanoseconds;
@@ -41,18 +42,8 @@ const LOOK: Duration = Duration::from_millis(100);
   sudo fairground run ./mine.bpf.c --verify
   sudo fairground run scx_mine/src/bpf/main.bpf.c -I include --with mine.toml")]
 pub struct Arguments {
-    /// Id of a scheduler (see `fairground list`), or path of a sched_ext source (.bpf.c) or object (.o)
-    #[arg(value_name = "ID|PATH")]
-    scheduler: String,
-
-    /// Set a tunable, or something that a loader sets, by the names of docs/companions.md; may be given several times
-    #[arg(long = "set", value_name = "[ID.]NAME=VALUE")]
-    settings: Vec<String>,
-
-    /// Companion file that says what the scheduler's loader does, or `none` [default: NAME.companion.toml beside the source, or the
-    /// one that comes with fairground]
-    #[arg(long = "with", value_name = "COMPANION")]
-    companion: Option<String>,
+    #[command(flatten)]
+    choice: Choice,
 
     /// Print the scheduler's and the kernel's counters at this interval, such as 500ms
     #[arg(long = "stats", value_name = "TIME", num_args = 0..=1, default_missing_value = "1s", value_parser = interval)]
@@ -61,14 +52,6 @@ pub struct Arguments {
     /// Write the kernel's report on an unexpected end to this file instead of standard error
     #[arg(long, value_name = "FILE")]
     dump: Option<PathBuf>,
-
-    /// Folder with headers for a source of your own; may be given several times
-    #[arg(short = 'I', value_name = "FOLDER")]
-    include: Vec<PathBuf>,
-
-    /// Macro for a source of your own; may be given several times
-    #[arg(short = 'D', value_name = "NAME[=VALUE]", value_parser = NonEmptyStringValueParser::new())]
-    defines: Vec<String>,
 
     /// Only ask the kernel's verifier: load the scheduler and say whether it is accepted, without putting it in charge
     #[arg(long, conflicts_with_all = ["statistics", "dump", "user", "command"])]
@@ -85,6 +68,31 @@ pub struct Arguments {
     /// Run this command under the scheduler, end with it and return its exit code; anything it leaves running is ended as well
     #[arg(last = true, value_name = "COMMAND")]
     command: Vec<OsString>,
+}
+
+/// A scheduler for this kernel, with its settings.
+#[derive(Debug, Args)]
+pub struct Choice {
+    /// Id of a scheduler (see `fairground list`), or path of a sched_ext source (.bpf.c) or object (.o)
+    #[arg(value_name = "ID|PATH")]
+    pub scheduler: String,
+
+    /// Set a tunable, or something that a loader sets, by the names of docs/companions.md; may be given several times
+    #[arg(long = "set", value_name = "[ID.]NAME=VALUE")]
+    pub settings: Vec<String>,
+
+    /// Companion file that says what the scheduler's loader does, or `none` [default: NAME.companion.toml beside the source, or the
+    /// one that comes with fairground]
+    #[arg(long = "with", value_name = "COMPANION")]
+    pub companion: Option<String>,
+
+    /// Folder with headers for a source of your own; may be given several times
+    #[arg(short = 'I', value_name = "FOLDER")]
+    pub include: Vec<PathBuf>,
+
+    /// Macro for a source of your own; may be given several times
+    #[arg(short = 'D', value_name = "NAME[=VALUE]", value_parser = NonEmptyStringValueParser::new())]
+    pub defines: Vec<String>,
 }
 
 fn interval(text: &str) -> Result<Duration, String> {
@@ -115,7 +123,7 @@ enum Outcome {
 }
 
 fn run(arguments: &Arguments) -> Result<u8, Error> {
-    let scheduler = Scheduler::find(arguments)?;
+    let scheduler = Scheduler::find(&arguments.choice)?;
     if arguments.verify {
         return verify(&scheduler);
     }
@@ -137,6 +145,15 @@ fn run(arguments: &Arguments) -> Result<u8, Error> {
         end_command(command, &mut signals)?;
     }
     result
+}
+
+/// Checks that a scheduler and its settings exist, and that this kernel's verifier accepts them.
+///
+/// # Errors
+/// They do not, or it does not, or the kernel cannot be asked.
+pub fn check(choice: &Choice) -> Result<(), Error> {
+    host::check_can_verify()?;
+    Scheduler::find(choice)?.prepare()?.verify().map(|_| ())
 }
 
 /// Asks the kernel's verifier about the scheduler.
@@ -182,6 +199,8 @@ fn keep_loaded(
                 ""
             }
         ));
+        // The service is up from now on; anything else that started this does not listen.
+        let _ = sd_notify::notify(&[NotifyState::Ready]);
         if let Some(command) = command
             && !command.is_running()
         {
@@ -329,13 +348,13 @@ struct Scheduler {
 }
 
 impl Scheduler {
-    fn find(arguments: &Arguments) -> Result<Self, Error> {
+    fn find(choice: &Choice) -> Result<Self, Error> {
         let unusable = |reason: String| Error::Usage { reason };
         let build = fairground_catalog::Build {
-            include: arguments.include.clone(),
-            defines: arguments.defines.clone(),
+            include: choice.include.clone(),
+            defines: choice.defines.clone(),
         };
-        let mut whole = Accompanied::open(&arguments.scheduler, &build)
+        let mut whole = Accompanied::open(&choice.scheduler, &build)
             .map_err(|error| unusable(error.to_string()))?;
         let entry = whole.entry();
         if !entry.warnings.is_empty() {
@@ -345,11 +364,11 @@ impl Scheduler {
         let (id, title) = (entry.id().to_owned(), object.scheduler_name());
         let statistics = entry.manifest.statistics.iter();
         let statistics = statistics.map(|statistic| statistic.name.clone()).collect();
-        if let Some(companion) = &arguments.companion {
+        if let Some(companion) = &choice.companion {
             let companion = companion_for(companion, &title).map_err(unusable)?;
             whole.set_companion(companion);
         }
-        for setting in &arguments.settings {
+        for setting in &choice.settings {
             let wrong = |reason: &dyn Display| unusable(format!("--set {setting}: {reason}"));
             let (key, value) = setting
                 .split_once('=')
@@ -361,7 +380,7 @@ impl Scheduler {
                 .map_err(|error| wrong(&error))?;
         }
         let found = Self {
-            name: arguments.scheduler.clone(),
+            name: choice.scheduler.clone(),
             whole,
             object,
             statistics,

@@ -11,10 +11,11 @@ fn project() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
 
-/// README.md and the documents in docs/, sorted.
+/// README.md, the documents in docs/ and the guide, sorted.
 fn documents() -> Vec<PathBuf> {
-    let folder = fs::read_dir(project().join("docs")).unwrap();
-    let mut found: Vec<PathBuf> = folder.map(|entry| entry.unwrap().path()).collect();
+    let folders = ["docs", "docs/guide"].map(|folder| project().join(folder));
+    let entries = folders.iter().flat_map(|folder| fs::read_dir(folder).unwrap());
+    let mut found: Vec<PathBuf> = entries.map(|entry| entry.unwrap().path()).collect();
     found.retain(|path| path.extension().is_some_and(|ending| ending == "md"));
     found.push(project().join("README.md"));
     found.sort();

@@ -1,0 +1,346 @@
+//! `fairground enable`, `disable` and `status`: a scheduler in charge of this machine from boot on, as a service of systemd.
+
+use std::fmt::Write as _;
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode, Stdio};
+
+use clap::Args;
+use fairground_kernel::{Error, host};
+
+use crate::output;
+use crate::run::{self, Choice};
+
+/// Where administrators put services of their own.
+const UNIT: &str = "/etc/systemd/system/fairground.service";
+const SERVICE: &str = "fairground.service";
+
+/// Put a scheduler in charge now and at each boot
+///
+/// Asks the kernel's verifier first, writes a service for systemd, and starts it. If a scheduler was enabled before, the new one takes its
+/// place. A scheduler that the kernel ejects is not started again before the next boot: the kernel's own takes over, and `status` says
+/// why. Needs root, systemd and a kernel with sched_ext.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  sudo fairground enable bfs
+  sudo fairground enable cfs --set sched_latency=12ms
+  fairground status
+  sudo fairground disable")]
+pub struct EnableArguments {
+    #[command(flatten)]
+    choice: Choice,
+}
+
+/// Return to the kernel's own scheduler, now and at each boot
+///
+/// Stops the service that `enable` wrote and removes it. Needs root.
+#[derive(Debug, Args)]
+#[command(after_help = "Example:
+  sudo fairground disable")]
+pub struct DisableArguments {}
+
+/// Say which scheduler is in charge, since when, and what is enabled
+#[derive(Debug, Args)]
+#[command(after_help = "Example:
+  fairground status")]
+pub struct StatusArguments {}
+
+/// Runs `enable`.
+pub fn enable(arguments: &EnableArguments) -> ExitCode {
+    end(try_enable(&arguments.choice))
+}
+
+/// Runs `disable`.
+pub fn disable() -> ExitCode {
+    end(try_disable())
+}
+
+/// Runs `status`.
+pub fn status() -> ExitCode {
+    let mut text = match host::loaded_scheduler() {
+        Some(name) => format!("in charge: {name}\n"),
+        None => "in charge: the kernel's own scheduler\n".to_owned(),
+    };
+    match std::fs::read_to_string(UNIT) {
+        Ok(unit) => {
+            let command = unit
+                .lines()
+                .find_map(|line| line.strip_prefix("ExecStart="));
+            let _ = writeln!(
+                text,
+                "enabled:   {}",
+                command.unwrap_or("by a service without a command")
+            );
+            let state = properties(&["ActiveState", "StateChangeTimestamp", "Result"]);
+            if let Some([active, since, result]) = state.as_deref() {
+                let ending = if result == "success" {
+                    String::new()
+                } else {
+                    format!(" ({result}; journalctl -u {SERVICE} says why)")
+                };
+                let _ = writeln!(text, "service:   {active} since {since}{ending}");
+            }
+        }
+        Err(_) => text.push_str("enabled:   nothing\n"),
+    }
+    let printed = output::print(&text);
+    let is_own = host::loaded_scheduler().is_none();
+    printed.err().unwrap_or(ExitCode::from(u8::from(is_own)))
+}
+
+fn end(result: Result<(), Error>) -> ExitCode {
+    match result {
+        Ok(()) => status_after(),
+        Err(error) => output::fail(error.exit_code(), error),
+    }
+}
+
+/// Says how things are now; what the user asked for was done.
+fn status_after() -> ExitCode {
+    status();
+    ExitCode::SUCCESS
+}
+
+fn try_enable(choice: &Choice) -> Result<(), Error> {
+    let is_ours = Path::new(UNIT).exists() && systemctl(&["--quiet", "is-active", SERVICE]).is_ok();
+    if !is_ours {
+        host::check_can_load()?;
+    }
+    run::check(choice)?;
+    let program =
+        std::env::current_exe().map_err(Error::system("cannot find this program's file"))?;
+    let command = command(&program, choice)?;
+    let before = std::fs::read(UNIT).ok();
+    write_unit(unit(&choice.scheduler, &command).as_bytes())?;
+    let started = systemctl(&["daemon-reload"])
+        .and_then(|()| systemctl(&["--quiet", "enable", SERVICE]))
+        .and_then(|()| systemctl(&["restart", SERVICE]));
+    if let Err(error) = started {
+        undo(before)?;
+        return Err(error);
+    }
+    Ok(())
+}
+
+/// After a start that failed: what was enabled before is back, or nothing is.
+fn undo(before: Option<Vec<u8>>) -> Result<(), Error> {
+    let Some(unit) = before else {
+        return remove();
+    };
+    write_unit(&unit)?;
+    systemctl(&["daemon-reload"]).and_then(|()| systemctl(&["restart", SERVICE]))
+}
+
+fn try_disable() -> Result<(), Error> {
+    host::check_root("changing what starts at boot")?;
+    if !Path::new(UNIT).exists() {
+        return Err(Error::Usage {
+            reason: "nothing is enabled; `fairground status` says what is in charge".to_owned(),
+        });
+    }
+    remove()
+}
+
+fn remove() -> Result<(), Error> {
+    systemctl(&["--quiet", "disable", "--now", SERVICE])?;
+    std::fs::remove_file(UNIT).map_err(Error::system(format!("cannot remove {UNIT}")))?;
+    // Without this, a service that failed is listed for ever.
+    let _ = systemctl(&["--quiet", "reset-failed", SERVICE]);
+    systemctl(&["daemon-reload"])
+}
+
+fn write_unit(contents: &[u8]) -> Result<(), Error> {
+    fairground_files::write(Path::new(UNIT), contents).map_err(|source| Error::Write {
+        path: PathBuf::from(UNIT),
+        source,
+    })
+}
+
+/// The service. The kernel's own scheduler is what a machine falls back to, so nothing restarts a scheduler that failed.
+fn unit(scheduler: &str, command: &str) -> String {
+    format!(
+        "# Written by `fairground enable`; `fairground disable` removes it.
+[Unit]
+Description=CPU scheduler {} (fairground)
+Documentation=man:fairground-run(1)
+ConditionPathExists=/sys/kernel/sched_ext
+
+[Service]
+Type=notify
+ExecStart={command}
+
+[Install]
+WantedBy=multi-user.target
+",
+        scheduler.replace('%', "%%")
+    )
+}
+
+/// The command line of the service: files as they are named from any folder.
+fn command(program: &Path, choice: &Choice) -> Result<String, Error> {
+    let absolute = |path: &Path| {
+        let found = path.canonicalize();
+        found.map_err(Error::system(format!("cannot find {}", path.display())))
+    };
+    let mut words = vec![program.display().to_string(), "run".to_owned()];
+    let is_file = choice.scheduler.contains('/') || choice.scheduler.contains('.');
+    words.push(match &choice.scheduler {
+        file if is_file => {
+            let parts = file.split('+').map(|part| absolute(Path::new(part)));
+            let parts: Result<Vec<_>, _> = parts
+                .map(|part| part.map(|path| path.display().to_string()))
+                .collect();
+            parts?.join("+")
+        }
+        id => id.clone(),
+    });
+    for setting in &choice.settings {
+        words.extend(["--set".to_owned(), setting.clone()]);
+    }
+    if let Some(companion) = &choice.companion {
+        let file = if companion == "none" {
+            companion.clone()
+        } else {
+            absolute(Path::new(companion))?.display().to_string()
+        };
+        words.extend(["--with".to_owned(), file]);
+    }
+    for folder in &choice.include {
+        words.extend(["-I".to_owned(), absolute(folder)?.display().to_string()]);
+    }
+    for define in &choice.defines {
+        words.extend(["-D".to_owned(), define.clone()]);
+    }
+    let words: Vec<String> = words.iter().map(|word| quoted(word)).collect();
+    Ok(words.join(" "))
+}
+
+/// A word as systemd reads it in `ExecStart=`.
+fn quoted(word: &str) -> String {
+    let escaped = word
+        .replace('%', "%%")
+        .replace('$', "$$")
+        .replace('\\', "\\\\")
+        .replace('"', "\\\"");
+    let is_plain = !escaped.is_empty()
+        && escaped
+            .chars()
+            .all(|one| one.is_ascii_alphanumeric() || "/._-+=:,%$#@".contains(one));
+    if is_plain {
+        escaped
+    } else {
+        format!("\"{escaped}\"")
+    }
+}
+
+/// Asks systemd for something.
+fn systemctl(arguments: &[&str]) -> Result<(), Error> {
+    let called = Command::new("systemctl")
+        .args(arguments)
+        .stdin(Stdio::null())
+        .output();
+    let answer = match called {
+        Ok(answer) => answer,
+        Err(error) if error.kind() == ErrorKind::NotFound => {
+            let reason =
+                "there is no systemctl: services need systemd; `fairground run` needs none"
+                    .to_owned();
+            return Err(Error::Usage { reason });
+        }
+        Err(error) => return Err(Error::system("cannot start systemctl")(error)),
+    };
+    if answer.status.success() {
+        return Ok(());
+    }
+    let told = String::from_utf8_lossy(&answer.stderr).trim().to_owned();
+    let request = format!("systemctl {} failed", arguments.join(" "));
+    Err(Error::system(request)(std::io::Error::other(told)))
+}
+
+/// Properties of the service, in the order of `names`; nothing if systemd does not answer.
+fn properties(names: &[&str]) -> Option<Vec<String>> {
+    let wanted = format!("--property={}", names.join(","));
+    let answer = Command::new("systemctl")
+        .args(["show", &wanted, SERVICE])
+        .stdin(Stdio::null())
+        .output()
+        .ok()?;
+    let text = String::from_utf8(answer.stdout).ok()?;
+    let value = |name: &&str| {
+        text.lines()
+            .find_map(|line| line.strip_prefix(*name)?.strip_prefix('='))
+            .map(str::to_owned)
+    };
+    names.iter().map(value).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn choice(scheduler: &str, settings: &[&str]) -> Choice {
+        Choice {
+            scheduler: scheduler.to_owned(),
+            settings: settings.iter().map(|&one| one.to_owned()).collect(),
+            companion: None,
+            include: Vec::new(),
+            defines: Vec::new(),
+        }
+    }
+
+    #[test]
+    fn the_command_line_is_what_the_user_chose() {
+        let chosen = choice("bfs", &["rr_interval=6ms", "bfs.name=a b"]);
+        let text = command(Path::new("/usr/bin/fairground"), &chosen).unwrap();
+        assert_eq!(
+            text,
+            "/usr/bin/fairground run bfs --set rr_interval=6ms --set \"bfs.name=a b\""
+        );
+    }
+
+    #[test]
+    fn files_are_named_from_the_root() {
+        let chosen = choice("./Cargo.toml", &[]);
+        let text = command(Path::new("/f"), &chosen).unwrap();
+        let file = Path::new("Cargo.toml").canonicalize().unwrap();
+        assert_eq!(
+            text,
+            format!("/f run {}", quoted(&file.display().to_string()))
+        );
+        assert!(command(Path::new("/f"), &choice("./no-such.bpf.c", &[])).is_err());
+    }
+
+    #[test]
+    fn systemd_reads_words_as_they_were() {
+        assert_eq!(quoted("100%"), "100%%");
+        assert_eq!(quoted("$HOME"), "$$HOME");
+        assert_eq!(quoted("a\"b c\\"), "\"a\\\"b c\\\\\"");
+        assert_eq!(quoted(""), "\"\"");
+    }
+
+    #[test]
+    fn the_service_is_one_that_systemd_can_read() {
+        if Command::new("systemd-analyze")
+            .arg("--version")
+            .output()
+            .is_err()
+        {
+            return;
+        }
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join(SERVICE);
+        std::fs::write(&file, unit("bfs", "/bin/true run bfs --set \"a=b c\"")).unwrap();
+        let told = Command::new("systemd-analyze")
+            .arg("verify")
+            .arg("--man=no")
+            .arg(&file)
+            .output()
+            .unwrap();
+        let told = String::from_utf8_lossy(&told.stderr).into_owned();
+        let about_it: Vec<_> = told
+            .lines()
+            .filter(|line| line.contains("fairground.service"))
+            .collect();
+        assert!(about_it.is_empty(), "{about_it:?}");
+    }
+}
