@@ -161,9 +161,7 @@ impl Error {
     }
 
     /// For `map_err`: the operating system's error with what was attempted.
-    pub fn system<E: Into<std::io::Error>>(
-        what: impl Into<String>,
-    ) -> impl FnOnce(E) -> Self {
+    pub fn system<E: Into<std::io::Error>>(what: impl Into<String>) -> impl FnOnce(E) -> Self {
         let what = what.into();
         move |source| Self::System {
             what,

@@ -14,7 +14,9 @@ fn project() -> PathBuf {
 /// README.md, the documents in docs/ and the guide, sorted.
 fn documents() -> Vec<PathBuf> {
     let folders = ["docs", "docs/guide"].map(|folder| project().join(folder));
-    let entries = folders.iter().flat_map(|folder| fs::read_dir(folder).unwrap());
+    let entries = folders
+        .iter()
+        .flat_map(|folder| fs::read_dir(folder).unwrap());
     let mut found: Vec<PathBuf> = entries.map(|entry| entry.unwrap().path()).collect();
     found.retain(|path| path.extension().is_some_and(|ending| ending == "md"));
     found.push(project().join("README.md"));
