@@ -9,13 +9,15 @@ use fairground_companion::Companion;
 use fairground_lab::{Accompanied, costs_of};
 use fairground_machine::Machine;
 use fairground_recording::counted;
-use fairground_workload::{Task, Workload};
+use fairground_workload::{Arguments, Error, Task, Template, Workload};
 
 use crate::output::{columns, wrap};
 use crate::show::tunables;
 
 /// Width of the output, in columns.
 const WIDTH: usize = 100;
+/// CPUs of the machine on which loads are shown, unless the user says `cpus=N`: as many as a simulation has without `--machine`.
+pub const LOAD_CPUS: u32 = 4;
 /// Machines with more CPUs than this are only counted.
 const MOST_CPUS: usize = 64;
 
@@ -35,7 +37,6 @@ pub fn is_source(path: &Path) -> bool {
 pub fn of(path: &Path) -> Result<String, String> {
     let ending = path.extension().map(|ending| ending.to_ascii_lowercase());
     match ending.as_deref().and_then(|ending| ending.to_str()) {
-        Some("json") => workload(path),
         Some("xml") => machine(&path.display().to_string()),
         Some("toml") => settings(path),
         _ => {
@@ -96,12 +97,43 @@ pub fn scheduler(reference: &str, build: &Build) -> Result<String, String> {
 }
 
 fn workload(path: &Path) -> Result<String, String> {
-    let workload = Workload::read(path).map_err(|error| error.to_string())?;
-    Ok(workload_text(&workload))
+    let arguments = Arguments {
+        cpus: Some(LOAD_CPUS),
+        ..Arguments::default()
+    };
+    let template = Template::read(path).and_then(|template| load(&template, &arguments));
+    template.map_err(|error| error.to_string())
+}
+
+/// A load: what it says about itself, its parameters, and its tasks as they are with these arguments.
+///
+/// # Errors
+///
+/// If an argument is wrong.
+pub fn load(template: &Template, arguments: &Arguments) -> Result<String, Error> {
+    let workload = template.workload(arguments)?;
+    let mut text = workload_text(&workload);
+    if let Some(doc) = template.doc() {
+        let head = text.find('\n').unwrap_or(text.len());
+        text.insert_str(head, &format!("\n\n{}", wrap(doc, WIDTH, 2).trim_end()));
+    }
+    if template.parameters().is_empty() {
+        return Ok(text);
+    }
+    text.push_str("\nParameters (NAME:PARAMETER=VALUE,...)\n");
+    let rows = { template.parameters().iter() }.map(|parameter| {
+        vec![
+            format!("  {} = {}", parameter.name, parameter.default_text()),
+            parameter.range(),
+            parameter.doc.clone(),
+        ]
+    });
+    text.push_str(&columns(&rows.collect::<Vec<_>>(), 3));
+    Ok(text)
 }
 
 /// A workload: its tasks, and what is to be known about it.
-pub fn workload_text(workload: &Workload) -> String {
+fn workload_text(workload: &Workload) -> String {
     let length = match workload.duration {
         Some(duration) => format!("{} s", duration as f64 / 1e9),
         None => "until its tasks end".to_owned(),

@@ -1,52 +1,142 @@
-//! Loads with names: the files of `workloads/`, inside this program.
+//! Loads: files that say what is to be run, those of `workloads/` inside this program, and their parameters.
 
 use std::path::Path;
 
-use fairground_workload::Workload;
+use fairground_workload::{Arguments, Error, Template};
+
+/// A name with its file in a folder of the project.
+macro_rules! load {
+    ($folder:literal, $name:literal) => {
+        (
+            $name,
+            include_str!(concat!("../../../", $folder, "/", $name, ".json")),
+        )
+    };
+}
 
 /// Names and files, in alphabetical order.
-const LOADS: [(&str, &str); 8] = [
-    (
-        "hogs-five",
-        include_str!("../../../workloads/hogs-five.json"),
-    ),
-    (
-        "hogs-five-top",
-        include_str!("../../../workloads/hogs-five-top.json"),
-    ),
-    (
-        "hogs-nice",
-        include_str!("../../../workloads/hogs-nice.json"),
-    ),
-    (
-        "hogs-three",
-        include_str!("../../../workloads/hogs-three.json"),
-    ),
-    (
-        "lock-contention",
-        include_str!("../../../workloads/lock-contention.json"),
-    ),
-    ("mix-two", include_str!("../../../workloads/mix-two.json")),
-    (
-        "periodic-hogs",
-        include_str!("../../../workloads/periodic-hogs.json"),
-    ),
-    (
-        "wakeup-chain",
-        include_str!("../../../workloads/wakeup-chain.json"),
-    ),
+const LOADS: [(&str, &str); 21] = [
+    load!("loads", "audio"),
+    load!("loads", "barrier"),
+    load!("loads", "build"),
+    load!("loads", "contest"),
+    load!("loads", "desktop"),
+    load!("loads", "encoder"),
+    load!("loads", "game"),
+    load!("loads", "hackbench"),
+    load!("workloads", "hogs-five"),
+    load!("workloads", "hogs-five-top"),
+    load!("workloads", "hogs-nice"),
+    load!("workloads", "hogs-three"),
+    load!("loads", "interbench"),
+    load!("workloads", "lock-contention"),
+    load!("workloads", "mix-two"),
+    load!("loads", "oltp"),
+    load!("loads", "perf-pipe"),
+    load!("workloads", "periodic-hogs"),
+    load!("loads", "schbench"),
+    load!("workloads", "wakeup-chain"),
+    load!("loads", "web-server"),
 ];
 
+/// A file or the name of a load, with the values of parameters that the user wrote behind it: `schbench:threads=16,messages=2`.
+pub struct Wanted<'a> {
+    /// The file or name.
+    pub path: &'a Path,
+    /// Parameters and their values.
+    pub values: Vec<(String, String)>,
+}
+
+impl<'a> Wanted<'a> {
+    /// What the user wrote, taken apart. A path that exists is a file, whatever is in its name.
+    ///
+    /// # Errors
+    ///
+    /// A message, if a parameter has no value.
+    pub fn parse(written: &'a Path) -> Result<Self, String> {
+        let parts = written.to_str().and_then(|text| text.rsplit_once(':'));
+        let parts = parts.filter(|(path, _)| !written.exists() && is_load(Path::new(path)));
+        let Some((path, list)) = parts else {
+            return Ok(Self {
+                path: written,
+                values: Vec::new(),
+            });
+        };
+        let value = |word: &str| match word.split_once('=') {
+            Some((name, value)) => Ok((name.to_owned(), value.to_owned())),
+            None => Err(format!(
+                "{}: {word:?} is no parameter with a value; write {path}:NAME=VALUE,NAME=VALUE",
+                written.display()
+            )),
+        };
+        Ok(Self {
+            path: Path::new(path),
+            values: list.split(',').map(value).collect::<Result<_, _>>()?,
+        })
+    }
+
+    /// What to fill in on a machine with this many CPUs.
+    pub fn arguments(&self, cpus: u32) -> Arguments {
+        Arguments {
+            cpus: Some(cpus),
+            values: self.values.clone(),
+        }
+    }
+
+    /// The load inside this program that it names, if it is not a file.
+    pub fn named(&self) -> Option<Result<Template, Error>> {
+        let text = text(self.path)?;
+        Some(Template::parse(
+            &format!("{}.json", self.path.display()),
+            text,
+        ))
+    }
+
+    /// The rt-app file or load.
+    ///
+    /// # Errors
+    ///
+    /// If it cannot be read.
+    pub fn template(&self) -> Result<Template, Error> {
+        self.named().unwrap_or_else(|| Template::read(self.path))
+    }
+
+    /// The error of a recording, which has no parameters, if it was given some.
+    ///
+    /// # Errors
+    ///
+    /// A message with the first of them.
+    pub fn check_none(&self) -> Result<(), String> {
+        match self.values.first() {
+            None => Ok(()),
+            Some((name, _)) => Err(format!(
+                "{}: a recording has no parameters, so leave out `{name}`",
+                self.path.display()
+            )),
+        }
+    }
+}
+
+/// Whether a path is a file, or the name of a load.
+fn is_load(path: &Path) -> bool {
+    path.exists() || LOADS.iter().any(|(name, _)| path == Path::new(name))
+}
+
 /// The text of the load with this name, unless there is a file of that name.
-pub fn text(path: &Path) -> Option<&'static str> {
+fn text(path: &Path) -> Option<&'static str> {
     let (_, text) = LOADS.iter().find(|(name, _)| path == Path::new(name))?;
     (!path.exists()).then_some(*text)
 }
 
-/// The load with this name, unless there is a file of that name.
-pub fn find(path: &Path) -> Option<Result<Workload, fairground_workload::Error>> {
-    let text = text(path)?;
-    Some(Workload::parse(&format!("{}.json", path.display()), text))
+/// The loads inside this program, in alphabetical order.
+pub fn all() -> impl Iterator<Item = (&'static str, Template)> {
+    LOADS.iter().map(|(name, text)| {
+        let template = Template::parse(name, text);
+        (
+            *name,
+            template.expect("the loads of this program are right"),
+        )
+    })
 }
 
 /// What to say about a path that is neither a file nor the name of a load, if it looks like a name.
@@ -68,8 +158,11 @@ mod tests {
 
     #[test]
     fn every_file_has_a_name() {
-        let folder = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../../workloads"));
-        let entries = std::fs::read_dir(folder).expect("the folder is there");
+        let project = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../.."));
+        let entries = ["loads", "workloads"].map(|folder| std::fs::read_dir(project.join(folder)));
+        let entries = entries
+            .into_iter()
+            .flat_map(|entries| entries.expect("the folder is there"));
         let paths = entries.map(|entry| entry.expect("it can be read").path());
         let mut files: Vec<_> = paths
             .filter(|path| path.extension().is_some_and(|ending| ending == "json"))
@@ -78,8 +171,14 @@ mod tests {
         files.sort();
         assert_eq!(files, LOADS.map(|(name, _)| name));
         for name in files {
-            let load = find(Path::new(&name)).expect("it has a name");
-            assert_eq!(load.expect("it is a workload").name, name);
+            let wanted = Wanted::parse(Path::new(&name)).expect("it is a name");
+            for cpus in [1, 8, 64] {
+                let load = wanted.template().expect("it has a name");
+                let load = load
+                    .workload(&wanted.arguments(cpus))
+                    .expect("it is a workload");
+                assert_eq!(load.name, name);
+            }
         }
     }
 }

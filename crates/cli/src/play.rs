@@ -14,9 +14,10 @@ use fairground_metrics::{MachineFacts, Options as Metrics};
 use fairground_recording::Source;
 use fairground_report::{Comparison, Labels, Run, Style, csv_of};
 use fairground_results::Status;
-use fairground_workload::Workload;
+use fairground_workload::{Template, Workload};
 use serde::Serialize;
 
+use crate::loads::Wanted;
 use crate::output::{Format, fail, print};
 use crate::quantity::nanoseconds;
 
@@ -30,7 +31,8 @@ use crate::quantity::nanoseconds;
   fairground play workload.json
   sudo fairground run o1 --user root -- fairground play workload.json --duration 10s --format json")]
 pub struct Arguments {
-    /// An rt-app file, or a recording (`fairground record`)
+    /// An rt-app file, the name of a load (`fairground list --loads`), or a recording (`fairground record`); NAME:PARAMETER=VALUE,... sets
+    /// the parameters of a load or file
     workload: PathBuf,
 
     /// End after this time, such as 500ms or 10s, instead of the file's own duration
@@ -120,16 +122,28 @@ fn tunables(scheduler: &str, values: &BTreeMap<String, i128>) -> Option<BTreeMap
     Some(set)
 }
 
-/// Reads an rt-app file or a recording.
-fn read(path: &Path) -> Result<Workload, String> {
-    match Source::open(path).map_err(|error| error.to_string())? {
-        Source::Recording(recording) => {
-            let load = recording.load().map_err(|error| error.to_string())?;
-            Ok(load.for_threads())
-        }
-        Source::Other(rest) => Workload::read_rest(&path.display().to_string(), rest)
-            .map_err(|error| error.to_string()),
-    }
+/// Reads an rt-app file, a load with a name, or a recording.
+fn read(written: &Path) -> Result<Workload, String> {
+    let wanted = Wanted::parse(written)?;
+    let template = match wanted.named() {
+        Some(named) => named,
+        None => match Source::open(wanted.path).map_err(|error| error.to_string())? {
+            Source::Recording(recording) => {
+                wanted.check_none()?;
+                let load = recording.load().map_err(|error| error.to_string())?;
+                return Ok(load.for_threads());
+            }
+            Source::Other(rest) => Template::read_rest(&wanted.path.display().to_string(), rest),
+        },
+    };
+    let host = Machine::parse("host").ok();
+    let filled = template.and_then(|template| {
+        template.workload(&fairground_workload::Arguments {
+            cpus: host.map(|host| host.cpu_count() as u32),
+            values: wanted.values,
+        })
+    });
+    filled.map_err(|error| error.to_string())
 }
 
 /// A task's line in the CSV.

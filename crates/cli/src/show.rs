@@ -30,10 +30,11 @@ const WIDTH: usize = 100;
   fairground show workloads/mix-two.json
   fairground show 'numa:2 l3:2 core:4 pu:2'
   fairground show build.recording
+  fairground show mix-two --rt-app > mix.json
   fairground show build.recording --rt-app > build.json")]
 pub struct Arguments {
-    /// Id of a scheduler (see `fairground list`), path of a scheduler of your own, rt-app file, recording, machine (description or hwloc
-    /// XML file), cost model or companion
+    /// Id of a scheduler or load (see `fairground list`), path of a scheduler of your own, rt-app file, recording, machine (description or
+    /// hwloc XML file), cost model or companion; NAME:PARAMETER=VALUE,... sets the parameters of a load or file
     #[arg(value_name = "ID|FILE|MACHINE")]
     scheduler: String,
 
@@ -51,7 +52,7 @@ pub struct Arguments {
     #[arg(long)]
     readme: bool,
 
-    /// Print a recording's workload instead, as an rt-app file
+    /// Print a recording's workload, or a load with its parameters filled in, as an rt-app file
     #[arg(long, conflicts_with_all = ["source", "readme"])]
     rt_app: bool,
 
@@ -83,12 +84,15 @@ pub fn main(arguments: &Arguments) -> ExitCode {
 fn text(arguments: &Arguments) -> Result<String, String> {
     let name = &arguments.scheduler;
     let path = Path::new(name);
+    if let Some(text) = load(arguments)? {
+        return Ok(text);
+    }
     let found = fairground_catalog::find(name);
     let is_file = found.is_err() && path.exists();
     let as_json = arguments.format == Form::Json && found.is_err();
     for (is_given, option, what) in [
         (as_json, "--format", "schedulers with an id, and recordings"),
-        (arguments.rt_app, "--rt-app", "recordings"),
+        (arguments.rt_app, "--rt-app", "recordings and loads"),
         (arguments.tasks, "--tasks", "recordings"),
     ] {
         // Whether a pipe holds a recording shows when it is read.
@@ -110,10 +114,6 @@ fn text(arguments: &Arguments) -> Result<String, String> {
     }
     if let (Ok(scheduler), Some(header)) = (&found, &arguments.source) {
         return source_of(scheduler, header.as_deref()).map(str::to_owned);
-    }
-    if let (Err(_), Some(load)) = (&found, loads::find(path)) {
-        let load = load.map_err(|error| error.to_string())?;
-        return Ok(contents::workload_text(&load));
     }
     match found {
         Ok(scheduler) if arguments.readme => Ok(scheduler.readme.to_string()),
@@ -141,6 +141,28 @@ fn text(arguments: &Arguments) -> Result<String, String> {
             Err(_) => Err(error.to_string()),
         },
     }
+}
+
+/// A load with a name, a file with parameters, or an rt-app file that is to be printed; `None` if it is none of these.
+fn load(arguments: &Arguments) -> Result<Option<String>, String> {
+    let path = Path::new(&arguments.scheduler);
+    let wanted = loads::Wanted::parse(path)?;
+    let is_rt_app = wanted
+        .path
+        .extension()
+        .is_some_and(|ending| ending == "json");
+    let is_file = is_rt_app && wanted.path.is_file();
+    let is_plain = arguments.rt_app || arguments.format != Form::Json;
+    if arguments.tasks || !is_plain || (wanted.named().is_none() && !is_file) {
+        return Ok(None);
+    }
+    let template = wanted.template().map_err(|error| error.to_string())?;
+    let filled = wanted.arguments(contents::LOAD_CPUS);
+    let text = match arguments.rt_app {
+        true => template.fill(&filled).map(|draft| draft.text()),
+        false => contents::load(&template, &filled),
+    };
+    text.map(Some).map_err(|error| error.to_string())
 }
 
 /// Describes a scheduler of the user's own.

@@ -8,6 +8,7 @@ use fairground_recording::{is_recording, rt_app};
 use fairground_results::Status;
 use fairground_workload::Workload;
 
+use crate::loads::Wanted;
 use crate::output::{self, Progress};
 use crate::simulation::{Simulation, Single};
 
@@ -68,7 +69,8 @@ fn shrink_one(
 ) -> Result<Option<(Shrunk, String)>, String> {
     let place = plan.place(*run);
     let workload = &simulation.workloads[place.workload];
-    let text = text_of(&plan.workloads[place.workload], workload)?;
+    let cpus = plan.sites[place.site].machine.cpu_count() as u32;
+    let text = text_of(plan.workload(place), workload, cpus)?;
     let progress = Progress::new(format!("shrinking {}", failure.workload));
     let file = path.display().to_string();
     let shrunk = plan.shrink(*run, failure, (&file, &text), MOST_RUNS, &|runs, most| {
@@ -89,17 +91,17 @@ fn shrink_one(
     Ok(Some((shrunk, command)))
 }
 
-/// A workload as an rt-app file.
-fn text_of(workload: &Workload, path: &Path) -> Result<String, String> {
-    if let Some(text) = crate::loads::text(path) {
-        return Ok(text.to_owned());
-    }
+/// A workload as an rt-app file, for a machine with this many CPUs.
+fn text_of(workload: &Workload, written: &Path, cpus: u32) -> Result<String, String> {
+    let wanted = Wanted::parse(written)?;
     // A pipe cannot be read a second time.
-    if !path.is_file() || is_recording(path) {
+    let is_pipe = wanted.named().is_none() && !wanted.path.is_file();
+    if is_pipe || is_recording(wanted.path) {
         return rt_app(workload);
     }
-    let read = std::fs::read_to_string(path);
-    read.map_err(|error| format!("{} cannot be read: {error}", path.display()))
+    let template = wanted.template().map_err(|error| error.to_string())?;
+    let file = template.fill(&wanted.arguments(cpus));
+    Ok(file.map_err(|error| error.to_string())?.text())
 }
 
 fn tell(shrunk: &Shrunk, failure: &Failure, command: &str) {

@@ -11,9 +11,12 @@ use std::sync::Arc;
 use clap::Args;
 use clap::builder::NonEmptyStringValueParser;
 use fairground_companion::Companion;
-use fairground_lab::{Contender, DEFAULT_HZ, Error, Hotplug, Noise, Plan, Replay, Settings, Site};
+use fairground_lab::{
+    Contender, DEFAULT_HZ, Error, Hotplug, Load, Noise, Plan, Replay, Settings, Site,
+};
 use fairground_machine::Machine;
 use fairground_results::{Patience, short_name};
+use fairground_workload::{Template, Workload};
 
 use crate::loads;
 use crate::quantity::nanoseconds;
@@ -26,7 +29,8 @@ const USUAL_MACHINE: &str = "4";
 /// Workloads, the machine, and how they are run.
 #[derive(Debug, Args)]
 pub struct Simulation {
-    /// rt-app files, recordings (`fairground record`), or names of loads that come with fairground, such as mix-two
+    /// rt-app files, recordings (`fairground record`), or names of loads that come with fairground (`fairground list --loads`), such as
+    /// mix-two; NAME:PARAMETER=VALUE,... sets the parameters of a load or file
     #[arg(required = true, value_name = "WORKLOAD")]
     pub workloads: Vec<PathBuf>,
 
@@ -184,31 +188,38 @@ impl Simulation {
         let described = self.machines.iter().map(parse);
         let described = described.collect::<Result<Vec<_>, _>>()?;
         let cost = fairground_lab::read_cost_model(&self.cost)?;
-        let mut workloads = Vec::new();
+        let mut loads = Vec::new();
         let mut replays = BTreeMap::new();
         for path in &self.workloads {
-            let (workload, replay) = match loads::find(path) {
-                Some(load) => (load?, None),
-                None => fairground_lab::read_workload(path, &cost)
-                    .map_err(|error| loads::names(path).map_or(error, Error::Plan))?,
+            let wanted = loads::Wanted::parse(path).map_err(Error::Plan)?;
+            let load = match wanted.named() {
+                Some(load) => Load::File(load?),
+                None => fairground_lab::read_load(wanted.path, &cost)
+                    .map_err(|error| loads::names(wanted.path).map_or(error, Error::Plan))?,
             };
-            if let Some(replay) = replay {
-                replays.insert(workload.name.clone(), Arc::new(replay));
+            match load {
+                Load::File(template) => loads.push(Planned::File(template, wanted)),
+                Load::Recording(workload, replay) => {
+                    wanted.check_none().map_err(Error::Plan)?;
+                    replays.insert(workload.name.clone(), replay);
+                    loads.push(Planned::Recording(workload));
+                }
             }
-            workloads.push(Arc::new(workload));
         }
         let machines = match described.is_empty() {
-            true => vec![usual_machine(workloads.len(), &replays)?],
+            true => vec![usual_machine(loads.len(), &replays)?],
             false => described,
         };
+        let site = |machine: Machine| {
+            let workloads = loads.iter().map(|load| load.on(&machine));
+            Ok::<_, Error>(Site {
+                workloads: workloads.collect::<Result<_, _>>()?,
+                machine: Arc::new(machine),
+                contenders: Vec::new(),
+            })
+        };
         let mut plan = Plan {
-            sites: { machines.into_iter() }
-                .map(|machine| Site {
-                    machine: Arc::new(machine),
-                    contenders: Vec::new(),
-                })
-                .collect(),
-            workloads,
+            sites: machines.into_iter().map(site).collect::<Result<_, _>>()?,
             replays,
             settings: Settings {
                 duration: self.duration,
@@ -235,6 +246,26 @@ impl Simulation {
             site.contenders = contenders;
         }
         Ok(plan)
+    }
+}
+
+/// What a workload is made from.
+enum Planned<'a> {
+    /// A file or a load with a name, with what is to be filled in.
+    File(Template, loads::Wanted<'a>),
+    /// A recording, which is the same on every machine.
+    Recording(Arc<Workload>),
+}
+
+impl Planned<'_> {
+    fn on(&self, machine: &Machine) -> Result<Arc<Workload>, Error> {
+        match self {
+            Self::File(template, wanted) => {
+                let arguments = wanted.arguments(machine.cpu_count() as u32);
+                Ok(Arc::new(template.workload(&arguments)?))
+            }
+            Self::Recording(workload) => Ok(workload.clone()),
+        }
     }
 }
 

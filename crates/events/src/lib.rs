@@ -81,6 +81,8 @@ pub struct TaskInfo {
     pub allowed: Vec<CpuId>,
     /// The task that forked it, if it was forked during the run.
     pub parent: Option<TaskId>,
+    /// Whether the run does not wait for it to end.
+    pub background: bool,
 }
 
 /// What took CPU time away from tasks.
@@ -189,7 +191,8 @@ pub enum EventKind {
     Lap {
         /// The task.
         task: TaskId,
-        /// When, as the task itself sees it: the time of this event, or later if its CPU has other things to do first.
+        /// When, as the task itself sees it: the time of this event, or later if its CPU has other things to do first. The lap of a request from
+        /// outside begins when that came, which is earlier.
         at: Nanoseconds,
         /// Whether the task started it.
         begins: bool,

@@ -109,6 +109,7 @@ mod tests {
                 weight: 1024,
                 allowed: vec![CpuId(2)],
                 parent: None,
+                background: false,
             },
         );
         let (from, to) = (CpuId(0), CpuId(3));

@@ -40,6 +40,7 @@ fn task_info(name: &str, nice: i32) -> TaskInfo {
         weight: 1024,
         allowed: Vec::new(),
         parent: None,
+        background: false,
     }
 }
 

@@ -321,10 +321,10 @@ impl Question {
     fn plan(&self, contenders: Vec<Contender>) -> Plan {
         let name = self.workload.name.clone();
         Plan {
-            workloads: vec![self.workload.clone()],
             replays: BTreeMap::from([(name, self.replay.clone())]),
             sites: vec![Site {
                 machine: self.machine.clone(),
+                workloads: vec![self.workload.clone()],
                 contenders,
             }],
             settings: Settings {

@@ -50,7 +50,7 @@ pub use memory::Allocator;
 pub use moments::{moments, record};
 pub use noise::Noise;
 pub use plan::{DEFAULT_HZ, Place, Plan, Settings, Site};
-pub use recorded::{Replay, load_recording, read_workload, recorded_metrics};
+pub use recorded::{Load, Replay, load_recording, read_load, recorded_metrics};
 pub use shrink::Shrunk;
 pub use worlds::{Agreement, Both, Costs, Disorder, Key, Pair, TaskPair, confront};
 pub use worlds_recording::{Player, Recording, TaskTime};

@@ -32,7 +32,7 @@ impl Plan {
         comparison: &Comparison,
     ) -> Result<BTreeMap<(String, String), Vec<Moment>>, Error> {
         let cells = self.cells();
-        let tables = self.workloads.len() * self.sites.len();
+        let tables = self.workload_count() * self.sites.len();
         let each = self.run_count() / tables.max(1);
         let order: Vec<usize> = (0..tables).collect();
         let found = parallel::map(&order, self.threads, |table| {

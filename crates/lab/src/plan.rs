@@ -102,19 +102,20 @@ pub struct Settings {
     pub window: Option<Nanoseconds>,
 }
 
-/// A machine, with the schedulers as they are there: a loader that is followed makes another scheduler for each machine.
+/// A machine, with the workloads and schedulers as they are there: a workload may ask for the number of CPUs, and a loader that is followed makes
+/// another scheduler for each machine.
 #[derive(Clone)]
 pub struct Site {
     /// The machine.
     pub machine: Arc<Machine>,
+    /// The workloads as they are on this machine, in the order of the result; those of all sites have the same names in the same order.
+    pub workloads: Vec<Arc<Workload>>,
     /// The schedulers, in the order of the result; those of all sites have the same names in the same order.
     pub contenders: Vec<Contender>,
 }
 
 /// An experiment: every workload on every machine under every scheduler, repeated.
 pub struct Plan {
-    /// The workloads, in the order of the result.
-    pub workloads: Vec<Arc<Workload>>,
     /// What belongs to those of the workloads that are recordings, by the workload's name; others have the machine to themselves.
     pub replays: BTreeMap<String, Arc<Replay>>,
     /// The machines with the schedulers, in the order of the result.
@@ -153,6 +154,7 @@ impl Plan {
         for Site {
             machine,
             contenders,
+            ..
         } in &self.sites
         {
             let mut seen = BTreeSet::new();
@@ -177,7 +179,7 @@ impl Plan {
     /// The first that does not fit.
     pub fn check_workloads(&self) -> Result<(), Error> {
         let mut names = BTreeSet::new();
-        for workload in &self.workloads {
+        for workload in self.sites.iter().take(1).flat_map(|site| &site.workloads) {
             if !names.insert(workload.name.as_str()) {
                 return Err(Error::Plan(format!(
                     "two workloads are called {}; their results could not be told apart, so rename a file or leave one out",
@@ -186,14 +188,15 @@ impl Plan {
             }
         }
         let mut machines = BTreeSet::new();
-        for Site { machine, .. } in &self.sites {
+        for site in &self.sites {
+            let machine = &site.machine;
             let description = &machine.description;
             if !machines.insert(description) {
                 return Err(Error::Plan(format!(
                     "machine {description} is given twice; leave one out"
                 )));
             }
-            self.check_machine(machine).map_err(|error| match error {
+            self.check_site(site).map_err(|error| match error {
                 Error::Plan(message) if self.sites.len() > 1 => {
                     Error::Plan(format!("machine {description}: {message}"))
                 }
@@ -203,18 +206,28 @@ impl Plan {
         Ok(())
     }
 
-    fn check_machine(&self, machine: &Machine) -> Result<(), Error> {
-        check_hotplug(&self.settings.hotplug, machine)?;
-        for workload in &self.workloads {
-            check_tasks(workload, machine)?;
+    fn check_site(&self, site: &Site) -> Result<(), Error> {
+        check_hotplug(&self.settings.hotplug, &site.machine)?;
+        for workload in &site.workloads {
+            check_tasks(workload, &site.machine)?;
         }
         Ok(())
+    }
+
+    /// Number of workloads.
+    pub fn workload_count(&self) -> usize {
+        self.sites.first().map_or(0, |site| site.workloads.len())
+    }
+
+    /// The workload of a run.
+    pub fn workload(&self, place: Place) -> &Arc<Workload> {
+        &self.sites[place.site].workloads[place.workload]
     }
 
     /// Number of runs.
     pub fn run_count(&self) -> usize {
         let entries: usize = self.sites.iter().map(|site| site.contenders.len()).sum();
-        self.workloads.len() * entries * self.repeats as usize
+        self.workload_count() * entries * self.repeats as usize
     }
 
     /// The run with this number. They are ordered by workload, then by machine, scheduler and repetition.
@@ -239,7 +252,7 @@ impl Plan {
     /// A name for files about a run, without an ending: its workload and scheduler, and whatever else tells it apart from the other runs.
     pub fn file_name(&self, place: Place) -> String {
         let contender = self.contender(place);
-        let workload = &self.workloads[place.workload].name;
+        let workload = &self.workload(place).name;
         let mut name = format!("{workload}-{}", contender.name());
         for (tunable, value) in contender.tunables() {
             name.push_str(&format!("-{tunable}={}", value.replace(' ', "")));
@@ -302,7 +315,7 @@ impl Cells<'_> {
         let plan = self.plan;
         let place = plan.place(number);
         let template = &self.templates[place.site][place.contender];
-        let workload = plan.workloads[place.workload].clone();
+        let workload = plan.workload(place).clone();
         let replay = plan.replays.get(&workload.name);
         let seed = plan.settings.seed.wrapping_add(u64::from(place.repeat));
         let noise = match replay {
@@ -339,12 +352,11 @@ impl Cells<'_> {
     /// The numbers of the simulations, starting with those that are likely to take longest.
     pub(crate) fn longest_first(&self) -> Vec<usize> {
         let plan = self.plan;
-        let workloads = plan.workloads.iter();
-        let efforts: Vec<u64> = workloads
-            .map(|workload| effort(workload, plan.settings.duration))
-            .collect();
+        let duration = plan.settings.duration;
         let mut order: Vec<usize> = (0..plan.run_count()).collect();
-        order.sort_by_key(|number| Reverse(efforts[plan.place(*number).workload]));
+        order.sort_by_cached_key(|number| {
+            Reverse(effort(plan.workload(plan.place(*number)), duration))
+        });
         order
     }
 }

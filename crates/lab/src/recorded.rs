@@ -4,9 +4,9 @@ use std::path::Path;
 use std::sync::Arc;
 
 use fairground_metrics::{MachineFacts, Metrics, RunMetrics};
-use fairground_recording::{Chance, KernelWork, Load, Recording, Source};
+use fairground_recording::{Chance, KernelWork, Recording, Source};
 use fairground_simulator::{CostModel, Options, Surroundings, Thread, Turn};
-use fairground_workload::Workload;
+use fairground_workload::{Template, Workload};
 
 use crate::error::Error;
 
@@ -37,21 +37,30 @@ impl Replay {
     }
 }
 
-/// Reads an rt-app file or a recording: the workload, and what belongs to it if it is a recording, for a simulation with these costs.
+/// What a file says is to be run.
+#[derive(Debug)]
+pub enum Load {
+    /// An rt-app file, which may depend on the machine.
+    File(Template),
+    /// What a recording stands for, and what belongs to it.
+    Recording(Arc<Workload>, Arc<Replay>),
+}
+
+/// Reads an rt-app file or a recording, for a simulation with these costs.
 ///
 /// # Errors
 ///
 /// If it cannot be read, or is neither.
-pub fn read_workload(path: &Path, cost: &CostModel) -> Result<(Workload, Option<Replay>), Error> {
+pub fn read_load(path: &Path, cost: &CostModel) -> Result<Load, Error> {
     match Source::open(path)? {
         Source::Recording(recording) => {
             let (workload, replay) = load_recording(&recording, cost)?;
-            Ok((workload, Some(replay)))
+            Ok(Load::Recording(Arc::new(workload), Arc::new(replay)))
         }
-        Source::Other(rest) => {
-            let workload = Workload::read_rest(&path.display().to_string(), rest)?;
-            Ok((workload, None))
-        }
+        Source::Other(rest) => Ok(Load::File(Template::read_rest(
+            &path.display().to_string(),
+            rest,
+        )?)),
     }
 }
 
@@ -95,7 +104,7 @@ fn recorded_turn(turn: &Turn) -> fairground_recording::Turn {
 }
 
 /// The threads of a recording that are not its tasks.
-fn surroundings(load: &Load) -> Surroundings {
+fn surroundings(load: &fairground_recording::Load) -> Surroundings {
     let threads = load.others.iter().map(|other| Thread {
         name: other.name.clone(),
         kernel: other.kernel,

@@ -1,5 +1,7 @@
 //! Distributions of times in bounded memory.
 
+use std::collections::BTreeMap;
+
 use crate::result::Distribution;
 use hdrhistogram::Histogram;
 
@@ -73,6 +75,31 @@ impl Samples {
         let mean_ns = total.sum as f64 / total.count as f64;
         let at = |quantile| total.histogram.value_at_quantile(quantile).min(total.max);
         Some(Distribution::with(total.count, mean_ns, total.max, at))
+    }
+
+    /// The mean of the slowest hundredth of all these samples together, rounded up to whole samples.
+    pub(crate) fn slowest_of_all<'a>(all: impl IntoIterator<Item = &'a Self>) -> Option<f64> {
+        let mut counts = BTreeMap::new();
+        for samples in all {
+            for value in &samples.latest {
+                *counts.entry(*value).or_insert(0) += 1;
+            }
+            if let Some(summary) = &samples.summary {
+                for bucket in summary.histogram.iter_recorded() {
+                    let value = bucket.value_iterated_to().min(summary.max);
+                    *counts.entry(value).or_insert(0) += bucket.count_at_value();
+                }
+            }
+        }
+        let samples: u64 = counts.values().sum();
+        let slowest = samples.div_ceil(100);
+        let (mut left, mut sum) = (slowest, 0.0);
+        for (value, count) in counts.into_iter().rev() {
+            let part = left.min(count);
+            sum += value as f64 * part as f64;
+            left -= part;
+        }
+        (samples > 0).then(|| sum / slowest as f64)
     }
 }
 

@@ -564,6 +564,7 @@ mod tests {
                 weight: 1024,
                 allowed: allowed.iter().copied().map(CpuId).collect(),
                 parent: None,
+                background: false,
             };
             explainer.task(0, task, &info);
         }

@@ -25,8 +25,10 @@ pub struct RunMetrics {
     pub response_time: Option<Distribution>,
     /// Jobs of all periodic tasks.
     pub periods: Option<Periods>,
-    /// Laps by the stopwatches of all tasks.
+    /// Laps by the stopwatches of all tasks, and requests.
     pub laps: Option<Distribution>,
+    /// Mean of the slowest hundredth of all laps, of at least one.
+    pub slowest_laps_ns: Option<f64>,
     /// Switches of a CPU from one task (or idling) to another.
     pub context_switches: u64,
     /// Switches away from a task that could have gone on running.
@@ -42,7 +44,7 @@ pub struct RunMetrics {
     pub scheduler_pass: Option<Distribution>,
     /// Longest time that a task was runnable without running, even if it still waited at the end.
     pub longest_wait_ns: Option<u64>,
-    /// When the last task ended; `None` if a task was still alive at the end of the run.
+    /// When the last task ended; `None` if a task was still alive at the end of the run. Tasks in the background do not matter.
     pub makespan_ns: Option<u64>,
     /// Events that contradict earlier ones, as in a recording that lost events; 0 for a sound stream.
     pub inconsistent_events: u64,

@@ -27,6 +27,8 @@ pub(crate) struct Task {
     pub(crate) weight: u32,
     /// Whether its policy divides CPU time by weight.
     pub(crate) fair: bool,
+    /// Whether the run does not wait for it.
+    pub(crate) background: bool,
     pub(crate) set: SetId,
     pub(crate) state: State,
     /// When the current wait began.
@@ -75,6 +77,7 @@ impl Task {
             nice: info.nice,
             weight: info.weight,
             fair: is_fair(info.policy),
+            background: info.background,
             set,
             state: State::Sleeping,
             waiting_since: 0,

@@ -410,6 +410,7 @@ mod tests {
                 weight: 1024,
                 allowed: Vec::new(),
                 parent: None,
+                background: false,
             };
             sink.task(0, task, &info);
         }

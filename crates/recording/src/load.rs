@@ -113,6 +113,7 @@ impl Recording {
                 policy: policy(&life),
                 cpus: cpus(&life, self.header.cpus),
                 attributes: Vec::new(),
+                background: false,
                 process: Some(format!("process-{}", life.description.process)),
                 taskgroup: None,
             });

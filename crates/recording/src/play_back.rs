@@ -184,5 +184,6 @@ fn info(name: String, life: &Life) -> TaskInfo {
         weight: load_weight(policy, description.nice),
         allowed: Vec::new(),
         parent: None,
+        background: false,
     }
 }

@@ -492,6 +492,9 @@ impl<'a> Maker<'a> {
             pipes: Vec::new(),
             disks: named(self.disks.len(), "disk"),
             memories: Vec::new(),
+            services: Vec::new(),
+            choices: Vec::new(),
+            arrivals: Vec::new(),
             notes: Vec::new(),
         }
     }

@@ -363,7 +363,36 @@ fn latencies() -> Vec<Measure> {
         doc: "missed periods, of the completed ones",
         ..PLAIN
     });
-    all.extend(distribution!(laps "lap" "laps by the tasks' stopwatches" [laps]));
+    all.extend(distribution!(laps "lap" "laps by the tasks' stopwatches, and requests" [laps]));
+    all.push(Measure {
+        id: "lap_rate",
+        in_summaries: true,
+        unit: Unit::Plain,
+        better: Some(Better::Higher),
+        margin: relative(0.01),
+        group: Group::Service,
+        shown: shown(["laps", "per s"], "Laps per second", false),
+        of_run: Some(|run| {
+            run.laps
+                .and_then(|laps| rate(laps.samples, run.duration_ns))
+        }),
+        of_task: None,
+        doc: "laps that ended, per second: requests, frames or transactions",
+        ..PLAIN
+    });
+    all.push(Measure {
+        id: "lap_low",
+        unit: Unit::Plain,
+        better: Some(Better::Higher),
+        margin: relative(0.05),
+        least_samples: 100,
+        group: Group::Service,
+        shown: shown(["1 %", "low"], "1 % low, laps per second", false),
+        of_run: Some(|run| run.slowest_laps_ns.filter(|mean| *mean > 0.0).map(|mean| 1e9 / mean)),
+        samples: Some(|run| Some(run.laps?.samples)),
+        doc: "1 % low: laps per second of one task if all were as slow as the slowest hundredth on average",
+        ..PLAIN
+    });
     all.push(Measure {
         id: "makespan",
         in_summaries: true,
@@ -374,7 +403,7 @@ fn latencies() -> Vec<Measure> {
         shown: shown(["make-", "span"], "Makespan", false),
         of_run: Some(|run| run.makespan_ns.map(|time| time as f64)),
         of_task: Some(|task| task.ended_ns.map(|time| time as f64)),
-        doc: "when the last task ended; of a task, when it ended",
+        doc: "when the last task ended that is not in the background; of a task, when it ended",
         ..PLAIN
     });
     for (id, heading, title, always) in [
@@ -405,6 +434,10 @@ fn latencies() -> Vec<Measure> {
         }
     }
     all
+}
+
+fn rate(laps: u64, duration_ns: u64) -> Option<f64> {
+    (duration_ns > 0).then(|| laps as f64 * 1e9 / duration_ns as f64)
 }
 
 fn missed(periods: Periods) -> Option<f64> {

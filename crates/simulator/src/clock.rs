@@ -35,6 +35,11 @@ pub enum Due {
         /// Task number.
         task: u32,
     },
+    /// Requests come from outside.
+    Arrival {
+        /// Number of their stream.
+        number: u32,
+    },
     /// A BPF timer expires.
     BpfTimer {
         /// Timer number.

@@ -202,7 +202,9 @@ impl Kernel<'_> {
             hexadecimal(task.allowed(), self.cpus.len()),
             task.seen.migration_disabled,
         );
-        text + &self.callback_output(Op::DumpTask, &[context, task.address()], "    ")
+        text + self
+            .callback_output(Op::DumpTask, &[context, task.address()], "    ")
+            .as_str()
     }
 
     /// The dispatch queues that hold tasks, with the tasks in order.

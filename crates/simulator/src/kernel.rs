@@ -307,6 +307,7 @@ impl<'a> Kernel<'a> {
                 .unwrap_or(task.seen.se.load.weight as u32),
             allowed,
             parent: task.parent,
+            background: task.background,
         };
         let time = self.local_time() - self.origin;
         self.reports.add_task(time, task.id, info);
@@ -550,6 +551,7 @@ impl<'a> Kernel<'a> {
             Due::Wakeups { cpu } => self.handle_wakeups(cpu as usize, due),
             Due::Timeout { task, generation } => self.handle_timeout(task, generation, due),
             Due::Disk { task } => self.handle_disk(task, due),
+            Due::Arrival { number } => self.handle_arrival(number, due),
             Due::BpfTimer { timer, generation } => self.handle_bpf_timer(timer, generation),
             Due::DeadlineServer { cpu, class, timer } => {
                 self.handle_deadline_server(cpu as usize, class, timer, due);

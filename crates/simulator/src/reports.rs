@@ -191,6 +191,7 @@ mod tests {
             weight: 1024,
             allowed: Vec::new(),
             parent: None,
+            background: false,
         };
         reports.add_task(7, TaskId(5), info.clone());
         reports.add_task(9, TaskId(8), info);

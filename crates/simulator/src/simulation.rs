@@ -331,7 +331,7 @@ impl<'a> Kernel<'a> {
             dsqs: DispatchQueues::new(count, nodes),
             idle: IdleState::new(!tracks_itself, per_node, nodes),
             timers: BpfTimers::default(),
-            programs: Programs::new(options.workload.clone()),
+            programs: Programs::new(options.workload.clone(), options.seed),
             groups,
             companion,
             cids: Default::default(),

@@ -51,6 +51,8 @@ pub struct Task {
     pub id: TaskId,
     /// Its name in results.
     pub name: String,
+    /// Whether the run does not wait for it.
+    pub background: bool,
     /// Class that schedules it now; see [`Task::set_class`].
     pub class: Class,
     /// Its pid, as schedulers see it.
@@ -233,6 +235,7 @@ impl Task {
             seen,
             id,
             name,
+            background: false,
             class: Class::Ext,
             pid: Pid {
                 level: 0,

@@ -68,7 +68,7 @@ pub struct Tasks {
     creator: TaskRef,
     /// Those of the workload, by number.
     workload: Vec<TaskRef>,
-    /// How many of those have not ended.
+    /// How many of those have not ended, without those in the background.
     live: u32,
     /// Threads that are not part of the workload, by number.
     others: Vec<TaskRef>,
@@ -184,16 +184,16 @@ impl Tasks {
     }
 
     /// Counts a task of the workload that was forked.
-    pub fn begin_one(&mut self) {
-        self.live += 1;
+    pub fn begin_one(&mut self, task: TaskRef) {
+        self.live += u32::from(!task.background);
     }
 
     /// Counts a task of the workload that has ended.
-    pub fn end_one(&mut self) {
-        self.live -= 1;
+    pub fn end_one(&mut self, task: TaskRef) {
+        self.live -= u32::from(!task.background);
     }
 
-    /// Whether tasks of the workload are left.
+    /// Whether tasks of the workload are left for which the run waits.
     pub fn are_left(&self) -> bool {
         self.live > 0
     }

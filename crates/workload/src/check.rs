@@ -22,12 +22,16 @@ pub(crate) fn references(
     tasks: &[Task],
 ) -> Result<(), Error> {
     let references = &shared.references;
-    let uses: BTreeSet<Use> = references.iter().map(|reference| reference.usage).collect();
+    let uses: BTreeSet<Use> = { references.iter() }
+        .map(|reference| reference.usage)
+        .chain(shared.arrivals.iter().copied().map(Use::Request))
+        .collect();
     let used = |usage: Use| uses.contains(&usage);
     let mut resumed_mutexes = BTreeMap::new();
     for reference in references {
         let place = &reference.place;
-        let finding = unanswered(reference.usage, shared, used)
+        let finding = taken(reference, references)
+            .or_else(|| unanswered(reference.usage, shared, used))
             .or_else(|| open_lap(reference, references))
             .or_else(|| barrier(reference, shared, tasks, used));
         match finding {
@@ -97,6 +101,13 @@ fn unanswered(usage: Use, shared: &Shared, used: impl Fn(Use) -> bool) -> Option
         Use::PipeWrite(pipe) if !used(Use::PipeRead(pipe)) => Finding::Note(
             "nothing ever reads from this pipe, so the task stops here once it is full",
         ),
+        Use::Request(service) if !used(Use::Take(service)) => Finding::Error(format!(
+            "nothing ever takes requests from the service \"{}\"; add a take, or correct the name",
+            shared.services.list[service]
+        )),
+        Use::Take(service) if !used(Use::Request(service)) => {
+            Finding::Note("no request ever comes to this service")
+        }
         Use::Evict(memory) if !used(Use::Fault(memory)) => {
             Finding::Note("has no effect: no fault ever reads this memory back")
         }
@@ -123,6 +134,26 @@ fn open_lap(reference: &Reference, references: &[Reference]) -> Option<Finding> 
         )),
         Use::LapBegin if !has(Use::LapEnd) => {
             Some(Finding::Note("has no effect: the task ends no lap"))
+        }
+        _ => None,
+    }
+}
+
+/// What is done with a request in a task that takes none, and a request that is taken in a task that does nothing with it.
+fn taken(reference: &Reference, references: &[Reference]) -> Option<Finding> {
+    let mut own = { references.iter() }.filter(|other| other.task == reference.task);
+    match reference.usage {
+        Use::Answer | Use::Pass if !own.any(|other| matches!(other.usage, Use::Take(_))) => {
+            Some(Finding::Error(
+                "the task takes no request that it could answer or pass on; add { \"take\" : \"SERVICE\" } before"
+                    .to_owned(),
+            ))
+        }
+        Use::Take(_) if !own.any(|other| matches!(other.usage, Use::Answer | Use::Pass)) => {
+            Some(Finding::Error(
+                "the task neither answers requests nor passes them on; add { \"answer\" : \"\" } or { \"pass\" : \"SERVICE\" }"
+                    .to_owned(),
+            ))
         }
         _ => None,
     }
@@ -265,7 +296,11 @@ fn takes_time(events: impl Iterator<Item = Event>, barriers: &[Barrier]) -> bool
             Event::Fault { .. }
             | Event::Evict { .. }
             | Event::Lap { .. }
+            | Event::Pass(_)
+            | Event::Answer
             | Event::Migration { .. } => false,
+            // Somebody else has to answer, and requests run out.
+            Event::Ask(_) | Event::Take(_) => true,
             Event::Lock(_)
             | Event::Unlock(_)
             | Event::Signal(_)

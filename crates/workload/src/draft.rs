@@ -34,6 +34,11 @@ impl Draft {
         }
     }
 
+    /// A file that was read before.
+    pub(crate) fn of_node(node: Node) -> Self {
+        Self(node)
+    }
+
     /// The text of the file: plain JSON except for repeated keys and keys without a value.
     pub fn text(&self) -> String {
         let mut text = String::new();

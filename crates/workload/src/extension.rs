@@ -5,18 +5,19 @@ use std::collections::BTreeMap;
 use crate::error::Error;
 use crate::event::Reading;
 use crate::json::Value;
-use crate::model::{Event, TimerMode, Workload};
-use crate::names::{Names, Shared, Use};
+use crate::model::{Arrivals, Event, TimerMode, Workload};
+use crate::names::{Shared, Use};
 use crate::notes::Place;
 use crate::object::{Field, Object, Reader};
 use crate::policy::MICROSECONDS_MAX;
+use crate::task::CPU_MAX;
 use crate::variation::{Factor, Variation};
 
 /// Maximum bytes that one pipe event moves, and that a pipe holds.
 const BYTES_MAX: i64 = 1 << 30;
 
 /// Events that can be under a key beginning with `fairground`, exactly one per key.
-const EVENTS: [&str; 8] = [
+const EVENTS: [&str; 13] = [
     "lap",
     "migration",
     "pipe_read",
@@ -25,6 +26,11 @@ const EVENTS: [&str; 8] = [
     "evict",
     "fault",
     "timer",
+    "ask",
+    "take",
+    "pass",
+    "answer",
+    "repeat",
 ];
 
 /// Reads the event under a key that begins with `fairground`.
@@ -47,8 +53,64 @@ pub(crate) fn read_event(reading: &mut Reading) -> Result<Event, Error> {
         "disk" => disk(reading),
         "evict" => evict(reading),
         "fault" => fault(reading),
-        _ => reading.timer(true),
+        "ask" => {
+            let service = service_of(reading)?;
+            Ok(Event::Ask(service))
+        }
+        "pass" => {
+            let service = service_of(reading)?;
+            reading.refer(Use::Pass);
+            Ok(Event::Pass(service))
+        }
+        "take" => take(reading),
+        "answer" => {
+            reading.refer(Use::Answer);
+            Ok(Event::Answer)
+        }
+        "timer" => reading.timer(true),
+        // Filling in has replaced all others.
+        _ => Err(reading.reader.error(
+            &reading.field.place,
+            "a repeat is the only thing under its key; give other events keys of their own",
+        )),
     }
+}
+
+/// The service that a request goes to.
+fn service_of(reading: &mut Reading) -> Result<usize, Error> {
+    let name = reading.field.name(reading.reader)?;
+    let service = reading.shared.services.intern(name);
+    reading.refer(Use::Request(service));
+    Ok(service)
+}
+
+fn take(reading: &mut Reading) -> Result<Event, Error> {
+    const EXPECTED: &str =
+        "the name of a service, or a list of several, such as [\"first\", \"second\"]";
+    let names: Vec<&str> = match reading.field.value {
+        Some(Value::Array(elements)) if !elements.is_empty() => {
+            let name = |node: &'_ crate::json::Node| match &node.value {
+                Value::String(name) if !name.is_empty() => Some(name.clone()),
+                _ => None,
+            };
+            let names: Option<Vec<String>> = elements.iter().map(name).collect();
+            let names = names.ok_or_else(|| reading.field.mismatch(reading.reader, EXPECTED))?;
+            return Ok(choice(reading, names.iter().map(String::as_str)));
+        }
+        Some(Value::String(name)) if !name.is_empty() => vec![name],
+        _ => return Err(reading.field.mismatch(reading.reader, EXPECTED)),
+    };
+    Ok(choice(reading, names.into_iter()))
+}
+
+fn choice<'n>(reading: &mut Reading, names: impl Iterator<Item = &'n str>) -> Event {
+    let mut services = Vec::new();
+    for name in names {
+        let service = reading.shared.services.intern(name);
+        reading.refer(Use::Take(service));
+        services.push(service);
+    }
+    Event::Take(reading.shared.choice(services))
 }
 
 fn lap(reading: &mut Reading) -> Result<Event, Error> {
@@ -200,6 +262,9 @@ impl<'a> Variations<'a> {
                 | Event::Unlock(_)
                 | Event::Barrier(_)
                 | Event::Lap { .. }
+                | Event::Take(_)
+                | Event::Pass(_)
+                | Event::Answer
                 | Event::Migration { .. }
         );
         if entry.variation.chance.is_some() && pairs {
@@ -224,7 +289,6 @@ impl<'a> Variations<'a> {
 }
 
 fn variation(reader: &mut Reader, field: &Field) -> Result<Variation, Error> {
-    const FACTORS: [&str; 3] = ["uniform", "lognormal", "exponential"];
     let object = field.object(reader)?;
     let known = [&FACTORS[..], &["chance"]].concat();
     object.check_keys(reader, &known)?;
@@ -237,29 +301,7 @@ fn variation(reader: &mut Reader, field: &Field) -> Result<Variation, Error> {
             variation.chance = Some(chance);
             continue;
         }
-        let positive = |number: f64| number > 0.0 && number <= 1000.0;
-        let factor = match field.key {
-            "uniform" => uniform(reader, &field)?,
-            "lognormal" => Factor::LogNormal(field.decimal(
-                reader,
-                "a shape above 0 and up to 10",
-                |shape| shape > 0.0 && shape <= 10.0,
-            )?),
-            _ => Factor::Exponential(field.decimal(
-                reader,
-                "a mean above 0 and up to 1000, mostly 1",
-                positive,
-            )?),
-        };
-        if variation.factor.replace(factor).is_some() {
-            return Err(reader.error(
-                &field.key_place,
-                format!(
-                    "a duration has one factor; keep one of {}",
-                    FACTORS.join(", ")
-                ),
-            ));
-        }
+        set_factor(reader, &field, &mut variation.factor)?;
     }
     if variation == Variation::default() {
         return Err(reader.error(
@@ -268,6 +310,36 @@ fn variation(reader: &mut Reader, field: &Field) -> Result<Variation, Error> {
         ));
     }
     Ok(variation)
+}
+
+/// The keys of factors.
+const FACTORS: [&str; 3] = ["uniform", "lognormal", "exponential"];
+
+/// Reads the factor of a duration, which has only one.
+fn set_factor(reader: &Reader, field: &Field, factor: &mut Option<Factor>) -> Result<(), Error> {
+    let read = match field.key {
+        "uniform" => uniform(reader, field)?,
+        "lognormal" => Factor::LogNormal(field.decimal(
+            reader,
+            "a shape above 0 and up to 10",
+            |shape| shape > 0.0 && shape <= 10.0,
+        )?),
+        _ => Factor::Exponential(field.decimal(
+            reader,
+            "a mean above 0 and up to 1000, mostly 1",
+            |mean| mean > 0.0 && mean <= 1000.0,
+        )?),
+    };
+    if factor.replace(read).is_some() {
+        return Err(reader.error(
+            &field.key_place,
+            format!(
+                "a duration has one factor; keep one of {}",
+                FACTORS.join(", ")
+            ),
+        ));
+    }
+    Ok(())
 }
 
 fn uniform(reader: &Reader, field: &Field) -> Result<Factor, Error> {
@@ -297,12 +369,29 @@ pub(crate) fn read_settings(
     shared: &Shared,
     workload: &mut Workload,
 ) -> Result<(), Error> {
-    object.check_keys(reader, &["mutexes", "pipes"])?;
+    let keys = [
+        "mutexes",
+        "pipes",
+        "barriers",
+        "arrivals",
+        "parameters",
+        "doc",
+    ];
+    object.check_keys(reader, &keys)?;
+    if let Some(field) = object.get(reader, "barriers") {
+        let find = |name: &str| shared.find_barrier(name);
+        each(reader, &field, find, "barrier", |reader, index, object| {
+            object.check_keys(reader, &["spin"])?;
+            let spin = object.integer(reader, "spin", 0..=MICROSECONDS_MAX)?;
+            workload.barriers[index].spin = spin.unwrap_or(0) as u64 * 1000;
+            Ok(())
+        })?;
+    }
     if let Some(field) = object.get(reader, "mutexes") {
         each(
             reader,
             &field,
-            &shared.mutexes,
+            |name| shared.mutexes.find(name),
             "mutex",
             |reader, index, object| {
                 object.check_keys(reader, &["spin"])?;
@@ -316,7 +405,7 @@ pub(crate) fn read_settings(
         each(
             reader,
             &field,
-            &shared.pipes,
+            |name| shared.pipes.find(name),
             "pipe",
             |reader, index, object| {
                 object.check_keys(reader, &["capacity"])?;
@@ -330,18 +419,85 @@ pub(crate) fn read_settings(
     Ok(())
 }
 
+/// Largest number of requests per second from outside.
+const RATE_MAX: f64 = 1e8;
+
+/// Reads the `arrivals` of the `fairground` object of the whole file, if it has any.
+pub(crate) fn read_arrivals(
+    reader: &mut Reader,
+    root: &Object,
+    shared: &mut Shared,
+) -> Result<Vec<Arrivals>, Error> {
+    let mut list = Vec::new();
+    let Some(settings) = root.get(reader, "fairground") else {
+        return Ok(list);
+    };
+    let settings = settings.object(reader)?;
+    let Some(field) = settings.get(reader, "arrivals") else {
+        return Ok(list);
+    };
+    let object = field.object(reader)?;
+    for (index, field) in object.fields().enumerate() {
+        object.check_unique(reader, index, &field)?;
+        let service = shared.services.find(field.key).ok_or_else(|| {
+            let problem = "no event takes requests from a service of this name; correct the name";
+            reader.error(&field.key_place, problem)
+        })?;
+        list.push(arrivals(reader, &field, service)?);
+        shared.arrivals.push(service);
+    }
+    Ok(list)
+}
+
+fn arrivals(reader: &mut Reader, field: &Field, service: usize) -> Result<Arrivals, Error> {
+    let object = field.object(reader)?;
+    let keys = [
+        "rate",
+        "burst",
+        "cpus",
+        "uniform",
+        "lognormal",
+        "exponential",
+    ];
+    object.check_keys(reader, &keys)?;
+    let rate = object.require(reader, "rate", "\"rate\" : 1000 (requests per second)")?;
+    let rate = rate.decimal(
+        reader,
+        "a number of requests per second, above 0 and up to 1e8",
+        |rate| rate > 0.0 && rate <= RATE_MAX,
+    )?;
+    let mut factor = None;
+    for field in object.fields().filter(|field| FACTORS.contains(&field.key)) {
+        set_factor(reader, &field, &mut factor)?;
+    }
+    let burst = object
+        .integer(reader, "burst", 1..=i64::from(u16::MAX))?
+        .unwrap_or(1) as u32;
+    let cpus = match object.get(reader, "cpus") {
+        Some(field) => Some(field.numbers(reader, CPU_MAX)?),
+        None => None,
+    };
+    Ok(Arrivals {
+        service,
+        interval: (1e9 * f64::from(burst) / rate).round().max(1.0) as u64,
+        factor,
+        burst,
+        cpus,
+    })
+}
+
 /// Passes the object of each name among the members of `field` to `read`, with the index of the name.
 fn each(
     reader: &mut Reader,
     field: &Field,
-    names: &Names,
+    find: impl Fn(&str) -> Option<usize>,
     what: &str,
     mut read: impl FnMut(&mut Reader, usize, &Object) -> Result<(), Error>,
 ) -> Result<(), Error> {
     let object = field.object(reader)?;
     for (index, field) in object.fields().enumerate() {
         object.check_unique(reader, index, &field)?;
-        let Some(index) = names.find(field.key) else {
+        let Some(index) = find(field.key) else {
             return Err(reader.error(
                 &field.key_place,
                 format!("no event uses a {what} of this name; correct the name"),

@@ -581,7 +581,7 @@ mod tests {
 
     #[test]
     fn nesting_is_bounded() {
-        let nested = |depth: usize| "[".repeat(depth) + &"]".repeat(depth);
+        let nested = |depth: usize| "[".repeat(depth) + "]".repeat(depth).as_str();
         assert!(parse(&nested(32), &mut Vec::new()).is_ok());
         assert!(fails(&nested(33)).2.contains("deeper than 32"));
         assert!(fails(&nested(1_000_000)).2.contains("deeper than 32"));

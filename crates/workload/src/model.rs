@@ -6,7 +6,7 @@ use std::fmt::{self, Display, Formatter};
 use serde::{Deserialize, Serialize};
 
 use crate::events::Events;
-use crate::variation::Variation;
+use crate::variation::{Factor, Variation};
 
 /// A workload: task definitions and the named resources that they share.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -33,6 +33,12 @@ pub struct Workload {
     pub disks: Vec<String>,
     /// Names of memories that tasks compete for.
     pub memories: Vec<String>,
+    /// Names of services, at which requests wait until a task takes them.
+    pub services: Vec<String>,
+    /// What `take` events wait for: services, in the order of the file.
+    pub choices: Vec<Vec<usize>>,
+    /// Requests that come from outside the machine.
+    pub arrivals: Vec<Arrivals>,
     /// Things that the reader accepted but the user should know about, one sentence each with file:line:column.
     pub notes: Vec<String>,
 }
@@ -67,6 +73,23 @@ pub struct Barrier {
     pub name: String,
     /// Number of arrivals that open it.
     pub parties: u32,
+    /// CPU time for which a task spins before it sleeps, nanoseconds; 0 for a plain barrier.
+    pub spin: u64,
+}
+
+/// Requests that come from outside the machine, whether or not earlier ones have been answered.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Arrivals {
+    /// Index into `Workload::services`.
+    pub service: usize,
+    /// Mean time from one arrival to the next, nanoseconds.
+    pub interval: u64,
+    /// Factor of that time; `None` for a regular stream.
+    pub factor: Option<Factor>,
+    /// Number of requests that arrive together.
+    pub burst: u32,
+    /// CPUs whose interrupts bring them, in turn; `None` for all.
+    pub cpus: Option<Vec<u32>>,
 }
 
 /// A timer.
@@ -152,6 +175,8 @@ pub struct Task {
     pub loops: Option<u64>,
     /// Phases in order.
     pub phases: Vec<Phase>,
+    /// Whether the run does not wait for it: the run ends when all other tasks have. From the `fairground` key.
+    pub background: bool,
     /// Policy at start.
     pub policy: Policy,
     /// Allowed CPUs at start; `None` for all.
@@ -259,13 +284,22 @@ pub enum Event {
     IoRun(u64),
     /// `sched_yield`.
     Yield,
-    /// Start one more task of the definition (index into `Workload::tasks`). rt-app stops with an error when one name has been forked 1024 times.
+    /// Start one more task of the definition (index into `Workload::tasks`). The real rt-app stops with an error when one name has been forked 1024
+    /// times.
     Fork(usize),
     /// The task starts or stops its watch; the time in between is one sample.
     Lap {
         /// Whether it starts the watch.
         begins: bool,
     },
+    /// Send a request to a service, and wait for the answer (index into `Workload::services`).
+    Ask(usize),
+    /// Take the request that has waited longest at any of several services (index into `Workload::choices`).
+    Take(usize),
+    /// Hand the request that was taken on to another service (index into `Workload::services`).
+    Pass(usize),
+    /// Answer the request that was taken.
+    Answer,
     /// Begin or end a section in which the task stays on its CPU (`migrate_disable()`, `migrate_enable()`).
     Migration {
         /// Whether it may move from here on.

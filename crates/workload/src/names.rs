@@ -54,6 +54,12 @@ pub(crate) enum Use {
     /// Of a memory.
     Evict(usize),
     Fault(usize),
+    /// Of a service: something puts requests there.
+    Request(usize),
+    /// Of a service.
+    Take(usize),
+    Answer,
+    Pass,
 }
 
 /// A use with its place and the task definition it is in.
@@ -78,6 +84,11 @@ pub(crate) struct Shared {
     pub pipes: Names,
     pub disks: Names,
     pub memories: Names,
+    pub services: Names,
+    /// Services to which requests come from outside.
+    pub arrivals: Vec<usize>,
+    /// Services of `take` events.
+    pub choices: Vec<Vec<usize>>,
     pub barriers: Vec<Barrier>,
     barrier_names: Names,
     pub timers: Vec<Timer>,
@@ -105,10 +116,25 @@ impl Shared {
             self.barriers.push(Barrier {
                 name: name.into(),
                 parties: 0,
+                spin: 0,
             });
         }
         self.barriers[index].parties = self.barriers[index].parties.saturating_add(arrivals);
         index
+    }
+
+    /// The barrier of this name, if an event uses one.
+    pub fn find_barrier(&self, name: &str) -> Option<usize> {
+        self.barrier_names.find(name)
+    }
+
+    /// The number of a choice of services.
+    pub fn choice(&mut self, services: Vec<usize>) -> usize {
+        let known = self.choices.iter().position(|known| *known == services);
+        known.unwrap_or_else(|| {
+            self.choices.push(services);
+            self.choices.len() - 1
+        })
     }
 
     /// The timer of this name; a name that begins with `unique` belongs to its task definition.

@@ -347,7 +347,7 @@ const OTHER_NAMES: [(&str, &str); 14] = [
 ];
 
 /// The one of the candidates that someone who wrote `key` probably meant.
-fn probably_meant<'a>(
+pub(crate) fn probably_meant<'a>(
     key: &str,
     candidates: impl Iterator<Item = &'a str> + Clone,
 ) -> Option<&'a str> {

@@ -18,7 +18,7 @@ use crate::policy;
 pub(crate) const INSTANCES_MAX: i64 = 100_000;
 
 /// Highest CPU and node number that a file may name; the largest machine has 4096 CPUs.
-const CPU_MAX: u32 = 4095;
+pub(crate) const CPU_MAX: u32 = 4095;
 
 /// Maximum number of control groups in rt-app.
 const TASKGROUPS_MAX: usize = 32;
@@ -88,6 +88,16 @@ pub(crate) fn read_all(
             "there are no tasks; add one such as \"hog\" : { \"run\" : 1000 }",
         ));
     }
+    if list
+        .iter()
+        .all(|task| task.background || task.instances == 0)
+        && total > 0
+    {
+        return Err(reader.error(
+            &tasks.place,
+            "every task is in the background, so the run would end at once; leave \"background\" out of at least one",
+        ));
+    }
     if total == 0 {
         return Err(reader.error(
             &tasks.place,
@@ -121,6 +131,7 @@ fn read(
         delay: delay.unwrap_or(0) as u64 * 1000,
         loops: None,
         phases: Vec::new(),
+        background: false,
         policy,
         cpus,
         attributes: Vec::new(),
@@ -297,7 +308,8 @@ fn check_taskgroup_policy(
     }
 }
 
-/// Reads the key `fairground`: attributes for the scheduler, as written, and the name of the process. Returns how the events vary.
+/// Reads the key `fairground`: attributes for the scheduler, as written, the name of the process, and whether the task is in the background. Returns
+/// how the events vary.
 fn read_extension<'a>(
     reader: &mut Reader,
     object: &Object<'a>,
@@ -312,6 +324,10 @@ fn read_extension<'a>(
         object.check_unique(reader, index, &field)?;
         if field.key == "vary" {
             variations = Variations::read(reader, &field)?;
+            continue;
+        }
+        if field.key == "background" {
+            task.background = field.boolean(reader)?;
             continue;
         }
         if field.key == "process" {

@@ -55,7 +55,8 @@ impl Draws {
         event
     }
 
-    fn factor(&mut self, factor: Factor) -> f64 {
+    /// A random factor.
+    pub fn factor(&mut self, factor: Factor) -> f64 {
         match factor {
             Factor::Uniform(least, most) => self.between(least, most),
             Factor::LogNormal(shape) => {

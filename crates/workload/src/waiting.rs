@@ -24,6 +24,10 @@ pub enum Waiting {
     Data(usize),
     /// Room in a pipe.
     Room(usize),
+    /// A request of one of several services.
+    Request(usize),
+    /// An answer of a service.
+    Answer(usize),
 }
 
 impl Waiting {
@@ -55,6 +59,21 @@ impl Waiting {
             Self::Semaphore(semaphore) => format!("semaphore {}", workload.semaphores[semaphore]),
             Self::Data(pipe) => format!("data in pipe {}", workload.pipes[pipe].name),
             Self::Room(pipe) => format!("room in pipe {}", workload.pipes[pipe].name),
+            Self::Request(choice) => {
+                let services = &workload.choices[choice];
+                let mut arrivals = workload.arrivals.iter();
+                if arrivals.any(|arrivals| services.contains(&arrivals.service)) {
+                    return None;
+                }
+                let names = services
+                    .iter()
+                    .map(|service| workload.services[*service].as_str());
+                format!(
+                    "a request of service {}",
+                    names.collect::<Vec<_>>().join(" or ")
+                )
+            }
+            Self::Answer(service) => format!("an answer of service {}", workload.services[service]),
         };
         Some(thing)
     }

@@ -336,3 +336,117 @@ fn the_next_timer_is_found_round_the_program() {
     assert_eq!(next(2, 0), Some(10_000));
     assert_eq!(workload.tasks[1].next_period(0, 0), None);
 }
+
+#[test]
+fn requests_have_services_and_may_come_from_outside() {
+    let workload = read(
+        r#"{
+        "fairground": {
+            "arrivals": { "front": { "rate": 2000, "exponential": 1, "burst": 4, "cpus": [1] } },
+            "barriers": { "b": { "spin": 30 } }
+        },
+        "tasks": {
+            "asker": { "run": 1, "fairground1": { "ask": "back" } },
+            "front": { "fairground1": { "take": "front" }, "fairground2": { "pass": "back" } },
+            "back": { "fairground1": { "take": ["front", "back"] }, "fairground2": { "answer": "" } },
+            "pair": { "instance": 2, "fairground": { "background": true }, "run": 1, "barrier": "b" }
+        } }"#,
+    );
+    assert_eq!(workload.services, ["back", "front"]);
+    assert_eq!(workload.choices, [vec![1], vec![1, 0]]);
+    let events = |task: usize| workload.tasks[task].phases[0].events.clone();
+    assert_eq!(events(0), [Event::Run(1000), Event::Ask(0)]);
+    assert_eq!(events(1), [Event::Take(0), Event::Pass(0)]);
+    assert_eq!(events(2), [Event::Take(1), Event::Answer]);
+    let arrivals = &workload.arrivals[0];
+    assert_eq!(
+        (arrivals.service, arrivals.interval, arrivals.burst),
+        (1, 2_000_000, 4)
+    );
+    assert_eq!(arrivals.factor, Some(Factor::Exponential(1.0)));
+    assert_eq!(arrivals.cpus, Some(vec![1]));
+    assert_eq!(
+        (workload.barriers[0].spin, workload.barriers[0].parties),
+        (30_000, 2)
+    );
+    let background: Vec<bool> = workload.tasks.iter().map(|task| task.background).collect();
+    assert_eq!(background, [false, false, false, true]);
+    assert!(workload.notes.is_empty(), "{:?}", workload.notes);
+}
+
+#[test]
+fn wrong_requests_are_refused() {
+    let file = |settings: &str, task: &str| {
+        format!(r#"{{ "fairground": {settings}, "tasks": {{ "t": {{ "run": 1, {task} }} }} }}"#)
+    };
+    let serve = r#""fairground1": { "take": "s" }, "fairground2": { "answer": "" }"#;
+    for (settings, task, words) in [
+        (
+            "{}",
+            r#""fairground1": { "ask": "s" }"#,
+            "nothing ever takes requests from the service \"s\"",
+        ),
+        (
+            "{}",
+            r#""fairground1": { "answer": "" }"#,
+            "the task takes no request that it could answer or pass on",
+        ),
+        (
+            "{}",
+            r#""fairground1": { "take": "s" }"#,
+            "the task neither answers requests nor passes them on",
+        ),
+        (
+            "{}",
+            r#""fairground1": { "take": [] }"#,
+            "an array is not possible here; write the name of a service, or a list",
+        ),
+        (
+            "{}",
+            r#""fairground1": { "take": [1] }"#,
+            "write the name of a service, or a list",
+        ),
+        (
+            "{}",
+            r#""fairground": { "background": 1 }"#,
+            "1 is not possible here; write true or false",
+        ),
+        (
+            "{}",
+            r#""fairground": { "background": true }"#,
+            "every task is in the background",
+        ),
+        (
+            r#"{ "arrivals": { "x": { "rate": 1 } } }"#,
+            serve,
+            "no event takes requests from a service of this name",
+        ),
+        (r#"{ "arrivals": { "s": {} } }"#, serve, "`rate` is missing"),
+        (
+            r#"{ "arrivals": { "s": { "rate": 0 } } }"#,
+            serve,
+            "0 is not possible here; write a number of requests per second",
+        ),
+        (
+            r#"{ "arrivals": { "s": { "rate": 1, "exponential": 1, "lognormal": 1 } } }"#,
+            serve,
+            "a duration has one factor",
+        ),
+        (
+            r#"{ "arrivals": { "s": { "rate": 1, "brust": 1 } } }"#,
+            serve,
+            "did you mean `burst`?",
+        ),
+        (
+            r#"{ "barriers": { "b": { "spin": 1 } } }"#,
+            serve,
+            "no event uses a barrier of this name",
+        ),
+    ] {
+        let error = refused(&file(settings, task));
+        assert!(error.contains(words), "{settings} {task}: {error}");
+    }
+    let varied = r#"{ "tasks": { "t": { "run": 1, "fairground": { "vary": { "fairground1": { "chance": 0.5 } } },
+        "fairground1": { "take": "s" }, "fairground2": { "answer": "" } } } }"#;
+    assert!(refused(varied).contains("cannot be left to chance"));
+}

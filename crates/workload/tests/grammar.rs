@@ -352,6 +352,7 @@ fn barriers_count_instances_times_references() {
     let barrier = |name: &str, parties| Barrier {
         name: name.into(),
         parties,
+        spin: 0,
     };
     assert_eq!(workload.barriers, [barrier("b", 5), barrier("alone", 1)]);
     assert!(noted(&workload, "only use of this barrier"));

@@ -646,14 +646,14 @@ fn help_that_cannot_be_written_is_an_error() {
 #[test]
 fn files_that_show_knows_nothing_of() {
     refuse(
-        "show workloads/hogs.json --rt-app",
+        "show numa:2 --rt-app",
         2,
-        &["workloads/hogs.json: --rt-app is for recordings, and this is none"],
+        &["--rt-app is for recordings and loads, and there is no such file"],
     );
     refuse(
         "show o1 --rt-app",
         2,
-        &["o1: --rt-app is for recordings, and this is a scheduler"],
+        &["o1: --rt-app is for recordings and loads, and this is a scheduler"],
     );
 }
 

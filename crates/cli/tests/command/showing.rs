@@ -84,10 +84,108 @@ fn loads_have_names() {
         "compare mix-tow -s o1",
         2,
         &[
-            "mix-tow: there is no such file, and no load of this name; loads with names are hogs-five",
+            "mix-tow: there is no such file, and no load of this name; loads with names are audio, barrier",
         ],
     );
     refuse("compare ./mix-two -s o1", 2, &["./mix-two: cannot be read"]);
+}
+
+#[test]
+fn loads_have_parameters() {
+    let shown = succeed("show perf-pipe:pairs=3");
+    for words in [
+        "perf-pipe:pairs=3: a workload, until its tasks end, 6 tasks at its start",
+        "  pairs = 1 ",
+        "1 to 1000 ",
+        "  pairs beside each other",
+    ] {
+        assert!(shown.contains(words), "{words}: {shown}");
+    }
+    let listed = succeed("list --loads --format json");
+    let listed: serde_json::Value = serde_json::from_str(&listed).unwrap();
+    let names: Vec<&str> = { listed["loads"].as_array().unwrap().iter() }
+        .map(|load| load["name"].as_str().unwrap())
+        .collect();
+    assert!(
+        names.is_sorted() && names.contains(&"hackbench"),
+        "{names:?}"
+    );
+    for (list, words) in [
+        ("table", "perf-pipe"),
+        ("csv", "loops=100000,pairs=1,work=0"),
+    ] {
+        let text = succeed(&format!("list --loads --format {list}"));
+        assert!(text.contains(words), "{text}");
+    }
+    // What is written out is the same load.
+    let scratch = tempfile::tempdir().unwrap();
+    let file = scratch.path().join("own.json");
+    fs::write(
+        &file,
+        succeed("show hackbench:groups=1,fds=2,loops=9 --rt-app"),
+    )
+    .unwrap();
+    let metrics = |load: &str| {
+        let text = succeed(&format!("compare {load} -s cfs -m 2 --format json"));
+        let result: serde_json::Value = serde_json::from_str(&text).unwrap();
+        result["runs"][0].clone()
+    };
+    let by_name = metrics("hackbench:groups=1,fds=2,loops=9");
+    assert_eq!(
+        by_name["labels"]["workload"],
+        "hackbench:groups=1,fds=2,loops=9"
+    );
+    assert_eq!(
+        by_name["metrics"],
+        metrics(&file.display().to_string())["metrics"]
+    );
+}
+
+#[test]
+fn a_load_knows_the_machine() {
+    let scratch = tempfile::tempdir().unwrap();
+    let file = scratch.path().join("w.json");
+    let text = r#"{ "tasks": { "hog": { "instance": "%(2 * cpus)", "run": 1000 } }, "global": { "duration": 1 } }"#;
+    fs::write(&file, text).unwrap();
+    let result = succeed(&format!(
+        "compare {} -s o1 -m 2 -m 3 -d 10ms --format json",
+        file.display()
+    ));
+    let result: serde_json::Value = serde_json::from_str(&result).unwrap();
+    let tasks = |run: usize| {
+        result["runs"][run]["metrics"]["tasks"]
+            .as_array()
+            .map(Vec::len)
+    };
+    assert_eq!((tasks(0), tasks(1)), (Some(4), Some(6)));
+}
+
+#[test]
+fn wrong_parameters_are_refused() {
+    for (load, message) in [
+        (
+            "hackbench:group=1",
+            "hackbench.json: there is no parameter `group`; did you mean `groups`?",
+        ),
+        (
+            "hackbench:groups=0",
+            "hackbench.json: groups=0 is not possible; write a number from 1 to 200",
+        ),
+        (
+            "hackbench:groups",
+            "hackbench:groups: \"groups\" is no parameter with a value; write hackbench:NAME=VALUE,NAME=VALUE",
+        ),
+        (
+            "hackbnech:groups=1",
+            "hackbnech:groups=1: there is no such file, and no load of this name",
+        ),
+        (
+            "../../../workloads/build.recording:groups=1",
+            "a recording has no parameters, so leave out `groups`",
+        ),
+    ] {
+        refuse(&format!("compare {load} -s o1"), 2, &[message]);
+    }
 }
 
 /// CPUs 0, 1, 8, 9, 16 and 17 in three cores.

@@ -1,6 +1,6 @@
 //! Trace files: event streams stored whole.
 //!
-//! # Format, version 4
+//! # Format, version 5
 //!
 //! A *number* is unsigned LEB128: seven bits per byte, lowest first, the top bit set in all bytes but the last, in as few bytes
 //! as possible. A *signed number* `n` is the number `2n` for `n >= 0` and `-2n - 1` for `n < 0`. A *text* is its length in bytes,
@@ -9,7 +9,7 @@
 //! | part | content |
 //! | --- | --- |
 //! | magic | 8 bytes: `fgtrace` and a line feed |
-//! | version | number, 4 |
+//! | version | number, 5 |
 //! | machine | number of CPUs, then the capacity of each as a number |
 //! | records | each: a byte for its kind, the nanoseconds since the previous record as a number, its fields |
 //! | end | a record of kind 0 whose field is the number of records before it |
@@ -17,7 +17,7 @@
 //!
 //! | kind | record | fields |
 //! | --- | --- | --- |
-//! | 1 | task | task; name (text); policy (0 normal, 1 batch, 2 idle, 3 ext, 4 fifo, 5 round-robin, 6 deadline); nice (signed); real-time priority; weight; number of allowed CPUs, then each; optional parent task |
+//! | 1 | task | task; name (text); policy (0 normal, 1 batch, 2 idle, 3 ext, 4 fifo, 5 round-robin, 6 deadline); nice (signed); real-time priority; weight; number of allowed CPUs, then each; optional parent task; 1 if the run does not wait for it, else 0 |
 //! | 2 | wake | task; CPU; optional waking task |
 //! | 3 | sleep | task |
 //! | 4 | switch | CPU; optional task that leaves it; optional task that gets it |
@@ -46,7 +46,7 @@ pub use reader::{TraceError, TraceReader};
 pub use writer::TraceWriter;
 
 const MAGIC: &[u8; 8] = b"fgtrace\n";
-const VERSION: u64 = 4;
+const VERSION: u64 = 5;
 
 /// Maximum number of CPUs in a trace file.
 const MOST_CPUS: u64 = 1 << 16;

@@ -183,6 +183,7 @@ impl<R: Read> TraceReader<R> {
                 weight,
                 allowed,
                 parent: self.optional_task()?,
+                background: self.entry(&[false, true], "mark of the background")?,
             },
         ))
     }

@@ -262,6 +262,7 @@ impl<W: Write> Sink for TraceWriter<W> {
             self.cpu_number(cpu);
         }
         self.optional_task(info.parent);
+        self.number(info.background.into());
         self.end_record();
     }
 

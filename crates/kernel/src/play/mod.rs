@@ -303,6 +303,20 @@ fn attributes(workload: &Workload) -> Result<Vec<Attributes>, Error> {
 /// Checks that the machine has the CPUs, and the user the rights, that the workload needs.
 fn check(workload: &Workload, root: bool) -> Result<(), Error> {
     let allowed = scheduling::cpus().map_err(Error::system("cannot read the allowed CPUs"))?;
+    let spins = workload.barriers.iter().any(|barrier| barrier.spin > 0);
+    for (is_used, what) in [
+        (!workload.services.is_empty(), "services"),
+        (spins, "barriers at which tasks spin"),
+    ] {
+        if is_used {
+            return Err(Error::Usage {
+                reason: format!(
+                    "{}: only a simulation has {what}, so this cannot be played; leave them out, or simulate the file with `fairground compare`",
+                    workload.name
+                ),
+            });
+        }
+    }
     for task in &workload.tasks {
         let phases = || task.phases.iter();
         let mut events = phases().flat_map(|phase| phase.events.iter());
@@ -317,6 +331,15 @@ fn check(workload: &Workload, root: bool) -> Result<(), Error> {
                 reason: format!(
                     "{}: tasks.{}: only a simulation models disks and memory, so \"disk\", \"evict\" and \"fault\" cannot be \
                      played; leave them out, or simulate the file with `fairground compare`",
+                    workload.name, task.name
+                ),
+            });
+        }
+        if task.background {
+            return Err(Error::Usage {
+                reason: format!(
+                    "{}: tasks.{}.fairground: only a simulation ends without waiting for a task, so \"background\" cannot be played; leave it out and \
+                     give the file a duration, or simulate it with `fairground compare`",
                     workload.name, task.name
                 ),
             });

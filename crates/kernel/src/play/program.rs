@@ -115,6 +115,7 @@ mod tests {
             },
             cpus: None,
             attributes: Vec::new(),
+            background: false,
             process: None,
             taskgroup: None,
         }

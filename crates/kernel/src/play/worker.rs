@@ -298,9 +298,15 @@ impl<'run> Worker<'run> {
                         .to_owned(),
                 ));
             }
-            Event::Disk { .. } | Event::Evict { .. } | Event::Fault { .. } => {
+            Event::Disk { .. }
+            | Event::Evict { .. }
+            | Event::Fault { .. }
+            | Event::Ask(_)
+            | Event::Take(_)
+            | Event::Pass(_)
+            | Event::Answer => {
                 return Err(Stop::Failed(
-                    "only a simulation models disks and memory".to_owned(),
+                    "only a simulation models disks, memory and services".to_owned(),
                 ));
             }
         }

@@ -344,6 +344,7 @@ impl Sink for Metrics {
                 known.nice = info.nice;
                 known.weight = info.weight;
                 known.fair = is_fair(info.policy);
+                known.background = info.background;
                 known.set = set;
             }
             empty => *empty = Some(Task::new(info, set, self.options.records)),

@@ -18,7 +18,8 @@ impl Metrics {
             .filter_map(|task| self.task_result(task, &available))
             .collect();
         let busy_ns = tasks.iter().map(|task| task.cpu_time_ns).sum();
-        let alive = self.tasks.iter().flatten().any(|task| task.ended.is_none());
+        let awaited = || self.tasks.iter().flatten().filter(|task| !task.background);
+        let alive = awaited().any(|task| task.ended.is_none());
         RunMetrics {
             duration_ns: self.machine.now,
             cpus: self.machine.cpus.len() as u32,
@@ -49,6 +50,9 @@ impl Metrics {
                     skipped: a.skipped + b.skipped,
                 }),
             laps: Samples::distribution_of_all(self.tasks.iter().flatten().map(|task| &task.laps)),
+            slowest_laps_ns: Samples::slowest_of_all(
+                self.tasks.iter().flatten().map(|task| &task.laps),
+            ),
             context_switches: self.context_switches,
             preemptions: self.preemptions,
             wakeups: self.wakeups,
@@ -59,11 +63,7 @@ impl Metrics {
             makespan_ns: if alive {
                 None
             } else {
-                self.tasks
-                    .iter()
-                    .flatten()
-                    .filter_map(|task| task.ended)
-                    .max()
+                awaited().filter_map(|task| task.ended).max()
             },
             inconsistent_events: self.inconsistent,
             tasks,

@@ -1,7 +1,7 @@
 //! Every definition of docs/metrics.md on a case that can be computed by hand.
 
 use crate::by_list::{MS, Run, assert_close, task_info};
-use fairground_events::{CpuId, EventKind, OverheadKind, Policy, TaskId};
+use fairground_events::{CpuId, EventKind, OverheadKind, Policy, TaskId, TaskInfo};
 use fairground_metrics::{
     Bucket, JobRecord, Lag, LapRecord, LongWait, MachineFacts, Options, Periods, RunMetrics,
     WindowRecord,
@@ -787,4 +787,50 @@ fn contradictions_are_counted_and_do_no_harm() {
     assert_eq!(result.inconsistent_events, 7);
     assert_eq!(result.tasks[0].cpu_time_ns, 5 * MS);
     assert_eq!(result.tasks[1].cpu_time_ns, 0);
+}
+
+#[test]
+fn the_run_does_not_wait_for_tasks_in_the_background() {
+    let run = |background: bool| {
+        let mut run = Run::on(1);
+        let daemon = TaskInfo {
+            background,
+            ..task_info("daemon", 1024)
+        };
+        run.describe(0, &task_info("work", 1024))
+            .describe(1, &daemon);
+        run.wake(0).wake(1).switch(0, None, 0);
+        run.at(3).exit(0).switch(0, 0, 1);
+        run.end(5).makespan_ns
+    };
+    assert_eq!(run(true), Some(3 * MS));
+    assert_eq!(run(false), None);
+}
+
+#[test]
+fn the_slowest_hundredth_of_the_laps_is_averaged() {
+    let slowest = |lengths: &[u64]| {
+        let mut run = Run::on(1);
+        run.tasks(&[1024, 1024]);
+        for (number, length) in lengths.iter().enumerate() {
+            let task = TaskId(number as u32 % 2);
+            for (at, begins) in [(0, true), (length * MS, false)] {
+                run.event(EventKind::Lap { task, at, begins });
+            }
+        }
+        run.end(1).slowest_laps_ns
+    };
+    assert_eq!(slowest(&[]), None);
+    assert_eq!(slowest(&[2, 7, 1]), Some(7.0 * MS as f64));
+    // Of 250 laps three are the slowest hundredth; beyond 128 per task, values are known to within 1 %.
+    let mut many = vec![1; 250];
+    (many[10], many[201]) = (9, 5);
+    let mean = slowest(&many).unwrap() / MS as f64;
+    assert!((mean - 5.0).abs() < 0.05, "{mean}");
+    many.resize(600, 2);
+    let mean = slowest(&many).unwrap() / MS as f64;
+    assert!(
+        (mean - (9.0 + 5.0 + 4.0 * 2.0) / 6.0).abs() < 0.05,
+        "{mean}"
+    );
 }

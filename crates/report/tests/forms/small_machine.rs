@@ -54,6 +54,7 @@ pub fn run(
             weight: 1024,
             allowed: Vec::new(),
             parent: None,
+            background: false,
         };
         metrics.task(0, TaskId(number), &info);
         number += 1;

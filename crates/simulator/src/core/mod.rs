@@ -180,7 +180,7 @@ impl Kernel<'_> {
         task.storage.clear();
         task.deadline.set(0, 0, 0);
         if !is_hidden(task.id) {
-            self.tasks.end_one();
+            self.tasks.end_one(task);
         }
     }
 

@@ -13,8 +13,8 @@ use crate::surroundings::is_hidden;
 use crate::task::{Class, Process, Task, TaskRef};
 use crate::tracing::Hook;
 
-/// Largest number of instances that `fork` events may start of one definition, as in rt-app.
-const FORK_LIMIT: u32 = 1024;
+/// Largest number of tasks of a workload, as many as a file may start at once.
+const TASKS_MAX: usize = 100_000;
 /// Limits of a custom slice, nanoseconds.
 const CUSTOM_SLICE_MIN: u64 = 100_000;
 const CUSTOM_SLICE_MAX: u64 = 100_000_000;
@@ -63,6 +63,7 @@ impl Kernel<'_> {
             return;
         }
         self.programs.started = true;
+        self.begin_arrivals();
         self.enter(0);
         for (definition, instance) in workload.first_tasks() {
             let name = workload.tasks[definition].instance_name(instance);
@@ -100,9 +101,10 @@ impl Kernel<'_> {
             return Some(Action::Failed);
         }
         let number = self.programs.forks[target];
-        if number >= FORK_LIMIT {
+        if self.tasks.workload().len() >= TASKS_MAX {
             self.programs.failure = Some(format!(
-                "{} was forked {FORK_LIMIT} times, the most that rt-app allows",
+                "{} was forked {number} times, and with it the workload has {TASKS_MAX} tasks, the most that a simulation takes; fork fewer, or end the \
+                 run earlier",
                 workload.tasks[target].name
             ));
             return Some(Action::Failed);
@@ -145,7 +147,7 @@ impl Kernel<'_> {
             };
             return Err(refusal);
         }
-        self.tasks.begin_one();
+        self.tasks.begin_one(task);
         self.emit_task(task);
         self.release_first_job(task);
         if task.class == Class::Ext {
@@ -193,6 +195,7 @@ impl Kernel<'_> {
         );
         task.execution = execution;
         task.parent = parent.map(|parent| parent.id).filter(|id| !is_hidden(*id));
+        task.background = source.background;
         task.attributes = source.attributes.clone();
         let idle = load_weight(events::Policy::from_number(SCHED_IDLE), 0);
         let wanted = Attributes::parse(&task.attributes).ok();

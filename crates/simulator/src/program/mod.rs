@@ -4,6 +4,7 @@ mod disk;
 mod fork;
 mod futex;
 mod pipe;
+mod service;
 mod sleep;
 mod sync;
 
@@ -21,8 +22,9 @@ use crate::kernel::Kernel;
 use crate::surroundings::Errand;
 use crate::task::TaskRef;
 use pipe::Pipe;
+use service::{Request, Service, Stream};
 pub use sleep::Sleep;
-use sync::{Mutex, Semaphore};
+use sync::{Barrier, Mutex, Semaphore};
 
 /// Memory bandwidth of `mem` and `iorun` events, bytes per nanosecond.
 const BYTES_PER_NANOSECOND: u64 = 8;
@@ -81,6 +83,10 @@ pub struct Execution {
     contends: bool,
     /// CPU time for which it may still spin for the mutex that it is about to take, while it spins.
     spin_left: Option<u64>,
+    /// Whether the barrier at which it spins has opened.
+    opened: bool,
+    /// The request that it has taken.
+    request: Option<Request>,
     /// Whether it resumes inside the system call of its event.
     resumed: bool,
     /// Whether it has waited in that call.
@@ -135,6 +141,8 @@ impl Execution {
             relock: None,
             contends: false,
             spin_left: None,
+            opened: false,
+            request: None,
             resumed: false,
             waited: false,
             moved: 0,
@@ -203,7 +211,7 @@ pub struct Programs {
     pub(crate) workload: Rc<Arc<Workload>>,
     mutexes: Vec<Mutex>,
     conditions: Vec<VecDeque<TaskRef>>,
-    barriers: Vec<Vec<TaskRef>>,
+    barriers: Vec<Barrier>,
     semaphores: Vec<Semaphore>,
     shared_timers: Vec<Option<u64>>,
     pipes: Vec<Pipe>,
@@ -211,6 +219,12 @@ pub struct Programs {
     disks: Vec<u64>,
     /// Evicted pages of each memory that have not been read back in.
     evicted: Vec<u64>,
+    services: Vec<Service>,
+    /// How many requests were put at services.
+    requests: u64,
+    streams: Vec<Stream>,
+    /// By definition, whether its tasks measure laps themselves.
+    stopwatches: Vec<bool>,
     forks: Vec<u32>,
     /// Whether the first tasks were started.
     pub(crate) started: bool,
@@ -221,8 +235,10 @@ pub struct Programs {
 }
 
 impl Programs {
-    /// The shared objects of `workload`, all free.
-    pub fn new(workload: Arc<Workload>) -> Programs {
+    /// The shared objects of `workload`, all free, in a run with this seed.
+    pub fn new(workload: Arc<Workload>, seed: u64) -> Programs {
+        let is_lap = |event: Event| matches!(event, Event::Lap { .. });
+        let measures = |phase: &Phase| phase.events.iter().any(is_lap);
         Programs {
             mutexes: workload.mutexes.iter().map(Mutex::new).collect(),
             conditions: workload
@@ -230,7 +246,9 @@ impl Programs {
                 .iter()
                 .map(|_| VecDeque::new())
                 .collect(),
-            barriers: workload.barriers.iter().map(|_| Vec::new()).collect(),
+            barriers: { workload.barriers.iter() }
+                .map(|_| Barrier::default())
+                .collect(),
             semaphores: workload
                 .semaphores
                 .iter()
@@ -244,6 +262,18 @@ impl Programs {
                 .collect(),
             disks: vec![0; workload.disks.len()],
             evicted: vec![0; workload.memories.len()],
+            services: { workload.services.iter() }
+                .map(|_| Service::default())
+                .collect(),
+            requests: 0,
+            streams: Stream::of(&workload, seed),
+            // Only requests ask for it.
+            stopwatches: match workload.services.is_empty() {
+                true => Vec::new(),
+                false => { workload.tasks.iter() }
+                    .map(|task| task.phases.iter().any(measures))
+                    .collect(),
+            },
             forks: vec![0; workload.tasks.len()],
             started: false,
             failure: None,
@@ -485,6 +515,10 @@ impl Kernel<'_> {
                 self.enable_migration(task);
                 None
             }
+            Event::Ask(service) => self.ask(task, service),
+            Event::Take(choice) => self.take(task, choice),
+            Event::Pass(service) => self.pass(task, service),
+            Event::Answer => self.answer(task),
             Event::PipeRead { pipe, bytes } => self.read_pipe(task, pipe, bytes),
             Event::PipeWrite { pipe, bytes } => self.write_pipe(task, pipe, bytes),
             Event::Disk { disk, service } => Some(self.wait_for_disk(task, disk, service)),
@@ -532,7 +566,7 @@ impl Kernel<'_> {
                     let owner = self.programs.mutexes[mutex].owner?;
                     Some(self.tasks.any(owner).name.to_string())
                 },
-                |barrier| self.programs.barriers[barrier].len() as u64,
+                |barrier| self.programs.barriers[barrier].arrived() as u64,
             )?;
             reasons.push(format!("{} waits for {reason}", task.name));
         }

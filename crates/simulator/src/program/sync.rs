@@ -37,6 +37,21 @@ impl Mutex {
     }
 }
 
+/// A barrier.
+#[derive(Default)]
+pub(super) struct Barrier {
+    waiters: Vec<TaskRef>,
+    /// Tasks that spin before they wait.
+    spinners: Vec<TaskRef>,
+}
+
+impl Barrier {
+    /// How many tasks are there.
+    pub fn arrived(&self) -> usize {
+        self.waiters.len() + self.spinners.len()
+    }
+}
+
 /// A counting semaphore.
 #[derive(Default)]
 pub(super) struct Semaphore {
@@ -85,17 +100,45 @@ impl Kernel<'_> {
         None
     }
 
+    /// Waits at a barrier until all parties are there, first by spinning if the barrier is set to do so.
     fn arrive(&mut self, mut task: TaskRef, barrier: usize) -> Option<Action> {
-        let parties = self.programs.workload.barriers[barrier].parties as usize;
-        if self.programs.barriers[barrier].len() + 1 < parties {
-            self.programs.barriers[barrier].push(task);
-            self.trace_futex_wait(Waiting::Barrier(barrier));
-            task.execution.waiting = Waiting::Barrier(barrier);
-            return Some(Action::Block);
+        let described = &self.programs.workload.barriers[barrier];
+        let (parties, spin) = (described.parties as usize, described.spin);
+        let state = &mut self.programs.barriers[barrier];
+        if task.execution.spin_left.take().is_some() {
+            // It has spun, and the barrier has opened or the time is over.
+            if std::mem::take(&mut task.execution.opened) {
+                return None;
+            }
+            state.spinners.retain(|other| *other != task);
+        } else if state.arrived() + 1 == parties {
+            self.open_barrier(task, barrier);
+            return None;
+        } else if spin > 0 {
+            state.spinners.push(task);
+            task.execution.spin_left = Some(0);
+            task.execution.event -= 1;
+            task.execution.resumed = true;
+            return self.compute(task, spin);
         }
-        let waiters = std::mem::take(&mut self.programs.barriers[barrier]);
+        self.programs.barriers[barrier].waiters.push(task);
+        self.trace_futex_wait(Waiting::Barrier(barrier));
+        task.execution.waiting = Waiting::Barrier(barrier);
+        Some(Action::Block)
+    }
+
+    /// Lets all go on that wait at a barrier.
+    fn open_barrier(&mut self, task: TaskRef, barrier: usize) {
+        let state = &mut self.programs.barriers[barrier];
+        let (waiters, spinners) = (
+            std::mem::take(&mut state.waiters),
+            std::mem::take(&mut state.spinners),
+        );
+        for mut spinner in spinners {
+            spinner.execution.opened = true;
+            self.stop_spinning(spinner);
+        }
         self.futex_wake(task, Waiting::Barrier(barrier), ALL, waiters);
-        None
     }
 
     fn take_semaphore(&mut self, task: TaskRef, semaphore: usize) -> Option<Action> {
@@ -173,7 +216,7 @@ impl Kernel<'_> {
         }
     }
 
-    /// Makes a spinning task check its mutex, at once if it is on a CPU.
+    /// Makes a spinning task check its mutex or barrier, at once if it is on a CPU.
     fn stop_spinning(&mut self, mut spinner: TaskRef) {
         let cpu = spinner.cpu();
         let runs = self.cpus[cpu].current == spinner;
