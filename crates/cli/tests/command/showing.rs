@@ -141,6 +141,50 @@ fn loads_have_parameters() {
     );
 }
 
+/// Each load of `loads/`, made short, with the field that has the figure for which it is known.
+const FIGURES: [(&str, &str); 13] = [
+    ("audio", "periods"),
+    ("barrier:steps=5", "makespan_ns"),
+    ("build:files=4,cc1=5ms,link=1ms", "makespan_ns"),
+    ("contest:files=4,compile=5ms", "makespan_ns"),
+    ("desktop:gap=20ms", "laps"),
+    ("encoder:frames=2,frame=2ms", "makespan_ns"),
+    ("game", "laps"),
+    ("hackbench:groups=1,fds=4,loops=5", "makespan_ns"),
+    ("interbench", "periods"),
+    ("oltp", "laps"),
+    ("perf-pipe:loops=50", "makespan_ns"),
+    ("schbench", "laps"),
+    ("web-server", "laps"),
+];
+
+#[test]
+fn every_load_has_the_figure_that_it_is_known_for() {
+    let folder = fs::read_dir("../../loads").unwrap();
+    let mut files: Vec<String> = folder
+        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+        .collect();
+    files.sort();
+    let names = FIGURES.map(|(load, _)| format!("{}.json", load.split(':').next().unwrap()));
+    assert_eq!(files, names);
+    let page = fs::read_to_string("../../docs/loads.md").unwrap();
+    for (load, figure) in FIGURES {
+        let text = succeed(&format!(
+            "compare {load} -s cfs -m 3 -d 500ms --format json"
+        ));
+        let result: serde_json::Value = serde_json::from_str(&text).unwrap();
+        let run = &result["runs"][0];
+        assert_eq!(run["status"], "ok", "{load}: {text}");
+        assert!(!run["metrics"][figure].is_null(), "{load} has no {figure}");
+        assert_eq!(run["notes"], serde_json::json!([]), "{load}");
+        let name = load.split(':').next().unwrap();
+        assert!(
+            page.contains(&format!("| `{name}` |")),
+            "docs/loads.md lacks {name}"
+        );
+    }
+}
+
 #[test]
 fn a_load_knows_the_machine() {
     let scratch = tempfile::tempdir().unwrap();
