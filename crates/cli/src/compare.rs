@@ -56,7 +56,7 @@ pub struct Arguments {
     #[command(flatten)]
     simulation: Simulation,
 
-    /// Repeat every run this many times; tables show the median and the spread [default: 10 with --baseline, else 1]
+    /// Repeat every run this many times; tables show the median and the spread [default: 10 with --baseline or --report, else 1]
     #[arg(long, value_name = "TIMES", value_parser = clap::value_parser!(u32).range(1..=10_000))]
     repeat: Option<u32>,
 
@@ -182,8 +182,8 @@ fn run(arguments: &Arguments) -> Result<ExitCode, ExitCode> {
 impl Arguments {
     /// How often every run is repeated. From a few runs nothing follows about a difference.
     fn repeats(&self) -> u32 {
-        let default = if self.baseline.is_some() { 10 } else { 1 };
-        self.repeat.unwrap_or(default)
+        let concludes = self.baseline.is_some() || self.report.is_some();
+        self.repeat.unwrap_or(if concludes { 10 } else { 1 })
     }
 }
 
@@ -242,10 +242,10 @@ fn tell_conditions(conditions: &[Condition], differences: &[Difference]) -> bool
 
 fn write_page(page: Place<'_>, plan: &Plan, results: &Results) -> Result<(), ExitCode> {
     let comparison = &results.comparison;
-    let moments = plan
-        .moments(comparison)
+    let evidence = plan
+        .evidence(comparison)
         .map_err(|error| output::fail(FAILED, error))?;
-    page.write(comparison.page(&moments).html())
+    page.write(comparison.page(&evidence).html())
 }
 
 fn print(arguments: &Arguments, results: &Results) -> Result<(), ExitCode> {

@@ -64,7 +64,7 @@ fn explain_cell(cell: &Cell, search: &Search) -> Result<(Option<Waits>, Option<F
 }
 
 /// Runs the cell again and explains these waits.
-fn explain_waits(cell: &Cell, waits: &[LongestWait]) -> Result<Vec<Explanation>, Error> {
+pub(crate) fn explain_waits(cell: &Cell, waits: &[LongestWait]) -> Result<Vec<Explanation>, Error> {
     let cpus = u32::try_from(cell.options.machine.cpu_count()).unwrap_or(u32::MAX);
     let mut explainer = Explainer::new(cpus, waits);
     let mut detailed = cell.clone();

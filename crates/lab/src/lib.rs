@@ -11,6 +11,7 @@ mod contender;
 mod cost_file;
 mod crash;
 mod error;
+mod evidence;
 mod experiment;
 mod explain;
 mod foresight;

@@ -1,16 +1,12 @@
 //! The decisive moments: found in the results, and shown by running the simulation again. It is deterministic, so the second run shows what
 //! the first one measured.
 
-use std::collections::BTreeMap;
-
 use fairground_events::{Nanoseconds, Sink};
 use fairground_metrics::{LongestWaitFinder, Timeline, TimelineRecorder, WindowSpread};
-use fairground_results::{Comparison, Moment, Run};
+use fairground_results::{Moment, Run};
 
 use crate::cell::Cell;
 use crate::error::Error;
-use crate::parallel;
-use crate::plan::Plan;
 
 /// Maximum number of slices in a timeline; more would make the page larger without showing more.
 const MOST_SLICES: usize = 400;
@@ -20,36 +16,6 @@ const AROUND: u64 = 4;
 const SHORT: Nanoseconds = 100_000;
 /// Worst windows in which shares of a CPU differ by less are not worth showing.
 const EVEN: f64 = 0.02;
-
-impl Plan {
-    /// For each workload and machine, the [`moments`] of its runs in `comparison`, which has all runs of the plan.
-    ///
-    /// # Errors
-    ///
-    /// As for [`Cell::run`].
-    pub fn moments(
-        &self,
-        comparison: &Comparison,
-    ) -> Result<BTreeMap<(String, String), Vec<Moment>>, Error> {
-        let cells = self.cells();
-        let tables = self.workload_count() * self.sites.len();
-        let each = self.run_count() / tables.max(1);
-        let order: Vec<usize> = (0..tables).collect();
-        let found = parallel::map(&order, self.threads, |table| {
-            let numbers = table * each..(table + 1) * each;
-            let mine: Vec<Cell> = numbers.clone().map(|number| cells.get(number)).collect();
-            let runs = comparison.runs[numbers].iter();
-            let alternatives: Vec<(&Cell, &Run)> = mine.iter().zip(runs).collect();
-            let options = &mine[0].options;
-            let key = (
-                options.workload.name.clone(),
-                options.machine.description.clone(),
-            );
-            Ok((key, moments(&alternatives)?))
-        });
-        found.into_iter().collect()
-    }
-}
 
 /// The moments that make the difference between cells with different schedulers and seeds: the longest wait of all runs, and the window in
 /// which shares were farthest apart, each with the same time under the scheduler that does best with the same seed. `alternatives` are cells

@@ -1,66 +1,36 @@
 //! Which scheduler is best at what under a workload, how certain that is, and what makes the difference.
 //!
-//! Schedulers are compared run by run with the same seeds, as with a baseline ([`fairground_results::between`]): a difference counts if it is
-//! certain and matters in practice.
+//! Schedulers are compared run by run with the same seeds ([`Decision`]): a difference counts if it is certain and matters in practice.
 
+use crate::explanation::why;
 use crate::format::{Unit, range, value};
 use crate::groups::{Block, Row};
 use crate::page::{Answer, Candidate, Finding, Matrix, MatrixRow};
-use fairground_metrics::{RunMetrics, TaskMetrics};
-use fairground_results::{Better, Difference, Judgement, Measure, between};
+use fairground_metrics::{Explanation, RunMetrics, TaskMetrics};
+use fairground_results::{AllEvidence, Decision, Difference, Judgement, Measure, Reason, Run};
 
-/// Something that a user may want from a scheduler.
-struct Goal {
-    /// The measure that decides.
-    measure: &'static str,
-    name: &'static str,
-    /// Why the last is worse than the first.
-    why: fn(first: &Row, last: &Row) -> Option<String>,
+/// What the numbers say about why `last` is worse than `first` in a measure.
+fn in_numbers(measure: &str, first: &Row, last: &Row) -> Option<String> {
+    match measure {
+        "throughput" | "makespan" => lost_time(first, last),
+        "jain_index" => unfair_shares(last),
+        "window_spread" => worst_window(last),
+        "longest_wait" => longest_wait(last),
+        "missed_periods" => missed_periods(last),
+        _ => None,
+    }
 }
 
-const GOALS: &[Goal] = &[
-    Goal {
-        measure: "throughput",
-        name: "Throughput",
-        why: lost_time,
-    },
-    Goal {
-        measure: "makespan",
-        name: "All tasks done after",
-        why: lost_time,
-    },
-    Goal {
-        measure: "jain_index",
-        name: "Fair shares (Jain's index)",
-        why: unfair_shares,
-    },
-    Goal {
-        measure: "window_spread",
-        name: "Fair in every window (spread in the worst)",
-        why: worst_window,
-    },
-    Goal {
-        measure: "wakeup_p99",
-        name: "Wakeup latency, 99\u{a0}%",
-        why: |_, _| None,
-    },
-    Goal {
-        measure: "longest_wait",
-        name: "Longest wait",
-        why: longest_wait,
-    },
-    Goal {
-        measure: "missed_periods",
-        name: "Missed periods",
-        why: missed_periods,
-    },
-];
-
 /// The answer that a comparison gives. `anchors` are the ids of the blocks' sections.
-pub(crate) fn answer(blocks: &[Block], anchors: &[String]) -> Answer {
-    let found: Vec<Vec<Option<Finding>>> = blocks.iter().map(findings).collect();
-    let asked = |goal: usize| found.iter().any(|cells| cells[goal].is_some());
-    let asked: Vec<usize> = (0..GOALS.len()).filter(|&goal| asked(goal)).collect();
+pub(crate) fn answer(blocks: &[Block], anchors: &[String], evidence: &AllEvidence) -> Answer {
+    let of_block = |block: &Block| {
+        let found = evidence.get(&block.key());
+        findings(block, found.map_or(&[], |found| &found.reasons))
+    };
+    let found: Vec<Vec<Option<Finding>>> = blocks.iter().map(of_block).collect();
+    let questions: Vec<&Measure> = Measure::in_summaries().collect();
+    let asked = |place: usize| found.iter().any(|cells| cells[place].is_some());
+    let asked: Vec<usize> = (0..questions.len()).filter(|&place| asked(place)).collect();
     let rows = blocks.iter().zip(anchors).zip(&found);
     let rows = rows.map(|((block, anchor), cells)| MatrixRow {
         load: block.labels().workload.clone(),
@@ -70,12 +40,12 @@ pub(crate) fn answer(blocks: &[Block], anchors: &[String]) -> Answer {
             .filter(|row| !row.is_ok())
             .map(|row| (row.title(), row.status()))
             .collect(),
-        cells: asked.iter().map(|&goal| cells[goal].clone()).collect(),
+        cells: asked.iter().map(|&place| cells[place].clone()).collect(),
     });
     let matrix = Matrix {
         questions: asked
             .iter()
-            .map(|&goal| GOALS[goal].name.to_owned())
+            .map(|&place| questions[place].title().to_owned())
             .collect(),
         rows: rows.collect(),
     };
@@ -113,7 +83,7 @@ fn failed(blocks: &[Block]) -> Vec<String> {
 }
 
 /// All schedulers, in order of first appearance.
-fn schedulers(blocks: &[Block]) -> Vec<String> {
+pub(crate) fn schedulers(blocks: &[Block]) -> Vec<String> {
     let mut names = Vec::new();
     for name in blocks
         .iter()
@@ -131,11 +101,7 @@ fn failures(block: &Block) -> Vec<String> {
     let labels = block.labels();
     let of_row = |row: &Row| {
         let title = row.title();
-        let told = row.failures().into_iter().map(move |(failure, count)| {
-            let often = match row.runs.len() {
-                1 => String::new(),
-                all => format!(" ({count} of {all} runs)"),
-            };
+        let told = row.failures().into_iter().map(move |(_, failure, often)| {
             format!(
                 "{} on {}: {title} {}{often}",
                 labels.workload, labels.machine, failure.message
@@ -247,82 +213,44 @@ fn certainty(blocks: &[Block]) -> String {
     )
 }
 
-/// The answers under a workload, one for each of [`GOALS`] that it has.
-fn findings(block: &Block) -> Vec<Option<Finding>> {
-    let rows: Vec<&Row> = block.rows.iter().filter(|row| row.is_ok()).collect();
-    let against = |base: &&Row| {
-        rows.iter()
-            .map(|row| between(&base.runs, &row.runs))
-            .collect()
+/// The answers under a workload, one for each measure of which summaries tell.
+fn findings(block: &Block, reasons: &[Reason]) -> Vec<Option<Finding>> {
+    let runs: Vec<&[&Run]> = block.rows.iter().map(|row| row.runs.as_slice()).collect();
+    let answer = |measure: &'static Measure| {
+        let decision = Decision::of(&runs, measure)?;
+        let reason = reasons.iter().find(|one| one.measure == measure.id);
+        Some(finding(block, measure, &decision, reason))
     };
-    let differences: Vec<Vec<Vec<Difference>>> = rows.iter().map(against).collect();
-    let goals = GOALS.iter();
-    goals
-        .map(|goal| finding(&rows, &differences, goal))
-        .collect()
+    Measure::in_summaries().map(answer).collect()
 }
 
-/// Who is best, who differs from it and by how much; `differences[a][b]` are those of scheduler b from a.
-fn finding(rows: &[&Row], differences: &[Vec<Vec<Difference>>], goal: &Goal) -> Option<Finding> {
-    let measure = Measure::find(goal.measure)?;
-    let mean = |row: &Row| mean(row, |run| measure.run(run));
-    let entrants: Vec<(usize, f64)> = { rows.iter().enumerate() }
-        .filter_map(|(place, row)| Some((place, mean(row)?)))
-        .collect();
-    let difference = |base: usize, other: usize| {
-        let mut of = differences[base][other].iter();
-        of.find(|one| one.measure == measure.id)
-    };
-    let is = |base: usize, other: usize, judgement| {
-        base != other && difference(base, other).is_some_and(|one| one.judgement == judgement)
-    };
-    let worse = |base: usize| {
-        let others = entrants.iter();
-        others
-            .filter(|(other, _)| is(base, *other, Judgement::Worse))
-            .count()
-    };
-    let is_never_worse = |of: usize| {
-        !entrants
-            .iter()
-            .any(|(base, _)| is(*base, of, Judgement::Worse))
-    };
-    let gain = |mean: f64| match measure.better {
-        Some(Better::Higher) => mean,
-        _ => -mean,
-    };
-    // All others are measured by the one to which most are worse, so that an unsteady one does not hide what is certain.
-    let leaders = entrants.iter().filter(|(place, _)| is_never_worse(*place));
-    let leader = leaders.max_by(|a, b| {
-        let by_mean = gain(a.1).total_cmp(&gain(b.1));
-        worse(a.0)
-            .cmp(&worse(b.0))
-            .then(by_mean)
-            .then(b.0.cmp(&a.0))
-    });
-    let &(leader, best) = leader.filter(|_| entrants.len() > 1)?;
+/// Who is best, who differs from it and by how much, and why.
+fn finding(
+    block: &Block,
+    measure: &Measure,
+    decision: &Decision,
+    reason: Option<&Reason>,
+) -> Finding {
+    let unit = measure.unit;
+    let best = &block.rows[decision.best];
     let mut found = Finding {
-        goal: goal.name.to_owned(),
+        goal: measure.title().to_owned(),
         best: vec![Candidate {
-            scheduler: rows[leader].title(),
-            value: value(Some(best), measure.unit),
+            scheduler: best.title(),
+            value: value(Some(decision.mean), unit),
             ..Candidate::default()
         }],
         ..Finding::default()
     };
-    let mut others: Vec<&(usize, f64)> = { entrants.iter() }
-        .filter(|(place, _)| *place != leader)
-        .collect();
-    others.sort_by(|a, b| gain(b.1).total_cmp(&gain(a.1)));
     let mut open = Vec::new();
-    for &&(other, _) in &others {
-        let Some(difference) = difference(leader, other) else {
-            continue;
-        };
-        let candidate = candidate(rows[other], difference, measure.unit);
+    for (other, difference) in &decision.others {
+        let candidate = candidate(&block.rows[*other], difference, unit);
         match difference.judgement {
             Judgement::Same => found.best.push(candidate),
-            Judgement::Worse => found.rest.push(candidate),
+            Judgement::Worse => {
+                found.rest.push(candidate);
+                found.margins = difference.difference.abs() / difference.margin;
+            }
             Judgement::Better | Judgement::Undecided => {
                 open.push(difference);
                 found.undecided.push(candidate);
@@ -330,14 +258,26 @@ fn finding(rows: &[&Row], differences: &[Vec<Vec<Difference>>], goal: &Goal) -> 
         }
     }
     found.open = what_would_decide(&open);
-    let last = others
-        .iter()
-        .rev()
-        .find(|(other, _)| is(leader, *other, Judgement::Worse));
-    found.why = last
-        .and_then(|(last, _)| (goal.why)(rows[leader], rows[*last]))
-        .unwrap_or_default();
-    Some(found)
+    if let Some(last) = decision.last().map(|last| &block.rows[last]) {
+        let cause = reason.map(|reason| because(last, &reason.wait));
+        let numbers = in_numbers(measure.id, best, last);
+        // The wait itself says how long it is.
+        let numbers = numbers.filter(|_| measure.id != "longest_wait" || cause.is_none());
+        found.why = [numbers, cause].into_iter().flatten().collect();
+    }
+    found
+}
+
+/// What happened in the wait that decided, in a sentence.
+fn because(last: &Row, wait: &Explanation) -> String {
+    format!(
+        "Under {} {} waits for {} from {} on: {}.",
+        last.title(),
+        wait.task,
+        time((wait.to_ns - wait.from_ns) as f64),
+        time(wait.from_ns as f64),
+        why(wait)
+    )
 }
 
 fn candidate(row: &Row, difference: &Difference, unit: Unit) -> Candidate {
@@ -433,7 +373,7 @@ fn extreme(row: &Row, of: impl Fn(&TaskMetrics) -> Option<f64>) -> Option<(Strin
         .max_by(|a, b| a.1.total_cmp(&b.1))
 }
 
-fn unfair_shares(_first: &Row, last: &Row) -> Option<String> {
+fn unfair_shares(last: &Row) -> Option<String> {
     let excess = |task: &TaskMetrics| {
         let share = task.share?;
         Some(share.actual - share.ideal)
@@ -455,7 +395,7 @@ fn unfair_shares(_first: &Row, last: &Row) -> Option<String> {
     ))
 }
 
-fn worst_window(_first: &Row, last: &Row) -> Option<String> {
+fn worst_window(last: &Row) -> Option<String> {
     let windows = last
         .metrics()
         .filter_map(|metrics| metrics.fairness?.worst_window);
@@ -469,7 +409,7 @@ fn worst_window(_first: &Row, last: &Row) -> Option<String> {
     ))
 }
 
-fn longest_wait(_first: &Row, last: &Row) -> Option<String> {
+fn longest_wait(last: &Row) -> Option<String> {
     let (task, wait) = extreme(last, |task| task.longest_wait_ns.map(|wait| wait as f64))?;
     Some(format!(
         "Under {} {task} waits up to {}.",
@@ -478,7 +418,7 @@ fn longest_wait(_first: &Row, last: &Row) -> Option<String> {
     ))
 }
 
-fn missed_periods(_first: &Row, last: &Row) -> Option<String> {
+fn missed_periods(last: &Row) -> Option<String> {
     let missed = |task: &TaskMetrics| {
         let periods = task.periods?;
         (periods.completed > 0).then(|| periods.missed as f64 / periods.completed as f64)

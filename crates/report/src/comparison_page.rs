@@ -3,39 +3,39 @@
 use crate::Comparison;
 use crate::answer::answer;
 use crate::column::Column;
-use crate::format::{ABSENT, Unit, value};
+use crate::format::{ABSENT, Unit};
 use crate::groups::{Block, Row, blocks};
-use crate::page::{Axis, Category, Cell, Kind, Moment, Page, Plot, Point, Section, Series, Table};
+use crate::page::{Cell, Moment, Page, Plot, Scale, Section, Table};
 use fairground_metrics::{Distribution, RunMetrics, TaskMetrics};
-use fairground_results::{Interval, Measure, Moments};
+use fairground_results::{AllEvidence, Interval, Measure};
 
-/// Maximum number of tasks whose shares are plotted.
+/// Maximum number of tasks whose shares are drawn.
 const MOST_TASKS_DRAWN: usize = 16;
-/// Maximum number of schedulers in a plot of the tasks' shares; more get a plot each.
-const MOST_TOGETHER: usize = 4;
+/// A share is told with its ideal if they differ by this or more.
+const OFF: f64 = 0.01;
 /// Maximum number of rows in the table of tasks, to keep pages small.
 const MOST_TASK_ROWS: usize = 600;
-/// If times differ by more than this factor, their axis is logarithmic.
-const WIDE: f64 = 30.0;
 
-/// A page with a section per workload and machine, with its `moments`.
-pub(crate) fn page(comparison: &Comparison, moments: &Moments) -> Page {
+/// A page with a section per workload and machine, with its `evidence`.
+pub(crate) fn page(comparison: &Comparison, evidence: &AllEvidence) -> Page {
     let blocks = blocks(&comparison.runs);
     let names: Vec<String> = blocks.iter().map(|block| name(block, &blocks)).collect();
-    let answer = answer(&blocks, &names);
+    let answer = answer(&blocks, &names, evidence);
     let of_block = |(number, block): (usize, &Block)| {
-        let labels = block.labels();
-        let moments = moments.get(&(labels.workload.clone(), labels.machine.clone()));
+        let moments = evidence
+            .get(&block.key())
+            .map(|found| found.moments.clone());
         let findings = answer.matrix.rows[number].cells.iter().flatten();
         Section {
             id: names[number].clone(),
             title: names[number].clone(),
             findings: findings.cloned().collect(),
-            ..section(block, moments.cloned().unwrap_or_default())
+            ..section(block, moments.unwrap_or_default())
         }
     };
     Page {
         title: "Which scheduler, for which load, and why".to_owned(),
+        schedulers: crate::answer::schedulers(&blocks),
         sections: blocks.iter().enumerate().map(of_block).collect(),
         answer,
     }
@@ -62,27 +62,19 @@ fn section(block: &Block, moments: Vec<Moment>) -> Section {
         })
         .collect();
     let tasks = block.tasks();
-    let mut plots: Vec<Plot> = measures
-        .iter()
-        .filter(|measure| differs(block, measure))
-        .map(|measure| measure_plot(block, measure))
+    let mut tables: Vec<Table> = measures
+        .chunk_by(|a, b| a.group == b.group)
+        .map(|group| measures_table(block, group))
         .collect();
-    plots.extend(percentile_plot(block, "Wakeup latency", |run| {
-        run.wakeup_latency
-    }));
-    plots.extend(percentile_plot(block, "Response time", |run| {
-        run.response_time
-    }));
     if tasks.len() <= MOST_TASKS_DRAWN {
-        plots.extend(share_plots(block, &tasks));
+        tables.extend(shares_table(block, &tasks));
     }
+    let latencies = percentile_plot(block, "Wakeup latency", |run| run.wakeup_latency);
+    let responses = percentile_plot(block, "Response time", |run| run.response_time);
     Section {
         conditions: block.conditions("mean and 95 % interval"),
-        tables: measures
-            .chunk_by(|a, b| a.group == b.group)
-            .map(|group| measures_table(block, group))
-            .collect(),
-        plots,
+        tables,
+        plots: latencies.into_iter().chain(responses).collect(),
         moments,
         details: (!tasks.is_empty())
             .then(|| tasks_table(block, &tasks))
@@ -94,7 +86,7 @@ fn section(block: &Block, moments: Vec<Moment>) -> Section {
     }
 }
 
-fn cell(interval: Option<Interval>, column: &Column) -> Cell {
+fn cell(interval: Option<Interval>, column: &Column, scale: Option<Scale>) -> Cell {
     let Some(interval) = interval else {
         return Cell::plain(ABSENT);
     };
@@ -102,6 +94,7 @@ fn cell(interval: Option<Interval>, column: &Column) -> Cell {
     Cell {
         text: text(interval.mean),
         detail: crate::format::range(&text(interval.low), &text(interval.high)),
+        strip: scale.map(|scale| scale.strip(interval.mean, (interval.low, interval.high), None)),
     }
 }
 
@@ -120,9 +113,19 @@ fn measures_table(block: &Block, measures: &[&Measure]) -> Table {
     heads.extend(measures.iter().map(|measure| measure.title().to_owned()));
     let column = |measure: &&Measure| {
         let numbers = block.rows.iter().filter_map(|row| measured(row, measure));
-        Column::of(measure.unit, numbers.map(|interval| interval.mean))
+        let means: Vec<f64> = numbers.map(|interval| interval.mean).collect();
+        let hz = block.labels().hz.unwrap_or(250).max(1);
+        let least = means.iter().copied().fold(f64::INFINITY, f64::min);
+        let margin = measure.margin.around(least, 1e9 / hz as f64);
+        let scale = Scale::over(means.iter().copied(), margin);
+        (Column::of(measure.unit, means.into_iter()), scale)
     };
-    let columns: Vec<Column> = measures.iter().map(column).collect();
+    let columns: Vec<(Column, Option<Scale>)> = measures.iter().map(column).collect();
+    for (head, (_, scale)) in heads[1..].iter_mut().zip(&columns) {
+        if scale.is_some_and(|scale| scale.is_log()) {
+            head.push_str(" (dots: log)");
+        }
+    }
     let row = |row: &Row| {
         // How the runs ended, unless all is well.
         let detail = match row.is_ok() {
@@ -132,9 +135,12 @@ fn measures_table(block: &Block, measures: &[&Measure]) -> Table {
         let mut cells = vec![Cell {
             text: row.title(),
             detail,
+            strip: None,
         }];
         let numbers = measures.iter().zip(&columns);
-        cells.extend(numbers.map(|(measure, column)| cell(measured(row, measure), column)));
+        cells.extend(
+            numbers.map(|(measure, (column, scale))| cell(measured(row, measure), column, *scale)),
+        );
         cells
     };
     Table {
@@ -142,59 +148,6 @@ fn measures_table(block: &Block, measures: &[&Measure]) -> Table {
         heads,
         rows: block.rows.iter().map(row).collect(),
         words: 1,
-    }
-}
-
-/// If all schedulers have the same value, there is nothing to show.
-fn differs(block: &Block, measure: &Measure) -> bool {
-    let mut texts: Vec<String> = block
-        .rows
-        .iter()
-        .filter_map(|row| {
-            Some(value(
-                Some(row.interval(|run| measure.run(run))?.mean),
-                measure.unit,
-            ))
-        })
-        .collect();
-    texts.sort();
-    texts.dedup();
-    texts.len() > 1
-}
-
-fn measure_plot(block: &Block, measure: &Measure) -> Plot {
-    let series: Vec<Series> = block
-        .rows
-        .iter()
-        .filter_map(|row| {
-            Some(Series {
-                name: row.title(),
-                scheduler: row.title(),
-                printed: false,
-                points: vec![Point::interval(0.0, measured(row, measure)?)],
-            })
-        })
-        .collect();
-    let values = || series.iter().flat_map(|series| &series.points);
-    let least = values().map(|point| point.y).fold(f64::INFINITY, f64::min);
-    let most = values().map(|point| point.y).fold(0.0, f64::max);
-    let log = measure.unit != Unit::Fraction && least > 0.0 && most / least > WIDE;
-    Plot {
-        title: measure.title().to_owned(),
-        text: String::new(),
-        kind: Kind::Dots,
-        x: Axis::default(),
-        y: Axis {
-            label: if log {
-                "logarithmic".to_owned()
-            } else {
-                String::new()
-            },
-            unit: measure.unit,
-            log,
-        },
-        categories: Vec::new(),
-        series,
     }
 }
 
@@ -234,24 +187,46 @@ fn percentile_plot(
         .then(|| Plot::percentiles(format!("{title}, percentiles"), &schedulers))
 }
 
-/// What each task got, compared with the ideal: one plot, or one per scheduler if there are many.
-fn share_plots(block: &Block, tasks: &[(&str, i32)]) -> Vec<Plot> {
-    let has_share = |row: &Row| tasks.iter().any(|&(name, _)| share(row, name).is_some());
-    let rows: Vec<&Row> = block.rows.iter().filter(|row| has_share(row)).collect();
-    if rows.is_empty() {
-        Vec::new()
-    } else if rows.len() <= MOST_TOGETHER && agree_on_ideals(&rows, tasks) {
-        vec![share_plot(
-            "Share of the machine of each task".to_owned(),
-            &rows,
-            tasks,
-        )]
-    } else {
-        let title = |row: &Row| format!("Share of the machine of each task under {}", row.title());
-        rows.iter()
-            .map(|row| share_plot(title(row), &[row], tasks))
-            .collect()
-    }
+/// What each task got under each scheduler, on one scale, with the ideal; `None` if that is not known.
+fn shares_table(block: &Block, tasks: &[(&str, i32)]) -> Option<Table> {
+    let has_share = |row: &&Row| tasks.iter().any(|&(name, _)| share(row, name).is_some());
+    let rows: Vec<&Row> = block.rows.iter().filter(has_share).collect();
+    let shares = || {
+        let shares = rows
+            .iter()
+            .flat_map(|row| tasks.iter().map(|(name, _)| share(row, name)));
+        shares.flatten().map(|interval| interval.mean)
+    };
+    let scale = Scale::over(shares().chain([0.0]), 0.0)?;
+    let column = Column::of(Unit::Fraction, shares());
+    let of_task = |row: &&Row, name: &str| {
+        let Some(interval) = share(row, name) else {
+            return Cell::plain(ABSENT);
+        };
+        let ideal = ideal(row, name);
+        let is_off = ideal.filter(|ideal| (interval.mean - ideal).abs() >= OFF);
+        let detail = is_off.map(|ideal| format!("ideal {}", column.text(Some(ideal))));
+        Cell {
+            text: column.text(Some(interval.mean)),
+            detail: detail.unwrap_or_default(),
+            strip: Some(scale.strip(interval.mean, (interval.low, interval.high), ideal)),
+        }
+    };
+    let line = |&(name, nice): &(&str, i32)| {
+        let mut cells = [name.to_owned(), nice.to_string()]
+            .map(Cell::plain)
+            .to_vec();
+        cells.extend(rows.iter().map(|row| of_task(row, name)));
+        cells
+    };
+    let mut heads = ["Task", "Nice"].map(str::to_owned).to_vec();
+    heads.extend(rows.iter().map(|row| row.title()));
+    (!rows.is_empty()).then(|| Table {
+        caption: "Share of the machine of each task; the mark is the ideal".to_owned(),
+        heads,
+        rows: tasks.iter().map(line).collect(),
+        words: 2,
+    })
 }
 
 fn share(row: &Row, task: &str) -> Option<Interval> {
@@ -263,51 +238,6 @@ fn ideal(row: &Row, task: &str) -> Option<f64> {
         row.task_interval(task, |task| Some(task.share?.ideal))?
             .mean,
     )
-}
-
-/// Whether the ideal processor gives every task the same under all schedulers. It need not: it serves the tasks' demand, which depends on when they run.
-fn agree_on_ideals(rows: &[&Row], tasks: &[(&str, i32)]) -> bool {
-    const POINT: f64 = 0.01;
-    tasks.iter().all(|&(name, _)| {
-        let ideals = || rows.iter().filter_map(|row| ideal(row, name));
-        let least = ideals().fold(f64::INFINITY, f64::min);
-        let most = ideals().fold(0.0, f64::max);
-        most - least < POINT
-    })
-}
-
-fn share_plot(title: String, rows: &[&Row], tasks: &[(&str, i32)]) -> Plot {
-    let series = |row: &&Row| Series {
-        name: row.title(),
-        scheduler: row.title(),
-        printed: false,
-        points: tasks
-            .iter()
-            .enumerate()
-            .filter_map(|(place, &(name, _))| {
-                Some(Point::interval(place as f64, share(row, name)?))
-            })
-            .collect(),
-    };
-    Plot {
-        title,
-        text: String::new(),
-        kind: Kind::Dots,
-        x: Axis::default(),
-        y: Axis {
-            label: String::new(),
-            unit: Unit::Fraction,
-            log: false,
-        },
-        categories: tasks
-            .iter()
-            .map(|&(name, _)| Category {
-                name: name.to_owned(),
-                ideal: rows.iter().find_map(|row| ideal(row, name)),
-            })
-            .collect(),
-        series: rows.iter().map(series).collect(),
-    }
 }
 
 /// The schedulers' own counters, one per row; `None` if there are none.
@@ -330,6 +260,7 @@ fn counters_table(block: &Block) -> Option<Table> {
                 cell(
                     Interval::of(&counts),
                     &Column::of(Unit::Count, counts.iter().copied()),
+                    None,
                 ),
             ]
         }));

@@ -4,6 +4,7 @@ use fairground_results::format::{range, value};
 use fairground_results::{Difference, Judgement, Measure, STATUS, Unit, sentence};
 
 use crate::Comparison;
+use crate::groups::blocks;
 use crate::table::{figures_markdown, layout, red};
 
 /// Heading of the columns.
@@ -37,17 +38,16 @@ pub(crate) fn table(differences: &[Difference], colours: bool) -> String {
 /// The comparison as Markdown: the runs that failed, and the differences from the baseline or, without one, the figures.
 pub(crate) fn markdown(comparison: &Comparison) -> String {
     let mut text = String::new();
-    for run in &comparison.runs {
-        let Some(failure) = &run.failure else {
-            continue;
-        };
-        let labels = &run.labels;
-        let told = format!(
-            "- **{}**: {} on {} under `{}` {}\n",
-            run.status, labels.workload, labels.machine, labels.scheduler, failure.message
-        );
-        if !text.contains(&told) {
-            text.push_str(&told);
+    for row in blocks(&comparison.runs)
+        .iter()
+        .flat_map(|block| &block.rows)
+    {
+        let labels = row.labels();
+        for (status, failure, often) in row.failures() {
+            text.push_str(&format!(
+                "- **{status}**: {} on {} under `{}` {}{often}\n",
+                labels.workload, labels.machine, labels.scheduler, failure.message
+            ));
         }
     }
     if !text.is_empty() {

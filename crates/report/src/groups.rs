@@ -73,6 +73,12 @@ impl<'a> Block<'a> {
         self.rows[0].labels()
     }
 
+    /// Workload and machine.
+    pub(crate) fn key(&self) -> (String, String) {
+        let labels = self.labels();
+        (labels.workload.clone(), labels.machine.clone())
+    }
+
     /// Names schedulers by their paths if their short names are the same.
     fn tell_schedulers_apart(&mut self) {
         let mut references: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
@@ -247,8 +253,8 @@ impl<'a> Row<'a> {
         words.collect::<Vec<_>>().join(", ")
     }
 
-    /// What went wrong, each sort once: for the first run, and in how many it did.
-    pub(crate) fn failures(&self) -> Vec<(&'a Failure, usize)> {
+    /// What went wrong, each sort once: how the first such run ended, why, and in how many of several runs: ` (2 of 3 runs)`.
+    pub(crate) fn failures(&self) -> Vec<(Status, &'a Failure, String)> {
         let mut found: Vec<(Status, &Failure, usize)> = Vec::new();
         for run in &self.runs {
             let Some(failure) = &run.failure else {
@@ -260,8 +266,13 @@ impl<'a> Row<'a> {
                 None => found.push((run.status, failure, 1)),
             }
         }
+        let often = |count: usize| match self.runs.len() {
+            1 => String::new(),
+            all => format!(" ({count} of {all} runs)"),
+        };
         let told = found.into_iter();
-        told.map(|(_, failure, count)| (failure, count)).collect()
+        told.map(|(status, failure, count)| (status, failure, often(count)))
+            .collect()
     }
 
     fn add(&mut self, run: &'a Run) {

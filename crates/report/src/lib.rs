@@ -7,7 +7,7 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
-use fairground_results::{Moments, format};
+use fairground_results::{AllEvidence, format};
 use page::Page;
 
 mod answer;
@@ -75,8 +75,8 @@ pub trait Forms {
     fn write_parquet(&self, folder: &Path) -> Result<(), (PathBuf, io::Error)>;
 
     /// A page that begins with the answer: workloads and machines by questions, with the best scheduler and how far the others are behind. Then a
-    /// section per workload and machine, with what decided and its `moments`.
-    fn page(&self, moments: &Moments) -> Page;
+    /// section per workload and machine, with what decided and the `evidence`.
+    fn page(&self, evidence: &AllEvidence) -> Page;
 }
 
 impl Forms for Comparison {
@@ -115,7 +115,7 @@ impl Forms for Comparison {
         parquet_format::write_parquet(self, folder)
     }
 
-    fn page(&self, moments: &Moments) -> Page {
-        comparison_page::page(self, moments)
+    fn page(&self, evidence: &AllEvidence) -> Page {
+        comparison_page::page(self, evidence)
     }
 }

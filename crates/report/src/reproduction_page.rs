@@ -20,7 +20,7 @@ pub fn reproductions_page(
         answer.summary = vec![capitalised(counted(reproductions)), summary(reproductions)];
     }
     if answer.certainty.is_empty() {
-        answer.certainty = certainty(reproductions);
+        answer.certainty = format!("{} {}", worlds(reproductions), certainty(reproductions));
     }
     let section = |reproduction: &&Reproduction| {
         let moments = moments.get(&reproduction.id).cloned().unwrap_or_default();
@@ -30,6 +30,7 @@ pub fn reproductions_page(
     Page {
         title: "Which scheduler, for which load, and why: the documents' experiments, reproduced"
             .to_owned(),
+        schedulers: Vec::new(),
         answer,
         sections: reproductions.iter().map(section).collect(),
     }
@@ -67,6 +68,22 @@ fn capitalised(sentence: String) -> String {
     let mut letters = sentence.chars();
     let first = letters.next().map(char::to_uppercase);
     first.into_iter().flatten().chain(letters).collect()
+}
+
+/// Which experiments ran on a real kernel.
+fn worlds(reproductions: &[&Reproduction]) -> String {
+    let on_kernel = reproductions
+        .iter()
+        .filter(|one| one.world == Where::Kernel);
+    let on_kernel: Vec<&str> = on_kernel.map(|one| one.title.as_str()).collect();
+    match on_kernel.len() {
+        0 => "All ran in the simulator, none on a real kernel.".to_owned(),
+        all if all == reproductions.len() => "All ran on a real kernel.".to_owned(),
+        _ => format!(
+            "On a real kernel ran: {}; all others in the simulator.",
+            on_kernel.join("; ")
+        ),
+    }
 }
 
 fn certainty(reproductions: &[&Reproduction]) -> String {
@@ -211,6 +228,7 @@ fn cell(figure: &Figure, point: usize, column: usize) -> Cell {
     Cell {
         text: here.map_or(crate::format::ABSENT.to_owned(), |here| text(here.mean)),
         detail: details.join("\n"),
+        strip: None,
     }
 }
 

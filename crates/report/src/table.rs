@@ -85,11 +85,7 @@ pub(crate) fn red(text: &str, colours: bool) -> String {
 fn failures_text(block: &Block, colours: bool) -> String {
     let mut text = String::new();
     for row in &block.rows {
-        for (failure, count) in row.failures() {
-            let often = match row.runs.len() {
-                1 => String::new(),
-                all => format!(" ({count} of {all} runs)"),
-            };
+        for (_, failure, often) in row.failures() {
             let told = format!("{} {}{often}", row.title(), failure.message);
             text.push_str(&red(&told, colours));
             text.push('\n');

@@ -2,7 +2,9 @@
 
 mod comparison;
 mod condition;
+mod decision;
 mod difference;
+mod evidence;
 mod failure;
 pub mod format;
 mod measure;
@@ -16,11 +18,13 @@ mod waits;
 
 pub use comparison::Comparison;
 pub use condition::{Condition, Limit, sentence};
+pub use decision::Decision;
 pub use difference::{Difference, STATUS, between, differences, is_called, titled};
+pub use evidence::{AllEvidence, Evidence, Reason};
 pub use failure::{DUE, Failure, Patience, Starvation, Status};
 pub use format::Unit;
 pub use measure::{Better, Group, MEASURES, Margin, Measure, Shown, documented};
-pub use moment::{Mark, Moment, Moments};
+pub use moment::{Mark, Moment};
 pub use overall::{Overall, Overview, Tally};
 pub use reproduction::{
     Claim, Figure, Fit, Headline, Interval, Level, PrintedTable, Reproduction, Standing, Verdict,

@@ -2,8 +2,6 @@
 
 use fairground_metrics::{LongestWait, Timeline, WindowSpread};
 
-use std::collections::BTreeMap;
-
 use crate::format::{Unit, value};
 
 /// A moment of a run that shows why a number came out as it did.
@@ -20,9 +18,6 @@ pub struct Moment {
     /// What to look at, in the timeline.
     pub marks: Vec<Mark>,
 }
-
-/// Moments by workload and machine.
-pub type Moments = BTreeMap<(String, String), Vec<Moment>>;
 
 /// A part of a moment that matters.
 #[derive(Clone, Debug, PartialEq)]

@@ -140,12 +140,28 @@ fn csv_has_a_row_for_each_run_and_each_task() {
 }
 
 #[test]
+fn the_page_says_from_the_events_why_a_scheduler_is_worse_and_takes_ten_runs_to_say_so() {
+    let scratch = tempfile::tempdir().unwrap();
+    let report = scratch.path().join("report.html");
+    succeed(&format!("{HOGS} -m 2 --report {}", report.display()));
+    let page = fs::read_to_string(report).unwrap();
+    assert!(page.contains("10 runs of each"));
+    let reasons: Vec<&str> = page.split("<div class=\"why\">").skip(1).collect();
+    let told = |reason: &&str| {
+        let sentence = reason.split('<').next().unwrap();
+        sentence.starts_with("Under rotation player waits for ")
+            && sentence.contains("lay in the DSQ 7 for ")
+    };
+    assert!(reasons.iter().any(told), "{reasons:?}");
+}
+
+#[test]
 fn traces_and_the_report_are_written() {
     let scratch = tempfile::tempdir().unwrap();
     let traces = scratch.path().join("traces");
     let report = scratch.path().join("report.html");
     succeed(&format!(
-        "{HOGS} -d 100ms --trace {} --report {}",
+        "{HOGS} -d 100ms --repeat 1 --trace {} --report {}",
         traces.display(),
         report.display()
     ));

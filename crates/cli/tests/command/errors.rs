@@ -524,7 +524,7 @@ fn results_may_lie_in_folders_that_are_not_there_yet() {
     let folder = tempfile::tempdir().unwrap();
     let place = folder.path().display();
     succeed(&format!(
-        "compare workloads/hogs.json -s linux24 -d 1ms --report {place}/a/b.html --trace {place}/c/d --out {place}/e/f"
+        "compare workloads/hogs.json -s linux24 -d 1ms --repeat 1 --report {place}/a/b.html --trace {place}/c/d --out {place}/e/f"
     ));
     for file in [
         "a/b.html",

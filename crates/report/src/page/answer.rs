@@ -52,12 +52,14 @@ pub struct Finding {
     pub best: Vec<Candidate>,
     /// Those that are worse by what matters, from better to worse.
     pub rest: Vec<Candidate>,
+    /// How far the last of these is from the best, in differences that matter; 0 if there are none.
+    pub margins: f64,
     /// Those of which neither is certain.
     pub undecided: Vec<Candidate>,
     /// What would decide these.
     pub open: String,
-    /// What makes the difference.
-    pub why: String,
+    /// What makes the difference: in numbers, and why according to the events. One sentence each.
+    pub why: Vec<String>,
 }
 
 /// A scheduler and its number.
@@ -86,7 +88,17 @@ impl Finding {
     pub fn is_same(&self) -> bool {
         self.rest.is_empty() && self.undecided.is_empty()
     }
+
+    /// The class of its cell: the farther the last scheduler is from the best, the more colour.
+    #[must_use]
+    pub fn class(&self) -> Option<&'static str> {
+        let far = FAR.iter().rev().find(|(least, _)| self.margins > *least);
+        far.map(|(_, class)| *class)
+    }
 }
+
+/// From how many differences that matter on a cell has which class.
+const FAR: [(f64, &str); 3] = [(0.0, "near"), (4.0, "far"), (16.0, "farthest")];
 
 pub(super) fn markup(answer: &Answer, sections: &[Section], colours: &Colours) -> Markup {
     html! {
@@ -122,10 +134,19 @@ fn matrix(matrix: &Matrix, sections: &[Section], colours: &Colours) -> Markup {
                                     div.bad { (colours.chip(scheduler)) " " (status) }
                                 }
                             }
-                            @for cell in &row.cells { td { (short(cell.as_ref(), colours)) } }
+                            @for cell in &row.cells {
+                                td class=[cell.as_ref().and_then(Finding::class)] { (short(cell.as_ref(), colours)) }
+                            }
                         }
                     }
                 }
+            }
+        }
+        @if matrix.findings().any(|one| one.class().is_some()) {
+            p.faint {
+                "Colour: the last is "
+                span.key.near { "up to " (FAR[1].0) } " " span.key.far { "up to " (FAR[2].0) } " " span.key.farthest { "more" }
+                " times the difference that matters from the best."
             }
         }
     }
@@ -211,7 +232,7 @@ fn long(finding: &Finding, colours: &Colours) -> Markup {
         @if !finding.undecided.is_empty() {
             div.faint { "undecided (" (finding.open) "): " (listed(&finding.undecided, colours)) }
         }
-        @if !finding.why.is_empty() { div { (finding.why) } }
+        @for sentence in &finding.why { div.why { (sentence) } }
     }
 }
 

@@ -10,9 +10,9 @@ const COLOURS: usize = 13;
 pub(super) struct Colours(Vec<String>);
 
 impl Colours {
-    /// Assigns colours in the order in which schedulers appear in plots, then in the answer.
+    /// Assigns colours in the order of the page's schedulers, then in the order in which others appear in plots, then in the answer.
     pub(super) fn of(page: &Page) -> Self {
-        let mut names: Vec<String> = Vec::new();
+        let mut names = page.schedulers.clone();
         let plots = page.sections.iter().flat_map(|section| &section.plots);
         let series = plots.flat_map(|plot| &plot.series);
         let findings = page.answer.matrix.findings();
@@ -36,6 +36,11 @@ impl Colours {
         Some(place % COLOURS)
     }
 
+    /// Whether this is the name of a scheduler.
+    pub(super) fn has(&self, name: &str) -> bool {
+        self.index(name).is_some()
+    }
+
     /// The colour as CSS; the colour of text if it is not a scheduler.
     pub(super) fn css(&self, scheduler: &str) -> String {
         match self.index(scheduler) {
@@ -47,7 +52,7 @@ impl Colours {
     /// A scheduler's name after a spot of its colour; a plain name if it is not a scheduler.
     pub(super) fn chip(&self, scheduler: &str) -> Markup {
         html! {
-            @if self.index(scheduler).is_some() {
+            @if self.has(scheduler) {
                 span.chip style=(format!("--c:{}", self.css(scheduler))) { (scheduler) }
             } @else {
                 (scheduler)

@@ -9,6 +9,7 @@ mod colours;
 mod moment;
 mod overview;
 mod plot;
+mod strip;
 mod svg;
 mod table;
 mod verdict;
@@ -18,6 +19,7 @@ pub use fairground_results::Better;
 pub use fairground_results::{Mark, Moment};
 pub use overview::Row;
 pub use plot::{Axis, Category, Kind, Plot, Point, Series};
+pub use strip::{Scale, Strip};
 pub use table::{Cell, Table};
 
 use colours::Colours;
@@ -37,6 +39,8 @@ pub struct Page {
     pub title: String,
     /// What a reader should know who reads nothing else.
     pub answer: Answer,
+    /// Its schedulers, for their colours; those of plots and of the answer need not be among them.
+    pub schedulers: Vec<String>,
     /// The results, one section for each experiment or workload.
     pub sections: Vec<Section>,
 }
@@ -99,7 +103,7 @@ impl Page {
                         (answer::markup(&self.answer, &self.sections, &colours))
                         @if self.sections.iter().any(|section| section.row.is_some()) {
                             (overview::markup(&self.sections))
-                        } @else if self.sections.len() > 1 {
+                        } @else if self.sections.len() > 1 && self.answer.matrix.rows.is_empty() {
                             (contents(&self.sections))
                         }
                         @for section in &self.sections { (section_markup(section, &mut figures)) }

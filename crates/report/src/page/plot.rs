@@ -66,6 +66,14 @@ pub enum Kind {
     Dots,
     /// A row per category, with a bar from 0 and its interval for each series.
     Bars,
+    /// A row per scheduler, with dots for quantiles on a line; the `x` of a point for a quantile q is 1 / (1 - q).
+    Quantiles,
+}
+
+impl Kind {
+    fn in_rows(self) -> bool {
+        matches!(self, Self::Dots | Self::Bars | Self::Quantiles)
+    }
 }
 
 /// An axis.
@@ -161,7 +169,7 @@ impl Plot {
         }
     }
 
-    /// Percentiles of times, on an axis that spreads out the tail; each scheduler is a series of quantiles (0 to 1) with their intervals in nanoseconds.
+    /// Percentiles of times, a row for each scheduler, all on one axis; each is a series of quantiles (0 to 1) with their intervals in nanoseconds.
     pub fn percentiles(title: String, schedulers: &[(String, Vec<(f64, Interval)>)]) -> Self {
         let series = schedulers.iter().map(|(scheduler, quantiles)| Series {
             name: scheduler.clone(),
@@ -172,23 +180,20 @@ impl Plot {
                 .map(|(quantile, interval)| Point::interval(1.0 / (1.0 - quantile), *interval))
                 .collect(),
         });
-        let means = || {
-            let quantiles = schedulers.iter().flat_map(|(_, quantiles)| quantiles);
-            quantiles.map(|(_, interval)| interval.mean)
-        };
         Self {
             title,
-            text: "At each percentile, that percentage is at most this long.".to_owned(),
-            kind: Kind::Lines,
+            text: "The large dot is the median; the small ones, from left to right, are the 5th, 95th, 99th and 99.9th percentile. Logarithmic."
+                .to_owned(),
+            kind: Kind::Quantiles,
             x: Axis {
                 label: "percentile".to_owned(),
                 unit: Unit::Percentile,
-                log: true,
+                log: false,
             },
             y: Axis {
                 label: String::new(),
                 unit: Unit::Time,
-                log: decades(means()),
+                log: true,
             },
             categories: Vec::new(),
             series: series.collect(),
@@ -226,7 +231,7 @@ pub(super) fn markup(plot: &Plot, figures: &mut Figures) -> Markup {
     let rows = rows(plot);
     let drawing = match plot.kind {
         Kind::Lines | Kind::Histogram => curves(plot, figures),
-        Kind::Dots | Kind::Bars => in_rows(plot, &rows, figures),
+        Kind::Dots | Kind::Bars | Kind::Quantiles => in_rows(plot, &rows, figures),
     };
     html! {
         figure {
@@ -245,7 +250,7 @@ pub(super) fn markup(plot: &Plot, figures: &mut Figures) -> Markup {
 }
 
 fn legend(plot: &Plot, figures: &Figures) -> Markup {
-    let rows = matches!(plot.kind, Kind::Dots | Kind::Bars);
+    let rows = plot.kind.in_rows();
     let ideal = plot
         .categories
         .iter()
@@ -320,6 +325,15 @@ fn in_rows(plot: &Plot, rows: &[Category], figures: &Figures) -> kuva::render::r
         }
     }
     for (number, series) in plot.series.iter().enumerate() {
+        if plot.kind == Kind::Quantiles {
+            let at = |point: &Point| height(row_of(plot, rows, series, point));
+            let ends = series.points.iter().map(|point| (point.y, at(point)));
+            let line = LinePlot::new()
+                .with_data(ends)
+                .with_color(figures.colours.css(&series.scheduler))
+                .with_stroke_width(1.5);
+            drawings.push(line.into());
+        }
         for &point in &series.points {
             let row = row_of(plot, rows, series, &point);
             let at = height(row) + lane(number);
@@ -341,16 +355,24 @@ fn in_rows(plot: &Plot, rows: &[Category], figures: &Figures) -> kuva::render::r
         .with_y_axis_max(rows.len() as f64 + 0.5)
         .with_x_tick_format(ticks(
             plot.y.unit,
-            plot.y.log && decades(values().map(|point| point.low.min(point.y))),
+            plot.y.log && decades(values().map(|point| drawn(plot, point))),
         ));
     let layout = labelled(layout, &plot.y.label, Layout::with_x_label);
     let mut layout = dressed(layout);
     if plot.kind == Kind::Bars {
         layout = layout.with_x_axis_min(0.0);
-    } else if plot.y.log && values().all(|point| point.low.min(point.y) > 0.0) {
+    } else if plot.y.log && values().all(|point| drawn(plot, point) > 0.0) {
         layout = layout.with_log_x();
     }
     render_multiple(drawings, layout)
+}
+
+/// The smallest number that is drawn for a point.
+fn drawn(plot: &Plot, point: &Point) -> f64 {
+    match plot.kind {
+        Kind::Quantiles => point.y,
+        _ => point.low.min(point.y),
+    }
 }
 
 /// A dot or a bar.
@@ -367,6 +389,9 @@ fn mark(
     if row != label {
         label = format!("{row}, {label}");
     }
+    if plot.kind == Kind::Quantiles {
+        label = format!("{label}, {}", value(Some(point.x), plot.x.unit));
+    }
     label = format!("{label}: {}", with_interval(point, plot.y.unit));
     let mut drawings: Vec<Drawing> = Vec::new();
     if plot.kind == Kind::Bars {
@@ -378,14 +403,19 @@ fn mark(
     }
     let mut dot = ScatterPlot::new()
         .with_data([(point.y, at)])
-        .with_size(if plot.kind == Kind::Bars { 2.0 } else { DOT })
+        .with_size(match plot.kind {
+            Kind::Bars => 2.0,
+            // All but the median.
+            Kind::Quantiles if point.x != 2.0 => 2.5,
+            _ => DOT,
+        })
         .with_color(colour)
         .with_tooltips()
         .with_tooltip_labels([label]);
     if series.printed {
         dot = dot.with_marker_opacity(0.15).with_marker_stroke_width(1.5);
     }
-    if interval(point, plot.y.unit).is_some() {
+    if plot.kind != Kind::Quantiles && interval(point, plot.y.unit).is_some() {
         dot = dot.with_x_err_asymmetric([(point.y - point.low, point.high - point.y)]);
     }
     drawings.push(dot.into());
@@ -538,7 +568,7 @@ fn interval(point: Point, unit: Unit) -> Option<String> {
 
 /// A row for each position on the x axis or each category, and a column for each series.
 fn data(plot: &Plot, rows: &[Category]) -> Table {
-    let in_rows = matches!(plot.kind, Kind::Dots | Kind::Bars);
+    let in_rows = plot.kind.in_rows() && plot.kind != Kind::Quantiles;
     let own_rows = in_rows && plot.categories.is_empty();
     // If rows are schedulers, there are at most two columns: ours, and a document's.
     let columns: Vec<(String, Vec<&Series>)> = if own_rows {
@@ -562,6 +592,7 @@ fn data(plot: &Plot, rows: &[Category]) -> Table {
         Some(point) => Cell {
             text: value(Some(point.y), plot.y.unit),
             detail: interval(point, plot.y.unit).unwrap_or_default(),
+            strip: None,
         },
         None => Cell::plain(crate::format::ABSENT),
     };
@@ -638,16 +669,14 @@ mod tests {
     }
 
     #[test]
-    fn percentiles_spread_out_the_tail() {
+    fn the_median_is_the_second_of_two_quantiles_in_a_row_of_its_scheduler() {
         let number = |mean: f64| Interval::of(&[mean]).unwrap();
-        let quantiles = vec![(0.5, number(1e3)), (0.99, number(1e6))];
+        let quantiles = vec![(0.05, number(1e2)), (0.5, number(1e3))];
         let plot = Plot::percentiles(String::new(), &[("cfs".to_owned(), quantiles)]);
-        let places: Vec<f64> = plot.series[0]
-            .points
-            .iter()
-            .map(|point| point.x.round())
-            .collect();
-        assert_eq!(places, [2.0, 100.0]);
-        assert!(plot.x.log && plot.y.log);
+        let points = &plot.series[0].points;
+        assert_eq!((points[1].x, points[1].y), (2.0, 1e3));
+        let data = data(&plot, &rows(&plot));
+        assert_eq!(data.heads, ["percentile", "cfs"]);
+        assert_eq!(data.rows[1][0].text, "50 %");
     }
 }

@@ -1,6 +1,7 @@
 //! Tables.
 
 use super::colours::Colours;
+use super::strip::{self, Strip};
 use maud::{Markup, html};
 
 /// A table.
@@ -23,6 +24,8 @@ pub struct Cell {
     pub text: String,
     /// A second, smaller line, such as an interval or the document's number; may be empty.
     pub detail: String,
+    /// Where its number is on the scale of its column or table.
+    pub strip: Option<Strip>,
 }
 
 impl Cell {
@@ -30,7 +33,7 @@ impl Cell {
     pub fn plain(text: impl Into<String>) -> Self {
         Self {
             text: text.into(),
-            detail: String::new(),
+            ..Self::default()
         }
     }
 }
@@ -46,13 +49,21 @@ pub(super) fn markup(table: &Table, colours: &Colours) -> Markup {
 /// The table without its caption.
 pub(super) fn body(table: &Table, colours: &Colours) -> Markup {
     let class = |column: usize| (column < table.words).then_some("word");
+    // The scheduler is that of the row or of the column.
+    let colour = |row: &[Cell], column: usize| {
+        let names = [row.first().map(|cell| &cell.text), table.heads.get(column)];
+        let mut known = names.into_iter().flatten().filter(|name| colours.has(name));
+        known
+            .next()
+            .map_or("var(--link)".to_owned(), |name| colours.css(name))
+    };
     html! {
         div.scroll {
             table {
                 thead {
                     tr {
                         @for (column, head) in table.heads.iter().enumerate() {
-                            th class=[class(column)] { (head) }
+                            th class=[class(column)] { (colours.chip(head)) }
                         }
                     }
                 }
@@ -62,6 +73,9 @@ pub(super) fn body(table: &Table, colours: &Colours) -> Markup {
                             @for (column, cell) in row.iter().enumerate() {
                                 td class=[class(column)] {
                                     (colours.chip(&cell.text))
+                                    @if let Some(strip) = &cell.strip {
+                                        span style=(format!("--c:{}", colour(row, column))) { (strip::markup(strip)) }
+                                    }
                                     @if !cell.detail.is_empty() { small { (cell.detail) } }
                                 }
                             }

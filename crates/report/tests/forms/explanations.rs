@@ -8,7 +8,7 @@ use serde_json::Value;
 use crate::small_machine::comparison;
 
 /// A wait in `place` for a given cause, with a step of every kind.
-fn wait(place: Place, cause: Cause) -> Explanation {
+pub fn wait(place: Place, cause: Cause) -> Explanation {
     let callback = |chosen_cpu| Action::Callback {
         callback: "select_cpu",
         cpu: 0,

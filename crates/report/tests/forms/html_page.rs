@@ -1,12 +1,14 @@
 //! The HTML page.
 
+use crate::explanations::wait;
 use crate::sample_page::page;
 use crate::small_machine::comparison;
 use crate::small_machine::{fail, metrics};
+use fairground_metrics::{Cause, Place};
 use fairground_report::Comparison;
 use fairground_report::Forms as _;
 use fairground_report::page::{Candidate, Finding};
-use fairground_results::Status;
+use fairground_results::{Evidence, Reason, Status};
 use std::collections::BTreeMap;
 
 fn html(comparison: &Comparison) -> String {
@@ -156,6 +158,57 @@ fn from_unsteady_differences_or_few_samples_nothing_follows() {
     let few = answered(&latencies(apart, 499), "Wakeup latency");
     assert!(few.rest.is_empty());
     assert_eq!(few.open, "too few samples");
+}
+
+#[test]
+fn the_last_is_explained_by_the_wait_that_decided() {
+    let apart = latencies([10_000, 11_000, 12_000, 30_000, 31_000, 32_000], 1000);
+    let labels = &apart.runs[0].labels;
+    let place = Place::Queue { id: 7 };
+    let reason = Reason {
+        measure: "wakeup_p99",
+        wait: wait(place, Cause::Lay { place }),
+    };
+    let found = Evidence {
+        reasons: vec![reason],
+        ..Evidence::default()
+    };
+    let key = (labels.workload.clone(), labels.machine.clone());
+    let page = apart.page(&BTreeMap::from([(key, found)]));
+    let told = page.answer.matrix.findings().flat_map(|one| &one.why);
+    let told: Vec<&String> = told.filter(|why| why.contains("late waits")).collect();
+    let sentence = "Under cfs late waits for 5.00\u{a0}ms from 1.00\u{a0}us on: lay in the DSQ 7 for 5.00 ms, from which CPU 1 took 2 other tasks; \
+                    CPU 1, which it may use, was idle for 3.00 ms.";
+    assert_eq!(told, [sentence]);
+    assert!(
+        page.html()
+            .contains("<div class=\"why\">Under cfs late waits")
+    );
+}
+
+#[test]
+fn cells_have_more_colour_the_farther_the_last_is_behind() {
+    let class = |p99_us| {
+        let cell = answered(&latencies(p99_us, 1000), "Wakeup latency");
+        (cell.margins, cell.class())
+    };
+    // A tick of 4 ms is more than 10 % of 10 ms.
+    assert_eq!(
+        class([10_000, 10_000, 10_000, 18_000, 18_000, 18_000]),
+        (2.0, Some("near"))
+    );
+    assert_eq!(
+        class([10_000, 10_000, 10_000, 30_000, 30_000, 30_000]),
+        (5.0, Some("far"))
+    );
+    assert_eq!(
+        class([10_000, 10_000, 10_000, 90_000, 90_000, 90_000]),
+        (20.0, Some("farthest"))
+    );
+    assert_eq!(
+        class([10_000, 10_000, 10_000, 12_000, 12_000, 12_000]),
+        (0.0, None)
+    );
 }
 
 #[test]

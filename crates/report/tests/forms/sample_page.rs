@@ -3,7 +3,7 @@
 use fairground_metrics::{Slice, Timeline, Wait};
 use fairground_report::page::{
     Answer, Axis, Candidate, Category, Cell, Finding, Kind, Mark, Matrix, MatrixRow, Moment, Page,
-    Plot, Point, Section, Series, Table,
+    Plot, Point, Scale, Section, Series, Table,
 };
 use fairground_results::{Claim, Level, Verdict};
 
@@ -98,11 +98,13 @@ pub fn page() -> Page {
         goal: "speed".to_owned(),
         best: vec![candidate("cfs"), candidate("dwrr")],
         rest: vec![candidate("o1")],
-        why: "Because.".to_owned(),
+        why: vec!["Because.".to_owned()],
         ..Finding::default()
     };
+    let scale = Scale::over([0.0, 2.0].into_iter(), 0.1).expect("there are numbers");
     Page {
         title: "Title".to_owned(),
+        schedulers: Vec::new(),
         answer: Answer {
             summary: vec!["In short.".to_owned()],
             certainty: "Sure.".to_owned(),
@@ -133,6 +135,7 @@ pub fn page() -> Page {
                     Cell {
                         text: "1".to_owned(),
                         detail: "document 2".to_owned(),
+                        strip: Some(scale.strip(1.0, (0.5, 1.5), Some(2.0))),
                     },
                 ]],
                 words: 1,
