@@ -9,6 +9,7 @@ use fairground_lab::{Contender, Plan, Results};
 use fairground_report::{Comparison, Style, TaskTables};
 use fairground_results::{Condition, Difference, Patience, differences};
 
+use crate::annotations;
 use crate::failures;
 use crate::output::{self, DocumentForm, FAILED, Place, Progress};
 use crate::quantity::nanoseconds;
@@ -148,11 +149,11 @@ fn run(arguments: &Arguments) -> Result<ExitCode, ExitCode> {
         results.comparison.differences = differences(&results.comparison.runs, baseline);
     }
     let failed = failures::of(&results.failures);
-    failures::tell(&failed, arguments.format == DocumentForm::Table);
+    failures::tell(&plan, &failed, arguments.format == DocumentForm::Table);
     print(arguments, &results)?;
     failures::tell_details(&failed);
     let mut ended = failures::exit_code(&results.comparison.runs);
-    if tell_conditions(&arguments.fail_if, &results.comparison.differences) {
+    if tell_conditions(&plan, &arguments.fail_if, &results.comparison.differences) {
         ended = ExitCode::from(FAILED);
     }
     if let Some(error) = &results.untraced {
@@ -228,12 +229,13 @@ fn baseline(arguments: &Arguments, plan: &Plan) -> Result<Option<String>, ExitCo
 }
 
 /// Says which conditions are met, and whether any is.
-fn tell_conditions(conditions: &[Condition], differences: &[Difference]) -> bool {
+fn tell_conditions(plan: &Plan, conditions: &[Condition], differences: &[Difference]) -> bool {
     let mut met = false;
     for difference in differences {
         let reasons = conditions.iter();
         if let Some(reason) = reasons.filter_map(|one| one.met_by(difference)).next() {
-            output::say!("fairground: fails, because {reason}");
+            let message = format!("fails, because {reason}");
+            annotations::tell(plan, &difference.scheduler, &message);
             met = true;
         }
     }

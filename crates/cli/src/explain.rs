@@ -71,7 +71,7 @@ fn run(arguments: &Arguments) -> Result<ExitCode, ExitCode> {
         Form::Json => waits_json(&runs),
     })?;
     let failed: Vec<_> = failures.iter().collect();
-    failures::tell(&failed, false);
+    failures::tell(&plan, &failed, false);
     failures::tell_details(&failed);
     Ok(match (failed.is_empty(), runs.is_empty()) {
         (true, _) => ExitCode::SUCCESS,

@@ -7,6 +7,7 @@ use fairground_lab::{Failed, Failure, Plan, Results};
 use fairground_report::why;
 use fairground_results::{Run, Status};
 
+use crate::annotations;
 use crate::output::{FAILED, UNUSABLE};
 use crate::simulation::{Simulation, Single};
 
@@ -47,7 +48,7 @@ fn command(simulation: &Simulation, plan: &Plan, run: usize, task: &str) -> Stri
 
 /// Says which runs failed and why, in one line each. A failure that is the same for other seeds or workloads is told once. Nothing is said if
 /// standard output is the same terminal and says it already.
-pub fn tell(failures: &[&Failure], said_in_table: bool) {
+pub fn tell(plan: &Plan, failures: &[&Failure], said_in_table: bool) {
     if said_in_table && std::io::stdout().is_terminal() && std::io::stderr().is_terminal() {
         return;
     }
@@ -56,12 +57,13 @@ pub fn tell(failures: &[&Failure], said_in_table: bool) {
             1 => String::new(),
             count => format!(" ({count} runs)"),
         };
-        crate::output::say!(
-            "fairground: {} under {} {}{more}",
+        let message = format!(
+            "{} under {} {}{more}",
             first.workload,
             first.scheduler,
             first.sentence()
         );
+        annotations::tell(plan, &first.scheduler, &message);
     }
 }
 

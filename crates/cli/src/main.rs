@@ -6,6 +6,7 @@ use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 
 mod advise;
+mod annotations;
 mod calibrate;
 mod capture;
 mod compare;

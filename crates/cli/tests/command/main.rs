@@ -17,3 +17,4 @@ mod reproducing;
 mod showing;
 mod shrinking;
 mod support;
+mod versions;
