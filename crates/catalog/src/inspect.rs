@@ -23,6 +23,7 @@ pub fn tunables(object: &Object) -> Vec<Tunable> {
         cpus: Vec::new(),
         node_distances: Vec::new(),
         unknown_speeds: false,
+        cgroup_mode: Default::default(),
         numbers: Vec::new(),
         notes: Vec::new(),
     });

@@ -43,6 +43,7 @@ pub fn variables(machine: &Machine) -> Vec<Variable> {
             u32::try_from(machine.nodes().len()).unwrap_or(u32::MAX),
         ),
         number("topology_nr_packages", count(|cpu| cpu.package)),
+        number("topology_cgroup_mode", machine.cgroup_mode as u32),
         array(
             "cpu_topology",
             ".rodata.cpu_topology",
@@ -150,6 +151,7 @@ mod tests {
             cpus: (0..8).map(|index| cpu(index % 4)).collect(),
             node_distances: vec![10, 21, 21, 10],
             unknown_speeds: false,
+            cgroup_mode: Default::default(),
             numbers: (0..8).collect(),
             notes: Vec::new(),
         }

@@ -1,6 +1,6 @@
 //! One stream for several consumers.
 
-use crate::{Event, Nanoseconds, Sink, TaskId, TaskInfo};
+use crate::{Event, GroupId, GroupInfo, Nanoseconds, Sink, TaskId, TaskInfo};
 
 /// Forwards every call to several sinks, in order.
 #[derive(Default)]
@@ -24,6 +24,12 @@ impl Sink for FanOut<'_> {
     fn task(&mut self, time: Nanoseconds, task: TaskId, info: &TaskInfo) {
         for sink in &mut self.sinks {
             sink.task(time, task, info);
+        }
+    }
+
+    fn group(&mut self, time: Nanoseconds, group: GroupId, info: &GroupInfo) {
+        for sink in &mut self.sinks {
+            sink.group(time, group, info);
         }
     }
 

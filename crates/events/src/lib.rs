@@ -6,6 +6,7 @@
 
 mod callback;
 mod fan_out;
+mod group;
 mod perfetto;
 mod renumbered;
 pub mod trace_file;
@@ -13,6 +14,7 @@ mod weight;
 
 pub use callback::Callback;
 pub use fan_out::FanOut;
+pub use group::{CgroupMode, GroupId, GroupInfo};
 pub use perfetto::PerfettoWriter;
 pub use renumbered::Renumbered;
 pub use trace_file::{TraceError, TraceReader, TraceWriter};
@@ -83,6 +85,8 @@ pub struct TaskInfo {
     pub parent: Option<TaskId>,
     /// Whether the run does not wait for it to end.
     pub background: bool,
+    /// The control group that it is in; `None` for the root.
+    pub group: Option<GroupId>,
 }
 
 /// What took CPU time away from tasks.
@@ -267,6 +271,8 @@ pub enum EventKind {
 pub trait Sink {
     /// A task appeared, or its attributes changed. Comes before every event that names the task.
     fn task(&mut self, time: Nanoseconds, task: TaskId, info: &TaskInfo);
+    /// A control group appeared, or its settings changed. Comes before every task that is in it.
+    fn group(&mut self, _time: Nanoseconds, _group: GroupId, _info: &GroupInfo) {}
     /// Something happened. Times never decrease.
     fn event(&mut self, event: &Event);
     /// All of these happened, in this order. Saves a producer with many events a call for each.

@@ -1,6 +1,8 @@
 //! A stream with other numbers for CPUs.
 
-use crate::{CpuId, Event, EventKind, Nanoseconds, Queue, Sink, TaskId, TaskInfo};
+use crate::{
+    CpuId, Event, EventKind, GroupId, GroupInfo, Nanoseconds, Queue, Sink, TaskId, TaskInfo,
+};
 
 /// Forwards a stream to a sink, with the numbers that a machine gives its CPUs, which may have gaps.
 pub struct Renumbered<'a> {
@@ -66,6 +68,10 @@ impl Sink for Renumbered<'_> {
         self.sink.task(time, task, &info);
     }
 
+    fn group(&mut self, time: Nanoseconds, group: GroupId, info: &GroupInfo) {
+        self.sink.group(time, group, info);
+    }
+
     fn event(&mut self, event: &Event) {
         let kind = self.kind(event.kind);
         self.sink.event(&Event { kind, ..*event });
@@ -110,6 +116,7 @@ mod tests {
                 allowed: vec![CpuId(2)],
                 parent: None,
                 background: false,
+                group: None,
             },
         );
         let (from, to) = (CpuId(0), CpuId(3));

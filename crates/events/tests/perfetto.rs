@@ -41,6 +41,7 @@ fn task_info(name: &str, nice: i32) -> TaskInfo {
         allowed: Vec::new(),
         parent: None,
         background: false,
+        group: None,
     }
 }
 

@@ -1,8 +1,8 @@
 //! Trace files: what is written is read, and damage is found.
 
 use fairground_events::{
-    Callback, CpuId, Event, EventKind, Nanoseconds, OverheadKind, Policy, Queue, Sink, TaskId,
-    TaskInfo, TraceError, TraceReader, TraceWriter,
+    Callback, CgroupMode, CpuId, Event, EventKind, GroupId, GroupInfo, Nanoseconds, OverheadKind,
+    Policy, Queue, Sink, TaskId, TaskInfo, TraceError, TraceReader, TraceWriter,
 };
 use proptest::prelude::*;
 
@@ -10,6 +10,7 @@ use proptest::prelude::*;
 #[derive(Clone, Debug, PartialEq)]
 enum Call {
     Task(Nanoseconds, TaskId, TaskInfo),
+    Group(Nanoseconds, GroupId, GroupInfo),
     Event(Event),
     Finish(Nanoseconds),
 }
@@ -21,6 +22,10 @@ struct Recorder(Vec<Call>);
 impl Sink for Recorder {
     fn task(&mut self, time: Nanoseconds, task: TaskId, info: &TaskInfo) {
         self.0.push(Call::Task(time, task, info.clone()));
+    }
+
+    fn group(&mut self, time: Nanoseconds, group: GroupId, info: &GroupInfo) {
+        self.0.push(Call::Group(time, group, info.clone()));
     }
 
     fn event(&mut self, event: &Event) {
@@ -40,6 +45,7 @@ fn write(calls: &[Call]) -> std::io::Result<Vec<u8>> {
     for call in calls {
         match call {
             Call::Task(time, task, info) => writer.task(*time, *task, info),
+            Call::Group(time, group, info) => writer.group(*time, *group, info),
             Call::Event(event) => writer.event(event),
             Call::Finish(end) => writer.finish(*end),
         }
@@ -65,6 +71,7 @@ fn task_info(name: &str) -> TaskInfo {
         allowed: vec![CpuId(0), CpuId(2)],
         parent: None,
         background: false,
+        group: None,
     }
 }
 
@@ -136,7 +143,21 @@ fn example() -> Vec<Call> {
             queue: Queue::Local(cpu),
         },
     ];
-    let mut calls = vec![Call::Task(0, task, task_info("größter Hog"))];
+    let group = |path: &str, parent| GroupInfo {
+        path: path.to_owned(),
+        parent,
+        shares: 3121,
+        mode: CgroupMode::Smp,
+    };
+    let member = TaskInfo {
+        group: Some(GroupId(1)),
+        ..task_info("größter Hog")
+    };
+    let mut calls = vec![
+        Call::Group(0, GroupId(0), group("/a", None)),
+        Call::Group(0, GroupId(1), group("/a/x", Some(GroupId(0)))),
+        Call::Task(0, task, member),
+    ];
     for (number, kind) in kinds.into_iter().enumerate() {
         calls.push(Call::Event(Event {
             time: 1000 * number as u64,
@@ -186,7 +207,7 @@ fn other_versions_and_other_files_are_told_apart() {
     bytes[8] = 1;
     let error = read(&bytes).unwrap_err().to_string();
     assert!(
-        error.contains("version 4") && error.contains("version 1"),
+        error.contains("version 6") && error.contains("version 1"),
         "{error}"
     );
     let error = read(b"{\"tasks\": {}}").unwrap_err().to_string();

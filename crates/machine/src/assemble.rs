@@ -2,6 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use fairground_events::CgroupMode;
+
 use crate::model::{Cpu, Machine};
 
 /// Distance of a node from itself if nothing else is known.
@@ -69,6 +71,7 @@ pub(crate) fn assemble(
             .collect(),
         node_distances,
         unknown_speeds: false,
+        cgroup_mode: CgroupMode::default(),
     };
     if machine.has_gaps() {
         machine.notes.push(format!(

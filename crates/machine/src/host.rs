@@ -4,6 +4,8 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 
+use fairground_events::CgroupMode;
+
 use crate::assemble::{Facts, NodeDistances, assemble};
 use crate::capacity;
 use crate::error::Error;
@@ -73,7 +75,15 @@ pub(crate) fn read(sys: &Path) -> Result<Machine, Error> {
             .cpus
             .iter()
             .all(|cpu| cpu.capacity == capacity::FULL);
+    machine.cgroup_mode = cgroup_mode(sys).unwrap_or_default();
     Ok(machine)
+}
+
+/// How the kernel lets the shares of control groups grow, which only root may read: of all modes, the one in brackets.
+fn cgroup_mode(sys: &Path) -> Option<CgroupMode> {
+    let modes = fs::read_to_string(sys.join("kernel/debug/sched/cgroup_mode")).ok()?;
+    let current = modes.split(['(', ')']).nth(1)?;
+    CgroupMode::find(current)
 }
 
 struct Node {

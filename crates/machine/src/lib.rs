@@ -10,7 +10,10 @@
 //! A machine whose CPU numbers have gaps keeps them for people and files ([`Machine::numbers`]). CPUs that a file does not allow are left out.
 //!
 //! The first two may end with a word that gives the capacities of the CPUs in their order, `8 capacity:4x1024,4x512`: four CPUs of capacity
-//! 1024, then four of 512. The fastest has 1024.
+//! 1024, then four of 512. The fastest has 1024. After that, `cgroup_mode:smp` says how the kernel lets the shares of control groups grow with CPUs and
+//! tasks, by the kernel's names ([`CgroupMode`]); its default is `concur`.
+//!
+//! [`CgroupMode`]: fairground_events::CgroupMode
 //!
 //! # Synthetic descriptions
 //!

@@ -5,6 +5,8 @@ use std::fmt;
 use std::ops::Range;
 use std::path::Path;
 
+use fairground_events::CgroupMode;
+
 use crate::error::Error;
 use crate::{host, synthetic, xml};
 
@@ -49,6 +51,8 @@ pub struct Machine {
     pub node_distances: Vec<u32>,
     /// Whether its CPUs are known to be of several kinds, but not how fast each kind is; they all have the full capacity then.
     pub unknown_speeds: bool,
+    /// How its kernel lets the shares of control groups grow.
+    pub cgroup_mode: CgroupMode,
     /// What the machine itself calls each CPU, in ascending order; people and files use these numbers. They differ from the CPU numbers where the
     /// machine leaves some out.
     pub numbers: Vec<u32>,

@@ -2,6 +2,8 @@
 
 use std::collections::BTreeSet;
 
+use fairground_events::CgroupMode;
+
 use crate::assemble::{Facts, NodeDistances, assemble};
 use crate::capacity;
 use crate::error::Error;
@@ -9,6 +11,9 @@ use crate::model::Machine;
 
 /// A description that works, for messages.
 const EXAMPLE: &str = "numa:2 l3:2 core:4 pu:2";
+
+/// The beginning of the word for how the shares of control groups grow.
+const CGROUP_MODE: &str = "cgroup_mode:";
 
 /// What the objects of a level are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -56,6 +61,10 @@ impl Reading<'_> {
 
     fn machine(&self) -> Result<Machine, Error> {
         let mut words = self.words()?;
+        let mode = match words.last() {
+            Some(word) if word.starts_with(CGROUP_MODE) => words.pop(),
+            _ => None,
+        };
         let capacities = match words.last() {
             Some(word) if word.starts_with(capacity::WORD) => words.pop(),
             _ => None,
@@ -71,7 +80,17 @@ impl Reading<'_> {
         if let Some(word) = capacities {
             capacity::apply(&word, &mut machine)?;
         }
+        if let Some(word) = mode {
+            machine.cgroup_mode = self.cgroup_mode(&word)?;
+        }
         Ok(machine)
+    }
+
+    fn cgroup_mode(&self, word: &str) -> Result<CgroupMode, Error> {
+        CgroupMode::find(&word[CGROUP_MODE.len()..]).ok_or_else(|| {
+            let names = CgroupMode::ALL.map(CgroupMode::name).join(", ");
+            self.error(format!("`{word}`: modes are {names}"))
+        })
     }
 
     /// Splits the description at spaces outside parentheses.
@@ -113,8 +132,11 @@ impl Reading<'_> {
         let mut untyped = Vec::new();
         let mut machine_memory = false;
         for word in words {
-            if word.starts_with(capacity::WORD) {
-                return Err(self.error(format!("`{word}` must be the last word")));
+            if word.starts_with(capacity::WORD) || word.starts_with(CGROUP_MODE) {
+                return Err(self.error(format!(
+                    "`{word}` must be the last word, or `{CGROUP_MODE}` after `{}`",
+                    capacity::WORD
+                )));
             }
             if word.starts_with('[') {
                 self.check_memory(word)?;

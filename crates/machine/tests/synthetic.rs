@@ -316,3 +316,16 @@ fn nodes_at_two_levels() {
     let nodes: Vec<u32> = inner.cpus.iter().map(|cpu| cpu.node).collect();
     assert_eq!(nodes, [0, 1, 3, 4]);
 }
+
+#[test]
+fn the_last_word_may_say_how_shares_of_groups_grow() {
+    use fairground_events::CgroupMode;
+    assert_eq!(machine("4").cgroup_mode, CgroupMode::Concur);
+    assert_eq!(machine("4 cgroup_mode:smp").cgroup_mode, CgroupMode::Smp);
+    let both = machine("core:2 capacity:1024,512 cgroup_mode:tasks");
+    assert_eq!(both.cgroup_mode, CgroupMode::Tasks);
+    assert_eq!(both.cpus[1].capacity, 512);
+    let refused = |text: &str| Machine::parse(text).unwrap_err().to_string();
+    assert!(refused("4 cgroup_mode:flat").contains("modes are up, smp, concur, max, tasks"));
+    assert!(refused("cgroup_mode:smp 4").contains("must be the last word"));
+}

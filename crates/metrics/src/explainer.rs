@@ -565,6 +565,7 @@ mod tests {
                 allowed: allowed.iter().copied().map(CpuId).collect(),
                 parent: None,
                 background: false,
+                group: None,
             };
             explainer.task(0, task, &info);
         }

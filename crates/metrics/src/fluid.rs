@@ -2,16 +2,18 @@
 //!
 //! All tasks with the same weight and the same allowed CPUs are served at the same rate. They form a *class*, and service is
 //! accumulated per class: a task's own service is the growth of its class's service since the task joined. The cost of an event
-//! therefore depends on the number of classes (a few tens), not of tasks.
+//! therefore depends on the number of classes (a few tens), not of tasks. With control groups, tasks of one group have classes of their own, whose
+//! weights change with the number of tasks in service (`groups.rs`).
 //!
 //! The processor learns a task's demand as the real machine reveals it. A task that goes to sleep with less ideal than real service
 //! is served until it has caught up (*draining*). A task that goes to sleep with more gives the surplus back to tasks that could not
 //! run at full rate meanwhile: to each class at most what it has been *denied* since the task woke.
 
-use crate::cpu_sets::{CpuSets, SetId};
+use crate::cpu_sets::{ALL_CPUS, CpuSets, SetId};
 use crate::float;
+use crate::groups::Groups;
 use crate::rates::{self, Demand};
-use fairground_events::Nanoseconds;
+use fairground_events::{GroupId, Nanoseconds};
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
 
@@ -31,7 +33,8 @@ pub(crate) struct Fluid {
     /// Work that the real machine lost to overhead. The next `advance` takes it from the ideal one.
     lost: f64,
     classes: Vec<Class>,
-    class_of: BTreeMap<(u64, SetId), usize>,
+    class_of: BTreeMap<(Option<GroupId>, u64, SetId), usize>,
+    groups: Groups,
     /// Classes with tasks in service, heaviest first.
     active: Vec<usize>,
     members: Vec<Member>,
@@ -46,7 +49,10 @@ pub(crate) struct Fluid {
 
 #[derive(Clone, Debug)]
 struct Class {
+    /// Weight of each task, and what groups make of it.
+    own_weight: f64,
     weight: f64,
+    group: Option<GroupId>,
     set: SetId,
     /// Tasks in service.
     count: usize,
@@ -199,12 +205,29 @@ impl Fluid {
         }
     }
 
-    /// Sets or changes a task's weight and allowed CPUs.
-    pub(crate) fn describe(&mut self, task: usize, weight: u64, set: SetId) {
+    /// The control groups.
+    pub(crate) fn groups(&self) -> &Groups {
+        &self.groups
+    }
+
+    /// The control groups, of which some setting changes.
+    pub(crate) fn groups_mut(&mut self) -> &mut Groups {
+        self.stale = true;
+        &mut self.groups
+    }
+
+    /// Sets or changes a task's control group, weight and allowed CPUs.
+    pub(crate) fn describe(
+        &mut self,
+        task: usize,
+        group: Option<GroupId>,
+        weight: u64,
+        set: SetId,
+    ) {
         if task >= self.members.len() {
             self.members.resize(task + 1, Member::default());
         }
-        let class = self.class(weight, set);
+        let class = self.class(group, weight, set);
         let phase = self.members[task].phase;
         if self.members[task].class == class {
             return;
@@ -324,21 +347,26 @@ impl Fluid {
         }
     }
 
-    fn class(&mut self, weight: u64, set: SetId) -> usize {
-        *self.class_of.entry((weight, set)).or_insert_with(|| {
-            self.classes.push(Class {
-                weight: weight as f64,
-                set,
-                count: 0,
-                service: 0.0,
-                rates: Rates::default(),
-                rates_alone: Vec::new(),
-                denied: 0.0,
-                target: f64::INFINITY,
-                draining: BinaryHeap::new(),
-            });
-            self.classes.len() - 1
-        })
+    fn class(&mut self, group: Option<GroupId>, weight: u64, set: SetId) -> usize {
+        *self
+            .class_of
+            .entry((group, weight, set))
+            .or_insert_with(|| {
+                self.classes.push(Class {
+                    own_weight: weight as f64,
+                    weight: weight as f64,
+                    group,
+                    set,
+                    count: 0,
+                    service: 0.0,
+                    rates: Rates::default(),
+                    rates_alone: Vec::new(),
+                    denied: 0.0,
+                    target: f64::INFINITY,
+                    draining: BinaryHeap::new(),
+                });
+                self.classes.len() - 1
+            })
     }
 
     #[inline]
@@ -490,9 +518,27 @@ impl Fluid {
         self.total_rate = class.rates.total;
     }
 
+    /// Finds the weights of the active classes, which depend on each other through their groups.
+    fn weigh(&mut self, cpus: &CpuSets) {
+        let classes = self.active.iter().map(|&index| &self.classes[index]);
+        let grouped =
+            classes.filter_map(|class| Some((class.group?, class.own_weight, class.count)));
+        self.groups.weigh(grouped, cpus.capacity(ALL_CPUS).cpus());
+        for &index in &self.active {
+            let class = &mut self.classes[index];
+            let factor = class.group.map_or(1.0, |group| self.groups.factor(group));
+            class.weight = class.own_weight * factor;
+        }
+        let weight = |index: &usize| self.classes[*index].weight;
+        self.active.sort_by(|a, b| weight(b).total_cmp(&weight(a)));
+    }
+
     /// Finds the rates of the active classes.
     #[inline(never)]
     fn solve(&mut self, cpus: &CpuSets) {
+        if !self.groups.is_empty() {
+            self.weigh(cpus);
+        }
         let demand = |&index: &usize| self.classes[index].demand(self.classes[index].count);
         let demands = self.active.iter().map(demand);
         self.solver.solve(demands, cpus);
@@ -512,7 +558,6 @@ pub(crate) const REAL_TIME_WEIGHT: u64 = 1 << 50;
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cpu_sets::ALL_CPUS;
     use proptest::prelude::*;
 
     /// The same processor for one CPU, task by task: simple and slow.
@@ -645,7 +690,7 @@ mod tests {
             let mut fluid = Fluid::default();
             let mut plain = Plain::new(&weights);
             for (task, &weight) in weights.iter().enumerate() {
-                fluid.describe(task, weight, ALL_CPUS);
+                fluid.describe(task, None, weight, ALL_CPUS);
             }
             let mut now = 0;
             for (span, step) in steps {
@@ -679,7 +724,7 @@ mod tests {
         let cpus = CpuSets::new(&[1024]);
         let mut fluid = Fluid::default();
         for (task, weight) in [2, 2, 5, 5].into_iter().enumerate() {
-            fluid.describe(task, weight, ALL_CPUS);
+            fluid.describe(task, None, weight, ALL_CPUS);
         }
         for task in 0..3 {
             fluid.activate(task);
@@ -702,7 +747,7 @@ mod tests {
         let cpus = CpuSets::new(&[1024]);
         let mut fluid = Fluid::default();
         for task in 0..2 {
-            fluid.describe(task, 1024, ALL_CPUS);
+            fluid.describe(task, None, 1024, ALL_CPUS);
             fluid.activate(task);
         }
         // The first task ends far behind. The second, even farther behind, keeps sleeping and waking.

@@ -10,6 +10,7 @@ mod distribution;
 mod explainer;
 mod explanation;
 mod fluid;
+mod groups;
 mod idle;
 mod rates;
 mod records;
@@ -21,9 +22,9 @@ pub use collector::{MachineFacts, Metrics, Options};
 pub use explainer::{Explainer, LAST_STEPS};
 pub use explanation::{Action, Cause, CpuUse, Explanation, Place, Ran, Stay, Step, Taken};
 pub use result::{
-    Bucket, CpuTime, Distribution, Fairness, JobRecord, LONG_WAIT, Lag, LapRecord, LongWait,
-    OverheadTime, Periods, RunMetrics, Share, ShareRange, TaskMetrics, TaskRecords, Throughput,
-    WindowRecord, WindowSpread,
+    Bucket, CpuTime, Distribution, Fairness, GroupMetrics, JobRecord, LONG_WAIT, Lag, LapRecord,
+    LongWait, OverheadTime, Periods, RunMetrics, Share, ShareRange, TaskMetrics, TaskRecords,
+    Throughput, WindowRecord, WindowSpread,
 };
 pub use timeline::{LongestWait, LongestWaitFinder, Slice, Timeline, TimelineRecorder, Wait};
 

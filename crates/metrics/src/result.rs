@@ -50,6 +50,18 @@ pub struct RunMetrics {
     pub inconsistent_events: u64,
     /// Per task, in order of creation.
     pub tasks: Vec<TaskMetrics>,
+    /// Per control group below the root, in order of creation.
+    pub groups: Vec<GroupMetrics>,
+}
+
+/// Measurements of one control group with those in it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct GroupMetrics {
+    /// Its path from the root group.
+    pub path: String,
+    /// CPU time of tasks while they were in it or in a group below.
+    pub cpu_time_ns: u64,
 }
 
 /// Where the CPU time of a run went.

@@ -4,7 +4,7 @@ use crate::cpu_sets::SetId;
 use crate::distribution::Samples;
 use crate::records::Records;
 use crate::result::{JobRecord, LONG_WAIT, Lag, LapRecord, LongWait, Periods, Share, ShareRange};
-use fairground_events::{Nanoseconds, Policy, TaskInfo};
+use fairground_events::{GroupId, Nanoseconds, Policy, TaskInfo};
 
 /// State of a task.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -30,6 +30,9 @@ pub(crate) struct Task {
     /// Whether the run does not wait for it.
     pub(crate) background: bool,
     pub(crate) set: SetId,
+    /// The control group that it is in, and its CPU time before it was.
+    pub(crate) group: Option<GroupId>,
+    pub(crate) cpu_time_before_group: u64,
     pub(crate) state: State,
     /// When the current wait began.
     pub(crate) waiting_since: Nanoseconds,
@@ -79,6 +82,8 @@ impl Task {
             fair: is_fair(info.policy),
             background: info.background,
             set,
+            group: info.group,
+            cpu_time_before_group: 0,
             state: State::Sleeping,
             waiting_since: 0,
             ideal_at_wait: 0.0,

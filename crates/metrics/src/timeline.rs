@@ -411,6 +411,7 @@ mod tests {
                 allowed: Vec::new(),
                 parent: None,
                 background: false,
+                group: None,
             };
             sink.task(0, task, &info);
         }

@@ -185,5 +185,6 @@ fn info(name: String, life: &Life) -> TaskInfo {
         allowed: Vec::new(),
         parent: None,
         background: false,
+        group: None,
     }
 }

@@ -495,6 +495,7 @@ impl<'a> Maker<'a> {
             services: Vec::new(),
             choices: Vec::new(),
             arrivals: Vec::new(),
+            groups: Vec::new(),
             notes: Vec::new(),
         }
     }

@@ -77,6 +77,11 @@ pub enum Due {
         /// Index into the plan.
         index: u32,
     },
+    /// The settings of a control group change.
+    Group {
+        /// Index into the plan.
+        change: u32,
+    },
     /// A CPU that waited for a task to end its section without migration goes offline.
     Offline {
         /// CPU.

@@ -2,6 +2,10 @@
 
 use std::collections::BTreeMap;
 
+use fairground_events::{self as events, GroupId, GroupInfo, OverheadKind, load_weight};
+use fairground_workload::{Bandwidth, Group as Definition, GroupSettings, Share};
+
+use crate::clock::Due;
 use crate::constants::{DEQUEUE_MOVE, DEQUEUE_SAVE};
 use crate::kernel::Kernel;
 use crate::operations::Op;
@@ -14,16 +18,14 @@ use crate::tracing::Hook;
 
 /// Place of the CPU controller among those of a group (`cpu_cgrp_id`).
 const CPU_CONTROLLER: usize = 1;
-/// The settings of an unchanged group, as the scheduler sees them.
-const SETTINGS: ScxTaskGroup = ScxTaskGroup {
-    // SCX_TG_ONLINE and SCX_TG_INITED.
-    flags: 3,
-    weight: 100,
-    bw_period_us: 100_000,
-    bw_quota_us: u64::MAX,
-    bw_burst_us: 0,
-    idle: false,
-};
+/// `SCX_TG_ONLINE` and `SCX_TG_INITED`.
+const IN_USE: u32 = 3;
+
+/// Weight of a new group, of one with `cpu.idle`, and the kernel's scale of both (`CGROUP_WEIGHT_DFL`, `WEIGHT_IDLEPRIO`, `NICE_0_LOAD`).
+const DEFAULT_WEIGHT: u32 = 100;
+const IDLE_SHARES: u32 = 3;
+const NICE_0_SHARES: u32 = 1024;
+const SHARES_SCALE: u64 = 1024;
 
 /// `CSS_ONLINE`.
 const CSS_ONLINE: u32 = 1 << 1;
@@ -43,6 +45,7 @@ struct Group {
     set: Box<CssSet>,
     group: Box<TaskGroup>,
     parent: Option<usize>,
+    path: String,
     _name: Box<[u8]>,
 }
 
@@ -50,27 +53,69 @@ struct Group {
 pub struct Groups {
     groups: Vec<Group>,
     by_path: BTreeMap<String, usize>,
+    /// Settings that groups get during the run, by time: when, which group, what.
+    changes: Vec<(u64, usize, GroupSettings)>,
+}
+
+/// `task_group.shares` of a group: its part relative to its siblings, where 1024 is that of an unchanged group.
+fn shares_of(share: Share) -> u32 {
+    match share {
+        Share::Weight(weight) => (weight * NICE_0_SHARES + DEFAULT_WEIGHT / 2) / DEFAULT_WEIGHT,
+        Share::Nice(nice) => load_weight(events::Policy::Normal, nice),
+        Share::Idle => IDLE_SHARES,
+    }
+}
+
+/// The weight that sched_ext schedulers know, 1 to 10000 (`sched_weight_to_cgroup`).
+fn weight_of(share: Share) -> u32 {
+    let weight = shares_of(share) * DEFAULT_WEIGHT + NICE_0_SHARES / 2;
+    (weight / NICE_0_SHARES).clamp(1, 10_000)
+}
+
+impl ScxTaskGroup {
+    /// That of a new group with these settings. `cpu.idle` leaves the weight alone.
+    fn new(settings: GroupSettings) -> Self {
+        let idle = settings.share == Share::Idle;
+        let mut group = Self {
+            flags: IN_USE,
+            weight: if idle {
+                DEFAULT_WEIGHT
+            } else {
+                weight_of(settings.share)
+            },
+            bw_period_us: 0,
+            bw_quota_us: 0,
+            bw_burst_us: 0,
+            idle,
+        };
+        group.set_bandwidth(settings.bandwidth);
+        group
+    }
+
+    fn set_bandwidth(&mut self, bandwidth: Bandwidth) {
+        self.bw_period_us = bandwidth.period / 1000;
+        self.bw_quota_us = bandwidth.quota.map_or(u64::MAX, |quota| quota / 1000);
+        self.bw_burst_us = bandwidth.burst / 1000;
+    }
 }
 
 impl Groups {
-    /// The root and every group on the path to each of `paths`.
-    pub fn new<'p>(paths: impl Iterator<Item = &'p str>) -> Groups {
+    /// The root and these groups, in the order in which they are made.
+    pub fn new(definitions: &[Definition]) -> Groups {
         let mut groups = Groups {
             groups: Vec::new(),
             by_path: BTreeMap::new(),
+            changes: Vec::new(),
         };
-        groups.add("/", None);
-        for path in paths {
-            let mut parent = 0;
-            let mut full = String::new();
-            for part in path.split('/').filter(|part| !part.is_empty()) {
-                full = format!("{full}/{part}");
-                parent = match groups.by_path.get(&full) {
-                    Some(known) => *known,
-                    None => groups.add(&full, Some(parent)),
-                };
-            }
+        groups.add("/", None, GroupSettings::default());
+        for group in definitions {
+            let parent = groups.by_path.get(group.parent()).copied();
+            let number = groups.add(&group.path, parent, group.settings);
+            let changes = group.changes.iter();
+            let changes = changes.map(|change| (change.at, number, change.settings));
+            groups.changes.extend(changes);
         }
+        groups.changes.sort_by_key(|(at, _, _)| *at);
         groups
     }
 
@@ -79,7 +124,18 @@ impl Groups {
         self.groups.len() - 1
     }
 
-    fn add(&mut self, path: &str, parent: Option<usize>) -> usize {
+    /// Number of groups that have, or get, a quota.
+    pub fn with_quota(&self) -> usize {
+        let has_quota = |(number, group): (usize, &Group)| {
+            let mut later = self.changes.iter().filter(|change| change.1 == number);
+            group.group.scx.bw_quota_us != u64::MAX
+                || later.any(|(_, _, settings)| settings.bandwidth.quota.is_some())
+        };
+        let groups = self.groups.iter().enumerate();
+        groups.filter(|group| has_quota(*group)).count()
+    }
+
+    fn add(&mut self, path: &str, parent: Option<usize>, settings: GroupSettings) -> usize {
         let number = self.groups.len();
         let name: Box<[u8]> = path
             .rsplit('/')
@@ -126,9 +182,9 @@ impl Groups {
                 parent: above.unwrap_or(std::ptr::null_mut()),
                 ..cgroup.self_
             },
-            shares: 1024,
-            idle: 0,
-            scx: SETTINGS,
+            shares: u64::from(shares_of(settings.share)) * SHARES_SCALE,
+            idle: i32::from(settings.share == Share::Idle),
+            scx: ScxTaskGroup::new(settings),
         });
         cgroup.subsys[CPU_CONTROLLER] = &raw mut group.css;
         let set = Box::new(CssSet {
@@ -141,6 +197,7 @@ impl Groups {
             set,
             group,
             parent,
+            path: path.to_owned(),
             _name: name,
         });
         self.by_path.insert(path.to_owned(), number);
@@ -149,12 +206,7 @@ impl Groups {
 
     /// Number of the group at `path`; the root if there is none.
     pub fn find(&self, path: &str) -> usize {
-        let full: String = path
-            .split('/')
-            .filter(|part| !part.is_empty())
-            .map(|part| format!("/{part}"))
-            .collect();
-        self.by_path.get(&full).copied().unwrap_or(0)
+        self.by_path.get(path).copied().unwrap_or(0)
     }
 
     /// Number of groups.
@@ -194,6 +246,12 @@ impl Groups {
             current = self.groups[current].parent?;
         }
         (self.groups[current].cgroup.level == level).then_some(current)
+    }
+
+    /// Its number in the event stream, where the root has none.
+    pub fn event_id(number: usize) -> Option<GroupId> {
+        let number = number.checked_sub(1)?;
+        Some(GroupId(number as u32))
     }
 
     /// The kernel's id of a group (`cgroup_id()`).
@@ -238,6 +296,13 @@ impl Groups {
         Some(css.collect())
     }
 
+    /// The numbers of all groups: each before the groups in it, or after them; siblings in the order in which they were made.
+    fn all(&self, children_first: bool) -> Vec<usize> {
+        let mut numbers = Vec::new();
+        self.descend(0, children_first, &mut numbers);
+        numbers
+    }
+
     fn descend(&self, number: usize, children_first: bool, visited: &mut Vec<usize>) {
         if !children_first {
             visited.push(number);
@@ -260,18 +325,19 @@ impl Groups {
 }
 
 impl Kernel<'_> {
-    /// Tells the scheduler about every group, parents first.
+    /// Tells the scheduler about every group, parents first, then their children in the order in which they were made.
     pub(crate) fn init_groups(&mut self) -> Result<(), i32> {
         if !self.operations.has(Op::CgroupInit) {
             return Ok(());
         }
-        for number in 0..self.groups.count() {
+        for number in self.groups.all(false) {
+            let settings = &self.groups.groups[number].group.scx;
             let mut args = CgroupInitArgs {
-                weight: SETTINGS.weight,
-                bw_period_us: SETTINGS.bw_period_us,
-                bw_quota_us: SETTINGS.bw_quota_us,
-                bw_burst_us: SETTINGS.bw_burst_us,
-                sched_idle: SETTINGS.idle,
+                weight: settings.weight,
+                bw_period_us: settings.bw_period_us,
+                bw_quota_us: settings.bw_quota_us,
+                bw_burst_us: settings.bw_burst_us,
+                sched_idle: settings.idle,
             };
             let cgroup = self.groups.cgroup_address(number) as u64;
             let result = self.call(Op::CgroupInit, &[cgroup, &raw mut args as u64]) as i32;
@@ -285,11 +351,72 @@ impl Kernel<'_> {
     /// Tells the scheduler that the groups go away, children first.
     pub(crate) fn exit_groups(&mut self) {
         if self.operations.has(Op::CgroupExit) {
-            for number in (0..self.groups.count()).rev() {
+            for number in self.groups.all(true) {
                 let cgroup = self.groups.cgroup_address(number) as u64;
                 self.call(Op::CgroupExit, &[cgroup]);
             }
         }
+    }
+
+    /// Reports all groups, and sets alarms for their changes during the run.
+    pub(crate) fn begin_groups(&mut self) {
+        for number in 1..self.groups.count() {
+            self.emit_group(number);
+        }
+        for (index, (at, _, _)) in self.groups.changes.iter().enumerate() {
+            let change = index as u32;
+            self.clock.at(self.origin + at, Due::Group { change });
+        }
+    }
+
+    fn emit_group(&mut self, number: usize) {
+        let (Some(id), true) = (Groups::event_id(number), self.reports.is_open()) else {
+            return;
+        };
+        let group = &self.groups.groups[number];
+        let info = GroupInfo {
+            path: group.path.clone(),
+            parent: group.parent.and_then(Groups::event_id),
+            shares: (group.group.shares / SHARES_SCALE) as u32,
+            mode: self.machine.cgroup_mode,
+        };
+        let time = self.local_time() - self.origin;
+        self.reports.add_group(time, id, info);
+    }
+
+    /// Someone writes to a group's files; on the first CPU that is online, and at no cost.
+    pub(crate) fn change_group(&mut self, change: u32) {
+        let (_, number, settings) = self.groups.changes[change as usize];
+        let first = self.cpus.iter().position(|cpu| cpu.online);
+        self.enter(first.unwrap_or(0));
+        let cgroup = self.groups.cgroup_address(number) as u64;
+        let group = &mut self.groups.groups[number].group;
+        group.shares = u64::from(shares_of(settings.share)) * SHARES_SCALE;
+        group.idle = i32::from(settings.share == Share::Idle);
+        let mut new = ScxTaskGroup::new(settings);
+        let old = &group.scx;
+        // Writing to cpu.idle leaves the weight that sched_ext knows alone.
+        if new.idle || old.idle && new.weight == DEFAULT_WEIGHT {
+            new.weight = old.weight;
+        }
+        // The scheduler is told before what it can read of the old settings changes (`scx_group_set_weight` and its siblings).
+        let idle = (new.idle != old.idle).then_some(u64::from(new.idle));
+        let weight = (new.weight != old.weight).then_some(u64::from(new.weight));
+        let bandwidth = [new.bw_period_us, new.bw_quota_us, new.bw_burst_us];
+        let is_same = bandwidth == [old.bw_period_us, old.bw_quota_us, old.bw_burst_us];
+        if let Some(idle) = idle {
+            self.call(Op::CgroupSetIdle, &[cgroup, idle]);
+        }
+        if let Some(weight) = weight {
+            self.call(Op::CgroupSetWeight, &[cgroup, weight]);
+        }
+        if !is_same {
+            let [period, quota, burst] = bandwidth;
+            self.call(Op::CgroupSetBandwidth, &[cgroup, period, quota, burst]);
+        }
+        self.groups.groups[number].group.scx = new;
+        self.emit_group(number);
+        self.leave(OverheadKind::Scheduling);
     }
 
     /// Moves a live task to the group at `path`.
@@ -321,9 +448,10 @@ impl Kernel<'_> {
             seen.sched_task_group = group;
             task.cgroup = to;
             kernel.call(Op::CgroupMove, &[task.address(), source, target]);
+            kernel.emit_task(task);
         });
         // A single thread is moved, as if its number were written to cgroup.threads.
-        let mut path = format!("/{}", path.trim_matches('/')).into_bytes();
+        let mut path = path.as_bytes().to_vec();
         path.push(0);
         let arguments = [target, path.as_ptr() as u64, task.address(), 0];
         self.trace(Hook::CgroupAttachTask, &arguments);

@@ -308,6 +308,7 @@ impl<'a> Kernel<'a> {
             allowed,
             parent: task.parent,
             background: task.background,
+            group: Groups::event_id(task.cgroup),
         };
         let time = self.local_time() - self.origin;
         self.reports.add_task(time, task.id, info);
@@ -565,6 +566,7 @@ impl<'a> Kernel<'a> {
                 let Hotplug { cpu, online, .. } = self.settings.hotplug[index as usize];
                 self.set_online(cpu, online);
             }
+            Due::Group { change } => self.change_group(change),
             Due::Offline { cpu } => self.set_online(cpu as usize, false),
             Due::Loader { run } => self.handle_loader(run, due),
             Due::Start => self.start_programs(),

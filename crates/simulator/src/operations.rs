@@ -7,8 +7,7 @@ use crate::constants::*;
 use crate::kernel::Kernel;
 use crate::task::TaskRef;
 
-/// A callback of `struct sched_ext_ops`. Some are accepted but never called: this kernel has no core scheduling (`core_sched_before`), and
-/// nothing in it changes the settings of a control group.
+/// A callback of `struct sched_ext_ops`. `core_sched_before` is accepted but never called: this kernel has no core scheduling.
 pub use fairground_events::Callback as Op;
 
 /// The name of this callback in the cid form (`struct sched_ext_ops_cid`).

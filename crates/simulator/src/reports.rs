@@ -3,16 +3,21 @@
 //! Reports arrive slightly out of order, since events of other CPUs may still precede what a CPU does late in its work. They are sorted and
 //! delivered in batches: event by event, engine and sinks would keep evicting each other's code from the instruction cache.
 
-use fairground_events::{Event, Nanoseconds, Sink, TaskId, TaskInfo};
+use fairground_events::{Event, GroupId, GroupInfo, Nanoseconds, Sink, TaskId, TaskInfo};
 
 /// Number of events to collect before delivery.
 const BATCH: usize = 128;
 
-/// A task appeared or changed.
-struct TaskReport {
+/// What appeared or changed.
+enum Subject {
+    Task(TaskId, TaskInfo),
+    Group(GroupId, GroupInfo),
+}
+
+/// A task or a control group appeared or changed.
+struct Description {
     time: Nanoseconds,
-    task: TaskId,
-    info: TaskInfo,
+    subject: Subject,
     /// How many of the pending events come before it.
     place: usize,
 }
@@ -25,7 +30,7 @@ pub struct Reports<'a> {
     /// Pending events, by time and then by arrival.
     events: Vec<Event>,
     /// In the same order. There are few, and keeping them apart lets the events be passed on as slices.
-    tasks: Vec<TaskReport>,
+    descriptions: Vec<Description>,
     /// No pending report is later than this.
     latest: Nanoseconds,
     /// Number of pending events at which delivery is worthwhile.
@@ -39,7 +44,7 @@ impl<'a> Reports<'a> {
             sinks,
             open: false,
             events: Vec::with_capacity(2 * BATCH),
-            tasks: Vec::new(),
+            descriptions: Vec::new(),
             latest: 0,
             enough: BATCH,
         }
@@ -73,11 +78,11 @@ impl<'a> Reports<'a> {
     /// arrives in order.
     #[inline(never)]
     fn place_before_later(&mut self, time: Nanoseconds) -> usize {
-        for task in self.tasks.iter_mut().rev() {
-            if task.time <= time {
+        for description in self.descriptions.iter_mut().rev() {
+            if description.time <= time {
                 break;
             }
-            task.place += 1;
+            description.place += 1;
         }
         let later = self
             .events
@@ -89,21 +94,31 @@ impl<'a> Reports<'a> {
 
     /// Adds a task that appears or changes at `time`, now or later.
     pub fn add_task(&mut self, time: Nanoseconds, task: TaskId, info: TaskInfo) {
-        let report = TaskReport {
+        self.describe(time, Subject::Task(task, info));
+    }
+
+    /// Adds a control group that appears or changes at `time`, now or later.
+    pub fn add_group(&mut self, time: Nanoseconds, group: GroupId, info: GroupInfo) {
+        self.describe(time, Subject::Group(group, info));
+    }
+
+    fn describe(&mut self, time: Nanoseconds, subject: Subject) {
+        let description = Description {
             time,
-            task,
-            info,
+            subject,
             place: self.events.partition_point(|event| event.time <= time),
         };
-        let at = self.tasks.partition_point(|other| other.time <= time);
-        self.tasks.insert(at, report);
+        let others = &self.descriptions;
+        let at = others.partition_point(|other| other.time <= time);
+        self.descriptions.insert(at, description);
         self.latest = self.latest.max(time);
     }
 
     /// The time of the latest pending report.
     pub fn latest(&self) -> Option<Nanoseconds> {
         let event = self.events.last().map(|event| event.time);
-        event.max(self.tasks.last().map(|task| task.time))
+        let description = self.descriptions.last();
+        event.max(description.map(|description| description.time))
     }
 
     /// Whether there are enough events to deliver.
@@ -116,20 +131,24 @@ impl<'a> Reports<'a> {
     #[inline(never)]
     pub fn release(&mut self, now: Nanoseconds) {
         let events = self.events.partition_point(|event| event.time <= now);
-        let tasks = self.tasks.partition_point(|task| task.time <= now);
+        let all = &self.descriptions;
+        let descriptions = all.partition_point(|description| description.time <= now);
         for sink in &mut self.sinks {
             let mut told = 0;
-            for task in &self.tasks[..tasks] {
-                sink.events(&self.events[told..task.place]);
-                sink.task(task.time, task.task, &task.info);
-                told = task.place;
+            for description in &self.descriptions[..descriptions] {
+                sink.events(&self.events[told..description.place]);
+                match &description.subject {
+                    Subject::Task(task, info) => sink.task(description.time, *task, info),
+                    Subject::Group(group, info) => sink.group(description.time, *group, info),
+                }
+                told = description.place;
             }
             sink.events(&self.events[told..events]);
         }
         self.events.drain(..events);
-        self.tasks.drain(..tasks);
-        for task in &mut self.tasks {
-            task.place -= events;
+        self.descriptions.drain(..descriptions);
+        for description in &mut self.descriptions {
+            description.place -= events;
         }
         self.enough = self.events.len() + BATCH;
     }
@@ -192,6 +211,7 @@ mod tests {
             allowed: Vec::new(),
             parent: None,
             background: false,
+            group: None,
         };
         reports.add_task(7, TaskId(5), info.clone());
         reports.add_task(9, TaskId(8), info);

@@ -13,12 +13,15 @@ use crate::operations::Op;
 /// As text, it says what that changes in the results.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Shortfall {
-    /// The workload puts tasks into control groups.
+    /// The workload puts tasks into control groups, and the scheduler does not ask for them.
     Groups {
         /// How many.
         groups: usize,
-        /// Whether the scheduler is told of them.
-        told: bool,
+    },
+    /// Control groups of the workload have quotas, and the scheduler, which learns of groups, does not ask for those.
+    Quotas {
+        /// How many groups have one.
+        groups: usize,
     },
     /// The scheduler lowered the performance level of CPUs (`scx_bpf_cpuperf_set`).
     Performance {
@@ -37,18 +40,16 @@ pub enum Shortfall {
 impl fmt::Display for Shortfall {
     fn fmt(&self, formatter: &mut fmt::Formatter) -> fmt::Result {
         match self {
-            Self::Groups {
-                groups,
-                told: false,
-            } => write!(
+            Self::Groups { groups } => write!(
                 formatter,
-                "{groups} of the workload's control groups have no effect: the scheduler does not ask for them, and a kernel divides no CPU time among \
-                 groups under sched_ext; its own scheduler would give each group an equal part, however many tasks that has"
+                "{groups} of the workload's control groups have no effect, nor do their weights and quotas: the scheduler does not ask for them, and a kernel \
+                 divides no CPU time among groups under sched_ext; its own scheduler would give each group a part according to its weight, however many \
+                 tasks that has"
             ),
-            Self::Groups { groups, told: true } => write!(
+            Self::Quotas { groups } => write!(
                 formatter,
-                "{groups} of the workload's control groups have the settings of new groups, weight 100 and no quota: the scheduler learns of them, and what \
-                 it does is all that follows"
+                "{groups} of the workload's control groups have a quota (cpu.max) that has no effect: the scheduler does not ask for it, and under sched_ext a \
+                 kernel enforces none"
             ),
             Self::Performance { lowest } => write!(
                 formatter,
@@ -127,14 +128,16 @@ impl Kernel<'_> {
     /// What the run asked for and the model does not have.
     pub(crate) fn shortfalls(&self) -> Vec<Shortfall> {
         let groups = self.groups.below_the_root();
-        let told = [Op::CgroupInit, Op::CgroupPrepMove, Op::CgroupMove];
+        let quotas = self.groups.with_quota();
+        let asks = [Op::CgroupInit, Op::CgroupPrepMove, Op::CgroupMove]
+            .iter()
+            .any(|op| self.operations.has(*op));
         let lowest = self.noticed.lowest_performance;
         let percent = self.shared_percent();
         let found = [
-            (groups > 0).then(|| Shortfall::Groups {
-                groups,
-                told: told.iter().any(|op| self.operations.has(*op)),
-            }),
+            (groups > 0 && !asks).then_some(Shortfall::Groups { groups }),
+            (quotas > 0 && asks && !self.operations.has(Op::CgroupSetBandwidth))
+                .then_some(Shortfall::Quotas { groups: quotas }),
             (lowest < SCX_CPUPERF_ONE).then_some(Shortfall::Performance { lowest }),
             (percent > 0).then_some(Shortfall::Siblings { percent }),
             self.machine.unknown_speeds.then_some(Shortfall::Speeds),

@@ -272,15 +272,6 @@ fn creator(
     task
 }
 
-/// The groups that tasks of the workload are in at any time.
-fn group_paths(workload: &Workload) -> impl Iterator<Item = &str> {
-    workload.tasks.iter().flat_map(|task| {
-        let phases = task.phases.iter();
-        let later = phases.filter_map(|phase| phase.taskgroup.as_deref());
-        task.taskgroup.as_deref().into_iter().chain(later)
-    })
-}
-
 impl<'a> Kernel<'a> {
     fn new(
         scheduler: &Arc<Scheduler>,
@@ -302,7 +293,7 @@ impl<'a> Kernel<'a> {
         let tracks_itself =
             operations.has(Op::UpdateIdle) && operations.flags & SCX_OPS_KEEP_BUILTIN_IDLE == 0;
         let per_node = operations.flags & SCX_OPS_BUILTIN_IDLE_PER_NODE != 0;
-        let mut groups = Groups::new(group_paths(&options.workload));
+        let mut groups = Groups::new(&options.workload.groups);
         let mut address_space = Box::new(MmStruct { mm_users: 1 });
         let initial_parent = creator(
             options,

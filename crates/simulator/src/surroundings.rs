@@ -388,6 +388,7 @@ impl Kernel<'_> {
         for thread in self.tasks.others().to_vec() {
             self.await_turn(thread, 0);
         }
+        self.begin_groups();
         for (index, change) in self.settings.hotplug.iter().enumerate() {
             // CPUs that are offline from the beginning already are.
             if change.at == 0 && !change.online {

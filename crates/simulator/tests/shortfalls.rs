@@ -24,18 +24,18 @@ fn a_run_that_lacks_nothing_says_nothing() {
 #[test]
 fn groups_have_no_weight() {
     let second = r#""run": 5000, "taskgroup": "/some/group""#;
-    for (definitions, told) in [([].as_slice(), false), (&["GROUPS"], true)] {
-        let groups = 2;
-        let expected = Shortfall::Groups { groups, told };
-        assert_eq!(said(definitions, "4", second), [expected]);
-    }
-    let text = Shortfall::Groups {
-        groups: 2,
-        told: false,
-    };
-    assert!(text.to_string().starts_with(
-        "2 of the workload's control groups have no effect: the scheduler does not ask"
-    ));
+    assert_eq!(said(&[], "4", second), [Shortfall::Groups { groups: 2 }]);
+    assert_eq!(said(&["GROUPS"], "4", second), []);
+    let text = Shortfall::Groups { groups: 2 }.to_string();
+    assert!(text.starts_with("2 of the workload's control groups have no effect"));
+}
+
+#[test]
+fn quotas_need_a_scheduler_that_asks_for_them() {
+    let second = r#""run": 5000, "taskgroup": { "path": "/some/group", "cpu.max": "5000" }"#;
+    let expected = Shortfall::Quotas { groups: 1 };
+    assert_eq!(said(&["GROUPS"], "4", second), [expected]);
+    assert_eq!(said(&["GROUPS", "QUOTAS"], "4", second), []);
 }
 
 #[test]

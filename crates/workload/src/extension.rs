@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use crate::error::Error;
 use crate::event::Reading;
+use crate::groups;
 use crate::json::Value;
 use crate::model::{Arrivals, Event, TimerMode, Workload};
 use crate::names::{Shared, Use};
@@ -366,18 +367,22 @@ fn uniform(reader: &Reader, field: &Field) -> Result<Factor, Error> {
 pub(crate) fn read_settings(
     reader: &mut Reader,
     object: &Object,
-    shared: &Shared,
+    shared: &mut Shared,
     workload: &mut Workload,
 ) -> Result<(), Error> {
     let keys = [
         "mutexes",
         "pipes",
         "barriers",
+        "groups",
         "arrivals",
         "parameters",
         "doc",
     ];
     object.check_keys(reader, &keys)?;
+    if let Some(field) = object.get(reader, "groups") {
+        groups::read(reader, &field, &workload.tasks, &mut shared.groups)?;
+    }
     if let Some(field) = object.get(reader, "barriers") {
         let find = |name: &str| shared.find_barrier(name);
         each(reader, &field, find, "barrier", |reader, index, object| {

@@ -7,7 +7,7 @@
 //!
 //! Extensions of the language are under keys that begin with `fairground`, which rt-app ignores. The key `"fairground"` of a task is an object
 //! with attributes for the scheduler (shares, caps and the like; see [`Task::attributes`]), the process whose address space the task has
-//! ([`Task::process`]), and how its events vary ([`Phase::variations`]); at the top level it has settings of mutexes and pipes. Among the
+//! ([`Task::process`]), and how its events vary ([`Phase::variations`]); at the top level it has settings of mutexes, pipes and control groups. Among the
 //! events, longer keys hold additional events. `workloads/README.md` describes all of this.
 //!
 //! Where versions of rt-app differ, the reader follows the current one, with one exception: the name that `suspend` carries is the condition
@@ -22,6 +22,7 @@ mod events;
 mod expression;
 mod extension;
 mod global;
+mod groups;
 mod json;
 mod model;
 mod names;
@@ -40,6 +41,7 @@ mod workload;
 pub use draft::{Draft, Path};
 pub use error::Error;
 pub use events::{Cursor, Events};
+pub use groups::{Bandwidth, Group, GroupChange, GroupSettings, Share};
 pub use model::{
     Arrivals, Barrier, Event, Mutex, Phase, Pipe, Policy, Task, Timer, TimerMode, Workload,
 };

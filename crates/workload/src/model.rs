@@ -6,6 +6,7 @@ use std::fmt::{self, Display, Formatter};
 use serde::{Deserialize, Serialize};
 
 use crate::events::Events;
+use crate::groups::Group;
 use crate::variation::{Factor, Variation};
 
 /// A workload: task definitions and the named resources that they share.
@@ -39,6 +40,8 @@ pub struct Workload {
     pub choices: Vec<Vec<usize>>,
     /// Requests that come from outside the machine.
     pub arrivals: Vec<Arrivals>,
+    /// All control groups that tasks are in at any time and those above them, except the root, in the order in which they are made.
+    pub groups: Vec<Group>,
     /// Things that the reader accepted but the user should know about, one sentence each with file:line:column.
     pub notes: Vec<String>,
 }

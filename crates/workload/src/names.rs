@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use crate::groups::Group;
 use crate::model::{Barrier, Timer};
 use crate::notes::Place;
 
@@ -97,6 +98,8 @@ pub(crate) struct Shared {
     /// Size, stride and pattern of memory buffers shared by `ref` and kind.
     pub buffers: BTreeMap<(String, String), (i64, i64, bool)>,
     pub references: Vec<Reference>,
+    /// Control groups that have settings.
+    pub groups: Vec<Group>,
 }
 
 impl Shared {

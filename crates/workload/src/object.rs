@@ -282,6 +282,27 @@ impl<'a> Field<'a> {
         }
     }
 
+    /// The value as a list of objects.
+    pub fn objects(&self, reader: &Reader) -> Result<Vec<Object<'a>>, Error> {
+        let Some(Value::Array(elements)) = self.value else {
+            return Err(self.mismatch(reader, "a list of objects: [ { ... } ]"));
+        };
+        let object = |(index, element): (usize, &'a Node)| {
+            let place = Place {
+                position: element.position,
+                path: format!("{}[{index}]", self.place.path),
+            };
+            match &element.value {
+                Value::Object(members) => Ok(Object { place, members }),
+                value => Err(reader.error(
+                    &place,
+                    format!("{value} is not possible here; write an object: {{ ... }}"),
+                )),
+            }
+        };
+        elements.iter().enumerate().map(object).collect()
+    }
+
     /// The value as a list of numbers up to `max`, at least one, such as CPU and node lists. Like rt-app, it accepts numbers in quotes.
     pub fn numbers(&self, reader: &mut Reader, max: u32) -> Result<Vec<u32>, Error> {
         let expected = format!("a list of numbers from 0 to {max}, such as [0, 1]");

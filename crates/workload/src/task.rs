@@ -6,6 +6,7 @@ use crate::error::Error;
 use crate::event;
 use crate::extension::Variations;
 use crate::global::Global;
+use crate::groups;
 use crate::json::Value;
 use crate::model::{Phase, Policy, Task};
 use crate::names::Shared;
@@ -122,7 +123,7 @@ fn read(
     let delay = object.integer(reader, "delay", 0..=policy::MICROSECONDS_MAX)?;
     let policy = policy::of_task(reader, object, global.default_policy, has_phases)?;
     let cpus = cpus(reader, object)?;
-    let taskgroup = taskgroup(reader, object)?;
+    let taskgroup = taskgroup(reader, object, shared)?;
     check_taskgroup_policy(reader, object, policy, taskgroup.as_deref())?;
 
     let mut task = Task {
@@ -220,7 +221,7 @@ fn phases(
         let object = field.object(reader)?;
         object.check_keys_as_rt_app(reader, &known, true)?;
         let policy = policy::of_phase(reader, &object, current)?;
-        let taskgroup = taskgroup(reader, &object)?;
+        let taskgroup = taskgroup(reader, &object, shared)?;
         shared.phase_places[index].push(field.key_place.clone());
         current = policy.unwrap_or(current);
         group = taskgroup.clone().or(group);
@@ -278,14 +279,14 @@ fn cpus(reader: &mut Reader, object: &Object) -> Result<Option<Vec<u32>>, Error>
     Ok(Some(cpus))
 }
 
-fn taskgroup(reader: &mut Reader, object: &Object) -> Result<Option<String>, Error> {
-    let Some(field) = object.get(reader, "taskgroup") else {
-        return Ok(None);
-    };
-    match field.string(reader)? {
-        "" => Ok(None),
-        path if path.starts_with('/') => Ok(Some(path.into())),
-        _ => Err(field.mismatch(reader, "a path from the root group, such as \"/group\"")),
+fn taskgroup(
+    reader: &mut Reader,
+    object: &Object,
+    shared: &mut Shared,
+) -> Result<Option<String>, Error> {
+    match object.get(reader, "taskgroup") {
+        Some(field) => groups::read_taskgroup(reader, &field, &mut shared.groups),
+        None => Ok(None),
     }
 }
 

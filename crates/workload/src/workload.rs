@@ -6,6 +6,7 @@ use crate::check;
 use crate::error::Error;
 use crate::extension;
 use crate::global::{self, Global};
+use crate::groups;
 use crate::json::{Departure, Node, Position};
 use crate::model::{Mutex, Pipe, Workload};
 use crate::names::Shared;
@@ -115,11 +116,13 @@ fn read(reader: &mut Reader, root: &Object) -> Result<Workload, Error> {
         services: shared.services.list.clone(),
         choices: shared.choices.clone(),
         arrivals,
+        groups: Vec::new(),
         notes: Vec::new(),
     };
     if let Some(field) = root.get(reader, "fairground") {
         let object = field.object(reader)?;
-        extension::read_settings(reader, &object, &shared, &mut workload)?;
+        extension::read_settings(reader, &object, &mut shared, &mut workload)?;
     }
+    workload.groups = groups::complete(shared.groups, &workload.tasks);
     Ok(workload)
 }

@@ -1,15 +1,15 @@
 //! Trace files: event streams stored whole.
 //!
-//! # Format, version 5
+//! # Format, version 6
 //!
 //! A *number* is unsigned LEB128: seven bits per byte, lowest first, the top bit set in all bytes but the last, in as few bytes
 //! as possible. A *signed number* `n` is the number `2n` for `n >= 0` and `-2n - 1` for `n < 0`. A *text* is its length in bytes,
-//! then UTF-8. An *optional task* is 0 for none, otherwise the task's number plus 1.
+//! then UTF-8. An *optional task* is 0 for none, otherwise the task's number plus 1; an optional group likewise.
 //!
 //! | part | content |
 //! | --- | --- |
 //! | magic | 8 bytes: `fgtrace` and a line feed |
-//! | version | number, 5 |
+//! | version | number, 6 |
 //! | machine | number of CPUs, then the capacity of each as a number |
 //! | records | each: a byte for its kind, the nanoseconds since the previous record as a number, its fields |
 //! | end | a record of kind 0 whose field is the number of records before it |
@@ -17,7 +17,7 @@
 //!
 //! | kind | record | fields |
 //! | --- | --- | --- |
-//! | 1 | task | task; name (text); policy (0 normal, 1 batch, 2 idle, 3 ext, 4 fifo, 5 round-robin, 6 deadline); nice (signed); real-time priority; weight; number of allowed CPUs, then each; optional parent task; 1 if the run does not wait for it, else 0 |
+//! | 1 | task | task; name (text); policy (0 normal, 1 batch, 2 idle, 3 ext, 4 fifo, 5 round-robin, 6 deadline); nice (signed); real-time priority; weight; number of allowed CPUs, then each; optional parent task; 1 if the run does not wait for it, else 0; optional control group |
 //! | 2 | wake | task; CPU; optional waking task |
 //! | 3 | sleep | task |
 //! | 4 | switch | CPU; optional task that leaves it; optional task that gets it |
@@ -34,10 +34,11 @@
 //! | 15 | insert | task; queue; slice; 1 and the virtual time, or 0 without one |
 //! | 16 | remove | task; queue |
 //! | 17 | loader | CPU; 1 the scheduler's loader gets it, 0 leaves it |
+//! | 18 | control group | group; path (text); optional group that it is in; shares; mode (0 up, 1 smp, 2 concur, 3 max, 4 tasks) |
 //!
 //! A queue is 0 and a CPU for the local queue of that CPU, 1 for the global queue, 2 and an id for a queue of the scheduler.
 //!
-//! Tasks are numbered from 0 in order of their first task record. No record names a task before that.
+//! Tasks are numbered from 0 in order of their first task record, and groups likewise. No record names one before that.
 
 mod reader;
 mod writer;
@@ -46,7 +47,7 @@ pub use reader::{TraceError, TraceReader};
 pub use writer::TraceWriter;
 
 const MAGIC: &[u8; 8] = b"fgtrace\n";
-const VERSION: u64 = 5;
+const VERSION: u64 = 6;
 
 /// Maximum number of CPUs in a trace file.
 const MOST_CPUS: u64 = 1 << 16;
@@ -71,6 +72,7 @@ const CALLBACK: u8 = 14;
 const INSERT: u8 = 15;
 const REMOVE: u8 = 16;
 const LOADER: u8 = 17;
+const GROUP: u8 = 18;
 
 const LOCAL: u64 = 0;
 const GLOBAL: u64 = 1;

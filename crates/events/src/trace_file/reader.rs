@@ -1,11 +1,14 @@
 //! Reading trace files.
 
 use super::{
-    CALLBACK, CPU_ONLINE, END, EXIT, GLOBAL, INSERT, JOB_COMPLETE, JOB_RELEASE, JOB_SKIP, LAP,
-    LOADER, LOCAL, LONGEST_NAME, MAGIC, MIGRATE, MOST_CPUS, OVERHEAD, OVERHEAD_KINDS, PASS,
+    CALLBACK, CPU_ONLINE, END, EXIT, GLOBAL, GROUP, INSERT, JOB_COMPLETE, JOB_RELEASE, JOB_SKIP,
+    LAP, LOADER, LOCAL, LONGEST_NAME, MAGIC, MIGRATE, MOST_CPUS, OVERHEAD, OVERHEAD_KINDS, PASS,
     POLICIES, REMOVE, SLEEP, SWITCH, TASK, USER, VERSION, WAKE,
 };
-use crate::{Callback, CpuId, Event, EventKind, Nanoseconds, Queue, Sink, TaskId, TaskInfo};
+use crate::{
+    Callback, CgroupMode, CpuId, Event, EventKind, GroupId, GroupInfo, Nanoseconds, Queue, Sink,
+    TaskId, TaskInfo,
+};
 use std::fmt;
 use std::io::{self, BufReader, Read};
 
@@ -36,6 +39,7 @@ pub struct TraceReader<R: Read> {
     start: u64,
     capacities: Vec<u32>,
     tasks: u64,
+    groups: u64,
     time: Nanoseconds,
     records: u64,
 }
@@ -54,6 +58,7 @@ impl<R: Read> TraceReader<R> {
             start: 0,
             capacities: Vec::new(),
             tasks: 0,
+            groups: 0,
             time: 0,
             records: 0,
         };
@@ -108,6 +113,10 @@ impl<R: Read> TraceReader<R> {
                     let (task, info) = self.task_record()?;
                     sink.task(self.time, task, &info);
                 }
+                GROUP => {
+                    let (group, info) = self.group_record()?;
+                    sink.group(self.time, group, &info);
+                }
                 _ => {
                     let kind = self.event_record(kind)?;
                     sink.event(&Event {
@@ -152,14 +161,7 @@ impl<R: Read> TraceReader<R> {
             return Err(self.damaged(format!("task {task} before task {}", self.tasks)));
         }
         self.tasks = self.tasks.max(u64::from(task) + 1);
-        let length = self.number()?;
-        if length > LONGEST_NAME {
-            return Err(self.damaged(format!("a name of {length} bytes")));
-        }
-        let mut name = vec![0; length as usize];
-        self.bytes(&mut name)?;
-        let name =
-            String::from_utf8(name).map_err(|_| self.damaged("a name that is not UTF-8".into()))?;
+        let name = self.text()?;
         let policy = self.entry(&POLICIES, "policy")?;
         let zigzag = self.number()?;
         let nice = i32::try_from(signed(zigzag))
@@ -184,8 +186,47 @@ impl<R: Read> TraceReader<R> {
                 allowed,
                 parent: self.optional_task()?,
                 background: self.entry(&[false, true], "mark of the background")?,
+                group: self.optional_group()?,
             },
         ))
+    }
+
+    fn group_record(&mut self) -> Result<(GroupId, GroupInfo), TraceError> {
+        let group = self.small("a control group")?;
+        if u64::from(group) > self.groups {
+            let problem = format!("control group {group} before control group {}", self.groups);
+            return Err(self.damaged(problem));
+        }
+        let info = GroupInfo {
+            path: self.text()?,
+            parent: self.optional_group()?,
+            shares: self.small("shares")?,
+            mode: self.entry(&CgroupMode::ALL, "mode")?,
+        };
+        self.groups = self.groups.max(u64::from(group) + 1);
+        Ok((GroupId(group), info))
+    }
+
+    fn optional_group(&mut self) -> Result<Option<GroupId>, TraceError> {
+        let number = self.number()?;
+        if number > self.groups {
+            return Err(self.damaged(format!(
+                "control group {} that was never described",
+                number - 1
+            )));
+        }
+        Ok(number.checked_sub(1).map(|group| GroupId(group as u32)))
+    }
+
+    /// A name or a path.
+    fn text(&mut self) -> Result<String, TraceError> {
+        let length = self.number()?;
+        if length > LONGEST_NAME {
+            return Err(self.damaged(format!("a name of {length} bytes")));
+        }
+        let mut text = vec![0; length as usize];
+        self.bytes(&mut text)?;
+        String::from_utf8(text).map_err(|_| self.damaged("a name that is not UTF-8".into()))
     }
 
     fn event_record(&mut self, kind: u8) -> Result<EventKind, TraceError> {

@@ -1,11 +1,13 @@
 //! Writing trace files.
 
 use super::{
-    CALLBACK, CPU_ONLINE, END, EXIT, GLOBAL, INSERT, JOB_COMPLETE, JOB_RELEASE, JOB_SKIP, LAP,
-    LOADER, LOCAL, LONGEST_NAME, MAGIC, MIGRATE, MOST_CPUS, OVERHEAD, OVERHEAD_KINDS, PASS,
+    CALLBACK, CPU_ONLINE, END, EXIT, GLOBAL, GROUP, INSERT, JOB_COMPLETE, JOB_RELEASE, JOB_SKIP,
+    LAP, LOADER, LOCAL, LONGEST_NAME, MAGIC, MIGRATE, MOST_CPUS, OVERHEAD, OVERHEAD_KINDS, PASS,
     POLICIES, REMOVE, SLEEP, SWITCH, TASK, USER, VERSION, WAKE,
 };
-use crate::{CpuId, Event, EventKind, Nanoseconds, Queue, Sink, TaskId, TaskInfo};
+use crate::{
+    CpuId, Event, EventKind, GroupId, GroupInfo, Nanoseconds, Queue, Sink, TaskId, TaskInfo,
+};
 use std::io::{self, Write};
 
 /// Bytes to collect before writing them out.
@@ -21,6 +23,7 @@ pub struct TraceWriter<W: Write> {
     error: Option<io::Error>,
     cpus: u64,
     tasks: u64,
+    groups: u64,
     time: Nanoseconds,
     records: u64,
     finished: bool,
@@ -46,6 +49,7 @@ impl<W: Write> TraceWriter<W> {
             error: None,
             cpus,
             tasks: 0,
+            groups: 0,
             time: 0,
             records: 0,
             finished: false,
@@ -122,6 +126,22 @@ impl<W: Write> TraceWriter<W> {
             }
             Some(task) => self.number(u64::from(task.0) + 1),
         }
+    }
+
+    fn optional_group(&mut self, group: Option<GroupId>) {
+        if let Some(group) = group.filter(|group| u64::from(group.0) >= self.groups) {
+            self.fail(format!("control group {} was never described", group.0));
+        }
+        self.number(group.map_or(0, |group| u64::from(group.0) + 1));
+    }
+
+    /// Writes a name or a path.
+    fn text(&mut self, text: &str) {
+        if text.len() as u64 > LONGEST_NAME {
+            self.fail(format!("a name has at most {LONGEST_NAME} bytes"));
+        }
+        self.number(text.len() as u64);
+        self.buffer.extend_from_slice(text.as_bytes());
     }
 
     fn cpu_number(&mut self, cpu: CpuId) {
@@ -245,14 +265,10 @@ impl<W: Write> Sink for TraceWriter<W> {
                 task.0, self.tasks
             ));
         }
-        if info.name.len() as u64 > LONGEST_NAME {
-            self.fail(format!("a name has at most {LONGEST_NAME} bytes"));
-        }
         self.tasks = self.tasks.max(u64::from(task.0) + 1);
         self.begin(TASK, time);
         self.number(task.0.into());
-        self.number(info.name.len() as u64);
-        self.buffer.extend_from_slice(info.name.as_bytes());
+        self.text(&info.name);
         self.number(place(&POLICIES, &info.policy));
         self.signed(info.nice.into());
         self.number(info.rt_priority.into());
@@ -263,6 +279,28 @@ impl<W: Write> Sink for TraceWriter<W> {
         }
         self.optional_task(info.parent);
         self.number(info.background.into());
+        self.optional_group(info.group);
+        self.end_record();
+    }
+
+    fn group(&mut self, time: Nanoseconds, group: GroupId, info: &GroupInfo) {
+        if self.error.is_some() {
+            return;
+        }
+        let number = u64::from(group.0);
+        if number > self.groups {
+            self.fail(format!(
+                "control group {number} appears before control group {}",
+                self.groups
+            ));
+        }
+        self.groups = self.groups.max(number + 1);
+        self.begin(GROUP, time);
+        self.number(number);
+        self.text(&info.path);
+        self.optional_group(info.parent);
+        self.number(info.shares.into());
+        self.number(info.mode as u64);
         self.end_record();
     }
 

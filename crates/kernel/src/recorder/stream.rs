@@ -464,6 +464,7 @@ fn untold(name: String) -> TaskInfo {
         allowed: Vec::new(),
         parent: None,
         background: false,
+        group: None,
     }
 }
 

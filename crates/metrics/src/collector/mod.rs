@@ -8,7 +8,7 @@ use crate::fluid::REAL_TIME_WEIGHT;
 use crate::result::{WindowRecord, WindowSpread};
 use crate::task::{State, Task, is_fair};
 use fairground_events::{
-    CpuId, Event, EventKind, Nanoseconds, OverheadKind, Sink, TaskId, TaskInfo,
+    CpuId, Event, EventKind, GroupId, GroupInfo, Nanoseconds, OverheadKind, Sink, TaskId, TaskInfo,
 };
 use machine::Machine;
 
@@ -54,6 +54,8 @@ pub struct Metrics {
     /// Apart from the tasks, so that one of them, once looked up, can change together with it.
     machine: Machine,
     tasks: Vec<Option<Task>>,
+    /// CPU time, by control group, of tasks that are in another one now.
+    left_groups: Vec<u64>,
     window_end: Nanoseconds,
     worst_window: Option<WindowSpread>,
     scheduler_pass: Samples,
@@ -77,6 +79,7 @@ impl Metrics {
             options,
             machine: Machine::new(&machine),
             tasks: Vec::new(),
+            left_groups: Vec::new(),
             window_end: options.window,
             worst_window: None,
             scheduler_pass: Samples::default(),
@@ -324,6 +327,27 @@ impl Metrics {
     }
 }
 
+impl Metrics {
+    /// A task, if it is known, goes to another control group: what it has used so far belongs to the one before.
+    fn change_group(&mut self, number: usize, group: Option<GroupId>) {
+        if self.tasks[number]
+            .as_ref()
+            .is_none_or(|task| task.group == group)
+        {
+            return;
+        }
+        self.catch_up();
+        let task = known(&mut self.tasks, number);
+        if let Some(before) = std::mem::replace(&mut task.group, group) {
+            let place = before.0 as usize;
+            let length = self.left_groups.len().max(place + 1);
+            self.left_groups.resize(length, 0);
+            self.left_groups[place] += task.cpu_time - task.cpu_time_before_group;
+        }
+        task.cpu_time_before_group = task.cpu_time;
+    }
+}
+
 impl Sink for Metrics {
     fn task(&mut self, time: Nanoseconds, task: TaskId, info: &TaskInfo) {
         self.advance(time);
@@ -334,6 +358,7 @@ impl Sink for Metrics {
         if number >= self.tasks.len() {
             self.tasks.resize(number + 1, None);
         }
+        self.change_group(number, info.group);
         match &mut self.tasks[number] {
             Some(known) => {
                 if known.state == State::Waiting && known.set != set {
@@ -354,7 +379,15 @@ impl Sink for Metrics {
         } else {
             REAL_TIME_WEIGHT
         };
-        self.machine.ideal.describe(number, weight, set);
+        // Groups divide CPU time among fair tasks only.
+        let group = info.group.filter(|_| is_fair(info.policy));
+        self.machine.ideal.describe(number, group, weight, set);
+    }
+
+    fn group(&mut self, time: Nanoseconds, group: GroupId, info: &GroupInfo) {
+        self.advance(time);
+        self.machine.serve();
+        self.machine.ideal.groups_mut().describe(group, info);
     }
 
     // Inlined so that a batch is one loop, without calls for the most frequent events and with one call for each other.

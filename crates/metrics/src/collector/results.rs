@@ -4,8 +4,8 @@ use super::Metrics;
 use super::machine::Available;
 use crate::distribution::Samples;
 use crate::result::{
-    CpuTime, Fairness, LONG_WAIT, Lag, LongWait, OverheadTime, Periods, RunMetrics, Share,
-    TaskMetrics, Throughput,
+    CpuTime, Fairness, GroupMetrics, LONG_WAIT, Lag, LongWait, OverheadTime, Periods, RunMetrics,
+    Share, TaskMetrics, Throughput,
 };
 use crate::task::{State, Task, longer, worse};
 
@@ -67,7 +67,30 @@ impl Metrics {
             },
             inconsistent_events: self.inconsistent,
             tasks,
+            groups: self.group_results(),
         }
+    }
+
+    /// CPU time by control group; that of a group is also that of the group that it is in.
+    fn group_results(&self) -> Vec<GroupMetrics> {
+        let groups = self.machine.ideal.groups();
+        let mut times = self.left_groups.clone();
+        times.resize(groups.count(), 0);
+        for task in self.tasks.iter().flatten() {
+            if let Some(group) = task.group {
+                times[group.0 as usize] += task.cpu_time - task.cpu_time_before_group;
+            }
+        }
+        for group in (0..groups.count()).rev() {
+            if let Some(parent) = groups.parent(group) {
+                times[parent] += times[group];
+            }
+        }
+        let result = |(group, time): (usize, &u64)| GroupMetrics {
+            path: groups.path(group).to_owned(),
+            cpu_time_ns: *time,
+        };
+        times.iter().enumerate().map(result).collect()
     }
 
     fn overhead_time(&self, available: &Available) -> Option<OverheadTime> {

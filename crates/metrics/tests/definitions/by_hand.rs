@@ -1,7 +1,7 @@
 //! Every definition of docs/metrics.md on a case that can be computed by hand.
 
 use crate::by_list::{MS, Run, assert_close, task_info};
-use fairground_events::{CpuId, EventKind, OverheadKind, Policy, TaskId, TaskInfo};
+use fairground_events::{CpuId, EventKind, GroupId, OverheadKind, Policy, TaskId, TaskInfo};
 use fairground_metrics::{
     Bucket, JobRecord, Lag, LapRecord, LongWait, MachineFacts, Options, Periods, RunMetrics,
     WindowRecord,
@@ -669,6 +669,50 @@ fn capacity_turns_time_into_work() {
     assert_close(result.tasks[0].share.unwrap().ideal, 0.5);
     assert_eq!(result.tasks[1].lag.unwrap().behind_ns, 5 * MS / 2);
     assert_close(result.throughput.unwrap().ratio, 1.0);
+}
+
+/// Of a group in a group, and of a task that leaves it.
+#[test]
+fn groups_divide_the_ideal_and_add_up_their_time() {
+    let member = |group: Option<u32>| TaskInfo {
+        group: group.map(GroupId),
+        ..task_info("task", 1024)
+    };
+    let mut run = Run::on(1);
+    run.group(0, None, 1024).group(1, Some(0), 3072);
+    run.describe(0, &member(Some(1)))
+        .describe(1, &member(Some(0)));
+    run.describe(2, &member(None));
+    for task in 0..3 {
+        run.wake(task);
+    }
+    // Half of the CPU is the outer group's, and three quarters of that the inner one's.
+    let result = run
+        .switch(0, None, 0)
+        .at(30)
+        .switch(0, 0, 1)
+        .at(40)
+        .switch(0, 1, 2)
+        .end(80);
+    assert_eq!(ideal_shares(&result), [0.375, 0.125, 0.5]);
+    assert_close(result.fairness.unwrap().jain_index, 1.0);
+    let times: Vec<u64> = result
+        .groups
+        .iter()
+        .map(|group| group.cpu_time_ns)
+        .collect();
+    assert_eq!(times, [40 * MS, 30 * MS]);
+    assert_eq!(result.groups[1].path, "/1");
+
+    let mut run = Run::on(1);
+    run.group(0, None, 1024).describe(0, &member(Some(0)));
+    let result = run
+        .wake(0)
+        .switch(0, None, 0)
+        .at(10)
+        .describe(0, &member(None))
+        .end(25);
+    assert_eq!(result.groups[0].cpu_time_ns, 10 * MS);
 }
 
 #[test]

@@ -1,7 +1,8 @@
 //! Event lists by hand: times in milliseconds.
 
 use fairground_events::{
-    CpuId, Event, EventKind, Nanoseconds, OverheadKind, Policy, Sink, TaskId, TaskInfo,
+    CgroupMode, CpuId, Event, EventKind, GroupId, GroupInfo, Nanoseconds, OverheadKind, Policy,
+    Sink, TaskId, TaskInfo,
 };
 use fairground_metrics::{MachineFacts, Metrics, Options, RunMetrics};
 
@@ -25,6 +26,7 @@ pub fn task_info(name: &str, weight: u32) -> TaskInfo {
         allowed: Vec::new(),
         parent: None,
         background: false,
+        group: None,
     }
 }
 
@@ -51,6 +53,18 @@ impl Run {
     /// Tells of a task.
     pub fn describe(&mut self, task: u32, info: &TaskInfo) -> &mut Self {
         self.metrics.task(self.now, TaskId(task), info);
+        self
+    }
+
+    /// Tells of a control group in another one, or in the root.
+    pub fn group(&mut self, group: u32, parent: Option<u32>, shares: u32) -> &mut Self {
+        let info = GroupInfo {
+            path: format!("/{group}"),
+            parent: parent.map(GroupId),
+            shares,
+            mode: CgroupMode::default(),
+        };
+        self.metrics.group(self.now, GroupId(group), &info);
         self
     }
 

@@ -55,6 +55,7 @@ pub fn run(
             allowed: Vec::new(),
             parent: None,
             background: false,
+            group: None,
         };
         metrics.task(0, TaskId(number), &info);
         number += 1;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * Sets the speed of CPUs if LEVEL is defined, and asks for control groups if GROUPS is. The kernel's defaults schedule.
+ * Sets the speed of CPUs if LEVEL is defined, and asks for control groups if GROUPS is, for their quotas if QUOTAS is. The kernel's defaults
+ * schedule.
  */
 #include "fairground.bpf.h"
 
@@ -18,9 +19,18 @@ s32 BPF_STRUCT_OPS_SLEEPABLE(shortfalls_cgroup_init, struct cgroup *cgrp, struct
 }
 #endif
 
+#ifdef QUOTAS
+void BPF_STRUCT_OPS_SLEEPABLE(shortfalls_cgroup_set_bandwidth, struct cgroup *cgrp, u64 period_us, u64 quota_us, u64 burst_us)
+{
+}
+#endif
+
 DEFINE_SCHEDULER(shortfalls,
 		 .running = (void *)shortfalls_running,
 #ifdef GROUPS
 		 .cgroup_init = (void *)shortfalls_cgroup_init,
+#endif
+#ifdef QUOTAS
+		 .cgroup_set_bandwidth = (void *)shortfalls_cgroup_set_bandwidth,
 #endif
 		 .name = "shortfalls");
