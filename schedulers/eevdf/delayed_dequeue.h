@@ -31,7 +31,7 @@ static __always_inline bool set_delayed(struct run_queue *cfs_rq, struct task_ct
 	if (slot >= NR_DELAYED)
 		return false;
 	delayed = &cfs_rq->delayed[slot];
-	delayed->weight = se->weight;
+	delayed->h_load = se->h_load;
 	delayed->vruntime = se->vruntime;
 	delayed->deadline = se->deadline;
 	delayed->slice = se->slice;
@@ -44,7 +44,7 @@ static __always_inline bool set_delayed(struct run_queue *cfs_rq, struct task_ct
 	cfs_rq->nr_delayed++;
 	if (se->custom_slice)
 		__sync_fetch_and_add(&cfs_rq->nr_custom, 1);
-	sum_w_vruntime_add(cfs_rq, se->vruntime, se->weight);
+	sum_w_vruntime_add(cfs_rq, se->vruntime, se->h_load);
 	return true;
 }
 
@@ -60,8 +60,7 @@ static __always_inline s64 delayed_lag(struct run_queue *cfs_rq, const struct ta
 /* Removes the entry of a delayed task from @cfs_rq, and puts the sums without it into @time. False if another CPU has removed it. */
 static __always_inline bool clear_delayed(struct run_queue *cfs_rq, struct delayed_entity *delayed, struct virtual_time *time)
 {
-	u64 vruntime = delayed->vruntime, slice = delayed->slice;
-	u32 weight = delayed->weight;
+	u64 vruntime = delayed->vruntime, slice = delayed->slice, weight = delayed->h_load;
 	s32 pid = delayed->pid;
 
 	if (!pid || __sync_val_compare_and_swap(&delayed->pid, pid, 0) != pid)
@@ -90,6 +89,7 @@ __noinline int finish_delayed(struct run_queue *cfs_rq __arg_nonnull, u32 slot)
 		if (se && se->delayed_cpu == cfs_rq->cpu + 1 && se->delayed_slot == slot) {
 			se->vlag = delayed_lag(cfs_rq, se, avg_vruntime(cfs_rq, scx_bpf_now()));
 			se->delayed_cpu = 0;
+			leave_groups(se, scx_bpf_now());
 		}
 		bpf_task_release(p);
 	}
@@ -115,8 +115,8 @@ static __always_inline bool cancel_delayed(struct run_queue *near, struct task_c
 		else
 			*time = (struct virtual_time){ .zero = avg_vruntime(cfs_rq, now) };
 		with = *time;
-		with.avg += (s64)(se->vruntime - with.zero) * se->weight;
-		with.load += se->weight;
+		with.avg += (s64)(se->vruntime - with.zero) * (s64)se->h_load;
+		with.load += se->h_load;
 		avruntime = average_of(&with);
 		se->vlag = delayed_lag(cfs_rq, se, avruntime);
 	}

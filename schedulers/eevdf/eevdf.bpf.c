@@ -13,6 +13,11 @@
  * V passes the first of the others that one changes queues, once for each request: O(log n) each, like the tree's.
  */
 #include "fairground.bpf.h"
+
+/* Weights have ten fraction bits, since groups make them small */
+#define LOAD_SCALE 1024ULL
+#define NICE_0_LOAD (NICE_0_WEIGHT * LOAD_SCALE)
+
 #include "fair_state.h"
 #include "in_interrupt.h"
 #include "pelt.h"
@@ -61,7 +66,6 @@ enum statistic {
 
 DEFINE_STATISTICS(NR_STATISTICS)
 
-#define NICE_0_LOAD NICE_0_WEIGHT
 #define SCHED_IDLE_WEIGHT 3
 
 /* Number of tasks that one balancing examines */
@@ -81,8 +85,9 @@ DEFINE_STATISTICS(NR_STATISTICS)
 #define HRTICK_SHORTEST (10 * NSEC_PER_USEC)
 #define HRTICK_MARGIN (5 * NSEC_PER_USEC)
 
-/* Beyond this a key's sign decides: multiplied by the sum of weights it might not fit in 64 bits */
-#define KEY_LIMIT (1LL << 36)
+/* Within these, a key multiplied by the sum of weights fits in 64 bits */
+#define KEY_LIMIT (1LL << 33)
+#define LOAD_LIMIT (1ULL << 29)
 
 /* Distance beyond which a NUMA domain neither balances forks nor pulls wake-ups */
 #define NODE_RECLAIM_DISTANCE 30
@@ -120,7 +125,7 @@ static __always_inline u64 migration_cost(void)
 struct delayed_entity {
 	/* 0: free */
 	s32 pid;
-	u32 weight;
+	u64 h_load;
 	u64 vruntime;
 	u64 deadline;
 	u64 slice;
@@ -144,6 +149,7 @@ struct run_queue {
 	u32 capacity;
 
 	/* Of the running task */
+	u32 curr_group;
 	bool curr_idle_policy;
 	bool curr_custom;
 	u64 curr_deadline;
@@ -213,6 +219,14 @@ static __always_inline struct run_queue *run_queue_beside(struct run_queue *near
 /* What the scheduler keeps of a task */
 struct task_ctx {
 	FAIR_TASK_STATE
+	/* Weight of its policy and nice value; in the tree, where weight is that part of it that balancing goes by */
+	u32 own_weight;
+	u64 h_load;
+	/* Number of its group, 0 for the root; one plus the CPU where it counts there, with which weight, and whether as runnable */
+	u32 group;
+	s32 group_cpu;
+	u64 group_weight;
+	bool group_runnable;
 	u64 deadline;
 	u64 slice;
 	s64 vlag;
@@ -228,6 +242,8 @@ struct task_ctx {
 	bool rel_deadline;
 	bool custom_slice;
 	bool idle_policy;
+	/* By its policy or a group, it takes only what others leave */
+	bool counts_idle;
 	/* Clock when it last ran */
 	u64 exec_start;
 
@@ -307,7 +323,7 @@ static __always_inline u32 h_nr_queued(const struct run_queue *cfs_rq)
 /* ---- Virtual time ------------------------------------------------------------------------------------------------ */
 
 /* Time in which a task of @weight uses up @vdelta of virtual time, rounded up. */
-static __always_inline u64 time_of_virtual(u64 vdelta, u32 weight)
+static __always_inline u64 time_of_virtual(u64 vdelta, u64 weight)
 {
 	if (weight == NICE_0_LOAD)
 		return vdelta;
@@ -398,6 +414,16 @@ static __always_inline u64 avg_vruntime(struct run_queue *cfs_rq, u64 now)
 	return vruntime;
 }
 
+/* Makes the reference v0 another one. */
+static __always_inline void move_zero(struct run_queue *cfs_rq, s64 delta)
+{
+	struct rq_lock *lock = lock_sums(cfs_rq);
+
+	cfs_rq->sum_w_vruntime -= (s64)cfs_rq->sum_weight * delta;
+	cfs_rq->zero_vruntime += delta;
+	unlock_sums(lock);
+}
+
 /* Adds the running task to sums of the others. */
 static __always_inline void add_curr(const struct run_queue *cfs_rq, struct virtual_time *time, u64 now)
 {
@@ -429,10 +455,8 @@ static __always_inline bool vruntime_eligible(const struct virtual_time *time, u
 {
 	s64 key = vruntime - time->zero;
 
-	if (key >= KEY_LIMIT)
-		return false;
-	if (key <= -KEY_LIMIT)
-		return true;
+	if (key >= KEY_LIMIT || key <= -KEY_LIMIT || time->load >= LOAD_LIMIT)
+		return divide_floor(time->avg, time->load) >= key;
 	return time->avg >= key * (s64)time->load;
 }
 
@@ -476,7 +500,7 @@ static __always_inline u64 cfs_rq_max_slice(struct run_queue *cfs_rq)
 /* Lag that a task may keep when it leaves a CPU where the longest slice is @max_slice. */
 static __always_inline s64 max_lag(const struct task_ctx *se, u64 max_slice)
 {
-	return calc_delta_fair(max(max_slice, se->slice) + tick_nsec, se->weight);
+	return calc_delta_fair(max(max_slice, se->slice) + tick_nsec, se->h_load);
 }
 
 /* vlag = V - v, within limits. */
@@ -490,12 +514,13 @@ static __always_inline s64 entity_lag(struct run_queue *cfs_rq, const struct tas
 /* Load averages: a CPU's include its sleeping tasks too, until those wake elsewhere */
 #include "fair_load.h"
 #include "fair_arrival.h"
+#include "fair_groups.h"
 
 /* Adds the task to the sums of @cfs_rq, as waiting. */
 static __always_inline struct virtual_time tree_add(struct run_queue *cfs_rq, struct task_ctx *se)
 {
 	se->in_tree = cfs_rq->cpu + 1;
-	return sum_w_vruntime_add(cfs_rq, se->vruntime, se->weight);
+	return sum_w_vruntime_add(cfs_rq, se->vruntime, se->h_load);
 }
 
 /* Removes it, most likely from the sums of @near: it no longer waits. */
@@ -508,19 +533,40 @@ static __always_inline void tree_del(struct run_queue *near, struct task_ctx *se
 		return;
 	cfs_rq = run_queue_beside(near, old - 1);
 	if (cfs_rq)
-		sum_w_vruntime_add(cfs_rq, se->vruntime, -(s64)se->weight);
+		sum_w_vruntime_add(cfs_rq, se->vruntime, -(s64)se->h_load);
 }
 
 /* ---- Placement --------------------------------------------------------------------------------------------------- */
 
 /* Keeps lag and deadline when the weight changes: what is owed is lag * weight. */
-static __always_inline void rescale_entity(struct task_ctx *se, u32 weight)
+static __always_inline void rescale_entity(struct task_ctx *se, u64 weight)
 {
-	if (!se->weight || se->weight == weight)
+	if (!se->h_load || se->h_load == weight)
 		return;
-	se->vlag = divide(se->vlag * se->weight, weight);
+	se->vlag = divide(se->vlag * se->h_load, weight);
 	if (se->rel_deadline)
-		se->deadline = divide((s64)se->deadline * se->weight, weight);
+		se->deadline = divide((s64)se->deadline * se->h_load, weight);
+}
+
+/* A task weighs @weight in the tree from now on, and as much in the load of the CPUs where it counts. */
+static __always_inline void set_weight(struct task_ctx *se, u64 weight, u64 now)
+{
+	u32 load = max(weight / LOAD_SCALE, MIN_SHARES);
+	s64 change = (s64)load - se->weight;
+	struct run_queue *cfs_rq;
+
+	se->h_load = weight;
+	se->weight = load;
+	if (!change)
+		return;
+	cfs_rq = run_queue_of(se->on_rq - 1);
+	if (cfs_rq) {
+		before_load_changes(cfs_rq, now);
+		__sync_fetch_and_add(&cfs_rq->load_weight, change);
+	}
+	cfs_rq = run_queue_of(se->pelt_cpu - 1);
+	if (cfs_rq)
+		__sync_fetch_and_add(&cfs_rq->moved_load, divide(change * (s64)se->load_avg, 1024));
 }
 
 /*
@@ -528,26 +574,31 @@ static __always_inline void rescale_entity(struct task_ctx *se, u32 weight)
  *
  *	lag = vlag * (W + w) / W
  */
-static __always_inline s64 inflate_lag(const struct run_queue *cfs_rq, s64 vlag, u32 weight)
+static __always_inline s64 inflate_lag(struct run_queue *cfs_rq, s64 vlag, u64 weight)
 {
 	u64 load = cfs_rq->sum_weight;
+	s64 lag;
 
 	if (cfs_rq->curr)
 		load += cfs_rq->curr_weight;
 	if (!place_lag || !vlag || !load)
 		return 0;
-	return vlag + divide(vlag * weight, load);
+	lag = vlag + divide(vlag * (s64)weight, load);
+	/* The reference moves toward a heavy task, of whose key a multiple would not fit in 64 bits */
+	if (weight > load)
+		move_zero(cfs_rq, -lag);
+	return lag;
 }
 
 /* Gives a task that comes to @cfs_rq its virtual runtime and deadline; @nr_queued others compete there, with V at @avruntime. */
 static __always_inline void place_entity(struct run_queue *cfs_rq, struct task_ctx *se, u32 nr_queued, bool initial,
 					 u64 avruntime)
 {
-	u64 vslice = calc_delta_fair(se->slice, se->weight);
+	u64 vslice = calc_delta_fair(se->slice, se->h_load);
 
 	se->vruntime = avruntime;
 	if (nr_queued)
-		se->vruntime -= inflate_lag(cfs_rq, se->vlag, se->weight);
+		se->vruntime -= inflate_lag(cfs_rq, se->vlag, se->h_load);
 	se->vruntime_cpu = cfs_rq->cpu + 1;
 
 	if (se->rel_deadline) {
@@ -776,7 +827,7 @@ static __always_inline s32 pick_next_entity(struct run_queue *cfs_rq, u64 now)
 static __always_inline bool update_deadline(struct run_queue *cfs_rq, u64 now)
 {
 	u64 vruntime = cfs_rq->curr_vruntime, vslice, first, period, since;
-	u32 weight = cfs_rq->curr_weight;
+	u64 weight = cfs_rq->curr_weight;
 
 	if (time_before(vruntime, cfs_rq->curr_deadline))
 		return false;
@@ -930,6 +981,9 @@ static __always_inline u64 next_event(const struct run_queue *cfs_rq, u64 now)
 		if (!cfs_rq->timer_time || !cfs_rq->hrtick_time || !time_before(cfs_rq->hrtick_time, tick))
 			end = min(end, tick);
 	}
+	/* The tick updates the weight of a task in a group */
+	if (cfs_rq->curr_group)
+		end = min(end, tick_from(now + 1));
 	if (nr_cpus > 1)
 		end = min(end, max(cfs_rq->next_balance * tick_nsec, tick_from(now + 1)));
 	/* The tick checks whether the task fits this CPU */
@@ -1067,10 +1121,53 @@ static __always_inline void store_curr(struct run_queue *cfs_rq, struct task_ctx
 	se->exec_start = now;
 }
 
+/*
+ * Gives the running task the weight that its groups leave it now, at a tick. It keeps its lag, and what it still has of request and protection:
+ * in virtual time they are as much longer as the weight is smaller.
+ */
+__noinline int reweight_curr(struct run_queue *cfs_rq __arg_nonnull, struct task_struct *curr __arg_trusted, u64 now)
+{
+	struct task_ctx *se = task_ctx_of(curr);
+	u64 old = cfs_rq->curr_weight, weight, avruntime;
+
+	if (!se || !old)
+		return 0;
+	tick_groups(se, cfs_rq->cpu, now);
+	weight = calc_prop_weight(se, cfs_rq->cpu);
+	if (weight == old)
+		return 0;
+	avruntime = avg_vruntime(cfs_rq, now);
+	if (protect_slice(cfs_rq))
+		cfs_rq->vprot = avruntime + divide((s64)(cfs_rq->vprot - avruntime) * (s64)old, weight);
+	cfs_rq->curr_deadline = avruntime + divide((s64)(cfs_rq->curr_deadline - avruntime) * (s64)old, weight);
+	cfs_rq->curr_vruntime = avruntime + divide((s64)(cfs_rq->curr_vruntime - avruntime) * (s64)old, weight);
+	cfs_rq->curr_weight = weight;
+	set_weight(se, weight, now);
+	return 0;
+}
+
+/* The same for a task that has been picked and is still in the sums; removes it from them. */
+__noinline int reweight_picked(struct run_queue *cfs_rq __arg_nonnull, struct task_ctx *se __arg_nonnull, u64 now)
+{
+	u64 old = se->h_load, weight = calc_prop_weight(se, cfs_rq->cpu), avruntime;
+
+	if (weight == old || !old) {
+		tree_del(cfs_rq, se);
+		return 0;
+	}
+	avruntime = avg_vruntime(cfs_rq, now);
+	tree_del(cfs_rq, se);
+	se->deadline = avruntime + divide((s64)(se->deadline - avruntime) * (s64)old, weight);
+	se->vruntime = avruntime + divide((s64)(se->vruntime - avruntime) * (s64)old, weight);
+	set_weight(se, weight, now);
+	return 0;
+}
+
 static __always_inline void clear_curr(struct run_queue *cfs_rq)
 {
 	cfs_rq->curr = false;
 	cfs_rq->curr_pid = 0;
+	cfs_rq->curr_group = 0;
 }
 
 #include "fair_balance.h"
@@ -1129,11 +1226,29 @@ s32 BPF_STRUCT_OPS(eevdf_select_cpu, struct task_struct *p, s32 prev_cpu, u64 wa
 /* Reads the current attributes of @p, which has @weight: slice, policy. */
 static __always_inline void read_attributes(struct task_ctx *se, const struct task_struct *p, u32 weight)
 {
-	rescale_entity(se, weight);
-	se->weight = weight;
+	se->own_weight = weight;
 	se->slice = task_slice(p);
 	se->custom_slice = se->slice != base_slice;
 	se->idle_policy = p->policy == SCHED_IDLE;
+	se->counts_idle = se->idle_policy || group_is_idle(se->group);
+}
+
+/* The task is to have the weight in the tree of @cpu that its own weight and its groups give it there. */
+static __always_inline void find_weight(struct task_ctx *se, s32 cpu, u64 now)
+{
+	u64 weight;
+
+	if (!se->group) {
+		weight = se->own_weight * LOAD_SCALE;
+		rescale_entity(se, weight);
+		se->h_load = weight;
+		se->weight = se->own_weight;
+		return;
+	}
+	count_in_groups(se, cpu, true, now);
+	weight = calc_prop_weight(se, cpu);
+	rescale_entity(se, weight);
+	set_weight(se, weight, now);
 }
 
 /* A task that wakes, is new, has been changed or comes from another CPU begins to compete on @cfs_rq. */
@@ -1141,7 +1256,7 @@ static __always_inline void join(struct run_queue *cfs_rq, struct task_ctx *se, 
 				 u64 now)
 {
 	u32 weight = task_weight(p);
-	bool here = se->delayed_cpu == cfs_rq->cpu + 1, never_left = here && se->weight == weight, same_lag;
+	bool here = se->delayed_cpu == cfs_rq->cpu + 1, never_left = here && se->own_weight == weight, same_lag;
 	struct virtual_time time = {};
 
 	if (se->delayed_cpu) {
@@ -1149,10 +1264,14 @@ static __always_inline void join(struct run_queue *cfs_rq, struct task_ctx *se, 
 		if (never_left)
 			count(STAT_DELAYED_WAKEUPS);
 		/* If its lag may stay as it is, so may its virtual runtime and deadline */
-		if (never_left && same_lag)
+		if (never_left && same_lag) {
+			if (se->group)
+				count_in_groups(se, cfs_rq->cpu, true, now);
 			return;
+		}
 	}
 	read_attributes(se, p, weight);
+	find_weight(se, cfs_rq->cpu, now);
 	place_entity(cfs_rq, se, h_nr_queued(cfs_rq), initial, here ? average_of(&time) : avg_vruntime(cfs_rq, now));
 }
 
@@ -1260,8 +1379,11 @@ void BPF_STRUCT_OPS(eevdf_quiescent, struct task_struct *p, u64 deq_flags)
 		util_est_update(se);
 	account_dequeue_from(cfs_rq, se, now);
 
-	if (delay && set_delayed(cfs_rq, se, p->pid))
+	delay = delay && set_delayed(cfs_rq, se, p->pid);
+	if (delay)
 		count(STAT_DELAYED_DEQUEUES);
+	if (se->group)
+		count_in_groups(se, delay ? cfs_rq->cpu : -1, false, now);
 }
 
 bool BPF_STRUCT_OPS(eevdf_yield, struct task_struct *from, struct task_struct *to)
@@ -1317,6 +1439,8 @@ void BPF_STRUCT_OPS(eevdf_dispatch, s32 cpu, struct task_struct *prev)
 	uncount_real_time(cfs_rq, now);
 	if (prev_runs) {
 		resched = update_curr(cfs_rq, now);
+		if (cfs_rq->curr_group)
+			reweight_curr(cfs_rq, prev, now);
 		if (asym_active) {
 			se = task_ctx_of(prev);
 			if (se) {
@@ -1334,6 +1458,8 @@ void BPF_STRUCT_OPS(eevdf_dispatch, s32 cpu, struct task_struct *prev)
 		if (target && !push_waiting(cfs_rq, target) && prev && prev_runs && push_running(prev, cfs_rq, target->cpu))
 			prev_runs = false;
 		if (balancing_is_due(cfs_rq, now)) {
+			if (nr_groups)
+				update_blocked_groups(cpu, now);
 			balanced = !cfs_rq->nr_running;
 			rebalance_domains(cfs_rq, balanced ? CPU_IDLE : CPU_NOT_IDLE, now);
 		}
@@ -1366,6 +1492,8 @@ void BPF_STRUCT_OPS(eevdf_dispatch, s32 cpu, struct task_struct *prev)
 	if (!h_nr_queued(cfs_rq) && (cfs_rq->sum_weight || cfs_rq->sum_w_vruntime))
 		count(STAT_UNEVEN_SUMS);
 	if (nr_cpus > 1 && !balanced) {
+		if (nr_groups)
+			update_blocked_groups(cpu, now);
 		sched_balance_newidle(cfs_rq);
 		if (cfs_rq->nr_running)
 			pick_next_entity(cfs_rq, now);
@@ -1384,7 +1512,10 @@ void BPF_STRUCT_OPS(eevdf_running, struct task_struct *p)
 
 	now = clock_of_pick(cfs_rq);
 	uncount_real_time(cfs_rq, now);
-	tree_del(cfs_rq, se);
+	if (se->group && se->in_tree == cfs_rq->cpu + 1)
+		reweight_picked(cfs_rq, se, now);
+	else
+		tree_del(cfs_rq, se);
 	changing = se->changing;
 	if (!se->on_rq) {
 		/* A running task whose attributes were changed comes here without having been enqueued */
@@ -1405,7 +1536,8 @@ void BPF_STRUCT_OPS(eevdf_running, struct task_struct *p)
 	cfs_rq->curr = true;
 	cfs_rq->idle = false;
 	cfs_rq->curr_pid = p->pid;
-	cfs_rq->curr_weight = se->weight;
+	cfs_rq->curr_group = se->group;
+	cfs_rq->curr_weight = se->h_load;
 	cfs_rq->curr_vruntime = se->vruntime;
 	cfs_rq->curr_deadline = se->deadline;
 	cfs_rq->curr_slice = se->slice;
@@ -1454,7 +1586,20 @@ DEFINE_CPU_RELEASE(eevdf)
 
 /* ---- Tasks and the machine --------------------------------------------------------------------------------------- */
 
-DEFINE_INIT_TASK(eevdf)
+s32 BPF_STRUCT_OPS_SLEEPABLE(eevdf_init_task, struct task_struct *p, struct scx_init_task_args *args)
+{
+	struct task_ctx *se = new_task_ctx(p);
+
+	if (!se)
+		return -ENOMEM;
+	se->new_task = args->fork;
+	if (bpf_core_field_exists(args->cgroup)) {
+		bpf_rcu_read_lock();
+		se->group = group_number(args->cgroup);
+		bpf_rcu_read_unlock();
+	}
+	return 0;
+}
 
 void BPF_STRUCT_OPS(eevdf_enable, struct task_struct *p)
 {
@@ -1464,6 +1609,7 @@ void BPF_STRUCT_OPS(eevdf_enable, struct task_struct *p)
 		return;
 	/* Before it runs, so that other CPUs find a weight */
 	read_attributes(se, p, task_weight(p));
+	set_weight(se, se->own_weight * LOAD_SCALE, scx_bpf_now());
 	se->pelt_last = scx_bpf_now();
 }
 
@@ -1477,7 +1623,25 @@ void BPF_STRUCT_OPS(eevdf_disable, struct task_struct *p)
 		return;
 	if (se->delayed_cpu)
 		cancel_delayed(NULL, se, &time, scx_bpf_now());
+	leave_groups(se, scx_bpf_now());
 	attach_entity_load_avg(NULL, se);
+}
+
+/* The task, which is in no queue now, goes to another group. */
+void BPF_STRUCT_OPS(eevdf_cgroup_move, struct task_struct *p, struct cgroup *from, struct cgroup *to)
+{
+	struct task_ctx *se = task_ctx_of(p);
+	struct virtual_time time;
+	u64 now = scx_bpf_now();
+
+	if (!se)
+		return;
+	/* A sleeper that still competes stops doing so */
+	if (se->delayed_cpu)
+		cancel_delayed(NULL, se, &time, now);
+	leave_groups(se, now);
+	attach_entity_load_avg(NULL, se);
+	se->group = group_number(to);
 }
 
 void BPF_STRUCT_OPS(eevdf_update_idle, s32 cpu, bool idle)
@@ -1547,7 +1711,7 @@ s32 BPF_STRUCT_OPS_SLEEPABLE(eevdf_init)
 
 DEFINE_SCHEDULER(eevdf,
 	CALLBACKS_OF(eevdf, select_cpu, enqueue, dispatch, running, stopping, cpu_release, quiescent, yield, update_idle,
-		     init_task, enable, disable, init)
+		     init_task, enable, disable, cgroup_init, cgroup_exit, cgroup_move, cgroup_set_weight, cgroup_set_idle, init)
 	/* A task that nothing else displaces is put back only to be pushed to another CPU */
 	.flags = SCX_OPS_ENQ_LAST | SCX_OPS_ENQ_EXITING | SCX_OPS_ENQ_MIGRATION_DISABLED,
 	.name = "eevdf");

@@ -526,17 +526,26 @@ static __always_inline bool within_imbalance(struct lb_env *env, const struct sc
 }
 
 /* The place of a waiting task on another CPU: it keeps its lag, place->vlag, and its relative deadline. */
-static __always_inline void place_on(struct run_queue *dst_rq, const struct task_ctx *se, struct placement *place, u64 now)
+static __always_inline void place_on(struct run_queue *dst_rq, struct task_ctx *se, struct placement *place, u64 now)
 {
 	struct virtual_time time = {};
 
+	place->h_load = se->h_load;
+	if (se->group) {
+		count_in_groups(se, dst_rq->cpu, true, now);
+		place->h_load = calc_prop_weight(se, dst_rq->cpu);
+		place->vlag = divide(place->vlag * (s64)se->h_load, place->h_load);
+	}
 	place->vruntime = avg_vruntime(dst_rq, now);
 	if (h_nr_queued(dst_rq))
-		place->vruntime -= inflate_lag(dst_rq, place->vlag, se->weight);
-	place->deadline = place->vruntime + se->deadline - se->vruntime;
+		place->vruntime -= inflate_lag(dst_rq, place->vlag, place->h_load);
+	place->deadline = se->deadline - se->vruntime;
+	if (place->h_load != se->h_load)
+		place->deadline = divide((s64)place->deadline * (s64)se->h_load, place->h_load);
+	place->deadline += place->vruntime;
 	virtual_time_of(dst_rq, &time, now);
-	time.avg += (s64)(place->vruntime - time.zero) * se->weight;
-	time.load += se->weight;
+	time.avg += (s64)(place->vruntime - time.zero) * (s64)place->h_load;
+	time.load += place->h_load;
 	place->eligible = vruntime_eligible(&time, place->vruntime);
 }
 
@@ -548,7 +557,9 @@ static __always_inline void account_moved_entity(struct task_ctx *se, struct run
 
 	if (__sync_val_compare_and_swap(&se->in_tree, from->cpu + 1, 0) != from->cpu + 1)
 		return;
-	sum_w_vruntime_add(from, vruntime, -(s64)se->weight);
+	sum_w_vruntime_add(from, vruntime, -(s64)se->h_load);
+	if (se->group)
+		set_weight(se, place->h_load, now);
 	se->vruntime = place->vruntime;
 	se->deadline = place->deadline;
 	se->vlag = place->vlag;
@@ -573,6 +584,8 @@ static __always_inline void account_moved_entity(struct task_ctx *se, struct run
 		if (moved_) {												\
 			account_moved_entity(se, from, to, place, (p)->pid, now);					\
 			(to)->pulled_pid = (p)->pid;									\
+		} else if ((se)->group) {										\
+			count_in_groups(se, (from)->cpu, true, now);							\
 		}													\
 		moved_;													\
 	})

@@ -68,6 +68,7 @@ struct sg_lb_stats {
 /* Where a waiting task would be on another CPU */
 struct placement {
 	s64 vlag;
+	u64 h_load;
 	u64 vruntime;
 	u64 deadline;
 	bool eligible;

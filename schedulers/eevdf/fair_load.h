@@ -93,11 +93,15 @@ static __always_inline u64 task_util_est(const struct task_ctx *se)
 	return max(se->util_avg, se->util_est) >> PELT_SHIFT;
 }
 
+static __always_inline void move_group_averages(const struct task_ctx *se, s32 cpu, s64 sign);
+
 static __always_inline void move_averages(struct run_queue *cfs_rq, const struct task_ctx *se, s64 sign)
 {
 	__sync_fetch_and_add(&cfs_rq->moved_load, sign * (s64)(se->weight * se->load_avg / 1024));
 	__sync_fetch_and_add(&cfs_rq->moved_runnable, sign * (s64)se->load_avg);
 	__sync_fetch_and_add(&cfs_rq->moved_util, sign * (s64)se->util_avg);
+	if (se->group)
+		move_group_averages(se, cfs_rq->cpu, sign);
 }
 
 /* Moves the averages of a task from the CPU that has them to @cfs_rq, which may be NULL. */
@@ -159,7 +163,7 @@ static __always_inline void count_besides(struct run_queue *cfs_rq, struct task_
 	__sync_fetch_and_add(&cfs_rq->util_est, number * (s64)se->util_est_counted);
 	if (se->custom_slice)
 		__sync_fetch_and_add(&cfs_rq->nr_custom, number);
-	if (se->idle_policy)
+	if (se->counts_idle)
 		__sync_fetch_and_add(&cfs_rq->nr_idle, number);
 }
 #define count_besides count_besides

@@ -4,6 +4,9 @@
 use crate::support::{History, MS, Run, SECOND, assert_near, run, statistic};
 use fairground_events::Nanoseconds;
 
+#[path = "group_tests.rs"]
+mod groups;
+
 const ID: &str = "eevdf";
 
 /// Eight CPUs make a slice of 2.8 ms; ticks come a thousand times a second.

@@ -29,7 +29,7 @@ enum cfs_release {
 	/* The running task is to be put back and another one picked */		\
 	bool need_resched;								\
 	s32 curr_pid;									\
-	u32 curr_weight;								\
+	u64 curr_weight;								\
 	u64 curr_vruntime;								\
 	/* Clock up to which curr_vruntime is right */					\
 	u64 exec_start;									\

@@ -225,6 +225,7 @@ struct cgroup *scx_bpf_task_cgroup(struct task_struct *p) __ksym;
 struct task_struct *bpf_task_from_pid(s32 pid) __ksym;
 struct task_struct *bpf_task_acquire(struct task_struct *p) __ksym;
 void bpf_task_release(struct task_struct *p) __ksym;
+struct cgroup *bpf_cgroup_ancestor(struct cgroup *cgrp, int level) __ksym;
 void bpf_cgroup_release(struct cgroup *cgrp) __ksym;
 
 /* All tasks: bpf_for_each(task, p, NULL, BPF_TASK_ITER_ALL_THREADS) { ... }, under RCU */

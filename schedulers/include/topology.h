@@ -9,6 +9,8 @@
  *   topology_nr_cpus, _cores, _llcs, _nodes, _packages
  *                    how many; ids are dense, 0 to number - 1. CPU ids are the kernel's: one below topology_nr_cpus
  *                    without a CPU has capacity 0.
+ *   topology_cgroup_mode
+ *                    how a control group's weight grows with CPUs and tasks, as numbered in fair_groups.h: not topology, but the machine's
  *   cpu_topology[]   one record per CPU id, topology_nr_cpus of them
  *   node_distance[]  topology_nr_nodes rows of topology_nr_nodes distances, 10 is local (as in ACPI's SLIT)
  *
@@ -52,6 +54,7 @@ const volatile u32 topology_nr_cores;
 const volatile u32 topology_nr_llcs;
 const volatile u32 topology_nr_nodes;
 const volatile u32 topology_nr_packages;
+const volatile u32 topology_cgroup_mode = 2;
 
 const volatile struct cpu_topology cpu_topology[1] SEC(".rodata.cpu_topology");
 const volatile u16 node_distance[1] SEC(".rodata.node_distance");

@@ -2,17 +2,21 @@
 /*
  * virtual_runtime.h - arithmetic of virtual time, as in CFS
  *
- * The virtual time of a task is the time it ran, scaled by NICE_0_WEIGHT / weight. Values wrap around: compare them only with
- * time_before().
+ * The virtual time of a task is the time it ran, scaled by NICE_0_LOAD / weight, where NICE_0_LOAD is the weight of nice 0 on the including file's
+ * scale. Values wrap around: compare them only with time_before().
  */
 #pragma once
 
-/* delta * 1024 / weight, rounded to nearest. */
-static __always_inline u64 calc_delta_fair(u64 delta, u32 weight)
+#ifndef NICE_0_LOAD
+#define NICE_0_LOAD NICE_0_WEIGHT
+#endif
+
+/* delta * NICE_0_LOAD / weight, rounded to nearest. */
+static __always_inline u64 calc_delta_fair(u64 delta, u64 weight)
 {
-	if (weight == NICE_0_WEIGHT)
+	if (weight == NICE_0_LOAD)
 		return delta;
-	return (delta * NICE_0_WEIGHT + weight / 2) / weight;
+	return (delta * NICE_0_LOAD + weight / 2) / weight;
 }
 
 static __always_inline u64 max_vruntime(u64 a, u64 b)

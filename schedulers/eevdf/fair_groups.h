@@ -1,0 +1,445 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * fair_groups.h - task groups of the fair class of Linux 7.3, whose tasks are all in one tree
+ *
+ * A group has, for each CPU, the sum of the weights in it, and an entity whose weight is the part of the group's shares that goes to this
+ * CPU: that of its load here in its load everywhere. A task's weight in the tree is its own, times the entity's weight and divided by the sum
+ * of the queue that it is in, at each level:
+ *
+ *	h = w * product(entity's weight / sum of weights)
+ *
+ * Tasks of the root have h = w, and nothing here is called for them. Names are those of kernel/sched/fair.c.
+ */
+#pragma once
+
+/* Groups that can be told apart, with the root, which is number 0; further ones are part of the group above them */
+#define NR_GROUPS 256
+/* Levels below the root that a task's weight accounts for */
+#define MAX_GROUP_DEPTH 16
+
+/* Shares of an unchanged group and of one with cpu.idle, before they are scaled */
+#define DEFAULT_CGROUP_WEIGHT 100
+#define IDLE_SHARES 3
+/* No weight is smaller; the heaviest that an entity may have in some modes: that of nice -20 */
+#define MIN_SHARES 2
+#define MAX_ENTITY_WEIGHT (88761ULL * LOAD_SCALE)
+
+/* How shares grow with the machine and the tasks (cgroup_mode) */
+enum cgroup_mode {
+	CGROUP_UP,
+	CGROUP_SMP,
+	CGROUP_CONCUR,
+	CGROUP_MAX,
+	CGROUP_TASKS,
+};
+
+struct fair_group {
+	bool used;
+	bool sched_idle;
+	u32 parent;
+	u64 shares;
+	/* What its CPUs have contributed of their averages */
+	s64 load_avg;
+	s64 runnable_avg;
+};
+
+DEFINE_ARRAY(ARRAY, task_groups, NR_GROUPS, struct fair_group)
+
+/* A group on one CPU; other CPUs change sums too, atomically */
+struct group_rq {
+	/* Sum of the weights of the tasks and entities in it, sleeping ones that still compete included, and their number */
+	u64 load_weight;
+	u32 nr_queued;
+	/* Runnable tasks in it and below */
+	u32 h_nr_runnable;
+	/* Weight of its entity, and what of it counts in the queue above: 0 if nothing is in it */
+	u64 weight;
+	u64 counted;
+	/* Averages, and what other CPUs added or took away */
+	u64 pelt_last;
+	u64 load_avg;
+	u64 runnable_avg;
+	s64 moved_load;
+	s64 moved_runnable;
+	/* Part of the group's sums, and since when */
+	u64 contributed_load;
+	u64 contributed_runnable;
+	u64 contributed_at;
+};
+
+DEFINE_ARRAY(PERCPU_ARRAY, group_rqs, NR_GROUPS, struct group_rq)
+
+/* The number of a control group: its own, or for want of room that of the group above */
+struct group_number {
+	u32 number;
+	bool own;
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_CGRP_STORAGE);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__type(key, int);
+	__type(value, struct group_number);
+} group_numbers SEC(".maps");
+
+/* One more than the highest number so far */
+static u32 nr_groups;
+
+static __always_inline struct fair_group *fair_group_of(u32 group)
+{
+	return bpf_map_lookup_elem(&task_groups, &group);
+}
+
+static __always_inline struct group_rq *group_rq_of(u32 group, s32 cpu)
+{
+	return bpf_map_lookup_percpu_elem(&group_rqs, &group, cpu);
+}
+
+/*
+ * Walk over the groups that a task of @group is in on @cpu, from the inside out, without the root: their records @tg and @rq, and @above, that of
+ * the group around, NULL if it is the root.
+ */
+#define for_each_group_rq(tg, rq, above, level, group, cpu)				\
+	bpf_for(level, 0, MAX_GROUP_DEPTH)						\
+		if (!(group) || !((tg) = fair_group_of(group)) || !((rq) = group_rq_of(group, cpu)) ||		\
+		    ((group) = (tg)->parent, (above) = (group) ? group_rq_of(group, cpu) : NULL, 0))		\
+			break;								\
+		else
+
+/* ---- The weight of a group's entity ------------------------------------------------------------------------------- */
+
+static __always_inline void update_group_rq_load_avg(struct group_rq *rq, u64 now)
+{
+	u64 factor;
+
+	if (time_before(rq->pelt_last, now)) {
+		factor = pelt_factor(now - rq->pelt_last);
+		rq->load_avg = pelt_average(rq->load_avg, rq->load_weight / LOAD_SCALE, factor);
+		rq->runnable_avg = pelt_average(rq->runnable_avg, rq->h_nr_runnable * 1024ULL, factor);
+		rq->pelt_last = now;
+	}
+	take_moved(&rq->load_avg, &rq->moved_load);
+	take_moved(&rq->runnable_avg, &rq->moved_runnable);
+}
+
+/* Do averages that have become @a and @b differ from what was contributed by more than a 64th? */
+static __always_inline bool differs(u64 average, u64 contributed)
+{
+	u64 delta = average > contributed ? average - contributed : contributed - average;
+
+	return delta > contributed / 64;
+}
+
+/* Brings what a CPU contributes to the group's sums up to date: once a millisecond at most, and if it has changed much. */
+static __always_inline void update_tg_load_avg(struct fair_group *tg, struct group_rq *rq, u64 now)
+{
+	u64 load = rq->load_avg >> PELT_SHIFT, runnable = rq->runnable_avg >> PELT_SHIFT;
+
+	if (now - rq->contributed_at < NSEC_PER_MSEC)
+		return;
+	if (!differs(load, rq->contributed_load) && !differs(runnable, rq->contributed_runnable))
+		return;
+	__sync_fetch_and_add(&tg->load_avg, (s64)load - (s64)rq->contributed_load);
+	__sync_fetch_and_add(&tg->runnable_avg, (s64)runnable - (s64)rq->contributed_runnable);
+	rq->contributed_load = load;
+	rq->contributed_runnable = runnable;
+	rq->contributed_at = now;
+}
+
+/* Runnable tasks of a group, on average, at least one. */
+static __always_inline u64 tg_tasks(const struct fair_group *tg)
+{
+	return tg->runnable_avg < 1024 ? 1 : (u64)tg->runnable_avg / 1024;
+}
+
+/* The weight of a group's entity: shares * load here / load everywhere. */
+static __always_inline u64 calc_group_shares(const struct fair_group *tg, const struct group_rq *rq)
+{
+	u64 load = max(rq->load_weight / LOAD_SCALE, rq->load_avg >> PELT_SHIFT), shares = tg->shares, limit;
+	s64 total = tg->load_avg - (s64)rq->contributed_load + (s64)load;
+
+	switch (topology_cgroup_mode) {
+	case CGROUP_UP:
+		return shares;
+	case CGROUP_CONCUR:
+		shares *= min(tg_tasks(tg), nr_online);
+		break;
+	case CGROUP_MAX:
+		shares *= nr_online;
+		break;
+	case CGROUP_TASKS:
+		shares *= tg_tasks(tg);
+		break;
+	}
+	limit = topology_cgroup_mode == CGROUP_MAX ? MAX_ENTITY_WEIGHT : shares;
+	if (total > 0)
+		shares = shares * load / (u64)total;
+	return clamp(shares, MIN_SHARES, limit);
+}
+
+/* Makes @weight what the entity of @rq counts in the queue above, if there is one. */
+static __always_inline void count_entity(struct group_rq *rq, struct group_rq *above, u64 weight, u64 now)
+{
+	u64 counted = __sync_lock_test_and_set(&rq->counted, weight);
+
+	if (!above || counted == weight)
+		return;
+	update_group_rq_load_avg(above, now);
+	__sync_fetch_and_add(&above->load_weight, weight - counted);
+	if (!counted)
+		__sync_fetch_and_add(&above->nr_queued, 1);
+	else if (!weight)
+		__sync_fetch_and_add(&above->nr_queued, -1);
+}
+
+/* Updates the averages of a group on this CPU, and its entity's weight. */
+static __always_inline void update_cfs_group(struct fair_group *tg, struct group_rq *rq, struct group_rq *above, u64 now)
+{
+	update_group_rq_load_avg(rq, now);
+	update_tg_load_avg(tg, rq, now);
+	if (!rq->nr_queued) {
+		count_entity(rq, above, 0, now);
+		return;
+	}
+	rq->weight = calc_group_shares(tg, rq);
+	count_entity(rq, above, rq->weight, now);
+}
+
+/* ---- What a task counts in its groups ----------------------------------------------------------------------------- */
+
+/*
+ * Adds a task of @weight to the sums of @group on @cpu, or takes it away if that is negative, or leaves them; @runnable is the change of the number of
+ * runnable tasks. Brings the weights of the entities up to date.
+ */
+__noinline int change_group_sums(u32 group, s32 cpu, s64 weight, s32 runnable, u64 now)
+{
+	struct group_rq *rq, *above;
+	struct fair_group *tg;
+	u32 level;
+
+	for_each_group_rq(tg, rq, above, level, group, cpu) {
+		update_group_rq_load_avg(rq, now);
+		if (!level && weight) {
+			__sync_fetch_and_add(&rq->load_weight, weight);
+			__sync_fetch_and_add(&rq->nr_queued, weight > 0 ? 1 : -1);
+		}
+		__sync_fetch_and_add(&rq->h_nr_runnable, runnable);
+		update_cfs_group(tg, rq, above, now);
+	}
+	return 0;
+}
+
+/* Adds the averages of a task to those of its groups on @cpu, or takes them away: of its load, what the weights leave at each level. */
+static __always_inline void move_group_averages(const struct task_ctx *se, s32 cpu, s64 sign)
+{
+	struct group_rq *rq, *above;
+	u64 load = se->own_weight * se->load_avg / 1024;
+	u32 level, group = se->group;
+	struct fair_group *tg;
+
+	for_each_group_rq(tg, rq, above, level, group, cpu) {
+		__sync_fetch_and_add(&rq->moved_load, sign * (s64)load);
+		__sync_fetch_and_add(&rq->moved_runnable, sign * (s64)se->load_avg);
+		load = load * (rq->weight / LOAD_SCALE) / (rq->load_weight / LOAD_SCALE ?: se->own_weight);
+	}
+}
+
+/*
+ * Makes the task count in its groups on @cpu and nowhere else, as runnable or as a sleeper that still competes; nowhere if @cpu is -1.
+ */
+static __always_inline void count_in_groups(struct task_ctx *se, s32 cpu, bool runnable, u64 now)
+{
+	u64 weight = (u64)se->own_weight * LOAD_SCALE;
+	s32 old = se->group_cpu - 1;
+	bool stays = old == cpu && se->group_weight == weight;
+
+	if (old >= 0)
+		change_group_sums(se->group, old, stays ? 0 : -(s64)se->group_weight, -(s32)se->group_runnable, now);
+	if (cpu >= 0)
+		change_group_sums(se->group, cpu, stays ? 0 : weight, runnable, now);
+	se->group_cpu = cpu + 1;
+	se->group_weight = weight;
+	se->group_runnable = cpu >= 0 && runnable;
+}
+
+static __always_inline void leave_groups(struct task_ctx *se, u64 now)
+{
+	if (se->group_cpu)
+		count_in_groups(se, -1, false, now);
+}
+
+/* The task's weight in the tree of @cpu: its own, and what the groups that it is in leave of that. */
+__noinline u64 calc_prop_weight(const struct task_ctx *se __arg_nonnull, s32 cpu)
+{
+	u64 h = NICE_0_LOAD, weight = (u64)se->own_weight * LOAD_SCALE;
+	struct group_rq *rq, *above;
+	u32 level, group = se->group;
+	struct fair_group *tg;
+
+	for_each_group_rq(tg, rq, above, level, group, cpu) {
+		h = max(h * weight / (rq->load_weight ?: 1), MIN_SHARES);
+		weight = rq->counted;
+	}
+	return max(h * weight / NICE_0_LOAD, MIN_SHARES);
+}
+
+/* Is a group that the task is in one of those that take what others leave (cpu.idle)? */
+static __always_inline bool group_is_idle(u32 group)
+{
+	struct fair_group *tg;
+	u32 level;
+
+	bpf_for(level, 0, MAX_GROUP_DEPTH) {
+		tg = group ? fair_group_of(group) : NULL;
+		if (!tg)
+			break;
+		if (tg->sched_idle)
+			return true;
+		group = tg->parent;
+	}
+	return false;
+}
+
+/* The running task's tick: the averages and weights of its groups. */
+__noinline int tick_groups(const struct task_ctx *se __arg_nonnull, s32 cpu, u64 now)
+{
+	struct group_rq *rq, *above;
+	u32 level, group = se->group;
+	struct fair_group *tg;
+
+	for_each_group_rq(tg, rq, above, level, group, cpu)
+		update_cfs_group(tg, rq, above, now);
+	return 0;
+}
+
+/* Lets the averages of groups that have left this CPU fade. */
+__noinline int update_blocked_groups(s32 cpu, u64 now)
+{
+	struct fair_group *tg;
+	struct group_rq *rq;
+	u32 group;
+
+	bpf_for(group, 1, nr_groups) {
+		tg = fair_group_of(group);
+		rq = group_rq_of(group, cpu);
+		if (tg && rq && (rq->contributed_load || rq->contributed_runnable)) {
+			update_group_rq_load_avg(rq, now);
+			update_tg_load_avg(tg, rq, now);
+		}
+	}
+	return 0;
+}
+
+/* ---- Groups come, change and go ----------------------------------------------------------------------------------- */
+
+/* The number under which the tasks of a control group are known. */
+static __always_inline u32 group_number(struct cgroup *cgrp)
+{
+	struct group_number *record = bpf_cgrp_storage_get(&group_numbers, cgrp, NULL, 0);
+
+	return record ? record->number : 0;
+}
+
+/* The same, but 0 if it is not the group's own. */
+static __always_inline u32 own_group_number(struct cgroup *cgrp)
+{
+	struct group_number *record = bpf_cgrp_storage_get(&group_numbers, cgrp, NULL, 0);
+
+	return record && record->own ? record->number : 0;
+}
+
+static __always_inline u64 shares_of_weight(u32 weight)
+{
+	return (u64)((weight * NICE_0_WEIGHT + DEFAULT_CGROUP_WEIGHT / 2) / DEFAULT_CGROUP_WEIGHT) * LOAD_SCALE;
+}
+
+/* Its number of the group above @cgrp, which is at @level. */
+static __always_inline u32 parent_number(struct cgroup *cgrp, int level)
+{
+	struct cgroup *above = bpf_cgroup_ancestor(cgrp, level - 1);
+	u32 number;
+
+	if (!above)
+		return 0;
+	number = group_number(above);
+	bpf_cgroup_release(above);
+	return number;
+}
+
+/* A group's shares have changed: so do its entities' weights on all CPUs. */
+static __always_inline void set_shares(u32 group, u64 shares)
+{
+	struct fair_group *tg = fair_group_of(group);
+	u64 now = scx_bpf_now();
+	s32 cpu;
+
+	if (!tg || !group)
+		return;
+	tg->shares = shares;
+	bpf_for(cpu, 0, nr_cpus)
+		change_group_sums(group, cpu, 0, 0, now);
+}
+
+s32 BPF_STRUCT_OPS_SLEEPABLE(eevdf_cgroup_init, struct cgroup *cgrp, struct scx_cgroup_init_args *args)
+{
+	struct group_number *record;
+	int level = cgrp->level;
+	struct fair_group *tg;
+	u32 i;
+
+	/* The root's number is 0, as that of a group without a record */
+	if (!level)
+		return 0;
+	record = bpf_cgrp_storage_get(&group_numbers, cgrp, NULL, BPF_LOCAL_STORAGE_GET_F_CREATE);
+	if (!record)
+		return -ENOMEM;
+	record->number = parent_number(cgrp, level);
+	bpf_for(i, 1, NR_GROUPS) {
+		tg = fair_group_of(i);
+		if (!tg || tg->used)
+			continue;
+		tg->used = true;
+		tg->parent = record->number;
+		tg->sched_idle = bpf_core_field_exists(args->sched_idle) && args->sched_idle;
+		tg->shares = tg->sched_idle ? IDLE_SHARES * LOAD_SCALE : shares_of_weight(args->weight);
+		record->number = i;
+		record->own = true;
+		nr_groups = max(nr_groups, i + 1);
+		break;
+	}
+	return 0;
+}
+
+void BPF_STRUCT_OPS_SLEEPABLE(eevdf_cgroup_exit, struct cgroup *cgrp)
+{
+	u32 number = own_group_number(cgrp);
+	struct fair_group *tg = fair_group_of(number);
+	struct group_rq *rq;
+	s32 cpu;
+
+	if (!tg || !number)
+		return;
+	bpf_for(cpu, 0, nr_cpus) {
+		rq = group_rq_of(number, cpu);
+		if (rq)
+			__builtin_memset(rq, 0, sizeof(*rq));
+	}
+	tg->load_avg = 0;
+	tg->runnable_avg = 0;
+	tg->used = false;
+}
+
+void BPF_STRUCT_OPS(eevdf_cgroup_set_weight, struct cgroup *cgrp, u32 weight)
+{
+	set_shares(own_group_number(cgrp), shares_of_weight(weight));
+}
+
+void BPF_STRUCT_OPS(eevdf_cgroup_set_idle, struct cgroup *cgrp, bool idle)
+{
+	u32 number = own_group_number(cgrp);
+	struct fair_group *tg = fair_group_of(number);
+
+	if (tg)
+		tg->sched_idle = idle;
+	set_shares(number, idle ? IDLE_SHARES * LOAD_SCALE : shares_of_weight(DEFAULT_CGROUP_WEIGHT));
+}

@@ -1,0 +1,174 @@
+//! Control groups divide CPU time as under Linux 7.3.4, on which each expected figure was measured, in virtual time, with the same loads.
+
+use super::ID;
+use crate::support::{SECOND, assert_near, run};
+
+/// Measured after this time, so that averages have settled.
+const WARM_UP: u64 = SECOND;
+
+/// CPU time of all tasks whose name begins with each of `names`, in percent of a CPU.
+fn percents(machine: &str, groups: &str, tasks: &str, seconds: u64, names: &[&str]) -> Vec<f64> {
+    let text =
+        format!(r#"{{ "tasks": {{ {tasks} }}, "fairground": {{ "groups": {{ {groups} }} }} }}"#);
+    let (history, _) = run(ID, machine, &text, seconds, &[]);
+    let end = seconds * SECOND;
+    let percent = |name: &&str| {
+        let runs = history.runs.iter();
+        let of_them = runs.filter(|run| run.task.split('-').next() == Some(*name));
+        let times = of_them.map(|run| run.end.min(end).saturating_sub(run.start.max(WARM_UP)));
+        100.0 * times.sum::<u64>() as f64 / (end - WARM_UP) as f64
+    };
+    names.iter().map(percent).collect()
+}
+
+/// The tasks of a load, each with its number of instances, its group and other members.
+fn hogs(name: &str, number: usize, group: &str, more: &str) -> String {
+    format!(r#""{name}": {{ "instance": {number}, "taskgroup": "{group}", "run": 1000{more} }}"#)
+}
+
+/// Checks shares of one CPU, within a point.
+fn assert_shares(groups: &str, tasks: &[String], expected: &[(&str, f64)]) {
+    let names: Vec<&str> = expected.iter().map(|(name, _)| *name).collect();
+    let found = percents("1", groups, &tasks.join(", "), 4, &names);
+    for ((name, expected), found) in expected.iter().zip(found) {
+        assert_near(
+            found,
+            *expected,
+            1.0,
+            &format!("{name} with {groups}, percent"),
+        );
+    }
+}
+
+#[test]
+fn groups_share_a_cpu_by_weight_however_many_tasks_they_have() {
+    let one_and_eight = [hogs("a", 1, "/a", ""), hogs("b", 8, "/b", "")];
+    assert_shares("", &one_and_eight, &[("a", 50.0), ("b", 50.0)]);
+    let pair = [hogs("a", 1, "/a", ""), hogs("b", 1, "/b", "")];
+    let shares = |settings: &str, first: f64| {
+        assert_shares(settings, &pair, &[("a", first), ("b", 100.0 - first)]);
+    };
+    shares(r#""/a": { "cpu.weight": 300 }"#, 75.0);
+    shares(r#""/a": { "cpu.weight.nice": -5 }"#, 75.3);
+    shares(
+        r#""/a": { "cpu.weight": 10000 }, "/b": { "cpu.weight": 1 }"#,
+        100.0,
+    );
+    shares(r#""/a": { "cpu.idle": 1 }"#, 0.28);
+    let one_and_four = [hogs("a", 1, "/a", ""), hogs("b", 4, "/b", "")];
+    let both = r#""/a": { "cpu.idle": 1 }, "/b": { "cpu.idle": 1 }"#;
+    assert_shares(both, &one_and_four, &[("a", 50.0), ("b", 50.0)]);
+}
+
+#[test]
+fn a_group_in_a_group_has_its_part_of_that() {
+    let tasks = [
+        hogs("x", 1, "/a/x", ""),
+        hogs("y", 3, "/a/y", ""),
+        hogs("b", 1, "/b", ""),
+    ];
+    assert_shares("", &tasks, &[("x", 25.0), ("y", 25.0), ("b", 50.0)]);
+    let heavy = r#""/a/x": { "cpu.weight": 300 }"#;
+    assert_shares(heavy, &tasks, &[("x", 37.5), ("y", 12.5), ("b", 50.0)]);
+    let idle = [
+        hogs("a", 1, "/a", ""),
+        hogs("x", 1, "/b/x", ""),
+        hogs("y", 1, "/b/y", ""),
+    ];
+    let settings = r#""/a": { "cpu.idle": 1 }, "/b/x": { "cpu.idle": 1 }"#;
+    assert_shares(settings, &idle, &[("a", 0.28), ("x", 0.28), ("y", 99.4)]);
+}
+
+#[test]
+fn tasks_of_the_root_are_beside_groups() {
+    let tasks = [hogs("root", 2, "/", ""), hogs("a", 2, "/a", "")];
+    assert_shares("", &tasks, &[("root", 66.7), ("a", 33.3)]);
+}
+
+#[test]
+fn nice_values_count_within_a_group_only() {
+    let beside = |other: &str, first: f64, second: f64| {
+        let tasks = [
+            hogs("a", 1, "/a", ""),
+            hogs("other", 1, "/a", other),
+            hogs("b", 1, "/b", ""),
+        ];
+        assert_shares("", &tasks, &[("a", first), ("other", second), ("b", 50.0)]);
+    };
+    beside(r#", "priority": 5"#, 37.7, 12.3);
+    beside(r#", "policy": "SCHED_IDLE""#, 49.8, 0.15);
+    for alone in [r#", "priority": 19"#, r#", "policy": "SCHED_IDLE""#] {
+        let tasks = [hogs("a", 1, "/a", alone), hogs("b", 1, "/b", "")];
+        assert_shares("", &tasks, &[("a", 50.0), ("b", 50.0)]);
+    }
+}
+
+#[test]
+fn a_periodic_task_has_what_its_group_is_due() {
+    let periodic = |group: &str| {
+        format!(
+            r#""p": {{ "taskgroup": "{group}", "run": 2000,
+                "fairground1": {{ "timer": {{ "ref": "unique", "period": 10000, "mode": "skip" }} }} }}"#
+        )
+    };
+    let eight = [periodic("/a"), hogs("b", 8, "/b", "")];
+    assert_shares("", &eight, &[("p", 20.2)]);
+    let idle = [periodic("/a"), hogs("b", 1, "/b", "")];
+    assert_shares(r#""/b": { "cpu.idle": 1 }"#, &idle, &[("p", 20.0)]);
+}
+
+/// Number of CPUs, mode, hogs in one group, and the CPUs that a single hog in another one got beside them, as a mean of two runs.
+const SEVERAL_CPUS: [(usize, &str, usize, f64); 17] = [
+    (4, "concur", 4, 0.826),
+    (4, "concur", 16, 0.798),
+    (2, "concur", 4, 0.666),
+    (2, "concur", 8, 0.648),
+    (4, "smp", 4, 1.0),
+    (4, "smp", 8, 1.0),
+    (4, "smp", 16, 1.0),
+    (2, "smp", 4, 1.0),
+    (2, "smp", 8, 0.998),
+    (4, "max", 4, 1.0),
+    (4, "max", 8, 1.0),
+    (4, "max", 16, 1.0),
+    (2, "max", 4, 0.98),
+    (4, "tasks", 4, 0.867),
+    (4, "tasks", 8, 0.445),
+    (4, "tasks", 16, 0.238),
+    (2, "tasks", 8, 0.2175),
+];
+
+#[test]
+fn several_cpus_divide_a_groups_shares_by_its_load() {
+    let mut off = Vec::new();
+    for (cpus, mode, number, expected) in SEVERAL_CPUS {
+        let machine = format!("{cpus} cgroup_mode:{mode}");
+        let tasks = [hogs("a", 1, "/a", ""), hogs("b", number, "/b", "")];
+        let found = percents(&machine, "", &tasks.join(", "), 5, &["a"])[0] / 100.0;
+        if (found - expected).abs() > 0.1 * expected {
+            off.push(format!(
+                "{mode}: 1 beside {number} on {cpus} CPUs has {found:.3}, not {expected}"
+            ));
+        }
+    }
+    assert!(off.is_empty(), "{}", off.join("\n"));
+}
+
+#[test]
+fn a_weight_that_changes_counts_from_then_on() {
+    let groups = r#""/a": { "changes": [ { "at": 1000000, "cpu.weight": 300 } ] }"#;
+    let tasks = [hogs("a", 1, "/a", ""), hogs("b", 1, "/b", "")];
+    assert_shares(groups, &tasks, &[("a", 75.0), ("b", 25.0)]);
+}
+
+#[test]
+fn a_task_that_moves_counts_in_its_new_group() {
+    let tasks = [
+        r#""a": { "phases": { "one": { "taskgroup": "/a", "loop": 100, "run": 1000 },
+            "two": { "taskgroup": "/b", "loop": -1, "run": 1000 } } }"#
+            .to_owned(),
+        hogs("b", 3, "/b", ""),
+        hogs("c", 1, "/c", ""),
+    ];
+    assert_shares("", &tasks, &[("a", 12.5), ("b", 37.5), ("c", 50.0)]);
+}
