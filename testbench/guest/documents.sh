@@ -4,7 +4,7 @@
 # is measured in virtual time, which the load of the host does not affect.
 
 # Schedulers with figures for one CPU, and with figures for two
-with_figures_for_one_cpu=(linux12 linux22 o1 ebs bfs)
+with_figures_for_one_cpu=(linux12 linux22 o1 ebs bfs eevdf)
 with_figures_for_two_cpus=(dwrr)
 
 test_documents() {
@@ -42,6 +42,10 @@ test_documents() {
 			 "background": { "run": 10000, "fairground": { "background": true } }' \
 			hog=50:1 background=49:2
 		check "ebs: a hard cap that fairground task sets holds a process that is alone" caps_a_process
+		;;
+	eevdf)
+		check "play: control groups divide a CPU, and are removed" divides_among_groups
+		check "eevdf: control groups divide a CPU as under the kernel's own scheduler" divides_among_groups eevdf
 		;;
 	dwrr)
 		check "dwrr: three hogs on two CPUs get two thirds of one each" reproduces elc_fairness_5on4 A4 --seeds 1 -d 6s
@@ -88,6 +92,30 @@ shares() {
 	fairground run "$scheduler" "${settings[@]}" -- "$fairground" play "$work/shares.json" --format json
 	assert_status 0
 	"$here/shares" "$work/output" "${@:5}"
+}
+
+# Plays hogs in control groups, under a scheduler or the kernel's own, and compares the share of each with what Linux 7.3.4 was seen to give it.
+# usage: divides_among_groups [SCHEDULER]
+divides_among_groups() {
+	local run=()
+	[ $# = 0 ] || run=(run "$1" -- "$fairground")
+	cat > "$work/groups.json" << 'END'
+{ "tasks": {
+    "x": { "taskgroup": "/a/x", "run": 10000 },
+    "y": { "instance": 3, "taskgroup": "/a/y", "run": 10000 },
+    "b": { "taskgroup": "/b", "run": 10000 } },
+  "fairground": { "groups": { "/a/x": { "cpu.weight": 300 } } },
+  "global": { "duration": 6, "calibration": 100 } }
+END
+	fairground "${run[@]}" play "$work/groups.json" --format json
+	assert_status 0
+	"$here/shares" "$work/output" x=37.5:2 y=4.2:1 b=50:2
+	wait_until has_no_groups
+}
+
+# Whether nothing is left of groups that a run made.
+has_no_groups() {
+	! ls -d /sys/fs/cgroup/fairground-*
 }
 
 # A process that always runs is capped from outside, while it runs, at a quarter of a CPU. It runs freely until its estimated usage has

@@ -5,6 +5,7 @@
 //! what the threads can measure themselves.
 
 mod deadlock;
+mod groups;
 pub mod program;
 pub mod report;
 pub mod resources;
@@ -15,6 +16,7 @@ pub mod work;
 mod worker;
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::Duration;
 
 use fairground_contract::attributes::Attributes;
@@ -22,6 +24,7 @@ use fairground_metrics::{MachineFacts, Metrics};
 use fairground_workload::{Event, Policy, Workload};
 
 use fairground_results::Creator;
+use groups::Groups;
 pub use report::{Report, TaskReport};
 use run::{Ended, Recording, Run};
 use surroundings::creator_so_far;
@@ -78,7 +81,8 @@ pub fn play(
     let tunables = tunables(incumbent.name(), root, name_tunables, &mut notes);
     let attribute_map = if root { AttributeMap::find()? } else { None };
     let known = attribute_map.is_some();
-    notes.extend(without_effect(workload, &attributes, known).map(str::to_owned));
+    notes.extend(without_effect(&attributes, known).map(str::to_owned));
+    let groups = set_up_groups(workload, root, &mut notes);
 
     let cpus = online_cpus()?;
     let machine = match machine.capacities.len() {
@@ -95,10 +99,20 @@ pub fn play(
     };
     let ahead = clock::scheduler_ahead();
     let creator = creator_so_far();
-    let run = Run::prepare(workload, *options, attributes, attribute_map, recording)?;
+    let shared = groups.clone();
+    let run = Run::prepare(
+        workload,
+        *options,
+        attributes,
+        attribute_map,
+        recording,
+        shared,
+    )?;
     // Otherwise the scheduler under test decides when the end comes. Without root it does.
     let _ = scheduling::set_policy(&WATCHERS);
     let start = run.begin()?;
+    let changes = groups.as_ref().map(|groups| groups.follow(workload, start));
+    let changes = changes.transpose()?;
     let end = options
         .duration
         .or(workload.duration)
@@ -113,15 +127,11 @@ pub fn play(
         preparation_ns: run.preparation(),
         ..creator
     };
+    drop(changes);
     let tasks = run.end(stop);
     let recorded = recorder.map(Recorder::finish).transpose()?;
     if root {
-        let ordinary = Policy::Other {
-            nice: 0,
-            slice: None,
-        };
-        scheduling::set_policy(&ordinary)
-            .map_err(Error::system("cannot return to the ordinary policy"))?;
+        become_ordinary()?;
     }
     if let Some(reason) = run.failure() {
         return Err(Error::Play { reason });
@@ -161,6 +171,15 @@ pub fn play(
     }))
 }
 
+/// Returns to the policy that this thread had before it watched over a run.
+fn become_ordinary() -> Result<(), Error> {
+    let ordinary = Policy::Other {
+        nice: 0,
+        slice: None,
+    };
+    scheduling::set_policy(&ordinary).map_err(Error::system("cannot return to the ordinary policy"))
+}
+
 /// The tunables of the scheduler in charge that are not at their defaults; if they are unknown, a note says why.
 fn tunables(
     scheduler: Option<&str>,
@@ -191,22 +210,37 @@ fn tunables(
     }
 }
 
-/// The parts of the workload that have no effect on this kernel; `known`: whether the scheduler in charge reads task attributes.
-fn without_effect(
-    workload: &Workload,
-    attributes: &[Attributes],
-    known: bool,
-) -> impl Iterator<Item = &'static str> {
-    let groups = workload.tasks.iter().any(uses_taskgroup);
+/// Makes the control groups of the workload, if it has any; a note says what they are beside, or why there are none.
+fn set_up_groups(workload: &Workload, root: bool, notes: &mut Vec<String>) -> Option<Arc<Groups>> {
+    if workload.groups.is_empty() {
+        return None;
+    }
+    let made = match root {
+        true => Groups::set_up(workload),
+        false => Err("that takes root".to_owned()),
+    };
+    match made {
+        Ok(groups) => {
+            notes.push(groups.note());
+            Some(Arc::new(groups))
+        }
+        Err(reason) => {
+            notes.push(format!(
+                "control groups are not set up here, and the tasks stay in the caller's: {reason}"
+            ));
+            None
+        }
+    }
+}
+
+/// What of the workload has no effect on this kernel; `known`: whether the scheduler in charge reads task attributes.
+fn without_effect(attributes: &[Attributes], known: bool) -> Option<&'static str> {
     let asked = attributes
         .iter()
         .any(|wanted| *wanted != Attributes::default());
-    let groups = groups
-        .then_some("task groups are not set up here: the tasks stay in the caller's control group");
-    let attributes = (asked && !known).then_some(
+    (asked && !known).then_some(
         "the scheduler in charge reads no task attributes: those of the workload have no effect",
-    );
-    groups.into_iter().chain(attributes)
+    )
 }
 
 /// Waits for the end of a run; returns what each thread waits for, if none of them can ever continue.
@@ -272,10 +306,6 @@ fn start_recorder(
             None
         }
     }
-}
-
-fn uses_taskgroup(task: &fairground_workload::Task) -> bool {
-    task.taskgroup.is_some() || task.phases.iter().any(|phase| phase.taskgroup.is_some())
 }
 
 /// The attributes of each task definition.
@@ -411,7 +441,7 @@ mod tests {
     fn play_to_end(text: &str) -> Vec<Ended> {
         let workload = Workload::parse("test", text).expect("the workload is right");
         let attributes = attributes(&workload).expect("the attributes are right");
-        let run = Run::prepare(&workload, Options::default(), attributes, None, None)
+        let run = Run::prepare(&workload, Options::default(), attributes, None, None, None)
             .expect("the threads can be created");
         run.begin().expect("nobody records");
         while !run.is_finished() {
@@ -425,7 +455,7 @@ mod tests {
     fn begin(text: &str) -> std::sync::Arc<Run> {
         let workload = Workload::parse("test", text).expect("the workload is right");
         let attributes = attributes(&workload).expect("the attributes are right");
-        let run = Run::prepare(&workload, Options::default(), attributes, None, None)
+        let run = Run::prepare(&workload, Options::default(), attributes, None, None, None)
             .expect("the threads can be created");
         run.begin().expect("nobody records");
         run
@@ -483,6 +513,7 @@ mod tests {
             &workload,
             Options::default(),
             vec![Attributes::default()],
+            None,
             None,
             None,
         )
@@ -575,7 +606,7 @@ mod tests {
         )
         .expect("the workload is right");
         let attributes = attributes(&workload).expect("there are none");
-        let run = Run::prepare(&workload, Options::default(), attributes, None, None)
+        let run = Run::prepare(&workload, Options::default(), attributes, None, None, None)
             .expect("the threads can be created");
         run.begin().expect("nobody records");
         std::thread::sleep(Duration::from_millis(20));

@@ -15,6 +15,7 @@ use nix::unistd::Pid;
 
 use super::Options;
 use super::deadlock::{self, WaitRecord};
+use super::groups::Groups;
 use super::resources::{Over, Resources, Semaphore};
 use super::worker::{Outcome, Worker, first_job};
 use crate::attributes::AttributeMap;
@@ -99,6 +100,8 @@ pub struct Run {
     attributes: Vec<Attributes>,
     attribute_map: Option<AttributeMap>,
     recording: Option<Recording>,
+    /// The control groups of the workload, where there are some.
+    pub(super) groups: Option<Arc<Groups>>,
     /// Common start, `CLOCK_MONOTONIC`; set before the gate below opens.
     start: Mutex<u64>,
     /// The end, `CLOCK_MONOTONIC`; `u64::MAX` before that.
@@ -122,6 +125,7 @@ impl Run {
         attributes: Vec<Attributes>,
         attribute_map: Option<AttributeMap>,
         recording: Option<Recording>,
+        groups: Option<Arc<Groups>>,
     ) -> Result<Arc<Self>, Error> {
         install_nudge()?;
         let cpus =
@@ -138,6 +142,7 @@ impl Run {
             attributes,
             attribute_map,
             recording,
+            groups,
             start: Mutex::new(0),
             stop: AtomicU64::new(u64::MAX),
             gate: Semaphore::default(),

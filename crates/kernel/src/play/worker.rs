@@ -149,9 +149,10 @@ impl<'run> Worker<'run> {
         }
     }
 
-    /// Sets the CPUs and the policy that apply from the start.
+    /// Sets the CPUs, the policy and the control group that apply from the start.
     pub(super) fn prepare(&self) -> Result<(), String> {
-        self.enter(self.task.cpus.as_deref(), Some(&self.task.policy))
+        let group = self.task.taskgroup.as_deref();
+        self.enter(self.task.cpus.as_deref(), Some(&self.task.policy), group)
             .map_err(|error| format!("{}: {error}", self.task.name))
     }
 
@@ -159,6 +160,7 @@ impl<'run> Worker<'run> {
         &self,
         cpus: Option<&[u32]>,
         policy: Option<&fairground_workload::Policy>,
+        group: Option<&str>,
     ) -> Result<(), String> {
         scheduling::set_cpus(cpus, &self.run.cpus).map_err(|error| match cpus {
             Some(cpus) => format!("cannot run on the CPUs {cpus:?}: {error}"),
@@ -167,6 +169,9 @@ impl<'run> Worker<'run> {
         if let Some(policy) = policy {
             scheduling::set_policy(policy)
                 .map_err(|error| format!("cannot set {policy}: {error}{}", way_out(&error)))?;
+        }
+        if let (Some(group), Some(groups)) = (group, &self.run.groups) {
+            groups.join(group)?;
         }
         Ok(())
     }
@@ -205,7 +210,8 @@ impl<'run> Worker<'run> {
             match step {
                 Step::Enter(phase) => {
                     let policy = task.phases[phase].policy.as_ref();
-                    self.enter(task.cpus_in(phase), policy)
+                    let group = task.phases[phase].taskgroup.as_deref();
+                    self.enter(task.cpus_in(phase), policy, group)
                         .map_err(Stop::Failed)?;
                 }
                 Step::Event(_, Some(variation)) if !self.draws.happens(variation) => {}
