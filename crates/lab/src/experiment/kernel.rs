@@ -348,7 +348,7 @@ impl Runs<'_> {
             let mut notes = vec![attached(&name)];
             let metrics = played.metrics.ok_or_else(|| played.notes.join("; "))?;
             notes.extend(played.notes);
-            let scope = script::scope_of_metrics(&metrics, &point.name, &self.setup.fits);
+            let scope = script::scope_of_metrics(metrics, &point.name, &self.setup.fits);
             Ok((self.measures.of(scope), notes))
         });
         match read {

@@ -338,11 +338,12 @@ impl<'a> Simulations<'a> {
         measures: &Measures,
     ) -> (Measured, Option<Failure>, Vec<String>) {
         let CellResult { run, failure, .. } = result;
-        let measured = match (run.metrics.is_some(), &failure) {
-            (true, None) => {
+        let measured = match (run.metrics, &failure) {
+            (Some(metrics), None) => {
                 let (fits, mhz) = (&self.setup.fits, self.machines[point].file.mhz);
                 let point = &self.setup.points[point].name;
-                measures.of(script::scope_of_run(&run, point, fits, mhz))
+                let scope = script::scope_of_run(metrics, &run.counters, point, fits, mhz);
+                measures.of(scope)
             }
             _ => measures.none("the simulation failed"),
         };
@@ -767,7 +768,7 @@ impl Measures {
 
     /// Evaluates the measures of a run with `scope`.
     pub(super) fn of(&self, scope: Result<Scope<'static>, String>) -> Measured {
-        let scope = match scope {
+        let mut scope = match scope {
             Ok(scope) => scope,
             Err(error) => return self.none(&error),
         };
@@ -778,14 +779,11 @@ impl Measures {
             values: values
                 .map(|(value, points)| {
                     let here = points.is_empty() || points.iter().any(|one| one.as_str() == point);
-                    here.then(|| value.number(&self.engine, &mut scope.clone()))
+                    here.then(|| value.number(&self.engine, &mut scope))
                 })
                 .collect(),
             samples: samples
-                .map(|one| {
-                    one.numbers(&self.engine, &mut scope.clone())
-                        .unwrap_or_default()
-                })
+                .map(|one| one.numbers(&self.engine, &mut scope).unwrap_or_default())
                 .collect(),
         }
     }

@@ -4,8 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use fairground_companion::{SECONDS, takes_too_long};
-use fairground_metrics::RunMetrics;
-use fairground_results::Run;
+use fairground_metrics::{RunMetrics, TaskRecords};
 use rhai::serde::to_dynamic;
 use rhai::{AST, Array, Dynamic, Engine, EvalAltResult, Map, OptimizationLevel, Scope};
 
@@ -32,6 +31,9 @@ pub(crate) fn engine() -> Engine {
     engine.set_optimization_level(OptimizationLevel::Simple);
     samples::register(&mut engine);
     engine.register_fn("named", named);
+    engine.register_type_with_name::<Recorded>("records");
+    engine.register_indexer_get(Recorded::list);
+    engine.register_fn("response_times", Recorded::response_times);
     engine.register_fn("numbers", |text: &str, pattern: &str| {
         let found = numbers_in(text, pattern)?.into_iter();
         Ok::<Array, Box<EvalAltResult>>(found.map(Dynamic::from).collect())
@@ -76,6 +78,35 @@ fn named(tasks: &mut Array, name: &str) -> Result<Array, Box<EvalAltResult>> {
     Ok(found)
 }
 
+/// The records of a task. Expressions copy what they touch, so a list becomes a value of theirs only where one asks for it.
+#[derive(Clone)]
+struct Recorded(Arc<TaskRecords>);
+
+impl Recorded {
+    fn list(&mut self, name: &str) -> Result<Dynamic, Box<EvalAltResult>> {
+        let records = &*self.0;
+        let mut list = match name {
+            "laps" => to_dynamic(&records.laps),
+            "jobs" => to_dynamic(&records.jobs),
+            "windows" => to_dynamic(&records.windows),
+            "stretches" => to_dynamic(records.stretches),
+            "wakeup_latency_histogram" => to_dynamic(&records.wakeup_latency_histogram),
+            "response_time_histogram" => to_dynamic(&records.response_time_histogram),
+            _ => Err(format!("there are no records called {name}").into()),
+        }?;
+        make_real(&mut list);
+        Ok(list)
+    }
+
+    /// Nanoseconds from the release to the completion of each job that was released at `from` or later and completed.
+    fn response_times(&mut self, from: f64) -> Array {
+        let jobs = self.0.jobs.iter();
+        let jobs = jobs.filter(|job| !job.skipped && job.due_ns as f64 >= from);
+        let times = jobs.filter_map(|job| Some(job.completed_ns?.saturating_sub(job.due_ns)));
+        times.map(|time| Dynamic::from_float(time as f64)).collect()
+    }
+}
+
 /// The numbers matched by the first group of a regular expression in `text`.
 fn numbers_in(text: &str, pattern: &str) -> Result<Vec<f64>, Box<EvalAltResult>> {
     let pattern = regex_lite::Regex::new(pattern).map_err(|error| error.to_string())?;
@@ -92,15 +123,17 @@ impl Expression {
         Ok(Self { ast })
     }
 
+    /// Its value; what it defines is gone from `scope` afterwards.
     fn evaluate(&self, engine: &Engine, scope: &mut Scope<'_>) -> Result<Dynamic, String> {
-        engine
-            .eval_ast_with_scope::<Dynamic>(scope, &self.ast)
-            .map_err(|error| match *error {
-                EvalAltResult::ErrorTerminated(..) => {
-                    format!("it takes more than {SECONDS} s of CPU time")
-                }
-                other => other.to_string(),
-            })
+        let given = scope.len();
+        let value = engine.eval_ast_with_scope::<Dynamic>(scope, &self.ast);
+        scope.rewind(given);
+        value.map_err(|error| match *error {
+            EvalAltResult::ErrorTerminated(..) => {
+                format!("it takes more than {SECONDS} s of CPU time")
+            }
+            other => other.to_string(),
+        })
     }
 
     /// Its value as a number.
@@ -196,14 +229,14 @@ pub(crate) fn constants(point: &str, fits: &BTreeMap<String, f64>) -> Scope<'sta
 
 /// What a measure may also use: the run's metrics, its tasks, the scheduler's counters, and the machine's clock in cycles per nanosecond.
 pub(crate) fn scope_of_run(
-    run: &Run,
+    metrics: RunMetrics,
+    counters: &BTreeMap<String, u64>,
     point: &str,
     fits: &BTreeMap<String, f64>,
     mhz: Option<f64>,
 ) -> Result<Scope<'static>, String> {
-    let metrics = run.metrics.as_ref().ok_or("the run never began")?;
     let mut scope = scope_of_metrics(metrics, point, fits)?;
-    let mut counters = to_dynamic(&run.counters).map_err(|error| error.to_string())?;
+    let mut counters = to_dynamic(counters).map_err(|error| error.to_string())?;
     make_real(&mut counters);
     scope.push_constant_dynamic("counters", counters);
     if let Some(mhz) = mhz {
@@ -214,19 +247,31 @@ pub(crate) fn scope_of_run(
 
 /// The same for a run on a kernel, without the counters, which cover all tasks of the machine, and without the clock, which changes.
 pub(crate) fn scope_of_metrics(
-    metrics: &RunMetrics,
+    mut metrics: RunMetrics,
     point: &str,
     fits: &BTreeMap<String, f64>,
 ) -> Result<Scope<'static>, String> {
     let mut scope = constants(point, fits);
+    let records = metrics.tasks.iter_mut().map(|task| task.records.take());
+    let records: Vec<Option<TaskRecords>> = records.collect();
     let mut metrics = to_dynamic(metrics).map_err(|error| error.to_string())?;
     make_real(&mut metrics);
-    let tasks = metrics
-        .read_lock::<Map>()
-        .and_then(|map| map.get("tasks").cloned())
-        .unwrap_or_default();
+    let mut tasks = Array::new();
+    if let Some(mut run) = metrics.write_lock::<Map>()
+        && let Some(mut all) = run
+            .get_mut("tasks")
+            .and_then(|all| all.write_lock::<Array>())
+    {
+        for (task, records) in all.iter_mut().zip(records) {
+            if let (Some(mut task), Some(records)) = (task.write_lock::<Map>(), records) {
+                let recorded = Recorded(Arc::new(records));
+                task.insert("records".into(), Dynamic::from(recorded));
+            }
+        }
+        tasks.clone_from(&all);
+    }
     scope.push_constant_dynamic("run", metrics);
-    scope.push_constant_dynamic("tasks", tasks);
+    scope.push_constant("tasks", tasks);
     Ok(scope)
 }
 
@@ -320,6 +365,7 @@ pub(crate) fn not_measured(error: &str) -> Option<&str> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use fairground_metrics::JobRecord;
 
     #[test]
     fn expressions_cannot_take_everything() {
@@ -335,6 +381,58 @@ mod tests {
             let error = expression.number(&engine, &mut Scope::new());
             let error = error.expect_err("it has no end");
             assert!(error.contains(problem), "{error}");
+        }
+    }
+
+    #[test]
+    fn every_list_of_records_is_there() {
+        let records = TaskRecords::default();
+        let serde_json::Value::Object(lists) = serde_json::to_value(&records).unwrap() else {
+            panic!("records are an object");
+        };
+        let mut scope = Scope::new();
+        scope.push("records", Recorded(Arc::new(records)));
+        let engine = engine();
+        assert!(lists.len() > 5);
+        for name in lists.keys() {
+            let list = Expression::compile(&engine, &format!("records.{name}")).unwrap();
+            let read = list.evaluate(&engine, &mut scope);
+            assert!(read.is_ok(), "{name}: {read:?}");
+        }
+        let other = Expression::compile(&engine, "records.lap").unwrap();
+        let error = other.evaluate(&engine, &mut scope).unwrap_err();
+        assert!(error.contains("no records called lap"), "{error}");
+    }
+
+    #[test]
+    fn response_times_are_those_of_jobs_that_were_done() {
+        let job = |due_ns, completed_ns, skipped| JobRecord {
+            due_ns,
+            first_run_ns: None,
+            completed_ns,
+            deadline_ns: due_ns + 10,
+            skipped,
+        };
+        let jobs = vec![
+            job(0, Some(4), false),
+            job(10, Some(17), false),
+            job(20, None, true),
+            job(30, Some(39), false),
+            job(40, None, false),
+        ];
+        let mut scope = Scope::new();
+        let records = TaskRecords {
+            jobs,
+            ..TaskRecords::default()
+        };
+        scope.push("records", Recorded(Arc::new(records)));
+        let engine = engine();
+        let times = Expression::compile(&engine, "let from = 10.0; records.response_times(from)");
+        let times = times.unwrap();
+        // What an expression defines does not stay.
+        for _ in 0..2 {
+            assert_eq!(times.numbers(&engine, &mut scope).unwrap(), [7.0, 9.0]);
+            assert_eq!(scope.len(), 1);
         }
     }
 }
