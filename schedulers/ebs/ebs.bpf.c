@@ -46,6 +46,11 @@ const volatile u32 hz = 1000;
 const volatile u32 half_life = 5000;
 const volatile u32 time_slice = 100;
 
+/* Which of the two patches: the full one, or the basic one with shares by nice, soft caps, and a fixed half life and slice */
+const volatile u32 patch;
+
+#define PATCH_BASIC 1
+
 /* ---- Statistics, in the order of scheduler.toml ---------------------------------------------------------------- */
 
 enum statistic {
@@ -284,10 +289,10 @@ static __noinline void read_attributes(struct task_struct *p, struct task_ctx *t
 	u64 hard = ONE, soft = ONE;
 	u32 flags = t->public.flags & EBS_IN_SINBIN;
 
-	if (a && (a->present & TASK_ATTRIBUTE_SHARES))
+	if (patch != PATCH_BASIC && a && (a->present & TASK_ATTRIBUTE_SHARES))
 		shares = a->shares < MIN_SHARES ? MIN_SHARES : a->shares > MAX_SHARES ? MAX_SHARES : a->shares;
 	/* A hard cap of 0 is not permitted */
-	if (a && (a->present & TASK_ATTRIBUTE_HARD_CAP) && a->hard_cap_numerator) {
+	if (patch != PATCH_BASIC && a && (a->present & TASK_ATTRIBUTE_HARD_CAP) && a->hard_cap_numerator) {
 		hard = rate(a->hard_cap_numerator, a->hard_cap_denominator) ?: 1;
 		flags |= EBS_HARD_CAP;
 	}
@@ -906,7 +911,7 @@ static bool timer_tick(void)
 	struct run_queue *rq;
 	int cpu;
 
-	if (review)
+	if (review && patch != PATCH_BASIC)
 		read_parameters();
 	for_each_rq(rq, cpu, nr_cpu_ids) {
 		if (sinbin)

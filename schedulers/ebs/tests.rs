@@ -167,6 +167,22 @@ fn a_renice_replaces_shares_that_were_set() {
 }
 
 #[test]
+fn the_basic_patch_has_shares_by_nice_and_soft_caps_only() {
+    let basic = |json: &str| {
+        let (_, outcome) = run(ID, "1", json, 20, &[("patch", "basic")]);
+        Statistics::of(&outcome, "t")
+    };
+    // Shares that are set renice the task to the nearest nice value, which gives it 84.
+    assert_eq!(basic(&hogs(&[("t", &shares(80))])).shares(), 84);
+    assert_eq!(basic(&hogs(&[("t", r#""priority": 5,"#)])).shares(), 15);
+    let hard = basic(&hogs(&[("t", &cap("1/4!"))]));
+    assert_near(hard.cap(), 100.0, 0.01, "a hard cap");
+    assert_eq!(hard.sinbinned(), 0);
+    let soft = basic(&hogs(&[("t", &cap("1/4"))]));
+    assert_near(soft.cap(), 25.0, 0.01, "a soft cap");
+}
+
+#[test]
 fn the_long_run_split_is_that_of_the_shares() {
     for (pair, expected) in [
         ([20, 10], 66.7),
