@@ -183,7 +183,7 @@ impl Words<'_> {
 
 impl Btf {
     /// Reads the contents of a `.BTF` section.
-    pub(crate) fn parse(section: &[u8]) -> Result<Btf, Error> {
+    pub fn parse(section: &[u8]) -> Result<Btf, Error> {
         let header = Header::parse(section, "section .BTF")?;
         let types = header.part(section, 8, 12, "types")?;
         let strings = header.part(section, 16, 20, "strings")?.to_vec();

@@ -25,8 +25,15 @@ pub struct Code {
     /// What the code refers to by address.
     _kconfig: Box<[u8]>,
     _problems: Vec<Box<str>>,
+    needs: Needs,
+}
+
+/// What an object needs of its kernel.
+pub struct Needs {
     missing: Vec<Missing>,
-    calls: Vec<Calls>,
+    untested: Vec<Missing>,
+    /// The calls of each function, with its name.
+    calls: Vec<(String, Calls)>,
 }
 
 // SAFETY: after compilation nothing changes the module, and its memory is
@@ -64,7 +71,7 @@ impl Compiled {
 /// # Errors
 ///
 /// [`Error::Refused`] names what a kernel would refuse. [`Error::Malformed`] and [`Error::Unsupported`] name an invalid instruction. It is not
-/// an error if the linker lacks something: see [`Code::missing`].
+/// an error if the linker lacks something: see [`Needs::missing`].
 pub fn compile(object: &Object, linker: &dyn Linker) -> Result<Code, Error> {
     compile_linked(object, linker, link(object, linker, &[])?)
 }
@@ -81,12 +88,37 @@ pub fn compile_with(
     linker: &dyn Linker,
     read_only: &[(usize, Vec<u8>)],
 ) -> Result<Code, Error> {
+    let linked = link(object, linker, &by_slot(object, read_only))?;
+    compile_linked(object, linker, linked)
+}
+
+/// What an object needs of its kernel, with these contents of its read-only sections: all of [`compile_with`] but the translation.
+///
+/// # Errors
+///
+/// As [`compile`].
+pub fn examine(
+    object: &Object,
+    linker: &dyn Linker,
+    read_only: &[(usize, Vec<u8>)],
+) -> Result<Needs, Error> {
+    let linked = link(object, linker, &by_slot(object, read_only))?;
+    let LinkedObject {
+        missing,
+        untested,
+        calls,
+        ..
+    } = linked;
+    Ok(Needs::of(object, missing, untested, calls))
+}
+
+/// The contents of sections in the order of the object's slots.
+fn by_slot(object: &Object, read_only: &[(usize, Vec<u8>)]) -> Vec<Option<Vec<u8>>> {
     let contents = |slot| {
         let known = read_only.iter().find(|one| Slot::Section(one.0) == slot);
         known.map(|one| one.1.clone())
     };
-    let by_slot: Vec<Option<Vec<u8>>> = object.slots().into_iter().map(contents).collect();
-    compile_linked(object, linker, link(object, linker, &by_slot)?)
+    object.slots().into_iter().map(contents).collect()
 }
 
 /// The same without run-time checks, to measure what they cost.
@@ -291,8 +323,7 @@ impl<'a> Compiler<'a> {
             functions: self.functions,
             _kconfig: linked.kconfig,
             _problems: self.problems,
-            missing: linked.missing,
-            calls: linked.calls,
+            needs: Needs::of(self.object, linked.missing, linked.untested, linked.calls),
         })
     }
 }
@@ -339,17 +370,52 @@ impl Code {
         Some(one.source.at(instruction))
     }
 
+    /// What it needs of its kernel.
+    #[must_use]
+    pub fn needs(&self) -> &Needs {
+        &self.needs
+    }
+
+    /// Size of the machine code in bytes.
+    #[must_use]
+    pub fn size(&self) -> usize {
+        self.functions.iter().map(|one| one.size).sum()
+    }
+}
+
+impl Needs {
+    fn of(
+        object: &Object,
+        missing: Vec<Missing>,
+        untested: Vec<Missing>,
+        calls: Vec<Calls>,
+    ) -> Needs {
+        let name = |calls: &Calls| object.functions()[calls.function].name.clone();
+        let calls = calls.into_iter().map(|calls| (name(&calls), calls));
+        Needs {
+            missing,
+            untested,
+            calls: calls.collect(),
+        }
+    }
+
     /// What reachable code needs and the linker lacks, each thing once. A program that gets there ends with [`Linker::unavailable`].
     #[must_use]
     pub fn missing(&self) -> &[Missing] {
         &self.missing
     }
 
+    /// Calls of weak functions that the kernel lacks, in code that no test for them rules out: a kernel's verifier refuses those.
+    #[must_use]
+    pub fn untested(&self) -> &[Missing] {
+        &self.untested
+    }
+
     /// The kernel function calls that a program can reach, in itself, in functions that it calls and in its callbacks.
     #[must_use]
     pub fn kernel_calls(&self, program: &str) -> Vec<&KernelCall> {
-        let start = self.functions.iter().find(|one| one.name == program);
-        let mut wanted: Vec<usize> = start.map(|one| one.function).into_iter().collect();
+        let start = self.calls.iter().find(|(name, _)| name == program);
+        let mut wanted: Vec<usize> = start.map(|(_, one)| one.function).into_iter().collect();
         let mut seen = Vec::new();
         let mut found = Vec::new();
         while let Some(function) = wanted.pop() {
@@ -357,18 +423,13 @@ impl Code {
                 continue;
             }
             seen.push(function);
-            for calls in self.calls.iter().filter(|one| one.function == function) {
+            let calls = self.calls.iter().map(|(_, calls)| calls);
+            for calls in calls.filter(|one| one.function == function) {
                 found.extend(&calls.kernel);
                 wanted.extend(&calls.own);
             }
         }
         found
-    }
-
-    /// Size of the machine code in bytes.
-    #[must_use]
-    pub fn size(&self) -> usize {
-        self.functions.iter().map(|one| one.size).sum()
     }
 }
 

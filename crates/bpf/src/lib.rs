@@ -25,7 +25,6 @@ mod location;
 mod lockstep;
 mod maps;
 mod object;
-mod renamed;
 mod setup;
 mod special;
 mod symbols;
@@ -33,7 +32,7 @@ mod translate;
 mod validate;
 
 pub use btf::{Btf, Kind, Linkage, Member, SectionVariable, Type, TypeId};
-pub use code::{Code, compile, compile_unguarded, compile_with};
+pub use code::{Code, Needs, compile, compile_unguarded, compile_with, examine};
 pub use context::{Context, Entry, NULL_PAGE, NullPage, Stack};
 pub use contract::{Argument, Contract, Effect, Outcome, Region};
 pub use error::{Error, Missing};
@@ -49,7 +48,6 @@ pub use object::{
     Extern, ExternKind, Object, Program, SCHEDULER_TABLES, Section, Slot, StructOps,
     StructOpsMember, StructOpsValue, Variable, VariableKind,
 };
-pub use renamed::{Former, all_former, former};
 pub use setup::{MapEntry, NewEntry, NewMap, Passed, ProgramRun, RunTime, Setup, VariablePatch};
 pub use special::{SpecialField, SpecialKind};
 pub use symbols::Symbols;

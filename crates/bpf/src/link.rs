@@ -10,7 +10,6 @@ use crate::instruction::{FRAME_POINTER, Instruction, SIZE, atomic, class, mode};
 use crate::kernel_loads::mark_kernel_loads;
 use crate::linker::{Linker, Native};
 use crate::object::{ExternKind, Function, Object, Reference};
-use crate::renamed::former;
 use crate::validate::check_instruction;
 
 /// An instruction with everything it refers to.
@@ -113,6 +112,8 @@ pub(crate) struct LinkedObject {
     pub kconfig: Box<[u8]>,
     /// What reachable code needs and the linker lacks.
     pub missing: Vec<Missing>,
+    /// Calls, in reachable code, of functions that the kernel lacks and the object declares as weak.
+    pub untested: Vec<Missing>,
     /// What each function calls, in the order of `functions`.
     pub calls: Vec<Calls>,
 }
@@ -150,6 +151,7 @@ pub(crate) fn link(
         functions: Vec::new(),
         kconfig,
         missing: Vec::new(),
+        untested: Vec::new(),
         calls: Vec::new(),
     };
     let mut wanted: Vec<usize> = object
@@ -174,6 +176,17 @@ pub(crate) fn link(
         let flow = analyse(&operations, memory);
         check_flow(object, function, &operations, &flow)?;
         collect_missing(&mut linked.missing, object, function, &operations, &flow);
+        let is_untested = |at: usize| is_untested(object, linker, function, at, &operations[at]);
+        let untested = (0..operations.len()).filter(|&at| flow.reachable[at] && is_untested(at));
+        linked
+            .untested
+            .extend(untested.filter_map(|at| match &operations[at].operand {
+                Some(Operand::Absent { problem, .. }) => Some(Missing {
+                    problem: problem.clone(),
+                    place: object.location(function, at).to_string(),
+                }),
+                _ => None,
+            }));
         let calls = calls_of(object, index, &operations, &flow);
         wanted.extend(&calls.own);
         linked.calls.push(calls);
@@ -213,7 +226,7 @@ fn check_externs(object: &Object, linker: &dyn Linker) -> Result<(), Error> {
             };
             let is_refused = !external.weak && is_lacking && linker.lacks(name, kind == "function");
             is_refused.then(|| Missing {
-                problem: no_such(kind, name),
+                problem: no_such(linker, kind, name),
                 place: user_of(object, index),
             })
         })
@@ -225,8 +238,9 @@ fn check_externs(object: &Object, linker: &dyn Linker) -> Result<(), Error> {
 }
 
 /// In words, that the kernel has no such function or variable, and what to do about it if that is known.
-fn no_such(kind: &str, name: &str) -> String {
-    let remedy = former(name).map_or_else(String::new, |one| format!(" ({})", one.remedy()));
+fn no_such(linker: &dyn Linker, kind: &str, name: &str) -> String {
+    let remedy = linker.remedy(name);
+    let remedy = remedy.map_or_else(String::new, |one| format!(" ({one})"));
     format!("the kernel has no {kind} {name}{remedy}")
 }
 
@@ -282,6 +296,29 @@ fn calls_of(object: &Object, index: usize, operations: &[Operation], flow: &Flow
         }
     }
     calls
+}
+
+/// Whether the instruction calls a function that the object declares as weak and that the kernel, not only the model, does not have.
+fn is_untested(
+    object: &Object,
+    linker: &dyn Linker,
+    function: &Function,
+    at: usize,
+    operation: &Operation,
+) -> bool {
+    let is_weak = matches!(
+        operation.operand,
+        Some(Operand::Absent { optional: true, .. })
+    );
+    is_weak
+        && function
+            .reference(at)
+            .is_some_and(|reference| match reference {
+                Reference::Extern { index, .. } => {
+                    linker.lacks(object.externs()[index].essential_name(), true)
+                }
+                _ => false,
+            })
 }
 
 /// Adds what the reachable code of a function needs and the linker lacks, each thing once, with the place that first needs it.

@@ -55,6 +55,11 @@ pub trait Linker {
         false
     }
 
+    /// What to do where the kernel does not have the function of that name, as the rest of a sentence about it.
+    fn remedy(&self, _name: &str) -> Option<String> {
+        None
+    }
+
     /// Name of the helper with that number, whether there is one or not.
     fn helper_name(&self, _id: u32) -> Option<&'static str> {
         None

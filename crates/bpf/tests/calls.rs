@@ -99,7 +99,7 @@ fn configuration_decides_what_is_compiled() {
     let mut older = kernel();
     older.kconfig.insert("LINUX_KERNEL_VERSION", 6 << 16);
     let code = compile(&object, &older).expect("the object compiles");
-    let missing = code.missing()[0].to_string();
+    let missing = code.needs().missing()[0].to_string();
     assert!(missing.contains("helper 5555"), "{missing}");
 }
 
@@ -108,6 +108,7 @@ fn all_missing_names_are_listed_at_once() {
     let object = parse("calls.bpf.c");
     let code = compile(&object, &Kernel::default()).expect("the object compiles");
     let mut found: Vec<&str> = code
+        .needs()
         .missing()
         .iter()
         .filter_map(|one| one.problem.strip_prefix("this kernel model has no "))
@@ -125,7 +126,7 @@ fn all_missing_names_are_listed_at_once() {
             "kernel variable known_variable",
         ]
     );
-    let place = &code.missing()[0].place;
+    let place = &code.needs().missing()[0].place;
     assert!(place.contains("calls.bpf.c:"), "{place}");
 }
 
@@ -160,7 +161,7 @@ fn programs_are_loaded_as_libbpf_does() {
     assert!(object.set_autoload("not_loaded", true));
     assert!(!object.set_autoload("no such program", true));
     let code = compile(&object, &kernel()).expect("the object compiles");
-    let missing = code.missing()[0].to_string();
+    let missing = code.needs().missing()[0].to_string();
     assert!(missing.contains("helper 7777"), "{missing}");
 }
 

@@ -178,7 +178,11 @@ fn problems(program: &str) -> Vec<String> {
     let mut object = parse("core.bpf.c");
     assert!(object.set_autoload(program, true));
     let code = compile(&object, &kernel()).expect("the object compiles");
-    code.missing().iter().map(ToString::to_string).collect()
+    code.needs()
+        .missing()
+        .iter()
+        .map(ToString::to_string)
+        .collect()
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use fairground_bpf::Former;
+use fairground_linux::{Function, Release, Successor};
 
 /// How to get all types of a kernel.
 const MAKE_WHOLE: &str = "bpftool btf dump file /sys/kernel/btf/vmlinux format c > vmlinux.h";
@@ -42,7 +42,11 @@ impl Source<'_> {
         }
         let former = self.former(said);
         if !former.is_empty() {
-            lines.extend(former.iter().map(|one| history(one)));
+            let told = former.iter().filter_map(|one| {
+                let successor = one.successor.as_ref()?;
+                Some(history(one.name, successor, one.replaced_since()?))
+            });
+            lines.extend(told);
             lines.push(renamed(&former, said));
             return lines.join("\n");
         }
@@ -73,15 +77,15 @@ impl Source<'_> {
 
     /// The functions that no kernel has any more among those that clang does not find. clang stops after some errors, so that others are looked
     /// for in the source.
-    fn former(&self, said: &str) -> Vec<&'static Former> {
+    fn former(&self, said: &str) -> Vec<&'static Function> {
         let names = undeclared(said);
-        let is_meant = |one: &&Former| names.contains(&one.name);
-        let all = fairground_bpf::all_former();
-        if !all.iter().any(|one| is_meant(&one)) {
+        let is_meant = |one: &&Function| names.contains(&one.name);
+        let all = || fairground_linux::functions().filter(|one| one.successor.is_some());
+        if !all().any(|one| is_meant(&one)) {
             return Vec::new();
         }
         let text = std::fs::read_to_string(self.path).unwrap_or_default();
-        all.iter()
+        all()
             .filter(|one| is_meant(one) || words(&text).any(|word| word == one.name))
             .collect()
     }
@@ -108,27 +112,25 @@ fn unusable(text: &str) -> Option<&'static str> {
 }
 
 /// What became of a function, as a sentence.
-fn history(one: &Former) -> String {
-    let Former {
-        name,
-        gone,
-        successor,
+fn history(name: &str, successor: &Successor, since: Release) -> String {
+    let Successor {
+        name: newer,
         remark,
-    } = one;
-    let (first, rest) = gone.split_at(1);
-    let gone = format!("{}{rest}", first.to_uppercase());
+    } = successor;
     match remark.is_empty() {
-        true => format!("{gone}, {name}() is called {successor}()"),
-        false => format!("{gone}, there is no {name}(): use {successor}(), {remark}"),
+        true => format!("Since Linux {since}, {name}() is called {newer}()"),
+        false => format!("Since Linux {since}, there is no {name}(): use {newer}(), {remark}"),
     }
 }
 
 /// What to do about renamed functions.
-fn renamed(former: &[&Former], said: &str) -> String {
-    let alike = former.iter().filter(|one| one.remark.is_empty());
-    let options: Vec<String> = alike
-        .map(|one| format!("-D {}={}", one.name, one.successor))
-        .collect();
+fn renamed(former: &[&Function], said: &str) -> String {
+    let alike = former.iter().filter_map(|one| {
+        let successor = one.successor.as_ref();
+        let successor = successor.filter(|successor| successor.remark.is_empty())?;
+        Some(format!("-D {}={}", one.name, successor.name))
+    });
+    let options: Vec<String> = alike.collect();
     let mut advice = match options.is_empty() {
         true => String::new(),
         false => format!("Write the new names, or add {}", options.join(" ")),

@@ -71,14 +71,15 @@ fn at_once<T: Sync, R: Send>(items: &[T], work: impl Fn(&T) -> R + Sync) -> Vec<
 }
 
 /// Adds the sources that define what the others only use or what is `wanted`, from the folder of the first one and, in a copy of scx's
-/// repository, from its `lib`. What none of them defines is left to the loader of the object.
-pub(crate) fn add_needed(parts: &mut Vec<Part>, wanted: &[String], build: &Build) {
+/// repository, from its `lib`. What none of them defines is left to the loader of the object. Returns what to say about those that may define it
+/// and do not compile.
+pub(crate) fn add_needed(parts: &mut Vec<Part>, wanted: &[String], build: &Build) -> Vec<String> {
     if missing(parts, wanted).is_empty() {
-        return;
+        return Vec::new();
     }
     let mut candidates = match parts.first() {
         Some(first) => candidates(&first.source, build),
-        None => return,
+        None => return Vec::new(),
     };
     candidates.retain(|one| {
         !parts
@@ -93,9 +94,33 @@ pub(crate) fn add_needed(parts: &mut Vec<Part>, wanted: &[String], build: &Build
             .map(|name| provider(name, &mut candidates, build));
         match found.find_map(|part| part) {
             Some(part) => parts.push(part),
-            None => return,
+            None => return passed_over(&names, &candidates),
         }
     }
+}
+
+/// The sources whose text contains one of the names, which nothing else defines, and that do not compile.
+fn passed_over(names: &[String], candidates: &[Candidate]) -> Vec<String> {
+    let told = candidates.iter().filter_map(|one| {
+        let Some(Err(problem)) = &one.part else {
+            return None;
+        };
+        let names: Vec<&str> = names
+            .iter()
+            .filter(|name| one.text.contains(*name))
+            .map(String::as_str)
+            .collect();
+        let first = problem.lines().find(|line| line.contains("error"));
+        let first = first.or_else(|| problem.lines().next()).unwrap_or_default();
+        (!names.is_empty()).then(|| {
+            format!(
+                "{}, which may define {}, is left out because it does not compile: {first}\n",
+                one.source.display(),
+                names.join(", ")
+            )
+        })
+    });
+    told.collect()
 }
 
 /// Compiles, at once, the sources that are looked at first for these names.
@@ -111,9 +136,7 @@ fn compile_likely(names: &[String], candidates: &mut [Candidate], build: &Build)
         );
     }
     let likely: Vec<usize> = likely.into_iter().collect();
-    let parts = at_once(&likely, |place| {
-        Part::new(&candidates[*place].source, build).ok()
-    });
+    let parts = at_once(&likely, |place| candidates[*place].compile(build));
     for (place, part) in likely.into_iter().zip(parts) {
         candidates[place].part = Some(part);
     }
@@ -130,16 +153,20 @@ fn missing(parts: &[Part], wanted: &[String]) -> Vec<String> {
 struct Candidate {
     source: PathBuf,
     text: String,
-    /// Set once it was compiled: none if it does not compile.
-    part: Option<Option<Part>>,
+    /// Set once it was compiled: why it does not compile, if it does not.
+    part: Option<Result<Part, String>>,
 }
 
 impl Candidate {
+    fn compile(&self, build: &Build) -> Result<Part, String> {
+        Part::new(&self.source, build).map_err(|error| error.to_string())
+    }
+
     /// Whether it may define the name: its text contains it, and nothing else is known.
     fn may_define(&self, name: &str) -> bool {
         match &self.part {
             None => self.text.contains(name),
-            Some(part) => (part.as_ref()).is_some_and(|part| part.symbols.defined.contains(name)),
+            Some(part) => (part.as_ref()).is_ok_and(|part| part.symbols.defined.contains(name)),
         }
     }
 }
@@ -147,14 +174,12 @@ impl Candidate {
 /// Takes the candidate that defines `name` out of the list. Only sources whose text contains the name are compiled.
 fn provider(name: &str, candidates: &mut Vec<Candidate>, build: &Build) -> Option<Part> {
     let found = candidates.iter_mut().position(|one| {
-        one.text.contains(name)
-            && one
-                .part
-                .get_or_insert_with(|| Part::new(&one.source, build).ok())
-                .as_ref()
-                .is_some_and(|part| part.symbols.defined.contains(name))
+        if one.part.is_none() && one.text.contains(name) {
+            one.part = Some(one.compile(build));
+        }
+        one.text.contains(name) && one.may_define(name)
     })?;
-    candidates.swap_remove(found).part?
+    candidates.swap_remove(found).part?.ok()
 }
 
 /// All sources that may be parts; a source with a table of callbacks is a scheduler of its own.

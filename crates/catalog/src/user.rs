@@ -56,6 +56,8 @@ pub(crate) struct Sources<'a> {
     parts: Vec<Part>,
     /// How many of them were named.
     named: usize,
+    /// What to say about sources that may have been needed, and do not compile.
+    passed_over: Vec<String>,
     build: &'a Build,
 }
 
@@ -65,6 +67,7 @@ impl<'a> Sources<'a> {
         let mut all = Self {
             parts: compile_all(sources, build)?,
             named: sources.len(),
+            passed_over: Vec::new(),
             build,
         };
         all.add(&[]);
@@ -74,7 +77,7 @@ impl<'a> Sources<'a> {
     /// Adds what defines these functions; returns whether that is anything.
     pub(crate) fn add(&mut self, wanted: &[String]) -> bool {
         let before = self.parts.len();
-        add_needed(&mut self.parts, wanted, self.build);
+        self.passed_over = add_needed(&mut self.parts, wanted, self.build);
         self.parts.len() > before
     }
 
@@ -84,6 +87,7 @@ impl<'a> Sources<'a> {
         let added = added.map(|part| part.source.clone()).collect();
         let warnings = self.parts.iter();
         let warnings = warnings.map(|part| part.compiled.warnings.as_str());
+        let warnings = warnings.chain(self.passed_over.iter().map(String::as_str));
         Ok(CompiledSource {
             object: match &self.parts[..] {
                 [only] => only.compiled.object.clone(),
@@ -407,6 +411,34 @@ DEFINE_SCHEDULER(mine, .name = "mine");
         assert!(compile().object != first.object);
         std::fs::remove_file(&header).unwrap();
         assert!(compile_source(&source, &Build::default()).is_err());
+    }
+
+    #[test]
+    fn a_neighbour_that_is_needed_and_does_not_compile_is_named() {
+        let folder = tempfile::tempdir().unwrap();
+        let write = |name: &str, text: &str| {
+            let path = folder.path().join(name);
+            std::fs::write(&path, format!("#include \"fairground.bpf.h\"\n{text}")).unwrap();
+            path
+        };
+        let mine = write(
+            "mine.bpf.c",
+            r#"int level(int number);
+int BPF_STRUCT_OPS(mine_select_cpu, struct task_struct *p, s32 prev_cpu, u64 flags) { return level(prev_cpu); }
+DEFINE_SCHEDULER(mine, .select_cpu = (void *)mine_select_cpu, .name = "mine");
+"#,
+        );
+        write("level.bpf.c", "int level(int number) { return nothing; }\n");
+        let compiled = compile_sources(&[mine], &Build::default());
+        let warnings = compiled.map(|one| one.warnings).unwrap();
+        assert!(
+            warnings.contains("level.bpf.c, which may define level, is left out"),
+            "{warnings}"
+        );
+        assert!(
+            warnings.contains("undeclared identifier 'nothing'"),
+            "{warnings}"
+        );
     }
 
     #[test]

@@ -6,13 +6,14 @@ use std::path::Path;
 
 use fairground_catalog::Build;
 use fairground_companion::Companion;
-use fairground_lab::{Accompanied, costs_of};
+use fairground_lab::{Contender, costs_of};
 use fairground_machine::Machine;
 use fairground_recording::counted;
 use fairground_workload::{Arguments, Error, Task, Template, Workload};
 
 use crate::output::{columns, wrap};
 use crate::show::tunables;
+use crate::simulation::USUAL_MACHINE;
 
 /// Width of the output, in columns.
 const WIDTH: usize = 100;
@@ -65,13 +66,12 @@ pub fn of(path: &Path) -> Result<String, String> {
 ///
 /// A message, if it does not compile, or its companion cannot be read.
 pub fn scheduler(reference: &str, build: &Build) -> Result<String, String> {
-    let whole = Accompanied::open(reference, build).map_err(|error| error.to_string())?;
-    let object = whole.object().map_err(|error| error.to_string())?;
-    let entry = whole.entry();
+    let contender = Contender::open(reference, build).map_err(|error| error.to_string())?;
+    let entry = contender.entry().ok_or("there is no scheduler")?;
     let mut text = format!(
         "{}: a scheduler of your own, {} for the kernel\n",
         entry.id(),
-        object.scheduler_name()
+        contender.kernel_name()
     );
     if !entry.warnings.trim().is_empty() {
         let _ = writeln!(
@@ -86,13 +86,46 @@ pub fn scheduler(reference: &str, build: &Build) -> Result<String, String> {
         entry.id(),
         tunables(&entry.manifest)
     );
-    let companion = whole.companion();
     text.push_str("\nCompanion\n");
-    match companion.scheduler() {
-        "" => text.push_str("  none: nothing is known about what its loader sets\n"),
-        _ => text.push_str(&companion_text(companion)),
+    match contender.companion() {
+        Some(companion) if !companion.scheduler().is_empty() => {
+            text.push_str(&companion_text(companion));
+        }
+        _ => text.push_str("  none: nothing is known about what its loader sets\n"),
     }
+    let _ = write!(text, "\nKernels\n{}", kernels(&contender)?);
     let _ = writeln!(text, "\nSource\n  {}", entry.source_file.display());
+    Ok(text)
+}
+
+/// Which releases of Linux load a scheduler, and what keeps the others from it.
+fn kernels(contender: &Contender) -> Result<String, String> {
+    let usual = Machine::parse(USUAL_MACHINE).map_err(|error| error.to_string())?;
+    let verdicts = match contender.examine(&usual) {
+        Ok(verdicts) => verdicts,
+        Err(error) => return Ok(wrap(&format!("not known: {error}"), WIDTH, 2)),
+    };
+    let mut text = String::new();
+    let mut rest = &verdicts[..];
+    while let [(first, verdict), ..] = rest {
+        let alike = rest.iter().take_while(|(_, other)| other == verdict);
+        let (alike, after) = rest.split_at(alike.count());
+        let releases = match alike {
+            [_] => first.to_string(),
+            [.., (last, _)] => format!("{first} to {last}"),
+            [] => String::new(),
+        };
+        let says = match (&verdict.obstacles[..], &verdict.unknown[..]) {
+            ([], []) => format!("Linux {releases}: loads"),
+            ([], unknown) => format!(
+                "Linux {releases}: loads, as far as is known: {}",
+                unknown.join("; ")
+            ),
+            (obstacles, _) => format!("Linux {releases}: does not load: {}", obstacles.join("; ")),
+        };
+        text.push_str(&wrap(&says, WIDTH, 2));
+        rest = after;
+    }
     Ok(text)
 }
 

@@ -12,7 +12,8 @@ use clap::Args;
 use clap::builder::NonEmptyStringValueParser;
 use fairground_companion::Companion;
 use fairground_lab::{
-    Contender, DEFAULT_HZ, Error, Hotplug, Load, Noise, Plan, Replay, Settings, Site,
+    Contender, DEFAULT_HZ, Error, Hotplug, LOADER, Load, Noise, Plan, Release, Replay, Settings,
+    Site,
 };
 use fairground_machine::Machine;
 use fairground_results::{Patience, short_name};
@@ -24,7 +25,7 @@ use crate::schedulers::{self, Wanted};
 use crate::{output, settings};
 
 /// The machine unless another one is described.
-const USUAL_MACHINE: &str = "4";
+pub const USUAL_MACHINE: &str = "4";
 
 /// Workloads, the machine, and how they are run.
 #[derive(Debug, Args)]
@@ -56,6 +57,12 @@ pub struct Simulation {
     /// Timer ticks per second, or native: the rate that each scheduler was made for
     #[arg(long, value_name = "NUMBER|native", default_value_t = TickRate(Some(DEFAULT_HZ)))]
     hz: TickRate,
+
+    /// The release of Linux that is simulated: its kernel functions, fields, callbacks, flags and rules
+    ///
+    /// A note says in what the model follows that release. `fairground show` says on which releases a scheduler loads.
+    #[arg(long, value_name = "RELEASE", default_value_t = Release::NEWEST)]
+    kernel: Release,
 
     /// Length of the windows in which shares are compared [default: 3s]
     #[arg(long, value_name = "TIME", value_parser = nanoseconds)]
@@ -226,6 +233,7 @@ impl Simulation {
                 seed: self.seed,
                 cost,
                 hz: self.hz.0,
+                release: self.kernel,
                 window: self.window,
                 hotplug: self.hotplug.iter().map(|change| change.0).collect(),
             },
@@ -237,6 +245,14 @@ impl Simulation {
         };
         plan.check_workloads()?;
         let wanted = schedulers::parse(schedulers)?;
+        let newest = Release::NEWEST;
+        if self.kernel != newest
+            && let Some(loader) = schedulers.iter().find(|one| one.contains(LOADER))
+        {
+            return Err(Error::Plan(format!(
+                "{loader}: loaders see Linux {newest}; leave out --kernel, or name the scheduler's source or object"
+            )));
+        }
         let machines: Vec<Arc<Machine>> = { plan.sites.iter() }
             .map(|site| site.machine.clone())
             .collect();
@@ -387,6 +403,9 @@ impl Simulation {
         }
         if self.hz.0 != Some(DEFAULT_HZ) {
             add("--hz", self.hz.to_string());
+        }
+        if self.kernel != Release::NEWEST {
+            add("--kernel", self.kernel.to_string());
         }
         if self.noise != Noise::None {
             add("--noise", self.noise.to_string());

@@ -6,7 +6,7 @@ use std::sync::OnceLock;
 use fairground_bpf::{Object, TypeId};
 use fairground_companion::Companion;
 use fairground_machine::Machine;
-use fairground_simulator::Scheduler;
+use fairground_simulator::{Release, Scheduler};
 
 use crate::check_message;
 
@@ -59,7 +59,8 @@ pub fn companion(bytes: &[u8]) {
         Ok(companion) => companion,
         Err(error) => return check_message(&error.to_string()),
     };
-    if let Err(error) = companion.prepare(object, &Scheduler::constant, &machine, &[]) {
+    let constant = |name: &str| Scheduler::constant(name, Release::NEWEST);
+    if let Err(error) = companion.prepare(object, &constant, &machine, &[]) {
         check_message(&error.to_string());
     }
 }

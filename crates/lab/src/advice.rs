@@ -10,7 +10,7 @@ use std::sync::Arc;
 use fairground_machine::Machine;
 use fairground_metrics::RunMetrics;
 use fairground_results::{Comparison, Interval, Patience};
-use fairground_simulator::CostModel;
+use fairground_simulator::{CostModel, Release};
 use fairground_workload::Workload;
 use serde::Serialize;
 
@@ -332,6 +332,7 @@ impl Question {
                 seed: FIRST_SEED,
                 cost: self.cost.clone(),
                 hz: Some(DEFAULT_HZ),
+                release: Release::NEWEST,
                 hotplug: Vec::new(),
                 window: None,
             },

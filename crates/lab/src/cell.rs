@@ -158,7 +158,7 @@ impl Cell {
     pub fn new(mut contender: Contender, mut options: Options) -> Self {
         options.variables = contender.variables();
         options.cost = contender.costs(options.cost);
-        let (prepared, unprepared) = match contender.prepare(&options.machine) {
+        let (prepared, unprepared) = match contender.prepare(&options.machine, options.release) {
             Ok(prepared) => (prepared, None),
             Err(error) => (Prepared::default(), Some(error.to_string())),
         };

@@ -12,7 +12,7 @@ use fairground_catalog::Build;
 use fairground_companion::{Companion, Prepared};
 use fairground_machine::Machine;
 use fairground_results::short_name;
-use fairground_simulator::{CostModel, LoadError, Options, Scheduler};
+use fairground_simulator::{CostModel, Examined, LoadError, Options, Release, Scheduler, examine};
 
 use crate::accompanied::Accompanied;
 use crate::cell::Cell;
@@ -64,7 +64,7 @@ impl Opened {
             options.variables.clone(),
             options.setup.clone(),
             options.machine.clone(),
-            options.hz,
+            (options.hz, options.release),
         );
         let mut known = self
             .with_values
@@ -219,6 +219,11 @@ impl Contender {
         Ok(())
     }
 
+    /// What is known about it; `None` if there is no scheduler.
+    pub fn entry(&self) -> Option<&fairground_catalog::Scheduler> {
+        self.whole().map(Accompanied::entry)
+    }
+
     /// The scheduler in the simulated kernel.
     pub(crate) fn scheduler(&self) -> Result<&Arc<Scheduler>, Unloadable<'_>> {
         let opened = self.opened.as_ref();
@@ -232,7 +237,10 @@ impl Contender {
     pub(crate) fn load_for(&mut self, options: &Options) {
         if let Ok(opened) = &mut self.opened {
             opened.scheduler = match &opened.scheduler {
-                Ok(scheduler) => scheduler.for_hz(options.hz).map_err(Arc::new),
+                Ok(scheduler) => match scheduler.for_kernel(options) {
+                    Ok(scheduler) => Ok(scheduler),
+                    Err(_) => opened.load_with_values(options),
+                },
                 Err(_) => opened.load_with_values(options),
             };
         }
@@ -253,18 +261,40 @@ impl Contender {
         self.whole().map(Accompanied::companion)
     }
 
-    /// What its loader does on `machine`.
+    /// What its loader does on `machine` under `release`.
     ///
     /// # Errors
     ///
     /// If its companion or a setting does not fit the scheduler or the machine.
-    pub fn prepare(&self, machine: &Machine) -> Result<Prepared, Error> {
+    pub fn prepare(&self, machine: &Machine, release: Release) -> Result<Prepared, Error> {
         let Ok(opened) = &self.opened else {
             return Ok(Prepared::default());
         };
-        opened
-            .whole
-            .prepare(&opened.object, &Scheduler::constant, machine)
+        opened.whole.prepare(
+            &opened.object,
+            &|name| Scheduler::constant(name, release),
+            machine,
+        )
+    }
+
+    /// What releases of Linux, from the first to the last, would say to it with what its loader does on `machine`.
+    ///
+    /// # Errors
+    ///
+    /// As for [`prepare`](Self::prepare).
+    pub fn examine(&self, machine: &Machine) -> Result<Vec<(Release, Examined)>, Error> {
+        let Ok(opened) = &self.opened else {
+            return Ok(Vec::new());
+        };
+        let mut options = Options::new(machine.clone(), Arc::default());
+        options.variables = self.variables();
+        let mut verdicts = Vec::new();
+        for release in Release::ALL {
+            options.release = release;
+            options.setup = Arc::new(self.prepare(machine, release)?.setup);
+            verdicts.push((release, examine(&opened.object, &options)));
+        }
+        Ok(verdicts)
     }
 
     /// Its companion, if that does anything for it.
@@ -448,8 +478,13 @@ impl Contender {
 /// A scheduler in the simulated kernel, or why the simulated kernel rejects it.
 type Loaded = Result<Arc<Scheduler>, Arc<LoadError>>;
 
-/// What the values of read-only variables come from: tunables, the loader's doings, the machine, the tick rate.
-type Values = (Vec<(String, Vec<u8>)>, Arc<Setup>, Arc<Machine>, u64);
+/// What the values of read-only variables come from: tunables, the loader's doings, the machine, the tick rate and the release.
+type Values = (
+    Vec<(String, Vec<u8>)>,
+    Arc<Setup>,
+    Arc<Machine>,
+    (u64, Release),
+);
 
 /// A scheduler's object, and the scheduler.
 type Compiled = (Arc<Object>, Loaded);

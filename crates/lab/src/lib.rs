@@ -45,7 +45,7 @@ pub use experiment::{
     Outcome, Request, experiment_moments, fit, reproduce, reproduce_on_kernel,
 };
 pub use explain::{Search, explain};
-pub use fairground_simulator::Hotplug;
+pub use fairground_simulator::{Examined, Hotplug, Release};
 pub use foresight::{Foresight, Prediction, Span, foresee};
 pub use memory::Allocator;
 pub use moments::{moments, record};

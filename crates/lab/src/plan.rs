@@ -10,7 +10,9 @@ use fairground_contract::attributes::Attributes;
 use fairground_events::Nanoseconds;
 use fairground_machine::Machine;
 use fairground_results::Patience;
-use fairground_simulator::{CostModel, Hotplug, Options, Surroundings, check_deadline_tasks};
+use fairground_simulator::{
+    CostModel, Hotplug, Options, Release, Surroundings, check_deadline_tasks,
+};
 use fairground_workload::Workload;
 
 use crate::cell::{Cell, effort, seconds};
@@ -96,6 +98,8 @@ pub struct Settings {
     pub cost: CostModel,
     /// Timer ticks per second; `None` for the rate that each scheduler was made for.
     pub hz: Option<u64>,
+    /// The release of Linux that is simulated.
+    pub release: Release,
     /// CPUs that go offline or come online, by the machine's own numbers.
     pub hotplug: Vec<Hotplug>,
     /// Length of the windows in which shares are compared; `None` for the usual one.
@@ -166,7 +170,7 @@ impl Plan {
                         contender.reference()
                     )));
                 }
-                contender.prepare(machine)?;
+                contender.prepare(machine, self.settings.release)?;
             }
         }
         Ok(())
@@ -277,6 +281,7 @@ impl Plan {
                 duration: settings.duration,
                 cost: settings.cost.clone(),
                 hz: hz.unwrap_or(DEFAULT_HZ),
+                release: settings.release,
                 // The plan was checked before.
                 hotplug: check_hotplug(&settings.hotplug, &site.machine).unwrap_or_default(),
                 ..Options::new(site.machine.clone(), Arc::default())

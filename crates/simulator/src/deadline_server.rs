@@ -9,6 +9,7 @@ use fairground_events::OverheadKind;
 
 use crate::clock::Due;
 use crate::kernel::Kernel;
+use crate::rules;
 use crate::task::{Class, TaskRef};
 
 /// Runtime of a class's tasks per period (`dl_server_init_params`).
@@ -115,6 +116,9 @@ impl DeadlineServers {
 impl Kernel<'_> {
     /// Starts it when the first task of its class arrives (`dl_server_start`).
     pub(crate) fn start_deadline_server(&mut self, cpu: usize, class: Class) {
+        if class == Class::Ext && !rules::has_deadline_server(self.settings.release) {
+            return;
+        }
         let now = self.run_queue_clock(cpu);
         let server = self.cpus[cpu].deadline_servers.of(class);
         server.idle = false;

@@ -1,133 +1,26 @@
 //! What a scheduler object is compiled against: this kernel's functions, structures and constants.
 
 use fairground_bpf::{Context, Contract, Field, Linker, Native};
+use fairground_linux::{Kind, Release, function, has_variable, helper, member};
 
 use crate::constants::*;
 use crate::kernel::Kernel;
-use crate::kernel_symbols;
 use crate::kfunc;
 use crate::kfunc::contracts;
 use crate::structures;
 
-macro_rules! enumerators {
-    ($($name:ident),* $(,)?) => { &[$((stringify!($name), $name as u64)),*] };
-}
-
-/// Constants of the kernel's enumerations by name; names are unique across enumerations.
-static ENUMERATORS: &[(&str, u64)] = enumerators![
-    SCX_SLICE_DFL,
-    SCX_SLICE_BYPASS,
-    SCX_SLICE_INF,
-    SCX_OPS_NAME_LEN,
-    SCX_DSQ_FLAG_BUILTIN,
-    SCX_DSQ_FLAG_LOCAL_ON,
-    SCX_DSQ_INVALID,
-    SCX_DSQ_GLOBAL,
-    SCX_DSQ_LOCAL,
-    SCX_DSQ_BYPASS,
-    SCX_DSQ_LOCAL_ON,
-    SCX_DSQ_LOCAL_CPU_MASK,
-    SCX_TASK_QUEUED,
-    SCX_TASK_IN_CUSTODY,
-    SCX_TASK_RESET_RUNNABLE_AT,
-    SCX_TASK_DEQD_FOR_SLEEP,
-    SCX_TASK_IMMED,
-    SCX_TASK_STATE_SHIFT,
-    SCX_TASK_STATE_MASK,
-    SCX_TASK_NONE,
-    SCX_TASK_INIT,
-    SCX_TASK_READY,
-    SCX_TASK_ENABLED,
-    SCX_TASK_DEAD,
-    SCX_TASK_REENQ_REASON_MASK,
-    SCX_TASK_REENQ_KFUNC,
-    SCX_TASK_REENQ_IMMED,
-    SCX_TASK_REENQ_PREEMPTED,
-    SCX_TASK_REENQ_CAP,
-    SCX_TASK_DSQ_ON_PRIQ,
-    SCX_OPS_KEEP_BUILTIN_IDLE,
-    SCX_OPS_ENQ_LAST,
-    SCX_OPS_ENQ_EXITING,
-    SCX_OPS_SWITCH_PARTIAL,
-    SCX_OPS_ENQ_MIGRATION_DISABLED,
-    SCX_OPS_ALLOW_QUEUED_WAKEUP,
-    SCX_OPS_BUILTIN_IDLE_PER_NODE,
-    SCX_OPS_ALWAYS_ENQ_IMMED,
-    SCX_OPS_TID_TO_TASK,
-    SCX_OPS_ALL_FLAGS,
-    SCX_WAKE_FORK,
-    SCX_WAKE_TTWU,
-    SCX_WAKE_SYNC,
-    SCX_ENQ_WAKEUP,
-    SCX_ENQ_HEAD,
-    SCX_ENQ_CPU_SELECTED,
-    SCX_ENQ_PREEMPT,
-    SCX_ENQ_IMMED,
-    SCX_ENQ_RESCUE,
-    SCX_ENQ_REENQ,
-    SCX_ENQ_LAST,
-    SCX_ENQ_CLEAR_OPSS,
-    SCX_ENQ_DSQ_PRIQ,
-    SCX_DEQ_SLEEP,
-    SCX_DEQ_CORE_SCHED_EXEC,
-    SCX_DEQ_SCHED_CHANGE,
-    SCX_REENQ_ANY,
-    SCX_CAP_ENQ_IMMED,
-    SCX_CAP_BASE,
-    SCX_CAP_ENQ,
-    SCX_CAP_PREEMPT,
-    SCX_CAP_PERF,
-    SCX_CID_SHARD_SIZE_DFL,
-    SCX_CID_SHARD_MAX_CPUS,
-    SCX_PICK_IDLE_CORE,
-    SCX_PICK_IDLE_IN_NODE,
-    SCX_KICK_IDLE,
-    SCX_KICK_PREEMPT,
-    SCX_KICK_WAIT,
-    SCX_DSQ_ITER_REV,
-    SCX_DSP_DFL_MAX_BATCH,
-    SCX_DSP_MAX_LOOPS,
-    SCX_CPUPERF_ONE,
-    SCX_EXIT_DUMP_DFL_LEN,
-    SCX_EXIT_MSG_LEN,
-    SCX_EFLAG_INITIALIZED,
-    SCX_ECODE_RSN_HOTPLUG,
-    SCX_ECODE_ACT_RESTART,
-    PF_IDLE,
-    PF_EXITING,
-    PF_KTHREAD,
-];
-
-/// Constants whose names differ from those of [`crate::constants`].
-static MORE_ENUMERATORS: &[(&str, u64)] = &[
-    ("SCX_CPU_PREEMPT_RT", 0),
-    ("SCX_CPU_PREEMPT_DL", 1),
-    ("SCX_CPU_PREEMPT_STOP", 2),
-    ("SCX_CPU_PREEMPT_UNKNOWN", 3),
-    ("SCX_RQ_ONLINE", 1),
-    ("SCX_RQ_CAN_STOP_TICK", 2),
-    ("SCX_OPSS_NONE", 0),
-    ("SCX_OPSS_QUEUEING", 1),
-    ("SCX_OPSS_QUEUED", 2),
-    ("SCX_OPSS_DISPATCHING", 3),
-    ("SCX_TG_ONLINE", 1),
-    ("SCX_TG_INITED", 2),
-];
-
-/// The constants of the kernel's enumerations.
-pub fn enumerators() -> impl Iterator<Item = (&'static str, u64)> {
+/// The constants of the kernel's enumerations in `release`.
+pub fn enumerators(release: Release) -> impl Iterator<Item = (&'static str, u64)> {
     let exits = ExitKind::ALL.into_iter();
     let exits = exits.map(|kind| (kind.name(), u64::from(kind.number())));
-    ENUMERATORS
-        .iter()
-        .chain(MORE_ENUMERATORS)
-        .copied()
-        .chain(exits)
+    let constants = ENUMERATORS.iter();
+    let constants = constants.filter_map(move |one| Some((one.name, one.value(release)?)));
+    constants.chain(exits)
 }
 
-/// The value of a constant of the kernel's enumerations.
-pub fn enumerator(name: &str) -> Option<u64> {
-    enumerators()
+/// The value of a constant of the kernel's enumerations in `release`.
+pub fn enumerator(name: &str, release: Release) -> Option<u64> {
+    enumerators(release)
         .find(|(known, _)| *known == name)
         .map(|(_, value)| value)
 }
@@ -152,6 +45,8 @@ pub struct KernelLinker {
     pub cid_form: bool,
     /// Ticks per second.
     pub hz: u64,
+    /// The release of Linux.
+    pub release: Release,
 }
 
 impl Default for KernelLinker {
@@ -159,12 +54,10 @@ impl Default for KernelLinker {
         KernelLinker {
             cid_form: false,
             hz: DEFAULT_HZ,
+            release: Release::NEWEST,
         }
     }
 }
-
-/// Version that `LINUX_KERNEL_VERSION` reports: the kernel this model follows, 7.3.
-const KERNEL_VERSION: u64 = (7 << 16) | (3 << 8);
 
 unsafe extern "C" fn runaway(
     context: *mut Context,
@@ -202,6 +95,7 @@ unsafe extern "C" fn unavailable(
     let mut message = format!("{problem}{}", scheduler.describe(place));
     let others: Vec<String> = scheduler
         .code
+        .needs()
         .missing()
         .iter()
         .filter(|one| one.problem != problem)
@@ -236,24 +130,24 @@ impl Linker for KernelLinker {
     }
 
     fn kfunc(&self, name: &str) -> Option<Native> {
-        kfunc::find(name)
+        kfunc::find(name, self.release)
     }
 
     fn field(&self, structure: &str, path: &[&str]) -> Option<Field> {
-        structures::resolve(structure, path)
+        structures::resolve(structure, path, self.release)
     }
 
     fn type_size(&self, name: &str) -> Option<u32> {
-        structures::find(name).map(|entry| entry.size as u32)
+        structures::find_in(name, self.release).map(|entry| entry.size as u32)
     }
 
     fn enumerator(&self, _enumeration: &str, name: &str) -> Option<u64> {
-        enumerator(name)
+        enumerator(name, self.release)
     }
 
     fn kconfig(&self, name: &str) -> Option<u64> {
         match name {
-            "LINUX_KERNEL_VERSION" => Some(KERNEL_VERSION),
+            "LINUX_KERNEL_VERSION" => Some(self.release.code()),
             "CONFIG_HZ" => Some(self.hz),
             "CONFIG_SMP"
             | "CONFIG_NUMA"
@@ -295,20 +189,27 @@ impl Linker for KernelLinker {
     }
 
     fn lacks(&self, name: &str, is_function: bool) -> bool {
-        !kernel_symbols::has(name, is_function)
+        match is_function {
+            true => !function(name).is_some_and(|one| one.releases.contains(self.release)),
+            false => !has_variable(name),
+        }
+    }
+
+    fn remedy(&self, name: &str) -> Option<String> {
+        function(name)?.remedy()
     }
 
     fn helper_name(&self, id: u32) -> Option<&'static str> {
-        kfunc::helper_name(id)
+        helper(id).map(|one| one.name)
     }
 
     fn helper_contract(&self, id: u32) -> Option<(&'static str, Contract)> {
         let name = kfunc::implementation(id)?;
-        Some((name, contracts::of_helper(id, name)))
+        Some((name, helper(id)?.contract))
     }
 
     fn kfunc_contract(&self, name: &str) -> Contract {
-        contracts::of_function(name)
+        function(name).map_or_else(Contract::default, |one| one.contract)
     }
 
     fn event_arguments(&self, section: &str) -> Option<Vec<&'static str>> {
@@ -316,7 +217,10 @@ impl Linker for KernelLinker {
     }
 
     fn may_be_null(&self, callback: &str, argument: usize) -> bool {
-        contracts::may_be_null(callback, argument)
+        let member = member(callback, self.cid_form);
+        member.is_some_and(|member| {
+            matches!(member.kind, Kind::Callback { nullable, .. } if nullable == Some(argument))
+        })
     }
 
     fn may_write(&self, structure: &str, offset: i64, size: u64) -> bool {

@@ -44,7 +44,7 @@ impl Memory {
         let mut sections = Vec::new();
         let mut places = Vec::new();
         for (number, section) in scheduler.object.sections().iter().enumerate() {
-            let bytes = variables::initial_bytes(&scheduler.object, number, &given, &options.setup);
+            let bytes = variables::initial_bytes(&scheduler.object, number, &given, options);
             let mut memory = section_memory(&bytes);
             let place = match (&mut arena, section.name.as_str()) {
                 (Some(arena), ".addr_space.1") => {

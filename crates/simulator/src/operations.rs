@@ -2,6 +2,7 @@
 
 use fairground_bpf::{Entry, Stack};
 use fairground_events::{CpuId, EventKind};
+use fairground_linux::Release;
 
 use crate::constants::*;
 use crate::kernel::Kernel;
@@ -9,18 +10,6 @@ use crate::task::TaskRef;
 
 /// A callback of `struct sched_ext_ops`. `core_sched_before` is accepted but never called: this kernel has no core scheduling.
 pub use fairground_events::Callback as Op;
-
-/// The name of this callback in the cid form (`struct sched_ext_ops_cid`).
-pub fn cid_name(name: &str) -> String {
-    match name {
-        "select_cpu" => "select_cid".into(),
-        "set_cpumask" => "set_cmask".into(),
-        "dump_cpu" => "dump_cid".into(),
-        "cpu_online" => "cid_online".into(),
-        "cpu_offline" => "cid_offline".into(),
-        other => other.replace("cgroup_", "cpuctl_"),
-    }
-}
 
 /// The operations table of a loaded scheduler.
 #[derive(Clone)]
@@ -54,15 +43,20 @@ impl Operations {
         self.has(Op::CpuAcquire) || self.has(Op::CpuRelease)
     }
 
-    /// Checks the table as the kernel does (`scx_validate_ops`); the error is the kernel's message.
-    pub fn validate(&self) -> Result<(), String> {
-        if self.flags & !SCX_OPS_ALL_FLAGS != 0 {
+    /// Checks the table, which has the callbacks that `has` tells, as the kernel does (`scx_validate_ops`); the error is the kernel's message.
+    pub fn validate(&self, has: impl Fn(Op) -> bool, release: Release) -> Result<(), String> {
+        let known = ENUMERATORS
+            .iter()
+            .filter(|one| one.name.starts_with("SCX_OPS_"))
+            .filter(|one| one.name != "SCX_OPS_NAME_LEN");
+        let allowed = known.filter_map(|one| one.value(release));
+        if self.flags & !allowed.fold(0, |flags, one| flags | one) != 0 {
             return Err(format!("invalid ops.flags 0x{:x}", self.flags));
         }
-        if self.flags & SCX_OPS_ENQ_LAST != 0 && !self.has(Op::Enqueue) {
+        if self.flags & SCX_OPS_ENQ_LAST != 0 && !has(Op::Enqueue) {
             return Err("SCX_OPS_ENQ_LAST requires ops.enqueue() to be implemented".into());
         }
-        let tracks_itself = self.has(Op::UpdateIdle) && self.flags & SCX_OPS_KEEP_BUILTIN_IDLE == 0;
+        let tracks_itself = has(Op::UpdateIdle) && self.flags & SCX_OPS_KEEP_BUILTIN_IDLE == 0;
         if self.flags & SCX_OPS_BUILTIN_IDLE_PER_NODE != 0 && tracks_itself {
             return Err("SCX_OPS_BUILTIN_IDLE_PER_NODE requires CPU idle selection enabled".into());
         }

@@ -3,20 +3,18 @@
 use std::sync::{Arc, Mutex, PoisonError};
 
 use fairground_bpf::{
-    Code, Extern, Linker as _, Object, Setup, StructOps, StructOpsValue, map_kind,
+    Code, Extern, Linker as _, Needs, Object, Setup, StructOps, StructOpsValue, map_kind,
 };
+use fairground_linux::{CID_FORM, CPU_FORM, Kind, Release, Releases, function, member, members};
 
 use crate::constants::*;
-use crate::kfunc;
 use crate::linker::{self, KernelLinker};
-use crate::operations::{Op, Operations, cid_name};
+use crate::operations::{Op, Operations};
 use crate::simulation::Options;
 use crate::variables;
 
-/// Type of a table of callbacks that identify CPUs by number.
-const CPU_FORM: &str = "sched_ext_ops";
-/// Type of a table of callbacks that identify CPUs by topological id.
-const CID_FORM: &str = "sched_ext_ops_cid";
+/// The releases in which callbacks can identify CPUs by topological id.
+const CID_FORM_RELEASES: Releases = Releases::read("7.2..");
 
 /// Why a scheduler cannot be loaded.
 #[derive(Debug)]
@@ -50,8 +48,33 @@ pub struct Scheduler {
     pub(crate) code: Code,
     table: StructOps,
     pub(crate) operations: Operations,
-    /// Versions for kernels with other tick rates, as far as they were requested.
-    for_ticks: Mutex<Vec<(u64, Arc<Scheduler>)>>,
+    /// The release of Linux that it was compiled for.
+    release: Release,
+    /// Versions for other kernels, as far as they were requested.
+    others: Mutex<Vec<(Target, Arc<Scheduler>)>>,
+}
+
+/// The kernel that a scheduler is compiled for.
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct Target {
+    /// Ticks per second.
+    hz: u64,
+    release: Release,
+}
+
+impl Target {
+    /// The kernel unless a run says otherwise.
+    const USUAL: Target = Target {
+        hz: linker::DEFAULT_HZ,
+        release: Release::NEWEST,
+    };
+
+    fn of(options: &Options) -> Target {
+        Target {
+            hz: options.hz,
+            release: options.release,
+        }
+    }
 }
 
 impl Scheduler {
@@ -64,7 +87,7 @@ impl Scheduler {
     pub fn load(bytes: &[u8]) -> Result<Scheduler, LoadError> {
         Scheduler::load_with(
             Arc::new(parse(bytes)?),
-            linker::DEFAULT_HZ,
+            Target::USUAL,
             fairground_bpf::compile,
         )
     }
@@ -75,7 +98,7 @@ impl Scheduler {
     ///
     /// As [`Scheduler::load`].
     pub fn load_object(object: Arc<Object>) -> Result<Scheduler, LoadError> {
-        Scheduler::load_with(object, linker::DEFAULT_HZ, fairground_bpf::compile)
+        Scheduler::load_with(object, Target::USUAL, fairground_bpf::compile)
     }
 
     /// The same for the values that read-only variables have in runs with `options`. As a kernel's verifier does it, the code that these
@@ -89,7 +112,7 @@ impl Scheduler {
         options: &Options,
     ) -> Result<Scheduler, LoadError> {
         let read_only = variables::read_only(&object, options);
-        Scheduler::load_with(object, options.hz, |object, linker| {
+        Scheduler::load_with(object, Target::of(options), |object, linker| {
             fairground_bpf::compile_with(object, linker, &read_only)
         })
     }
@@ -102,94 +125,65 @@ impl Scheduler {
     pub fn load_unguarded(bytes: &[u8]) -> Result<Scheduler, LoadError> {
         Scheduler::load_with(
             Arc::new(parse(bytes)?),
-            linker::DEFAULT_HZ,
+            Target::USUAL,
             fairground_bpf::compile_unguarded,
         )
     }
 
     fn load_with(
         object: Arc<Object>,
-        hz: u64,
+        target: Target,
         compile: impl Fn(&Object, &dyn fairground_bpf::Linker) -> Result<Code, fairground_bpf::Error>,
     ) -> Result<Scheduler, LoadError> {
-        let tables: Vec<&StructOps> = object.schedulers().collect();
-        let table = match tables[..] {
-            [table] => table.clone(),
-            [] => {
-                let other = object
-                    .struct_ops()
-                    .first()
-                    .map(|table| table.type_name.clone());
-                return Err(LoadError::Table(match other {
-                    Some(other) => format!("the object has a {other} table, but neither {CPU_FORM} nor {CID_FORM}"),
-                    None => "the object has no sched_ext_ops table; a scheduler defines one in section .struct_ops.link".into(),
-                }));
-            }
-            _ => {
-                let names: Vec<&str> = tables.iter().map(|table| table.name.as_str()).collect();
-                return Err(LoadError::Table(format!(
-                    "the object has several tables of callbacks: {}; say which one behind a #, such as FILE#{}",
-                    names.join(", "),
-                    names[0]
-                )));
-            }
-        };
-        let linker = KernelLinker {
-            cid_form: table.type_name == CID_FORM,
-            hz,
-        };
-        let arenas = object
-            .maps()
-            .iter()
-            .filter(|map| map.kind == map_kind::ARENA);
-        if linker.cid_form && arenas.count() != 1 {
-            return Err(LoadError::Operations(
-                "a scheduler of the cid form has to have one arena".into(),
-            ));
-        }
+        let table = table_of(&object)?.clone();
+        let linker = linker_for(&object, &table, target)?;
         let code = compile(&object, &linker).map_err(LoadError::Object)?;
-        Scheduler::assemble(object, code, table)
+        Scheduler::assemble(object, code, table, target.release)
     }
 
-    fn assemble(object: Arc<Object>, code: Code, table: StructOps) -> Result<Scheduler, LoadError> {
+    fn assemble(
+        object: Arc<Object>,
+        code: Code,
+        table: StructOps,
+        release: Release,
+    ) -> Result<Scheduler, LoadError> {
         check_license(&object)?;
         check_sections(&object, &table)?;
-        check_programs(&object, &code)?;
-        let operations = read_operations(&table, &code, &[])?;
+        check_programs(&object, code.needs(), release)?;
+        let operations = link_operations(&table, &code, release)?;
         Ok(Scheduler {
             object,
             code,
             table,
             operations,
-            for_ticks: Mutex::default(),
+            release,
+            others: Mutex::default(),
         })
     }
 
-    /// The scheduler for a kernel with `hz` ticks per second: a different one only if its code asks for `CONFIG_HZ`.
+    /// The scheduler for the kernel of runs with `options`: a different one only if that is of another release, or if its code asks for
+    /// `CONFIG_HZ`.
     ///
     /// # Errors
     ///
     /// As [`Scheduler::load`].
-    pub fn for_hz(self: &Arc<Self>, hz: u64) -> Result<Arc<Scheduler>, LoadError> {
+    pub fn for_kernel(self: &Arc<Self>, options: &Options) -> Result<Arc<Scheduler>, LoadError> {
         let asks = |external: &Extern| external.name == "CONFIG_HZ";
-        if hz == linker::DEFAULT_HZ || !self.object.externs().iter().any(asks) {
+        let mut target = Target::of(options);
+        if !self.object.externs().iter().any(asks) {
+            target.hz = linker::DEFAULT_HZ;
+        }
+        if target == Target::USUAL {
             return Ok(self.clone());
         }
-        let mut known = self
-            .for_ticks
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
-        if let Some((_, scheduler)) = known.iter().find(|(ticks, _)| *ticks == hz) {
+        let mut known = self.others.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((_, scheduler)) = known.iter().find(|(other, _)| *other == target) {
             return Ok(scheduler.clone());
         }
-        let linker = KernelLinker {
-            cid_form: self.operations.cid_form,
-            hz,
-        };
-        let code = fairground_bpf::compile(&self.object, &linker).map_err(LoadError::Object)?;
-        let scheduler = Scheduler::assemble(self.object.clone(), code, self.table.clone())?;
+        let object = self.object.clone();
+        let scheduler = Scheduler::load_with(object, target, fairground_bpf::compile)?;
         let scheduler = Arc::new(scheduler);
-        known.push((hz, scheduler.clone()));
+        known.push((target, scheduler.clone()));
         Ok(scheduler)
     }
 
@@ -205,7 +199,7 @@ impl Scheduler {
 
     /// The constants of the simulated kernel's enumerations.
     pub fn constants() -> impl Iterator<Item = (&'static str, u64)> {
-        linker::enumerators()
+        linker::enumerators(Release::NEWEST)
     }
 
     /// The value of a configuration option of the simulated kernel.
@@ -218,9 +212,10 @@ impl Scheduler {
         KernelLinker::default().kfunc(name).is_some()
     }
 
-    /// The value of a constant of the simulated kernel's enumerations.
-    pub fn constant(name: &str) -> Option<u64> {
-        linker::enumerator(name)
+    /// The value of a constant of the kernel's enumerations in `release`: 0 for those that are newer, as scx's loaders take it.
+    pub fn constant(name: &str, release: Release) -> Option<u64> {
+        linker::enumerator(name, Release::NEWEST)?;
+        Some(linker::enumerator(name, release).unwrap_or(0))
     }
 
     /// The table of callbacks with the changes that `setup` makes to it.
@@ -228,7 +223,11 @@ impl Scheduler {
         if setup.operations.is_empty() {
             return Ok(self.operations.clone());
         }
-        read_operations(&self.table, &self.code, &setup.operations)
+        link_operations(
+            &with_data(&self.table, &setup.operations),
+            &self.code,
+            self.release,
+        )
     }
 
     /// `ops.name`.
@@ -255,6 +254,108 @@ impl Scheduler {
     }
 }
 
+/// The table of callbacks of the one scheduler that an object has.
+fn table_of(object: &Object) -> Result<&StructOps, LoadError> {
+    let tables: Vec<&StructOps> = object.schedulers().collect();
+    match tables[..] {
+        [table] => Ok(table),
+        [] => {
+            let other = object
+                .struct_ops()
+                .first()
+                .map(|table| table.type_name.clone());
+            Err(LoadError::Table(match other {
+                Some(other) => format!("the object has a {other} table, but neither {CPU_FORM} nor {CID_FORM}"),
+                None => "the object has no sched_ext_ops table; a scheduler defines one in section .struct_ops.link".into(),
+            }))
+        }
+        _ => {
+            let names: Vec<&str> = tables.iter().map(|table| table.name.as_str()).collect();
+            Err(LoadError::Table(format!(
+                "the object has several tables of callbacks: {}; say which one behind a #, such as FILE#{}",
+                names.join(", "),
+                names[0]
+            )))
+        }
+    }
+}
+
+/// What an object with this table is compiled against.
+fn linker_for(
+    object: &Object,
+    table: &StructOps,
+    target: Target,
+) -> Result<KernelLinker, LoadError> {
+    let Target { hz, release } = target;
+    let cid_form = table.type_name == CID_FORM;
+    if cid_form && !CID_FORM_RELEASES.contains(release) {
+        return Err(LoadError::Operations(format!(
+            "Linux {release} has no {CID_FORM}"
+        )));
+    }
+    let mut maps = object.maps().iter();
+    if cid_form
+        && maps
+            .by_ref()
+            .filter(|map| map.kind == map_kind::ARENA)
+            .count()
+            != 1
+    {
+        return Err(LoadError::Operations(
+            "a scheduler of the cid form has to have one arena".into(),
+        ));
+    }
+    Ok(KernelLinker {
+        cid_form,
+        hz,
+        release,
+    })
+}
+
+/// What a release would say to a scheduler.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Examined {
+    /// What keeps it from being loaded, in words.
+    pub obstacles: Vec<String>,
+    /// What it needs and the model does not have, so that nothing is known about it.
+    pub unknown: Vec<String>,
+}
+
+/// Whether the release of Linux that `options` name loads a scheduler, with the values that runs with them give to its variables.
+pub fn examine(object: &Object, options: &Options) -> Examined {
+    let target = Target::of(options);
+    let examined = table_of(object).and_then(|table| {
+        let linker = linker_for(object, table, target)?;
+        let read_only = variables::read_only(object, options);
+        let needs =
+            fairground_bpf::examine(object, &linker, &read_only).map_err(LoadError::Object)?;
+        check_license(object)?;
+        check_sections(object, table)?;
+        check_programs(object, &needs, target.release)?;
+        let table = with_data(table, &options.setup.operations);
+        read_operations(&table, &needs, target.release)?;
+        Ok(needs)
+    });
+    let mut told = Examined::default();
+    match examined {
+        Ok(needs) => {
+            let untested = needs.untested().iter();
+            told.obstacles.extend(untested.map(|one| {
+                let remedy = "without a test with bpf_ksym_exists()";
+                format!("{}: {} {remedy}", one.place, one.problem)
+            }));
+            let missing = needs.missing().iter().map(ToString::to_string);
+            told.unknown.extend(missing);
+        }
+        Err(LoadError::Object(fairground_bpf::Error::Lacking(missing))) => {
+            let missing = missing.iter().map(ToString::to_string);
+            told.obstacles.extend(missing);
+        }
+        Err(error) => told.obstacles.push(error.to_string()),
+    }
+    told
+}
+
 /// Reads the BPF object of a scheduler.
 fn parse(bytes: &[u8]) -> Result<Object, LoadError> {
     Object::parse(bytes).map_err(LoadError::Object)
@@ -268,22 +369,6 @@ const GPL_COMPATIBLE: [&str; 6] = [
     "Dual BSD/GPL",
     "Dual MIT/GPL",
     "Dual MPL/GPL",
-];
-
-/// Callbacks that may sleep (`bpf_scx_check_member`).
-const MAY_SLEEP: [&str; 12] = [
-    "init_task",
-    "cgroup_init",
-    "cgroup_exit",
-    "cgroup_prep_move",
-    "cgroup_set_bandwidth",
-    "cpu_online",
-    "cpu_offline",
-    "init",
-    "init_cids",
-    "exit",
-    "sub_attach",
-    "sub_detach",
 ];
 
 /// Refuses callbacks under a licence that the kernel does not accept.
@@ -301,10 +386,10 @@ fn check_license(object: &Object) -> Result<(), LoadError> {
 
 /// Refuses programs that are no callbacks, and those that may sleep as callbacks that may not.
 fn check_sections(object: &Object, table: &StructOps) -> Result<(), LoadError> {
-    let may_sleep = |member: &str| {
-        MAY_SLEEP
-            .iter()
-            .any(|one| *one == member || cid_name(one) == member)
+    let cid_form = table.type_name == CID_FORM;
+    let may_sleep = |name: &str| {
+        let member = member(name, cid_form);
+        member.is_some_and(|member| matches!(member.kind, Kind::Callback { sleeps: true, .. }))
     };
     for member in &table.members {
         let StructOpsValue::Program(name) = &member.value else {
@@ -328,12 +413,14 @@ fn check_sections(object: &Object, table: &StructOps) -> Result<(), LoadError> {
     Ok(())
 }
 
-/// Refuses calls of kernel functions that the kernel does not allow, in programs that are not callbacks.
-fn check_programs(object: &Object, code: &Code) -> Result<(), LoadError> {
+/// Refuses calls of kernel functions that `release` does not allow, in programs that are not callbacks.
+fn check_programs(object: &Object, needs: &Needs, release: Release) -> Result<(), LoadError> {
     let programs = object.programs().iter();
     for program in programs.filter(|one| one.autoload && !one.is_callback()) {
-        for call in code.kernel_calls(&program.name) {
-            if !kfunc::contexts::allows_program(&program.section, &call.name) {
+        for call in needs.kernel_calls(&program.name) {
+            let is_syscall = program.section == "syscall";
+            let function = function(&call.name);
+            if function.is_some_and(|one| !one.is_allowed_in_program(is_syscall, release)) {
                 return Err(LoadError::Operations(format!(
                     "calling kernel function {} is not allowed in the {} program {}, at {}",
                     call.name, program.section, program.name, call.place
@@ -344,16 +431,20 @@ fn check_programs(object: &Object, code: &Code) -> Result<(), LoadError> {
     Ok(())
 }
 
-/// Refuses calls of kernel functions that the kernel does not allow in this callback.
+/// Refuses calls of kernel functions that `release` does not allow in the callback called `name`.
 fn check_calls(
-    code: &Code,
+    needs: &Needs,
     program: &str,
-    op: Op,
     name: &str,
     cid_form: bool,
+    release: Release,
 ) -> Result<(), LoadError> {
-    for call in code.kernel_calls(program) {
-        if !kfunc::contexts::allows(op.name(), cid_form, &call.name) {
+    let Some(Kind::Callback { groups, .. }) = member(name, cid_form).map(|one| &one.kind) else {
+        return Ok(());
+    };
+    for call in needs.kernel_calls(program) {
+        let function = function(&call.name);
+        if function.is_some_and(|one| !one.is_allowed_in(groups, cid_form, release)) {
             return Err(LoadError::Operations(format!(
                 "calling kernel function {} is not allowed in ops.{name}(), at {}",
                 call.name, call.place
@@ -363,34 +454,22 @@ fn check_calls(
     Ok(())
 }
 
-/// Refuses members that are set but unknown to this kernel, whose callbacks are `callbacks`.
-fn check_members(table: &StructOps, callbacks: &[String]) -> Result<(), LoadError> {
-    let known_data = [
-        "dispatch_max_batch",
-        "flags",
-        "timeout_ms",
-        "exit_dump_len",
-        "hotplug_seq",
-        "cid_shard_size",
-        "rescue_bandwidth_ppt",
-        "rescue_quantum_us",
-        "sub_cgroup_id",
-        "name",
-        "priv",
-    ];
-    for member in &table.members {
-        // A root scheduler of the cid form may have these; no sub-scheduler is attached here.
-        if table.type_name == CID_FORM && member.name.starts_with("sub_") {
-            continue;
-        }
-        let set = match &member.value {
+/// Refuses members that are set but unknown to `release`.
+fn check_members(table: &StructOps, release: Release) -> Result<(), LoadError> {
+    let cid_form = table.type_name == CID_FORM;
+    for one in &table.members {
+        let set = match &one.value {
             StructOpsValue::Program(_) => true,
             StructOpsValue::Data(bytes) => bytes.iter().any(|byte| *byte != 0),
         };
-        if set && !callbacks.contains(&member.name) && !known_data.contains(&member.name.as_str()) {
+        let member = member(&one.name, cid_form);
+        // Sub-schedulers came before the cid form, and belong to it since there is one.
+        let is_for_others =
+            !cid_form && one.name.starts_with("sub_") && CID_FORM_RELEASES.contains(release);
+        if set && (is_for_others || !member.is_some_and(|member| member.is_in(cid_form, release))) {
             return Err(LoadError::Operations(format!(
-                "ops.{} is set, which a root scheduler of this kernel does not have",
-                member.name
+                "ops.{} is set, which a root scheduler of Linux {release} does not have",
+                one.name
             )));
         }
     }
@@ -398,25 +477,44 @@ fn check_members(table: &StructOps, callbacks: &[String]) -> Result<(), LoadErro
 }
 
 /// The table of callbacks as the kernel gets it: the object's, with the data that its loader sets.
-fn read_operations(
-    table: &StructOps,
-    code: &Code,
-    loader: &[(String, Vec<u8>)],
-) -> Result<Operations, LoadError> {
+fn with_data(table: &StructOps, loader: &[(String, Vec<u8>)]) -> StructOps {
     let mut table = table.clone();
     for member in &mut table.members {
         if let Some((_, bytes)) = loader.iter().find(|(name, _)| *name == member.name) {
             member.value = StructOpsValue::Data(bytes.clone());
         }
     }
-    let member = |name: &str| {
-        table
-            .members
-            .iter()
-            .find(|member| member.name == name)
-            .map(|member| &member.value)
-    };
-    let number = |name: &str| match member(name) {
+    table
+}
+
+/// What a member of a table is set to.
+fn value_of<'t>(table: &'t StructOps, name: &str) -> Option<&'t StructOpsValue> {
+    let mut members = table.members.iter();
+    members.find(|one| one.name == name).map(|one| &one.value)
+}
+
+/// The program of each callback, in the order of [`Op`].
+fn programs_of(table: &StructOps) -> impl Iterator<Item = (&'static str, Option<&str>)> {
+    Op::ALL.iter().map(|op| {
+        let row = members().find(|one| one.name == op.name());
+        let name = row.map_or(op.name(), |one| match table.type_name == CID_FORM {
+            true => one.cid_name,
+            false => one.name,
+        });
+        match value_of(table, name) {
+            Some(StructOpsValue::Program(program)) => (name, Some(program.as_str())),
+            _ => (name, None),
+        }
+    })
+}
+
+/// Refuses what `release` does not take, and reads the rest; there are no callbacks yet.
+fn read_operations(
+    table: &StructOps,
+    needs: &Needs,
+    release: Release,
+) -> Result<Operations, LoadError> {
+    let number = |name: &str| match value_of(table, name) {
         Some(StructOpsValue::Data(bytes)) => {
             let mut word = [0; 8];
             let length = bytes.len().min(8);
@@ -426,34 +524,19 @@ fn read_operations(
         _ => 0,
     };
     let cid_form = table.type_name == CID_FORM;
-    let names: Vec<String> = Op::ALL
-        .iter()
-        .map(|op| match cid_form {
-            true => cid_name(op.name()),
-            false => op.name().to_owned(),
-        })
-        .collect();
-    let mut entries = Vec::with_capacity(Op::ALL.len());
-    for (op, name) in Op::ALL.iter().zip(&names) {
-        entries.push(match member(name) {
-            Some(StructOpsValue::Program(program)) => {
-                check_calls(code, program, *op, name, cid_form)?;
-                Some(code.entry(program).ok_or_else(|| {
-                    LoadError::Operations(format!(
-                        "ops.{name} is {program}, which the object does not have"
-                    ))
-                })?)
-            }
-            _ => None,
-        });
+    check_members(table, release)?;
+    for (name, program) in programs_of(table) {
+        if let Some(program) = program {
+            check_calls(needs, program, name, cid_form, release)?;
+        }
     }
     if number("sub_cgroup_id") != 0 {
         return Err(LoadError::Operations(
             "ops.sub_cgroup_id is set: sub-schedulers are not simulated".into(),
         ));
     }
-    check_members(&table, &names)?;
-    let name = member("name").map(StructOpsValue::text).unwrap_or_default();
+    let name = value_of(table, "name").map(StructOpsValue::text);
+    let name = name.unwrap_or_default();
     let valid =
         |character: char| character.is_ascii_alphanumeric() || character == '_' || character == '.';
     if name.is_empty() || !name.chars().all(valid) || name.len() as u64 >= SCX_OPS_NAME_LEN {
@@ -463,7 +546,7 @@ fn read_operations(
     }
     let or_default = |value: u64, default: u64| if value == 0 { default } else { value };
     let operations = Operations {
-        entries,
+        entries: Vec::new(),
         name,
         cid_form,
         flags: number("flags"),
@@ -475,6 +558,30 @@ fn read_operations(
         exit_dump_len: or_default(number("exit_dump_len"), SCX_EXIT_DUMP_DFL_LEN as u64) as usize,
         cid_shard_size: number("cid_shard_size") as u32,
     };
-    operations.validate().map_err(LoadError::Operations)?;
+    let programs: Vec<_> = programs_of(table).map(|(_, program)| program).collect();
+    let has = |op: Op| programs[op as usize].is_some();
+    operations
+        .validate(has, release)
+        .map_err(LoadError::Operations)?;
+    Ok(operations)
+}
+
+/// The table with its callbacks.
+fn link_operations(
+    table: &StructOps,
+    code: &Code,
+    release: Release,
+) -> Result<Operations, LoadError> {
+    let mut operations = read_operations(table, code.needs(), release)?;
+    for (name, program) in programs_of(table) {
+        let entry = program.map(|program| {
+            code.entry(program).ok_or_else(|| {
+                LoadError::Operations(format!(
+                    "ops.{name} is {program}, which the object does not have"
+                ))
+            })
+        });
+        operations.entries.push(entry.transpose()?);
+    }
     Ok(operations)
 }

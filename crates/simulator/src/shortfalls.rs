@@ -3,11 +3,13 @@
 use std::fmt;
 
 use fairground_events::Nanoseconds;
+use fairground_linux::Release;
 use fairground_machine::Machine;
 
 use crate::constants::SCX_CPUPERF_ONE;
 use crate::kernel::Kernel;
 use crate::operations::Op;
+use crate::rules;
 
 /// Something that the workload, the machine or the scheduler of a run asked for and that has no effect, or another one than on a real machine.
 /// As text, it says what that changes in the results.
@@ -35,6 +37,8 @@ pub enum Shortfall {
     },
     /// The CPUs of the machine are of several kinds, and it is not known how fast each is.
     Speeds,
+    /// The kernel is older than the one that the model follows.
+    Release(Release),
 }
 
 impl fmt::Display for Shortfall {
@@ -65,6 +69,19 @@ impl fmt::Display for Shortfall {
             Self::Speeds => formatter.write_str(
                 "the machine has CPUs of several kinds and does not say how fast each is, so all compute at the same speed, and no scheduler can tell \
                  them apart; LinuxCapacity for each cpukind of an hwloc XML file says it",
+            ),
+            Self::Release(release) => write!(
+                formatter,
+                "Linux {release} is simulated by its kernel functions, fields, callbacks, constants and flags{}{}; in everything else it is Linux {}",
+                match rules::tells_of_custody(*release) {
+                    true => "",
+                    false => ", its rule when ops.dequeue() is called",
+                },
+                match rules::has_deadline_server(*release) {
+                    true => "",
+                    false => ", and without a deadline server for sched_ext",
+                },
+                Release::NEWEST
             ),
         }
     }
@@ -134,6 +151,7 @@ impl Kernel<'_> {
             .any(|op| self.operations.has(*op));
         let lowest = self.noticed.lowest_performance;
         let percent = self.shared_percent();
+        let release = self.settings.release;
         let found = [
             (groups > 0 && !asks).then_some(Shortfall::Groups { groups }),
             (quotas > 0 && asks && !self.operations.has(Op::CgroupSetBandwidth))
@@ -141,6 +159,7 @@ impl Kernel<'_> {
             (lowest < SCX_CPUPERF_ONE).then_some(Shortfall::Performance { lowest }),
             (percent > 0).then_some(Shortfall::Siblings { percent }),
             self.machine.unknown_speeds.then_some(Shortfall::Speeds),
+            (release != Release::NEWEST).then_some(Shortfall::Release(release)),
         ];
         found.into_iter().flatten().collect()
     }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use fairground_bpf::{Loader, Setup};
 use fairground_events::{Nanoseconds, Sink, TaskId};
+use fairground_linux::Release;
 use fairground_machine::Machine;
 use fairground_workload::Workload;
 use rand_xoshiro::Xoshiro256PlusPlus;
@@ -64,6 +65,8 @@ pub struct Options {
     pub seed: u64,
     /// Timer ticks per second.
     pub hz: u64,
+    /// The release of Linux.
+    pub release: Release,
     /// Values of the scheduler's read-only variables, encoded ([`Scheduler::encode`]).
     pub variables: Vec<(String, Vec<u8>)>,
     /// What the scheduler's loader sets, fills in and runs.
@@ -86,6 +89,7 @@ impl Options {
             cost: CostModel::default_model(),
             seed: 0,
             hz: 250,
+            release: Release::NEWEST,
             variables: Vec::new(),
             setup: Arc::default(),
             hotplug: Vec::new(),

@@ -6,6 +6,9 @@
 use std::mem::{offset_of, size_of};
 
 use fairground_bpf::Field;
+use fairground_linux::{Release, Releases};
+
+use crate::constants::one_of;
 
 /// Number of 64-bit words in a CPU mask; the same for every machine, as `NR_CPUS` is for a kernel.
 pub const CPU_MASK_WORDS: usize = 64;
@@ -43,6 +46,8 @@ pub struct FieldEntry {
     pub signed: bool,
     /// The structure it is, if it is one.
     pub structure: Option<&'static str>,
+    /// The releases that have it.
+    pub releases: Releases,
 }
 
 /// One structure with its fields.
@@ -51,12 +56,17 @@ pub struct StructureEntry {
     pub name: &'static str,
     /// Size in bytes.
     pub size: usize,
+    /// The releases that have it.
+    pub releases: Releases,
     /// Its fields.
     pub fields: &'static [FieldEntry],
 }
 
+/// Defines structures, and the table of them. A structure and a field are of all releases unless these are named.
 macro_rules! kernel_structures {
-    ($($(#[$meta:meta])* $rust:ident = $c:literal { $($(#[$fmeta:meta])* $field:ident : $ty:ty),* $(,)? })*) => {
+    ($($(#[$meta:meta])* $rust:ident = $c:literal $(in $releases:literal)? {
+        $($(#[$fmeta:meta])* $field:ident : $ty:ty $(= $since:literal)?),* $(,)?
+    })*) => {
         $(
             $(#[$meta])*
             #[repr(C)]
@@ -67,15 +77,20 @@ macro_rules! kernel_structures {
         )*
         /// Every structure that this kernel model has.
         pub static STRUCTURES: &[StructureEntry] = &[
-            $(StructureEntry { name: $c, size: size_of::<$rust>(), fields: &[
+            $(StructureEntry {
+                name: $c,
+                size: size_of::<$rust>(),
+                releases: one_of!($(Releases::read($releases))?, Releases::ALL),
+                fields: &[
                 $(FieldEntry {
                     name: stringify!($field),
                     offset: offset_of!($rust, $field),
                     size: size_of::<$ty>(),
                     signed: <$ty as KernelType>::SIGNED,
                     structure: <$ty as KernelType>::STRUCTURE,
-                }),*
-            ] }),*
+                    releases: one_of!($(Releases::read($since))?, Releases::ALL),
+                }),*],
+            }),*
         ];
     };
 }
@@ -99,12 +114,12 @@ kernel_structures! {
     /// `struct sched_ext_entity`.
     SchedExtEntity = "sched_ext_entity" {
         dsq: *mut DispatchQueueHandle, ddsp_dsq_id: u64, ddsp_enq_flags: u64,
-        ddsp_slice: u64, ddsp_vtime: u64, dsq_seq: u32, dsq_flags: u32, flags: u32, weight: u32,
-        reenq_cnt: u32, sticky_cpu: i32, holding_cpu: i32, selected_cpu: i32, runnable_cpu: i32, ops_qseq: u32,
-        runnable_at: u64, tid: u64, slice: u64, dsq_vtime: u64, disallow: bool,
+        ddsp_slice: u64 = "7.3..", ddsp_vtime: u64 = "7.3..", dsq_seq: u32, dsq_flags: u32, flags: u32, weight: u32,
+        reenq_cnt: u32 = "7.3..", sticky_cpu: i32, holding_cpu: i32, selected_cpu: i32 = "6.15..", runnable_cpu: i32 = "7.3..", ops_qseq: u32 = "7.3..",
+        runnable_at: u64, tid: u64 = "7.2..", slice: u64, dsq_vtime: u64, disallow: bool,
     }
     /// `struct kernfs_node`.
-    KernfsNode = "kernfs_node" { id: u64, name: *const u8, __parent: *mut KernfsNode }
+    KernfsNode = "kernfs_node" { id: u64, name: *const u8, __parent: *mut KernfsNode = "6.15.." }
     /// `struct cgroup_subsys_state`.
     CgroupSubsysState = "cgroup_subsys_state" {
         cgroup: *mut Cgroup, refcnt: PercpuRef, id: i32, flags: u32, parent: *mut CgroupSubsysState,
@@ -118,11 +133,11 @@ kernel_structures! {
     /// `struct css_set`.
     CssSet = "css_set" { subsys: [*mut CgroupSubsysState; 14], dfl_cgrp: *mut Cgroup }
     /// `struct scx_task_group`.
-    ScxTaskGroup = "scx_task_group" {
-        flags: u32, weight: u32, bw_period_us: u64, bw_quota_us: u64, bw_burst_us: u64, idle: bool,
+    ScxTaskGroup = "scx_task_group" in "6.17.." {
+        flags: u32, weight: u32, bw_period_us: u64, bw_quota_us: u64, bw_burst_us: u64, idle: bool = "6.19..",
     }
     /// `struct task_group`.
-    TaskGroup = "task_group" { css: CgroupSubsysState, shares: u64, idle: i32, scx: ScxTaskGroup }
+    TaskGroup = "task_group" { css: CgroupSubsysState, shares: u64, idle: i32, scx: ScxTaskGroup = "6.17.." }
     /// `struct mm_struct`: only its identity matters.
     MmStruct = "mm_struct" { mm_users: u32 }
     /// `struct list_head`.
@@ -167,7 +182,7 @@ kernel_structures! {
         cpus_mask: CpuMask,
     }
     /// `struct scx_rq`.
-    ScxRq = "scx_rq" { nr_running: u32, nr_immed: u32, flags: u32, cpu_released: bool, clock: u64, ops_qseq: u64 }
+    ScxRq = "scx_rq" { nr_running: u32, nr_immed: u32 = "7.1..", flags: u32, cpu_released: bool, clock: u64 = "6.14..", ops_qseq: u64 = "..7.3" }
     /// `struct rq`.
     RunQueue = "rq" {
         nr_running: u32, cpu: i32, online: i32, clock: u64, clock_task: u64, clock_pelt: u64, lost_idle_time: u64,
@@ -182,18 +197,18 @@ kernel_structures! {
     /// `struct scx_cpu_release_args`.
     CpuReleaseArgs = "scx_cpu_release_args" { reason: u32, task: *mut TaskStruct }
     /// `struct scx_enable_args`, only in the cid form.
-    EnableArgs = "scx_enable_args" { cmask_arena_addr: u64 }
+    EnableArgs = "scx_enable_args" in "7.2.." { cmask_arena_addr: u64 }
     /// `struct scx_cid_topo`.
-    CidTopology = "scx_cid_topo" {
-        core_cid: i32, core_idx: i32, llc_cid: i32, llc_idx: i32, node_cid: i32, node_idx: i32, shard_cid: i32, shard_idx: i32,
+    CidTopology = "scx_cid_topo" in "7.2.." {
+        core_cid: i32, core_idx: i32, llc_cid: i32, llc_idx: i32, node_cid: i32, node_idx: i32, shard_cid: i32 = "7.3..", shard_idx: i32 = "7.3..",
     }
     /// `struct scx_cgroup_init_args`.
     CgroupInitArgs = "scx_cgroup_init_args" {
-        weight: u32, bw_period_us: u64, bw_quota_us: u64, bw_burst_us: u64, sched_idle: bool,
+        weight: u32, bw_period_us: u64 = "6.17..", bw_quota_us: u64 = "6.17..", bw_burst_us: u64 = "6.17..", sched_idle: bool = "7.3..",
     }
     /// `struct scx_exit_info`.
     ExitInfo = "scx_exit_info" {
-        kind: u32, exit_cpu: i32, exit_code: i64, flags: u64, reason: *const u8, bt: *const u64, bt_len: u32,
+        kind: u32, exit_cpu: i32 = "7.3..", exit_code: i64, flags: u64 = "6.18..", reason: *const u8, bt: *const u64, bt_len: u32,
         msg: *const u8, dump: *const u8,
     }
     /// `struct scx_dump_ctx`.
@@ -201,17 +216,17 @@ kernel_structures! {
         kind: u32, exit_code: i64, reason: *const u8, at_ns: u64, at_jiffies: u64,
     }
     /// `struct scx_event_stats`, in the kernel's order.
-    EventStats = "scx_event_stats" {
+    EventStats = "scx_event_stats" in "6.15.." {
         SCX_EV_SELECT_CPU_FALLBACK: i64, SCX_EV_DISPATCH_LOCAL_DSQ_OFFLINE: i64, SCX_EV_DISPATCH_KEEP_LAST: i64,
-        SCX_EV_ENQ_SKIP_EXITING: i64, SCX_EV_ENQ_SKIP_MIGRATION_DISABLED: i64, SCX_EV_REENQ_IMMED: i64,
-        SCX_EV_REENQ_REPEAT: i64, SCX_EV_REFILL_SLICE_DFL: i64, SCX_EV_SLICE_CLAMPED: i64, SCX_EV_SLICE_DENIED: i64,
+        SCX_EV_ENQ_SKIP_EXITING: i64, SCX_EV_ENQ_SKIP_MIGRATION_DISABLED: i64, SCX_EV_REENQ_IMMED: i64 = "7.1..",
+        SCX_EV_REENQ_REPEAT: i64 = "7.1..", SCX_EV_REFILL_SLICE_DFL: i64 = "6.16..", SCX_EV_SLICE_CLAMPED: i64 = "7.3..", SCX_EV_SLICE_DENIED: i64 = "7.3..",
         SCX_EV_BYPASS_DURATION: i64, SCX_EV_BYPASS_DISPATCH: i64, SCX_EV_BYPASS_ACTIVATE: i64,
-        SCX_EV_INSERT_NOT_OWNED: i64, SCX_EV_SUB_BYPASS_DISPATCH: i64,
+        SCX_EV_INSERT_NOT_OWNED: i64 = "7.1..", SCX_EV_SUB_BYPASS_DISPATCH: i64 = "7.1..",
     }
     /// `struct scx_bpf_dsq_insert_vtime_args`.
-    InsertVtimeArgs = "scx_bpf_dsq_insert_vtime_args" { dsq_id: u64, slice: u64, vtime: u64, enq_flags: u64 }
+    InsertVtimeArgs = "scx_bpf_dsq_insert_vtime_args" in "6.19.." { dsq_id: u64, slice: u64, vtime: u64, enq_flags: u64 }
     /// `struct scx_bpf_select_cpu_and_args`.
-    SelectCpuAndArgs = "scx_bpf_select_cpu_and_args" { prev_cpu: i32, wake_flags: u64, flags: u64 }
+    SelectCpuAndArgs = "scx_bpf_select_cpu_and_args" in "6.19.." { prev_cpu: i32, wake_flags: u64, flags: u64 }
     /// `struct bpf_iter_scx_dsq`.
     DsqIterator = "bpf_iter_scx_dsq" { slot: u64, slice: u64, vtime: u64, overrides: u64, unused: [u64; 2] }
     /// `struct bpf_iter_css`.
@@ -229,14 +244,14 @@ kernel_structures! {
     }
     /// Record of `sched_migrate_task`.
     MigrateTrace = "trace_event_raw_sched_migrate_task" {
-        ent: TraceEntry, __data_loc_comm: u32, pid: i32, prio: i32, orig_cpu: i32, dest_cpu: i32,
+        ent: TraceEntry, __data_loc_comm: u32 = "6.16..", pid: i32, prio: i32, orig_cpu: i32, dest_cpu: i32,
     }
     /// Record of `sched_process_fork`.
     ForkTrace = "trace_event_raw_sched_process_fork" {
-        ent: TraceEntry, __data_loc_parent_comm: u32, parent_pid: i32, __data_loc_child_comm: u32, child_pid: i32,
+        ent: TraceEntry, __data_loc_parent_comm: u32 = "6.16..", parent_pid: i32, __data_loc_child_comm: u32 = "6.16..", child_pid: i32,
     }
     /// Record of `sched_process_exit`.
-    ExitTrace = "trace_event_raw_sched_process_exit" {
+    ExitTrace = "trace_event_raw_sched_process_exit" in "6.16.." {
         ent: TraceEntry, comm: [u8; 16], pid: i32, prio: i32, group_dead: bool,
     }
     /// Record of the entry of a system call.
@@ -291,15 +306,23 @@ pub fn find(structure: &str) -> Option<&'static StructureEntry> {
     STRUCTURES.iter().find(|entry| entry.name == structure)
 }
 
-/// Resolves `structure.path[0].path[1]…`; array subscripts are given as numbers by the caller and not handled here.
-pub fn resolve(structure: &str, path: &[&str]) -> Option<Field> {
-    let mut entry = find(structure)?;
+/// The same if `release` has it.
+pub fn find_in(structure: &str, release: Release) -> Option<&'static StructureEntry> {
+    find(structure).filter(|entry| entry.releases.contains(release))
+}
+
+/// Resolves `structure.path[0].path[1]…` in `release`; array subscripts are given as numbers by the caller and not handled here.
+pub fn resolve(structure: &str, path: &[&str], release: Release) -> Option<Field> {
+    let mut entry = find_in(structure, release)?;
     let mut offset = 0;
     for (depth, name) in path.iter().enumerate() {
         // A name that is a Rust keyword has a trailing underscore here.
         let is_it =
             |field: &&FieldEntry| field.name.strip_suffix('_').unwrap_or(field.name) == *name;
         let field = entry.fields.iter().find(is_it)?;
+        if !field.releases.contains(release) {
+            return None;
+        }
         offset += field.offset;
         if depth + 1 == path.len() {
             return Some(Field {
@@ -309,7 +332,7 @@ pub fn resolve(structure: &str, path: &[&str]) -> Option<Field> {
                 signed: field.signed,
             });
         }
-        entry = find(field.structure?)?;
+        entry = find_in(field.structure?, release)?;
     }
     None
 }

@@ -1,6 +1,6 @@
 //! What a scheduler's global variables hold when its programs are loaded.
 
-use fairground_bpf::{Object, Setup};
+use fairground_bpf::Object;
 
 use crate::linker;
 use crate::simulation::Options;
@@ -15,12 +15,12 @@ pub(crate) fn given(options: &Options) -> Vec<(String, Vec<u8>)> {
 }
 
 /// Initial bytes of the object's section with this number: the values `given` to variables, what scx's own loaders fill in, and what
-/// `setup` writes.
+/// the setup writes.
 pub(crate) fn initial_bytes(
     object: &Object,
     number: usize,
     given: &[(String, Vec<u8>)],
-    setup: &Setup,
+    options: &Options,
 ) -> Vec<u8> {
     let section = &object.sections()[number];
     let mut bytes = section.data.clone();
@@ -31,7 +31,7 @@ pub(crate) fn initial_bytes(
         if let Some(name) = variable.name.strip_prefix("__")
             && variable.size == 8
             && name.starts_with("SCX_")
-            && let Some(value) = linker::enumerator(name)
+            && let Some(value) = linker::enumerator(name, options.release)
             && let Some(target) = bytes.get_mut(range.clone())
         {
             target.copy_from_slice(&value.to_le_bytes());
@@ -46,7 +46,12 @@ pub(crate) fn initial_bytes(
             }
         }
     }
-    for patch in setup.variables.iter().filter(|one| one.section == number) {
+    for patch in options
+        .setup
+        .variables
+        .iter()
+        .filter(|one| one.section == number)
+    {
         let end = patch.offset + patch.bytes.len();
         if bytes.len() < end {
             bytes.resize(end, 0);
@@ -62,11 +67,6 @@ pub(crate) fn read_only(object: &Object, options: &Options) -> Vec<(usize, Vec<u
     let sections = object.sections().iter().enumerate();
     sections
         .filter(|(_, section)| section.name.starts_with(".rodata"))
-        .map(|(number, _)| {
-            (
-                number,
-                initial_bytes(object, number, &given, &options.setup),
-            )
-        })
+        .map(|(number, _)| (number, initial_bytes(object, number, &given, options)))
         .collect()
 }

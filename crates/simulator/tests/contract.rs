@@ -544,6 +544,37 @@ fn beside_a_real_time_hog_tasks_of_sched_ext_have_a_twentieth() {
 }
 
 #[test]
+fn before_linux_7_0_a_real_time_hog_leaves_nothing() {
+    let text = r#"{"tasks": {
+        "rt": {"policy": "SCHED_FIFO", "priority": 10, "loop": -1, "run": 1000000},
+        "hog": {"loop": -1, "run": 1000000}
+    }, "global": {"duration": 20}}"#;
+    let parts = [(6, 19), (7, 0)].map(|(major, minor)| {
+        let mut options = free("1", text);
+        options.release = fairground_simulator::Release::new(major, minor);
+        let scheduler = scheduler("order", &[]).for_kernel(&options).unwrap();
+        referee(&scheduler, &options).1.ran[1]
+    });
+    assert_eq!(parts[0], 0);
+    assert!(parts[1] > 950_000_000, "{parts:?}");
+}
+
+#[test]
+fn before_linux_7_1_only_tasks_that_wait_for_the_scheduler_are_taken_from_it() {
+    let dequeued = |major, minor| {
+        let mut options = free("1", SLEEPER);
+        options.release = fairground_simulator::Release::new(major, minor);
+        let scheduler = scheduler("order", &[]).for_kernel(&options).unwrap();
+        let messages = run(&scheduler, &options).messages;
+        messages
+            .iter()
+            .filter(|one| one.starts_with("dequeue"))
+            .count()
+    };
+    assert!(dequeued(7, 1) > dequeued(7, 0));
+}
+
+#[test]
 fn a_real_time_task_that_leaves_enough_time_is_not_interrupted() {
     let text = r#"{"tasks": {
         "rt": {"policy": "SCHED_FIFO", "priority": 10, "loop": -1, "run": 1500000, "timer": {"ref": "t", "period": 1600000}},
@@ -1319,14 +1350,16 @@ fn the_kernels_library_is_there() {
 
 #[test]
 fn the_kernel_says_how_many_ticks_a_run_has() {
-    let library = scheduler("library", &[]).for_hz(1000).unwrap();
+    let mut options = free("1", SLEEPER);
+    options.hz = 1000;
+    let library = scheduler("library", &[]).for_kernel(&options).unwrap();
     let seen = run(&library, &free("1", SLEEPER)).messages;
     assert!(
         seen.contains(&"1000 ticks a second".to_string()),
         "{seen:#?}"
     );
     let bare = scheduler("bare", &[]);
-    let other = bare.for_hz(1000).unwrap();
+    let other = bare.for_kernel(&options).unwrap();
     assert!(
         std::sync::Arc::ptr_eq(&bare, &other),
         "nothing depends on it"

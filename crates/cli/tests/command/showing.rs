@@ -70,6 +70,86 @@ fn every_kind_of_file_is_shown() {
     refuse("show numa:2:3", 2, &["`numa:2:3`"]);
 }
 
+/// A scheduler of the features that its macros name.
+const FEATURES: &str = r#"
+#include "vmlinux.h"
+#include <bpf/bpf_helpers.h>
+#include <bpf/bpf_tracing.h>
+
+char _license[] SEC("license") = "GPL";
+
+SEC("struct_ops/enqueue")
+int BPF_PROG(enqueue, struct task_struct *p, u64 enq_flags)
+{
+#ifdef TESTED
+	if (!scx_bpf_dsq_insert)
+		return 0;
+#endif
+	scx_bpf_dsq_insert(p, SCX_DSQ_GLOBAL, SCX_SLICE_DFL, enq_flags | SCX_ENQ_HEAD);
+	return 0;
+}
+
+SEC(".struct_ops.link")
+struct sched_ext_ops features = {
+	.enqueue = (void *)enqueue,
+#ifdef FLAGS
+	.flags = FLAGS,
+#endif
+	.name = "features",
+};
+"#;
+
+#[test]
+fn a_source_tells_which_kernels_load_it() {
+    let scratch = tempfile::tempdir().unwrap();
+    let path = scratch.path().join("features.bpf.c");
+    fs::write(&path, FEATURES).unwrap();
+    let show = |options: &str| succeed(&format!("show {} {options}", path.display()));
+    let says = |options: &str, parts: &[&str]| {
+        let text = show(options);
+        let words: Vec<&str> = text.split_whitespace().collect();
+        let text = words.join(" ");
+        for part in parts {
+            assert!(text.contains(part), "{options}: {part}\n{text}");
+        }
+    };
+    says(
+        "",
+        &[
+            "Linux 6.12: does not load:",
+            "called scx_bpf_dsq_insert(), which this kernel does not have without a test",
+            "Linux 6.13 to 7.3: loads",
+        ],
+    );
+    says("-D TESTED", &["Linux 6.12 to 7.3: loads"]);
+    says(
+        "-D TESTED -D FLAGS=SCX_OPS_ALWAYS_ENQ_IMMED",
+        &[
+            "Linux 6.12 to 7.0: does not load: invalid ops.flags 0x80",
+            "Linux 7.1 to 7.3: loads",
+        ],
+    );
+    let compare =
+        |options: &str| format!("compare mix-two -d 50ms -s {} {options}", path.display());
+    let old = succeed(&compare("--kernel 6.18"));
+    assert!(
+        old.contains("Linux 6.18 is simulated by its kernel functions"),
+        "{old}"
+    );
+    let newest = succeed(&compare("--kernel 7.3"));
+    assert!(!newest.contains("is simulated by"), "{newest}");
+    refuse(
+        &compare("--kernel 6.11"),
+        2,
+        &["a release of Linux from 6.12 to 7.3"],
+    );
+    refuse(
+        "compare mix-two -s exec:loader --kernel 6.18",
+        2,
+        &["loaders see Linux 7.3"],
+    );
+}
+
 #[test]
 fn loads_have_names() {
     let by_name = succeed("compare mix-two -s o1 -d 500ms --format json");

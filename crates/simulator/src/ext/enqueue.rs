@@ -3,6 +3,7 @@
 use crate::constants::*;
 use crate::kernel::Kernel;
 use crate::operations::Op;
+use crate::rules;
 use crate::task::{Class, OpsState, TaskRef};
 use crate::tracing::Hook;
 
@@ -113,7 +114,8 @@ impl Kernel<'_> {
         task.seen.scx.ops_qseq = task.seen.scx.ops_qseq.wrapping_add(1).max(1);
         task.ops_state = OpsState::Queueing;
         self.direct_dispatch = Some(Some(task));
-        self.call(Op::Enqueue, &[task.address(), flags]);
+        let told = rules::for_program(flags, self.settings.release);
+        self.call(Op::Enqueue, &[task.address(), told]);
         self.direct_dispatch = None;
         if task.seen.scx.ddsp_dsq_id != SCX_DSQ_INVALID {
             self.run_direct_dispatch(task, flags);
@@ -143,7 +145,8 @@ impl Kernel<'_> {
             self.cpus[cpu].rq.scx.nr_running += 1;
             self.cpus[cpu].rq.nr_running += 1;
             if task.seen.on_rq != TASK_ON_RQ_MIGRATING {
-                self.call(Op::Runnable, &[task.address(), flags]);
+                let told = rules::for_program(flags, self.settings.release);
+                self.call(Op::Runnable, &[task.address(), told]);
             }
             if self.cpus[cpu].rq.scx.nr_running == 1 {
                 self.start_deadline_server(cpu, Class::Ext);
@@ -160,6 +163,9 @@ impl Kernel<'_> {
         self.clear_runnable(task, false);
         if task.ops_state == OpsState::Queued {
             task.ops_state = OpsState::None;
+            if !rules::tells_of_custody(self.settings.release) {
+                self.call(Op::Dequeue, &[task.address(), flags]);
+            }
         }
         self.leave_custody(task, flags);
     }
@@ -168,7 +174,7 @@ impl Kernel<'_> {
     pub(crate) fn ext_dequeue(&mut self, cpu: usize, mut task: TaskRef, mut flags: u64) {
         let call = [self.run_queue_address(cpu), task.address(), flags];
         self.trace(Hook::DequeueTaskScx, &call);
-        if flags & SCX_DEQ_SLEEP == 0 {
+        if flags & SCX_DEQ_SLEEP == 0 && rules::tells_of_custody(self.settings.release) {
             flags |= SCX_DEQ_SCHED_CHANGE;
         }
         if task.seen.scx.flags & SCX_TASK_QUEUED == 0 {

@@ -6,6 +6,7 @@ use crate::constants::*;
 use crate::dispatch_queue::{DispatchQueue, DsqIndex};
 use crate::kernel::Kernel;
 use crate::operations::Op;
+use crate::rules;
 use crate::task::{Class, OpsState, TaskRef};
 
 impl Kernel<'_> {
@@ -113,7 +114,9 @@ impl Kernel<'_> {
             return;
         }
         task.seen.scx.flags &= !SCX_TASK_IN_CUSTODY;
-        self.call(Op::Dequeue, &[task.address(), flags]);
+        if rules::tells_of_custody(self.settings.release) {
+            self.call(Op::Dequeue, &[task.address(), flags]);
+        }
     }
 
     pub(super) fn after_local_insert(&mut self, cpu: usize, task: TaskRef, flags: u64) {

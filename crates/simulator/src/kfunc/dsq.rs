@@ -5,6 +5,7 @@ use super::{error, kernel_functions, signed};
 use crate::constants::*;
 use crate::dispatch_queue::DsqIndex;
 use crate::kernel::{BufferedInsert, Kernel};
+use crate::rules;
 use crate::structures::{DsqIterator, InsertVtimeArgs};
 use crate::task::TaskRef;
 
@@ -30,6 +31,7 @@ impl Kernel<'_> {
 
     fn vet_flags(&mut self, dsq_id: u64, flags: &mut u64) -> bool {
         let local = dsq_id == SCX_DSQ_LOCAL || dsq_id & SCX_DSQ_LOCAL_ON == SCX_DSQ_LOCAL_ON;
+        *flags = rules::from_program(*flags, self.settings.release);
         if *flags & SCX_ENQ_INTERNAL_MASK != 0 {
             self.fail(ExitKind::Error, format!("invalid enq_flags 0x{flags:x}"));
             return false;

@@ -1,6 +1,7 @@
 //! BPF helpers by number (`enum bpf_func_id`).
 
 use fairground_bpf::{Entry, Native};
+use fairground_linux::helper;
 
 use super::output::{format, format_at};
 use super::passed::{
@@ -469,21 +470,10 @@ kernel_functions! { TABLE;
     fn bpf_this_cpu_ptr(kernel, variable) { kernel.per_cpu_variable(variable, kernel.this_cpu) }
 }
 
-/// Helpers that do the same as others here: the probes of any memory are those of the kernel's, and all clocks run alike.
-const ALIKE: &[(&str, &str)] = &[
-    ("bpf_probe_read", "bpf_probe_read_kernel"),
-    ("bpf_probe_read_str", "bpf_probe_read_kernel_str"),
-    ("bpf_ktime_get_boot_ns", "bpf_ktime_get_ns"),
-    ("bpf_ktime_get_coarse_ns", "bpf_ktime_get_ns"),
-    ("bpf_ktime_get_tai_ns", "bpf_ktime_get_ns"),
-    ("bpf_get_current_task_btf", "bpf_get_current_task"),
-];
-
 /// The row of the function that implements the helper with this number.
 fn row(number: u32) -> Option<&'static (&'static str, Entry, usize)> {
-    let name = super::helper_names::name(number)?;
-    let alike = ALIKE.iter().find(|(other, _)| *other == name);
-    let name = alike.map_or(name, |(_, name)| name);
+    let helper = helper(number)?;
+    let name = helper.alike.unwrap_or(helper.name);
     let tables = [TABLE, super::current::HELPERS, super::dynptr::HELPERS];
     tables
         .into_iter()
@@ -499,101 +489,4 @@ pub(super) fn implementation(number: u32) -> Option<&'static str> {
 /// The code of the helper with this number.
 pub(super) fn find(number: u32) -> Option<Native> {
     row(number).map(super::native)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// What programs of any type may call (`bpf_base_func_proto()`), and callbacks of a scheduler besides (`bpf_scx_get_func_proto()`).
-    const BASE: &[&str] = &[
-        "map_lookup_elem",
-        "map_update_elem",
-        "map_delete_elem",
-        "map_push_elem",
-        "map_pop_elem",
-        "map_peek_elem",
-        "map_lookup_percpu_elem",
-        "get_prandom_u32",
-        "get_smp_processor_id",
-        "get_numa_node_id",
-        "ktime_get_ns",
-        "ktime_get_boot_ns",
-        "ktime_get_tai_ns",
-        "ringbuf_output",
-        "ringbuf_reserve",
-        "ringbuf_submit",
-        "ringbuf_discard",
-        "ringbuf_query",
-        "strncmp",
-        "strtol",
-        "strtoul",
-        "get_current_pid_tgid",
-        "get_ns_current_pid_tgid",
-        "spin_lock",
-        "spin_unlock",
-        "jiffies64",
-        "per_cpu_ptr",
-        "this_cpu_ptr",
-        "timer_init",
-        "timer_set_callback",
-        "timer_start",
-        "timer_cancel",
-        "kptr_xchg",
-        "for_each_map_elem",
-        "loop",
-        "user_ringbuf_drain",
-        "ringbuf_reserve_dynptr",
-        "ringbuf_submit_dynptr",
-        "ringbuf_discard_dynptr",
-        "dynptr_from_mem",
-        "dynptr_read",
-        "dynptr_write",
-        "dynptr_data",
-        "cgrp_storage_get",
-        "cgrp_storage_delete",
-        "get_current_cgroup_id",
-        "get_current_ancestor_cgroup_id",
-        "trace_printk",
-        "get_current_task",
-        "get_current_task_btf",
-        "get_current_comm",
-        "get_current_uid_gid",
-        "probe_read_user",
-        "probe_read_kernel",
-        "probe_read_user_str",
-        "probe_read_kernel_str",
-        "copy_from_user",
-        "copy_from_user_task",
-        "snprintf",
-        "trace_vprintk",
-        "perf_event_read_value",
-        "task_storage_get",
-        "task_storage_delete",
-    ];
-    /// Those among them that the model does not have: they end a run with their name.
-    const ABSENT: &[&str] = &["tail_call", "snprintf_btf", "task_pt_regs"];
-
-    #[test]
-    fn helpers_of_any_program_are_there_or_named() {
-        let number = |name: &str| {
-            let whole = format!("bpf_{name}");
-            (1..=211)
-                .find(|number| super::super::helper_names::name(*number) == Some(&whole))
-                .unwrap()
-        };
-        for name in BASE {
-            assert!(find(number(name)).is_some(), "{name}");
-        }
-        for name in ABSENT {
-            assert!(find(number(name)).is_none(), "{name}");
-        }
-        for (number, name) in [
-            (1, "bpf_map_lookup_elem"),
-            (80, "bpf_get_current_cgroup_id"),
-            (211, "bpf_cgrp_storage_delete"),
-        ] {
-            assert_eq!(super::super::helper_names::name(number), Some(name));
-        }
-    }
 }

@@ -1,18 +1,17 @@
 //! The kernel functions (kfuncs) and helpers that schedulers call.
 
 use fairground_bpf::{Context, Entry, Native};
+use fairground_linux::{Release, function};
 
 use crate::kernel::Kernel;
 
 pub(crate) mod arena;
 mod cid;
-pub(crate) mod contexts;
 pub(crate) mod contracts;
 pub(crate) mod cpumask;
 mod current;
 mod dsq;
 mod dynptr;
-mod helper_names;
 mod helpers;
 mod idle;
 mod iterators;
@@ -79,16 +78,21 @@ static TABLES: [&[(&str, Entry, usize)]; 12] = [
     dynptr::TABLE,
 ];
 
-/// The code of the kernel function called `name`.
-pub(crate) fn find(name: &str) -> Option<Native> {
-    let mut rows = TABLES.into_iter().flatten();
-    rows.find(|(known, ..)| *known == name).map(native)
+/// The code of the kernel function called `name`, if `release` has one. What was renamed does as under its new name.
+pub(crate) fn find(name: &str, release: Release) -> Option<Native> {
+    let function = function(name)?;
+    if !function.releases.contains(release) {
+        return None;
+    }
+    let alike = function.successor.as_ref();
+    let alike = alike.filter(|successor| successor.remark.is_empty());
+    code(name).or_else(|| code(alike?.name))
 }
 
-/// The names of all kernel functions that the model has.
-#[cfg(test)]
-pub(crate) fn names() -> impl Iterator<Item = &'static str> {
-    TABLES.into_iter().flatten().map(|row| row.0)
+/// The code under this name.
+fn code(name: &str) -> Option<Native> {
+    let mut rows = TABLES.into_iter().flatten();
+    rows.find(|(known, ..)| *known == name).map(native)
 }
 
 /// A row of a table of functions, in the form that the linker returns.
@@ -104,11 +108,6 @@ pub(crate) fn find_helper(number: u32) -> Option<Native> {
     helpers::find(number)
 }
 
-/// The name of the helper with this number, whether the model has it or not.
-pub(crate) fn helper_name(number: u32) -> Option<&'static str> {
-    helper_names::name(number)
-}
-
 /// The name of the function that implements the helper with this number: its own, or that of one that does the same here.
 pub(crate) fn implementation(number: u32) -> Option<&'static str> {
     helpers::implementation(number)
@@ -122,4 +121,25 @@ pub(crate) fn signed(value: i32) -> u64 {
 /// A negative error number.
 pub(crate) fn error(number: i64) -> u64 {
     (-number) as u64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use fairground_linux::helpers;
+
+    #[test]
+    fn the_table_of_functions_has_what_the_model_has() {
+        let names = TABLES.into_iter().flatten().map(|row| row.0);
+        let unknown: Vec<&str> = names.filter(|name| function(name).is_none()).collect();
+        assert_eq!(unknown, Vec::<&str>::new());
+    }
+
+    #[test]
+    fn the_model_has_the_helpers_that_callbacks_may_call() {
+        for (number, helper) in helpers().filter(|(_, one)| one.for_callbacks) {
+            let is_there = find_helper(number).is_some();
+            assert_eq!(is_there, !helper.is_lacking, "{}", helper.name);
+        }
+    }
 }

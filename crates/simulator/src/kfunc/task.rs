@@ -50,6 +50,10 @@ kernel_functions! { TABLE;
         }
     }
 
+    fn scx_bpf_cpu_rq(kernel, cpu) {
+        if kernel.cpu_is_valid(cpu as i32, "") { kernel.run_queue_address(cpu as u32 as usize) } else { 0 }
+    }
+
     fn scx_bpf_cpu_curr(kernel, cpu) {
         if kernel.cpu_is_valid(cpu as i32, "") { kernel.cpus[cpu as u32 as usize].current.address() } else { 0 }
     }

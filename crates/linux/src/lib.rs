@@ -1,0 +1,18 @@
+//! What releases of Linux offer to schedulers: kernel functions, helpers, callbacks and other settings, each in one table (`tables/`), with the
+//! releases that have it. What a name means to a program, what it requires and who may use it is in the same row.
+//!
+//! The tables are checked against the types of two kernels, if those are there (`tests/kernels.rs`).
+
+mod functions;
+mod helpers;
+mod members;
+mod release;
+mod row;
+mod variables;
+
+pub use functions::{Function, Successor, function, functions};
+pub use helpers::{Helper, helper, helpers};
+pub use members::{CID_FORM, CPU_FORM, Kind, Member, member, members};
+pub use release::{Release, Releases};
+pub use row::{Group, Groups};
+pub use variables::{has_variable, variables};

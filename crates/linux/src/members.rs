@@ -1,0 +1,134 @@
+//! Members of the tables of callbacks.
+
+use std::sync::LazyLock;
+
+use crate::release::{Release, Releases};
+use crate::row::{Groups, rows};
+
+/// Type of a table of callbacks that identify CPUs by number.
+pub const CPU_FORM: &str = "sched_ext_ops";
+/// Type of a table of callbacks that identify CPUs by topological id.
+pub const CID_FORM: &str = "sched_ext_ops_cid";
+
+/// What a member is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// A number, a text, or what the kernel keeps there.
+    Data,
+    /// A callback.
+    Callback {
+        /// What it may call.
+        groups: Groups,
+        /// Whether it may sleep (`bpf_scx_check_member`).
+        sleeps: bool,
+        /// The argument that may be NULL (`__nullable` in `ext.c`), by its number from 0.
+        nullable: Option<usize>,
+    },
+}
+
+/// A member of `struct sched_ext_ops`, of `struct sched_ext_ops_cid`, or of both.
+#[derive(Clone, Debug)]
+pub struct Member {
+    /// Its name in the first, or in the second if it is in that alone.
+    pub name: &'static str,
+    /// The releases that have it there.
+    cpu_form: Option<Releases>,
+    /// Its name in the second.
+    pub cid_name: &'static str,
+    /// The releases that have it there.
+    cid_form: Option<Releases>,
+    /// What it is.
+    pub kind: Kind,
+}
+
+impl Member {
+    /// Whether the tables of that form have it in `release`.
+    pub fn is_in(&self, cid_form: bool, release: Release) -> bool {
+        let releases = match cid_form {
+            true => self.cid_form,
+            false => self.cpu_form,
+        };
+        releases.is_some_and(|releases| releases.contains(release))
+    }
+
+    /// The releases that have it in tables of that form.
+    pub fn releases(&self, cid_form: bool) -> Option<Releases> {
+        match cid_form {
+            true => self.cid_form,
+            false => self.cpu_form,
+        }
+    }
+}
+
+static MEMBERS: LazyLock<Vec<Member>> = LazyLock::new(|| {
+    let read = |mut words: std::str::SplitWhitespace<'static>| {
+        let mut next = || words.next().expect("a row has five words");
+        let releases = |text: &str| (text != "-").then(|| Releases::read(text));
+        let (name, cpu_form) = (next(), releases(next()));
+        let (cid_name, cid_form) = (next(), releases(next()));
+        let kind = match next() {
+            "data" => Kind::Data,
+            groups => {
+                let mut sleeps = false;
+                let mut nullable = None;
+                for word in words {
+                    match word.strip_prefix("nullable=") {
+                        Some(number) => nullable = number.parse().ok(),
+                        None => sleeps |= word == "sleeps",
+                    }
+                }
+                Kind::Callback {
+                    groups: Groups::read(groups),
+                    sleeps,
+                    nullable,
+                }
+            }
+        };
+        Member {
+            name,
+            cpu_form,
+            cid_name,
+            cid_form,
+            kind,
+        }
+    };
+    rows(include_str!("../tables/members.txt"))
+        .map(read)
+        .collect()
+});
+
+/// All of them, in the kernel's order.
+pub fn members() -> impl Iterator<Item = &'static Member> {
+    MEMBERS.iter()
+}
+
+/// The member of that name in tables of that form.
+pub fn member(name: &str, cid_form: bool) -> Option<&'static Member> {
+    members().find(|one| {
+        one.releases(cid_form).is_some()
+            && match cid_form {
+                true => one.cid_name == name,
+                false => one.name == name,
+            }
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeSet;
+
+    #[test]
+    fn no_member_is_named_twice() {
+        for cid_form in [false, true] {
+            let there = members().filter(|one| one.releases(cid_form).is_some());
+            let names = there.map(|one| if cid_form { one.cid_name } else { one.name });
+            let names: Vec<&str> = names.collect();
+            assert_eq!(names.iter().collect::<BTreeSet<_>>().len(), names.len());
+            for name in names {
+                assert!(member(name, cid_form).is_some());
+            }
+        }
+        assert!(member("select_cpu", true).is_none());
+    }
+}

@@ -1,0 +1,77 @@
+//! In which of the kernel's rules older releases of Linux differ from 7.3. What they have and take is in the tables of `fairground-linux`, in
+//! `constants.rs` and in `structures.rs`; in everything that is named nowhere, all releases are simulated as 7.3 is.
+
+use std::sync::LazyLock;
+
+use fairground_linux::Release;
+
+use crate::constants::*;
+
+/// Whether sched_ext has a deadline server, without which real-time tasks can keep its tasks from running for ever.
+pub fn has_deadline_server(release: Release) -> bool {
+    release >= Release::new(7, 0)
+}
+
+/// Whether `ops.dequeue()` tells of every task that the scheduler was given and no longer has, also when it has dispatched it itself, and whether
+/// that is because a property of the task changes. Before, it only tells of tasks that the scheduler has not dispatched.
+pub fn tells_of_custody(release: Release) -> bool {
+    release >= Release::new(7, 1)
+}
+
+/// Flags for an insertion as the kernel's functions get them from a program, in 7.3's numbers. Those that a release does not know, it ignores.
+pub fn from_program(flags: u64, release: Release) -> u64 {
+    if release == Release::NEWEST {
+        return flags;
+    }
+    let mut known = flags;
+    for one in ENQUEUE_FLAGS.iter() {
+        let (number, newest) = (one.value(release), one.value(Release::NEWEST));
+        if number != newest {
+            known &= !(newest.unwrap_or(0) | number.unwrap_or(0));
+            if number.is_some_and(|number| flags & number != 0) {
+                known |= newest.unwrap_or(0);
+            }
+        }
+    }
+    known
+}
+
+/// Flags of an enqueued task as callbacks get them.
+pub fn for_program(flags: u64, release: Release) -> u64 {
+    if release == Release::NEWEST {
+        return flags;
+    }
+    let mut told = flags;
+    for one in ENQUEUE_FLAGS.iter() {
+        let (number, newest) = (one.value(release), one.value(Release::NEWEST).unwrap_or(0));
+        if number != Some(newest) && flags & newest != 0 {
+            told = told & !newest | number.unwrap_or(0);
+        }
+    }
+    told
+}
+
+/// Flags that are not the same in all releases.
+static ENQUEUE_FLAGS: LazyLock<Vec<&Enumerator>> = LazyLock::new(|| {
+    let all = ENUMERATORS.iter();
+    let flags = all.filter(|one| one.name.starts_with("SCX_ENQ_"));
+    let differs = |one: &&Enumerator| one.value(Release::OLDEST) != one.value(Release::NEWEST);
+    flags.filter(differs).collect()
+});
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn flags_have_the_numbers_of_the_release() {
+        let (old, new) = (Release::new(6, 18), Release::NEWEST);
+        let flags = SCX_ENQ_HEAD | SCX_ENQ_PREEMPT;
+        assert_eq!(from_program(flags, new), flags);
+        assert_eq!(for_program(flags, new), flags);
+        assert_eq!(for_program(flags, old), 0x10 | SCX_ENQ_PREEMPT);
+        assert_eq!(from_program(0x10 | SCX_ENQ_PREEMPT, old), flags);
+        // A number that means nothing yet.
+        assert_eq!(from_program(SCX_ENQ_HEAD | SCX_ENQ_IMMED, old), 0);
+    }
+}
