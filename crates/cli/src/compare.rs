@@ -7,14 +7,14 @@ use std::process::ExitCode;
 use clap::Args;
 use fairground_lab::{Contender, Plan, Results};
 use fairground_report::{Comparison, Style, TaskTables};
-use fairground_results::{Condition, Difference, Patience, differences};
+use fairground_results::{Condition, Difference, Patience, Requirement, differences};
 
 use crate::annotations;
 use crate::failures;
 use crate::output::{self, DocumentForm, FAILED, Place, Progress};
 use crate::quantity::nanoseconds;
 use crate::shrink::shrink;
-use crate::simulation::Simulation;
+use crate::simulation::{Simulation, quoted};
 
 /// Compare schedulers in the simulator
 ///
@@ -76,6 +76,14 @@ pub struct Arguments {
     )]
     fail_if: Vec<Condition>,
 
+    /// What every run must be, such as 'idle_beside_waiting < 5ms' or 'throughput > 99 %'; may be given several times
+    ///
+    /// On the left is a measure of docs/metrics.md, with 'of TASK' that of a task: 'longest_wait of audio < 2ms'. On the right is a number with its
+    /// unit, or a multiple of what another scheduler has under the same conditions: 'wakeup_p99 < 3x eevdf'. Runs that are otherwise take
+    /// no part in rankings, and the exit status is 1.
+    #[arg(long, value_name = "REQUIREMENT")]
+    require: Vec<Requirement>,
+
     /// Also write the result as JUnit XML: a test for each run, and for each measure that is compared with the baseline
     #[arg(long, value_name = "FILE.xml")]
     junit: Option<PathBuf>,
@@ -127,12 +135,14 @@ pub fn main(arguments: &Arguments) -> ExitCode {
 
 fn run(arguments: &Arguments) -> Result<ExitCode, ExitCode> {
     let plan = arguments.simulation.plan(&arguments.schedulers);
-    let plan = Plan {
+    let mut plan = Plan {
         repeats: arguments.repeats(),
         patience: arguments.starved.unwrap_or_default(),
         traces: arguments.trace.clone(),
         ..plan?
     };
+    let required = arguments.simulation.require(&arguments.require, &mut plan);
+    required.map_err(|error| output::fail(error.exit_code(), error))?;
     let baseline = baseline(arguments, &plan)?;
     let junit = arguments.junit.as_deref().map(Place::at).transpose()?;
     let page = arguments.report.as_deref().map(Place::at).transpose()?;
@@ -160,12 +170,8 @@ fn run(arguments: &Arguments) -> Result<ExitCode, ExitCode> {
         ended = output::fail(FAILED, error);
     }
     if let Some(folder) = &arguments.shrink {
-        let starved = match arguments.starved {
-            Some(Patience::Wait(bound)) => format!(" --starved {bound}ns"),
-            Some(Patience::Off) => " --starved off".to_owned(),
-            _ => String::new(),
-        };
-        shrink(&arguments.simulation, &plan, &results, folder, &starved)?;
+        let kept = arguments.judging_options();
+        shrink(&arguments.simulation, &plan, &results, folder, &kept)?;
     }
     if let Some(folder) = &arguments.output {
         let written = results.comparison.write_parquet(folder);
@@ -181,6 +187,20 @@ fn run(arguments: &Arguments) -> Result<ExitCode, ExitCode> {
 }
 
 impl Arguments {
+    /// The options that say when a run fails, as part of a command.
+    fn judging_options(&self) -> String {
+        let mut text = match self.starved {
+            Some(Patience::Wait(bound)) => format!(" --starved {bound}ns"),
+            Some(Patience::Off) => " --starved off".to_owned(),
+            _ => String::new(),
+        };
+        for requirement in &self.require {
+            let requirement = requirement.to_string();
+            text.push_str(&format!(" --require {}", quoted(&requirement)));
+        }
+        text
+    }
+
     /// How often every run is repeated. From a few runs nothing follows about a difference.
     fn repeats(&self) -> u32 {
         let concludes = self.baseline.is_some() || self.report.is_some();

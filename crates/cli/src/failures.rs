@@ -95,7 +95,9 @@ fn is_repeated(one: &Failure, other: &Failure) -> bool {
         && match one.status {
             // What is wrong with the scheduler itself has nothing to do with the workload.
             Status::Invalid | Status::Refused => one.message == other.message,
-            Status::Starved => one.workload == other.workload && one.kind == other.kind,
+            Status::Starved | Status::Unmet => {
+                one.workload == other.workload && one.kind == other.kind
+            }
             _ => one.workload == other.workload && one.is_like(other),
         }
 }

@@ -14,6 +14,8 @@ macro_rules! load {
     };
 }
 
+use crate::gauntlet;
+
 /// Names and files, in alphabetical order.
 const LOADS: [(&str, &str); 21] = [
     load!("loads", "audio"),
@@ -124,8 +126,12 @@ fn is_load(path: &Path) -> bool {
 
 /// The text of the load with this name, unless there is a file of that name.
 fn text(path: &Path) -> Option<&'static str> {
-    let (_, text) = LOADS.iter().find(|(name, _)| path == Path::new(name))?;
-    (!path.exists()).then_some(*text)
+    let found = LOADS.iter().find(|(name, _)| path == Path::new(name));
+    let text = match found {
+        Some((_, text)) => *text,
+        None => gauntlet::text(path.to_str()?)?,
+    };
+    (!path.exists()).then_some(text)
 }
 
 /// The loads inside this program, in alphabetical order.

@@ -9,11 +9,13 @@ mod advise;
 mod annotations;
 mod calibrate;
 mod capture;
+mod check;
 mod compare;
 mod contents;
 mod explain;
 mod failures;
 mod foresee;
+mod gauntlet;
 mod generate;
 mod import;
 mod list;
@@ -53,6 +55,7 @@ enum Command {
     Show(show::Arguments),
     New(new::Arguments),
     Compare(compare::Arguments),
+    Check(check::Arguments),
     Explain(explain::Arguments),
     Record(record::Arguments),
     Import(import::Arguments),
@@ -96,7 +99,7 @@ const GROUPS: [(&str, &[&str]); 4] = [
     ("Schedulers", &["list", "show"]),
     (
         "In the simulator",
-        &["compare", "explain", "reproduce", "capture"],
+        &["compare", "check", "explain", "reproduce", "capture"],
     ),
     ("Loads of your own", &["record", "import", "advise"]),
     (
@@ -117,7 +120,10 @@ const GROUPS: [(&str, &[&str]); 4] = [
 fn exit_status(subcommand: &str) -> &'static str {
     match subcommand {
         "compare" => {
-            "0 if all went well, 1 if a run failed or starved a task or a condition of --fail-if is met, 2 if nothing could be run or an argument cannot be used"
+            "0 if all went well, 1 if a run failed, starved a task or does not meet --require, or a condition of --fail-if is met, 2 if nothing could be run or an argument cannot be used"
+        }
+        "check" => {
+            "0 if nothing is wrong, 1 if something is, 2 if nothing could be run or an argument cannot be used"
         }
         "explain" => {
             "0 if all runs came to their end, 1 if one did not, 2 if the input is unusable and nothing ran"
@@ -222,6 +228,7 @@ fn main() -> ExitCode {
         Command::Show(arguments) => show::main(&arguments),
         Command::New(arguments) => new::main(&arguments),
         Command::Compare(arguments) => compare::main(&arguments),
+        Command::Check(arguments) => check::main(&arguments),
         Command::Explain(arguments) => explain::main(&arguments),
         Command::Record(arguments) => record::main(&arguments),
         Command::Import(arguments) => import::main(&arguments),

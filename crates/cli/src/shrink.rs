@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::process::ExitCode;
 
-use fairground_lab::{Failed, Failure, Plan, Results, Shrunk};
+use fairground_lab::{Failure, Plan, Results, Shrunk};
 use fairground_recording::{is_recording, rt_app};
 use fairground_results::Status;
 use fairground_workload::Workload;
@@ -15,14 +15,14 @@ use crate::simulation::{Simulation, Single};
 /// Maximum number of runs per failure.
 const MOST_RUNS: usize = 500;
 
-/// Shrinks each failure, writes its workload into `folder` and prints the command that reproduces it. `starved` is
-/// the option for how long a task may wait, if it was given.
+/// Shrinks each failure, writes its workload into `folder` and prints the command that reproduces it, with the options
+/// `judging` that say when a run fails.
 pub fn shrink(
     simulation: &Simulation,
     plan: &Plan,
     results: &Results,
     folder: &Path,
-    starved: &str,
+    judging: &str,
 ) -> Result<(), ExitCode> {
     std::fs::create_dir_all(folder).map_err(|cause| output::unwritten(folder, cause))?;
     if results.failures.is_empty() {
@@ -41,10 +41,10 @@ pub fn shrink(
             continue;
         }
         let path = folder.join(plan.file_name(plan.place(failed.run)) + ".json");
-        match shrink_one(simulation, plan, failed, &path) {
+        match shrink_one(simulation, plan, (failed.run, failure), &path, MOST_RUNS) {
             Ok(Some((shrunk, command))) => {
                 output::write(&path, &shrunk.workload)?;
-                tell(&shrunk, failure, &format!("{command}{starved}"));
+                tell(&shrunk, failure, &format!("{command}{judging}"));
             }
             Ok(None) => crate::output::say!(
                 "fairground: {} under {}: it does not fail in a run of its rt-app file alone, so it cannot be shrunk",
@@ -60,20 +60,26 @@ pub fn shrink(
     Ok(())
 }
 
-/// The failure in its smallest form, with the command that reproduces it.
-fn shrink_one(
+/// The failure of the run with this number in the smallest form found in `most` runs, to be written to `path`, with the command that reproduces
+/// it; `None` if its rt-app file alone does not show it.
+///
+/// # Errors
+///
+/// Why its workload is no rt-app file, in words.
+pub fn shrink_one(
     simulation: &Simulation,
     plan: &Plan,
-    Failed { run, failure, .. }: &Failed,
+    (run, failure): (usize, &Failure),
     path: &Path,
+    most: usize,
 ) -> Result<Option<(Shrunk, String)>, String> {
-    let place = plan.place(*run);
+    let place = plan.place(run);
     let workload = &simulation.workloads[place.workload];
     let cpus = plan.sites[place.site].machine.cpu_count() as u32;
     let text = text_of(plan.workload(place), workload, cpus)?;
     let progress = Progress::new(format!("shrinking {}", failure.workload));
     let file = path.display().to_string();
-    let shrunk = plan.shrink(*run, failure, (&file, &text), MOST_RUNS, &|runs, most| {
+    let shrunk = plan.shrink(run, failure, (&file, &text), most, &|runs, most| {
         progress.tell(runs, most);
     });
     progress.clear();

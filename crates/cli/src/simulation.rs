@@ -16,9 +16,10 @@ use fairground_lab::{
     Site,
 };
 use fairground_machine::Machine;
-use fairground_results::{Patience, short_name};
+use fairground_results::{Patience, Requirement, short_name};
 use fairground_workload::{Template, Workload};
 
+use crate::gauntlet::Case;
 use crate::loads;
 use crate::quantity::nanoseconds;
 use crate::schedulers::{self, Wanted};
@@ -26,6 +27,9 @@ use crate::{output, settings};
 
 /// The machine unless another one is described.
 pub const USUAL_MACHINE: &str = "4";
+
+/// The cost model unless another one is given.
+const USUAL_COST: &str = "default";
 
 /// Workloads, the machine, and how they are run.
 #[derive(Debug, Args)]
@@ -51,7 +55,7 @@ pub struct Simulation {
     seed: u64,
 
     /// What scheduling costs: default, zero, or a TOML file
-    #[arg(long, value_name = "MODEL", default_value = "default")]
+    #[arg(long, value_name = "MODEL", default_value = USUAL_COST)]
     cost: String,
 
     /// Timer ticks per second, or native: the rate that each scheduler was made for
@@ -83,7 +87,7 @@ pub struct Simulation {
 }
 
 /// What belongs to the schedulers.
-#[derive(Debug, Args)]
+#[derive(Clone, Debug, Args)]
 pub struct Sources {
     /// Set a tunable of a scheduler; may be given several times
     ///
@@ -148,7 +152,7 @@ impl Display for TickRate {
 
 /// A CPU that goes offline or comes online, as `--hotplug` takes it.
 #[derive(Clone, Copy, Debug)]
-struct Change(Hotplug);
+pub struct Change(Hotplug);
 
 impl Display for Change {
     fn fmt(&self, formatter: &mut Formatter<'_>) -> fmt::Result {
@@ -188,7 +192,51 @@ impl Simulation {
             .map_err(|error| output::fail(error.exit_code(), error))
     }
 
+    /// The simulation of a case of a gauntlet.
+    pub fn of_case(case: &Case, sources: Sources) -> Self {
+        Self {
+            workloads: vec![case.name.clone()],
+            machines: vec![case.machine.clone()],
+            duration: Some(case.duration),
+            seed: 0,
+            cost: USUAL_COST.to_owned(),
+            hz: TickRate(Some(DEFAULT_HZ)),
+            kernel: Release::NEWEST,
+            window: None,
+            hotplug: case.hotplug.clone(),
+            noise: Noise::None,
+            sources,
+        }
+    }
+
     fn try_plan(&self, schedulers: &[String]) -> Result<Plan, Error> {
+        let mut plan = self.plan_without_schedulers()?;
+        let wanted = schedulers::parse(schedulers)?;
+        let newest = Release::NEWEST;
+        if self.kernel != newest
+            && let Some(loader) = schedulers.iter().find(|one| one.contains(LOADER))
+        {
+            return Err(Error::Plan(format!(
+                "{loader}: loaders see Linux {newest}; leave out --kernel, or name the scheduler's source or object"
+            )));
+        }
+        let machines: Vec<Arc<Machine>> = { plan.sites.iter() }
+            .map(|site| site.machine.clone())
+            .collect();
+        let machines: Vec<&Machine> = machines.iter().map(|machine| &**machine).collect();
+        let opened = self.sources.contenders(&wanted, &machines)?;
+        for (site, contenders) in plan.sites.iter_mut().zip(opened) {
+            site.contenders = contenders;
+        }
+        Ok(plan)
+    }
+
+    /// Plans one run of each workload, as [`plan`](Self::plan) does, for schedulers to be added.
+    ///
+    /// # Errors
+    ///
+    /// The first argument that cannot be used.
+    pub fn plan_without_schedulers(&self) -> Result<Plan, Error> {
         let parse = |description: &String| {
             Machine::parse(description).map_err(|error| Error::Plan(error.to_string()))
         };
@@ -223,9 +271,10 @@ impl Simulation {
                 workloads: workloads.collect::<Result<_, _>>()?,
                 machine: Arc::new(machine),
                 contenders: Vec::new(),
+                references: Vec::new(),
             })
         };
-        let mut plan = Plan {
+        let plan = Plan {
             sites: machines.into_iter().map(site).collect::<Result<_, _>>()?,
             replays,
             settings: Settings {
@@ -239,29 +288,38 @@ impl Simulation {
             },
             repeats: 1,
             patience: Patience::Off,
+            requirements: Vec::new(),
             noise: self.noise,
             traces: None,
             threads: self.sources.threads,
         };
         plan.check_workloads()?;
-        let wanted = schedulers::parse(schedulers)?;
-        let newest = Release::NEWEST;
-        if self.kernel != newest
-            && let Some(loader) = schedulers.iter().find(|one| one.contains(LOADER))
-        {
-            return Err(Error::Plan(format!(
-                "{loader}: loaders see Linux {newest}; leave out --kernel, or name the scheduler's source or object"
-            )));
-        }
-        let machines: Vec<Arc<Machine>> = { plan.sites.iter() }
-            .map(|site| site.machine.clone())
-            .collect();
-        let machines: Vec<&Machine> = machines.iter().map(|machine| &**machine).collect();
-        let opened = self.sources.contenders(&wanted, &machines)?;
-        for (site, contenders) in plan.sites.iter_mut().zip(opened) {
-            site.contenders = contenders;
-        }
         Ok(plan)
+    }
+}
+
+impl Simulation {
+    /// Adds these requirements to the plan, with the schedulers that they name.
+    ///
+    /// # Errors
+    ///
+    /// The first scheduler that cannot be used.
+    pub fn require(&self, requirements: &[Requirement], plan: &mut Plan) -> Result<(), Error> {
+        plan.requirements = requirements.to_vec();
+        let names: BTreeSet<&str> = { requirements.iter() }
+            .filter_map(Requirement::reference)
+            .collect();
+        for name in names {
+            for site in &mut plan.sites {
+                let known = site.contenders.iter().find(|one| one.name() == name);
+                let reference = match known {
+                    Some(known) => known.clone(),
+                    None => self.sources.single(name, &site.machine)?,
+                };
+                site.references.push((name.to_owned(), reference));
+            }
+        }
+        Ok(())
     }
 }
 
@@ -311,6 +369,15 @@ fn usual_machine(
 }
 
 impl Sources {
+    /// The scheduler that is called so, as it comes.
+    fn single(&self, name: &str, machine: &Machine) -> Result<Contender, Error> {
+        let build = schedulers::build(&self.include, &self.defines)?;
+        let wanted = [Wanted::plain(name)];
+        let opened = schedulers::open(&wanted, &build, self.threads, &[machine])?;
+        let contenders = opened.into_iter().flatten();
+        Ok(contenders.last().expect("one for each that is wanted"))
+    }
+
     /// The schedulers for each of the machines, with what is set for them.
     ///
     /// # Errors
@@ -398,7 +465,7 @@ impl Simulation {
         if let Some(window) = self.window {
             add("--window", format!("{window}ns"));
         }
-        if self.cost != "default" {
+        if self.cost != USUAL_COST {
             add("--cost", self.cost.clone());
         }
         if self.hz.0 != Some(DEFAULT_HZ) {

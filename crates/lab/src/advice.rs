@@ -326,6 +326,7 @@ impl Question {
                 machine: self.machine.clone(),
                 workloads: vec![self.workload.clone()],
                 contenders,
+                references: Vec::new(),
             }],
             settings: Settings {
                 duration: None,
@@ -338,6 +339,7 @@ impl Question {
             },
             repeats: self.repeats,
             patience: Patience::default(),
+            requirements: Vec::new(),
             noise: Noise::None,
             traces: None,
             threads: self.threads,

@@ -18,8 +18,8 @@ use fairground_contract::exit;
 use fairground_events::{FanOut, Nanoseconds, PerfettoWriter, Renumbered, Sink};
 use fairground_files::Unfinished;
 use fairground_metrics::{MachineFacts, Metrics};
-use fairground_results::format::time;
-use fairground_results::{Labels, Patience, Run, Starvation, Status};
+use fairground_results::format::{seconds, time};
+use fairground_results::{Breach, Labels, Patience, Requirement, Run, Starvation, Status};
 use fairground_simulator::{CostModel, ExitKind, GIVEN, Options, Outcome, simulate_beside};
 use fairground_workload::{Event, Phase, Workload};
 use serde::{Deserialize, Serialize};
@@ -49,6 +49,10 @@ pub struct Cell {
     pub metrics: fairground_metrics::Options,
     /// How long a task may wait before the run is starved. Experiments measure how long, so a new cell has endless patience.
     pub patience: Patience,
+    /// What is required of the run.
+    pub requirements: Vec<Requirement>,
+    /// The schedulers with which requirements compare it, by the names that requirements give them.
+    pub(crate) references: Vec<(String, Cell)>,
     /// Which repetition this is, from 0.
     pub repeat: u32,
     /// File for a Perfetto trace.
@@ -72,6 +76,8 @@ pub struct CellResult {
     pub charged: Vec<(String, Nanoseconds)>,
     /// Why it failed, if it did.
     pub failure: Option<Failure>,
+    /// The requirements that it does not meet, in their order.
+    pub breaches: Vec<Breach>,
     /// The system's error number if its trace could not be written to the end.
     pub(crate) untraced: Option<i32>,
 }
@@ -171,6 +177,8 @@ impl Cell {
             options,
             metrics: fairground_metrics::Options::default(),
             patience: Patience::Off,
+            requirements: Vec::new(),
+            references: Vec::new(),
             repeat: 0,
             trace: None,
             noise: Noise::None,
@@ -204,15 +212,66 @@ impl Cell {
     /// If there can be no file for its trace.
     pub fn run_with(&self, others: &mut [&mut dyn Sink]) -> Result<CellResult, Error> {
         let Some(path) = &self.trace else {
-            return Ok(self.run_traced(None, others));
+            return self.judged(self.run_traced(None, others));
         };
         let trace = Unfinished::create(path).map_err(|cause| unwritten(path, cause))?;
-        let result = self.run_traced(Some(trace.file()), others);
+        let result = self.judged(self.run_traced(Some(trace.file()), others))?;
         // Without a run a trace would be empty.
         if result.run.metrics.is_some() && result.untraced.is_none() {
             trace.finish().map_err(|cause| unwritten(path, cause))?;
         }
         Ok(result)
+    }
+
+    /// The result, with the requirements that it does not meet.
+    fn judged(&self, mut result: CellResult) -> Result<CellResult, Error> {
+        let Some(metrics) = &result.run.metrics else {
+            return Ok(result);
+        };
+        let mut references = Vec::new();
+        for (name, reference) in &self.references {
+            references.push((name.as_str(), self.under(reference).run()?.run.metrics));
+        }
+        for requirement in &self.requirements {
+            let reference = requirement.reference().and_then(|wanted| {
+                let found = references.iter().find(|(name, _)| *name == wanted);
+                found?.1.as_ref()
+            });
+            result
+                .breaches
+                .extend(requirement.breach(metrics, reference));
+        }
+        let unmet = self.unmet(&result.breaches);
+        if let (None, Some(failure)) = (&result.failure, unmet) {
+            result.run.status = failure.status;
+            result.run.failure = Some(failure.as_result());
+            result.failure = Some(failure);
+        }
+        Ok(result)
+    }
+
+    /// The same simulation with the scheduler of another cell.
+    fn under(&self, other: &Self) -> Self {
+        let options = Options {
+            cost: other.options.cost.clone(),
+            hz: other.options.hz,
+            ..self.options.clone()
+        };
+        Self {
+            metrics: self.metrics,
+            noise: self.noise,
+            replay: self.replay.clone(),
+            ..Self::new(other.contender.clone(), options)
+        }
+    }
+
+    /// The failure of a run that does not meet these requirements, of the kind of the first.
+    pub(crate) fn unmet(&self, breaches: &[Breach]) -> Option<Failure> {
+        let sentences: Vec<String> = breaches.iter().map(Breach::sentence).collect();
+        Some(Failure {
+            kind: breaches.first()?.measure.clone(),
+            ..self.failure(Status::Unmet, sentences.join("; "))
+        })
     }
 
     /// Runs the cell, with a Perfetto trace into the file if there is one.
@@ -371,6 +430,7 @@ impl Cell {
             },
             charged: Vec::new(),
             failure: Some(failure),
+            breaches: Vec::new(),
             untraced: None,
         }
     }
@@ -422,7 +482,8 @@ impl Cell {
     }
 
     fn result(&self, metrics: &Metrics, outcome: &Outcome) -> CellResult {
-        let metrics = metrics.result();
+        let mut metrics = metrics.result();
+        metrics.number_cpus(&self.options.machine.numbers);
         let failure = self.failure_of(outcome).or_else(|| {
             let starvation = self.patience.exceeded_in(&metrics)?;
             Some(self.starved(&starvation, metrics.duration_ns))
@@ -444,6 +505,7 @@ impl Cell {
                 .map(|task| (task.name.clone(), task.cpu_time))
                 .collect(),
             failure,
+            breaches: Vec::new(),
             untraced: None,
         }
     }
@@ -697,6 +759,7 @@ impl Failure {
     pub fn sentence(&self) -> String {
         let verb = match self.status {
             Status::Starved => "starved a task",
+            Status::Unmet => "did not meet",
             _ => "failed",
         };
         format!("{verb} {}", self.message)
@@ -714,12 +777,11 @@ impl Failure {
 
     /// Whether this failure is of the same kind as another and at the same place, no matter for which task, on which CPU and after what time.
     pub fn is_like(&self, other: &Self) -> bool {
-        let starved = |one: &Self| one.status == Status::Starved;
-        match (starved(self), starved(other)) {
-            (true, true) => self.kind == other.kind,
-            (false, false) => essence(&self.message) == essence(&other.message),
-            _ => false,
-        }
+        self.status == other.status
+            && match self.status {
+                Status::Starved | Status::Unmet => self.kind == other.kind,
+                _ => essence(&self.message) == essence(&other.message),
+            }
     }
 }
 
@@ -784,17 +846,6 @@ fn number_cpus(options: &mut Options) {
     }
 }
 
-/// A time in seconds with all significant digits.
-pub(crate) fn seconds(nanoseconds: u64) -> String {
-    let text = format!(
-        "{}.{:09}",
-        nanoseconds / 1_000_000_000,
-        nanoseconds % 1_000_000_000
-    );
-    let text = text.trim_end_matches('0').trim_end_matches('.');
-    format!("{text} s")
-}
-
 /// Names the costs that are plain numbers without an origin.
 fn given_costs(cost: &CostModel) -> Option<String> {
     let given: Vec<&str> = cost
@@ -830,12 +881,5 @@ mod tests {
             "after 1 s: invalid CPU 5",
             "after 2 s: invalid CPU -1"
         ));
-    }
-
-    #[test]
-    fn seconds_have_the_digits_that_matter() {
-        assert_eq!(seconds(0), "0 s");
-        assert_eq!(seconds(1_500_000_000), "1.5 s");
-        assert_eq!(seconds(30_000_000_001), "30.000000001 s");
     }
 }

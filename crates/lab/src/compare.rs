@@ -2,8 +2,10 @@
 
 use std::io;
 
+use fairground_events::Nanoseconds;
 use fairground_metrics::Explanation;
-use fairground_results::{Comparison, Labels, Status};
+use fairground_metrics::RunMetrics;
+use fairground_results::{Breach, Comparison, Labels, Patience, Status};
 
 use crate::cell::{Failure, run_in_order};
 use crate::error::Error;
@@ -27,7 +29,9 @@ pub struct Failed {
     pub run: usize,
     /// Why it failed.
     pub failure: Failure,
-    /// Why the task was starved; only for the first of runs that differ in nothing but the seed.
+    /// The requirements that it does not meet.
+    pub breaches: Vec<Breach>,
+    /// Why the task that it is about waited; only for the first of runs that differ in nothing but the seed.
     pub wait: Option<Explanation>,
 }
 
@@ -55,23 +59,24 @@ pub fn compare(plan: &Plan, progress: &(dyn Fn(usize, usize) + Sync)) -> Result<
                 cause: io::Error::from_raw_os_error(error),
             })
         });
-        Ok((result.run, result.failure, untraced))
+        Ok((result.run, result.failure, result.breaches, untraced))
     })?;
     let mut comparison = Comparison::default();
     let mut failures = Vec::new();
     let mut untraced = None;
-    for (number, (run, failure, lacking)) in results.into_iter().enumerate() {
+    for (number, (run, failure, breaches, lacking)) in results.into_iter().enumerate() {
         comparison.runs.push(run);
         untraced = untraced.or(lacking);
         if let Some(failure) = failure {
             failures.push(Failed {
                 run: number,
                 failure,
+                breaches,
                 wait: None,
             });
         }
     }
-    explain_starvation(plan, &cells, &comparison, &mut failures)?;
+    explain_waits(plan, &cells, &comparison, &mut failures)?;
     Ok(Results {
         comparison,
         failures,
@@ -79,8 +84,20 @@ pub fn compare(plan: &Plan, progress: &(dyn Fn(usize, usize) + Sync)) -> Result<
     })
 }
 
-/// Runs those simulations again that starved a task, one of each workload, machine and scheduler, and explains the wait.
-fn explain_starvation(
+/// When the wait began that a failure is about, and the task that waited.
+fn wait_of(failed: &Failed, patience: Patience, run: &RunMetrics) -> Option<(String, Nanoseconds)> {
+    match failed.failure.status {
+        Status::Starved => {
+            let starvation = patience.exceeded_in(run)?;
+            Some((starvation.task, starvation.wait.from_ns))
+        }
+        Status::Unmet => failed.breaches.iter().find_map(|breach| breach.wait(run)),
+        _ => None,
+    }
+}
+
+/// Runs those simulations again that failed because a task waited, one of each workload, machine and scheduler, and explains the wait.
+fn explain_waits(
     plan: &Plan,
     cells: &Cells<'_>,
     comparison: &Comparison,
@@ -90,22 +107,21 @@ fn explain_starvation(
     let mut places = Vec::new();
     for (place, failed) in failures.iter().enumerate() {
         let labels = &comparison.runs[failed.run].labels;
-        if failed.failure.status == Status::Starved
+        let metrics = comparison.runs[failed.run].metrics.as_ref();
+        let wait = metrics.and_then(|metrics| wait_of(failed, plan.patience, metrics));
+        if let Some(wait) = wait
             && !told.iter().any(|other| labels.is_repeat_of(other))
         {
             told.push(labels);
-            places.push((place, failed.run));
+            places.push((place, failed.run, wait));
         }
     }
     let order: Vec<usize> = (0..places.len()).collect();
     let waits = parallel::map(&order, plan.threads, |index| {
-        let (_, run) = places[index];
-        let metrics = comparison.runs[run].metrics.as_ref();
-        let starvation = metrics.and_then(|metrics| plan.patience.exceeded_in(metrics));
-        let wait = starvation.map(|one| why_it_waited(&cells.get(run), &one));
-        wait.transpose().map(Option::flatten)
+        let (_, run, (task, from_ns)) = &places[index];
+        why_it_waited(&cells.get(*run), task, *from_ns)
     });
-    for ((place, _), wait) in places.into_iter().zip(waits) {
+    for ((place, ..), wait) in places.into_iter().zip(waits) {
         failures[place].wait = wait?;
     }
     Ok(())

@@ -2,7 +2,7 @@
 
 use fairground_events::Nanoseconds;
 use fairground_metrics::{Explainer, Explanation, LongestWait, LongestWaitFinder};
-use fairground_results::{Starvation, Waits};
+use fairground_results::Waits;
 use fairground_workload::Workload;
 
 use crate::cell::{Cell, CellResult, Failure};
@@ -77,16 +77,16 @@ pub(crate) fn explain_waits(cell: &Cell, waits: &[LongestWait]) -> Result<Vec<Ex
     Ok(explained)
 }
 
-/// What happened while a task starved.
+/// What happened in the wait of `task` that began at `from_ns`.
 pub(crate) fn why_it_waited(
     cell: &Cell,
-    starvation: &Starvation,
+    task: &str,
+    from_ns: Nanoseconds,
 ) -> Result<Option<Explanation>, Error> {
-    let Starvation { task, wait } = starvation;
     let wait = LongestWait {
-        task: task.clone(),
-        from_ns: wait.from_ns,
-        to_ns: wait.from_ns + wait.length_ns,
+        task: task.to_owned(),
+        from_ns,
+        to_ns: from_ns,
     };
     Ok(explain_waits(cell, &[wait])?.pop())
 }

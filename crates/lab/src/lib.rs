@@ -6,6 +6,7 @@
 mod accompanied;
 mod advice;
 mod cell;
+mod check;
 mod compare;
 mod contender;
 mod cost_file;
@@ -36,6 +37,7 @@ pub use advice::{
     Recommendation, SHARE_ERROR, Setting, Verdict, is_called,
 };
 pub use cell::{Cell, CellResult, DEFAULT_DURATION, Failure, run_cells};
+pub use check::{Finding, Judged, check};
 pub use compare::{Failed, Results, compare};
 pub use contender::{Contender, KERNEL, LOADER, capture_loader};
 pub use cost_file::{Measured, cost_file, costs_of, read_cost_model};

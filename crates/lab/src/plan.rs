@@ -9,13 +9,14 @@ use std::sync::Arc;
 use fairground_contract::attributes::Attributes;
 use fairground_events::Nanoseconds;
 use fairground_machine::Machine;
-use fairground_results::Patience;
+use fairground_results::format::seconds;
+use fairground_results::{Patience, Requirement};
 use fairground_simulator::{
     CostModel, Hotplug, Options, Release, Surroundings, check_deadline_tasks,
 };
 use fairground_workload::Workload;
 
-use crate::cell::{Cell, effort, seconds};
+use crate::cell::{Cell, effort};
 use crate::contender::Contender;
 use crate::error::Error;
 use crate::noise::Noise;
@@ -116,6 +117,8 @@ pub struct Site {
     pub workloads: Vec<Arc<Workload>>,
     /// The schedulers, in the order of the result; those of all sites have the same names in the same order.
     pub contenders: Vec<Contender>,
+    /// Those with which requirements compare them, by the names that requirements give them.
+    pub references: Vec<(String, Contender)>,
 }
 
 /// An experiment: every workload on every machine under every scheduler, repeated.
@@ -130,6 +133,8 @@ pub struct Plan {
     pub repeats: u32,
     /// How long a task may wait before its run is starved.
     pub patience: Patience,
+    /// What is required of every run.
+    pub requirements: Vec<Requirement>,
     /// What the kernel's own threads do meanwhile. Recordings have theirs and get no others.
     pub noise: Noise,
     /// Folder for a Perfetto trace of each run.
@@ -296,8 +301,15 @@ impl Plan {
             }
         };
         let of_site = |site: &Site| {
-            let contenders = site.contenders.iter();
-            contenders.map(|one| template(site, one)).collect()
+            let references = site.references.iter();
+            let named = references.map(|(name, one)| (name.clone(), template(site, one)));
+            let references: Vec<(String, Cell)> = named.collect();
+            let cell = |contender| Cell {
+                requirements: self.requirements.clone(),
+                references: references.clone(),
+                ..template(site, contender)
+            };
+            site.contenders.iter().map(cell).collect()
         };
         Cells {
             plan: self,

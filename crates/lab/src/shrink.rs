@@ -165,6 +165,8 @@ impl Search<'_> {
         };
         fits.then(|| Cell {
             patience: self.cell.patience,
+            requirements: self.cell.requirements.clone(),
+            references: self.cell.references.clone(),
             ..Cell::new(self.cell.contender.clone(), options)
         })
     }

@@ -1,29 +1,70 @@
 //! Idle CPUs that a waiting task could have used.
 
 use crate::cpu_sets::{ALL_CPUS, CpuSets, SetId};
+use fairground_events::Nanoseconds;
 
 /// Waiting tasks, counted by their set of allowed CPUs.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct WaitingTasks {
     by_set: Vec<usize>,
     total: usize,
+    /// Those of fair policies, by their set.
+    crowds: Vec<Crowd>,
+}
+
+/// Waiting tasks of fair policies with the same set of allowed CPUs.
+#[derive(Clone, Copy, Debug, Default)]
+struct Crowd {
+    tasks: usize,
+    /// Since when there has been one without interruption.
+    since: Nanoseconds,
 }
 
 impl WaitingTasks {
-    /// A task with this set began to wait.
-    pub(crate) fn add(&mut self, set: SetId) {
+    /// A task with this set, of a fair policy or not, begins to wait now.
+    pub(crate) fn add(&mut self, set: SetId, fair: bool, now: Nanoseconds) {
         let set = set as usize;
         if set >= self.by_set.len() {
             self.by_set.resize(set + 1, 0);
+            self.crowds.resize(set + 1, Crowd::default());
+        }
+        if fair {
+            let crowd = &mut self.crowds[set];
+            if crowd.tasks == 0 {
+                crowd.since = now;
+            }
+            crowd.tasks += 1;
         }
         self.by_set[set] += 1;
         self.total += 1;
     }
 
-    /// A task with this set no longer waits.
-    pub(crate) fn remove(&mut self, set: SetId) {
+    /// The sets of which tasks of fair policies wait, and since when there has been one of each without interruption.
+    pub(crate) fn crowds(&self) -> impl Iterator<Item = (SetId, Nanoseconds)> {
+        let crowds = self.crowds.iter().enumerate();
+        crowds.filter_map(|(set, crowd)| (crowd.tasks > 0).then_some((set as SetId, crowd.since)))
+    }
+
+    /// Since when there has been a waiting task of a fair policy with this set without interruption, if there is one left.
+    #[inline]
+    pub(crate) fn last_of(&self, set: SetId) -> Option<Nanoseconds> {
+        let crowd = self.crowds[set as usize];
+        (crowd.tasks == 1).then_some(crowd.since)
+    }
+
+    /// A task with this set, of a fair policy or not, no longer waits.
+    pub(crate) fn remove(&mut self, set: SetId, fair: bool) {
+        if fair {
+            self.crowds[set as usize].tasks -= 1;
+        }
         self.by_set[set as usize] -= 1;
         self.total -= 1;
+    }
+
+    /// How many there are.
+    #[inline]
+    pub(crate) fn total(&self) -> usize {
+        self.total
     }
 
     /// How many idle CPUs could run waiting tasks at the same time: the size of a maximum matching between them.
@@ -62,6 +103,8 @@ impl WaitingTasks {
 #[derive(Clone, Debug)]
 pub(crate) struct IdleCpus {
     idle: Vec<bool>,
+    /// By CPU, since when it has been idle or not.
+    since: Vec<Nanoseconds>,
     count: usize,
 }
 
@@ -70,6 +113,7 @@ impl IdleCpus {
     pub(crate) fn new(cpus: usize) -> Self {
         Self {
             idle: vec![true; cpus],
+            since: vec![0; cpus],
             count: cpus,
         }
     }
@@ -79,10 +123,24 @@ impl IdleCpus {
         self.count
     }
 
-    /// Marks `cpu` as idle or not.
-    pub(crate) fn set(&mut self, cpu: usize, idle: bool) {
+    /// Since when `cpu` has been idle, if it is.
+    #[inline]
+    pub(crate) fn since(&self, cpu: usize) -> Option<Nanoseconds> {
+        self.idle[cpu].then(|| self.since[cpu])
+    }
+
+    /// The CPU of a set that has been idle for longest, the first of equals, and since when.
+    pub(crate) fn longest_in(&self, set: SetId, cpus: &CpuSets) -> Option<(usize, Nanoseconds)> {
+        let allowed = (0..cpus.cpus()).filter(|&cpu| cpus.contains(set, cpu));
+        let idle = allowed.filter_map(|cpu| Some((cpu, self.since(cpu)?)));
+        idle.min_by_key(|(_, since)| *since)
+    }
+
+    /// Marks `cpu` as idle or not from `now` on.
+    pub(crate) fn set(&mut self, cpu: usize, idle: bool, now: Nanoseconds) {
         if self.idle[cpu] != idle {
             self.idle[cpu] = idle;
+            self.since[cpu] = now;
             if idle {
                 self.count += 1;
             } else {
@@ -143,15 +201,15 @@ mod tests {
         let mut idle = IdleCpus::new(4);
         let mut waiting = WaitingTasks::default();
         assert_eq!(waiting.usable(&idle, &sets), 0);
-        waiting.add(ALL_CPUS);
-        waiting.add(ALL_CPUS);
+        waiting.add(ALL_CPUS, true, 0);
+        waiting.add(ALL_CPUS, true, 0);
         assert_eq!(waiting.usable(&idle, &sets), 2);
         for cpu in 0..3 {
-            idle.set(cpu, false);
+            idle.set(cpu, false, 0);
         }
         assert_eq!(waiting.usable(&idle, &sets), 1);
-        waiting.remove(ALL_CPUS);
-        waiting.remove(ALL_CPUS);
+        waiting.remove(ALL_CPUS, true);
+        waiting.remove(ALL_CPUS, true);
         assert_eq!(waiting.usable(&idle, &sets), 0);
     }
 
@@ -160,12 +218,12 @@ mod tests {
         let mut sets = CpuSets::new(&[1024; 2]);
         let first = set(&mut sets, &[0]);
         let mut idle = IdleCpus::new(2);
-        idle.set(0, false);
+        idle.set(0, false, 0);
         let mut waiting = WaitingTasks::default();
-        waiting.add(first);
+        waiting.add(first, true, 0);
         assert_eq!(waiting.usable(&idle, &sets), 0);
-        idle.set(0, true);
-        waiting.add(first);
+        idle.set(0, true, 0);
+        waiting.add(first, true, 0);
         assert_eq!(waiting.usable(&idle, &sets), 1);
     }
 
@@ -177,12 +235,12 @@ mod tests {
         let first = set(&mut sets, &[0]);
         let idle = IdleCpus::new(3);
         let mut waiting = WaitingTasks::default();
-        waiting.add(both);
-        waiting.add(first);
+        waiting.add(both, true, 0);
+        waiting.add(first, true, 0);
         assert_eq!(waiting.usable(&idle, &sets), 2);
-        waiting.add(first);
+        waiting.add(first, true, 0);
         assert_eq!(waiting.usable(&idle, &sets), 2);
-        waiting.add(ALL_CPUS);
+        waiting.add(ALL_CPUS, true, 0);
         assert_eq!(waiting.usable(&idle, &sets), 3);
     }
 }

@@ -22,11 +22,13 @@ pub use collector::{MachineFacts, Metrics, Options};
 pub use explainer::{Explainer, LAST_STEPS};
 pub use explanation::{Action, Cause, CpuUse, Explanation, Place, Ran, Stay, Step, Taken};
 pub use result::{
-    Bucket, CpuTime, Distribution, Fairness, GroupMetrics, JobRecord, LONG_WAIT, Lag, LapRecord,
-    LongWait, OverheadTime, Periods, RunMetrics, Share, ShareRange, TaskMetrics, TaskRecords,
-    Throughput, WindowRecord, WindowSpread,
+    Bucket, CpuTime, Distribution, Fairness, GroupMetrics, IdleBeside, IdleCpu, JobRecord,
+    LONG_IDLE, LONG_WAIT, Lag, LapRecord, LongWait, OverheadTime, Periods, RunMetrics, Share,
+    ShareRange, TaskMetrics, TaskRecords, Throughput, WindowRecord, WindowShare, WindowSpread,
 };
-pub use timeline::{LongestWait, LongestWaitFinder, Slice, Timeline, TimelineRecorder, Wait};
+pub use timeline::{
+    LongestWait, LongestWaitFinder, Slice, Timeline, TimelineRecorder, Wait, is_instance_of,
+};
 
 /// A span of time as a float. No span has 2^63 nanoseconds, and processors convert signed numbers faster.
 fn float(span: fairground_events::Nanoseconds) -> f64 {

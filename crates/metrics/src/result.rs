@@ -42,6 +42,9 @@ pub struct RunMetrics {
     /// Passes through the scheduler, from the entry until the next task is chosen, including waits for locks; `None` if the source of
     /// the events does not report them.
     pub scheduler_pass: Option<Distribution>,
+    /// Longest time of at least [`LONG_IDLE`] in which one CPU was idle while tasks of fair policies waited that may use the same CPUs, among
+    /// them this one.
+    pub idle_beside: Option<IdleCpu>,
     /// Longest time that a task was runnable without running, even if it still waited at the end.
     pub longest_wait_ns: Option<u64>,
     /// When the last task ended; `None` if a task was still alive at the end of the run. Tasks in the background do not matter.
@@ -62,6 +65,20 @@ pub struct GroupMetrics {
     pub path: String,
     /// CPU time of tasks while they were in it or in a group below.
     pub cpu_time_ns: u64,
+}
+
+impl RunMetrics {
+    /// Gives all CPUs the numbers that the machine has for them.
+    pub fn number_cpus(&mut self, numbers: &[u32]) {
+        let beside = self
+            .tasks
+            .iter_mut()
+            .filter_map(|task| task.idle_beside.as_mut());
+        let of_tasks = beside.map(|one| &mut one.cpu);
+        for cpu in of_tasks.chain(self.idle_beside.as_mut().map(|one| &mut one.cpu)) {
+            *cpu = numbers.get(*cpu as usize).copied().unwrap_or(*cpu);
+        }
+    }
 }
 
 /// Where the CPU time of a run went.
@@ -250,6 +267,11 @@ pub struct TaskMetrics {
     pub longest_wait: Option<LongWait>,
     /// Among its waits of at least [`LONG_WAIT`], the one in which it was entitled to most.
     pub worst_wait: Option<LongWait>,
+    /// Its longest wait beside an idle CPU, of those of at least [`LONG_IDLE`]; `None` for real-time policies.
+    pub idle_beside: Option<IdleBeside>,
+    /// Among the windows in which it wanted a CPU all the time, the one whose share differs most from the ideal, relative to that; `None` for
+    /// real-time policies.
+    pub worst_share: Option<WindowShare>,
     /// Times it became runnable.
     pub wakeups: u64,
     /// Times it left a CPU because it went to sleep or ended.
@@ -267,6 +289,35 @@ pub struct TaskMetrics {
 
 /// Shorter waits, in nanoseconds, are not considered for [`TaskMetrics::worst_wait`].
 pub const LONG_WAIT: u64 = 50_000_000;
+
+/// Shorter times, in nanoseconds, are not considered for [`RunMetrics::idle_beside`] and [`TaskMetrics::idle_beside`].
+pub const LONG_IDLE: u64 = 1_000_000;
+
+/// A time in which one CPU was idle.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct IdleCpu {
+    /// The CPU.
+    pub cpu: u32,
+    /// When it began.
+    pub from_ns: u64,
+    /// How long it took, or has taken by the end of the run.
+    pub length_ns: u64,
+}
+
+/// A time in which a task waited while one CPU that it was allowed to use was idle.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct IdleBeside {
+    /// The CPU.
+    pub cpu: u32,
+    /// When it began.
+    pub from_ns: u64,
+    /// How long it took, or has taken by the end of the run.
+    pub length_ns: u64,
+    /// When the wait began of which it is a part.
+    pub wait_from_ns: u64,
+}
 
 /// A time in which a task was runnable without running, and what it was due.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -336,6 +387,28 @@ pub struct WindowRecord {
     pub actual: f64,
     /// The same for the ideal fluid processor.
     pub ideal: f64,
+}
+
+/// A task's share of one CPU in a window, as in [`WindowRecord`].
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct WindowShare {
+    /// Length of the window.
+    pub window_ns: u64,
+    /// When it began.
+    pub start_ns: u64,
+    /// What the task got.
+    pub actual: f64,
+    /// What the ideal fluid processor gave it, more than 0.
+    pub ideal: f64,
+}
+
+impl WindowShare {
+    /// How far the share is from the ideal, as a fraction of that.
+    #[must_use]
+    pub fn error(&self) -> f64 {
+        (self.actual / self.ideal - 1.0).abs()
+    }
 }
 
 /// A bucket of a histogram: samples above the next smaller bound, up to and including this one.

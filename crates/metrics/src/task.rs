@@ -3,7 +3,10 @@
 use crate::cpu_sets::SetId;
 use crate::distribution::Samples;
 use crate::records::Records;
-use crate::result::{JobRecord, LONG_WAIT, Lag, LapRecord, LongWait, Periods, Share, ShareRange};
+use crate::result::{
+    IdleBeside, JobRecord, LONG_WAIT, Lag, LapRecord, LongWait, Periods, Share, ShareRange,
+    WindowRecord, WindowShare,
+};
 use fairground_events::{GroupId, Nanoseconds, Policy, TaskInfo};
 
 /// State of a task.
@@ -36,6 +39,8 @@ pub(crate) struct Task {
     pub(crate) state: State,
     /// When the current wait began.
     pub(crate) waiting_since: Nanoseconds,
+    /// Since when it has been allowed to use its CPUs in this wait.
+    pub(crate) allowed_since: Nanoseconds,
     /// What the ideal processor had given it by then.
     pub(crate) ideal_at_wait: f64,
     /// When it was woken, if it has not run since.
@@ -67,6 +72,10 @@ pub(crate) struct Task {
     pub(crate) longest_wait: Option<LongWait>,
     /// The long wait that has ended in which it was entitled to most.
     pub(crate) worst_wait: Option<LongWait>,
+    pub(crate) idle_beside: Option<IdleBeside>,
+    /// Whether it has wanted a CPU since the window began, or since it was born.
+    pub(crate) wants_all_along: bool,
+    pub(crate) worst_share: Option<WindowShare>,
     pub(crate) wakeups: u64,
     pub(crate) voluntary_switches: u64,
     pub(crate) involuntary_switches: u64,
@@ -86,6 +95,7 @@ impl Task {
             cpu_time_before_group: 0,
             state: State::Sleeping,
             waiting_since: 0,
+            allowed_since: 0,
             ideal_at_wait: 0.0,
             woken: None,
             cpu_time_at_wake: 0,
@@ -106,6 +116,9 @@ impl Task {
             wait: 0,
             longest_wait: None,
             worst_wait: None,
+            idle_beside: None,
+            wants_all_along: false,
+            worst_share: None,
             wakeups: 0,
             voluntary_switches: 0,
             involuntary_switches: 0,
@@ -144,6 +157,33 @@ impl Task {
         self.wakeup_latency.add(latency);
         if let Some(records) = &mut self.records {
             records.wakeup_latency.add(latency);
+        }
+    }
+
+    /// Whether it is runnable.
+    pub(crate) fn wants_cpu(&self) -> bool {
+        matches!(
+            self.state,
+            State::Waiting | State::Running { leaving: false, .. }
+        )
+    }
+
+    /// A window of this length ends, through all of which the task lived.
+    pub(crate) fn end_window(&mut self, window: WindowRecord, window_ns: Nanoseconds) {
+        if let Some(records) = &mut self.records {
+            records.windows.push(window);
+        }
+        if self.fair && self.wants_all_along && window.ideal > 0.0 {
+            let share = WindowShare {
+                window_ns,
+                start_ns: window.start_ns,
+                actual: window.actual,
+                ideal: window.ideal,
+            };
+            let is_closer = |worst: &WindowShare| worst.error() < share.error();
+            if self.worst_share.as_ref().is_none_or(is_closer) {
+                self.worst_share = Some(share);
+            }
         }
     }
 

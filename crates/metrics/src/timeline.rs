@@ -278,6 +278,15 @@ pub struct LongestWaitFinder {
     longest: Vec<(TaskId, Nanoseconds, Nanoseconds)>,
 }
 
+/// Whether a task is called `of`, or is an instance of the task called so: `hog-3` of `hog`.
+#[must_use]
+pub fn is_instance_of(name: &str, of: &str) -> bool {
+    name.strip_prefix(of).is_some_and(|rest| {
+        let digits = rest.strip_prefix('-').unwrap_or("x");
+        rest.is_empty() || digits.bytes().all(|byte| byte.is_ascii_digit())
+    })
+}
+
 impl LongestWaitFinder {
     /// Will find the `most` longest waits that last at least `at_least` nanoseconds.
     #[must_use]
@@ -317,12 +326,9 @@ impl LongestWaitFinder {
     }
 
     fn is_wanted(&self, name: &str) -> bool {
-        let Some(only) = &self.only else { return true };
-        let instance = name.strip_prefix(only.as_str());
-        instance.is_some_and(|rest| {
-            let digits = rest.strip_prefix('-').unwrap_or("x");
-            rest.is_empty() || digits.bytes().all(|byte| byte.is_ascii_digit())
-        })
+        self.only
+            .as_ref()
+            .is_none_or(|only| is_instance_of(name, only))
     }
 
     fn keep(&mut self, task: TaskId, from: Nanoseconds, to: Nanoseconds) {

@@ -220,6 +220,86 @@ pub fn why(wait: &Explanation) -> String {
     }
 }
 
+/// Why a task waited, as the mistake that such a wait points to: the same words for all waits of that kind, on a machine of this many CPUs.
+pub fn diagnosis(wait: &Explanation, cpus: u32) -> String {
+    let length = wait.to_ns - wait.from_ns;
+    let task = match wait.cpus.len() {
+        allowed if allowed >= cpus as usize => "a task",
+        1 => "a task that is bound to one CPU",
+        _ => "a task that may use some CPUs only",
+    };
+    let is_idle = |cpu: &CpuUse| cpu.idle_ns >= length / 2 && cpu.idle_ns > 0;
+    let has_idle = wait.cpus.iter().any(is_idle);
+    let beside = match has_idle {
+        true => ", while a CPU that it may use is idle",
+        false => "",
+    };
+    let text = match wait.cause {
+        Cause::RealTime { cpu: Some(_), .. } => {
+            format!("lies in the local queue of a CPU that real-time tasks have{beside}")
+        }
+        Cause::RealTime { cpu: None, .. } => "has only CPUs that real-time tasks have".to_owned(),
+        Cause::Throttled { .. } => "has used up its SCHED_DEADLINE runtime".to_owned(),
+        Cause::Lay { place } => {
+            let stay = wait.places.iter().find(|stay| stay.place == place);
+            let local = |cpu| wait.cpus.iter().find(|one| one.cpu == cpu);
+            match (place, stay) {
+                (Place::Kernel, _) | (_, None) => "is in another scheduling class".to_owned(),
+                (Place::Scheduler, _) => {
+                    format!("stays in the scheduler's own data and is not dispatched{beside}")
+                }
+                (Place::Local { cpu }, _) => match local(cpu) {
+                    Some(its) if is_idle(its) => {
+                        "lies in the local queue of an idle CPU that nobody kicks".to_owned()
+                    }
+                    Some(its) if its.ran.len() == 1 => format!(
+                        "lies in the local queue of a CPU whose running task is not preempted{beside}"
+                    ),
+                    Some(_) => {
+                        format!("lies in the local queue of a CPU that runs others{beside}")
+                    }
+                    None => format!("lies in the local queue of a CPU that it may not use{beside}"),
+                },
+                (_, Some(stay)) => queued(wait, stay, has_idle).to_owned(),
+            }
+        }
+    };
+    format!("{task} {text}")
+}
+
+/// Turns of more than this many nanoseconds are longer than those of any documented scheduler at nice 0.
+const LONG_TURN: u64 = 210_000_000;
+
+/// What is wrong with the queue of a task that spent most of its wait there.
+fn queued(wait: &Explanation, stay: &Stay, has_idle: bool) -> &'static str {
+    let one_each = wait.cpus.iter().all(|cpu| cpu.ran.len() == 1);
+    let taken: u64 = stay.taken.iter().map(|taken| taken.tasks).sum();
+    let cpus = wait.cpus.len() as u64;
+    let time = (wait.to_ns - wait.from_ns) * cpus;
+    // An idle CPU that is kicked calls dispatch, once more than there is something to take.
+    let in_vain = stay.dispatches > taken + cpus;
+    match (has_idle, taken) {
+        (true, 0) if in_vain => {
+            "lies in a queue from which nothing is taken, while a CPU that it may use is idle"
+        }
+        (true, _) if in_vain => {
+            "lies in a queue from which others are taken, while a CPU that it may use is idle"
+        }
+        (true, _) => "lies in a queue while a CPU that it may use is idle, and nobody kicks it",
+        (false, 0) if stay.dispatches == 0 && one_each => {
+            "lies in a queue while each CPU that it may use runs one task, which is not preempted"
+        }
+        (false, 0) if stay.dispatches == 0 => {
+            "lies in a queue, and dispatch is not called on a CPU that it may use"
+        }
+        (false, 0) => "lies in a queue from which nothing is taken: others are served first",
+        (false, _) if time / taken > LONG_TURN => {
+            "lies in a queue behind others, which run for long without being preempted"
+        }
+        (false, _) => "lies in a queue from which others are always taken first",
+    }
+}
+
 /// Why a task waited that spent most of the time in one place.
 fn lay(wait: &Explanation, stay: &Stay, length: u64) -> String {
     let duration = time(stay.duration_ns);

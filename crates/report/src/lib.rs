@@ -11,6 +11,7 @@ use fairground_results::{AllEvidence, format};
 use page::Page;
 
 mod answer;
+mod checkup;
 mod column;
 mod comparison_page;
 mod csv_format;
@@ -27,8 +28,9 @@ mod reproduction_page;
 mod rows;
 mod table;
 
+pub use checkup::{checkup_csv, checkup_json, checkup_markdown, checkup_text};
 pub use csv_format::csv_of;
-pub use explanation::{waits_json, waits_text, why};
+pub use explanation::{diagnosis, waits_json, waits_text, why};
 pub use fairground_results::Unit;
 pub use fairground_results::{Comparison, Difference, Labels, Run};
 pub use reproduction::{

@@ -66,22 +66,25 @@ fn no_measure(id: &str) -> String {
 }
 
 fn limit(text: &str, measure: &Measure) -> Result<Limit, String> {
+    let wrong = || format!("{text:?} is not a difference such as +10 %, or 5ms for times");
+    let (number, unit) = amount(text).ok_or_else(wrong)?;
+    match (unit, measure.unit) {
+        ("%", _) => Ok(Limit::Relative(number / 100.0)),
+        ("", Unit::Time) => Err(format!("{text:?} has no unit; write %, ns, us, ms or s")),
+        _ => {
+            let scale = measure.unit.scale(unit).ok_or_else(wrong)?;
+            Ok(Limit::Absolute(number * scale))
+        }
+    }
+}
+
+/// A number, and the unit behind it, if any.
+pub(crate) fn amount(text: &str) -> Option<(f64, &str)> {
     let end = text
         .find(|one: char| !(one.is_ascii_digit() || "+-.".contains(one)))
         .unwrap_or(text.len());
-    let wrong = || format!("{text:?} is not a difference such as +10 %, or 5ms for times");
-    let number: f64 = text[..end].parse().map_err(|_| wrong())?;
-    let scale = match (text[end..].trim(), measure.unit) {
-        ("%", _) => return Ok(Limit::Relative(number / 100.0)),
-        ("ns", Unit::Time) => 1.0,
-        ("us", Unit::Time) => 1e3,
-        ("ms", Unit::Time) => 1e6,
-        ("s", Unit::Time) => 1e9,
-        ("", Unit::Time) => return Err(format!("{text:?} has no unit; write %, ns, us, ms or s")),
-        ("", _) => 1.0,
-        _ => return Err(wrong()),
-    };
-    Ok(Limit::Absolute(number * scale))
+    let number = text[..end].parse().ok()?;
+    Some((number, text[end..].trim()))
 }
 
 impl Condition {

@@ -16,6 +16,8 @@ pub enum Status {
     Ok,
     /// It went on to its end, but a task waited longer than the bound allows.
     Starved,
+    /// It went on to its end, but did not meet a requirement.
+    Unmet,
     /// The kernel unloaded the scheduler before the end.
     Ejected,
     /// The workload could not go on, for example because tasks wait for each other.
@@ -30,9 +32,10 @@ pub enum Status {
 
 impl Status {
     /// All of them.
-    pub const ALL: [Self; 7] = [
+    pub const ALL: [Self; 8] = [
         Self::Ok,
         Self::Starved,
+        Self::Unmet,
         Self::Ejected,
         Self::Deadlock,
         Self::Refused,
@@ -46,6 +49,7 @@ impl Status {
         match self {
             Self::Ok => "ok",
             Self::Starved => "starved",
+            Self::Unmet => "unmet",
             Self::Ejected => "ejected",
             Self::Deadlock => "deadlock",
             Self::Refused => "refused",
@@ -66,7 +70,7 @@ impl Display for Status {
 #[serde(deny_unknown_fields)]
 pub struct Failure {
     /// What exactly, for programs: the kernel's name for the kind of exit, such as `SCX_EXIT_ERROR_STALL`; for a starved run `lost` if the
-    /// task still waits at the end and otherwise `late`; else the name of the status.
+    /// task still waits at the end and otherwise `late`; for an unmet requirement the measure; else the name of the status.
     pub kind: String,
     /// What happened, to whom and why, as a sentence behind the scheduler's name.
     pub message: String,

@@ -33,6 +33,21 @@ impl Unit {
     }
 }
 
+impl Unit {
+    /// By how much a number with this suffix is multiplied to have this unit; `None` if the suffix is not one of it.
+    pub(crate) fn scale(self, suffix: &str) -> Option<f64> {
+        match (suffix, self) {
+            ("ns", Self::Time) => Some(1.0),
+            ("us", Self::Time) => Some(1e3),
+            ("ms", Self::Time) => Some(1e6),
+            ("s", Self::Time) => Some(1e9),
+            ("", Self::Time) => None,
+            ("", _) => Some(1.0),
+            _ => None,
+        }
+    }
+}
+
 /// What is printed for a metric without samples.
 pub const ABSENT: &str = "-";
 
@@ -97,6 +112,15 @@ pub fn tick(value: f64, unit: Unit) -> String {
 #[must_use]
 pub fn time(nanoseconds: u64) -> String {
     value(Some(nanoseconds as f64), Unit::Time)
+}
+
+/// A time in seconds with all significant digits.
+#[must_use]
+pub fn seconds(nanoseconds: u64) -> String {
+    let (whole, rest) = (nanoseconds / 1_000_000_000, nanoseconds % 1_000_000_000);
+    let text = format!("{whole}.{rest:09}");
+    let text = text.trim_end_matches('0').trim_end_matches('.');
+    format!("{text} s")
 }
 
 /// A number with at least four significant digits and no trailing zeros.
@@ -191,6 +215,13 @@ mod tests {
         for (nanoseconds, expected) in cases {
             assert_eq!(value(Some(nanoseconds), Unit::Time), expected);
         }
+    }
+
+    #[test]
+    fn seconds_have_the_digits_that_matter() {
+        assert_eq!(seconds(0), "0 s");
+        assert_eq!(seconds(1_500_000_000), "1.5 s");
+        assert_eq!(seconds(30_000_000_001), "30.000000001 s");
     }
 
     #[test]

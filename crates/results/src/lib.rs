@@ -6,11 +6,13 @@ mod decision;
 mod difference;
 mod evidence;
 mod failure;
+mod fault;
 pub mod format;
 mod measure;
 mod moment;
 mod overall;
 mod reproduction;
+mod requirement;
 mod run;
 mod summary;
 mod surroundings;
@@ -22,14 +24,16 @@ pub use decision::Decision;
 pub use difference::{Difference, STATUS, between, differences, is_called, titled};
 pub use evidence::{AllEvidence, Evidence, Reason};
 pub use failure::{DUE, Failure, Patience, Starvation, Status};
+pub use fault::{Checkup, Fault};
 pub use format::Unit;
-pub use measure::{Better, Group, MEASURES, Margin, Measure, Shown, documented};
+pub use measure::{Better, Episode, Group, MEASURES, Margin, Measure, Shown, documented};
 pub use moment::{Mark, Moment};
 pub use overall::{Overall, Overview, Tally};
 pub use reproduction::{
     Claim, Figure, Fit, Headline, Interval, Level, PrintedTable, Reproduction, Standing, Verdict,
     Where,
 };
+pub use requirement::{Breach, Requirement};
 pub use run::{Labels, Run, short_name};
 pub use summary::{Judgement, Summary, judge, runs_needed};
 pub use surroundings::{Creator, OtherThread, Turn};

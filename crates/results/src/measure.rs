@@ -5,7 +5,8 @@
 
 use std::sync::LazyLock;
 
-use fairground_metrics::{Lag, OverheadTime, Periods, RunMetrics, TaskMetrics};
+use fairground_metrics::{IdleCpu, Lag, LongWait, OverheadTime, Periods, RunMetrics, TaskMetrics};
+use serde::{Deserialize, Serialize};
 
 use crate::format::Unit;
 
@@ -32,10 +33,48 @@ pub struct Measure {
     pub of_run: Option<fn(&RunMetrics) -> Option<f64>>,
     /// The number of a task.
     pub of_task: Option<fn(&TaskMetrics) -> Option<f64>>,
+    /// When a task had that number, and where, if that is known.
+    pub episode: Option<fn(&TaskMetrics) -> Option<Episode>>,
     /// How many samples it comes from, if there are samples.
     pub samples: Option<fn(&RunMetrics) -> Option<u64>>,
     /// What it is, in a line.
     pub doc: &'static str,
+}
+
+/// A time in which something happened to a task.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Episode {
+    /// When it began.
+    pub from_ns: u64,
+    /// How long it took.
+    pub length_ns: u64,
+    /// The CPU that was idle meanwhile, if that is what happened.
+    pub cpu: Option<u32>,
+    /// When the wait began of which it is a part; `None` if it is not a wait.
+    pub wait_from_ns: Option<u64>,
+}
+
+impl From<IdleCpu> for Episode {
+    fn from(idle: IdleCpu) -> Self {
+        Self {
+            from_ns: idle.from_ns,
+            length_ns: idle.length_ns,
+            cpu: Some(idle.cpu),
+            wait_from_ns: None,
+        }
+    }
+}
+
+impl From<LongWait> for Episode {
+    fn from(wait: LongWait) -> Self {
+        Self {
+            from_ns: wait.from_ns,
+            length_ns: wait.length_ns,
+            cpu: None,
+            wait_from_ns: Some(wait.from_ns),
+        }
+    }
 }
 
 /// Which numbers are better.
@@ -180,6 +219,7 @@ const PLAIN: Measure = Measure {
     shown: None,
     of_run: None,
     of_task: None,
+    episode: None,
     samples: None,
     doc: "",
 };
@@ -212,6 +252,9 @@ const fn shown(line: [&'static str; 2], title: &'static str, always: bool) -> Op
         always,
     })
 }
+
+/// The measure whose time is one of a CPU.
+pub(crate) const IDLE_BESIDE_WAITING: &str = "idle_beside_waiting";
 
 /// Five samples beyond it, so that a percentile does not hang on a single one.
 const P95: u64 = 100;
@@ -325,7 +368,29 @@ fn service() -> Vec<Measure> {
             doc: "how far shares of a CPU were apart in the worst window",
             ..service
         },
+        Measure {
+            id: "share_error",
+            unit: Unit::Fraction,
+            better: Some(Better::Lower),
+            margin: absolute(0.02),
+            of_run: Some(|run| of_worst_task(run, share_error)),
+            of_task: Some(share_error),
+            episode: Some(|task| {
+                task.worst_share.map(|window| Episode {
+                    from_ns: window.start_ns,
+                    length_ns: window.window_ns,
+                    cpu: None,
+                    wait_from_ns: None,
+                })
+            }),
+            doc: "farthest of a share from the ideal, of that, in a window in which a task wanted a CPU all the time",
+            ..service
+        },
     ]
+}
+
+fn share_error(task: &TaskMetrics) -> Option<f64> {
+    Some(task.worst_share?.error())
 }
 
 fn largest(lag: Lag) -> f64 {
@@ -346,9 +411,11 @@ fn latencies() -> Vec<Measure> {
         shown: shown(["longest", "wait"], "Longest wait", true),
         of_run: Some(|run| run.longest_wait_ns.map(|wait| wait as f64)),
         of_task: Some(|task| task.longest_wait_ns.map(|wait| wait as f64)),
+        episode: Some(|task| task.longest_wait.map(Episode::from)),
         doc: "longest time runnable without running, even if it has not ended",
         ..PLAIN
     });
+    all.extend(waits());
     all.extend(distribution!(response_time "response" "response time" [response_time]));
     all.push(Measure {
         id: "missed_periods",
@@ -406,6 +473,12 @@ fn latencies() -> Vec<Measure> {
         doc: "when the last task ended that is not in the background; of a task, when it ended",
         ..PLAIN
     });
+    show_parts(&mut all);
+    all
+}
+
+/// Shows in tables what of the distributions is shown.
+fn show_parts(measures: &mut [Measure]) {
     for (id, heading, title, always) in [
         (
             "wakeup_p50",
@@ -428,16 +501,63 @@ fn latencies() -> Vec<Measure> {
         ),
         ("lap_p99", ["lap", "p99"], "Laps, 99 %", false),
     ] {
-        for measure in all.iter_mut().filter(|measure| measure.id == id) {
+        for measure in measures.iter_mut().filter(|measure| measure.id == id) {
             measure.shown = shown(heading, title, always);
             measure.in_summaries = id.ends_with("p99");
         }
     }
-    all
 }
 
 fn rate(laps: u64, duration_ns: u64) -> Option<f64> {
     (duration_ns > 0).then(|| laps as f64 * 1e9 / duration_ns as f64)
+}
+
+/// What may be wrong with a wait beyond its length.
+fn waits() -> Vec<Measure> {
+    fn due(task: &TaskMetrics) -> Option<f64> {
+        Some(task.worst_wait?.entitled_ns as f64)
+    }
+    fn idle(task: &TaskMetrics) -> Option<f64> {
+        Some(task.idle_beside?.length_ns as f64)
+    }
+    let wait = Measure {
+        unit: Unit::Time,
+        better: Some(Better::Lower),
+        margin: LATENCY,
+        group: Group::Service,
+        ..PLAIN
+    };
+    vec![
+        Measure {
+            id: "due",
+            of_run: Some(|run| of_worst_task(run, due)),
+            of_task: Some(due),
+            episode: Some(|task| task.worst_wait.map(Episode::from)),
+            doc: "most that was due in a single wait of at least 50 ms",
+            ..wait
+        },
+        Measure {
+            id: IDLE_BESIDE_WAITING,
+            of_run: Some(|run| Some(run.idle_beside?.length_ns as f64)),
+            of_task: Some(idle),
+            episode: Some(|task| {
+                let idle = task.idle_beside?;
+                Some(Episode {
+                    from_ns: idle.from_ns,
+                    length_ns: idle.length_ns,
+                    cpu: Some(idle.cpu),
+                    wait_from_ns: Some(idle.wait_from_ns),
+                })
+            }),
+            doc: "longest time of at least 1 ms that a CPU was idle while tasks waited that may use it; of a task, while it waited",
+            ..wait
+        },
+    ]
+}
+
+/// The largest number of a task.
+fn of_worst_task(run: &RunMetrics, of: fn(&TaskMetrics) -> Option<f64>) -> Option<f64> {
+    run.tasks.iter().filter_map(of).reduce(f64::max)
 }
 
 fn missed(periods: Periods) -> Option<f64> {
@@ -540,7 +660,6 @@ fn accounts() -> Vec<Measure> {
         "window_share_max" Fraction None, Some(|task| Some(task.windows?.max)), "largest share of a CPU in a window";
         "window_share_mean" Fraction None, Some(|task| Some(task.windows?.mean)), "mean share of a CPU in a window";
         "window_share_standard_deviation" Fraction None, Some(|task| Some(task.windows?.standard_deviation)), "its standard deviation over the windows";
-        "due" Time None, Some(|task| Some(task.worst_wait?.entitled_ns as f64)), "most that was due in a single wait of at least 50 ms";
         "wait" Time None, Some(|task| Some(task.wait_ns as f64)), "total time runnable without running";
         "preemptions" Count Some(|run| Some(run.preemptions as f64)), Some(|task| Some(task.involuntary_switches as f64)), "switches away from a task that could have gone on";
         "wakeups" Count Some(|run| Some(run.wakeups as f64)), Some(|task| Some(task.wakeups as f64)), "times that a sleeping or new task became runnable";

@@ -3,6 +3,7 @@
 mod beginning;
 mod calibrating;
 mod capturing;
+mod checking;
 mod companions;
 mod comparing;
 mod documented;
@@ -14,6 +15,7 @@ mod installing;
 mod listing;
 mod recordings;
 mod reproducing;
+mod requiring;
 mod showing;
 mod shrinking;
 mod support;

@@ -1,11 +1,11 @@
 //! The machine at the present: what its CPUs do, which tasks want them, and what the ideal processor has given them.
 
 use crate::collector::MachineFacts;
-use crate::cpu_sets::{ALL_CPUS, CpuSets};
+use crate::cpu_sets::{ALL_CPUS, CpuSets, SetId};
 use crate::float;
 use crate::fluid::Fluid;
 use crate::idle::{IdleCpus, WaitingTasks};
-use crate::result::{LONG_WAIT, LongWait};
+use crate::result::{IdleBeside, IdleCpu, LONG_IDLE, LONG_WAIT, LongWait};
 use crate::task::{State, Task};
 use fairground_events::{Nanoseconds, OverheadKind};
 
@@ -20,6 +20,8 @@ pub(super) struct Machine {
     online_speed: f64,
     idle: IdleCpus,
     pub(super) waiting: WaitingTasks,
+    /// The longest time that a CPU was idle beside waiting tasks of fair policies.
+    pub(super) idle_beside: Option<IdleCpu>,
     /// Numbers of the tasks that have been runnable at least once and have not ended, ascending.
     pub(super) living: Vec<usize>,
     pub(super) ideal: Fluid,
@@ -93,6 +95,7 @@ impl Machine {
             sets,
             idle: IdleCpus::new(cpus),
             waiting: WaitingTasks::default(),
+            idle_beside: None,
             living: Vec::new(),
             ideal: Fluid::default(),
             available: Available::default(),
@@ -182,8 +185,8 @@ impl Machine {
     pub(super) fn set_current(&mut self, cpu: usize, task: Option<usize>) {
         self.use_changes();
         self.cpus[cpu].current = task;
-        self.idle
-            .set(cpu, task.is_none() && self.sets.is_online(cpu));
+        let idle = task.is_none() && self.sets.is_online(cpu);
+        self.idle.set(cpu, idle, self.now);
     }
 
     /// Samples the lag of a task. The ideal processor and the task's CPU time must be up to date.
@@ -198,8 +201,9 @@ impl Machine {
         self.use_changes();
         task.state = State::Waiting;
         task.waiting_since = self.now;
+        task.allowed_since = self.now;
         task.ideal_at_wait = self.ideal.service(number);
-        self.waiting.add(task.set);
+        self.waiting.add(task.set, task.fair, self.now);
     }
 
     #[inline(always)]
@@ -211,7 +215,92 @@ impl Machine {
         if length >= LONG_WAIT || !task.longest_wait.is_some_and(is_shorter) {
             self.end_long_wait(number, task);
         }
-        self.waiting.remove(task.set);
+        if length >= LONG_IDLE && self.idle.count() > 0 {
+            self.note_idle_beside(task);
+        }
+        self.leave_crowd(task);
+    }
+
+    /// A waiting task stops being one of those with its CPUs.
+    #[inline]
+    pub(super) fn leave_crowd(&mut self, task: &Task) {
+        if task.fair
+            && let Some(since) = self.waiting.last_of(task.set)
+            && self.now - since >= LONG_IDLE
+            && self.idle.count() > 0
+        {
+            self.note_crowd(task.set, since);
+        }
+        self.waiting.remove(task.set, task.fair);
+    }
+
+    /// There are waiting tasks with this set no more that there have been since `since`.
+    #[cold]
+    fn note_crowd(&mut self, set: SetId, since: Nanoseconds) {
+        if let Some((cpu, idle_since)) = self.idle.longest_in(set, &self.sets) {
+            self.note_idle(cpu, idle_since.max(since));
+        }
+    }
+
+    /// The run ends: notes how long CPUs have been idle beside those that still wait.
+    pub(super) fn note_crowds(&mut self) {
+        let crowds: Vec<(SetId, Nanoseconds)> = self.waiting.crowds().collect();
+        for (set, since) in crowds {
+            self.note_crowd(set, since);
+        }
+    }
+
+    /// `cpu`, idle since `since`, ceases to be: notes how long it has been so beside waiting tasks.
+    pub(super) fn note_idle_beside_crowds(&mut self, cpu: usize, since: Nanoseconds) {
+        let crowds = self.waiting.crowds();
+        let allowed = crowds.filter(|(set, _)| self.sets.contains(*set, cpu));
+        let earliest = allowed.map(|(_, crowd_since)| crowd_since).min();
+        if let Some(crowd_since) = earliest {
+            self.note_idle(cpu, since.max(crowd_since));
+        }
+    }
+
+    /// `cpu` has been idle since `from_ns` beside waiting tasks.
+    fn note_idle(&mut self, cpu: usize, from_ns: Nanoseconds) {
+        let length_ns = self.now - from_ns;
+        let is_longer = |one: IdleCpu| one.length_ns < length_ns;
+        if length_ns >= LONG_IDLE && self.idle_beside.is_none_or(is_longer) {
+            self.idle_beside = Some(IdleCpu {
+                cpu: cpu as u32,
+                from_ns,
+                length_ns,
+            });
+        }
+    }
+
+    /// A waiting task stops waiting, or its CPUs change: notes how long the one of them has been idle beside it that has been so for longest.
+    #[cold]
+    pub(super) fn note_idle_beside(&self, task: &mut Task) {
+        if let Some((cpu, since)) = self.idle.longest_in(task.set, &self.sets) {
+            self.note_idle_cpu(cpu, since, task);
+        }
+    }
+
+    /// `cpu` has been idle since `since` and ceases to be, or this task beside it ceases to wait.
+    pub(super) fn note_idle_cpu(&self, cpu: usize, since: Nanoseconds, task: &mut Task) {
+        let from_ns = since.max(task.allowed_since);
+        let length_ns = self.now - from_ns;
+        let is_longer = |one: IdleBeside| one.length_ns < length_ns;
+        if task.fair && length_ns >= LONG_IDLE && task.idle_beside.is_none_or(is_longer) {
+            task.idle_beside = Some(IdleBeside {
+                cpu: cpu as u32,
+                from_ns,
+                length_ns,
+                wait_from_ns: task.waiting_since,
+            });
+        }
+    }
+
+    /// Since when `cpu` has been idle, if it has been so for long and some task waits.
+    #[inline]
+    pub(super) fn idle_beside_waiting(&self, cpu: usize) -> Option<Nanoseconds> {
+        let since = self.idle.since(cpu)?;
+        (self.now - since >= LONG_IDLE && self.waiting.total() > 0).then_some(since)
     }
 
     #[cold]
@@ -228,6 +317,7 @@ impl Machine {
         task.ended = None;
         if task.born.is_none() {
             task.born = Some(self.now);
+            task.wants_all_along = true;
             task.window.start(task.work, self.ideal.service(number));
             let at = self.living.partition_point(|&other| other < number);
             self.living.insert(at, number);
@@ -243,6 +333,7 @@ impl Machine {
         task.lag.demand_met(received);
         let ended = task.ended.is_some();
         task.woken = None;
+        task.wants_all_along = false;
         task.state = if ended { State::Ended } else { State::Sleeping };
         self.ideal.deactivate(number, received, &self.sets);
         if ended {
@@ -262,7 +353,7 @@ impl Machine {
         self.use_changes();
         self.cpus[cpu].has_loader = begins;
         let idle = !begins && self.cpus[cpu].current.is_none() && self.sets.is_online(cpu);
-        self.idle.set(cpu, idle);
+        self.idle.set(cpu, idle, self.now);
     }
 
     pub(super) fn set_online(&mut self, cpu: usize, online: bool) {
@@ -281,7 +372,7 @@ impl Machine {
             self.online -= 1;
             self.online_speed -= self.sets.speed(cpu);
         }
-        self.idle
-            .set(cpu, online && self.cpus[cpu].current.is_none());
+        let idle = online && self.cpus[cpu].current.is_none();
+        self.idle.set(cpu, idle, self.now);
     }
 }

@@ -133,16 +133,17 @@ impl Metrics {
             let ideal = self.machine.ideal.service(number);
             if task.born.is_some_and(|born| born > start_ns) {
                 task.window.start(task.work, ideal);
+                task.wants_all_along = task.wants_cpu();
                 continue;
             }
             let share = task.window.roll(task.work, ideal, window_ns);
-            if let Some(records) = &mut task.records {
-                records.windows.push(WindowRecord {
-                    start_ns,
-                    actual: share.actual,
-                    ideal: share.ideal,
-                });
-            }
+            let window = WindowRecord {
+                start_ns,
+                actual: share.actual,
+                ideal: share.ideal,
+            };
+            task.end_window(window, window_ns);
+            task.wants_all_along = task.wants_cpu();
             let took_part = share.actual != 0.0 || share.ideal != 0.0;
             if task.fair && took_part {
                 least = least.min(share.actual - share.ideal);
@@ -257,6 +258,25 @@ impl Metrics {
         self.machine.begin_wait(number, task);
     }
 
+    /// If the CPU is idle, it ceases to be.
+    fn end_idle(&mut self, cpu: usize) {
+        if let Some(since) = self.machine.idle_beside_waiting(cpu) {
+            self.note_idle_cpu(cpu, since);
+        }
+    }
+
+    /// The CPU, idle since `since`, ceases to be while tasks wait.
+    #[cold]
+    fn note_idle_cpu(&mut self, cpu: usize, since: Nanoseconds) {
+        self.machine.note_idle_beside_crowds(cpu, since);
+        for &number in &self.machine.living {
+            let task = known(&mut self.tasks, number);
+            if task.state == State::Waiting && self.machine.sets.contains(task.set, cpu) {
+                self.machine.note_idle_cpu(cpu, since, task);
+            }
+        }
+    }
+
     /// The task gets the CPU, which has no other task and whose time is up to date, or has it already.
     fn switch_in(&mut self, cpu: usize, number: usize) {
         let Some(task) = find(&mut self.tasks, number, &mut self.inconsistent) else {
@@ -281,6 +301,7 @@ impl Metrics {
                 self.machine.become_runnable(number, task);
             }
         }
+        let idle_since = self.machine.idle_beside_waiting(cpu);
         let slot = &mut self.machine.cpus[cpu];
         if slot.current.is_none() {
             self.machine.set_current(cpu, Some(number));
@@ -296,6 +317,9 @@ impl Metrics {
         };
         if let Some(woken) = task.woken.take() {
             task.add_latency(self.machine.now - woken);
+        }
+        if let Some(since) = idle_since {
+            self.note_idle_cpu(cpu, since);
         }
     }
 
@@ -361,14 +385,17 @@ impl Sink for Metrics {
         self.change_group(number, info.group);
         match &mut self.tasks[number] {
             Some(known) => {
-                if known.state == State::Waiting && known.set != set {
-                    self.machine.waiting.remove(known.set);
-                    self.machine.waiting.add(set);
+                let fair = is_fair(info.policy);
+                if known.state == State::Waiting && (known.set, known.fair) != (set, fair) {
+                    self.machine.note_idle_beside(known);
+                    known.allowed_since = self.machine.now;
+                    self.machine.leave_crowd(known);
+                    self.machine.waiting.add(set, fair, self.machine.now);
                 }
                 known.name.clone_from(&info.name);
                 known.nice = info.nice;
                 known.weight = info.weight;
-                known.fair = is_fair(info.policy);
+                known.fair = fair;
                 known.background = info.background;
                 known.set = set;
             }
@@ -409,10 +436,14 @@ impl Sink for Metrics {
     fn finish(&mut self, end: Nanoseconds) {
         self.advance(end);
         self.catch_up();
+        self.machine.note_crowds();
         for &number in &self.machine.living {
             let task = known(&mut self.tasks, number);
             self.machine.sample_lag(number, task);
             task.leave_waiting(end);
+            if task.state == State::Waiting {
+                self.machine.note_idle_beside(task);
+            }
         }
         for number in self.machine.cpus.iter().filter_map(|cpu| cpu.current) {
             known(&mut self.tasks, number).switch_out(end);
@@ -465,11 +496,13 @@ impl Metrics {
             }
             EventKind::Loader { cpu, begins } => {
                 if self.has(cpu_index(cpu)) {
+                    self.end_idle(cpu_index(cpu));
                     self.machine.give_to_loader(cpu_index(cpu), begins);
                 }
             }
             EventKind::CpuOnline { cpu, online } => {
                 if self.has(cpu_index(cpu)) {
+                    self.end_idle(cpu_index(cpu));
                     self.machine.set_online(cpu_index(cpu), online);
                 }
             }

@@ -59,6 +59,7 @@ impl Metrics {
             migrations: self.migrations,
             overhead: self.overhead_time(&available),
             scheduler_pass: self.scheduler_pass.distribution(),
+            idle_beside: self.machine.idle_beside,
             longest_wait_ns: tasks.iter().filter_map(|task| task.longest_wait_ns).max(),
             makespan_ns: if alive {
                 None
@@ -176,6 +177,8 @@ impl Metrics {
                 task.worst_wait,
                 open.filter(|wait| wait.length_ns >= LONG_WAIT),
             ),
+            idle_beside: task.idle_beside,
+            worst_share: task.worst_share,
             wakeups: task.wakeups,
             voluntary_switches: task.voluntary_switches,
             involuntary_switches: task.involuntary_switches,

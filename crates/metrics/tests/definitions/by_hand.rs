@@ -3,8 +3,8 @@
 use crate::by_list::{MS, Run, assert_close, task_info};
 use fairground_events::{CpuId, EventKind, GroupId, OverheadKind, Policy, TaskId, TaskInfo};
 use fairground_metrics::{
-    Bucket, JobRecord, Lag, LapRecord, LongWait, MachineFacts, Options, Periods, RunMetrics,
-    WindowRecord,
+    Bucket, IdleBeside, IdleCpu, JobRecord, Lag, LapRecord, LongWait, MachineFacts, Options,
+    Periods, RunMetrics, WindowRecord,
 };
 
 fn ideal_shares(result: &RunMetrics) -> Vec<f64> {
@@ -130,6 +130,156 @@ fn what_a_task_is_due_while_it_waits_is_what_the_ideal_processor_gives_it() {
     assert_eq!(second.worst_wait, second.longest_wait);
     assert_eq!(first.longest_wait, Some(wait(60, 20, 10, true)));
     assert_eq!(first.worst_wait, None, "it is a short one");
+}
+
+/// Task 0 runs on CPU 0, and task 1 waits from 10 ms on. CPU 1 is idle from the start, and runs task 2 from 20 to 25 ms.
+fn beside_an_idle_cpu(policy: Policy, allowed: &[CpuId]) -> Option<IdleBeside> {
+    let waiting = TaskInfo {
+        policy,
+        allowed: allowed.to_vec(),
+        ..task_info("waiting", 1024)
+    };
+    let result = Run::on(2)
+        .describe(0, &task_info("running", 1024))
+        .describe(1, &waiting)
+        .describe(2, &task_info("short", 1024))
+        .wake(0)
+        .switch(0, None, 0)
+        .at(10)
+        .wake(1)
+        .at(20)
+        .wake(2)
+        .switch(1, None, 2)
+        .at(25)
+        .sleep(2)
+        .switch(1, 2, None)
+        .end(40);
+    result.tasks[1].idle_beside
+}
+
+#[test]
+fn the_longest_wait_beside_an_idle_cpu_is_known() {
+    let beside = |from_ns, length_ns| IdleBeside {
+        cpu: 1,
+        from_ns: from_ns * MS,
+        length_ns: length_ns * MS,
+        wait_from_ns: 10 * MS,
+    };
+    // 10 ms until task 2 comes, and 15 ms after it has gone: what ends with the run counts as well.
+    assert_eq!(
+        beside_an_idle_cpu(Policy::Normal, &[]),
+        Some(beside(25, 15))
+    );
+    let both = [CpuId(0), CpuId(1)];
+    assert_eq!(
+        beside_an_idle_cpu(Policy::Normal, &both),
+        Some(beside(25, 15))
+    );
+    assert_eq!(beside_an_idle_cpu(Policy::Normal, &[CpuId(0)]), None);
+    assert_eq!(
+        beside_an_idle_cpu(Policy::Fifo, &[]),
+        None,
+        "not the scheduler's task"
+    );
+}
+
+#[test]
+fn a_cpu_is_idle_beside_tasks_that_wait_in_turn() {
+    // Two tasks take turns of 5 ms on CPU 0, so that one always waits, and CPU 1 is idle all the time.
+    let result = Run::on(2)
+        .tasks(&[1024; 2])
+        .wake(0)
+        .wake(1)
+        .switch(0, None, 0)
+        .at(5)
+        .switch(0, 0, 1)
+        .at(10)
+        .switch(0, 1, 0)
+        .end(15);
+    assert_eq!(
+        result.idle_beside,
+        Some(IdleCpu {
+            cpu: 1,
+            from_ns: 0,
+            length_ns: 15 * MS
+        })
+    );
+    let beside = result.tasks[0].idle_beside.unwrap();
+    assert_eq!((beside.from_ns, beside.length_ns), (5 * MS, 5 * MS));
+    assert_eq!(two_hogs().idle_beside, None);
+}
+
+#[test]
+fn a_cpu_that_goes_away_was_idle_beside_a_task_until_then() {
+    let result = Run::on(2)
+        .tasks(&[1024; 2])
+        .wake(0)
+        .wake(1)
+        .switch(0, None, 0)
+        .at(7)
+        .event(EventKind::CpuOnline {
+            cpu: CpuId(1),
+            online: false,
+        })
+        .end(30);
+    let beside = result.tasks[1].idle_beside.unwrap();
+    assert_eq!((beside.from_ns, beside.length_ns), (0, 7 * MS));
+}
+
+#[test]
+fn a_task_that_may_use_an_idle_cpu_later_waits_beside_it_from_then_on() {
+    let moved = |allowed: &[u32]| TaskInfo {
+        allowed: allowed.iter().map(|&cpu| CpuId(cpu)).collect(),
+        ..task_info("moved", 1024)
+    };
+    let result = Run::on(2)
+        .describe(0, &task_info("running", 1024))
+        .describe(1, &moved(&[0]))
+        .wake(0)
+        .wake(1)
+        .switch(0, None, 0)
+        .at(5)
+        .describe(1, &moved(&[1]))
+        .at(8)
+        .switch(1, None, 1)
+        .end(10);
+    let beside = result.tasks[1].idle_beside.unwrap();
+    assert_eq!((beside.from_ns, beside.length_ns), (5 * MS, 3 * MS));
+    assert_eq!(beside.wait_from_ns, 0);
+}
+
+#[test]
+fn shares_are_compared_with_the_ideal_only_for_tasks_that_want_more() {
+    // In the first window of 10 ms both hogs run and the first gets 7 of 10 ms; in the second it sleeps for a moment.
+    let result = Run::with(
+        MachineFacts::equal(1),
+        Options {
+            window: 10 * MS,
+            ..Options::default()
+        },
+    )
+    .tasks(&[1024; 2])
+    .wake(0)
+    .wake(1)
+    .switch(0, None, 0)
+    .at(7)
+    .switch(0, 0, 1)
+    .at(12)
+    .sleep(1)
+    .switch(0, 1, 0)
+    .at(13)
+    .wake(1)
+    .at(17)
+    .switch(0, 0, 1)
+    .end(20);
+    let worst = result.tasks[0].worst_share.unwrap();
+    assert_eq!(worst.start_ns, 0);
+    assert_close(worst.actual, 0.7);
+    assert_close(worst.ideal, 0.5);
+    assert_close(worst.error(), 0.4);
+    let other = result.tasks[1].worst_share.unwrap();
+    assert_eq!(other.start_ns, 0, "it slept in the second window");
+    assert_close(other.error(), 0.4);
 }
 
 #[test]

@@ -1,0 +1,403 @@
+//! `fairground check`: what is wrong with a scheduler.
+
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::sync::Arc;
+
+use clap::Args;
+use fairground_lab::{Contender, Error, Finding, Judged, Plan};
+use fairground_machine::Machine;
+use fairground_metrics::Explanation;
+use fairground_report::{
+    Forms as _, checkup_csv, checkup_json, checkup_markdown, checkup_text, diagnosis, why,
+};
+use fairground_results::{Checkup, Comparison, Fault, Patience, Requirement, Run, Status};
+use serde::Deserialize;
+
+use crate::gauntlet::{self, Case};
+use crate::output::{self, DocumentForm, FAILED, Place, Progress, UNUSABLE};
+use crate::shrink::shrink_one;
+use crate::simulation::{Simulation, Single, Sources, quoted};
+use crate::{failures, schedulers};
+
+/// Maximum number of runs to shrink a fault.
+const MOST_RUNS: usize = 300;
+
+/// Find out what is wrong with schedulers
+///
+/// Each goes through a gauntlet of cases in the simulator: changes of affinity, storms of forks, real-time tasks, CPUs that come and go,
+/// machines from 1 to 512 CPUs. What goes wrong is told once, with the mistake that it points to and the command that shows it again.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  fairground check ./mine.bpf.c
+  fairground check ./mine.bpf.c --case affinity-moves --case released --shrink faults
+  fairground check ./mine.bpf.c --format json > before.json
+  fairground check ./mine.bpf.c --baseline before.json --junit check.xml")]
+pub struct Arguments {
+    /// Ids, paths of sources or objects of your own, or all, as for compare
+    #[arg(required = true, value_name = "[NAME=]ID|PATH|exec:LOADER,...")]
+    schedulers: Vec<String>,
+
+    /// Only this case; may be given several times
+    #[arg(long = "case", value_name = "NAME")]
+    cases: Vec<String>,
+
+    /// What is required in every case, instead of what the cases require of the same measure; may be given several times
+    #[arg(long, value_name = "REQUIREMENT")]
+    require: Vec<Requirement>,
+
+    /// Leave out what also failed in this former result of --format json, in the same case and in the same way
+    #[arg(long, value_name = "FILE.json")]
+    baseline: Option<PathBuf>,
+
+    /// Shrink a case of each fault: write the smallest workload found that shows it into this folder
+    #[arg(long, value_name = "FOLDER")]
+    shrink: Option<PathBuf>,
+
+    /// Also write the result as JUnit XML: a test for each case under each scheduler
+    #[arg(long, value_name = "FILE.xml")]
+    junit: Option<PathBuf>,
+
+    /// Form of the result
+    #[arg(long, value_enum, default_value_t = DocumentForm::Table)]
+    format: DocumentForm,
+
+    #[command(flatten)]
+    sources: Sources,
+}
+
+/// A case, ready to be run.
+struct Site {
+    case: Case,
+    simulation: Simulation,
+    /// What is required here.
+    requirements: Vec<Requirement>,
+}
+
+/// Runs the subcommand.
+pub fn main(arguments: &Arguments) -> ExitCode {
+    run(arguments).unwrap_or_else(|code| code)
+}
+
+fn run(arguments: &Arguments) -> Result<ExitCode, ExitCode> {
+    let unusable = |error: Error| output::fail(error.exit_code(), error);
+    let former = arguments.baseline.as_deref().map(read_former).transpose();
+    let former = former.map_err(|message| output::fail(UNUSABLE, message))?;
+    let sites = arguments.sites().map_err(unusable)?;
+    let mut plans = arguments.plans(&sites).map_err(unusable)?;
+    let junit = arguments.junit.as_deref().map(Place::at).transpose()?;
+    if let Some(folder) = &arguments.shrink {
+        output::make_folder(folder)?;
+    }
+    let progress = Progress::new("checking".into());
+    let judged = fairground_lab::check(&plans, arguments.sources.threads, &|done, total| {
+        progress.tell(done, total);
+    });
+    progress.clear();
+    let mut judged = judged.map_err(unusable)?;
+    let known = former.map_or(0, |former| leave_out(&former, &mut judged, &plans));
+    let contenders = { plans.first() }.map_or(&[][..], |plan| &plan.sites[0].contenders);
+    let mut checkup = Checkup {
+        schedulers: contenders.iter().map(Contender::title).collect(),
+        cases: sites.len(),
+        faults: groups(&judged, &plans, &sites),
+        known,
+    };
+    arguments.show_again(&mut checkup, &judged, &sites, &mut plans)?;
+    let runs: Vec<Run> = judged.iter().map(told).collect();
+    let ended = failures::exit_code(&runs);
+    output::print(&match arguments.format {
+        DocumentForm::Table => checkup_text(&checkup),
+        DocumentForm::Markdown => checkup_markdown(&checkup),
+        DocumentForm::Json => checkup_json(&checkup),
+        DocumentForm::Csv => checkup_csv(&checkup),
+    })?;
+    if let Some(place) = junit {
+        let comparison = Comparison {
+            runs,
+            ..Comparison::default()
+        };
+        place.write(comparison.junit())?;
+    }
+    Ok(ended)
+}
+
+impl Arguments {
+    /// The cases that are wanted, each with what it requires here.
+    fn sites(&self) -> Result<Vec<Site>, Error> {
+        let all = gauntlet::cases().map_err(Error::Plan)?;
+        for wanted in &self.cases {
+            if !all.iter().any(|case| is_called(case, wanted)) {
+                let names: Vec<&str> = all.iter().filter_map(|case| case.name.to_str()).collect();
+                return Err(Error::Plan(format!(
+                    "--case {wanted}: there is no such case; there are {}",
+                    names.join(", ")
+                )));
+            }
+        }
+        let is_wanted = |case: &Case| {
+            self.cases.is_empty() || self.cases.iter().any(|name| is_called(case, name))
+        };
+        let wanted = all.into_iter().filter(is_wanted);
+        let site = |case: Case| Site {
+            simulation: Simulation::of_case(&case, self.sources.clone()),
+            requirements: self.required(&case),
+            case,
+        };
+        Ok(wanted.map(site).collect())
+    }
+
+    /// What is required in a case.
+    fn required(&self, case: &Case) -> Vec<Requirement> {
+        let replaced = |one: &&Requirement| {
+            let mut given = self.require.iter();
+            !given.any(|given| given.measure() == one.measure())
+        };
+        let own = case.requirements.iter().filter(replaced);
+        self.require.iter().chain(own).cloned().collect()
+    }
+
+    /// A plan for each case, with the schedulers, which are compiled once.
+    fn plans(&self, sites: &[Site]) -> Result<Vec<Plan>, Error> {
+        let mut plans = Vec::new();
+        for site in sites {
+            plans.push(Plan {
+                patience: Patience::default(),
+                ..site.simulation.plan_without_schedulers()?
+            });
+        }
+        let machines: Vec<Arc<Machine>> = { plans.iter() }
+            .map(|plan| plan.sites[0].machine.clone())
+            .collect();
+        let machines: Vec<&Machine> = machines.iter().map(|machine| &**machine).collect();
+        let wanted = schedulers::parse(&self.schedulers)?;
+        let opened = self.sources.contenders(&wanted, &machines)?;
+        for ((plan, contenders), site) in plans.iter_mut().zip(opened).zip(sites) {
+            plan.sites[0].contenders = contenders;
+            site.simulation.require(&site.requirements, plan)?;
+        }
+        Ok(plans)
+    }
+
+    /// Adds to each fault the command that shows it again, of its smallest form if that is wanted.
+    fn show_again(
+        &self,
+        checkup: &mut Checkup,
+        judged: &[Judged],
+        sites: &[Site],
+        plans: &mut [Plan],
+    ) -> Result<(), ExitCode> {
+        for (number, fault) in checkup.faults.iter_mut().enumerate() {
+            let (one, finding) = { judged.iter() }
+                .filter(|one| titled(one, plans) == fault.scheduler)
+                .flat_map(|one| one.findings.iter().map(move |finding| (one, finding)))
+                .find(|(one, finding)| {
+                    fault.cases.first() == Some(&one.run.labels.workload)
+                        && finding.failure.kind == fault.kind
+                })
+                .expect("the fault was found there");
+            let (site, plan) = (&sites[one.plan], &mut plans[one.plan]);
+            // What is shown is this fault, whatever else is wrong.
+            let broken = finding.breach.as_ref().map(|breach| &breach.requirement);
+            plan.patience = match broken {
+                Some(_) => Patience::Off,
+                None => Patience::default(),
+            };
+            plan.requirements = { site.requirements.iter() }
+                .filter(|one| broken == Some(&one.to_string()))
+                .cloned()
+                .collect();
+            let kept = judging(plan);
+            let shrunk = match &self.shrink {
+                Some(folder) => {
+                    let name = format!(
+                        "{number:02}-{}.json",
+                        plan.file_name(plan.place(one.number))
+                    );
+                    self.shrunk(site, plan, one.number, finding, &folder.join(name))?
+                }
+                None => None,
+            };
+            let command = shrunk.unwrap_or_else(|| {
+                site.simulation.command(&Single {
+                    command: "compare",
+                    workload: &site.case.name,
+                    contender: plan.contender(plan.place(one.number)),
+                    machine: &site.case.machine,
+                    duration: Some(site.case.duration),
+                    seed: plan.settings.seed,
+                })
+            });
+            fault.command = format!("{command}{kept}");
+        }
+        Ok(())
+    }
+
+    /// Writes the smallest form of a fault that was found and returns the command that shows it; `None` if there is none.
+    fn shrunk(
+        &self,
+        site: &Site,
+        plan: &Plan,
+        number: usize,
+        finding: &Finding,
+        path: &Path,
+    ) -> Result<Option<String>, ExitCode> {
+        if matches!(finding.failure.status, Status::Invalid | Status::Refused) {
+            return Ok(None);
+        }
+        match shrink_one(
+            &site.simulation,
+            plan,
+            (number, &finding.failure),
+            path,
+            MOST_RUNS,
+        ) {
+            Ok(Some((shrunk, command))) => {
+                output::write(path, &shrunk.workload)?;
+                Ok(Some(command))
+            }
+            Ok(None) => Ok(None),
+            Err(message) => Err(output::fail(FAILED, message)),
+        }
+    }
+}
+
+fn is_called(case: &Case, name: &str) -> bool {
+    let path = Path::new(name);
+    case.name == path || case.name.file_name() == Some(path.as_os_str())
+}
+
+/// The options that say when a run of a plan fails, as part of a command.
+fn judging(plan: &Plan) -> String {
+    let mut text = match plan.patience {
+        Patience::Off => " --starved off".to_owned(),
+        _ => String::new(),
+    };
+    for requirement in &plan.requirements {
+        text.push_str(&format!(" --require {}", quoted(&requirement.to_string())));
+    }
+    text
+}
+
+/// The scheduler of a run, with its settings.
+fn titled(one: &Judged, plans: &[Plan]) -> String {
+    let plan = &plans[one.plan];
+    plan.contender(plan.place(one.number)).title()
+}
+
+/// What is wrong, each thing once, by scheduler; the commands are left open.
+fn groups(judged: &[Judged], plans: &[Plan], sites: &[Site]) -> Vec<Fault> {
+    let mut faults: Vec<Fault> = Vec::new();
+    for one in judged {
+        let scheduler = titled(one, plans);
+        let cpus = one.run.metrics.as_ref().map_or(0, |metrics| metrics.cpus);
+        for finding in &one.findings {
+            let wait = cause(finding);
+            let diagnosis = wait.map_or_else(String::new, |wait| diagnosis(wait, cpus));
+            let failure = &finding.failure;
+            let case = one.run.labels.workload.clone();
+            let known = faults.iter_mut().find(|fault| {
+                fault.scheduler == scheduler
+                    && fault.status == failure.status
+                    && fault.kind == failure.kind
+                    && fault.diagnosis == diagnosis
+            });
+            match known {
+                Some(fault) => fault.cases.push(case),
+                None => faults.push(Fault {
+                    scheduler: scheduler.clone(),
+                    status: failure.status,
+                    kind: failure.kind.clone(),
+                    diagnosis,
+                    message: sentence(finding),
+                    cases: vec![case],
+                    about: sites[one.plan].case.why.clone(),
+                    command: String::new(),
+                }),
+            }
+        }
+    }
+    let contenders = plans
+        .first()
+        .map_or(&[][..], |plan| &plan.sites[0].contenders);
+    let place = |fault: &Fault| {
+        let mut titles = contenders.iter().map(Contender::title);
+        titles.position(|title| title == fault.scheduler)
+    };
+    faults.sort_by_key(place);
+    faults
+}
+
+/// Shorter waits, in nanoseconds, explain nothing.
+const LEAST_WAIT: u64 = 1_000_000;
+
+/// Why the task waited that a finding is about.
+fn cause(finding: &Finding) -> Option<&Explanation> {
+    let is_long = |wait: &&Explanation| wait.to_ns - wait.from_ns >= LEAST_WAIT;
+    finding.wait.as_ref().filter(is_long)
+}
+
+/// What happened, and why.
+fn sentence(finding: &Finding) -> String {
+    let cause = cause(finding).map(|wait| format!(": {}", why(wait)));
+    format!(
+        "{}{}",
+        finding.failure.sentence(),
+        cause.unwrap_or_default()
+    )
+}
+
+/// The run as a result, failed if something is wrong that is not left out.
+fn told(one: &Judged) -> Run {
+    let mut run = one.run.clone();
+    let sentences: Vec<String> = one.findings.iter().map(sentence).collect();
+    match &mut run.failure {
+        Some(failure) if !sentences.is_empty() => failure.message = sentences.join("; "),
+        _ => {
+            run.failure = None;
+            run.status = Status::Ok;
+        }
+    }
+    run
+}
+
+/// The faults of a former result.
+#[derive(Deserialize)]
+struct Former {
+    faults: Vec<FormerFault>,
+}
+
+#[derive(Deserialize)]
+struct FormerFault {
+    scheduler: String,
+    kind: String,
+    cases: Vec<String>,
+}
+
+fn read_former(path: &Path) -> Result<Former, String> {
+    let file = path.display();
+    let text = std::fs::read_to_string(path)
+        .map_err(|error| format!("--baseline {file} cannot be read: {error}"))?;
+    serde_json::from_str(&text).map_err(|error| {
+        format!("--baseline {file}: {error}; it has to be what check prints with --format json")
+    })
+}
+
+/// Leaves out what a former result has as well; returns in how many runs.
+fn leave_out(former: &Former, judged: &mut [Judged], plans: &[Plan]) -> usize {
+    let mut count = 0;
+    for one in judged {
+        let scheduler = titled(one, plans);
+        let case = &one.run.labels.workload;
+        let before = one.findings.len();
+        one.findings.retain(|finding| {
+            !former.faults.iter().any(|fault| {
+                fault.scheduler == scheduler
+                    && fault.kind == finding.failure.kind
+                    && fault.cases.contains(case)
+            })
+        });
+        count += usize::from(one.findings.len() < before);
+    }
+    count
+}

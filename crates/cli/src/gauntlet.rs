@@ -1,0 +1,160 @@
+//! The cases of `fairground check`: the files of `workloads/check/`, inside this program.
+
+use std::path::PathBuf;
+
+use fairground_results::Requirement;
+use serde::Deserialize;
+
+use crate::quantity::nanoseconds;
+use crate::simulation::Change;
+
+/// What is required of a scheduler in every case, beside that no task starves and that the kernel keeps it; `docs/metrics.md` has the reason.
+const ALWAYS: [&str; 1] = ["idle_beside_waiting < 200ms"];
+
+/// Folder of the cases' names: `check/fork-storm`.
+const FOLDER: &str = "check/";
+
+/// The text of each workload, by its name.
+macro_rules! texts {
+    ($($name:literal)*) => {
+        &[$(($name, include_str!(concat!("../../../workloads/check/", $name, ".json")))),*]
+    };
+}
+
+const TEXTS: &[(&str, &str)] = texts! {
+    "affinity-moves"
+    "affinity-storm"
+    "barrier-and-hog"
+    "batch-policy"
+    "bound-sleepers"
+    "bound-threads"
+    "cpuset-shrinks"
+    "eight-nice-levels"
+    "ends-before-the-tick"
+    "fast-and-slow-cpus"
+    "fewer-than-cpus"
+    "fork-and-exit"
+    "fork-storm"
+    "herd"
+    "hogs-on-one-cpu"
+    "hotplug"
+    "hotplug-with-bound"
+    "idle-policy"
+    "late-hogs"
+    "lock-convoy"
+    "long-sleep"
+    "many-cpus"
+    "many-hogs-on-one-cpu"
+    "nice-changes"
+    "nice-extremes"
+    "one-more-than-cpus"
+    "overlapping-cpu-lists"
+    "periods-of-a-tick"
+    "ping-pong"
+    "pinned-everywhere"
+    "policy-changes"
+    "real-time-hog"
+    "real-time-hog-and-bound"
+    "real-time-theft"
+    "released"
+    "sleepers-between-hogs"
+    "sleeps-of-a-microsecond"
+    "smt-half-loaded"
+    "two-caches"
+    "two-nodes"
+    "wakeup-chain-of-six"
+    "wakeups-under-load"
+    "yield-storm"
+};
+
+/// A case: a workload on a machine, and what is required there.
+pub struct Case {
+    /// Its name, which is also that of its workload: `check/fork-storm`.
+    pub name: PathBuf,
+    /// Description of the machine.
+    pub machine: String,
+    /// Length of the run, in nanoseconds.
+    pub duration: u64,
+    /// CPUs that go or come.
+    pub hotplug: Vec<Change>,
+    /// What is required.
+    pub requirements: Vec<Requirement>,
+    /// Why, in a line.
+    pub why: String,
+}
+
+/// The file of cases.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct File {
+    case: Vec<Line>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Line {
+    name: String,
+    machine: String,
+    duration: String,
+    #[serde(default)]
+    hotplug: Vec<String>,
+    #[serde(default)]
+    require: Vec<String>,
+    why: String,
+}
+
+impl Line {
+    fn case(self) -> Result<Case, String> {
+        let always = ALWAYS.iter().map(|one| (*one).to_owned());
+        // Of requirements that one wait breaks, the first is told.
+        let requirements = always.chain(self.require);
+        let changes = self.hotplug.iter();
+        Ok(Case {
+            name: PathBuf::from(format!("{FOLDER}{}", self.name)),
+            machine: self.machine,
+            duration: nanoseconds(&self.duration)?,
+            hotplug: changes.map(|one| one.parse()).collect::<Result<_, _>>()?,
+            requirements: requirements
+                .map(|one| one.parse())
+                .collect::<Result<_, _>>()?,
+            why: self.why,
+        })
+    }
+}
+
+/// The text of the workload of the case with this name.
+pub fn text(name: &str) -> Option<&'static str> {
+    let name = name.strip_prefix(FOLDER)?;
+    let found = TEXTS.iter().find(|(known, _)| *known == name);
+    found.map(|(_, text)| *text)
+}
+
+/// All cases, in their order.
+///
+/// # Errors
+///
+/// What is wrong with the file inside this program, which a test would have found.
+pub fn cases() -> Result<Vec<Case>, String> {
+    let text = include_str!("../../../workloads/check/cases.toml");
+    let file: File = toml::from_str(text).map_err(|error| error.to_string())?;
+    file.case.into_iter().map(Line::case).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    #[test]
+    fn every_case_has_a_workload_and_every_workload_a_case() {
+        let cases = cases().unwrap();
+        let names: BTreeSet<&str> = cases.iter().filter_map(|case| case.name.to_str()).collect();
+        assert_eq!(names.len(), cases.len());
+        assert!(names.iter().all(|name| text(name).is_some()));
+        assert_eq!(TEXTS.len(), cases.len());
+        let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../workloads/check");
+        let files = std::fs::read_dir(folder).unwrap().count();
+        assert_eq!(files, cases.len() + 1, "cases.toml has no case of its own");
+    }
+}

@@ -1,0 +1,213 @@
+//! `fairground check`: mistakes in schedulers are found and named.
+
+use std::fs;
+
+use crate::support::{Ended, fairground, folder};
+
+/// A mistake: a change to the sound scheduler, and what `check` says of it.
+struct Mistake {
+    /// What is replaced, and by what.
+    changes: &'static [(&'static str, &'static str)],
+    /// The case that shows it.
+    case: &'static str,
+    /// Parts of what is printed.
+    told: &'static [&'static str],
+}
+
+const KICK: &str = "	cpu = scx_bpf_pick_idle_cpu(p->cpus_ptr, 0);
+	if (cpu >= 0)
+		scx_bpf_kick_cpu(cpu, SCX_KICK_IDLE);
+";
+
+const MISTAKES: &[Mistake] = &[
+    // Nobody is told that a task waits.
+    Mistake {
+        changes: &[(KICK, "	(void)cpu;\n")],
+        case: "released",
+        told: &["lies in a queue while a CPU that it may use is idle, and nobody kicks it"],
+    },
+    // The first CPU that a task may use is told, whether it is idle or not.
+    Mistake {
+        changes: &[(
+            KICK,
+            "	cpu = bpf_cpumask_first(p->cpus_ptr);\n	scx_bpf_kick_cpu(cpu, SCX_KICK_IDLE);\n",
+        )],
+        case: "released",
+        told: &["lies in a queue while a CPU that it may use is idle, and nobody kicks it"],
+    },
+    // Without others a task may run for ever, and nobody interrupts it later.
+    Mistake {
+        changes: &[(
+            "slice = slice_ns;\n	s32 cpu;\n",
+            "slice = slice_ns;\n	s32 cpu;\n\n	if (!scx_bpf_dsq_nr_queued(QUEUE))\n		slice = SCX_SLICE_INF;\n",
+        )],
+        case: "one-more-than-cpus",
+        told: &["starved (", "which is not preempted"],
+    },
+    // Slices of a second.
+    Mistake {
+        changes: &[("slice_ns = 5000000;", "slice_ns = 1000000000;")],
+        case: "hogs-on-one-cpu",
+        told: &["lies in a queue behind others, which run for long without being preempted"],
+    },
+    // Tasks are put where a real-time task may come first.
+    Mistake {
+        changes: &[(
+            "	return scx_bpf_select_cpu_dfl(p, prev_cpu, wake_flags, &is_idle);",
+            "	prev_cpu = scx_bpf_select_cpu_dfl(p, prev_cpu, wake_flags, &is_idle);
+	if (is_idle)
+		scx_bpf_dsq_insert(p, SCX_DSQ_LOCAL, slice_ns, 0);
+	return prev_cpu;",
+        )],
+        case: "real-time-hog",
+        told: &["lies in the local queue of a CPU that real-time tasks have"],
+    },
+    // Only four CPUs are served.
+    Mistake {
+        changes: &[(
+            "	scx_bpf_dsq_move_to_local(QUEUE, 0);",
+            "	if (cpu < 4)\n		scx_bpf_dsq_move_to_local(QUEUE, 0);",
+        )],
+        case: "pinned-everywhere",
+        told: &["while a CPU that it may use is idle"],
+    },
+    // Tasks stay where they were, however many are there.
+    Mistake {
+        changes: &[(
+            "	scx_bpf_dsq_insert_vtime(p, QUEUE, slice, vtime, enq_flags);\n",
+            "	scx_bpf_dsq_insert(p, SCX_DSQ_LOCAL_ON | scx_bpf_task_cpu(p), slice, enq_flags);\n",
+        )],
+        case: "fork-storm",
+        told: &[
+            "lies in the local queue of a CPU that runs others, while a CPU that it may use is idle",
+        ],
+    },
+    // Tasks of one policy are forgotten.
+    Mistake {
+        changes: &[(
+            "	scx_bpf_dsq_insert_vtime(p, QUEUE, slice, vtime, enq_flags);\n",
+            "	if (p->policy == SCHED_BATCH)\n		return;\n	scx_bpf_dsq_insert_vtime(p, QUEUE, slice, vtime, enq_flags);\n",
+        )],
+        case: "batch-policy",
+        told: &["stays in the scheduler's own data and is not dispatched"],
+    },
+    // The heavier a task, the more it is charged.
+    Mistake {
+        changes: &[("used * 100 / weight", "used * weight / 100")],
+        case: "eight-nice-levels",
+        told: &[
+            "'share of n0 > 12.5 %' with",
+            "lies in a queue from which others are always taken first",
+        ],
+    },
+    // A queue for each four CPUs, and nobody takes from another one.
+    Mistake {
+        changes: &[
+            (
+                "	return scx_bpf_select_cpu_dfl(p, prev_cpu, wake_flags, &is_idle);",
+                "	return prev_cpu;",
+            ),
+            (
+                "(p, QUEUE, slice",
+                "(p, QUEUE + (u32)scx_bpf_task_cpu(p) / 4, slice",
+            ),
+            ("(QUEUE, 0)", "(QUEUE + (u32)cpu / 4, 0)"),
+            (
+                "	return scx_bpf_create_dsq(QUEUE, -1);",
+                "	s32 err = scx_bpf_create_dsq(QUEUE, -1);
+
+	return err ?: scx_bpf_create_dsq(QUEUE + 1, -1);",
+            ),
+        ],
+        case: "fork-storm",
+        told: &["lies in a queue while a CPU that it may use is idle, and nobody kicks it"],
+    },
+    // The kernel's default unloads a scheduler that does not say that it knows of CPUs that come and go.
+    Mistake {
+        changes: &[("cpu_online,\n		     cpu_offline, init", "\n		     init")],
+        case: "hotplug",
+        told: &["ejected ("],
+    },
+];
+
+/// Checks a source in these cases.
+fn check(source: &str, arguments: &[&str]) -> Ended {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("mine.bpf.c");
+    fs::write(&path, source).unwrap();
+    let path = path.display().to_string();
+    let mut all = vec!["check", &path];
+    all.extend(arguments);
+    fairground(&all)
+}
+
+fn sound() -> String {
+    fs::read_to_string(folder().join("schedulers/sound.bpf.c")).unwrap()
+}
+
+#[test]
+fn each_mistake_is_found_and_named() {
+    let sound = sound();
+    for mistake in MISTAKES {
+        let mut source = sound.clone();
+        for (old, new) in mistake.changes {
+            assert_eq!(source.matches(old).count(), 1, "{old}");
+            source = source.replace(old, new);
+        }
+        let ended = check(&source, &["--case", mistake.case]);
+        let shown = format!("{} {}", ended.stdout, ended.stderr);
+        assert_eq!(ended.code, Some(1), "{source}: {shown}");
+        for told in mistake.told {
+            assert!(ended.stdout.contains(told), "{source}: {told}: {shown}");
+        }
+    }
+}
+
+#[test]
+fn a_sound_scheduler_passes_the_cases_that_find_mistakes() {
+    let mut arguments = Vec::new();
+    for mistake in MISTAKES {
+        arguments.extend(["--case", mistake.case]);
+    }
+    let ended = check(&sound(), &arguments);
+    let shown = format!("{} {}", ended.stdout, ended.stderr);
+    assert!(ended.stdout.contains("mine: nothing wrong in "), "{shown}");
+    assert_eq!(ended.code, Some(0), "{shown}");
+}
+
+#[test]
+fn what_was_wrong_before_is_left_out_and_a_fault_is_shrunk_to_a_file() {
+    let broken = sound().replace(KICK, "	(void)cpu;\n");
+    let former = check(&broken, &["--case", "released", "--format", "json"]);
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("before.json");
+    fs::write(&path, &former.stdout).unwrap();
+    let path = path.display().to_string();
+    let again = check(&broken, &["--case", "released", "--baseline", &path]);
+    assert_eq!((again.code, again.stderr.as_str()), (Some(0), ""));
+    assert!(
+        again.stdout.contains("One run is left out"),
+        "{}",
+        again.stdout
+    );
+
+    let small = folder.path().join("small").display().to_string();
+    let ended = check(&broken, &["--case", "released", "--shrink", &small]);
+    let files: Vec<_> = fs::read_dir(&small).unwrap().collect();
+    assert_eq!(files.len(), 1, "{}", ended.stdout);
+    let text = fs::read_to_string(files[0].as_ref().unwrap().path()).unwrap();
+    let workload: serde_json::Value = serde_json::from_str(&text).unwrap();
+    assert_eq!(workload["tasks"].as_object().unwrap().len(), 1, "{text}");
+    assert!(ended.stdout.contains(&small), "{}", ended.stdout);
+}
+
+#[test]
+fn a_case_that_does_not_exist_is_refused_with_those_that_do() {
+    let ended = fairground(&["check", "cfs", "--case", "nothing"]);
+    assert_eq!(ended.code, Some(2));
+    assert!(
+        ended.stderr.contains("there are check/hogs-on-one-cpu"),
+        "{}",
+        ended.stderr
+    );
+}

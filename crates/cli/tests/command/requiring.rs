@@ -1,0 +1,152 @@
+//! `compare --require`: what every run must be.
+
+use crate::support::{end_with, fairground, refuse};
+
+/// The words of a comparison with a requirement and nothing else that is judged.
+fn words<'a>(run: &'a str, requirement: &'a str) -> Vec<&'a str> {
+    let mut words = vec!["compare"];
+    words.extend(run.split(' '));
+    words.extend(["--starved", "off", "--require", requirement]);
+    words
+}
+
+/// Asserts that the first of two runs meets a requirement and the second does not, which says all of `messages`.
+fn separates(requirement: &str, met: &str, unmet: &str, messages: &[&str]) {
+    let ended = fairground(&words(met, requirement));
+    assert_eq!(ended.stderr, "", "{requirement}: {met}");
+    assert_eq!(ended.code, Some(0), "{requirement}: {met}");
+    let ended = end_with(&words(unmet, requirement), 1, messages);
+    let said = format!("did not meet '{requirement}' with ");
+    assert!(ended.stderr.contains(&said), "{}", ended.stderr);
+    assert!(ended.stdout.contains("unmet"), "{}", ended.stdout);
+}
+
+const RELEASED: &str = "check/released -m 4 -d 3s -s schedulers/";
+const HOGS: &str = "workloads/hogs.json -m 1 --window 500ms -s ";
+
+#[test]
+fn no_cpu_is_idle_beside_a_waiting_task_for_long() {
+    separates(
+        "idle_beside_waiting < 5ms",
+        &format!("{RELEASED}sound.bpf.c"),
+        &format!("{RELEASED}rotation.bpf.c"),
+        &[" beside CPU ", ", which was idle, for ", "lay in the DSQ 7"],
+    );
+}
+
+#[test]
+fn work_is_done_while_there_is_some() {
+    separates(
+        "throughput > 90 %",
+        &format!("{RELEASED}sound.bpf.c"),
+        &format!("{RELEASED}rotation.bpf.c"),
+        &[],
+    );
+}
+
+#[test]
+fn nobody_waits_for_long() {
+    separates(
+        "longest_wait of hog < 100ms",
+        &format!("{HOGS}cfs"),
+        &format!("{HOGS}o1"),
+        &[": hog-", " for ", " from "],
+    );
+}
+
+#[test]
+fn nobody_is_due_much_in_a_single_wait() {
+    let lost = "workloads/hogs.json -m 2 -s ";
+    separates(
+        "due < 200ms",
+        &format!("{lost}cfs"),
+        &format!("{lost}schedulers/forgetful.bpf.c"),
+        &["held in the scheduler's own data"],
+    );
+}
+
+#[test]
+fn shares_are_close_to_the_ideal() {
+    separates(
+        "share_error < 50 %",
+        &format!("{HOGS}cfs"),
+        &format!("{HOGS}schedulers/rotation.bpf.c"),
+        &[": nice "],
+    );
+}
+
+#[test]
+fn lag_is_bounded() {
+    separates(
+        "lag < 60ms",
+        &format!("{HOGS}eevdf"),
+        &format!("{HOGS}schedulers/rotation.bpf.c"),
+        &[": nice"],
+    );
+}
+
+#[test]
+fn periods_are_not_missed() {
+    separates(
+        "missed_periods of player < 20 %",
+        &format!("{HOGS}eevdf"),
+        &format!("{HOGS}schedulers/rotation.bpf.c"),
+        &[": player"],
+    );
+}
+
+#[test]
+fn wakeups_are_as_fast_as_those_of_another_scheduler() {
+    separates(
+        "wakeup_p99 < 2x eevdf",
+        &format!("{HOGS}eevdf"),
+        &format!("{HOGS}schedulers/rotation.bpf.c"),
+        &[", where ", " would be allowed"],
+    );
+}
+
+#[test]
+fn a_bound_task_is_served_beside_a_real_time_task() {
+    // The other one forgets tasks that are bound to a CPU.
+    let folder = tempfile::tempdir().unwrap();
+    let source = folder.path().join("unbound.bpf.c");
+    let text = r#"#include "fairground.bpf.h"
+void BPF_STRUCT_OPS(unbound_enqueue, struct task_struct *p, u64 enq_flags)
+{
+	if (p->nr_cpus_allowed > 1)
+		scx_bpf_dsq_insert(p, SCX_DSQ_GLOBAL, SCX_SLICE_DFL, enq_flags);
+}
+DEFINE_SCHEDULER(unbound, .enqueue = (void *)unbound_enqueue, .name = "unbound");
+"#;
+    std::fs::write(&source, text).unwrap();
+    let run = "check/real-time-hog-and-bound -m 4 -d 4s -s ";
+    separates(
+        "longest_wait of b < 3s",
+        &format!("{run}schedulers/sound.bpf.c"),
+        &format!("{run}{}", source.display()),
+        &[": b for ", "held in the scheduler's own data"],
+    );
+}
+
+#[test]
+fn a_requirement_that_cannot_be_read_is_refused() {
+    let line = "compare hogs-five --require wakeup_p98<5ms";
+    refuse(line, 2, &["there is no measure \"wakeup_p98\""]);
+    let line = "compare hogs-five -s cfs --require wakeup_p99<3xnobody";
+    refuse(line, 2, &["nobody"]);
+}
+
+#[test]
+fn an_unmet_requirement_is_shrunk() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().display().to_string();
+    let run = format!("{RELEASED}rotation.bpf.c");
+    let mut all = words(&run, "idle_beside_waiting < 5ms");
+    all.extend(["--shrink", &path]);
+    let ended = end_with(&all, 1, &["--require 'idle_beside_waiting < 5ms'"]);
+    let files: Vec<_> = std::fs::read_dir(&path).unwrap().collect();
+    assert_eq!(files.len(), 1, "{}", ended.stderr);
+    let text = std::fs::read_to_string(files[0].as_ref().unwrap().path()).unwrap();
+    let workload: serde_json::Value = serde_json::from_str(&text).unwrap();
+    assert_eq!(workload["tasks"].as_object().unwrap().len(), 1, "{text}");
+}

@@ -1,0 +1,112 @@
+//! What is wrong with a scheduler: many small plans, each with what it requires, judged and explained.
+
+use std::num::NonZero;
+
+use fairground_metrics::Explanation;
+use fairground_results::{Breach, Run, Status};
+
+use crate::cell::{Cell, CellResult, Failure, run_cells};
+use crate::error::Error;
+use crate::explain::why_it_waited;
+use crate::parallel;
+use crate::plan::Plan;
+
+/// A run of one of several plans, as it was judged.
+pub struct Judged {
+    /// Index of its plan.
+    pub plan: usize,
+    /// Its number in that plan.
+    pub number: usize,
+    /// The run.
+    pub run: Run,
+    /// What is wrong, the worst first; empty if nothing is.
+    pub findings: Vec<Finding>,
+}
+
+/// Something that is wrong with a run.
+pub struct Finding {
+    /// What happened.
+    pub failure: Failure,
+    /// The requirement that is not met, if that is what happened.
+    pub breach: Option<Breach>,
+    /// Why the task that it is about waited, if it is about a wait.
+    pub wait: Option<Explanation>,
+}
+
+/// Runs all plans, and explains what is wrong with each run. Requirements that one wait breaks are one finding. `progress` is called with the
+/// number of finished runs and the total, from any thread.
+///
+/// # Errors
+///
+/// The first plan that cannot be run.
+pub fn check(
+    plans: &[Plan],
+    threads: Option<NonZero<usize>>,
+    progress: &(dyn Fn(usize, usize) + Sync),
+) -> Result<Vec<Judged>, Error> {
+    let (mut cells, mut places) = (Vec::new(), Vec::new());
+    for (index, plan) in plans.iter().enumerate() {
+        plan.check()?;
+        let of_plan = plan.cells();
+        for number in 0..plan.run_count() {
+            cells.push(of_plan.get(number));
+            places.push((index, number));
+        }
+    }
+    let results = run_cells(&cells, threads, progress, |_, result| result)?;
+    let order: Vec<usize> = (0..cells.len()).collect();
+    let findings = parallel::map(&order, threads, |index| {
+        findings(&cells[index], &results[index])
+    });
+    let mut judged = Vec::new();
+    for (((plan, number), result), findings) in places.into_iter().zip(results).zip(findings) {
+        judged.push(Judged {
+            plan,
+            number,
+            run: result.run,
+            findings: findings?,
+        });
+    }
+    Ok(judged)
+}
+
+/// What is wrong with a run.
+fn findings(cell: &Cell, result: &CellResult) -> Result<Vec<Finding>, Error> {
+    let metrics = result.run.metrics.as_ref();
+    let mut told = Vec::new();
+    let mut found = Vec::new();
+    if let Some(failure) = &result.failure
+        && failure.status != Status::Unmet
+    {
+        let starvation = metrics.and_then(|metrics| cell.patience.exceeded_in(metrics));
+        let starvation = starvation.filter(|_| failure.status == Status::Starved);
+        let wait = starvation.map(|one| (one.task, one.wait.from_ns));
+        told.extend(wait.clone());
+        found.push((failure.clone(), None, wait));
+    }
+    // What was measured until the kernel ended a run belongs to the reason why it did.
+    let has_ended = found
+        .first()
+        .is_none_or(|(failure, ..)| failure.status == Status::Starved);
+    for breach in result.breaches.iter().filter(|_| has_ended) {
+        let wait = metrics.and_then(|metrics| breach.wait(metrics));
+        if wait.as_ref().is_some_and(|wait| told.contains(wait)) {
+            continue;
+        }
+        told.extend(wait.clone());
+        let failure = cell.unmet(std::slice::from_ref(breach));
+        found.extend(failure.map(|failure| (failure, Some(breach.clone()), wait)));
+    }
+    let explained = found.into_iter().map(|(failure, breach, wait)| {
+        let wait = match wait {
+            Some((task, from_ns)) => why_it_waited(cell, &task, from_ns)?,
+            None => None,
+        };
+        Ok(Finding {
+            failure,
+            breach,
+            wait,
+        })
+    });
+    explained.collect()
+}

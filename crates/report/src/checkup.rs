@@ -1,0 +1,160 @@
+//! What a check found, in all forms.
+
+use std::fmt::Write as _;
+
+use fairground_results::{Checkup, Fault, Status};
+use serde::Serialize;
+
+use crate::csv_of;
+
+/// Version of the JSON format. It changes when a program that reads the old format could misread the new one.
+const VERSION: u32 = 1;
+
+/// Number of cases named for a fault; the others are counted.
+const NAMED: usize = 3;
+
+/// One block per scheduler: a paragraph for each thing that is wrong, with the command that shows it again.
+pub fn checkup_text(checkup: &Checkup) -> String {
+    let mut text = String::new();
+    for scheduler in &checkup.schedulers {
+        let faults = faults_of(checkup, scheduler);
+        let _ = writeln!(text, "{}", headline(checkup, scheduler, &faults));
+        for fault in faults {
+            let _ = writeln!(text, "\n  {}", what(fault));
+            if began(fault) {
+                let _ = writeln!(text, "    in {}", cases(fault));
+            }
+            let _ = writeln!(text, "    {} {}", fault.scheduler, fault.message);
+            if began(fault) {
+                let _ = writeln!(text, "    {}", fault.command);
+            }
+        }
+        text.push('\n');
+    }
+    text.push_str(&left_out(checkup));
+    text
+}
+
+/// The same as Markdown.
+pub fn checkup_markdown(checkup: &Checkup) -> String {
+    let mut text = String::new();
+    for scheduler in &checkup.schedulers {
+        let faults = faults_of(checkup, scheduler);
+        let _ = writeln!(text, "### {}\n", headline(checkup, scheduler, &faults));
+        for fault in faults {
+            let _ = writeln!(
+                text,
+                "- **{}**: {} {}",
+                what(fault),
+                fault.scheduler,
+                fault.message
+            );
+            if began(fault) {
+                let _ = writeln!(text, "\n  In {}.\n", cases(fault));
+                let _ = writeln!(text, "  ```sh\n  {}\n  ```", fault.command);
+            }
+        }
+        text.push('\n');
+    }
+    text.push_str(&left_out(checkup));
+    text.trim_end().to_owned() + "\n"
+}
+
+#[derive(Serialize)]
+struct Document<'a> {
+    version: u32,
+    #[serde(flatten)]
+    checkup: &'a Checkup,
+}
+
+/// The same as indented JSON, with a trailing newline.
+pub fn checkup_json(checkup: &Checkup) -> String {
+    let document = Document {
+        version: VERSION,
+        checkup,
+    };
+    let text = serde_json::to_string_pretty(&document);
+    text.expect("all keys are texts and all numbers finite") + "\n"
+}
+
+/// A fault in a case.
+#[derive(Serialize)]
+struct Line<'a> {
+    scheduler: &'a str,
+    case: &'a str,
+    status: &'static str,
+    kind: &'a str,
+    diagnosis: &'a str,
+}
+
+/// A line for each fault in each case that shows it.
+pub fn checkup_csv(checkup: &Checkup) -> String {
+    let lines = checkup.faults.iter().flat_map(|fault| {
+        fault.cases.iter().map(|case| Line {
+            scheduler: &fault.scheduler,
+            case,
+            status: fault.status.name(),
+            kind: &fault.kind,
+            diagnosis: &fault.diagnosis,
+        })
+    });
+    csv_of(lines)
+}
+
+fn faults_of<'a>(checkup: &'a Checkup, scheduler: &str) -> Vec<&'a Fault> {
+    let faults = checkup.faults.iter();
+    faults
+        .filter(|fault| fault.scheduler == scheduler)
+        .collect()
+}
+
+/// Whether there was a scheduler to run; without one, the cases have nothing to do with it.
+fn began(fault: &Fault) -> bool {
+    !matches!(fault.status, Status::Invalid | Status::Refused)
+}
+
+fn headline(checkup: &Checkup, scheduler: &str, faults: &[&Fault]) -> String {
+    let mut cases: Vec<&String> = faults.iter().flat_map(|fault| &fault.cases).collect();
+    cases.sort();
+    cases.dedup();
+    let all = match checkup.cases {
+        1 => "one case".to_owned(),
+        many => format!("{many} cases"),
+    };
+    match (faults.len(), cases.len()) {
+        (0, _) => format!("{scheduler}: nothing wrong in {all}"),
+        (1, failed) => format!("{scheduler}: one fault, in {failed} of {all}"),
+        (many, failed) => format!("{scheduler}: {many} faults, in {failed} of {all}"),
+    }
+}
+
+/// The mistake, or how the runs ended if it is not known.
+fn what(fault: &Fault) -> String {
+    let rule = match fault.kind == fault.status.name() {
+        true => fault.kind.clone(),
+        false => format!("{} ({})", fault.status, fault.kind),
+    };
+    match fault.diagnosis.as_str() {
+        "" => rule,
+        diagnosis => format!("{rule}: {diagnosis}"),
+    }
+}
+
+fn cases(fault: &Fault) -> String {
+    let named: Vec<&str> = { fault.cases.iter().take(NAMED) }
+        .map(String::as_str)
+        .collect();
+    let more = match fault.cases.len().saturating_sub(NAMED) {
+        0 => String::new(),
+        more => format!(" and {more} more"),
+    };
+    format!("{}{more}: {}", named.join(", "), fault.about)
+}
+
+fn left_out(checkup: &Checkup) -> String {
+    match checkup.known {
+        0 => String::new(),
+        1 => "One run is left out that failed in the same way before.\n".to_owned(),
+        many => format!("{many} runs are left out that failed in the same way before.\n"),
+    }
+}

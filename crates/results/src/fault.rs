@@ -1,0 +1,39 @@
+//! What is wrong with a scheduler, as data.
+
+use serde::Serialize;
+
+use crate::Status;
+
+/// Something that is wrong with a scheduler, told once for all cases that show it.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Fault {
+    /// The scheduler, with its settings.
+    pub scheduler: String,
+    /// How its runs ended.
+    pub status: Status,
+    /// The kind, as in [`crate::Failure`].
+    pub kind: String,
+    /// The mistake that it points to; empty if nothing is known but the message.
+    pub diagnosis: String,
+    /// What happened in the first of the cases, to whom and why, as a sentence behind the scheduler's name.
+    pub message: String,
+    /// Names of the cases that show it.
+    pub cases: Vec<String>,
+    /// What the first of the cases is for.
+    pub about: String,
+    /// The command that shows it again.
+    pub command: String,
+}
+
+/// What a check of schedulers found.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct Checkup {
+    /// The schedulers, with their settings.
+    pub schedulers: Vec<String>,
+    /// How many cases each went through.
+    pub cases: usize,
+    /// What is wrong, in the order of the schedulers.
+    pub faults: Vec<Fault>,
+    /// How many faulty runs are left out because a former result has them as well.
+    pub known: usize,
+}

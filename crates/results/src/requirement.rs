@@ -1,0 +1,300 @@
+//! What is required of a run, and where it falls short of that.
+
+use std::fmt::{self, Display, Formatter};
+use std::str::FromStr;
+
+use fairground_metrics::{RunMetrics, TaskMetrics, is_instance_of};
+use serde::{Deserialize, Serialize};
+
+use crate::condition::amount;
+use crate::format::{Unit, seconds, time, value};
+use crate::measure::{Episode, IDLE_BESIDE_WAITING, MEASURES, Measure};
+
+/// A bound that a measure of a run must keep.
+#[derive(Clone, Debug)]
+pub struct Requirement {
+    text: String,
+    measure: &'static Measure,
+    /// Only for the task of this name and its instances.
+    task: Option<String>,
+    /// Whether the measure must be above the bound, rather than below.
+    above: bool,
+    bound: Bound,
+}
+
+/// How much is allowed.
+#[derive(Clone, Debug, PartialEq)]
+enum Bound {
+    /// In the measure's unit.
+    Value(f64),
+    /// This many times what another scheduler has on the same machine, with the same workload and seed.
+    Times(f64, String),
+}
+
+/// A requirement that a run does not meet.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Breach {
+    /// The requirement, as it was written.
+    pub requirement: String,
+    /// Id of the measure.
+    pub measure: String,
+    /// What was measured, in the measure's unit.
+    pub value: f64,
+    /// What was allowed, if that depends on another scheduler.
+    pub allowed: Option<f64>,
+    /// The task for which the measure is worst; `None` if it is not one of tasks.
+    pub task: Option<String>,
+    /// When and where that was, if the measure knows.
+    pub episode: Option<Episode>,
+}
+
+impl Requirement {
+    /// Id of the measure.
+    #[must_use]
+    pub fn measure(&self) -> &'static str {
+        self.measure.id
+    }
+
+    /// The scheduler with which a run is compared, if with any.
+    #[must_use]
+    pub fn reference(&self) -> Option<&str> {
+        match &self.bound {
+            Bound::Value(_) => None,
+            Bound::Times(_, scheduler) => Some(scheduler),
+        }
+    }
+
+    /// How a run falls short, compared with the metrics of the reference if there is one. What was not measured breaks nothing.
+    #[must_use]
+    pub fn breach(&self, run: &RunMetrics, reference: Option<&RunMetrics>) -> Option<Breach> {
+        let value = self.value(run)?;
+        let bound = match &self.bound {
+            Bound::Value(bound) => *bound,
+            Bound::Times(factor, _) => factor * self.value(reference?)?,
+        };
+        let is_met = match self.above {
+            true => value > bound,
+            false => value < bound,
+        };
+        // Nobody has to be better than a scheduler that has 0.
+        if is_met || (self.reference().is_some() && value == bound) {
+            return None;
+        }
+        let worst = self.worst(run);
+        Some(Breach {
+            requirement: self.text.clone(),
+            measure: self.measure.id.to_owned(),
+            value,
+            allowed: self.reference().map(|_| bound),
+            task: worst.map(|task| task.name.clone()),
+            episode: self.episode(run, worst),
+        })
+    }
+
+    /// When and where it was worst.
+    fn episode(&self, run: &RunMetrics, worst: Option<&TaskMetrics>) -> Option<Episode> {
+        let idle = run
+            .idle_beside
+            .filter(|_| self.task.is_none() && self.measure.id == IDLE_BESIDE_WAITING);
+        idle.map(Episode::from)
+            .or_else(|| self.measure.episode?(worst?))
+    }
+
+    /// What was measured.
+    fn value(&self, run: &RunMetrics) -> Option<f64> {
+        match self.task {
+            None => self.measure.run(run),
+            Some(_) => self.measure.task(self.worst(run)?),
+        }
+    }
+
+    /// The task whose measure is farthest to the wrong side, the first of equals.
+    fn worst<'r>(&self, run: &'r RunMetrics) -> Option<&'r TaskMetrics> {
+        let tasks = run.tasks.iter();
+        let is_meant = |name: &str| self.task.as_ref().is_none_or(|of| is_instance_of(name, of));
+        let meant = tasks.filter(|task| is_meant(&task.name));
+        let measured = meant.filter_map(|task| Some((task, self.measure.task(task)?)));
+        let worse = |one: f64, other: f64| match self.above {
+            true => one < other,
+            false => one > other,
+        };
+        let worst = measured.reduce(|one, other| match worse(other.1, one.1) {
+            true => other,
+            false => one,
+        });
+        worst.map(|(task, _)| task)
+    }
+}
+
+impl Display for Requirement {
+    fn fmt(&self, formatter: &mut Formatter<'_>) -> fmt::Result {
+        formatter.write_str(&self.text)
+    }
+}
+
+impl PartialEq for Requirement {
+    fn eq(&self, other: &Self) -> bool {
+        self.text == other.text
+    }
+}
+
+impl FromStr for Requirement {
+    type Err = String;
+
+    /// Parses `MEASURE < BOUND` or `MEASURE > BOUND`, with `of TASK` behind the measure of a task. The bound is a number with a unit, such as
+    /// `5ms` or `1 %`, or a multiple of what another scheduler has, such as `3x eevdf`.
+    fn from_str(text: &str) -> Result<Self, String> {
+        let text = text.trim();
+        let Some(at) = text.find(['>', '<']) else {
+            return Err("not of the form 'idle_beside_waiting < 5ms'".to_owned());
+        };
+        let subject = text[..at].trim();
+        let (id, task) = match subject.split_once(" of ") {
+            Some((id, task)) => (id.trim(), Some(task.trim().to_owned())),
+            None => (subject, None),
+        };
+        let Some(measure) = Measure::find(id) else {
+            let ids: Vec<&str> = MEASURES.iter().map(|measure| measure.id).collect();
+            return Err(format!(
+                "there is no measure {id:?}; there are {}",
+                ids.join(", ")
+            ));
+        };
+        match task {
+            None if measure.of_run.is_none() => {
+                return Err(format!("{id} is one of tasks; write '{id} of TASK'"));
+            }
+            Some(_) if measure.of_task.is_none() => {
+                return Err(format!("{id} is none of tasks; leave out 'of'"));
+            }
+            _ => {}
+        }
+        Ok(Self {
+            text: text.to_owned(),
+            measure,
+            task,
+            above: text[at..].starts_with('>'),
+            bound: bound(text[at + 1..].trim(), measure)?,
+        })
+    }
+}
+
+fn bound(text: &str, measure: &Measure) -> Result<Bound, String> {
+    let times = text.split_once('x').and_then(|(factor, scheduler)| {
+        let factor: f64 = factor.trim().parse().ok()?;
+        Some(Bound::Times(factor, scheduler.trim().to_owned()))
+    });
+    match times {
+        Some(Bound::Times(_, scheduler)) if scheduler.is_empty() => Err(format!(
+            "{text:?} names no scheduler; write for example '{text} eevdf'"
+        )),
+        Some(times) => Ok(times),
+        None => {
+            let example = match measure.unit {
+                Unit::Time => "5ms",
+                Unit::Fraction => "1 %",
+                _ => "0.9",
+            };
+            let wrong = || format!("{text:?} is not a bound such as {example}, or 3x eevdf");
+            let (number, unit) = amount(text).ok_or_else(wrong)?;
+            let scale = match (unit, measure.unit) {
+                ("%", Unit::Fraction) => 0.01,
+                ("", Unit::Time) => {
+                    return Err(format!("{text:?} has no unit; write ns, us, ms or s"));
+                }
+                _ => measure.unit.scale(unit).ok_or_else(wrong)?,
+            };
+            Ok(Bound::Value(number * scale))
+        }
+    }
+}
+
+impl Breach {
+    /// The wait that explains it: when it began, and the task that waited.
+    #[must_use]
+    pub fn wait(&self, run: &RunMetrics) -> Option<(String, u64)> {
+        let beside_idle = |task: &&TaskMetrics| task.idle_beside.map_or(0, |idle| idle.length_ns);
+        let mut tasks = run.tasks.iter();
+        let task = match &self.task {
+            Some(name) => tasks.find(|task| task.name == *name),
+            // Work that was not done may have waited beside an idle CPU: for longest, the first of equals.
+            None => tasks
+                .reduce(|one, other| match beside_idle(&other) > beside_idle(&one) {
+                    true => other,
+                    false => one,
+                })
+                .filter(|task| beside_idle(task) > 0),
+        }?;
+        let beside = task.idle_beside.map(|idle| idle.wait_from_ns);
+        let longest = task.longest_wait.map(|wait| wait.from_ns);
+        let own = self.episode.and_then(|episode| episode.wait_from_ns);
+        let is_idle = self.task.is_none() || self.measure == IDLE_BESIDE_WAITING;
+        let beside = beside.filter(|_| is_idle);
+        Some((task.name.clone(), own.or(beside).or(longest)?))
+    }
+
+    /// What happened, in words: how much it was, to which task, when and where.
+    #[must_use]
+    pub fn sentence(&self) -> String {
+        let measure = Measure::find(&self.measure);
+        let unit = measure.map_or(Unit::Plain, |measure| measure.unit);
+        let number = |number: f64| value(Some(number), unit);
+        let mut text = format!("'{}' with {}", self.requirement, number(self.value));
+        if let Some(allowed) = self.allowed {
+            text.push_str(&format!(", where {} would be allowed", number(allowed)));
+        }
+        let times = self.episode.map(
+            |Episode {
+                 from_ns, length_ns, ..
+             }| { format!("for {} from {} on", time(length_ns), seconds(from_ns)) },
+        );
+        let cpu = self.episode.and_then(|episode| episode.cpu);
+        match (&self.task, times, cpu) {
+            (Some(task), Some(times), Some(cpu)) => {
+                text.push_str(&format!(
+                    ": CPU {cpu} was idle {times}, while {task} waited"
+                ));
+            }
+            (Some(task), Some(times), None) => text.push_str(&format!(": {task} {times}")),
+            (Some(task), None, _) => text.push_str(&format!(": {task}")),
+            (None, ..) => {}
+        }
+        text
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_no_requirement_is_told_with_what_would_be() {
+        for (text, told) in [
+            ("fast", "not of the form 'idle_beside_waiting < 5ms'"),
+            ("wakeup_p98 < 1ms", "there is no measure \"wakeup_p98\""),
+            ("wakeup_p99 < 5", "\"5\" has no unit"),
+            ("wakeup_p99 < 5 %", "is not a bound such as 5ms"),
+            ("throughput > 5ms", "is not a bound such as 1 %"),
+            ("jain_index > high", "is not a bound such as 0.9"),
+            ("wakeup_p99 < 3x", "\"3x\" names no scheduler"),
+            (
+                "share > 5 %",
+                "share is one of tasks; write 'share of TASK'",
+            ),
+            ("throughput of hog > 5 %", "throughput is none of tasks"),
+        ] {
+            let error = text.parse::<Requirement>().unwrap_err();
+            assert!(error.contains(told), "{error}");
+        }
+    }
+
+    #[test]
+    fn requirements_are_read() {
+        let bound = |text: &str| text.parse::<Requirement>().map(|one| one.bound);
+        assert_eq!(bound("due<500ms"), Ok(Bound::Value(5e8)));
+        assert_eq!(bound("idle_wasted < 1 %"), Ok(Bound::Value(0.01)));
+        assert_eq!(bound("migrations of hog < 10"), Ok(Bound::Value(10.0)));
+        let times = Bound::Times(1.5, "eevdf".to_owned());
+        assert_eq!(bound("wakeup_p99 < 1.5 x eevdf"), Ok(times));
+    }
+}
