@@ -20,16 +20,22 @@ pub struct Row {
     pub success: Option<bool>,
 }
 
-/// The tables, in the order of the sections.
+/// A table for each document, in the order of the sections.
 pub(super) fn markup(sections: &[Section]) -> Markup {
     let rows: Vec<(&Section, &Row)> = sections
         .iter()
         .filter_map(|section| Some((section, section.row.as_ref()?)))
         .collect();
+    let mut documents: Vec<&str> = Vec::new();
+    for (_, row) in &rows {
+        if !documents.contains(&row.document.as_str()) {
+            documents.push(&row.document);
+        }
+    }
     html! {
         nav.overview aria-label="Contents" {
-            @for group in rows.chunk_by(|(_, a), (_, b)| a.document == b.document) {
-                h3 { (group[0].1.document) }
+            @for document in documents {
+                h3 { (document) }
                 div.scroll {
                     table {
                         thead {
@@ -40,7 +46,9 @@ pub(super) fn markup(sections: &[Section]) -> Markup {
                             }
                         }
                         tbody {
-                            @for (section, row) in group { (line(section, row)) }
+                            @for (section, row) in rows.iter().filter(|(_, row)| row.document == document) {
+                                (line(section, row))
+                            }
                         }
                     }
                 }

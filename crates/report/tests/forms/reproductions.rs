@@ -80,6 +80,25 @@ fn page_of(reproductions: &[Reproduction]) -> fairground_report::page::Page {
 }
 
 #[test]
+fn a_document_has_one_table_at_the_top_whatever_the_order_of_its_experiments() {
+    let mut all = ["one", "two", "three"].map(|id| reproduction(id, &["1"], Claim::Holds));
+    for (one, document) in all.iter_mut().zip(["First", "Second", "First"]) {
+        document.clone_into(&mut one.document);
+    }
+    all[1].world = Where::Kernel;
+    let html = page_of(&all).html();
+    let (top, _) = html.split_once("<section").unwrap();
+    for document in ["First", "Second"] {
+        assert_eq!(top.matches(&format!("<h3>{document}</h3>")).count(), 1);
+    }
+    let world = format!(
+        "On a real kernel ran: {}; all others in the simulator.",
+        all[1].title
+    );
+    assert!(top.contains(&world), "{top}");
+}
+
+#[test]
 fn the_documents_numbers_stand_beside_ours() {
     let page = page_of(&[reproduction("one", &["1", "2", "4"], Claim::Holds)]);
     let cell = &page.sections[0].tables[0].rows[1][2];
