@@ -41,7 +41,7 @@ const volatile u32 idle_ticks = 1;
 #define LOCALITY_SAME_NODE 3
 #define LOCALITY_OTHER_NODE 4
 
-/* What speaks against an idle CPU; the CPU with the smallest sum is chosen. */
+/* Penalties of an idle CPU; the CPU with the smallest sum is chosen. */
 #define CPUIDLE_DIFF_THREAD 1
 #define CPUIDLE_DIFF_CORE 2
 #define CPUIDLE_CACHE_BUSY 4
@@ -238,7 +238,7 @@ static __always_inline bool others_idle(s32 cpu, u32 first, u32 number, const st
 	return true;
 }
 
-/* What speaks against taking the idle CPU @cpu for a task that ran on @from. */
+/* Sum of the penalties of the idle CPU @cpu for a task that ran on @from. */
 __noinline s32 idle_ranking(s32 cpu, s32 from)
 {
 	const struct cpumask *idle;

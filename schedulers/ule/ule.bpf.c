@@ -84,7 +84,7 @@ struct td_sched {
 	/* td_priority, the one that counts, and td_user_pri, the one that user mode has */
 	s32 priority;
 	s32 user_pri;
-	/* CPU whose load counts it, -1 while it is not runnable; and the one among whose transferable threads it is */
+	/* CPU whose load counts it, -1 while it is not runnable; and CPU that counts it as a thread that may be moved away */
 	s32 cpu;
 	s32 transferable_on;
 	/* Since when it waits, 0 if it does not */

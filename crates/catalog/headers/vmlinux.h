@@ -2,8 +2,8 @@
 /*
  * vmlinux.h - for sources that come without one
  *
- * What bpftool makes of a kernel has the kernel's functions besides its types, and small schedulers rely on that. Those of
- * Linux 7.3 are here; who declares them otherwise defines BPF_NO_KFUNC_PROTOTYPES, as scx's headers do.
+ * The vmlinux.h that bpftool generates declares the kernel's functions as well as its types, and small schedulers rely on that.
+ * Those of Linux 7.3 are here; a source that declares them otherwise defines BPF_NO_KFUNC_PROTOTYPES, as scx's headers do.
  */
 #ifndef FAIRGROUND_VMLINUX_WITH_KFUNCS
 #define FAIRGROUND_VMLINUX_WITH_KFUNCS

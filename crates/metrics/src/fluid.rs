@@ -20,7 +20,7 @@ use std::collections::{BTreeMap, BinaryHeap};
 /// Surplus too small to hand on, in nanoseconds of work.
 const NEGLIGIBLE: f64 = 0.001;
 
-/// Just above 1: what exceeds a product times this exceeds it however the floats are rounded.
+/// Slightly more than 1: a value above a product times this is above the exact product in spite of rounding.
 const NEARLY_ONE: f64 = 1.000_000_001;
 
 /// Number of stale entries that a queue of draining tasks may hold before they are removed.

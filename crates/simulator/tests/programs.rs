@@ -56,7 +56,7 @@ fn a_mutex_that_nobody_wants_takes_no_system_call() {
     options.cost.system_call = 1000;
     let (_, lines) = logged(&options, &["Lap"]);
     assert_eq!(laps(&lines), [3 * MS; 2]);
-    // Who has to wait for it calls the kernel, and so does who gives it back then.
+    // A task that has to wait for the lock makes a system call; so does the one that then releases it.
     let text = r#"{"tasks": {
         "owner": {"loop": 1, "phases": {"p": {"lock": "m", "sleep": 3000, "fairground0": {"lap": "begin"}, "unlock": "m",
             "fairground1": {"lap": "end"}}}},

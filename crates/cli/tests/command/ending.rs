@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use crate::support::folder;
 
-/// How often something is looked for that comes. Looks, not time: who looks has to wait for a CPU as the others do.
+/// How many times to poll. A count, not a time: the poller competes for the CPU, too.
 const LOOKS: u32 = 30_000;
 
 /// Waits until something is so.

@@ -14,8 +14,8 @@ use crate::{clock, scheduling};
 /// Number of batches per figure.
 pub const BATCHES: usize = 31;
 
-/// The undisturbed value among measurements, some of which other threads and interrupts make longer, but none shorter: a fifth of them are at
-/// most this. 0 if there are none.
+/// The 20th percentile: other threads and interrupts can only lengthen a measurement, so a low value is an undisturbed one. 0 if there are
+/// none.
 pub fn undisturbed(mut values: Vec<u64>) -> u64 {
     values.sort_unstable();
     values.get(values.len() / 5).copied().unwrap_or(0)

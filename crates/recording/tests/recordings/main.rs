@@ -962,7 +962,7 @@ proptest! {
         }
     }
 
-    /// Whatever the entries say, in whatever order: a workload comes of it or a message, and its programs let time pass.
+    /// Any entries in any order give a workload whose programs take time, or an error.
     #[test]
     fn any_entries_are_a_workload(
         entries in prop::collection::vec((0..6_u8, 0..5_u32, 0..5_u32, 0..4_u8, 0..3_u64), 0..200),

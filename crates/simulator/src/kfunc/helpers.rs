@@ -122,8 +122,8 @@ impl Kernel<'_> {
         Some(size as usize)
     }
 
-    /// Where a program finds what it reads through a pointer that it makes of any number but 0. A kernel's loads through such pointers yield 0
-    /// where there is no memory (`BPF_PROBE_MEM`).
+    /// The memory that a program reads through a pointer made of a number that need not be an address. A kernel's loads through such
+    /// pointers yield 0 where there is no memory (`BPF_PROBE_MEM`).
     pub(super) fn read_only(&mut self, address: u64) -> u64 {
         match self.readable(address, 1) {
             0 if address != 0 => self.memory.zeros(),
