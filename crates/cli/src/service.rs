@@ -35,13 +35,13 @@ pub struct EnableArguments {
 ///
 /// Stops the service that `enable` wrote and removes it. Needs root.
 #[derive(Debug, Args)]
-#[command(after_help = "Example:
+#[command(after_help = "Examples:
   sudo fairground disable")]
 pub struct DisableArguments {}
 
 /// Say which scheduler is in charge, since when, and what is enabled
 #[derive(Debug, Args)]
-#[command(after_help = "Example:
+#[command(after_help = "Examples:
   fairground status")]
 pub struct StatusArguments {}
 
