@@ -84,7 +84,7 @@ pub struct TaskInfo {
     /// The task that forked it, if it was forked during the run.
     pub parent: Option<TaskId>,
     /// Whether the run does not wait for it to end.
-    pub background: bool,
+    pub daemon: bool,
     /// The control group that it is in; `None` for the root.
     pub group: Option<GroupId>,
 }

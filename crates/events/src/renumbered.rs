@@ -115,7 +115,7 @@ mod tests {
                 weight: 1024,
                 allowed: vec![CpuId(2)],
                 parent: None,
-                background: false,
+                daemon: false,
                 group: None,
             },
         );

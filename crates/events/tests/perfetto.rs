@@ -40,7 +40,7 @@ fn task_info(name: &str, nice: i32) -> TaskInfo {
         weight: 1024,
         allowed: Vec::new(),
         parent: None,
-        background: false,
+        daemon: false,
         group: None,
     }
 }

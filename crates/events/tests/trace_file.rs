@@ -70,7 +70,7 @@ fn task_info(name: &str) -> TaskInfo {
         weight: 3121,
         allowed: vec![CpuId(0), CpuId(2)],
         parent: None,
-        background: false,
+        daemon: false,
         group: None,
     }
 }

@@ -820,7 +820,7 @@ fn is_endless(workload: &Workload) -> bool {
         phase.loops.is_none() || phase.events.iter().any(is_endless)
     };
     let mut tasks = workload.tasks.iter();
-    tasks.any(|task| !task.background && (task.loops.is_none() || task.phases.iter().any(goes_on)))
+    tasks.any(|task| !task.daemon && (task.loops.is_none() || task.phases.iter().any(goes_on)))
 }
 
 /// Turns the machine's own CPU numbers, with which files are written, into those of the schedulers, which have no gaps.

@@ -564,7 +564,7 @@ mod tests {
                 weight: 1024,
                 allowed: allowed.iter().copied().map(CpuId).collect(),
                 parent: None,
-                background: false,
+                daemon: false,
                 group: None,
             };
             explainer.task(0, task, &info);

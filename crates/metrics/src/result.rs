@@ -47,7 +47,7 @@ pub struct RunMetrics {
     pub idle_beside: Option<IdleCpu>,
     /// Longest time that a task was runnable without running, even if it still waited at the end.
     pub longest_wait_ns: Option<u64>,
-    /// When the last task ended; `None` if a task was still alive at the end of the run. Tasks in the background do not matter.
+    /// When the last task ended; `None` if a task was still alive at the end of the run. Daemons do not matter.
     pub makespan_ns: Option<u64>,
     /// Events that contradict earlier ones, as in a recording that lost events; 0 for a sound stream.
     pub inconsistent_events: u64,

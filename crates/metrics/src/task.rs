@@ -31,7 +31,7 @@ pub(crate) struct Task {
     /// Whether its policy divides CPU time by weight.
     pub(crate) fair: bool,
     /// Whether the run does not wait for it.
-    pub(crate) background: bool,
+    pub(crate) daemon: bool,
     pub(crate) set: SetId,
     /// The control group that it is in, and its CPU time before it was.
     pub(crate) group: Option<GroupId>,
@@ -89,7 +89,7 @@ impl Task {
             nice: info.nice,
             weight: info.weight,
             fair: is_fair(info.policy),
-            background: info.background,
+            daemon: info.daemon,
             set,
             group: info.group,
             cpu_time_before_group: 0,

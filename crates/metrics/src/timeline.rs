@@ -416,7 +416,7 @@ mod tests {
                 weight: 1024,
                 allowed: Vec::new(),
                 parent: None,
-                background: false,
+                daemon: false,
                 group: None,
             };
             sink.task(0, task, &info);

@@ -113,7 +113,7 @@ impl Recording {
                 policy: policy(&life),
                 cpus: cpus(&life, self.header.cpus),
                 attributes: Vec::new(),
-                background: false,
+                daemon: false,
                 process: Some(format!("process-{}", life.description.process)),
                 taskgroup: None,
             });

@@ -184,7 +184,7 @@ fn info(name: String, life: &Life) -> TaskInfo {
         weight: load_weight(policy, description.nice),
         allowed: Vec::new(),
         parent: None,
-        background: false,
+        daemon: false,
         group: None,
     }
 }

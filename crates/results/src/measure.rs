@@ -470,7 +470,7 @@ fn latencies() -> Vec<Measure> {
         shown: shown(["make-", "span"], "Makespan", false),
         of_run: Some(|run| run.makespan_ns.map(|time| time as f64)),
         of_task: Some(|task| task.ended_ns.map(|time| time as f64)),
-        doc: "when the last task ended that is not in the background; of a task, when it ended",
+        doc: "when the last task ended that is no daemon; of a task, when it ended",
         ..PLAIN
     });
     show_parts(&mut all);

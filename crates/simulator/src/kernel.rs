@@ -307,7 +307,7 @@ impl<'a> Kernel<'a> {
                 .unwrap_or(task.seen.se.load.weight as u32),
             allowed,
             parent: task.parent,
-            background: task.background,
+            daemon: task.daemon,
             group: Groups::event_id(task.cgroup),
         };
         let time = self.local_time() - self.origin;

@@ -210,7 +210,7 @@ mod tests {
             weight: 1024,
             allowed: Vec::new(),
             parent: None,
-            background: false,
+            daemon: false,
             group: None,
         };
         reports.add_task(7, TaskId(5), info.clone());

@@ -52,7 +52,7 @@ pub struct Task {
     /// Its name in results.
     pub name: String,
     /// Whether the run does not wait for it.
-    pub background: bool,
+    pub daemon: bool,
     /// Class that schedules it now; see [`Task::set_class`].
     pub class: Class,
     /// Its pid, as schedulers see it.
@@ -235,7 +235,7 @@ impl Task {
             seen,
             id,
             name,
-            background: false,
+            daemon: false,
             class: Class::Ext,
             pid: Pid {
                 level: 0,

@@ -68,7 +68,7 @@ pub struct Tasks {
     creator: TaskRef,
     /// Those of the workload, by number.
     workload: Vec<TaskRef>,
-    /// How many of those have not ended, without those in the background.
+    /// How many of those have not ended, without daemons.
     live: u32,
     /// Threads that are not part of the workload, by number.
     others: Vec<TaskRef>,
@@ -185,12 +185,12 @@ impl Tasks {
 
     /// Counts a task of the workload that was forked.
     pub fn begin_one(&mut self, task: TaskRef) {
-        self.live += u32::from(!task.background);
+        self.live += u32::from(!task.daemon);
     }
 
     /// Counts a task of the workload that has ended.
     pub fn end_one(&mut self, task: TaskRef) {
-        self.live -= u32::from(!task.background);
+        self.live -= u32::from(!task.daemon);
     }
 
     /// Whether tasks of the workload are left for which the run waits.

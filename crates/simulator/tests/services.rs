@@ -1,4 +1,4 @@
-//! Requests at services, requests from outside, tasks in the background, barriers that spin, and many forks.
+//! Requests at services, requests from outside, daemons, barriers that spin, and many forks.
 
 mod common;
 
@@ -257,11 +257,11 @@ fn tasks_that_wait_for_answers_of_each_other_are_a_deadlock() {
 }
 
 #[test]
-fn a_run_does_not_wait_for_tasks_in_the_background() {
-    let text = |background: bool| {
+fn a_run_does_not_wait_for_daemons() {
+    let text = |daemon: bool| {
         format!(
             r#"{{"tasks": {{"work": {{"instance": 2, "loop": 1, "phases": {{"p": {{"run": 5000}}}}}},
-            "daemon": {{"fairground": {{"background": {background}}}, "run": 100, "sleep": 100}}}}, "global": {{"duration": 1}}}}"#
+            "daemon": {{"fairground": {{"daemon": {daemon}}}, "run": 100, "sleep": 100}}}}, "global": {{"duration": 1}}}}"#
         )
     };
     assert_eq!(measured("3", &text(true)).end, 5 * MS);

@@ -179,7 +179,7 @@ pub struct Task {
     /// Phases in order.
     pub phases: Vec<Phase>,
     /// Whether the run does not wait for it: the run ends when all other tasks have. From the `fairground` key.
-    pub background: bool,
+    pub daemon: bool,
     /// Policy at start.
     pub policy: Policy,
     /// Allowed CPUs at start; `None` for all.

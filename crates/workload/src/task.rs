@@ -89,14 +89,10 @@ pub(crate) fn read_all(
             "there are no tasks; add one such as \"hog\" : { \"run\" : 1000 }",
         ));
     }
-    if list
-        .iter()
-        .all(|task| task.background || task.instances == 0)
-        && total > 0
-    {
+    if list.iter().all(|task| task.daemon || task.instances == 0) && total > 0 {
         return Err(reader.error(
             &tasks.place,
-            "every task is in the background, so the run would end at once; leave \"background\" out of at least one",
+            "every task is a daemon, so the run would end at once; leave \"daemon\" out of at least one",
         ));
     }
     if total == 0 {
@@ -132,7 +128,7 @@ fn read(
         delay: delay.unwrap_or(0) as u64 * 1000,
         loops: None,
         phases: Vec::new(),
-        background: false,
+        daemon: false,
         policy,
         cpus,
         attributes: Vec::new(),
@@ -309,7 +305,7 @@ fn check_taskgroup_policy(
     }
 }
 
-/// Reads the key `fairground`: attributes for the scheduler, as written, the name of the process, and whether the task is in the background. Returns
+/// Reads the key `fairground`: attributes for the scheduler, as written, the name of the process, and whether the task is a daemon. Returns
 /// how the events vary.
 fn read_extension<'a>(
     reader: &mut Reader,
@@ -327,8 +323,8 @@ fn read_extension<'a>(
             variations = Variations::read(reader, &field)?;
             continue;
         }
-        if field.key == "background" {
-            task.background = field.boolean(reader)?;
+        if field.key == "daemon" {
+            task.daemon = field.boolean(reader)?;
             continue;
         }
         if field.key == "process" {

@@ -349,7 +349,7 @@ fn requests_have_services_and_may_come_from_outside() {
             "asker": { "run": 1, "fairground1": { "ask": "back" } },
             "front": { "fairground1": { "take": "front" }, "fairground2": { "pass": "back" } },
             "back": { "fairground1": { "take": ["front", "back"] }, "fairground2": { "answer": "" } },
-            "pair": { "instance": 2, "fairground": { "background": true }, "run": 1, "barrier": "b" }
+            "pair": { "instance": 2, "fairground": { "daemon": true }, "run": 1, "barrier": "b" }
         } }"#,
     );
     assert_eq!(workload.services, ["back", "front"]);
@@ -369,8 +369,8 @@ fn requests_have_services_and_may_come_from_outside() {
         (workload.barriers[0].spin, workload.barriers[0].parties),
         (30_000, 2)
     );
-    let background: Vec<bool> = workload.tasks.iter().map(|task| task.background).collect();
-    assert_eq!(background, [false, false, false, true]);
+    let daemons: Vec<bool> = workload.tasks.iter().map(|task| task.daemon).collect();
+    assert_eq!(daemons, [false, false, false, true]);
     assert!(workload.notes.is_empty(), "{:?}", workload.notes);
 }
 
@@ -408,13 +408,13 @@ fn wrong_requests_are_refused() {
         ),
         (
             "{}",
-            r#""fairground": { "background": 1 }"#,
+            r#""fairground": { "daemon": 1 }"#,
             "1 is not possible here; write true or false",
         ),
         (
             "{}",
-            r#""fairground": { "background": true }"#,
-            "every task is in the background",
+            r#""fairground": { "daemon": true }"#,
+            "every task is a daemon",
         ),
         (
             r#"{ "arrivals": { "x": { "rate": 1 } } }"#,

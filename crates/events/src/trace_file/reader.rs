@@ -185,7 +185,7 @@ impl<R: Read> TraceReader<R> {
                 weight,
                 allowed,
                 parent: self.optional_task()?,
-                background: self.entry(&[false, true], "mark of the background")?,
+                daemon: self.entry(&[false, true], "mark of a daemon")?,
                 group: self.optional_group()?,
             },
         ))

@@ -278,7 +278,7 @@ impl<W: Write> Sink for TraceWriter<W> {
             self.cpu_number(cpu);
         }
         self.optional_task(info.parent);
-        self.number(info.background.into());
+        self.number(info.daemon.into());
         self.optional_group(info.group);
         self.end_record();
     }

@@ -365,10 +365,10 @@ fn check(workload: &Workload, root: bool) -> Result<(), Error> {
                 ),
             });
         }
-        if task.background {
+        if task.daemon {
             return Err(Error::Usage {
                 reason: format!(
-                    "{}: tasks.{}.fairground: only a simulation ends without waiting for a task, so \"background\" cannot be played; leave it out and \
+                    "{}: tasks.{}.fairground: only a simulation ends without waiting for a task, so \"daemon\" cannot be played; leave it out and \
                      give the file a duration, or simulate it with `fairground compare`",
                     workload.name, task.name
                 ),

@@ -115,7 +115,7 @@ mod tests {
             },
             cpus: None,
             attributes: Vec::new(),
-            background: false,
+            daemon: false,
             process: None,
             taskgroup: None,
         }

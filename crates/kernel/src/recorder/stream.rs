@@ -463,7 +463,7 @@ fn untold(name: String) -> TaskInfo {
         weight: load_weight(Policy::Normal, 0),
         allowed: Vec::new(),
         parent: None,
-        background: false,
+        daemon: false,
         group: None,
     }
 }

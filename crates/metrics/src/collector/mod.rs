@@ -396,7 +396,7 @@ impl Sink for Metrics {
                 known.nice = info.nice;
                 known.weight = info.weight;
                 known.fair = fair;
-                known.background = info.background;
+                known.daemon = info.daemon;
                 known.set = set;
             }
             empty => *empty = Some(Task::new(info, set, self.options.records)),

@@ -18,7 +18,7 @@ impl Metrics {
             .filter_map(|task| self.task_result(task, &available))
             .collect();
         let busy_ns = tasks.iter().map(|task| task.cpu_time_ns).sum();
-        let awaited = || self.tasks.iter().flatten().filter(|task| !task.background);
+        let awaited = || self.tasks.iter().flatten().filter(|task| !task.daemon);
         let alive = awaited().any(|task| task.ended.is_none());
         RunMetrics {
             duration_ns: self.machine.now,

@@ -984,11 +984,11 @@ fn contradictions_are_counted_and_do_no_harm() {
 }
 
 #[test]
-fn the_run_does_not_wait_for_tasks_in_the_background() {
-    let run = |background: bool| {
+fn the_run_does_not_wait_for_daemons() {
+    let run = |daemon: bool| {
         let mut run = Run::on(1);
         let daemon = TaskInfo {
-            background,
+            daemon,
             ..task_info("daemon", 1024)
         };
         run.describe(0, &task_info("work", 1024))

@@ -25,7 +25,7 @@ pub fn task_info(name: &str, weight: u32) -> TaskInfo {
         weight,
         allowed: Vec::new(),
         parent: None,
-        background: false,
+        daemon: false,
         group: None,
     }
 }

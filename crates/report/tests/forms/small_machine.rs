@@ -54,7 +54,7 @@ pub fn run(
             weight: 1024,
             allowed: Vec::new(),
             parent: None,
-            background: false,
+            daemon: false,
             group: None,
         };
         metrics.task(0, TaskId(number), &info);
