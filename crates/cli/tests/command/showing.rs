@@ -104,7 +104,7 @@ fn a_source_tells_which_kernels_load_it() {
     let scratch = tempfile::tempdir().unwrap();
     let path = scratch.path().join("features.bpf.c");
     fs::write(&path, FEATURES).unwrap();
-    let show = |options: &str| succeed(&format!("show {} {options}", path.display()));
+    let show = |options: &str| succeed(format!("show {} {options}", path.display()).trim_end());
     let says = |options: &str, parts: &[&str]| {
         let text = show(options);
         let words: Vec<&str> = text.split_whitespace().collect();
