@@ -200,6 +200,14 @@ pub struct Tunable {
 }
 
 impl Tunable {
+    /// A value as a plain number: times in nanoseconds, everything else in the tunable's unit.
+    pub fn number(&self, value: i128) -> i128 {
+        match self.unit {
+            Unit::Time(scale) => value.saturating_mul(scale),
+            _ => value,
+        }
+    }
+
     /// Reads a value as people write it, and checks it: a number with a suffix (`20ms`, `0.5 s`, `30%`, `6 ticks`), a whole number in the
     /// tunable's unit if it is not a time or its unit is part of the tunable's name (`slice_us`), `true` or `false`, or the name of a choice. The
     /// result is in the tunable's unit and within its range.

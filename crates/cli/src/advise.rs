@@ -1,6 +1,5 @@
 //! `fairground advise`: which scheduler suits a recorded load.
 
-use fairground_report::Forms as _;
 use std::fmt::Write as _;
 use std::path::PathBuf;
 use std::process::{Command, ExitCode, Stdio};
@@ -8,23 +7,16 @@ use std::sync::Arc;
 
 use clap::Args;
 use fairground_kernel::host;
-use fairground_lab::{
-    Advice, Contender, Difference, Goal, KERNEL, LATENCY_ERROR, MAKESPAN_ERROR, Measure, Price,
-    Question, Rank, Recommendation, SHARE_ERROR, Verdict, recorded_metrics,
-};
+use fairground_lab::{Contender, Goal, KERNEL, Question, recorded_metrics};
 use fairground_machine::Machine;
 use fairground_recording::Recording;
-use fairground_report::page::{Cell, Page, Section, Table};
-use serde::Serialize;
+use fairground_report::{advice_json, advice_page, advice_text, advised_value};
+use fairground_results::{Advice, Recommendation};
 
+use crate::VERSION;
 use crate::output::{self, FAILED, Form, Place, Progress, UNUSABLE};
 use crate::schedulers::{self, Wanted};
 use crate::simulation::{Sources, quoted};
-
-/// Width of the output, in columns.
-const WIDTH: usize = 100;
-/// Version of the JSON format. It changes when a program that reads the old format could misread the new one.
-const JSON_VERSION: u32 = 1;
 
 /// Say which scheduler suits a recorded load
 ///
@@ -117,15 +109,16 @@ fn advise(arguments: &Arguments) -> Result<ExitCode, ExitCode> {
     let progress = Progress::new("runs".into());
     let advice = question.answer(&|done, total| progress.tell(done, total));
     progress.clear();
-    let advice = advice.map_err(|error| unusable(error.to_string()))?;
+    let mut advice = advice.map_err(|error| unusable(error.to_string()))?;
+    VERSION.clone_into(&mut advice.comparison.version);
+    advice.command = { advice.recommended.as_ref() }.map(|one| command(&recording, one));
     for failure in &advice.failures {
         crate::output::say!("fairground: {failure}");
     }
-    let told = tell(&recording, &question, &advice);
     let is_text = arguments.format == Form::Table;
     output::print(&match arguments.format {
-        Form::Table => text(&told, &advice),
-        Form::Json => output::json(&document(&recording, &question, &told, &advice)),
+        Form::Table => advice_text(&advice),
+        Form::Json => advice_json(&advice, VERSION),
     })?;
     let (mut confirmed, mut held) = (String::new(), true);
     if arguments.confirm {
@@ -139,7 +132,7 @@ fn advise(arguments: &Arguments) -> Result<ExitCode, ExitCode> {
         false => crate::output::say!("{}", confirmed.trim_end()),
     }
     if let Some(place) = place {
-        place.write(page(&told, &advice, &confirmed).html())?;
+        place.write(advice_page(&advice, &confirmed).html())?;
     }
     Ok(if held {
         ExitCode::SUCCESS
@@ -196,133 +189,6 @@ fn question(arguments: &Arguments, recording: &Recording) -> Result<Question, St
     })
 }
 
-/// What is measured, in words.
-fn what(measure: &Measure) -> String {
-    match measure {
-        Measure::Makespan => "time until all tasks have ended".to_owned(),
-        Measure::Work => "work done, in percent of the CPU time that there is".to_owned(),
-        Measure::Fairness => "evenness of shares (Jain's index)".to_owned(),
-        Measure::LongestWait => "longest wait for a CPU".to_owned(),
-        Measure::Latency(Some(task)) => format!("wakeup latency of {task}, 99 % of wake-ups"),
-        Measure::Latency(None) => "wakeup latency of all tasks, 99 % of wake-ups".to_owned(),
-    }
-}
-
-fn shown(measure: &Measure, value: f64) -> String {
-    match measure {
-        Measure::Makespan => format!("{:.3} s", value / 1e9),
-        Measure::Work => format!("{:.1} %", 100.0 * value),
-        Measure::Latency(_) | Measure::LongestWait => format!("{:.3} ms", value / 1e6),
-        Measure::Fairness => format!("{value:.4}"),
-    }
-}
-
-/// A difference with its interval, in words.
-fn told_difference(measure: &Measure, difference: &Difference) -> String {
-    let number = |value: f64| match measure {
-        Measure::Makespan => format!("{:+.3}", value / 1e9),
-        Measure::Work => format!("{:+.1}", 100.0 * value),
-        Measure::Latency(_) | Measure::LongestWait => format!("{:+.3}", value / 1e6),
-        Measure::Fairness => format!("{value:+.4}"),
-    };
-    let (low, high) = (number(difference.low), number(difference.high));
-    format!("{} [{low}, {high}]", number(difference.mean))
-}
-
-fn told_verdict(verdict: Verdict) -> &'static str {
-    match verdict {
-        Verdict::Better => "better",
-        Verdict::Same => "same",
-        Verdict::Worse => "WORSE",
-        Verdict::Undecided => "undecided",
-    }
-}
-
-/// The known error of replays, in words.
-fn known(measure: &Measure) -> String {
-    match measure {
-        Measure::Makespan => format!("{:.0} %", 100.0 * MAKESPAN_ERROR),
-        Measure::Latency(_) | Measure::LongestWait => format!(
-            "{:.0} % and {:.0} ms",
-            100.0 * LATENCY_ERROR.0,
-            LATENCY_ERROR.1 / 1e6
-        ),
-        Measure::Work => format!("{:.1} points", 100.0 * SHARE_ERROR),
-        Measure::Fairness => format!("{SHARE_ERROR:.3}"),
-    }
-}
-
-/// The answer in words, except for the tables.
-struct Told {
-    /// What was measured, for which workload.
-    heading: String,
-    /// Who is first, and how certain that is.
-    verdict: String,
-    /// Remarks on the ranking.
-    remarks: Vec<String>,
-    /// The command that loads the recommended one.
-    command: Option<String>,
-}
-
-fn tell(recording: &Recording, question: &Question, advice: &Advice) -> Told {
-    let measure = &advice.measure;
-    let machine = match question.machine.description.as_str() {
-        "1" => "1 CPU".to_owned(),
-        cpus if cpus.parse::<u32>().is_ok() => format!("{cpus} CPUs"),
-        other => other.to_owned(),
-    };
-    let mut remarks = vec![format!(
-        "{} replays under each scheduler, varied as another recording would be. Equal places, and \"same\": with the same seeds the 95 % \
-         interval of the difference is not beyond {}, by which replays are known to be off (docs/recordings.md).",
-        question.repeats,
-        known(measure)
-    )];
-    if let Some(recommended) = &advice.recommended {
-        remarks.extend(tuned(measure, recommended));
-    }
-    remarks.extend(question.workload.notes.iter().cloned());
-    remarks.extend(advice.assumptions.iter().cloned());
-    Told {
-        heading: format!("{} on {machine}: {}", recording.name, what(measure)),
-        verdict: verdict(advice),
-        remarks,
-        command: advice
-            .recommended
-            .as_ref()
-            .map(|one| command(recording, one)),
-    }
-}
-
-/// Who is first, and how certain that is.
-fn verdict(advice: &Advice) -> String {
-    let leaders = advice.leaders();
-    match leaders.as_slice() {
-        [one] => format!("{one} is first: all others are worse by more than replays are off."),
-        several => format!(
-            "No clear winner: {} cannot be told apart.",
-            several.join(", ")
-        ),
-    }
-}
-
-fn tuned(measure: &Measure, recommended: &Recommendation) -> Option<String> {
-    let scheduler = &recommended.scheduler;
-    match &recommended.setting {
-        Some(setting) => Some(format!(
-            "Tunables: with {}={} {scheduler} has {}; the best of {} settings tried.",
-            setting.tunable,
-            setting.value,
-            shown(measure, recommended.median),
-            recommended.tried
-        )),
-        None if recommended.tried == 0 => None,
-        None => Some(format!(
-            "Tunables: none of {} settings of {scheduler} that were tried makes it better by more than replays are off.",
-            recommended.tried
-        )),
-    }
-}
-
 /// The command that loads what is recommended, for the recorded command.
 fn command(recording: &Recording, recommended: &Recommendation) -> String {
     let mut words = ["sudo", "fairground", "run"].map(str::to_owned).to_vec();
@@ -336,195 +202,6 @@ fn command(recording: &Recording, recommended: &Recommendation) -> String {
         words.extend(recording.header.command.iter().map(|word| quoted(word)));
     }
     words.join(" ")
-}
-
-/// The values over all seeds: a single one, or the lowest and the highest.
-fn range(measure: &Measure, rank: &Rank) -> String {
-    let (low, high) = (shown(measure, rank.low), shown(measure, rank.high));
-    if low == high {
-        String::new()
-    } else {
-        format!("{low} to {high}")
-    }
-}
-
-fn texts<const COUNT: usize>(cells: [&str; COUNT]) -> Vec<String> {
-    cells.map(str::to_owned).to_vec()
-}
-
-/// The ranking as rows of cells, with heads.
-fn ranking(advice: &Advice) -> Vec<Vec<String>> {
-    let measure = &advice.measure;
-    let mut rows = vec![texts([
-        "place",
-        "scheduler",
-        "median",
-        "lowest to highest",
-        "beside the kernel's own",
-        "",
-    ])];
-    rows.extend(advice.ranking.iter().map(|rank| {
-        let difference = rank.difference.as_ref();
-        vec![
-            rank.place.to_string(),
-            rank.scheduler.clone(),
-            shown(measure, rank.median),
-            range(measure, rank),
-            difference.map_or(String::new(), |one| told_difference(measure, one)),
-            difference.map_or(String::new(), |one| told_verdict(one.verdict).to_owned()),
-        ]
-    }));
-    rows
-}
-
-/// What the recommended scheduler gives and costs, as rows of cells, with heads.
-fn prices(recommended: &Recommendation) -> Vec<Vec<String>> {
-    let mut rows = vec![texts([
-        "",
-        "kernel",
-        &recommended.scheduler,
-        "difference",
-        "",
-    ])];
-    rows.extend(recommended.prices.iter().map(|price| {
-        let measure = &price.measure;
-        vec![
-            what(measure),
-            shown(measure, price.kernel),
-            shown(measure, price.value),
-            told_difference(measure, &price.difference),
-            told_verdict(price.difference.verdict).to_owned(),
-        ]
-    }));
-    rows
-}
-
-/// The answer for a terminal.
-fn text(told: &Told, advice: &Advice) -> String {
-    let mut text = format!("{}\n\n", told.heading);
-    text.push_str(&output::columns(&ranking(advice), 2));
-    let _ = writeln!(text, "\n{}", told.verdict);
-    if let Some(recommended) = &advice.recommended {
-        let _ = writeln!(text, "\n{}\n", priced(recommended));
-        text.push_str(&output::columns(&prices(recommended), 1));
-    }
-    text.push('\n');
-    for remark in &told.remarks {
-        text.push_str(&output::wrap(remark, WIDTH, 0));
-    }
-    let _ = writeln!(text, "\n{}", what_to_do(told));
-    text
-}
-
-/// Whether the recommended scheduler costs anything.
-fn priced(recommended: &Recommendation) -> String {
-    let worse = |price: &&Price| price.difference.verdict == Verdict::Worse;
-    let costs: Vec<String> = recommended
-        .prices
-        .iter()
-        .filter(worse)
-        .map(|price| what(&price.measure))
-        .collect();
-    let scheduler = &recommended.scheduler;
-    match costs.as_slice() {
-        [] => format!("{scheduler} is not known to cost anything beside the kernel's own:"),
-        [..] => format!(
-            "{scheduler} has a price beside the kernel's own: {}.",
-            costs.join("; ")
-        ),
-    }
-}
-
-/// What follows from the ranking.
-fn what_to_do(told: &Told) -> String {
-    match &told.command {
-        Some(command) => format!("Load it: {command}"),
-        None => "Load nothing: no other is known to be better than the kernel's own".to_owned(),
-    }
-}
-
-/// The answer for programs.
-#[derive(Serialize)]
-struct Document<'a> {
-    version: u32,
-    recording: &'a str,
-    machine: &'a str,
-    measure: &'a Measure,
-    less_is_better: bool,
-    replays: u32,
-    ranking: &'a [Rank],
-    /// Whether a single scheduler is first.
-    clear_winner: bool,
-    recommended: Option<&'a Recommendation>,
-    /// The command that loads it.
-    command: Option<&'a str>,
-    notes: &'a [String],
-    failures: &'a [String],
-}
-
-fn document<'a>(
-    recording: &'a Recording,
-    question: &'a Question,
-    told: &'a Told,
-    advice: &'a Advice,
-) -> Document<'a> {
-    Document {
-        version: JSON_VERSION,
-        recording: &recording.name,
-        machine: &question.machine.description,
-        measure: &advice.measure,
-        less_is_better: advice.measure.less_is_better(),
-        replays: question.repeats,
-        ranking: &advice.ranking,
-        clear_winner: advice.leaders().len() == 1,
-        recommended: advice.recommended.as_ref(),
-        command: told.command.as_deref(),
-        notes: &told.remarks,
-        failures: &advice.failures,
-    }
-}
-
-/// A table of a page. The first row has the heads, the first `words` columns are words.
-fn page_table(rows: Vec<Vec<String>>, words: usize) -> Table {
-    let mut rows = rows.into_iter();
-    Table {
-        caption: String::new(),
-        heads: rows.next().unwrap_or_default(),
-        rows: rows
-            .map(|row| row.into_iter().map(Cell::plain).collect())
-            .collect(),
-        words,
-    }
-}
-
-/// The answer as a page: the ranking and the price, then the comparison behind it.
-fn page(told: &Told, advice: &Advice, confirmed: &str) -> Page {
-    let mut page = advice.comparison.page(&std::collections::BTreeMap::new());
-    let mut summary = vec![told.heading.clone() + ".", told.verdict.clone()];
-    summary.extend(advice.recommended.as_ref().map(priced));
-    summary.push(what_to_do(told));
-    summary.extend(confirmed.lines().map(str::to_owned));
-    page.answer.summary.splice(0..0, summary);
-    page.answer.certainty.push_str(
-        " The ranking allows for the known error of replays as well, which these numbers do not.",
-    );
-    let mut tables = vec![page_table(ranking(advice), 2)];
-    tables.extend(
-        advice
-            .recommended
-            .as_ref()
-            .map(|recommended| page_table(prices(recommended), 1)),
-    );
-    let section = Section {
-        id: "ranking".to_owned(),
-        title: "Ranking".to_owned(),
-        conditions: told.heading.clone(),
-        tables,
-        notes: told.remarks.clone(),
-        ..Section::default()
-    };
-    page.sections.insert(0, section);
-    page
 }
 
 /// Runs the command under the first two and describes the result; also returns whether the prediction holds.
@@ -562,7 +239,7 @@ fn confirm(recording: &Recording, advice: &Advice) -> Result<(String, bool), Str
         }
         let made = Recording::read(&file).map_err(|error| error.to_string())?;
         let value = advice
-            .measure
+            .aim
             .value_of(&recorded_metrics(&made))
             .ok_or_else(|| {
                 format!(
@@ -574,13 +251,13 @@ fn confirm(recording: &Recording, advice: &Advice) -> Result<(String, bool), Str
             text,
             "Here, under {}: {} (predicted {})",
             rank.scheduler,
-            shown(&advice.measure, value),
-            shown(&advice.measure, rank.median)
+            advised_value(&advice.aim, value),
+            advised_value(&advice.aim, rank.summary.median)
         );
         values.push(value);
     }
-    let apart = (values[0] - values[1]).abs() > advice.measure.error(values[0].max(values[1]));
-    let better = match advice.measure.less_is_better() {
+    let apart = (values[0] - values[1]).abs() > advice.aim.error(values[0].max(values[1]));
+    let better = match advice.aim.less_is_better() {
         true => values[0] <= values[1],
         false => values[0] >= values[1],
     };

@@ -9,6 +9,7 @@ use fairground_lab::{Contender, Plan, Results};
 use fairground_report::{Comparison, Style, TaskTables};
 use fairground_results::{Condition, Difference, Patience, Requirement, differences};
 
+use crate::VERSION;
 use crate::annotations;
 use crate::failures;
 use crate::output::{self, DocumentForm, FAILED, Place, Progress};
@@ -154,6 +155,7 @@ fn run(arguments: &Arguments) -> Result<ExitCode, ExitCode> {
     let results = fairground_lab::compare(&plan, &|done, total| progress.tell(done, total));
     progress.clear();
     let mut results = results.map_err(|error| output::fail(error.exit_code(), error))?;
+    VERSION.clone_into(&mut results.comparison.version);
     failures::explain(&arguments.simulation, &plan, &mut results);
     if let Some(baseline) = &baseline {
         results.comparison.differences = differences(&results.comparison.runs, baseline);

@@ -7,6 +7,7 @@ use clap::builder::NonEmptyStringValueParser;
 use fairground_lab::Search;
 use fairground_report::{waits_json, waits_text};
 
+use crate::VERSION;
 use crate::failures;
 use crate::output::{self, FAILED, Form, UNUSABLE};
 use crate::quantity::nanoseconds;
@@ -68,7 +69,7 @@ fn run(arguments: &Arguments) -> Result<ExitCode, ExitCode> {
     let (runs, failures) = explained.map_err(|error| output::fail(error.exit_code(), error))?;
     output::print(&match arguments.format {
         Form::Table => waits_text(&runs),
-        Form::Json => waits_json(&runs),
+        Form::Json => waits_json(&runs, VERSION),
     })?;
     let failed: Vec<_> = failures.iter().collect();
     failures::tell(&plan, &failed, false);

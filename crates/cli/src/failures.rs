@@ -57,12 +57,7 @@ pub fn tell(plan: &Plan, failures: &[&Failure], said_in_table: bool) {
             1 => String::new(),
             count => format!(" ({count} runs)"),
         };
-        let message = format!(
-            "{} under {} {}{more}",
-            first.workload,
-            first.scheduler,
-            first.sentence()
-        );
+        let message = format!("{} {}{more}", first.place(), first.sentence());
         annotations::tell(plan, &first.scheduler, &message);
     }
 }

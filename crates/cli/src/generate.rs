@@ -5,8 +5,14 @@ use std::process::ExitCode;
 
 use clap::{Args, Command};
 use clap_complete::Shell;
+use fairground_report::Document as _;
+use schemars::Schema;
 
+use crate::list::{Listed, ListedLoads};
 use crate::output;
+use crate::play::Played;
+use crate::recording::Description;
+use crate::show::Shown;
 
 /// The shells for which there are completions, and the folder and the name under which each looks for those of a command.
 const SHELLS: [(Shell, &str); 3] = [
@@ -15,9 +21,9 @@ const SHELLS: [(Shell, &str); 3] = [
     (Shell::Fish, "fish/vendor_completions.d/fairground.fish"),
 ];
 
-/// Write the manual pages and the shells' completions
+/// Write the manual pages, the shells' completions, and the schemas of what `--format json` prints
 ///
-/// Both come from the same definition as `--help`. Under FOLDER they lie as under /usr/share, so that `make install` and packages copy it whole.
+/// They come from the same definitions as `--help` and the results. Under FOLDER they lie as under /usr/share, so that `make install` and packages copy it whole.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   fairground generate target/share")]
@@ -33,11 +39,28 @@ pub fn main(arguments: &Arguments, command: Command) -> ExitCode {
     written.err().unwrap_or(ExitCode::SUCCESS)
 }
 
+/// The schemas of all documents, with the names of their files.
+fn schemas() -> Vec<(String, Schema)> {
+    let mut all = fairground_report::schemas();
+    all.extend([
+        Listed::schema(),
+        ListedLoads::schema(),
+        Shown::schema(),
+        Description::schema(),
+        Played::schema(),
+    ]);
+    all
+}
+
 fn write_all(folder: &Path, mut command: Command) -> Result<(), ExitCode> {
     for (shell, file) in SHELLS {
         let mut text = Vec::new();
         clap_complete::generate(shell, &mut command, "fairground", &mut text);
         output::write(&folder.join(file), &text)?;
+    }
+    for (file, schema) in schemas() {
+        let text = format!("{:#}\n", schema.as_value());
+        output::write(&folder.join("fairground/schema").join(file), text)?;
     }
     let pages = folder.join("man/man1");
     std::fs::create_dir_all(&pages)

@@ -4,10 +4,11 @@ use std::process::ExitCode;
 
 use clap::Args;
 use fairground_catalog::Manifest;
-use fairground_report::csv_of;
+use fairground_report::{Document, csv_of};
+use schemars::JsonSchema;
 use serde::Serialize;
-use serde_json::json;
 
+use crate::VERSION;
 use crate::loads;
 use crate::output::{self, Format, wrap};
 
@@ -50,7 +51,7 @@ fn loads(format: Format) -> String {
     let loads: Vec<Load> = loads.collect();
     match format {
         Format::Table => loads_table(&loads),
-        Format::Json => format!("{:#}\n", json!({ "version": 1, "loads": loads })),
+        Format::Json => ListedLoads::of(loads).text(),
         Format::Csv => {
             let rows = { loads.iter() }.map(|load| LoadRow {
                 name: load.name,
@@ -62,11 +63,43 @@ fn loads(format: Format) -> String {
     }
 }
 
+/// What `fairground list --loads --format json` prints.
+#[derive(Serialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[schemars(title = "Loads")]
+pub struct ListedLoads {
+    /// Version of this form.
+    version: u32,
+    /// Version of fairground, with its commit.
+    fairground: &'static str,
+    /// The loads.
+    loads: Vec<Load>,
+}
+
+impl Document for ListedLoads {
+    const COMMAND: &'static str = "list-loads";
+    const VERSION: u32 = 1;
+}
+
+impl ListedLoads {
+    fn of(loads: Vec<Load>) -> Self {
+        Self {
+            version: Self::VERSION,
+            fairground: VERSION,
+            loads,
+        }
+    }
+}
+
 /// What is listed for a load.
-#[derive(Serialize)]
+#[derive(Serialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
 struct Load {
+    /// Its name.
     name: &'static str,
+    /// What it is.
     doc: String,
+    /// What may be set behind the name.
     parameters: Vec<Parameter>,
 }
 
@@ -80,13 +113,20 @@ impl Load {
 }
 
 /// A parameter of a load.
-#[derive(Serialize)]
+#[derive(Serialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
 struct Parameter {
+    /// Its name.
     name: String,
+    /// Its value if it is not set, as it is written.
     default: String,
+    /// Its smallest value.
     from: f64,
+    /// Its largest value.
     to: f64,
+    /// Its unit; empty for a plain number.
     unit: String,
+    /// What it is.
     doc: String,
 }
 
@@ -134,18 +174,52 @@ fn schedulers(format: Format) -> String {
         .collect();
     match format {
         Format::Table => table(&entries),
-        Format::Json => format!("{:#}\n", json!({ "version": 1, "schedulers": entries })),
+        Format::Json => Listed::of(entries).text(),
         Format::Csv => csv_of(&entries),
     }
 }
 
+/// What `fairground list --format json` prints.
+#[derive(Serialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[schemars(title = "Schedulers")]
+pub struct Listed<'a> {
+    /// Version of this form.
+    version: u32,
+    /// Version of fairground, with its commit.
+    fairground: &'static str,
+    /// The schedulers, by year.
+    schedulers: Vec<Entry<'a>>,
+}
+
+impl Document for Listed<'_> {
+    const COMMAND: &'static str = "list";
+    const VERSION: u32 = 1;
+}
+
+impl<'a> Listed<'a> {
+    fn of(schedulers: Vec<Entry<'a>>) -> Self {
+        Self {
+            version: Self::VERSION,
+            fairground: VERSION,
+            schedulers,
+        }
+    }
+}
+
 /// What is listed for a scheduler.
-#[derive(Serialize)]
+#[derive(Serialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
 struct Entry<'a> {
+    /// Its id.
     id: &'a str,
+    /// Year it appeared.
     year: u32,
+    /// What it is.
     title: &'a str,
+    /// Family it belongs to.
     lineage: &'a str,
+    /// The document it was written from.
     source_document: &'a str,
 }
 

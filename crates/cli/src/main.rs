@@ -14,7 +14,7 @@ mod compare;
 mod contents;
 mod explain;
 mod failures;
-mod foresee;
+mod fidelity;
 mod gauntlet;
 mod generate;
 mod import;
@@ -37,13 +37,15 @@ mod show;
 mod shrink;
 mod simulation;
 mod task;
-mod worlds;
 
 use output::UNUSABLE;
 
+/// The version, with the commit.
+const VERSION: &str = env!("FAIRGROUND_VERSION");
+
 /// Thirty years of Linux schedulers, on the kernel you have and in a simulator.
 #[derive(Debug, Parser)]
-#[command(version = env!("FAIRGROUND_VERSION"), propagate_version = true, max_term_width = 100)]
+#[command(version = VERSION, propagate_version = true, max_term_width = 100)]
 struct Cli {
     #[command(subcommand)]
     command: Command,
@@ -69,9 +71,7 @@ enum Command {
     Status(service::StatusArguments),
     Reproduce(reproduce::Arguments),
     #[command(hide = true)]
-    Worlds(worlds::Arguments),
-    #[command(hide = true)]
-    Foresee(foresee::Arguments),
+    Fidelity(fidelity::Arguments),
     Calibrate(calibrate::Arguments),
     #[command(hide = true)]
     Generate(generate::Arguments),
@@ -138,7 +138,7 @@ fn exit_status(subcommand: &str) -> &'static str {
             "that of COMMAND; without one 0, or 1 if it failed on the way; 2 if the input is unusable or this kernel cannot do it"
         }
         "status" => "0 if a scheduler is in charge, 1 if it is the kernel's own",
-        "worlds" | "foresee" => "0 if they agree, 1 if they do not, 2 if the input is unusable",
+        "fidelity" => "0 if they agree, 1 if they do not, 2 if the input is unusable",
         _ => "0 success, 1 it ran and failed, 2 the input is unusable",
     }
 }
@@ -241,8 +241,7 @@ fn main() -> ExitCode {
         Command::Disable(_) => service::disable(),
         Command::Status(_) => service::status(),
         Command::Reproduce(arguments) => reproduce::main(&arguments),
-        Command::Worlds(arguments) => worlds::main(&arguments),
-        Command::Foresee(arguments) => foresee::main(&arguments),
+        Command::Fidelity(arguments) => fidelity::main(&arguments),
         Command::Calibrate(arguments) => calibrate::main(&arguments),
         Command::Generate(arguments) => generate::main(&arguments, whole_command()),
     }

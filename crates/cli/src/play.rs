@@ -12,11 +12,13 @@ use fairground_kernel::{Error, host};
 use fairground_machine::Machine;
 use fairground_metrics::{MachineFacts, Options as Metrics};
 use fairground_recording::Source;
-use fairground_report::{Comparison, Labels, Run, Style, csv_of};
+use fairground_report::{Comparison, Document, Labels, Run, Style, csv_of};
 use fairground_results::Status;
 use fairground_workload::{Template, Workload};
+use schemars::JsonSchema;
 use serde::Serialize;
 
+use crate::VERSION;
 use crate::loads::Wanted;
 use crate::output::{Format, fail, print};
 use crate::quantity::nanoseconds;
@@ -90,11 +92,7 @@ fn played(arguments: &Arguments) -> Result<(Report, String), Error> {
     let text = match arguments.format {
         Format::Table => table(&report),
         Format::Csv => csv_of(lines(&report)),
-        Format::Json => {
-            serde_json::to_string_pretty(&report).map_err(|error| Error::Play {
-                reason: error.to_string(),
-            })? + "\n"
-        }
+        Format::Json => Played::of(&report).text(),
     };
     Ok((report, text))
 }
@@ -146,6 +144,33 @@ fn read(written: &Path) -> Result<Workload, String> {
     filled.map_err(|error| error.to_string())
 }
 
+/// What `fairground play --format json` prints. Times are in nanoseconds.
+#[derive(Serialize, JsonSchema)]
+#[schemars(title = "Run with real threads", extend("unevaluatedProperties" = false))]
+pub struct Played<'a> {
+    /// Version of this form.
+    version: u32,
+    /// Version of fairground, with its commit.
+    fairground: &'static str,
+    #[serde(flatten)]
+    report: &'a Report,
+}
+
+impl Document for Played<'_> {
+    const COMMAND: &'static str = "play";
+    const VERSION: u32 = 1;
+}
+
+impl<'a> Played<'a> {
+    fn of(report: &'a Report) -> Self {
+        Self {
+            version: Self::VERSION,
+            fairground: VERSION,
+            report,
+        }
+    }
+}
+
 /// A task's line in the CSV.
 #[derive(Serialize)]
 struct Line<'a> {
@@ -191,8 +216,12 @@ fn table(report: &Report) -> String {
                     seed: None,
                     repeat: 0,
                     tunables: report.tunables.clone().unwrap_or_default(),
+                    numbers: BTreeMap::new(),
                     hz: None,
                     duration_ns: Some(report.duration_ns),
+                    noise: None,
+                    hotplug: Vec::new(),
+                    hashes: None,
                 },
                 status: Status::Ok,
                 failure: None,
@@ -200,7 +229,7 @@ fn table(report: &Report) -> String {
                 counters: BTreeMap::new(),
                 notes: Vec::new(),
             }],
-            differences: Vec::new(),
+            ..Comparison::default()
         };
         text.push('\n');
         text.push_str(&comparison.table(Style::default()));

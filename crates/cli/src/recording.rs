@@ -6,38 +6,53 @@ use std::path::Path;
 use fairground_lab::recorded_metrics;
 use fairground_metrics::{RunMetrics, TaskMetrics};
 use fairground_recording::{Load, Loss, Recording, Roots, counted};
+use fairground_report::Document;
 use fairground_workload::{Event, Policy, Task};
+use schemars::JsonSchema;
 use serde::Serialize;
 
+use crate::VERSION;
 use crate::output::{self, wrap};
 
 /// Width of the output, in columns.
 const WIDTH: usize = 100;
 /// Tasks that are listed unless all are asked for: those that used the most CPU time.
 const MOST: usize = 30;
-/// Version of the JSON format. It changes when a program that reads the old format could misread the new one.
-const JSON_VERSION: u32 = 1;
 
-/// What a recording holds.
-#[derive(Debug, Serialize)]
+/// What `fairground show FILE --format json` prints of a recording. Times are in nanoseconds.
+#[derive(Debug, Serialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[schemars(title = "Recording")]
 pub struct Description {
+    /// Version of this form.
     version: u32,
+    /// Version of fairground, with its commit.
+    fairground: &'static str,
+    /// Its name.
     name: String,
     /// The recorded command; empty for processes that were chosen in another way, or all.
     command: Vec<String>,
     /// Whether all tasks but the kernel's own were chosen.
     all_tasks: bool,
+    /// From its beginning to its end.
     length_ns: u64,
+    /// CPUs of the machine.
     cpus: u32,
+    /// Release of the kernel.
     kernel: String,
     /// The sched_ext scheduler in charge; `null` for the kernel's own.
     scheduler: Option<String>,
     /// What wrote the recording.
     source: String,
+    /// Times that a sleeping or new task became runnable.
     wakeups: u64,
+    /// Switches of a CPU to another task or to idling.
     context_switches: u64,
+    /// Moves of a task to another CPU.
     migrations: u64,
+    /// Threads that were not chosen.
     other_threads: Others,
+    /// How much was recorded, and how much was made up.
     loss: Losses,
     /// The one that used the most CPU time first.
     tasks: Vec<Recorded>,
@@ -46,14 +61,16 @@ pub struct Description {
 }
 
 /// Threads that were not chosen.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
 struct Others {
     count: usize,
     cpu_time_ns: u64,
 }
 
 /// By how sure it is that it would be the same under another scheduler.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
 struct Sureness {
     exact: u64,
     approximated: u64,
@@ -71,7 +88,8 @@ impl Sureness {
 }
 
 /// How much of the recording was recorded, and how much was made up.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
 struct Losses {
     cpu_time_ns: Sureness,
     waits: Sureness,
@@ -108,7 +126,8 @@ impl Losses {
 }
 
 /// A recorded task.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
 struct Recorded {
     name: String,
     policy: &'static str,
@@ -128,7 +147,8 @@ struct Recorded {
 }
 
 /// What a task waited for, and how often.
-#[derive(Debug, Default, Serialize)]
+#[derive(Debug, Default, Serialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
 struct Waits {
     other_tasks: u64,
     mutexes: u64,
@@ -231,7 +251,8 @@ fn description(recording: &Recording, load: &Load, metrics: &RunMetrics) -> Desc
         .collect();
     tasks.sort_by_key(|task| std::cmp::Reverse(task.cpu_time_ns));
     Description {
-        version: JSON_VERSION,
+        version: Description::VERSION,
+        fairground: VERSION,
         name: recording.name.clone(),
         command: header.command.clone(),
         all_tasks: header.roots == Roots::All,
@@ -253,9 +274,14 @@ fn description(recording: &Recording, load: &Load, metrics: &RunMetrics) -> Desc
     }
 }
 
+impl Document for Description {
+    const COMMAND: &'static str = "show-recording";
+    const VERSION: u32 = 1;
+}
+
 impl Description {
     /// For people: all tasks, or those that used the most CPU time.
-    pub fn text(&self, all: bool) -> String {
+    pub fn table_text(&self, all: bool) -> String {
         let of = match (self.all_tasks, self.command.as_slice()) {
             (true, _) => "all tasks".to_owned(),
             (false, []) => "chosen processes".to_owned(),

@@ -161,7 +161,7 @@ fn run(arguments: &Arguments) -> Result<ExitCode, ExitCode> {
         DocumentForm::Table => {
             fairground_report::reproductions_table(&reproductions, arguments.brief)
         }
-        DocumentForm::Json => fairground_report::reproductions_json(&reproductions),
+        DocumentForm::Json => fairground_report::reproductions_json(&reproductions, crate::VERSION),
         DocumentForm::Csv => fairground_report::reproductions_csv(&reproductions),
         DocumentForm::Markdown => {
             fairground_report::reproductions_markdown(&reproductions, &Experiments::names())
@@ -347,10 +347,9 @@ fn tell_failures(outcomes: &[Outcome]) -> ExitCode {
         for failure in &outcome.failures {
             failed = true;
             crate::output::say!(
-                "fairground: {}: {} under {} failed {}",
+                "fairground: {}: {} failed {}",
                 outcome.reproduction.id,
-                failure.workload,
-                failure.scheduler,
+                failure.place(),
                 failure.message
             );
         }

@@ -5,13 +5,15 @@ use std::process::ExitCode;
 
 use clap::Args;
 use clap::builder::NonEmptyStringValueParser;
-use fairground_catalog::{Build, Manifest, Scheduler};
+use fairground_catalog::{Build, Manifest, Scheduler, Tunable};
 use fairground_recording::{Recording, is_recording, rt_app};
-
-use serde_json::{Number, Value, json};
+use fairground_report::Document;
+use schemars::JsonSchema;
+use serde::Serialize;
+use serde_json::Number;
 
 use crate::output::{self, Form, UNUSABLE, wrap};
-use crate::{contents, loads, recording};
+use crate::{VERSION, contents, loads, recording};
 
 /// Width of the output, in columns.
 const WIDTH: usize = 100;
@@ -117,7 +119,9 @@ fn text(arguments: &Arguments) -> Result<String, String> {
     }
     match found {
         Ok(scheduler) if arguments.readme => Ok(scheduler.readme.to_string()),
-        Ok(scheduler) if arguments.format == Form::Json => Ok(document(scheduler)),
+        Ok(scheduler) if arguments.format == Form::Json => {
+            Ok(Shown::of(&scheduler.manifest).text())
+        }
         Ok(scheduler) => Ok(describe(scheduler)),
         Err(_) if is_file && path.is_dir() => own(arguments),
         Err(_) if is_file && path.is_file() && contents::is_source(path) => own(arguments),
@@ -125,8 +129,8 @@ fn text(arguments: &Arguments) -> Result<String, String> {
         Err(_) if is_file && (!path.is_file() || is_recording(path)) => {
             let description = recording::describe(path)?;
             Ok(match arguments.format {
-                Form::Table => description.text(arguments.tasks),
-                Form::Json => output::json(&description),
+                Form::Table => description.table_text(arguments.tasks),
+                Form::Json => description.text(),
             })
         }
         Err(_) if is_file => contents::of(path),
@@ -193,38 +197,113 @@ fn as_rt_app(path: &Path) -> Result<String, String> {
     rt_app(&load.map_err(|error| error.to_string())?.workload)
 }
 
-/// A scheduler's description for programs: values of tunables are in their units.
-fn document(scheduler: &Scheduler) -> String {
-    let manifest = &scheduler.manifest;
-    let number = |value: i128| Number::from_i128(value).map(Value::Number);
-    let tunables = manifest.tunables.iter().map(|tunable| {
-        json!({
-            "name": tunable.name,
-            "type": tunable.integer_type.name(),
-            "unit": tunable.unit.suffix(),
-            "default": number(tunable.default),
-            "minimum": number(tunable.minimum),
-            "maximum": number(tunable.maximum),
-            "choices": tunable.choices,
-            "doc": tunable.doc,
-        })
-    });
-    let counters = manifest.statistics.iter();
-    let counters = counters.map(|counter| json!({ "name": counter.name, "doc": counter.doc }));
-    let document = json!({
-        "version": 1,
-        "id": manifest.id,
-        "title": manifest.title,
-        "year": manifest.year,
-        "lineage": manifest.lineage,
-        "source_document": manifest.source_document,
-        "history": manifest.history,
-        "algorithm": manifest.algorithm,
-        "attributes": manifest.attributes,
-        "tunables": tunables.collect::<Vec<_>>(),
-        "counters": counters.collect::<Vec<_>>(),
-    });
-    format!("{document:#}\n")
+/// What `fairground show ID --format json` prints.
+#[derive(Serialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[schemars(title = "Scheduler")]
+pub struct Shown<'a> {
+    /// Version of this form.
+    version: u32,
+    /// Version of fairground, with its commit.
+    fairground: &'static str,
+    /// Its id.
+    id: &'a str,
+    /// What it is.
+    title: &'a str,
+    /// Year it appeared.
+    year: u32,
+    /// Family it belongs to.
+    lineage: &'a str,
+    /// The document it was written from.
+    source_document: &'a str,
+    /// Where it came from.
+    history: &'a str,
+    /// How it works.
+    algorithm: &'a str,
+    /// Task attributes that it reads.
+    attributes: &'a [String],
+    /// What may be set before it is loaded.
+    tunables: Vec<ShownTunable<'a>>,
+    /// Its counters.
+    counters: Vec<ShownCounter<'a>>,
+}
+
+/// A tunable. Values are in its unit.
+#[derive(Serialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct ShownTunable<'a> {
+    /// Its name.
+    name: &'a str,
+    /// Its type in C.
+    r#type: &'static str,
+    /// Its unit; empty for a plain number.
+    unit: &'a str,
+    /// Its value if it is not set.
+    default: Option<Number>,
+    /// Its smallest value.
+    minimum: Option<Number>,
+    /// Its largest value.
+    maximum: Option<Number>,
+    /// What the values from the smallest on are called, if they have names.
+    choices: &'a [String],
+    /// What it does.
+    doc: &'a str,
+}
+
+/// A counter.
+#[derive(Serialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct ShownCounter<'a> {
+    /// Its name.
+    name: &'a str,
+    /// What it counts.
+    doc: &'a str,
+}
+
+impl Document for Shown<'_> {
+    const COMMAND: &'static str = "show-scheduler";
+    const VERSION: u32 = 1;
+}
+
+impl<'a> Shown<'a> {
+    fn of(manifest: &'a Manifest) -> Self {
+        let tunables = manifest.tunables.iter();
+        let counters = manifest.statistics.iter();
+        Self {
+            version: Self::VERSION,
+            fairground: VERSION,
+            id: &manifest.id,
+            title: &manifest.title,
+            year: manifest.year,
+            lineage: &manifest.lineage,
+            source_document: &manifest.source_document,
+            history: &manifest.history,
+            algorithm: &manifest.algorithm,
+            attributes: &manifest.attributes,
+            tunables: tunables.map(ShownTunable::of).collect(),
+            counters: counters
+                .map(|counter| ShownCounter {
+                    name: &counter.name,
+                    doc: &counter.doc,
+                })
+                .collect(),
+        }
+    }
+}
+
+impl<'a> ShownTunable<'a> {
+    fn of(tunable: &'a Tunable) -> Self {
+        Self {
+            name: &tunable.name,
+            r#type: tunable.integer_type.name(),
+            unit: tunable.unit.suffix(),
+            default: Number::from_i128(tunable.default),
+            minimum: Number::from_i128(tunable.minimum),
+            maximum: Number::from_i128(tunable.maximum),
+            choices: &tunable.choices,
+            doc: &tunable.doc,
+        }
+    }
 }
 
 fn describe(scheduler: &Scheduler) -> String {

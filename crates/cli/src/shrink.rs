@@ -34,9 +34,8 @@ pub fn shrink(
         let failure = &failed.failure;
         if matches!(failure.status, Status::Invalid | Status::Refused) {
             crate::output::say!(
-                "fairground: {} under {} never began, so it cannot be shrunk",
-                failure.workload,
-                failure.scheduler
+                "fairground: {} never began, so it cannot be shrunk",
+                failure.place()
             );
             continue;
         }
@@ -47,9 +46,8 @@ pub fn shrink(
                 tell(&shrunk, failure, &format!("{command}{judging}"));
             }
             Ok(None) => crate::output::say!(
-                "fairground: {} under {}: it does not fail in a run of its rt-app file alone, so it cannot be shrunk",
-                failure.workload,
-                failure.scheduler
+                "fairground: {}: it does not fail in a run of its rt-app file alone, so it cannot be shrunk",
+                failure.place()
             ),
             Err(message) => crate::output::say!(
                 "fairground: {} cannot be shrunk: {message}",
@@ -117,9 +115,8 @@ fn tell(shrunk: &Shrunk, failure: &Failure, command: &str) {
     };
     let runs = shrunk.runs;
     crate::output::say!(
-        "fairground: {} under {}: shrunk in {runs} runs of at most {MOST_RUNS}; {how}. It fails like this:\n  {}\nTo reproduce it:\n  {command}",
-        failure.workload,
-        failure.scheduler,
+        "fairground: {}: shrunk in {runs} runs of at most {MOST_RUNS}; {how}. It fails like this:\n  {}\nTo reproduce it:\n  {command}",
+        failure.place(),
         shrunk.failure.message
     );
 }

@@ -16,7 +16,7 @@ use fairground_lab::{
     Site,
 };
 use fairground_machine::Machine;
-use fairground_results::{Patience, Requirement, short_name};
+use fairground_results::{CpuChange, Patience, Requirement, short_name};
 use fairground_workload::{Template, Workload};
 
 use crate::gauntlet::Case;
@@ -157,8 +157,12 @@ pub struct Change(Hotplug);
 impl Display for Change {
     fn fmt(&self, formatter: &mut Formatter<'_>) -> fmt::Result {
         let Hotplug { at, cpu, online } = self.0;
-        let state = if online { "on" } else { "off" };
-        write!(formatter, "{cpu}:{state}@{at}ns")
+        let change = CpuChange {
+            at_ns: at,
+            cpu: u32::try_from(cpu).unwrap_or(u32::MAX),
+            online,
+        };
+        change.fmt(formatter)
     }
 }
 

@@ -9,25 +9,20 @@ use std::sync::Arc;
 
 use fairground_machine::Machine;
 use fairground_metrics::RunMetrics;
-use fairground_results::{Comparison, Interval, Patience};
+use fairground_results::{
+    Advice, Aim, Distance, Judgement, Measure, Patience, Price, Rank, Recommendation, Setting,
+    Summary, Values, median,
+};
 use fairground_simulator::{CostModel, Release};
 use fairground_workload::Workload;
-use serde::Serialize;
 
 use crate::compare::{Failed, Results, compare};
 use crate::contender::{Contender, KERNEL};
 use crate::error::Error;
-use crate::median::median;
 use crate::noise::Noise;
 use crate::plan::{DEFAULT_HZ, Plan, Settings, Site};
 use crate::recorded::Replay;
 
-/// The known error of replays (docs/recordings.md) in the time until all tasks are done, as a fraction of it.
-pub const MAKESPAN_ERROR: f64 = 0.05;
-/// The same for CPU time and shares of it, as a fraction of the run.
-pub const SHARE_ERROR: f64 = 0.015;
-/// The same for long waits for a CPU: as a fraction of the larger, and in nanoseconds, at least a timer tick.
-pub const LATENCY_ERROR: (f64, f64) = (0.5, 4e6);
 /// Number of tunables for which other values are tried.
 const TUNABLES_TRIED: usize = 8;
 /// Seed of the first replay: seed 0 would be the recording as it is.
@@ -44,156 +39,18 @@ pub enum Goal {
     Fairness,
 }
 
-/// What is measured of a run.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Measure {
-    /// Time until all tasks are done, nanoseconds; less is better.
-    Makespan,
-    /// Work done as a fraction of the available CPU time; more is better.
-    Work,
-    /// 99th percentile of the wakeup latency of tasks with this name, or of all, nanoseconds; less is better.
-    Latency(Option<String>),
-    /// The longest wait for a CPU, nanoseconds; less is better.
-    LongestWait,
-    /// Jain's index; more is better.
-    Fairness,
-}
-
-impl Measure {
-    /// The measure for `goal` with a load that `ends`, or does not.
-    fn of_goal(goal: &Goal, ends: bool) -> Self {
-        match goal {
-            Goal::Latency(task) => Self::Latency(task.clone()),
-            Goal::Throughput if ends => Self::Makespan,
-            Goal::Throughput => Self::Work,
-            Goal::Fairness => Self::Fairness,
-        }
-    }
-
-    /// All measures of a load that ends, or does not.
-    fn all(ends: bool) -> Vec<Self> {
-        let mut all = vec![
-            Self::Work,
-            Self::Latency(None),
-            Self::LongestWait,
-            Self::Fairness,
-        ];
-        if ends {
-            all.insert(0, Self::Makespan);
-        }
-        all
-    }
-
-    /// Whether less is better.
-    pub fn less_is_better(&self) -> bool {
-        matches!(self, Self::Makespan | Self::Latency(_) | Self::LongestWait)
-    }
-
-    /// How far a replay's value may be from the kernel's.
-    pub fn error(&self, value: f64) -> f64 {
+impl Goal {
+    /// What it is measured by, with a load that `ends`, or does not.
+    fn aim(&self, ends: bool) -> Aim {
         match self {
-            Self::Makespan => MAKESPAN_ERROR * value,
-            Self::Latency(_) | Self::LongestWait => (LATENCY_ERROR.0 * value).max(LATENCY_ERROR.1),
-            Self::Work | Self::Fairness => SHARE_ERROR,
-        }
-    }
-
-    /// The value for a run; `None` if it has none.
-    pub fn value_of(&self, run: &RunMetrics) -> Option<f64> {
-        match self {
-            Self::Makespan => run.makespan_ns.map(|time| time as f64),
-            Self::Work => {
-                let available = run.cpu_time.available_ns.max(1) as f64;
-                Some(run.throughput?.work_ns as f64 / available)
-            }
-            Self::Fairness => Some(run.fairness?.jain_index),
-            Self::LongestWait => run.longest_wait_ns.map(|time| time as f64),
-            Self::Latency(Some(name)) => run
-                .tasks
-                .iter()
-                .filter(|task| is_called(&task.name, name))
-                .filter_map(|task| Some(task.wakeup_latency.as_ref()?.p99_ns as f64))
-                .max_by(f64::total_cmp),
-            Self::Latency(None) => Some(run.wakeup_latency?.p99_ns as f64),
-        }
-    }
-
-    fn order(&self, a: f64, b: f64) -> std::cmp::Ordering {
-        match self.less_is_better() {
-            true => a.total_cmp(&b),
-            false => b.total_cmp(&a),
-        }
-    }
-}
-
-/// Whether a task has this name, or is one of several instances with it.
-pub fn is_called(task: &str, name: &str) -> bool {
-    task.strip_prefix(name)
-        .is_some_and(|rest| rest.is_empty() || rest.starts_with(['#', '-']))
-}
-
-/// What a difference between two schedulers means.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Verdict {
-    /// The whole interval is beyond the known error of replays, on the good side.
-    Better,
-    /// It is within that error.
-    Same,
-    /// It is beyond it, on the bad side.
-    Worse,
-    /// None of these: more replays might decide.
-    Undecided,
-}
-
-/// How much larger a scheduler's value is than another one's with the same seeds.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
-pub struct Difference {
-    /// The mean.
-    pub mean: f64,
-    /// Lower end of its 95 % interval.
-    pub low: f64,
-    /// Upper end.
-    pub high: f64,
-    /// What it means.
-    pub verdict: Verdict,
-}
-
-/// A value for each seed; `None` where a run has none.
-type Values = Vec<Option<f64>>;
-
-impl Difference {
-    /// The difference between paired values; `None` with fewer than two pairs, which have no interval.
-    fn of(measure: &Measure, own: &Values, other: &Values) -> Option<Self> {
-        let pairs = own.iter().zip(other);
-        let pairs: Vec<(f64, f64)> = pairs
-            .filter_map(|(own, other)| Some(((*own)?, (*other)?)))
-            .collect();
-        let differences: Vec<f64> = pairs.iter().map(|(own, other)| own - other).collect();
-        if differences.len() < 2 {
-            return None;
-        }
-        let interval = Interval::of(&differences)?;
-        let own = median(pairs.iter().map(|(own, _)| *own))?;
-        let other = median(pairs.iter().map(|(_, other)| *other))?;
-        let margin = measure.error(own.max(other));
-        // How much worse it is, at least and at most.
-        let (least, most) = match measure.less_is_better() {
-            true => (interval.low, interval.high),
-            false => (-interval.high, -interval.low),
-        };
-        Some(Self {
-            mean: interval.mean,
-            low: interval.low,
-            high: interval.high,
-            verdict: match () {
-                () if least > margin => Verdict::Worse,
-                () if most < -margin => Verdict::Better,
-                () if least >= -margin && most <= margin => Verdict::Same,
-                () => Verdict::Undecided,
+            Self::Latency(task) => Aim {
+                measure: "wakeup_p99",
+                task: task.clone(),
             },
-        })
+            Self::Throughput if ends => Aim::of("makespan"),
+            Self::Throughput => Aim::of("throughput"),
+            Self::Fairness => Aim::of("jain_index"),
+        }
     }
 }
 
@@ -217,84 +74,6 @@ pub struct Question {
     pub threads: Option<NonZero<usize>>,
 }
 
-/// A scheduler in the ranking.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Rank {
-    /// Its place; schedulers that cannot be told apart share one.
-    pub place: usize,
-    /// Its name.
-    pub scheduler: String,
-    /// The median of its runs.
-    pub median: f64,
-    /// The smallest.
-    pub low: f64,
-    /// The largest.
-    pub high: f64,
-    /// By how much it differs from the kernel's own; `None` for that itself.
-    pub difference: Option<Difference>,
-}
-
-/// Another value of a tunable.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Setting {
-    /// The tunable.
-    pub tunable: String,
-    /// The value, as a user writes it.
-    pub value: String,
-}
-
-/// What a scheduler gives or costs beside the kernel's own.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Price {
-    /// In which respect.
-    pub measure: Measure,
-    /// The median under the kernel's own.
-    pub kernel: f64,
-    /// The median under the scheduler.
-    pub value: f64,
-    /// By how much it differs.
-    pub difference: Difference,
-}
-
-/// A scheduler that is better than the kernel's own by more than the known error.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Recommendation {
-    /// Its name.
-    pub scheduler: String,
-    /// A setting with which it is better still, by more than the known error.
-    pub setting: Option<Setting>,
-    /// The median for the goal, with that setting.
-    pub median: f64,
-    /// How many settings were tried.
-    pub tried: usize,
-    /// What it gives and costs; the goal comes first.
-    pub prices: Vec<Price>,
-}
-
-/// The answer.
-pub struct Advice {
-    /// How the goal was measured.
-    pub measure: Measure,
-    /// All schedulers whose runs finished, the best first.
-    pub ranking: Vec<Rank>,
-    /// What to load; `None` if no scheduler is known to be better than the kernel's own.
-    pub recommended: Option<Recommendation>,
-    /// In words, what is assumed about the ranked schedulers.
-    pub assumptions: Vec<String>,
-    /// All runs.
-    pub comparison: Comparison,
-    /// In words, what failed.
-    pub failures: Vec<String>,
-}
-
-impl Advice {
-    /// The schedulers that share the first place. If they are several, there is no clear winner.
-    pub fn leaders(&self) -> Vec<&str> {
-        let leaders = self.ranking.iter().filter(|rank| rank.place == 1);
-        leaders.map(|rank| rank.scheduler.as_str()).collect()
-    }
-}
-
 /// The runs of each scheduler, in the order of seeds.
 type Runs<'a> = BTreeMap<&'a str, Vec<&'a RunMetrics>>;
 
@@ -303,9 +82,9 @@ fn runs_of(results: &Results) -> Runs<'_> {
     let mut runs = Runs::new();
     for run in &results.comparison.runs {
         let name = run.labels.scheduler.as_str();
-        let has_failed = |one: &Failed| one.failure.scheduler == name;
+        let mut of_it = results.comparison.runs.iter();
         if let Some(metrics) = &run.metrics
-            && !results.failures.iter().any(has_failed)
+            && of_it.all(|other| other.labels.scheduler != name || other.is_ok())
         {
             runs.entry(name).or_default().push(metrics);
         }
@@ -313,8 +92,8 @@ fn runs_of(results: &Results) -> Runs<'_> {
     runs
 }
 
-fn values(measure: &Measure, runs: &[&RunMetrics]) -> Values {
-    runs.iter().map(|run| measure.value_of(run)).collect()
+fn values(aim: &Aim, runs: &[&RunMetrics]) -> Values {
+    runs.iter().map(|run| aim.value_of(run)).collect()
 }
 
 impl Question {
@@ -353,24 +132,26 @@ impl Question {
     /// As for [`compare`], and if no run has a value for the goal.
     pub fn answer(&self, progress: &(dyn Fn(usize, usize) + Sync)) -> Result<Advice, Error> {
         let results = compare(&self.plan(self.contenders.clone()), progress)?;
-        let measure = Measure::of_goal(&self.goal, self.workload.duration.is_none());
+        let aim = self.goal.aim(self.workload.duration.is_none());
         let runs = runs_of(&results);
-        let ranking = rank(&measure, &runs);
+        let ranking = rank(&aim, &runs);
         if ranking.is_empty() {
             return Err(Error::Plan(self.unmeasured(&results.failures)));
         }
-        let recommended = match self.choose(&ranking, &runs, &measure) {
-            Some(scheduler) => Some(self.tune(&measure, scheduler, &runs, progress)?),
+        let recommended = match self.choose(&ranking, &runs, &aim) {
+            Some(scheduler) => Some(self.tune(&aim, scheduler, &runs, progress)?),
             None => None,
         };
+        let assumptions = self.contenders.iter().filter_map(Contender::assumption);
+        let notes = self.workload.notes.iter().cloned().chain(assumptions);
         Ok(Advice {
-            measure,
+            recording: self.workload.name.clone(),
+            machine: self.machine.description.clone(),
+            aim,
+            replays: self.repeats,
             recommended,
-            assumptions: self
-                .contenders
-                .iter()
-                .filter_map(Contender::assumption)
-                .collect(),
+            command: None,
+            notes: notes.collect(),
             failures: results
                 .failures
                 .iter()
@@ -407,59 +188,55 @@ impl Question {
     }
 
     /// Of the schedulers in the first place that are better than the kernel's own, the one that is worse than that in the fewest respects.
-    fn choose<'a>(
-        &self,
-        ranking: &'a [Rank],
-        runs: &Runs<'_>,
-        measure: &Measure,
-    ) -> Option<&'a str> {
+    fn choose<'a>(&self, ranking: &'a [Rank], runs: &Runs<'_>, aim: &Aim) -> Option<&'a str> {
         let kernel = runs.get(KERNEL)?;
         let is_better = |rank: &&Rank| {
-            let verdict = rank.difference.map(|difference| difference.verdict);
-            rank.place == 1 && verdict == Some(Verdict::Better)
+            let judgement = rank.difference.map(|difference| difference.judgement);
+            rank.place == 1 && judgement == Some(Judgement::Better)
         };
         let costs = |rank: &&Rank| {
-            let prices = self.prices(measure, &runs[rank.scheduler.as_str()], kernel);
-            let worse = |price: &&Price| price.difference.verdict == Verdict::Worse;
+            let prices = self.prices(aim, &runs[rank.scheduler.as_str()], kernel);
+            let worse = |price: &&Price| price.difference.judgement == Judgement::Worse;
             prices.iter().filter(worse).count()
         };
         let better = ranking.iter().filter(is_better);
         better.min_by_key(costs).map(|rank| rank.scheduler.as_str())
     }
 
-    fn prices(&self, goal: &Measure, own: &[&RunMetrics], kernel: &[&RunMetrics]) -> Vec<Price> {
-        let others = Measure::all(self.workload.duration.is_none()).into_iter();
-        let measures = [goal.clone()]
+    /// The goal, then everything else that replays are known to tell.
+    fn prices(&self, goal: &Aim, own: &[&RunMetrics], kernel: &[&RunMetrics]) -> Vec<Price> {
+        let others = Measure::foreseen().map(|measure| Aim::of(measure.id));
+        let aims = [goal.clone()]
             .into_iter()
             .chain(others.filter(|one| one != goal));
-        let price = |measure: Measure| {
-            let (own, kernel) = (values(&measure, own), values(&measure, kernel));
+        let price = |aim: Aim| {
+            let (own, kernel) = (values(&aim, own), values(&aim, kernel));
             Some(Price {
-                difference: Difference::of(&measure, &own, &kernel)?,
+                difference: Distance::of(&aim, &own, &kernel)?,
                 kernel: median(kernel.into_iter().flatten())?,
                 value: median(own.into_iter().flatten())?,
-                measure,
+                aim,
             })
         };
-        measures.filter_map(price).collect()
+        aims.filter_map(price).collect()
     }
 
     /// Tries half and twice the value of each of the scheduler's tunables.
     fn tune(
         &self,
-        measure: &Measure,
+        aim: &Aim,
         scheduler: &str,
         runs: &Runs<'_>,
         progress: &(dyn Fn(usize, usize) + Sync),
     ) -> Result<Recommendation, Error> {
         let (own, kernel) = (&runs[scheduler], &runs[KERNEL]);
-        let usual = values(measure, own);
+        let usual = values(aim, own);
         let mut best = Recommendation {
             scheduler: scheduler.to_owned(),
             setting: None,
             median: median(usual.iter().copied().flatten()).unwrap_or_default(),
             tried: 0,
-            prices: self.prices(measure, own, kernel),
+            prices: self.prices(aim, own, kernel),
         };
         let contender = self.contenders.iter().find(|one| one.name() == scheduler);
         let Some(contender) = contender else {
@@ -473,16 +250,16 @@ impl Question {
             let Some(tuned) = runs_of(&results).remove(scheduler) else {
                 continue;
             };
-            let found = values(measure, &tuned);
-            let difference = Difference::of(measure, &found, &usual);
-            let is_better = difference.is_some_and(|one| one.verdict == Verdict::Better);
+            let found = values(aim, &tuned);
+            let difference = Distance::of(aim, &found, &usual);
+            let is_better = difference.is_some_and(|one| one.judgement == Judgement::Better);
             let Some(median) = median(found.into_iter().flatten()).filter(|_| is_better) else {
                 continue;
             };
-            if measure.order(median, best.median).is_lt() {
+            if aim.order(median, best.median).is_lt() {
                 best.setting = Some(Setting { tunable, value });
                 best.median = median;
-                best.prices = self.prices(measure, &tuned, kernel);
+                best.prices = self.prices(aim, &tuned, kernel);
             }
         }
         Ok(best)
@@ -490,35 +267,33 @@ impl Question {
 }
 
 /// Ranks schedulers by the medians of their runs. Those that are not known to be worse than the first in a place share it.
-fn rank(measure: &Measure, runs: &Runs<'_>) -> Vec<Rank> {
+fn rank(aim: &Aim, runs: &Runs<'_>) -> Vec<Rank> {
     let all: BTreeMap<&str, Values> = runs
         .iter()
-        .map(|(scheduler, runs)| (*scheduler, values(measure, runs)))
+        .map(|(scheduler, runs)| (*scheduler, values(aim, runs)))
         .collect();
-    rank_values(measure, &all)
+    rank_values(aim, &all)
 }
 
-fn rank_values(measure: &Measure, all: &BTreeMap<&str, Values>) -> Vec<Rank> {
+fn rank_values(aim: &Aim, all: &BTreeMap<&str, Values>) -> Vec<Rank> {
     let ranked = all.iter().filter_map(|(scheduler, values)| {
-        let present = || values.iter().copied().flatten();
+        let present = values.iter().copied().flatten();
         let kernel = all.get(KERNEL).filter(|_| *scheduler != KERNEL);
         Some(Rank {
             place: 0,
             scheduler: (*scheduler).to_owned(),
-            median: median(present())?,
-            low: present().fold(f64::INFINITY, f64::min),
-            high: present().fold(f64::NEG_INFINITY, f64::max),
-            difference: kernel.and_then(|kernel| Difference::of(measure, values, kernel)),
+            summary: Summary::of(present.collect())?,
+            difference: kernel.and_then(|kernel| Distance::of(aim, values, kernel)),
         })
     });
     let mut ranks: Vec<Rank> = ranked.collect();
-    ranks.sort_by(|a, b| measure.order(a.median, b.median));
+    ranks.sort_by(|a, b| aim.order(a.summary.median, b.summary.median));
     let mut leader: Option<(usize, String)> = None;
     for (index, rank) in ranks.iter_mut().enumerate() {
         let own = &all[rank.scheduler.as_str()];
         let first = leader.as_ref().filter(|(_, first)| {
-            let difference = Difference::of(measure, own, &all[first.as_str()]);
-            difference.is_none_or(|one| one.verdict != Verdict::Worse)
+            let difference = Distance::of(aim, own, &all[first.as_str()]);
+            difference.is_none_or(|one| one.judgement != Judgement::Worse)
         });
         rank.place = match first {
             Some((place, _)) => *place,
@@ -555,10 +330,10 @@ mod tests {
             ("b", &[10.3, 10.4, 10.5]),
             ("c", &[12.0, 12.1, 12.2]),
         ]);
-        let ranks = rank_values(&Measure::Makespan, &values);
+        let ranks = rank_values(&Aim::of("makespan"), &values);
         assert_eq!(places(&ranks), [(1, "a"), (1, "b"), (3, "c")]);
         // In the other direction the last is the first.
-        let ranks = rank_values(&Measure::Work, &values);
+        let ranks = rank_values(&Aim::of("throughput"), &values);
         assert_eq!(ranks[0].scheduler, "c");
         assert_eq!(ranks[0].place, 1);
     }
@@ -572,38 +347,7 @@ mod tests {
             // Sometimes better and sometimes worse.
             ("c", &[16.5, 13.0, 13.0, 12.0]),
         ]);
-        let ranks = rank_values(&Measure::Makespan, &values);
+        let ranks = rank_values(&Aim::of("makespan"), &values);
         assert_eq!(places(&ranks), [(1, "a"), (1, "c"), (3, "b")]);
-    }
-
-    #[test]
-    fn a_difference_has_a_verdict() {
-        let verdict = |measure: Measure, own: &[f64], other: &[f64]| {
-            let values = all(&[("own", own), ("other", other)]);
-            Difference::of(&measure, &values["own"], &values["other"]).map(|one| one.verdict)
-        };
-        let latency = || Measure::Latency(None);
-        let ms = |values: [f64; 3]| values.map(|value| value * 1e6);
-        let cases = [
-            (ms([90.0, 91.0, 92.0]), Verdict::Worse),
-            (ms([1.0, 2.0, 3.0]), Verdict::Same),
-            (ms([-5.0, 4.0, 30.0]), Verdict::Undecided),
-        ];
-        for (own, expected) in cases {
-            let found = verdict(latency(), &own, &ms([1.0, 1.1, 0.9]));
-            assert_eq!(found, Some(expected), "{own:?}");
-        }
-        let more = verdict(Measure::Fairness, &[0.9, 0.91], &[0.5, 0.51]);
-        assert_eq!(more, Some(Verdict::Better));
-        // A single pair shows nothing.
-        assert_eq!(verdict(latency(), &[1.0], &[1e9]), None);
-    }
-
-    #[test]
-    fn instances_share_a_name() {
-        assert!(is_called("cc1#12", "cc1"));
-        assert!(is_called("hog-0", "hog"));
-        assert!(is_called("hog", "hog"));
-        assert!(!is_called("hogs", "hog"));
     }
 }

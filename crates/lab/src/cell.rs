@@ -19,8 +19,13 @@ use fairground_events::{FanOut, Nanoseconds, PerfettoWriter, Renumbered, Sink};
 use fairground_files::Unfinished;
 use fairground_metrics::{MachineFacts, Metrics};
 use fairground_results::format::{seconds, time};
-use fairground_results::{Breach, Labels, Patience, Requirement, Run, Starvation, Status};
-use fairground_simulator::{CostModel, ExitKind, GIVEN, Options, Outcome, simulate_beside};
+use fairground_results::{
+    Breach, CpuChange, DUE, Hashes, LEFT_BEHIND, Labels, Patience, Requirement, Run, Starvation,
+    Status,
+};
+use fairground_simulator::{
+    CostModel, ExitKind, GIVEN, Hotplug, Options, Outcome, simulate_beside,
+};
 use fairground_workload::{Event, Phase, Workload};
 use serde::{Deserialize, Serialize};
 
@@ -61,6 +66,8 @@ pub struct Cell {
     pub(crate) noise: Noise,
     /// What belongs to its workload if that is a recording, which its seed varies.
     pub replay: Option<Arc<Replay>>,
+    /// What exactly it runs, if that is to be part of the result.
+    pub(crate) hashes: Option<Hashes>,
     /// Notes on the scheduler's loader for the result.
     pub(crate) loader_notes: Vec<String>,
     /// Why the loader's actions are impossible on this machine.
@@ -87,7 +94,9 @@ pub struct CellResult {
 pub struct Failure {
     /// Name of the workload.
     pub workload: String,
-    /// Name of the scheduler.
+    /// Description of the machine; empty if that is the one that this program runs on.
+    pub machine: String,
+    /// Name of the scheduler, and what is set for it.
     pub scheduler: String,
     /// Of what sort it is.
     pub status: Status,
@@ -183,6 +192,7 @@ impl Cell {
             trace: None,
             noise: Noise::None,
             replay: None,
+            hashes: None,
         }
     }
 
@@ -512,6 +522,11 @@ impl Cell {
 
     fn labels(&self) -> Labels {
         let options = &self.options;
+        let change = |change: &Hotplug| CpuChange {
+            at_ns: change.at,
+            cpu: options.machine.numbers[change.cpu],
+            online: change.online,
+        };
         Labels {
             workload: options.workload.name.clone(),
             scheduler: self.contender.name().to_owned(),
@@ -523,8 +538,12 @@ impl Cell {
             seed: Some(options.seed),
             repeat: self.repeat,
             tunables: self.contender.tunables().clone(),
+            numbers: self.contender.numbers(),
             hz: Some(options.hz),
             duration_ns: self.length(),
+            noise: Some(self.noise.to_string()),
+            hotplug: options.hotplug.iter().map(change).collect(),
+            hashes: self.hashes.clone(),
         }
     }
 
@@ -674,6 +693,14 @@ impl Cell {
             (ExitKind::Unregistered, Some(failure)) => {
                 (Status::Deadlock, Status::Deadlock.name(), failure.clone())
             }
+            (_, _) if exit.endless => {
+                let status = Status::TimedOut;
+                (
+                    status,
+                    status.name(),
+                    format!("it does not end: {}", exit.message),
+                )
+            }
             (kind, _) => {
                 let verb = if kind.is_error() {
                     "ejected"
@@ -706,6 +733,9 @@ impl Cell {
         };
         let due = match self.patience {
             Patience::Wait(_) => String::new(),
+            _ if wait.entitled_ns <= DUE => {
+                format!(", more than {LEFT_BEHIND} times as long as any of its equals ever did")
+            }
             _ => format!(
                 ", and was due {} of CPU time meanwhile",
                 time(wait.entitled_ns)
@@ -736,8 +766,11 @@ impl Cell {
     }
 
     fn failure(&self, status: Status, message: String) -> Failure {
-        let (workload, scheduler) = (&self.options.workload.name, self.contender.name());
-        Failure::new(workload, scheduler, status, message)
+        let workload = &self.options.workload.name;
+        Failure {
+            machine: self.options.machine.description.clone(),
+            ..Failure::new(workload, &self.contender.title(), status, message)
+        }
     }
 }
 
@@ -746,6 +779,7 @@ impl Failure {
     pub(crate) fn new(workload: &str, scheduler: &str, status: Status, message: String) -> Self {
         Self {
             workload: workload.to_owned(),
+            machine: String::new(),
             scheduler: scheduler.to_owned(),
             status,
             kind: status.name().to_owned(),
@@ -753,6 +787,15 @@ impl Failure {
             after_ns: None,
             dump: String::new(),
         }
+    }
+
+    /// The run in words: its workload, its machine and its scheduler.
+    pub fn place(&self) -> String {
+        let machine = match self.machine.as_str() {
+            "" => String::new(),
+            machine => format!(" on {machine}"),
+        };
+        format!("{}{machine} under {}", self.workload, self.scheduler)
     }
 
     /// What happened, behind the scheduler's name.

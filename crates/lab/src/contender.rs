@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::num::NonZero;
 use std::path::Path;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use fairground_bpf::{Object, Setup};
 use fairground_capture::{Captured, Followed, KernelFacts};
@@ -17,6 +17,7 @@ use fairground_simulator::{CostModel, Examined, LoadError, Options, Release, Sch
 use crate::accompanied::Accompanied;
 use crate::cell::Cell;
 use crate::error::Error;
+use crate::identity;
 use crate::lockstep::Waiting;
 use crate::parallel;
 
@@ -48,6 +49,8 @@ struct Opened {
     scheduler: Loaded,
     /// If a kernel rejects it whatever its read-only variables hold: what becomes of it with the values of the runs so far.
     with_values: Arc<Mutex<Vec<(Values, Loaded)>>>,
+    /// The hash of the object file.
+    hash: Arc<OnceLock<String>>,
 }
 
 /// Why a scheduler cannot be loaded.
@@ -110,6 +113,7 @@ impl Contender {
                 object,
                 scheduler,
                 with_values: Arc::default(),
+                hash: Arc::default(),
             }),
             loader: None,
         })
@@ -355,6 +359,13 @@ impl Contender {
         })
     }
 
+    /// The hash of its object file; `None` if there is none.
+    pub(crate) fn hash(&self) -> Option<String> {
+        let opened = self.opened.as_ref().ok()?;
+        let hash = || identity::of_bytes(&opened.whole.entry().object);
+        Some(opened.hash.get_or_init(hash).clone())
+    }
+
     /// Additional sources that had to be linked, as one text; `None` if there are none.
     pub(crate) fn linked(&self) -> Option<String> {
         let sources = &self.whole()?.entry().linked;
@@ -460,6 +471,19 @@ impl Contender {
     /// The settings, as the user writes them.
     pub fn tunables(&self) -> &BTreeMap<String, String> {
         self.whole().map_or(&self.asked, Accompanied::tunables)
+    }
+
+    /// The tunables that were set, as plain numbers: see [`Tunable::number`](fairground_catalog::Tunable::number).
+    pub(crate) fn numbers(&self) -> BTreeMap<String, i64> {
+        let Some(whole) = self.whole() else {
+            return BTreeMap::new();
+        };
+        let numbers = whole.values().filter_map(|(name, value)| {
+            let number = whole.entry().tunable(name).ok()?.number(value);
+            let limits = (i64::MIN.into(), i64::MAX.into());
+            Some((name.to_owned(), number.clamp(limits.0, limits.1) as i64))
+        });
+        numbers.collect()
     }
 
     /// The bytes of the tunables that were set.

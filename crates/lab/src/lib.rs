@@ -15,10 +15,10 @@ mod error;
 mod evidence;
 mod experiment;
 mod explain;
-mod foresight;
+mod fidelity;
+mod identity;
 mod isolation;
 mod lockstep;
-mod median;
 mod memory;
 mod moments;
 mod noise;
@@ -27,15 +27,9 @@ mod plan;
 mod recorded;
 mod shrink;
 mod toml_file;
-mod worlds;
-mod worlds_recording;
-mod worlds_table;
 
 pub use accompanied::Accompanied;
-pub use advice::{
-    Advice, Difference, Goal, LATENCY_ERROR, MAKESPAN_ERROR, Measure, Price, Question, Rank,
-    Recommendation, SHARE_ERROR, Setting, Verdict, is_called,
-};
+pub use advice::{Goal, Question};
 pub use cell::{Cell, CellResult, DEFAULT_DURATION, Failure, run_cells};
 pub use check::{Finding, Judged, check};
 pub use compare::{Failed, Results, compare};
@@ -48,12 +42,13 @@ pub use experiment::{
 };
 pub use explain::{Search, explain};
 pub use fairground_simulator::{Examined, Hotplug, Release};
-pub use foresight::{Foresight, Prediction, Span, foresee};
+pub use fidelity::{
+    Agreement, Both, Costs, Disorder, Foresight, Key, Pair, Player, Prediction, Recording, Span,
+    TaskPair, TaskTime, confront, foresee,
+};
 pub use memory::Allocator;
 pub use moments::{moments, record};
 pub use noise::Noise;
 pub use plan::{DEFAULT_HZ, Place, Plan, Settings, Site};
 pub use recorded::{Load, Replay, load_recording, read_load, recorded_metrics};
 pub use shrink::Shrunk;
-pub use worlds::{Agreement, Both, Costs, Disorder, Key, Pair, TaskPair, confront};
-pub use worlds_recording::{Player, Recording, TaskTime};

@@ -10,7 +10,7 @@ use fairground_contract::attributes::Attributes;
 use fairground_events::Nanoseconds;
 use fairground_machine::Machine;
 use fairground_results::format::seconds;
-use fairground_results::{Patience, Requirement};
+use fairground_results::{Hashes, Patience, Requirement};
 use fairground_simulator::{
     CostModel, Hotplug, Options, Release, Surroundings, check_deadline_tasks,
 };
@@ -19,6 +19,7 @@ use fairground_workload::Workload;
 use crate::cell::{Cell, effort};
 use crate::contender::Contender;
 use crate::error::Error;
+use crate::identity;
 use crate::noise::Noise;
 use crate::recorded::Replay;
 
@@ -300,6 +301,15 @@ impl Plan {
                 ..Cell::new(contender.clone(), options)
             }
         };
+        let with_hashes = |cell: Cell| Cell {
+            hashes: Some(Hashes {
+                scheduler: cell.contender.hash(),
+                machine: identity::of_machine(&cell.options.machine),
+                costs: identity::of_costs(&cell.options.cost),
+                workload: String::new(),
+            }),
+            ..cell
+        };
         let of_site = |site: &Site| {
             let references = site.references.iter();
             let named = references.map(|(name, one)| (name.clone(), template(site, one)));
@@ -307,13 +317,23 @@ impl Plan {
             let cell = |contender| Cell {
                 requirements: self.requirements.clone(),
                 references: references.clone(),
-                ..template(site, contender)
+                ..with_hashes(template(site, contender))
             };
             site.contenders.iter().map(cell).collect()
         };
         Cells {
             plan: self,
             templates: self.sites.iter().map(of_site).collect(),
+            workloads: { self.sites.iter() }
+                .map(|site| {
+                    let workloads = site.workloads.iter();
+                    let hash = |one: &Arc<Workload>| {
+                        let replay = self.replays.get(&one.name);
+                        identity::of_workload(one, replay.map(Arc::as_ref))
+                    };
+                    workloads.map(hash).collect()
+                })
+                .collect(),
         }
     }
 }
@@ -324,6 +344,8 @@ pub(crate) struct Cells<'p> {
     plan: &'p Plan,
     /// By site, then by scheduler.
     templates: Vec<Vec<Cell>>,
+    /// The hashes of the workloads, by site.
+    workloads: Vec<Vec<String>>,
 }
 
 impl Cells<'_> {
@@ -362,6 +384,10 @@ impl Cells<'_> {
             trace,
             noise,
             replay: replay.cloned(),
+            hashes: template.hashes.clone().map(|hashes| Hashes {
+                workload: self.workloads[place.site][place.workload].clone(),
+                ..hashes
+            }),
             ..template.clone()
         }
     }

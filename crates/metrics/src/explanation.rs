@@ -1,10 +1,11 @@
 //! What happened while a task waited: what ran instead, what the scheduler did with the task, and where the task was queued.
 
 use fairground_events::{Nanoseconds, Queue};
+use schemars::JsonSchema;
 use serde::Serialize;
 
 /// What happened while a task waited.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Explanation {
     /// Name of the task.
     pub task: String,
@@ -65,7 +66,7 @@ impl Explanation {
 }
 
 /// Where a runnable task is while it is not running.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, JsonSchema)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum Place {
     /// In one of the kernel's own scheduling classes, or on its way to another place.
@@ -97,7 +98,8 @@ impl From<Queue> for Place {
 }
 
 /// How long a task was in a place.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
 pub struct Stay {
     /// The place.
     pub place: Place,
@@ -110,7 +112,8 @@ pub struct Stay {
 }
 
 /// Other tasks that a CPU took from a queue.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
 pub struct Taken {
     /// The CPU.
     pub cpu: u32,
@@ -119,7 +122,8 @@ pub struct Taken {
 }
 
 /// What a CPU did.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
 pub struct CpuUse {
     /// The CPU.
     pub cpu: u32,
@@ -130,7 +134,8 @@ pub struct CpuUse {
 }
 
 /// How long a task ran.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
 pub struct Ran {
     /// Name of the task.
     pub task: String,
@@ -141,7 +146,7 @@ pub struct Ran {
 }
 
 /// The main reason why a task waited.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, JsonSchema)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum Cause {
     /// Real-time tasks occupied its CPUs for at least half of the time.
@@ -164,7 +169,8 @@ pub enum Cause {
 }
 
 /// Something that was done with a task.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+#[schemars(extend("unevaluatedProperties" = false))]
 pub struct Step {
     /// When.
     pub time_ns: Nanoseconds,
@@ -174,7 +180,7 @@ pub struct Step {
 }
 
 /// What was done with a task.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum Action {
     /// It became runnable.

@@ -3,10 +3,11 @@
 //! Times are in nanoseconds. *Work* is CPU time weighted by the capacity of the CPU: one nanosecond on a CPU of capacity
 //! 1024 is one nanosecond of work. A metric without samples is `None`, never 0.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// All measurements of one run.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct RunMetrics {
     /// Length of the run.
@@ -58,7 +59,7 @@ pub struct RunMetrics {
 }
 
 /// Measurements of one control group with those in it.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct GroupMetrics {
     /// Its path from the root group.
@@ -82,7 +83,7 @@ impl RunMetrics {
 }
 
 /// Where the CPU time of a run went.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct CpuTime {
     /// Time that CPUs were online, summed over all CPUs.
@@ -98,7 +99,7 @@ pub struct CpuTime {
 }
 
 /// Useful work compared with a work-conserving machine without overhead.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Throughput {
     /// Work done by all tasks.
@@ -110,7 +111,7 @@ pub struct Throughput {
 }
 
 /// How evenly CPU time was divided among the tasks of fair policies.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Fairness {
     /// Jain's index of service over ideal service, `1/n` to 1.
@@ -122,7 +123,7 @@ pub struct Fairness {
 }
 
 /// Extremes of lag: work received minus what the ideal fluid processor would have given.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Lag {
     /// Farthest ahead of the ideal, 0 or more.
@@ -132,7 +133,7 @@ pub struct Lag {
 }
 
 /// The window in which shares were farthest apart.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct WindowSpread {
     /// Length of a window.
@@ -145,7 +146,7 @@ pub struct WindowSpread {
 }
 
 /// A distribution of times. The nth percentile is the smallest value that at least n % of the samples do not exceed.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Distribution {
     /// Number of samples, at least 1.
@@ -200,7 +201,7 @@ impl Distribution {
 }
 
 /// Jobs of periodic tasks.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Periods {
     /// Periods that began, including skipped ones.
@@ -214,7 +215,7 @@ pub struct Periods {
 }
 
 /// Overhead by kind.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct OverheadTime {
     /// Scheduler callbacks, including their kfuncs and locks.
@@ -232,7 +233,7 @@ pub struct OverheadTime {
 }
 
 /// Measurements of one task.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct TaskMetrics {
     /// Name as in the workload.
@@ -253,12 +254,12 @@ pub struct TaskMetrics {
     pub windows: Option<ShareRange>,
     /// From runnable to running.
     pub wakeup_latency: Option<Distribution>,
-    /// From release to completion, if periodic.
-    pub response_time: Option<Distribution>,
+    /// From release to completion, if periodic. What few tasks have is kept apart, because comparisons keep many tasks.
+    pub response_time: Option<Box<Distribution>>,
     /// Jobs, if periodic.
     pub periods: Option<Periods>,
     /// Laps by the task's own stopwatch.
-    pub laps: Option<Distribution>,
+    pub laps: Option<Box<Distribution>>,
     /// Total time runnable without running.
     pub wait_ns: u64,
     /// Longest time runnable without running.
@@ -284,7 +285,7 @@ pub struct TaskMetrics {
     pub ended_ns: Option<u64>,
     /// Records of its laps, jobs, windows and so on, if requested.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub records: Option<TaskRecords>,
+    pub records: Option<Box<TaskRecords>>,
 }
 
 /// Shorter waits, in nanoseconds, are not considered for [`TaskMetrics::worst_wait`].
@@ -320,7 +321,7 @@ pub struct IdleBeside {
 }
 
 /// A time in which a task was runnable without running, and what it was due.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct LongWait {
     /// When it began.
@@ -334,7 +335,7 @@ pub struct LongWait {
 }
 
 /// Records of one task, in order of time.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct TaskRecords {
     /// Laps that ended.
@@ -352,7 +353,7 @@ pub struct TaskRecords {
 }
 
 /// A lap by a task's own stopwatch.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct LapRecord {
     /// When it began.
@@ -362,7 +363,7 @@ pub struct LapRecord {
 }
 
 /// A job of a periodic task.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct JobRecord {
     /// Nominal release.
@@ -378,7 +379,7 @@ pub struct JobRecord {
 }
 
 /// A task's share of one CPU in a window.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct WindowRecord {
     /// When the window began.
@@ -412,7 +413,7 @@ impl WindowShare {
 }
 
 /// A bucket of a histogram: samples above the next smaller bound, up to and including this one.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Bucket {
     /// Upper bound: 10, 15, 20, 30, 50 or 70 times a power of ten.
@@ -422,7 +423,7 @@ pub struct Bucket {
 }
 
 /// A task's share of the machine.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Share {
     /// Work of the task divided by all the work that the online CPUs could have done, 0 to 1.
@@ -432,7 +433,7 @@ pub struct Share {
 }
 
 /// Shares of one CPU in consecutive windows.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ShareRange {
     /// Number of windows.

@@ -297,7 +297,7 @@ fn candidate(row: &Row, difference: &Difference, unit: Unit) -> Candidate {
 }
 
 /// A difference with its sign; of percentages, in points.
-fn distance(difference: f64, unit: Unit) -> String {
+pub(crate) fn distance(difference: f64, unit: Unit) -> String {
     let size = difference.abs();
     let text = match unit {
         Unit::Index if size < 0.000_05 => "0".to_owned(),

@@ -12,10 +12,11 @@ pub(crate) fn comparison(comparison: &Comparison) -> String {
         .into_iter()
         .map(|column| column.name)
         .collect();
+    let fairground = &comparison.version;
     let rows = comparison.runs.iter().flat_map(|run| {
         let tasks = run.metrics.iter().flat_map(|metrics| &metrics.tasks);
-        let tasks = tasks.map(move |task| task_row(run, task));
-        std::iter::once(run_row(run)).chain(tasks)
+        let tasks = tasks.map(move |task| task_row(run, task, fairground));
+        std::iter::once(run_row(run, fairground)).chain(tasks)
     });
     csv(&names, rows)
 }

@@ -4,38 +4,58 @@ use std::fmt::Write as _;
 
 use fairground_metrics::{Action, Cause, CpuUse, Explanation, Place, Stay, Step};
 use fairground_results::{Labels, Waits};
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::format::time;
 use crate::groups::basis;
+use crate::json::Document;
 
-/// Version of the JSON format. It changes when a program that reads the old format could misread the new one.
-const VERSION: u32 = 1;
 /// Maximum number of tasks named for a CPU; the others are counted.
 const NAMED: usize = 4;
 
-#[derive(Serialize)]
-struct Document<'a> {
+/// What `fairground explain --format json` prints. Times are in nanoseconds since the start of the run.
+#[derive(Serialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[schemars(title = "Explained waits")]
+pub(crate) struct WaitsDocument<'a> {
+    /// Version of this form.
     version: u32,
+    /// Version of fairground, with its commit.
+    fairground: &'a str,
+    /// The runs, in the order in which they were asked for.
     runs: Vec<RunDocument<'a>>,
 }
 
-#[derive(Serialize)]
+impl Document for WaitsDocument<'_> {
+    const COMMAND: &'static str = "explain";
+    const VERSION: u32 = 1;
+}
+
+/// A run.
+#[derive(Serialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
 struct RunDocument<'a> {
+    /// What was run.
     labels: &'a Labels,
+    /// Its waits, the longest first.
     waits: Vec<WaitDocument<'a>>,
+    /// What the reader should know about the run, one sentence each.
     notes: &'a [String],
 }
 
-#[derive(Serialize)]
+/// A wait.
+#[derive(Serialize, JsonSchema)]
+#[schemars(extend("unevaluatedProperties" = false))]
 struct WaitDocument<'a> {
+    /// Why, in a sentence.
     why: String,
     #[serde(flatten)]
     wait: &'a Explanation,
 }
 
-/// Explained waits as indented JSON, with a trailing newline.
-pub fn waits_json(runs: &[Waits]) -> String {
+/// Explained waits as indented JSON, with a trailing newline; `fairground` is its version.
+pub fn waits_json(runs: &[Waits], fairground: &str) -> String {
     let mut documents = Vec::new();
     for run in runs {
         let wait = |wait| WaitDocument {
@@ -48,12 +68,12 @@ pub fn waits_json(runs: &[Waits]) -> String {
             notes: &run.notes,
         });
     }
-    let document = Document {
-        version: VERSION,
+    let document = WaitsDocument {
+        version: WaitsDocument::VERSION,
+        fairground,
         runs: documents,
     };
-    let text = serde_json::to_string_pretty(&document);
-    text.expect("all keys are texts and all numbers finite") + "\n"
+    document.text()
 }
 
 /// Explained waits for people.

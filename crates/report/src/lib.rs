@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 use fairground_results::{AllEvidence, format};
 use page::Page;
 
+mod advice;
 mod answer;
 mod checkup;
 mod column;
@@ -27,17 +28,21 @@ mod reproduction;
 mod reproduction_page;
 mod rows;
 mod table;
+mod text;
 
+pub use advice::{advice_json, advice_page, advice_text, advised_value};
 pub use checkup::{checkup_csv, checkup_json, checkup_markdown, checkup_text};
 pub use csv_format::csv_of;
 pub use explanation::{diagnosis, waits_json, waits_text, why};
 pub use fairground_results::Unit;
 pub use fairground_results::{Comparison, Difference, Labels, Run};
+pub use json::{Document, reproductions_json, schemas};
 pub use reproduction::{
-    list_table, reproductions_csv, reproductions_json, reproductions_markdown, reproductions_table,
+    list_table, reproductions_csv, reproductions_markdown, reproductions_table,
 };
 pub use reproduction_page::reproductions_page;
 pub use table::{Style, TaskTables};
+pub use text::{columns, wrap};
 
 /// The forms in which a comparison can be given.
 pub trait Forms {
@@ -106,7 +111,7 @@ impl Forms for Comparison {
     }
 
     fn json(&self) -> String {
-        json::json(self)
+        json::comparison(self)
     }
 
     fn csv(&self) -> String {

@@ -1,7 +1,7 @@
 //! All workloads and machines of a comparison in a table that fits a screen.
 
 use fairground_results::format::ABSENT;
-use fairground_results::{Comparison, Measure, Overall, Overview, Tally};
+use fairground_results::{CellName, Comparison, Measure, Overall, Overview, Tally};
 
 use crate::differences::pipes;
 use crate::table::{heading, layout, red};
@@ -27,7 +27,7 @@ pub(crate) fn text(comparison: &Comparison, colours: bool) -> String {
         text.push('\n');
     }
     let heads = [0, 1].map(|line| {
-        let names = overall.measures.iter().filter_map(|id| Measure::find(id));
+        let names = measures(&overall);
         let first = ["", "scheduler"][line].to_owned();
         let heads = names.map(|measure| heading(measure)[line].to_owned());
         [first].into_iter().chain(heads).collect()
@@ -57,7 +57,7 @@ pub(crate) fn markdown(comparison: &Comparison) -> String {
     if !text.ends_with("\n\n") {
         text.push('\n');
     }
-    let names = overall.measures.iter().filter_map(|id| Measure::find(id));
+    let names = measures(&overall);
     let heads = names.map(|measure| measure.title().to_owned());
     let heads = ["scheduler".to_owned()].into_iter().chain(heads).collect();
     let lines: Vec<Vec<String>> = [heads].into_iter().chain(ranked).collect();
@@ -67,6 +67,11 @@ pub(crate) fn markdown(comparison: &Comparison) -> String {
         legend(&overall).join(" ")
     ));
     text
+}
+
+fn measures(overall: &Overall) -> impl Iterator<Item = &'static Measure> {
+    let compared = overall.measures.iter();
+    compared.filter_map(|one| Measure::find(one.measure))
 }
 
 fn title(overall: &Overall) -> String {
@@ -79,7 +84,7 @@ fn title(overall: &Overall) -> String {
 
 /// How often and how a scheduler failed; `None` if it never did.
 fn failures(one: &Overview, cells: usize) -> Option<String> {
-    let (workload, machine) = one.first_failed.as_ref()?;
+    let CellName { workload, machine } = one.first_failed.as_ref()?;
     let ways = one.failed.iter();
     let ways: Vec<String> = ways
         .map(|(status, count)| format!("{status} in {count}"))
@@ -104,8 +109,8 @@ fn ranked(overall: &Overall) -> Vec<Vec<String>> {
         })
         .collect();
     if !rows.is_empty() {
-        let alike = overall.alike.iter();
-        let alike = alike.map(|(same, all)| format!("{same}/{all}"));
+        let alike = overall.measures.iter();
+        let alike = alike.map(|one| format!("{}/{}", one.same, one.cells));
         rows.insert(
             0,
             ["all same in".to_owned()]

@@ -26,10 +26,12 @@ pub(crate) fn write_parquet(
     comparison: &Comparison,
     folder: &Path,
 ) -> Result<(), (PathBuf, io::Error)> {
-    let runs: Vec<Row> = comparison.runs.iter().map(run_row).collect();
+    let fairground = &comparison.version;
+    let runs = comparison.runs.iter();
+    let runs: Vec<Row> = runs.map(|run| run_row(run, fairground)).collect();
     let tasks = comparison.runs.iter().flat_map(|run| {
         let of_run = run.metrics.iter().flat_map(|metrics| &metrics.tasks);
-        of_run.map(move |task| task_row(run, task))
+        of_run.map(move |task| task_row(run, task, fairground))
     });
     let tasks: Vec<Row> = tasks.collect();
     for (name, columns, rows) in [

@@ -326,12 +326,6 @@ pub(crate) fn counted(reproductions: &[&Reproduction]) -> String {
     text
 }
 
-/// The reproductions as JSON.
-pub fn reproductions_json(reproductions: &[&Reproduction]) -> String {
-    let text = serde_json::to_string_pretty(reproductions);
-    text.expect("all keys are texts and all numbers finite") + "\n"
-}
-
 /// The figures as CSV: a row for each measure, point and column.
 pub fn reproductions_csv(reproductions: &[&Reproduction]) -> String {
     const COLUMNS: [&str; 12] = [

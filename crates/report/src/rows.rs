@@ -27,34 +27,77 @@ pub(crate) struct Column {
     pub(crate) kind: Kind,
 }
 
+/// A column that comes from no measure: its name, what it holds, and what that is.
+type Fixed = (&'static str, Kind, &'static str);
+
 /// What identifies a run, and how it ended.
-const LABELS: [(&str, Kind); 13] = [
-    ("workload", Kind::Text),
-    ("scheduler", Kind::Text),
-    ("machine", Kind::Text),
-    ("cost_model", Kind::Text),
-    ("seed", Kind::Integer),
-    ("repeat", Kind::Integer),
-    ("hz", Kind::Integer),
-    ("limit_ns", Kind::Integer),
-    ("settings", Kind::Texts),
-    ("status", Kind::Text),
-    ("kind", Kind::Text),
-    ("message", Kind::Text),
-    ("failed_at_ns", Kind::Integer),
+const LABELS: [Fixed; 21] = [
+    (
+        "fairground",
+        Kind::Text,
+        "version of fairground, with its commit",
+    ),
+    ("workload", Kind::Text, "name of the workload"),
+    ("scheduler", Kind::Text, "name of the scheduler"),
+    ("machine", Kind::Text, "description of the machine"),
+    ("cost_model", Kind::Text, "name of the cost model"),
+    (
+        "noise",
+        Kind::Text,
+        "what the kernel's own threads did, as for `--noise`",
+    ),
+    (
+        "hotplug",
+        Kind::Text,
+        "CPUs that came and went, as for `--hotplug`",
+    ),
+    ("seed", Kind::Integer, "seed of the simulation"),
+    ("repeat", Kind::Integer, "which repetition, from 0"),
+    ("hz", Kind::Integer, "timer ticks per second"),
+    (
+        "limit_ns",
+        Kind::Integer,
+        "length that was asked for; absent for until all tasks end",
+    ),
+    (
+        "settings",
+        Kind::Integers,
+        "tunables that were set, as numbers: times in nanoseconds, everything else in the tunable's unit",
+    ),
+    (
+        "settings_given",
+        Kind::Texts,
+        "everything that was set, as it was written",
+    ),
+    (
+        "scheduler_sha256",
+        Kind::Text,
+        "hash of the scheduler's object file",
+    ),
+    (
+        "workload_sha256",
+        Kind::Text,
+        "hash of the workload, whatever it is called and however it is written",
+    ),
+    ("machine_sha256", Kind::Text, "the same of the machine"),
+    ("costs_sha256", Kind::Text, "the same of the costs"),
+    ("status", Kind::Text, "how the run ended"),
+    ("kind", Kind::Text, "what exactly went wrong"),
+    ("message", Kind::Text, "the same as a sentence"),
+    ("failed_at_ns", Kind::Integer, "when, if known"),
 ];
 /// What a task is, apart from its measures.
-const TASK: [(&str, Kind); 3] = [
-    ("task", Kind::Text),
-    ("nice", Kind::Integer),
-    ("weight", Kind::Integer),
+const TASK: [Fixed; 3] = [
+    ("task", Kind::Text, "name of the task"),
+    ("nice", Kind::Integer, "its nice value at the start"),
+    ("weight", Kind::Integer, "its weight"),
 ];
-const COUNTERS: (&str, Kind) = ("counters", Kind::Integers);
+const COUNTERS: [Fixed; 1] = [("counters", Kind::Integers, "the scheduler's own counters")];
 
-fn fixed(columns: &[(&str, Kind)]) -> Vec<Column> {
+fn fixed(columns: &[Fixed]) -> Vec<Column> {
     let columns = columns.iter();
     columns
-        .map(|(name, kind)| Column {
+        .map(|(name, kind, _)| Column {
             name: (*name).to_owned(),
             kind: *kind,
         })
@@ -78,7 +121,7 @@ fn kind_of(measure: &Measure) -> Kind {
 /// Columns of a row for a run.
 pub(crate) fn run_columns() -> Vec<Column> {
     let mut columns = fixed(&LABELS);
-    columns.extend(fixed(&[COUNTERS]));
+    columns.extend(fixed(&COUNTERS));
     columns.extend(measured(|measure| measure.of_run.is_some()));
     columns
 }
@@ -94,7 +137,7 @@ pub(crate) fn task_columns() -> Vec<Column> {
 /// Columns of both.
 pub(crate) fn all_columns() -> Vec<Column> {
     let mut columns = fixed(&LABELS);
-    columns.extend(fixed(&[COUNTERS]));
+    columns.extend(fixed(&COUNTERS));
     columns.extend(fixed(&TASK));
     columns.extend(measured(|_| true));
     columns
@@ -205,19 +248,29 @@ impl Row {
     }
 }
 
-fn labels(run: &Run) -> Row {
+fn labels(run: &Run, fairground: &str) -> Row {
     let mut row = Row::default();
     let labels = &run.labels;
+    row.set("fairground", fairground);
     row.set("workload", labels.workload.as_str());
     row.set("scheduler", labels.scheduler.as_str());
     row.set("machine", labels.machine.as_str());
     row.set_some("cost_model", labels.cost_model.as_deref());
+    row.set_some("noise", labels.noise.as_deref());
+    let changes: Vec<String> = labels.hotplug.iter().map(ToString::to_string).collect();
+    row.set_some("hotplug", (!changes.is_empty()).then(|| changes.join(" ")));
     row.set_some("seed", labels.seed);
     row.set("repeat", labels.repeat);
     row.set_some("hz", labels.hz);
     row.set_some("limit_ns", labels.duration_ns);
-    let settings = Value::Texts(labels.tunables.clone());
-    row.fields.insert("settings".to_owned(), settings);
+    row.set("settings", Value::Integers(labels.numbers.clone()));
+    row.set("settings_given", Value::Texts(labels.tunables.clone()));
+    if let Some(hashes) = &labels.hashes {
+        row.set_some("scheduler_sha256", hashes.scheduler.as_deref());
+        row.set("workload_sha256", hashes.workload.as_str());
+        row.set("machine_sha256", hashes.machine.as_str());
+        row.set("costs_sha256", hashes.costs.as_str());
+    }
     row.set("status", run.status.name());
     if let Some(failure) = &run.failure {
         row.set("kind", failure.kind.as_str());
@@ -227,25 +280,62 @@ fn labels(run: &Run) -> Row {
     row
 }
 
-/// The row of a run.
-pub(crate) fn run_row(run: &Run) -> Row {
-    let mut row = labels(run);
+/// The row of a run, made by this version of fairground.
+pub(crate) fn run_row(run: &Run, fairground: &str) -> Row {
+    let mut row = labels(run, fairground);
     let counters = run.counters.iter();
     let counters = counters.map(|(name, count)| (name.clone(), whole(*count)));
-    let counters = Value::Integers(counters.collect());
-    row.fields.insert("counters".to_owned(), counters);
+    row.set("counters", Value::Integers(counters.collect()));
     if let Some(metrics) = &run.metrics {
         row.set_measures(|measure| measure.run(metrics));
     }
     row
 }
 
-/// The row of a task.
-pub(crate) fn task_row(run: &Run, task: &TaskMetrics) -> Row {
-    let mut row = labels(run);
+/// The row of a task, as for [`run_row`].
+pub(crate) fn task_row(run: &Run, task: &TaskMetrics, fairground: &str) -> Row {
+    let mut row = labels(run, fairground);
     row.set("task", task.name.as_str());
     row.set("nice", task.nice);
     row.set("weight", task.weight);
     row.set_measures(|measure| measure.task(task));
     row
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{COUNTERS, Fixed, Kind, LABELS, TASK};
+
+    /// The lines of that list.
+    fn documented() -> Vec<String> {
+        let line = |of: &str, (name, kind, doc): &Fixed| {
+            let kind = match kind {
+                Kind::Text => "text",
+                Kind::Integer => "integer",
+                Kind::Real => "real number",
+                Kind::Texts => "map of texts",
+                Kind::Integers => "map of integers",
+            };
+            format!("| `{name}` | {of} | {kind} | {doc} |")
+        };
+        let labels = LABELS.iter().map(|one| line("run, task", one));
+        let counters = COUNTERS.iter().map(|one| line("run", one));
+        let task = TASK.iter().map(|one| line("task", one));
+        labels.chain(counters).chain(task).collect()
+    }
+
+    #[test]
+    fn the_list_in_the_documentation_is_this_one() {
+        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/metrics.md");
+        let text = std::fs::read_to_string(path).unwrap();
+        let head = { text.lines() }.position(|line| line.starts_with("| column | of |"));
+        let rows = text.lines().skip(head.unwrap() + 2);
+        let listed: Vec<&str> = rows.take_while(|line| line.starts_with('|')).collect();
+        let rows = documented();
+        assert!(
+            listed == rows,
+            "docs/metrics.md should list\n{}",
+            rows.join("\n")
+        );
+    }
 }

@@ -1,5 +1,6 @@
 //! Schedulers compared with one of them, the baseline, run by run.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::summary::{Judgement, judge, runs_needed};
@@ -9,7 +10,7 @@ use crate::{Better, Interval, Labels, Measure, Run, short_name};
 pub const STATUS: &str = "status";
 
 /// How far a scheduler is from the baseline in one measure, under the same conditions and with the same seeds.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Difference {
     /// Name of the workload.

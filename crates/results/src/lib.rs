@@ -1,5 +1,6 @@
 //! Results as data: what was run, and what resulted. Producers fill in these types, `report` formats them.
 
+mod advice;
 mod comparison;
 mod condition;
 mod decision;
@@ -18,23 +19,28 @@ mod summary;
 mod surroundings;
 mod waits;
 
+pub use advice::{
+    Advice, Aim, Distance, Price, Rank, Recommendation, Setting, Values, is_instance,
+};
 pub use comparison::Comparison;
 pub use condition::{Condition, Limit, sentence};
 pub use decision::Decision;
 pub use difference::{Difference, STATUS, between, differences, is_called, titled};
 pub use evidence::{AllEvidence, Evidence, Reason};
-pub use failure::{DUE, Failure, Patience, Starvation, Status};
+pub use failure::{DUE, Failure, LEFT_BEHIND, Patience, Starvation, Status};
 pub use fault::{Checkup, Fault};
 pub use format::Unit;
-pub use measure::{Better, Episode, Group, MEASURES, Margin, Measure, Shown, documented};
+pub use measure::{
+    Better, Episode, Group, MAKESPAN_ERROR, MEASURES, Margin, Measure, Shown, documented,
+};
 pub use moment::{Mark, Moment};
-pub use overall::{Overall, Overview, Tally};
+pub use overall::{CellName, Compared, Overall, Overview, Tally};
 pub use reproduction::{
     Claim, Figure, Fit, Headline, Interval, Level, PrintedTable, Reproduction, Standing, Verdict,
     Where,
 };
 pub use requirement::{Breach, Requirement};
-pub use run::{Labels, Run, short_name};
-pub use summary::{Judgement, Summary, judge, runs_needed};
+pub use run::{CpuChange, Hashes, Labels, Run, short_name};
+pub use summary::{Judgement, Summary, judge, median, runs_needed};
 pub use surroundings::{Creator, OtherThread, Turn};
 pub use waits::Waits;

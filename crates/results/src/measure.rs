@@ -8,7 +8,7 @@ use std::sync::LazyLock;
 use fairground_metrics::{IdleCpu, Lag, LongWait, OverheadTime, Periods, RunMetrics, TaskMetrics};
 use serde::{Deserialize, Serialize};
 
-use crate::format::Unit;
+use crate::format::{Unit, value};
 
 /// What is measured of a run or of a task, as one number.
 #[derive(Clone, Copy, Debug)]
@@ -21,6 +21,8 @@ pub struct Measure {
     pub better: Option<Better>,
     /// Differences within it have no practical meaning.
     pub margin: Margin,
+    /// How far the replay of a recording may be from what it stands for (`docs/recordings.md`); `None` if that is not known.
+    pub replay_error: Option<Margin>,
     /// How many samples a run must have for the number to be judged.
     pub least_samples: u64,
     /// What it is about.
@@ -116,6 +118,7 @@ impl Margin {
             parts.push(match unit {
                 Unit::Fraction if self.absolute == 0.01 => "1 point".to_owned(),
                 Unit::Fraction => format!("{} points", self.absolute * 100.0),
+                Unit::Time => value(Some(self.absolute), unit),
                 _ => self.absolute.to_string(),
             });
         }
@@ -197,6 +200,11 @@ impl Measure {
         Self::shown().filter(|measure| measure.better.is_some())
     }
 
+    /// Those by which advice on a recording can be given.
+    pub fn foreseen() -> impl Iterator<Item = &'static Self> {
+        Self::judged().filter(|measure| measure.replay_error.is_some())
+    }
+
     /// Those of which summaries over several workloads tell.
     pub fn in_summaries() -> impl Iterator<Item = &'static Self> {
         Self::judged().filter(|measure| measure.in_summaries)
@@ -213,6 +221,7 @@ const PLAIN: Measure = Measure {
         absolute: 0.0,
         ticks: 0.0,
     },
+    replay_error: None,
     least_samples: 0,
     group: Group::Cost,
     in_summaries: false,
@@ -244,6 +253,17 @@ const LATENCY: Margin = Margin {
     ticks: 1.0,
     ..PLAIN.margin
 };
+
+/// The known error of replays in shares of CPU time.
+const SHARE_ERROR: Option<Margin> = Some(absolute(0.015));
+/// In long waits: a timer tick at least.
+const WAIT_ERROR: Option<Margin> = Some(Margin {
+    relative: 0.5,
+    absolute: 4e6,
+    ..PLAIN.margin
+});
+/// In the time until all tasks are done, as a fraction of it.
+pub const MAKESPAN_ERROR: f64 = 0.05;
 
 const fn shown(line: [&'static str; 2], title: &'static str, always: bool) -> Option<Shown> {
     Some(Shown {
@@ -298,7 +318,7 @@ macro_rules! distribution {
     (@task , |$part:ident| $value:expr) => { None };
     (@task $task:ident, |$part:ident| $value:expr) => {
         Some(|task| {
-            let $part = task.$task?;
+            let $part = task.$task.as_ref()?;
             Some($value)
         })
     };
@@ -326,6 +346,7 @@ fn service() -> Vec<Measure> {
             unit: Unit::Fraction,
             better: Some(Better::Higher),
             margin: relative(0.01),
+            replay_error: SHARE_ERROR,
             shown: shown(["through-", "put"], "Throughput, of the possible", true),
             of_run: Some(|run| Some(run.throughput?.ratio)),
             doc: "work, of what a work-conserving machine without overhead would have done",
@@ -337,6 +358,7 @@ fn service() -> Vec<Measure> {
             unit: Unit::Index,
             better: Some(Better::Higher),
             margin: absolute(0.01),
+            replay_error: SHARE_ERROR,
             shown: shown(["Jain's", "index"], "Jain's index", true),
             of_run: Some(|run| Some(run.fairness?.jain_index)),
             doc: "evenness of service over ideal service, 1/n to 1",
@@ -397,6 +419,30 @@ fn largest(lag: Lag) -> f64 {
     lag.ahead_ns.max(lag.behind_ns) as f64
 }
 
+/// Parts of distributions that are shown in tables: id, heading, title, and whether always.
+const SHOWN_PARTS: [(&str, [&str; 2], &str, bool); 5] = [
+    (
+        "wakeup_p50",
+        ["wakeup", "p50"],
+        "Wakeup latency, median",
+        true,
+    ),
+    (
+        "wakeup_p99",
+        ["latency", "p99"],
+        "Wakeup latency, 99 %",
+        true,
+    ),
+    ("wakeup_max", ["", "max"], "Wakeup latency, maximum", true),
+    (
+        "response_p99",
+        ["response", "p99"],
+        "Response time, 99 %",
+        false,
+    ),
+    ("lap_p99", ["lap", "p99"], "Laps, 99 %", false),
+];
+
 /// How long tasks wait, and until their work is done.
 fn latencies() -> Vec<Measure> {
     let mut all: Vec<Measure> =
@@ -407,6 +453,7 @@ fn latencies() -> Vec<Measure> {
         unit: Unit::Time,
         better: Some(Better::Lower),
         margin: LATENCY,
+        replay_error: WAIT_ERROR,
         group: Group::Service,
         shown: shown(["longest", "wait"], "Longest wait", true),
         of_run: Some(|run| run.longest_wait_ns.map(|wait| wait as f64)),
@@ -466,6 +513,7 @@ fn latencies() -> Vec<Measure> {
         unit: Unit::Time,
         better: Some(Better::Lower),
         margin: relative(0.01),
+        replay_error: Some(relative(MAKESPAN_ERROR)),
         group: Group::Service,
         shown: shown(["make-", "span"], "Makespan", false),
         of_run: Some(|run| run.makespan_ns.map(|time| time as f64)),
@@ -479,31 +527,11 @@ fn latencies() -> Vec<Measure> {
 
 /// Shows in tables what of the distributions is shown.
 fn show_parts(measures: &mut [Measure]) {
-    for (id, heading, title, always) in [
-        (
-            "wakeup_p50",
-            ["wakeup", "p50"],
-            "Wakeup latency, median",
-            true,
-        ),
-        (
-            "wakeup_p99",
-            ["latency", "p99"],
-            "Wakeup latency, 99 %",
-            true,
-        ),
-        ("wakeup_max", ["", "max"], "Wakeup latency, maximum", true),
-        (
-            "response_p99",
-            ["response", "p99"],
-            "Response time, 99 %",
-            false,
-        ),
-        ("lap_p99", ["lap", "p99"], "Laps, 99 %", false),
-    ] {
+    for (id, heading, title, always) in SHOWN_PARTS {
         for measure in measures.iter_mut().filter(|measure| measure.id == id) {
             measure.shown = shown(heading, title, always);
             measure.in_summaries = id.ends_with("p99");
+            measure.replay_error = WAIT_ERROR.filter(|_| id == "wakeup_p99");
         }
     }
 }

@@ -2,12 +2,16 @@
 
 use std::collections::BTreeMap;
 
-use crate::difference::{in_measure, pairs, titled};
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use crate::difference::titled;
 use crate::summary::Judgement;
-use crate::{Better, Comparison, Difference, Labels, Measure, Run, Status};
+use crate::{Better, Comparison, Decision, Difference, Labels, Measure, Run, Status};
 
 /// In how many cells, a workload on a machine each, schedulers differ by more than what matters.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
 pub struct Overall {
     /// Number of cells.
     pub cells: usize,
@@ -15,29 +19,51 @@ pub struct Overall {
     pub baseline: Option<String>,
     /// Whether some difference rests on a single run of each scheduler.
     pub single_runs: bool,
-    /// Ids of the measures that tell something, in the order of the table of measures.
-    pub measures: Vec<&'static str>,
-    /// For each measure, the cells without a difference that matters, and all in which schedulers were compared.
-    pub alike: Vec<(usize, usize)>,
+    /// The measures that tell something, in the order of the table of measures.
+    pub measures: Vec<Compared>,
     /// The schedulers, in the order of the runs.
     pub schedulers: Vec<Overview>,
 }
 
+/// A measure over all cells.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Compared {
+    /// Its id.
+    pub measure: &'static str,
+    /// The cells without a difference that matters.
+    pub same: usize,
+    /// All cells in which schedulers were compared by it.
+    pub cells: usize,
+}
+
 /// A scheduler over all cells.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
 pub struct Overview {
     /// The scheduler, with its settings.
     pub scheduler: String,
     /// The cells in which one of its runs is not ok, by the worst way in which one ended; it takes no part in them.
     pub failed: BTreeMap<Status, usize>,
-    /// Workload and machine of the first of them.
-    pub first_failed: Option<(String, String)>,
-    /// What follows of it, measure by measure.
+    /// The first of them.
+    pub first_failed: Option<CellName>,
+    /// What follows of it, by measure in the order of [`Overall::measures`].
     pub tallies: Vec<Tally>,
 }
 
+/// A workload on a machine.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct CellName {
+    /// Name of the workload.
+    pub workload: String,
+    /// Description of the machine.
+    pub machine: String,
+}
+
 /// The number of cells in which a scheduler is what, in one measure.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
 pub struct Tally {
     /// Better than the baseline, or than every other scheduler.
     pub better: usize,
@@ -75,7 +101,7 @@ impl Overall {
     #[must_use]
     pub fn of(comparison: &Comparison) -> Self {
         let (cells, names) = grouped(&comparison.runs);
-        let measures: Vec<&Measure> = Measure::in_summaries().collect();
+        let measures: Vec<&'static Measure> = Measure::in_summaries().collect();
         let mut schedulers: Vec<Overview> = { names.into_iter() }
             .map(|scheduler| Overview {
                 scheduler,
@@ -87,7 +113,7 @@ impl Overall {
             note_failures(cell, &mut schedulers);
         }
         let baseline = { comparison.differences.first() }.map(|one| one.baseline.clone());
-        let mut alike = Vec::new();
+        let mut compared = Vec::new();
         let mut single_runs = false;
         for (place, measure) in measures.iter().enumerate() {
             let (mut same, mut all) = (0, 0);
@@ -104,14 +130,17 @@ impl Overall {
                     schedulers[scheduler].tallies[place].add(judgement);
                 }
             }
-            alike.push((same, all));
+            compared.push(Compared {
+                measure: measure.id,
+                same,
+                cells: all,
+            });
         }
         let mut overall = Self {
             cells: cells.len(),
             baseline,
             single_runs,
-            measures: measures.iter().map(|measure| measure.id).collect(),
-            alike,
+            measures: compared,
             schedulers,
         };
         overall.leave_out_unmeasured();
@@ -120,9 +149,8 @@ impl Overall {
 
     /// Leaves out measures by which nothing was compared.
     fn leave_out_unmeasured(&mut self) {
-        let kept: Vec<bool> = self.alike.iter().map(|(_, all)| *all > 0).collect();
+        let kept: Vec<bool> = self.measures.iter().map(|one| one.cells > 0).collect();
         retain(&mut self.measures, &kept);
-        retain(&mut self.alike, &kept);
         for one in &mut self.schedulers {
             retain(&mut one.tallies, &kept);
         }
@@ -183,8 +211,10 @@ fn note_failures(cell: &Cell, schedulers: &mut [Overview]) {
             let one = &mut schedulers[row.scheduler];
             *one.failed.entry(worst).or_default() += 1;
             let labels = &row.runs[0].labels;
-            let place = || (labels.workload.clone(), labels.machine.clone());
-            one.first_failed.get_or_insert_with(place);
+            one.first_failed.get_or_insert_with(|| CellName {
+                workload: labels.workload.clone(),
+                machine: labels.machine.clone(),
+            });
         }
     }
 }
@@ -210,30 +240,14 @@ fn against_baseline(
     ok.filter_map(judged).collect()
 }
 
-/// How each scheduler is compared with the one that has the best mean; this one is better only if all others are worse.
-fn against_best(cell: &Cell, measure: &Measure) -> Vec<(usize, Judgement)> {
-    let number = |run: &&Run| measure.run(run.metrics.as_ref()?);
-    let mean = |row: &Row| {
-        let numbers: Vec<f64> = row.runs.iter().filter_map(number).collect();
-        let count = numbers.len() as f64;
-        (count > 0.0).then(|| numbers.into_iter().sum::<f64>() / count)
-    };
-    let ok = cell.iter().filter(|row| is_ok(row));
-    let measured: Vec<(&Row, f64)> = ok.filter_map(|row| Some((row, mean(row)?))).collect();
-    let ahead = |one: &&(&Row, f64), other: &&(&Row, f64)| match measure.better {
-        Some(Better::Higher) => other.1.total_cmp(&one.1),
-        _ => one.1.total_cmp(&other.1),
-    };
-    let Some((best, _)) = measured.iter().min_by(ahead) else {
+/// How each scheduler is compared with the best one, which is better only if all others are worse.
+fn against_best(cell: &Cell, measure: &'static Measure) -> Vec<(usize, Judgement)> {
+    let runs: Vec<&[&Run]> = cell.iter().map(|row| row.runs.as_slice()).collect();
+    let Some(decision) = Decision::of(&runs, measure) else {
         return Vec::new();
     };
-    let others = measured.iter().map(|(row, _)| *row);
-    let others = others.filter(|row| row.scheduler != best.scheduler);
-    let mut judged: Vec<(usize, Judgement)> = others
-        .filter_map(|row| {
-            let difference = in_measure(&pairs(&best.runs, &row.runs), measure)?;
-            Some((row.scheduler, judgement(&difference)))
-        })
+    let mut judged: Vec<(usize, Judgement)> = { decision.others.iter() }
+        .map(|(place, difference)| (cell[*place].scheduler, judgement(difference)))
         .collect();
     if !judged.is_empty() {
         let alone = judged.iter().all(|(_, one)| *one == Judgement::Worse);
@@ -242,7 +256,7 @@ fn against_best(cell: &Cell, measure: &Measure) -> Vec<(usize, Judgement)> {
         } else {
             Judgement::Same
         };
-        judged.push((best.scheduler, of_best));
+        judged.push((cell[decision.best].scheduler, of_best));
     }
     judged
 }

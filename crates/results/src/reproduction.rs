@@ -1,9 +1,12 @@
 //! The result of an experiment from a document.
 
+use std::sync::OnceLock;
+
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// A reproduced experiment: the document's claims and numbers next to what was measured here.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Reproduction {
     /// Name of the experiment.
     pub id: String,
@@ -40,7 +43,7 @@ pub struct Reproduction {
 }
 
 /// Where an experiment ran.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Where {
     /// The simulator.
@@ -50,7 +53,7 @@ pub enum Where {
 }
 
 /// A measure, at every point, for every column.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Figure {
     /// Its name in the experiment's file.
     pub measure: String,
@@ -77,7 +80,7 @@ impl Figure {
 }
 
 /// A mean with its 95 % confidence interval.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Interval {
     /// Arithmetic mean.
     pub mean: f64,
@@ -124,16 +127,25 @@ impl Interval {
     }
 }
 
-/// The 97.5 % quantile of Student's distribution with this many degrees of freedom.
+/// The 97.5 % quantile of Student's distribution with this many degrees of freedom. Those that are needed again and again are kept.
 fn students_quantile(freedom: usize) -> f64 {
     use statrs::distribution::{ContinuousCDF, StudentsT};
-    StudentsT::new(0.0, 1.0, freedom as f64)
-        .map_or(f64::INFINITY, |student| student.inverse_cdf(0.975))
+    static KNOWN: [OnceLock<f64>; 64] = [const { OnceLock::new() }; 64];
+    let quantile = || {
+        StudentsT::new(0.0, 1.0, freedom as f64)
+            .map_or(f64::INFINITY, |student| student.inverse_cdf(0.975))
+    };
+    match KNOWN.get(freedom) {
+        Some(known) => *known.get_or_init(quantile),
+        None => quantile(),
+    }
 }
 
 /// How directly a line of an experiment follows from the document, and whether it could fail. Only [`S`](Level::S) counts as a result that the
 /// document states.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
+)]
 pub enum Level {
     /// Stated: in the document's words, or the order of the numbers that it prints.
     S,
@@ -164,7 +176,7 @@ impl Level {
 }
 
 /// Whether a line holds.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Claim {
     /// It holds.
@@ -178,7 +190,7 @@ pub enum Claim {
 }
 
 /// The verdict on an acceptance line.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Verdict {
     /// Its name within the experiment, such as `A1`.
     pub id: String,
@@ -195,7 +207,7 @@ pub struct Verdict {
 }
 
 /// A value that was fitted to the baseline column.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Fit {
     /// Its name.
     pub name: String,
@@ -208,7 +220,7 @@ pub struct Fit {
 }
 
 /// A table of the document.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct PrintedTable {
     /// Its name.
     pub name: String,
@@ -219,7 +231,7 @@ pub struct PrintedTable {
 }
 
 /// An experiment in one row of a table.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Headline {
     /// What the document says.
     pub says: String,

@@ -1,14 +1,16 @@
 //! A run.
 
 use std::collections::BTreeMap;
+use std::fmt::{self, Display, Formatter};
 
 use fairground_metrics::RunMetrics;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::{Failure, Status};
 
 /// One run: what was run, and what was measured.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Run {
     /// What was run.
@@ -71,7 +73,7 @@ mod tests {
 }
 
 /// Everything that determines a run.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Labels {
     /// Name of the workload.
@@ -91,11 +93,58 @@ pub struct Labels {
     pub repeat: u32,
     /// Tunables that were not at their defaults, with values as written by the user.
     pub tunables: BTreeMap<String, String>,
+    /// Those that are numbers, switches or have numbered choices, as numbers: times in nanoseconds, everything else in the tunable's unit.
+    #[serde(default)]
+    pub numbers: BTreeMap<String, i64>,
     /// Timer ticks per second; `None` if not known.
     #[serde(default)]
     pub hz: Option<u64>,
     /// The requested length of the run; `None` for until all tasks end.
     pub duration_ns: Option<u64>,
+    /// What the kernel's own threads did: `none`, or the name of their model; `None` for a run on a real kernel.
+    #[serde(default)]
+    pub noise: Option<String>,
+    /// CPUs that came and went.
+    #[serde(default)]
+    pub hotplug: Vec<CpuChange>,
+    /// What exactly was run; `None` for a run on a real kernel.
+    #[serde(default)]
+    pub hashes: Option<Hashes>,
+}
+
+/// A CPU that goes offline, or comes online.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct CpuChange {
+    /// When, since the start of the run.
+    pub at_ns: u64,
+    /// The machine's own number of the CPU.
+    pub cpu: u32,
+    /// Whether it comes.
+    pub online: bool,
+}
+
+impl Display for CpuChange {
+    /// As `--hotplug` takes it.
+    fn fmt(&self, formatter: &mut Formatter<'_>) -> fmt::Result {
+        let state = if self.online { "on" } else { "off" };
+        write!(formatter, "{}:{state}@{}ns", self.cpu, self.at_ns)
+    }
+}
+
+/// SHA-256 of what a run was made from, in hexadecimal digits. What is the same has the same hash, whatever its file is called and however it is
+/// written; another version of fairground may give it another one.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Hashes {
+    /// Of the scheduler's object file; `None` if there is none.
+    pub scheduler: Option<String>,
+    /// Of the workload, without its name.
+    pub workload: String,
+    /// Of the machine, without its description.
+    pub machine: String,
+    /// Of the costs of scheduling, without their origins.
+    pub costs: String,
 }
 
 impl Labels {

@@ -3,7 +3,8 @@
 use crate::Interval;
 
 /// Median and extremes of the repeats of a run.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, serde::Serialize, schemars::JsonSchema)]
+#[serde(deny_unknown_fields)]
 pub struct Summary {
     /// The middle value, or the mean of the two in the middle.
     pub median: f64,
@@ -38,9 +39,23 @@ impl Summary {
     }
 }
 
+/// The median of these values in any order; `None` if there are none.
+pub fn median(values: impl IntoIterator<Item = f64>) -> Option<f64> {
+    Summary::of(values.into_iter().collect()).map(|summary| summary.median)
+}
+
 /// What can be said of a difference.
 #[derive(
-    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, serde::Serialize, serde::Deserialize,
+    Clone,
+    Copy,
+    Debug,
+    PartialEq,
+    Eq,
+    PartialOrd,
+    Ord,
+    serde::Serialize,
+    serde::Deserialize,
+    schemars::JsonSchema,
 )]
 #[serde(rename_all = "kebab-case")]
 pub enum Judgement {

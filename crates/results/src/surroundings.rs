@@ -1,9 +1,10 @@
 //! What existed besides the threads of a run on a kernel: the process that created them, and other threads of the machine.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// What the process that created the threads had done by then.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Creator {
     /// How long it had existed.
     pub age_ns: u64,
@@ -16,7 +17,7 @@ pub struct Creator {
 }
 
 /// A thread that is not part of the run.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct OtherThread {
     /// The kernel's name for it.
     pub name: String,
@@ -33,5 +34,5 @@ pub struct OtherThread {
 }
 
 /// From being woken to going to sleep: when it was woken, since the start of the run, and the CPU time that it used; nanoseconds.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Turn(pub u64, pub u64);

@@ -1,12 +1,13 @@
 //! Why tasks of a run waited.
 
 use fairground_metrics::Explanation;
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::Labels;
 
 /// The longest waits of a run, explained.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Waits {
     /// What was run.
     pub labels: Labels,

@@ -15,6 +15,8 @@ pub struct ExitRecord {
     pub reason: String,
     /// What exactly happened.
     pub message: String,
+    /// Whether it would have gone on for ever. A kernel has no such limit: it would hang, or its watchdog would end that.
+    pub endless: bool,
     /// Exit code, for exits that carry one.
     pub code: i64,
     /// The CPU it happened on, or -1.
@@ -40,6 +42,15 @@ impl Kernel<'_> {
         self.exit_with(kind, 0, cpu, message);
     }
 
+    /// Unloads the scheduler because something in it goes on for ever.
+    pub(crate) fn fail_endless(&mut self, message: String) {
+        let is_first = self.exit.is_none();
+        self.fail(ExitKind::Error, message);
+        if let Some(exit) = self.exit.as_mut().filter(|_| is_first) {
+            exit.endless = true;
+        }
+    }
+
     /// Unloads the scheduler; only the first reason counts.
     pub(crate) fn exit_with(&mut self, kind: ExitKind, code: i64, cpu: i32, message: String) {
         if self.exit.is_none() {
@@ -47,6 +58,7 @@ impl Kernel<'_> {
                 kind,
                 reason: exit_reason(kind).into(),
                 message,
+                endless: false,
                 code,
                 cpu,
                 time: self.clock.now(),
@@ -63,6 +75,7 @@ impl Kernel<'_> {
             kind: ExitKind::Unregistered,
             reason: exit_reason(ExitKind::Unregistered).into(),
             message: String::new(),
+            endless: false,
             code: 0,
             cpu: -1,
             time: self.clock.now(),

@@ -509,7 +509,7 @@ impl<'a> Kernel<'a> {
         let message = format!(
             "no time passes: {limit} events in one instant, such as a timer that arms itself for now or CPUs that kick each other"
         );
-        self.fail(ExitKind::Error, message);
+        self.fail_endless(message);
         true
     }
 

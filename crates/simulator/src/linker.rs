@@ -71,7 +71,7 @@ unsafe extern "C" fn runaway(
     let kernel = unsafe { kfunc::kernel_of(context) };
     let scheduler = kernel.scheduler.clone();
     let place = scheduler.describe(place);
-    kernel.fail(ExitKind::Error, format!("a loop does not end{place}"));
+    kernel.fail_endless(format!("a loop does not end{place}"));
     0
 }
 

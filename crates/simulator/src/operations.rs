@@ -221,10 +221,9 @@ impl Kernel<'_> {
         } else if !self.is_stopped() && self.context.instructions > self.context.instruction_limit {
             // Loops check the budget themselves. Those of helpers do not, but their iterations are calls.
             let place = self.place_of(entry);
-            self.fail(
-                ExitKind::Error,
-                format!("a callback does not end: what it calls goes on and on{place}"),
-            );
+            self.fail_endless(format!(
+                "a callback does not end: what it calls goes on and on{place}"
+            ));
             self.context.instruction_limit = 0;
         }
         result

@@ -1113,6 +1113,7 @@ fn a_scheduler_that_lets_no_time_pass_is_ejected() {
     let exit = &outcome.exit;
     assert_eq!(exit.kind, ExitKind::Error);
     assert!(exit.message.starts_with("no time passes: "), "{exit:?}");
+    assert!(exit.endless);
     // What it printed meanwhile is not kept without bound.
     assert_eq!(outcome.messages.len(), 100_001);
     let last = outcome.messages.last().unwrap();

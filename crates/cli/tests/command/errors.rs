@@ -202,7 +202,9 @@ fn a_source_that_does_not_compile_fails_its_own_runs_and_no_others() {
     let ended = refuse(
         &format!("{compare} --repeat 2 --format json"),
         1,
-        &["hogs under broken failed before it began: schedulers/broken.bpf.c does not compile"],
+        &[
+            "hogs on 4 under broken failed before it began: schedulers/broken.bpf.c does not compile",
+        ],
     );
     let result: serde_json::Value = serde_json::from_str(&ended.stdout).unwrap();
     let runs = result["runs"].as_array().unwrap();
@@ -242,7 +244,7 @@ fn a_scheduler_that_loses_a_task_is_ejected_and_the_others_go_on() {
         "compare workloads/hogs.json -m 1 -d 10s -s schedulers/forgetful.bpf.c,schedulers/rotation.bpf.c --format json",
         1,
         &[
-            "hogs under forgetful failed",
+            "hogs on 1 under forgetful failed",
             "SCX_EXIT_ERROR_STALL",
             "hog-2[",
             "failed to run for",
@@ -270,7 +272,7 @@ fn a_scheduler_that_is_refused_takes_nothing_from_the_others() {
         "compare workloads/hogs.json -d 1s -s linux24,schedulers/recursive.bpf.c --set recursive.depth=5 --repeat 2 --format json",
         1,
         &[
-            "hogs under recursive failed before it began: deep at ",
+            "hogs on 4 under recursive depth=5 failed before it began: deep at ",
             "recursive.bpf.c:10:",
             "these functions call each other",
         ],
@@ -347,7 +349,7 @@ fn a_crash_of_a_scheduler_names_the_line_and_takes_nothing_from_the_others() {
         ),
         1,
         &[
-            "hogs under wild failed in a crash: scheduler wild accessed memory that is not there \
+            "hogs on 4 under wild failed in a crash: scheduler wild accessed memory that is not there \
              in wild_enqueue at ",
             "wild.bpf.c:11:",
         ],

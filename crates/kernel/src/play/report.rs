@@ -5,18 +5,14 @@ use std::fmt::Write as _;
 
 use fairground_metrics::{Distribution, LapRecord, Periods, RunMetrics};
 use fairground_results::{Creator, OtherThread};
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::run::Ended;
 
-/// Version of the JSON form.
-const VERSION: u32 = 1;
-
 /// The report of a run with real threads.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Report {
-    /// Version of this form.
-    pub version: u32,
     /// Name of the workload.
     pub workload: String,
     /// Kernel release.
@@ -49,7 +45,8 @@ pub struct Report {
 }
 
 /// What the thread of a task measured itself.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
 pub struct TaskReport {
     /// Name as in the workload, with an instance suffix where there are several.
     pub name: String,
@@ -138,7 +135,6 @@ impl Report {
                     .map(|time| time.saturating_sub(facts.start)),
             });
         Self {
-            version: VERSION,
             workload: facts.workload,
             kernel: facts.kernel,
             scheduler: facts.scheduler,

@@ -167,9 +167,9 @@ impl Metrics {
             lag: (task.fair && task.born.is_some()).then(|| task.lag.extremes()),
             windows: task.window.range(),
             wakeup_latency: task.wakeup_latency.distribution(),
-            response_time: task.response_time.distribution(),
+            response_time: task.response_time.distribution().map(Box::new),
             periods: task.periods_until(self.machine.now),
-            laps: task.laps.distribution(),
+            laps: task.laps.distribution().map(Box::new),
             wait_ns: task.wait + open.map_or(0, |wait| wait.length_ns),
             longest_wait_ns: longest.map(|wait| wait.length_ns),
             longest_wait: longest,
@@ -187,7 +187,7 @@ impl Metrics {
             records: task
                 .records
                 .as_ref()
-                .map(|records| records.result(task.open_job(self.machine.now))),
+                .map(|records| Box::new(records.result(task.open_job(self.machine.now)))),
         })
     }
 

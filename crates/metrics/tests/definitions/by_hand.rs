@@ -705,7 +705,7 @@ fn records_are_kept_when_asked_for() {
     // Nothing begins it.
     run.event(lap(14, false));
     let result = run.end(25);
-    let laps = result.tasks[0].laps.unwrap();
+    let laps = result.tasks[0].laps.as_deref().unwrap();
     assert_eq!((laps.samples, laps.max_ns), (1, 10 * MS));
     let records = result.tasks[0].records.as_ref().unwrap();
     assert_eq!(

@@ -94,7 +94,7 @@ fn what_is_written_fits_the_schema() {
     let schema: Value = serde_json::from_str(&std::fs::read_to_string(path).unwrap()).unwrap();
     jsonschema::meta::validate(&schema).unwrap();
     let validator = jsonschema::validator_for(&schema).unwrap();
-    let document: Value = serde_json::from_str(&waits_json(&waits())).unwrap();
+    let document: Value = serde_json::from_str(&waits_json(&waits(), "0.1.0")).unwrap();
     let errors: Vec<String> = validator
         .iter_errors(&document)
         .map(|error| format!("{}: {error}", error.instance_path()))

@@ -57,8 +57,8 @@ fn it_begins_with_the_answer_and_says_how_sure_it_is() {
     assert!(answer.contains("One run of each"));
     assert!(!rest.contains("One run of each"));
     let repeated = Comparison {
-        differences: Vec::new(),
         runs: mixed(comparison).runs,
+        ..Comparison::default()
     };
     assert!(html(&repeated).contains("3 runs of each, compared in pairs"));
 }

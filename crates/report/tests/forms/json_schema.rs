@@ -61,7 +61,7 @@ fn objects(value: &Value, pointer: &str, found: &mut Vec<String>) {
             found.push(pointer.to_owned());
             for (name, member) in members {
                 // The names of tunables and counters are the scheduler's.
-                if name != "tunables" && name != "counters" {
+                if !["tunables", "numbers", "counters", "failed"].contains(&name.as_str()) {
                     objects(member, &format!("{pointer}/{name}"), found);
                 }
             }

@@ -3,7 +3,7 @@
 use fairground_events::{CpuId, Event, EventKind, OverheadKind, Policy, Sink, TaskId, TaskInfo};
 use fairground_metrics::{MachineFacts, Metrics, Options, RunMetrics};
 use fairground_report::{Comparison, Labels, Run};
-use fairground_results::{Failure, Status};
+use fairground_results::{CpuChange, Failure, Hashes, Status};
 use std::collections::VecDeque;
 
 const MS: u64 = 1_000_000;
@@ -27,8 +27,17 @@ fn labels(workload: &str, scheduler: &str, cpus: u32, seed: u64) -> Labels {
         seed: Some(seed),
         repeat: seed as u32,
         tunables: Default::default(),
+        numbers: Default::default(),
         hz: Some(250),
         duration_ns: Some(10_000 * MS),
+        noise: Some("none".to_owned()),
+        hotplug: Vec::new(),
+        hashes: Some(Hashes {
+            scheduler: Some("5c".repeat(32)),
+            workload: "01".repeat(32),
+            machine: "3a".repeat(32),
+            costs: "c0".repeat(32),
+        }),
     }
 }
 
@@ -177,10 +186,20 @@ pub fn comparison() -> Comparison {
         .labels
         .tunables
         .insert("sched_latency".into(), "20ms".into());
+    runs[1]
+        .labels
+        .numbers
+        .insert("sched_latency".into(), 20_000_000);
+    runs[4].labels.hotplug.push(CpuChange {
+        at_ns: 1000 * MS,
+        cpu: 1,
+        online: false,
+    });
     runs[4]
         .notes
         .push("memory traffic is played as computing".into());
     Comparison {
+        version: "0.1.0 (0123456789ab)".to_owned(),
         runs,
         ..Comparison::default()
     }

@@ -11,13 +11,13 @@ use fairground_events::Nanoseconds;
 use fairground_machine::Machine;
 use fairground_metrics::RunMetrics;
 use fairground_recording::Recording;
+use fairground_results::median;
 use fairground_simulator::{CostModel, Options, Surroundings};
 use fairground_workload::Workload;
 
 use crate::cell::{Cell, CellResult, run_cells};
 use crate::contender::{Contender, KERNEL};
 use crate::error::Error;
-use crate::median::median;
 use crate::plan::DEFAULT_HZ;
 use crate::recorded::{load_recording, recorded_metrics};
 

@@ -1,4 +1,4 @@
-//! `fairground foresee`: compares replays of recordings with what a kernel did.
+//! `fairground fidelity foresee`: compares replays of recordings with what a kernel did.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -19,7 +19,7 @@ use crate::output::{self, FAILED, UNUSABLE};
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   testbench/recordings --keep recordings
-  fairground foresee --cost recordings/costs-1.toml recordings/*.recording")]
+  fairground fidelity foresee --cost recordings/costs-1.toml recordings/*.recording")]
 pub struct Arguments {
     /// Recordings called WORKLOAD.SCHEDULER.recording or WORKLOAD.SCHEDULER.TURN.recording; `kernel` is the kernel's own scheduler
     #[arg(required = true, value_name = "RECORDING")]

@@ -2,7 +2,7 @@
 
 use comfy_table::{Cell, CellAlignment, Table, presets};
 
-use crate::worlds::{Agreement, Both, Pair, TaskPair};
+use super::worlds::{Agreement, Both, Pair, TaskPair};
 
 /// Stands for values that were not measured.
 const ABSENT: &str = "-";

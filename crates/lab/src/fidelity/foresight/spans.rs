@@ -4,10 +4,10 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use fairground_events::Nanoseconds;
+use fairground_results::MAKESPAN_ERROR;
 use fairground_simulator::CostModel;
 
 use super::{Foresight, Made, Simulated, schedulers};
-use crate::advice::MAKESPAN_ERROR;
 use crate::contender::{Contender, KERNEL};
 use crate::error::Error;
 

@@ -1,4 +1,4 @@
-//! `fairground worlds`: compares what a kernel did with what the simulator does.
+//! `fairground fidelity worlds`: compares what a kernel did with what the simulator does.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -18,10 +18,10 @@ use crate::simulation::accompany;
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   testbench/worlds --keep recordings
-  fairground worlds recordings/*.json
-  fairground worlds --cost 1=recordings/costs-1.toml recordings/*.json
-  fairground worlds -s mine.bpf.o recordings/*.mine.*.json
-  fairground worlds --workloads mine mine/recordings/*.json")]
+  fairground fidelity worlds recordings/*.json
+  fairground fidelity worlds --cost 1=recordings/costs-1.toml recordings/*.json
+  fairground fidelity worlds -s mine.bpf.o recordings/*.mine.*.json
+  fairground fidelity worlds --workloads mine mine/recordings/*.json")]
 pub struct Arguments {
     /// Results of `fairground play --format json` on a kernel
     #[arg(required = true, value_name = "RECORDING")]

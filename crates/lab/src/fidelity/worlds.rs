@@ -12,15 +12,14 @@ use std::sync::Arc;
 use fairground_events::Nanoseconds;
 use fairground_machine::Machine;
 use fairground_metrics::{Distribution, RunMetrics};
-use fairground_results::Turn as TurnRecord;
+use fairground_results::{Turn as TurnRecord, median};
 use fairground_simulator::{CostModel, Creator, Options, Surroundings, Thread, Turn};
 use fairground_workload::{Policy, Workload};
 
+use super::recording::{Player, Recording};
 use crate::cell::{Cell, Failure, run_cells};
 use crate::contender::Contender;
 use crate::error::Error;
-use crate::median::median;
-use crate::worlds_recording::{Player, Recording};
 
 /// Largest difference in CPU time, as a fraction of the run's length, on one CPU.
 const BOUND_ONE_CPU: f64 = 0.05;
@@ -771,7 +770,7 @@ mod tests {
             creator: None,
             others: Vec::new(),
             tasks: [("hog-0", first), ("hog-1", second)]
-                .map(|(name, cpu_time_ns)| crate::worlds_recording::TaskTime {
+                .map(|(name, cpu_time_ns)| crate::fidelity::TaskTime {
                     name: name.to_owned(),
                     cpu_time_ns,
                 })

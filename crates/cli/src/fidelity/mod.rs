@@ -1,0 +1,34 @@
+//! `fairground fidelity`: how far the simulator is from what a kernel did. The testbench's scripts make the recordings.
+
+mod foresee;
+mod worlds;
+
+use std::process::ExitCode;
+
+use clap::{Args, Subcommand};
+
+/// Compare the simulator with what a kernel did
+///
+/// For developers of fairground: testbench/worlds and testbench/recordings make the recordings and call it.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  fairground fidelity worlds recordings/*.json
+  fairground fidelity foresee recordings/*.recording")]
+pub struct Arguments {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    Worlds(worlds::Arguments),
+    Foresee(foresee::Arguments),
+}
+
+/// Runs the subcommand.
+pub fn main(arguments: &Arguments) -> ExitCode {
+    match &arguments.command {
+        Command::Worlds(arguments) => worlds::main(arguments),
+        Command::Foresee(arguments) => foresee::main(arguments),
+    }
+}

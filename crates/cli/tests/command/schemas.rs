@@ -1,0 +1,104 @@
+//! The schemas of what `--format json` prints.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use serde_json::Value;
+
+use crate::support::{fairground, succeed};
+
+/// The schemas in a folder by the names of their files.
+fn schemas(folder: &Path) -> BTreeMap<String, String> {
+    let files = std::fs::read_dir(folder).unwrap().map(Result::unwrap);
+    let named = files.map(|file| {
+        let name = file.file_name().into_string().unwrap();
+        (name, std::fs::read_to_string(file.path()).unwrap())
+    });
+    named.collect()
+}
+
+fn documented() -> BTreeMap<String, String> {
+    schemas(&Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/schema"))
+}
+
+#[test]
+fn the_schemas_in_the_documentation_are_those_of_the_types() {
+    let folder = tempfile::tempdir().unwrap();
+    succeed(&format!("generate {}", folder.path().display()));
+    let generated = schemas(&folder.path().join("fairground/schema"));
+    assert!(
+        generated == documented(),
+        "docs/schema is not up to date: `cargo run -- generate target/share && rm docs/schema/* && cp target/share/fairground/schema/* docs/schema`"
+    );
+    for (name, schema) in generated {
+        let schema: Value = serde_json::from_str(&schema).unwrap();
+        let valid = jsonschema::meta::validate(&schema);
+        assert!(valid.is_ok(), "{name}: {valid:?}");
+    }
+}
+
+/// Runs a command, whatever its exit status, and holds its output against a schema.
+fn fits(schema: &str, line: &str) -> Value {
+    let ended = fairground(&line.split(' ').collect::<Vec<_>>());
+    let document: Value = serde_json::from_str(&ended.stdout)
+        .unwrap_or_else(|error| panic!("{line}: {error}: {}", ended.stderr));
+    let schema: Value = serde_json::from_str(&documented()[schema]).unwrap();
+    let validator = jsonschema::validator_for(&schema).unwrap();
+    let errors: Vec<String> = validator
+        .iter_errors(&document)
+        .map(|error| format!("{}: {error}", error.instance_path()))
+        .collect();
+    assert_eq!(errors, Vec::<String>::new(), "{line}");
+    // Nothing that the schema does not know: a program may rely on it.
+    let mut more = document.clone();
+    more["surprise"] = 1.into();
+    assert!(!validator.is_valid(&more), "{line}");
+    assert!(
+        document["fairground"]
+            .as_str()
+            .is_some_and(|version| version.starts_with("0.")),
+        "{line}"
+    );
+    document
+}
+
+#[test]
+fn what_is_printed_fits_its_schema() {
+    fits("list-1.json", "list --format json");
+    fits("list-loads-1.json", "list --loads --format json");
+    fits("show-scheduler-1.json", "show cfs --format json");
+    fits(
+        "show-recording-1.json",
+        "show ../../../workloads/build.recording --format json",
+    );
+    fits(
+        "explain-1.json",
+        "explain mix-two -s cfs,o1 -m 2 -d 1s --format json",
+    );
+    fits(
+        "advise-2.json",
+        "advise ../../../workloads/build.recording -s o1,cfs --repeat 2 --format json",
+    );
+    fits(
+        "reproduce-1.json",
+        "reproduce elc_weight_example --repeat 2 --format json",
+    );
+    let compared = fits(
+        "compare-2.json",
+        "compare mix-two hogs-three -s cfs,o1,schedulers/broken.bpf.c -m 2 -d 1s --repeat 2 --baseline cfs \
+         --set cfs.sched_latency=12ms --hotplug 1:off@500ms --format json",
+    );
+    assert_eq!(compared["overall"]["cells"], 2);
+    assert_eq!(
+        compared["runs"][0]["labels"]["numbers"]["sched_latency"],
+        12_000_000
+    );
+}
+
+#[test]
+fn what_is_played_fits_its_schema() {
+    fits(
+        "play-1.json",
+        "play workloads/shares.json -d 100ms --format json",
+    );
+}

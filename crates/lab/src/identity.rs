@@ -1,0 +1,120 @@
+//! What a run was made from, as hashes: a result tells whether two runs were of the same things, whatever their files are called.
+
+use std::fmt::{self, Debug, Write as _};
+
+use fairground_machine::Machine;
+use fairground_simulator::CostModel;
+use fairground_workload::Workload;
+use sha2::{Digest as _, Sha256};
+
+use crate::recorded::Replay;
+
+/// The hash of a workload, without its name, and with what else a recording has.
+pub(crate) fn of_workload(workload: &Workload, replay: Option<&Replay>) -> String {
+    let Workload {
+        name: _,
+        notes: _,
+        duration,
+        tasks,
+        mutexes,
+        conditions,
+        barriers,
+        semaphores,
+        timers,
+        pipes,
+        disks,
+        memories,
+        services,
+        choices,
+        arrivals,
+        groups,
+    } = workload;
+    let resources = (
+        conditions, barriers, semaphores, timers, pipes, disks, memories,
+    );
+    let resources = (resources, services, choices, arrivals, groups);
+    of(&(duration, tasks, mutexes, resources, replay))
+}
+
+/// The hash of a machine, without its description.
+pub(crate) fn of_machine(machine: &Machine) -> String {
+    let Machine {
+        description: _,
+        notes: _,
+        cpus,
+        node_distances,
+        unknown_speeds,
+        numbers,
+        cgroup_mode,
+    } = machine;
+    of(&(cpus, node_distances, unknown_speeds, numbers, cgroup_mode))
+}
+
+/// The hash of costs, without their origins.
+pub(crate) fn of_costs(costs: &CostModel) -> String {
+    of(&costs.values())
+}
+
+/// The hash of these bytes, as `sha256sum` prints it.
+pub(crate) fn of_bytes(bytes: &[u8]) -> String {
+    hexadecimal(Sha256::new_with_prefix(bytes))
+}
+
+/// The hash of a value as it has been read: its fields with their names, which do not depend on the machine that this program runs on.
+fn of(value: &impl Debug) -> String {
+    let mut text = Text(Sha256::new());
+    write!(text, "{value:?}").expect("a hash takes any text");
+    hexadecimal(text.0)
+}
+
+struct Text(Sha256);
+
+impl fmt::Write for Text {
+    fn write_str(&mut self, text: &str) -> fmt::Result {
+        self.0.update(text);
+        Ok(())
+    }
+}
+
+fn hexadecimal(hash: Sha256) -> String {
+    let bytes = hash.finalize();
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn workload(text: &str) -> String {
+        of_workload(&Workload::parse("one.json", text).unwrap(), None)
+    }
+
+    #[test]
+    fn the_same_workload_has_the_same_hash_however_it_is_written() {
+        let one =
+            workload(r#"{"tasks": {"hog": {"loop": 1, "run": 2000}}, "global": {"duration": 3}}"#);
+        let other = workload(
+            r#"{
+                "global" : { "duration" : 3 },
+                "tasks" : { "hog" : { "run" : 2000, "loop" : 1 } }
+            }"#,
+        );
+        assert_eq!(one, other);
+        let shorter =
+            workload(r#"{"tasks": {"hog": {"loop": 1, "run": 1999}}, "global": {"duration": 3}}"#);
+        assert_ne!(one, shorter);
+    }
+
+    #[test]
+    fn the_same_machine_has_the_same_hash_whatever_it_is_called() {
+        let hash = |description: &str| of_machine(&Machine::parse(description).unwrap());
+        assert_eq!(hash("4"), hash("numa:1 core:4 pu:1"));
+        assert_ne!(hash("4"), hash("numa:2 core:2 pu:1"));
+    }
+
+    #[test]
+    fn hashes_are_those_of_sha256sum() {
+        let abc = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad";
+        assert_eq!(of_bytes(b"abc"), abc);
+    }
+}

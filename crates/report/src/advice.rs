@@ -1,0 +1,298 @@
+//! Advice on a recorded load, as text, as JSON and as a page.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+
+use fairground_results::{Advice, Aim, Distance, Judgement, Price, Rank, Recommendation};
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use crate::Forms as _;
+use crate::answer::distance;
+use crate::format::{range, value};
+use crate::json::Document;
+use crate::page::{Cell, Page, Section, Table};
+use crate::text::{columns, wrap};
+
+/// Width of the output, in columns.
+const WIDTH: usize = 100;
+
+/// What is measured, in words.
+fn what(aim: &Aim) -> String {
+    match &aim.task {
+        Some(task) => format!("{}, of {task}", aim.measure().title()),
+        None => aim.measure().title().to_owned(),
+    }
+}
+
+/// A value in the unit of what is measured.
+#[must_use]
+pub fn advised_value(aim: &Aim, number: f64) -> String {
+    value(Some(number), aim.measure().unit)
+}
+
+/// A difference with its interval, in words.
+fn told_difference(aim: &Aim, difference: &Distance) -> String {
+    let number = |value: f64| distance(value, aim.measure().unit);
+    let (low, high) = (number(difference.low), number(difference.high));
+    format!("{} [{low}, {high}]", number(difference.mean))
+}
+
+fn told_judgement(judgement: Judgement) -> String {
+    match judgement {
+        Judgement::Worse => "WORSE".to_owned(),
+        other => other.word().to_owned(),
+    }
+}
+
+/// What was measured, for which workload.
+fn heading(advice: &Advice) -> String {
+    let machine = match advice.machine.as_str() {
+        "1" => "1 CPU".to_owned(),
+        cpus if cpus.parse::<u32>().is_ok() => format!("{cpus} CPUs"),
+        other => other.to_owned(),
+    };
+    format!("{} on {machine}: {}", advice.recording, what(&advice.aim))
+}
+
+/// Remarks on the ranking.
+fn remarks(advice: &Advice) -> Vec<String> {
+    let aim = &advice.aim;
+    let mut remarks = vec![format!(
+        "{} replays under each scheduler, varied as another recording would be. Equal places, and \"same\": with the same seeds the 95 % \
+         interval of the difference is not beyond {}, by which replays are known to be off (docs/recordings.md).",
+        advice.replays,
+        aim.known_error().words(aim.measure().unit)
+    )];
+    remarks.extend({ advice.recommended.as_ref() }.and_then(|one| tuned(aim, one)));
+    remarks.extend(advice.notes.iter().cloned());
+    remarks
+}
+
+/// Which is first, and how certain that is.
+fn verdict(advice: &Advice) -> String {
+    let leaders = advice.leaders();
+    match leaders.as_slice() {
+        [one] => format!("{one} is first: all others are worse by more than replays are off."),
+        several => format!(
+            "No clear winner: {} cannot be told apart.",
+            several.join(", ")
+        ),
+    }
+}
+
+fn tuned(aim: &Aim, recommended: &Recommendation) -> Option<String> {
+    let scheduler = &recommended.scheduler;
+    match &recommended.setting {
+        Some(setting) => Some(format!(
+            "Tunables: with {}={} {scheduler} has {}; the best of {} settings tried.",
+            setting.tunable,
+            setting.value,
+            advised_value(aim, recommended.median),
+            recommended.tried
+        )),
+        None if recommended.tried == 0 => None,
+        None => Some(format!(
+            "Tunables: none of {} settings of {scheduler} that were tried makes it better by more than replays are off.",
+            recommended.tried
+        )),
+    }
+}
+
+/// The values over all seeds: the lowest and the highest, unless they look alike.
+fn spread(aim: &Aim, rank: &Rank) -> String {
+    let (low, high) = (rank.summary.min, rank.summary.max);
+    range(&advised_value(aim, low), &advised_value(aim, high))
+}
+
+fn texts<const COUNT: usize>(cells: [&str; COUNT]) -> Vec<String> {
+    cells.map(str::to_owned).to_vec()
+}
+
+/// The ranking as rows of cells, with heads.
+fn ranking(advice: &Advice) -> Vec<Vec<String>> {
+    let aim = &advice.aim;
+    let mut rows = vec![texts([
+        "place",
+        "scheduler",
+        "median",
+        "lowest to highest",
+        "beside the kernel's own",
+        "",
+    ])];
+    rows.extend(advice.ranking.iter().map(|rank| {
+        let difference = rank.difference.as_ref();
+        vec![
+            rank.place.to_string(),
+            rank.scheduler.clone(),
+            advised_value(aim, rank.summary.median),
+            spread(aim, rank),
+            difference.map_or(String::new(), |one| told_difference(aim, one)),
+            difference.map_or(String::new(), |one| told_judgement(one.judgement)),
+        ]
+    }));
+    rows
+}
+
+/// What the recommended scheduler gives and costs, as rows of cells, with heads.
+fn prices(recommended: &Recommendation) -> Vec<Vec<String>> {
+    let mut rows = vec![texts([
+        "",
+        "kernel",
+        &recommended.scheduler,
+        "difference",
+        "",
+    ])];
+    rows.extend(recommended.prices.iter().map(|price| {
+        let aim = &price.aim;
+        vec![
+            what(aim),
+            advised_value(aim, price.kernel),
+            advised_value(aim, price.value),
+            told_difference(aim, &price.difference),
+            told_judgement(price.difference.judgement),
+        ]
+    }));
+    rows
+}
+
+/// Whether the recommended scheduler costs anything.
+fn priced(recommended: &Recommendation) -> String {
+    let worse = |price: &&Price| price.difference.judgement == Judgement::Worse;
+    let costs = recommended.prices.iter().filter(worse);
+    let costs: Vec<String> = costs.map(|price| what(&price.aim)).collect();
+    let scheduler = &recommended.scheduler;
+    match costs.as_slice() {
+        [] => format!("{scheduler} is not known to cost anything beside the kernel's own:"),
+        [..] => format!(
+            "{scheduler} has a price beside the kernel's own: {}.",
+            costs.join("; ")
+        ),
+    }
+}
+
+/// What follows from the ranking.
+fn what_to_do(advice: &Advice) -> String {
+    match &advice.command {
+        Some(command) => format!("Load it: {command}"),
+        None => "Load nothing: no other is known to be better than the kernel's own".to_owned(),
+    }
+}
+
+/// The answer for a terminal.
+#[must_use]
+pub fn advice_text(advice: &Advice) -> String {
+    let mut text = format!("{}\n\n", heading(advice));
+    text.push_str(&columns(&ranking(advice), 2));
+    let _ = writeln!(text, "\n{}", verdict(advice));
+    if let Some(recommended) = &advice.recommended {
+        let _ = writeln!(text, "\n{}\n", priced(recommended));
+        text.push_str(&columns(&prices(recommended), 1));
+    }
+    text.push('\n');
+    for remark in &remarks(advice) {
+        text.push_str(&wrap(remark, WIDTH, 0));
+    }
+    let _ = writeln!(text, "\n{}", what_to_do(advice));
+    text
+}
+
+/// What `fairground advise --format json` prints. Values are in the unit of what they measure, times in nanoseconds.
+#[derive(Serialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[schemars(title = "Advice on a recorded load")]
+pub(crate) struct AdviceDocument<'a> {
+    /// Version of this form.
+    version: u32,
+    /// Version of fairground, with its commit.
+    fairground: &'a str,
+    /// Name of the recording.
+    recording: &'a str,
+    /// Description of the machine.
+    machine: &'a str,
+    /// What the schedulers are ranked by.
+    aim: &'a Aim,
+    /// Whether less of it is better.
+    less_is_better: bool,
+    /// Replays under each scheduler.
+    replays: u32,
+    /// All schedulers whose runs finished, the best first.
+    ranking: &'a [Rank],
+    /// Whether a single scheduler is first.
+    clear_winner: bool,
+    /// What to load; null if no scheduler is known to be better than the kernel's own.
+    recommended: Option<&'a Recommendation>,
+    /// The command that loads it.
+    command: Option<&'a str>,
+    /// What the reader should know, one sentence each.
+    notes: Vec<String>,
+    /// What failed, in words.
+    failures: &'a [String],
+}
+
+impl Document for AdviceDocument<'_> {
+    const COMMAND: &'static str = "advise";
+    const VERSION: u32 = 2;
+}
+
+/// The answer as indented JSON, with a trailing newline; `fairground` is its version.
+#[must_use]
+pub fn advice_json(advice: &Advice, fairground: &str) -> String {
+    let document = AdviceDocument {
+        version: AdviceDocument::VERSION,
+        fairground,
+        recording: &advice.recording,
+        machine: &advice.machine,
+        aim: &advice.aim,
+        less_is_better: advice.aim.less_is_better(),
+        replays: advice.replays,
+        ranking: &advice.ranking,
+        clear_winner: advice.leaders().len() == 1,
+        recommended: advice.recommended.as_ref(),
+        command: advice.command.as_deref(),
+        notes: remarks(advice),
+        failures: &advice.failures,
+    };
+    document.text()
+}
+
+/// A table of a page. The first row has the heads, the first `words` columns are words.
+fn page_table(rows: Vec<Vec<String>>, words: usize) -> Table {
+    let mut rows = rows.into_iter();
+    Table {
+        caption: String::new(),
+        heads: rows.next().unwrap_or_default(),
+        rows: rows
+            .map(|row| row.into_iter().map(Cell::plain).collect())
+            .collect(),
+        words,
+    }
+}
+
+/// The answer as a page: the ranking and the price, then the comparison behind it. `confirmed` is what runs on this machine showed, if there
+/// were any.
+#[must_use]
+pub fn advice_page(advice: &Advice, confirmed: &str) -> Page {
+    let mut page = advice.comparison.page(&BTreeMap::new());
+    let mut summary = vec![heading(advice) + ".", verdict(advice)];
+    summary.extend(advice.recommended.as_ref().map(priced));
+    summary.push(what_to_do(advice));
+    summary.extend(confirmed.lines().map(str::to_owned));
+    page.answer.summary.splice(0..0, summary);
+    page.answer.certainty.push_str(
+        " The ranking allows for the known error of replays as well, which these numbers do not.",
+    );
+    let mut tables = vec![page_table(ranking(advice), 2)];
+    let recommended = advice.recommended.as_ref();
+    tables.extend(recommended.map(|recommended| page_table(prices(recommended), 1)));
+    let section = Section {
+        id: "ranking".to_owned(),
+        title: "Ranking".to_owned(),
+        conditions: heading(advice),
+        tables,
+        notes: remarks(advice),
+        ..Section::default()
+    };
+    page.sections.insert(0, section);
+    page
+}

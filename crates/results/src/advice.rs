@@ -1,0 +1,263 @@
+//! Which scheduler suits a recorded load.
+
+use fairground_metrics::RunMetrics;
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use crate::{Better, Comparison, Interval, Judgement, Margin, Measure, Summary, median};
+
+/// What schedulers are ranked by.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Aim {
+    /// Id of the measure, one with a known error of replays.
+    pub measure: &'static str,
+    /// Only of tasks with this name, of which the worst counts; `None` for the number of the whole run.
+    pub task: Option<String>,
+}
+
+impl Aim {
+    /// Of whole runs, by the measure with this id.
+    #[must_use]
+    pub const fn of(measure: &'static str) -> Self {
+        Self {
+            measure,
+            task: None,
+        }
+    }
+
+    /// The measure.
+    ///
+    /// # Panics
+    ///
+    /// If there is none with this id.
+    #[must_use]
+    pub fn measure(&self) -> &'static Measure {
+        Measure::find(self.measure).expect("aims are made from the table of measures")
+    }
+
+    /// The value of a run; `None` if it has none.
+    #[must_use]
+    pub fn value_of(&self, run: &RunMetrics) -> Option<f64> {
+        let measure = self.measure();
+        let Some(name) = &self.task else {
+            return measure.run(run);
+        };
+        let named = run
+            .tasks
+            .iter()
+            .filter(|task| is_instance(&task.name, name));
+        let values = named.filter_map(|task| measure.task(task));
+        values.min_by(|one, other| self.order(*other, *one))
+    }
+
+    /// How far a replay's value may be from what it stands for.
+    #[must_use]
+    pub fn error(&self, value: f64) -> f64 {
+        self.known_error().around(value, 0.0)
+    }
+
+    /// The same, whatever the value.
+    #[must_use]
+    pub fn known_error(&self) -> Margin {
+        self.measure().replay_error.unwrap_or_default()
+    }
+
+    /// Whether less is better.
+    #[must_use]
+    pub fn less_is_better(&self) -> bool {
+        self.measure().better == Some(Better::Lower)
+    }
+
+    /// The better value first.
+    #[must_use]
+    pub fn order(&self, a: f64, b: f64) -> std::cmp::Ordering {
+        match self.less_is_better() {
+            true => a.total_cmp(&b),
+            false => b.total_cmp(&a),
+        }
+    }
+}
+
+/// Whether a task has this name, or is one of several instances with it.
+#[must_use]
+pub fn is_instance(task: &str, name: &str) -> bool {
+    task.strip_prefix(name)
+        .is_some_and(|rest| rest.is_empty() || rest.starts_with(['#', '-']))
+}
+
+/// A value for each seed; `None` where a run has none.
+pub type Values = Vec<Option<f64>>;
+
+/// How much larger a scheduler's value is than another one's with the same seeds.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Distance {
+    /// The mean.
+    pub mean: f64,
+    /// Lower end of its 95 % interval.
+    pub low: f64,
+    /// Upper end.
+    pub high: f64,
+    /// Better or worse if the whole interval is beyond the known error of replays, the same if it is within it.
+    pub judgement: Judgement,
+}
+
+impl Distance {
+    /// The distance between paired values; `None` with fewer than two pairs, which have no interval.
+    #[must_use]
+    pub fn of(aim: &Aim, own: &Values, other: &Values) -> Option<Self> {
+        let pairs = own.iter().zip(other);
+        let pairs: Vec<(f64, f64)> = pairs
+            .filter_map(|(own, other)| Some(((*own)?, (*other)?)))
+            .collect();
+        let differences: Vec<f64> = pairs.iter().map(|(own, other)| own - other).collect();
+        if differences.len() < 2 {
+            return None;
+        }
+        let interval = Interval::of(&differences)?;
+        let own = median(pairs.iter().map(|(own, _)| *own))?;
+        let other = median(pairs.iter().map(|(_, other)| *other))?;
+        let margin = aim.error(own.max(other));
+        // How much worse it is, at least and at most.
+        let (least, most) = match aim.less_is_better() {
+            true => (interval.low, interval.high),
+            false => (-interval.high, -interval.low),
+        };
+        Some(Self {
+            mean: interval.mean,
+            low: interval.low,
+            high: interval.high,
+            judgement: match () {
+                () if least > margin => Judgement::Worse,
+                () if most < -margin => Judgement::Better,
+                () if least >= -margin && most <= margin => Judgement::Same,
+                () => Judgement::Undecided,
+            },
+        })
+    }
+}
+
+/// A scheduler in the ranking.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Rank {
+    /// Its place; schedulers that cannot be told apart share one.
+    pub place: usize,
+    /// Its name.
+    pub scheduler: String,
+    /// Its replays.
+    pub summary: Summary,
+    /// By how much it differs from the kernel's own; `None` for that itself.
+    pub difference: Option<Distance>,
+}
+
+/// Another value of a tunable.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Setting {
+    /// The tunable.
+    pub tunable: String,
+    /// The value, as a user writes it.
+    pub value: String,
+}
+
+/// What a scheduler gives or costs beside the kernel's own.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Price {
+    /// In which respect.
+    pub aim: Aim,
+    /// The median under the kernel's own.
+    pub kernel: f64,
+    /// The median under the scheduler.
+    pub value: f64,
+    /// By how much it differs.
+    pub difference: Distance,
+}
+
+/// A scheduler that is better than the kernel's own by more than the known error.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Recommendation {
+    /// Its name.
+    pub scheduler: String,
+    /// A setting with which it is better still, by more than the known error.
+    pub setting: Option<Setting>,
+    /// The median for the goal, with that setting.
+    pub median: f64,
+    /// How many settings were tried.
+    pub tried: usize,
+    /// What it gives and costs; the goal comes first.
+    pub prices: Vec<Price>,
+}
+
+/// The answer.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Advice {
+    /// Name of the recording.
+    pub recording: String,
+    /// Description of the machine.
+    pub machine: String,
+    /// What the schedulers were ranked by.
+    pub aim: Aim,
+    /// Replays under each.
+    pub replays: u32,
+    /// All schedulers whose runs finished, the best first.
+    pub ranking: Vec<Rank>,
+    /// What to load; `None` if no scheduler is known to be better than the kernel's own.
+    pub recommended: Option<Recommendation>,
+    /// The command that loads it.
+    pub command: Option<String>,
+    /// In words, what the reader should know about the load and the ranked schedulers.
+    pub notes: Vec<String>,
+    /// In words, what failed.
+    pub failures: Vec<String>,
+    /// All runs.
+    pub comparison: Comparison,
+}
+
+impl Advice {
+    /// The schedulers that share the first place. If they are several, there is no clear winner.
+    #[must_use]
+    pub fn leaders(&self) -> Vec<&str> {
+        let leaders = self.ranking.iter().filter(|rank| rank.place == 1);
+        leaders.map(|rank| rank.scheduler.as_str()).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_difference_is_judged_by_the_known_error_of_replays() {
+        let judgement = |aim: &Aim, own: &[f64], other: &[f64]| {
+            let some = |values: &[f64]| values.iter().copied().map(Some).collect::<Values>();
+            Distance::of(aim, &some(own), &some(other)).map(|one| one.judgement)
+        };
+        let latency = Aim::of("wakeup_p99");
+        let ms = |values: [f64; 3]| values.map(|value| value * 1e6);
+        let cases = [
+            (ms([90.0, 91.0, 92.0]), Judgement::Worse),
+            (ms([1.0, 2.0, 3.0]), Judgement::Same),
+            (ms([-5.0, 4.0, 30.0]), Judgement::Undecided),
+        ];
+        for (own, expected) in cases {
+            let found = judgement(&latency, &own, &ms([1.0, 1.1, 0.9]));
+            assert_eq!(found, Some(expected), "{own:?}");
+        }
+        let more = judgement(&Aim::of("jain_index"), &[0.9, 0.91], &[0.5, 0.51]);
+        assert_eq!(more, Some(Judgement::Better));
+        // A single pair shows nothing.
+        assert_eq!(judgement(&latency, &[1.0], &[1e9]), None);
+    }
+
+    #[test]
+    fn instances_share_a_name() {
+        assert!(is_instance("cc1#12", "cc1"));
+        assert!(is_instance("hog-0", "hog"));
+        assert!(is_instance("hog", "hog"));
+        assert!(!is_instance("hogs", "hog"));
+    }
+}
