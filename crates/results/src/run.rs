@@ -132,12 +132,12 @@ impl Display for CpuChange {
     }
 }
 
-/// SHA-256 of what a run was made from, in hexadecimal digits. What is the same has the same hash, whatever its file is called and however it is
-/// written; another version of fairground may give it another one.
+/// SHA-256 of what a run was made from, in hexadecimal digits. The same workload, machine or costs have the same hash, whatever their file is called
+/// and however they are written; another version of fairground may give them another one.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Hashes {
-    /// Of the scheduler's object file; `None` if there is none.
+    /// Of the scheduler's object file, which holds the path of its source as it was given; `None` if there is none.
     pub scheduler: Option<String>,
     /// Of the workload, without its name.
     pub workload: String,

@@ -129,7 +129,9 @@ fn csv_has_a_row_for_each_run_and_each_task() {
     let mut lines = text.lines();
     let heading = lines.next().unwrap();
     assert!(
-        heading.starts_with("workload,scheduler,machine,cost_model,seed,repeat"),
+        heading.starts_with(
+            "fairground,workload,scheduler,machine,cost_model,noise,hotplug,seed,repeat"
+        ),
         "{heading}"
     );
     let rows: Vec<&str> = lines.collect();
