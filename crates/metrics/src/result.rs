@@ -295,7 +295,7 @@ pub const LONG_WAIT: u64 = 50_000_000;
 pub const LONG_IDLE: u64 = 1_000_000;
 
 /// A time in which one CPU was idle.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct IdleCpu {
     /// The CPU.
@@ -307,7 +307,7 @@ pub struct IdleCpu {
 }
 
 /// A time in which a task waited while one CPU that it was allowed to use was idle.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct IdleBeside {
     /// The CPU.
@@ -391,7 +391,7 @@ pub struct WindowRecord {
 }
 
 /// A task's share of one CPU in a window, as in [`WindowRecord`].
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct WindowShare {
     /// Length of the window.

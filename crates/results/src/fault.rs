@@ -1,11 +1,12 @@
 //! What is wrong with a scheduler, as data.
 
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::Status;
 
 /// Something that is wrong with a scheduler, told once for all cases that show it.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Fault {
     /// The scheduler, with its settings.
     pub scheduler: String,
@@ -26,7 +27,7 @@ pub struct Fault {
 }
 
 /// What a check of schedulers found.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
 pub struct Checkup {
     /// The schedulers, with their settings.
     pub schedulers: Vec<String>,

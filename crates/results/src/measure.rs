@@ -6,6 +6,7 @@
 use std::sync::LazyLock;
 
 use fairground_metrics::{IdleCpu, Lag, LongWait, OverheadTime, Periods, RunMetrics, TaskMetrics};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::format::{Unit, value};
@@ -44,7 +45,7 @@ pub struct Measure {
 }
 
 /// A time in which something happened to a task.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Episode {
     /// When it began.

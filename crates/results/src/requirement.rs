@@ -4,6 +4,7 @@ use std::fmt::{self, Display, Formatter};
 use std::str::FromStr;
 
 use fairground_metrics::{RunMetrics, TaskMetrics, is_instance_of};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::condition::amount;
@@ -32,7 +33,7 @@ enum Bound {
 }
 
 /// A requirement that a run does not meet.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Breach {
     /// The requirement, as it was written.
     pub requirement: String,

@@ -253,7 +253,7 @@ pub(crate) fn scope_of_metrics(
 ) -> Result<Scope<'static>, String> {
     let mut scope = constants(point, fits);
     let records = metrics.tasks.iter_mut().map(|task| task.records.take());
-    let records: Vec<Option<TaskRecords>> = records.collect();
+    let records: Vec<Option<Box<TaskRecords>>> = records.collect();
     let mut metrics = to_dynamic(metrics).map_err(|error| error.to_string())?;
     make_real(&mut metrics);
     let mut tasks = Array::new();
@@ -264,7 +264,7 @@ pub(crate) fn scope_of_metrics(
     {
         for (task, records) in all.iter_mut().zip(records) {
             if let (Some(mut task), Some(records)) = (task.write_lock::<Map>(), records) {
-                let recorded = Recorded(Arc::new(records));
+                let recorded = Recorded(Arc::new(*records));
                 task.insert("records".into(), Dynamic::from(recorded));
             }
         }
