@@ -115,8 +115,12 @@ fn the_commands_that_documents_name_are_taken() {
             let rest = rest.split(" -- ").next().unwrap_or_default();
             let rest = rest.split(['|', '&', ';']).next().unwrap_or_default();
             let rest: String = rest.split('\'').step_by(2).collect();
-            let known = rest.split(' ').find(|word| !word.is_empty());
-            let help = output_of(&format!("fairground {} --help", known.unwrap_or_default()));
+            let mut words = rest.split(' ').filter(|word| !word.is_empty());
+            let mut command = words.next().unwrap_or_default().to_owned();
+            if command == "fidelity" {
+                command = format!("{command} {}", words.next().unwrap_or_default());
+            }
+            let help = output_of(&format!("fairground {command} --help"));
             for word in rest.split(' ').filter(|word| word.starts_with('-')) {
                 let option = word.split('=').next().unwrap_or_default();
                 let option = match option.starts_with("--") {

@@ -153,7 +153,7 @@ fn the_page_of_an_advice_begins_with_who_is_first() {
         let found = page.find(text);
         found.unwrap_or_else(|| panic!("no {text} on the page"))
     };
-    assert!(place("build on 1 CPU: time until all tasks have ended.") < place("No clear winner: "));
+    assert!(place("build on 1 CPU: Makespan.") < place("No clear winner: "));
     assert!(place("No clear winner: ") < place("Load nothing: "));
     assert!(place("Load nothing: ") < place("Ranking"));
     assert!(place("Ranking") < place("Equal places, and "));
@@ -423,7 +423,7 @@ fn how_long_programs_take_is_foreseen() {
     let path = folder.path().join("7.recording");
     fs::copy(self::folder().join(BUILD), &path).unwrap();
     refuse(
-        &format!("foresee {}", path.display()),
+        &format!("fidelity foresee {}", path.display()),
         2,
         &["not called WORKLOAD.SCHEDULER.recording"],
     );

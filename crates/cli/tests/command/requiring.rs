@@ -30,7 +30,7 @@ fn no_cpu_is_idle_beside_a_waiting_task_for_long() {
         "idle_beside_waiting < 5ms",
         &format!("{RELEASED}sound.bpf.c"),
         &format!("{RELEASED}rotation.bpf.c"),
-        &[" beside CPU ", ", which was idle, for ", "lay in the DSQ 7"],
+        &["CPU 3 was idle for ", ", while ", "lay in the DSQ 7"],
     );
 }
 
@@ -124,7 +124,7 @@ DEFINE_SCHEDULER(unbound, .enqueue = (void *)unbound_enqueue, .name = "unbound")
         "longest_wait of b < 3s",
         &format!("{run}schedulers/sound.bpf.c"),
         &format!("{run}{}", source.display()),
-        &[": b for ", "held in the scheduler's own data"],
+        &[": b for ", "behind real-time tasks: rt had"],
     );
 }
 
