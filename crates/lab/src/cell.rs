@@ -179,8 +179,10 @@ impl Cell {
         };
         options.setup = Arc::new(prepared.setup);
         contender.load_for(&options);
+        let mut loader_notes = prepared.notes;
+        loader_notes.extend(contender.left_out(options.release));
         Self {
-            loader_notes: prepared.notes,
+            loader_notes,
             unprepared,
             contender,
             options,

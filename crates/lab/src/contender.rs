@@ -250,6 +250,22 @@ impl Contender {
         }
     }
 
+    /// Notes on what a kernel of `release` does not know of it.
+    pub(crate) fn left_out(&self, release: Release) -> Vec<String> {
+        let scheduler = self
+            .opened
+            .as_ref()
+            .ok()
+            .and_then(|opened| opened.scheduler.as_ref().ok());
+        let names = scheduler.map_or(&[][..], |scheduler| scheduler.left_out());
+        let note = |name| {
+            format!(
+                "Linux {release} does not know ops.{name}; it is left out, as `fairground run` does it"
+            )
+        };
+        names.iter().map(note).collect()
+    }
+
     /// The scheduler with what its loader does; `None` if there is no scheduler.
     fn whole(&self) -> Option<&Accompanied> {
         self.opened.as_ref().ok().map(|opened| &*opened.whole)

@@ -3,7 +3,8 @@
 use std::sync::{Arc, Mutex, PoisonError};
 
 use fairground_bpf::{
-    Code, Extern, Linker as _, Needs, Object, Setup, StructOps, StructOpsValue, map_kind,
+    Code, Extern, Linker as _, Needs, Object, Setup, StructOps, StructOpsMember, StructOpsValue,
+    map_kind,
 };
 use fairground_linux::{CID_FORM, CPU_FORM, Kind, Release, Releases, function, member, members};
 
@@ -50,6 +51,7 @@ pub struct Scheduler {
     pub(crate) operations: Operations,
     /// The release of Linux that it was compiled for.
     release: Release,
+    left_out: Vec<&'static str>,
     /// Versions for other kernels, as far as they were requested.
     others: Mutex<Vec<(Target, Arc<Scheduler>)>>,
 }
@@ -135,10 +137,20 @@ impl Scheduler {
         target: Target,
         compile: impl Fn(&Object, &dyn fairground_bpf::Linker) -> Result<Code, fairground_bpf::Error>,
     ) -> Result<Scheduler, LoadError> {
-        let table = table_of(&object)?.clone();
+        let mut table = table_of(&object)?.clone();
+        let left_out = leave_out_unknown(&mut table, target.release);
         let linker = linker_for(&object, &table, target)?;
         let code = compile(&object, &linker).map_err(LoadError::Object)?;
-        Scheduler::assemble(object, code, table, target.release)
+        let scheduler = Scheduler::assemble(object, code, table, target.release)?;
+        Ok(Scheduler {
+            left_out,
+            ..scheduler
+        })
+    }
+
+    /// Members of its table that are newer than the kernel it is for, which `fairground run` leaves out on such a kernel.
+    pub fn left_out(&self) -> &[&'static str] {
+        &self.left_out
     }
 
     fn assemble(
@@ -157,6 +169,7 @@ impl Scheduler {
             table,
             operations,
             release,
+            left_out: Vec::new(),
             others: Mutex::default(),
         })
     }
@@ -454,19 +467,45 @@ fn check_calls(
     Ok(())
 }
 
+/// Whether a member of a table has another value than the 0 that it has unless a source says otherwise.
+fn is_set(member: &StructOpsMember) -> bool {
+    match &member.value {
+        StructOpsValue::Program(_) => true,
+        StructOpsValue::Data(bytes) => bytes.iter().any(|byte| *byte != 0),
+    }
+}
+
+/// Takes out the members that came after `release`, and returns their names.
+fn leave_out_unknown(table: &mut StructOps, release: Release) -> Vec<&'static str> {
+    let cid_form = table.type_name == CID_FORM;
+    let mut left_out = Vec::new();
+    for one in table.members.iter_mut().filter(|one| is_set(one)) {
+        let newer = member(&one.name, cid_form).filter(|member| {
+            member.is_in(cid_form, Release::NEWEST) && !member.is_in(cid_form, release)
+        });
+        if let Some(member) = newer {
+            one.value = StructOpsValue::Data(Vec::new());
+            left_out.push(if cid_form {
+                member.cid_name
+            } else {
+                member.name
+            });
+        }
+    }
+    left_out
+}
+
 /// Refuses members that are set but unknown to `release`.
 fn check_members(table: &StructOps, release: Release) -> Result<(), LoadError> {
     let cid_form = table.type_name == CID_FORM;
     for one in &table.members {
-        let set = match &one.value {
-            StructOpsValue::Program(_) => true,
-            StructOpsValue::Data(bytes) => bytes.iter().any(|byte| *byte != 0),
-        };
         let member = member(&one.name, cid_form);
         // Sub-schedulers came before the cid form, and belong to it since there is one.
         let is_for_others =
             !cid_form && one.name.starts_with("sub_") && CID_FORM_RELEASES.contains(release);
-        if set && (is_for_others || !member.is_some_and(|member| member.is_in(cid_form, release))) {
+        if is_set(one)
+            && (is_for_others || !member.is_some_and(|member| member.is_in(cid_form, release)))
+        {
             return Err(LoadError::Operations(format!(
                 "ops.{} is set, which a root scheduler of Linux {release} does not have",
                 one.name

@@ -136,6 +136,9 @@ fn a_source_tells_which_kernels_load_it() {
         old.contains("Linux 6.18 is simulated by its kernel functions"),
         "{old}"
     );
+    let newer = succeed("compare mix-two -d 50ms -s eevdf --kernel 6.18");
+    let note = "Linux 6.18 does not know ops.cgroup_set_idle; it is left out";
+    assert!(newer.contains(note), "{newer}");
     let newest = succeed(&compare("--kernel 7.3"));
     assert!(!newest.contains("is simulated by"), "{newest}");
     refuse(
