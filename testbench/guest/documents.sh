@@ -61,7 +61,7 @@ confirms_advice() {
 	export SUDO_USER=nobody
 	fairground record -o "$work/sleeper.recording" -- "$fairground" play "$work/sleeper.json"
 	assert_status 0
-	fairground advise "$work/sleeper.recording" -s linux12 --for latency:sleeper --repeat 2 --confirm
+	fairground advise "$work/sleeper.recording" -s linux12 --for latency:sleeper --repeat 5 --confirm
 	cat "$work/output"
 	assert_status 0
 	assert_says "$work/output" 'Here, under linux12:'
