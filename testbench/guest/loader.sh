@@ -57,7 +57,14 @@ stand_in_for_systemd() {
 #!/bin/bash
 service=/etc/systemd/system/fairground.service
 here=$(dirname "$0")
-stop() { [ ! -e "$here/pid" ] || { kill "$(cat "$here/pid")"; while kill -0 "$(cat "$here/pid")" 2> /dev/null; do sleep 0.1; done; rm "$here/pid"; }; }
+# Nobody waits for the processes that this leaves, so those that have ended stay as zombies.
+runs() { grep -q '^State:[[:space:]]*[^ZX]' "/proc/$(cat "$here/pid")/status" 2> /dev/null; }
+stop() {
+	[ -e "$here/pid" ] || return 0
+	kill "$(cat "$here/pid")"
+	while runs; do sleep 0.1; done
+	rm "$here/pid"
+}
 echo "$*" >> "$here/asked"
 case "$*" in
 *is-active*) [ -e "$here/pid" ] ;;
@@ -66,7 +73,7 @@ case "$*" in
 	bash -c "exec $(sed -n 's/^ExecStart=//p' $service)" > "$here/log" 2>&1 < /dev/null &
 	echo $! > "$here/pid"
 	until [ "$(cat /sys/kernel/sched_ext/state)" = enabled ]; do
-		kill -0 "$(cat "$here/pid")" 2> /dev/null || { rm "$here/pid"; echo 'Job failed.' >&2; exit 1; }
+		runs || { rm "$here/pid"; echo 'Job failed.' >&2; exit 1; }
 		sleep 0.1
 	done
 	;;
