@@ -53,12 +53,13 @@ loads() {
 # A systemctl that knows one service and starts it as systemd would.
 stand_in_for_systemd() {
 	mkdir -p "$work/bin" /etc/systemd/system
+	rm -f "$work/bin/asked"
 	cat > "$work/bin/systemctl" << 'END'
 #!/bin/bash
 service=/etc/systemd/system/fairground.service
 here=$(dirname "$0")
 # Nobody waits for the processes that this leaves, so those that have ended stay as zombies.
-runs() { grep -q '^State:[[:space:]]*[^ZX]' "/proc/$(cat "$here/pid")/status" 2> /dev/null; }
+runs() { grep -q '^State:[[:space:]]*[^ZX[:space:]]' "/proc/$(cat "$here/pid")/status" 2> /dev/null; }
 stop() {
 	[ -e "$here/pid" ] || return 0
 	kill "$(cat "$here/pid")"
