@@ -413,21 +413,24 @@ DEFINE_SCHEDULER(mine, .name = "mine");
         assert!(compile_source(&source, &Build::default()).is_err());
     }
 
+    /// A scheduler that calls a function which it does not define.
+    const USES_LEVEL: &str = r#"int level(int number);
+int BPF_STRUCT_OPS(mine_select_cpu, struct task_struct *p, s32 prev_cpu, u64 flags) { return level(prev_cpu); }
+DEFINE_SCHEDULER(mine, .select_cpu = (void *)mine_select_cpu, .name = "mine");
+"#;
+
+    /// Writes a part of a scheduler that includes the project's header.
+    fn write_part(folder: &Path, name: &str, text: &str) -> PathBuf {
+        let path = folder.join(name);
+        std::fs::write(&path, format!("#include \"fairground.bpf.h\"\n{text}")).unwrap();
+        path
+    }
+
     #[test]
     fn a_neighbour_that_is_needed_and_does_not_compile_is_named() {
         let folder = tempfile::tempdir().unwrap();
-        let write = |name: &str, text: &str| {
-            let path = folder.path().join(name);
-            std::fs::write(&path, format!("#include \"fairground.bpf.h\"\n{text}")).unwrap();
-            path
-        };
-        let mine = write(
-            "mine.bpf.c",
-            r#"int level(int number);
-int BPF_STRUCT_OPS(mine_select_cpu, struct task_struct *p, s32 prev_cpu, u64 flags) { return level(prev_cpu); }
-DEFINE_SCHEDULER(mine, .select_cpu = (void *)mine_select_cpu, .name = "mine");
-"#,
-        );
+        let write = |name: &str, text: &str| write_part(folder.path(), name, text);
+        let mine = write("mine.bpf.c", USES_LEVEL);
         write("level.bpf.c", "int level(int number) { return nothing; }\n");
         let compiled = compile_sources(&[mine], &Build::default());
         let warnings = compiled.map(|one| one.warnings).unwrap();
@@ -480,19 +483,8 @@ struct sched_ext_ops small = {
     #[test]
     fn what_a_source_uses_and_a_neighbour_defines_is_linked_with_it() {
         let folder = tempfile::tempdir().unwrap();
-        let write = |name: &str, text: &str| {
-            let path = folder.path().join(name);
-            let text = format!("#include \"fairground.bpf.h\"\n{text}");
-            std::fs::write(&path, text).unwrap();
-            path
-        };
-        let mine = write(
-            "mine.bpf.c",
-            r#"int level(int number);
-int BPF_STRUCT_OPS(mine_select_cpu, struct task_struct *p, s32 prev_cpu, u64 flags) { return level(prev_cpu); }
-DEFINE_SCHEDULER(mine, .select_cpu = (void *)mine_select_cpu, .name = "mine");
-"#,
-        );
+        let write = |name: &str, text: &str| write_part(folder.path(), name, text);
+        let mine = write("mine.bpf.c", USES_LEVEL);
         let level = write(
             "level.bpf.c",
             "int depth;\nint half(int number);\nint level(int number) { return half(number) + depth; }\n",

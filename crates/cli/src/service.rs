@@ -57,7 +57,8 @@ pub fn disable() -> ExitCode {
 
 /// Runs `status`.
 pub fn status() -> ExitCode {
-    let mut text = match host::loaded_scheduler() {
+    let loaded = host::loaded_scheduler();
+    let mut text = match &loaded {
         Some(name) => format!("in charge: {name}\n"),
         None => "in charge: the kernel's own scheduler\n".to_owned(),
     };
@@ -84,21 +85,20 @@ pub fn status() -> ExitCode {
         Err(_) => text.push_str("enabled:   nothing\n"),
     }
     let printed = output::print(&text);
-    let is_own = host::loaded_scheduler().is_none();
-    printed.err().unwrap_or(ExitCode::from(u8::from(is_own)))
+    printed
+        .err()
+        .unwrap_or(ExitCode::from(u8::from(loaded.is_none())))
 }
 
+/// Says how things are after a change, or why there is none.
 fn end(result: Result<(), Error>) -> ExitCode {
     match result {
-        Ok(()) => status_after(),
+        Ok(()) => {
+            status();
+            ExitCode::SUCCESS
+        }
         Err(error) => output::fail(error.exit_code(), error),
     }
-}
-
-/// Says how things are now; what the user asked for was done.
-fn status_after() -> ExitCode {
-    status();
-    ExitCode::SUCCESS
 }
 
 fn try_enable(choice: &Choice) -> Result<(), Error> {

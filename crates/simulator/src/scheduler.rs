@@ -141,37 +141,24 @@ impl Scheduler {
         let left_out = leave_out_unknown(&mut table, target.release);
         let linker = linker_for(&object, &table, target)?;
         let code = compile(&object, &linker).map_err(LoadError::Object)?;
-        let scheduler = Scheduler::assemble(object, code, table, target.release)?;
+        check_license(&object)?;
+        check_sections(&object, &table)?;
+        check_programs(&object, code.needs(), target.release)?;
+        let operations = link_operations(&table, &code, target.release)?;
         Ok(Scheduler {
+            object,
+            code,
+            table,
+            operations,
+            release: target.release,
             left_out,
-            ..scheduler
+            others: Mutex::default(),
         })
     }
 
     /// Members of its table that are newer than the kernel it is for, which `fairground run` leaves out on such a kernel.
     pub fn left_out(&self) -> &[&'static str] {
         &self.left_out
-    }
-
-    fn assemble(
-        object: Arc<Object>,
-        code: Code,
-        table: StructOps,
-        release: Release,
-    ) -> Result<Scheduler, LoadError> {
-        check_license(&object)?;
-        check_sections(&object, &table)?;
-        check_programs(&object, code.needs(), release)?;
-        let operations = link_operations(&table, &code, release)?;
-        Ok(Scheduler {
-            object,
-            code,
-            table,
-            operations,
-            release,
-            left_out: Vec::new(),
-            others: Mutex::default(),
-        })
     }
 
     /// The scheduler for the kernel of runs with `options`: a different one only if that is of another release, or if its code asks for
