@@ -17,6 +17,7 @@ mod error;
 #[allow(dead_code)]
 #[path = "src/manifest.rs"]
 mod manifest;
+mod strip;
 #[allow(dead_code)]
 #[path = "src/tunable.rs"]
 mod tunable;
@@ -45,6 +46,7 @@ fn build() -> Result<(), Error> {
 
     println!("cargo:rerun-if-env-changed=CLANG");
     println!("cargo:rerun-if-changed=build.rs");
+    println!("cargo:rerun-if-changed=strip.rs");
     // Not the whole folder: tests lie in it, too. The list of tests has a line for each scheduler, so it changes with a new one.
     println!(
         "cargo:rerun-if-changed={}",
@@ -70,12 +72,12 @@ fn build() -> Result<(), Error> {
         embed_headers(&folder, "", &mut headers_code)?;
     }
     code.push_str("]\n");
-    write(&output.join("schedulers.rs"), &code)?;
+    write(&output.join("schedulers.rs"), code.as_bytes())?;
 
     embed_headers(&headers, "", &mut headers_code)?;
     embed_headers(&libbpf.join("bpf"), "bpf/", &mut headers_code)?;
     headers_code.push_str("]\n");
-    write(&output.join("headers.rs"), &headers_code)
+    write(&output.join("headers.rs"), headers_code.as_bytes())
 }
 
 /// Checks and compiles one scheduler and writes its entry of the table.
@@ -123,6 +125,12 @@ fn embed(
     let object = output.join(format!("{id}.bpf.o"));
     let includes = [workspace.join("schedulers/include"), libbpf.to_owned()];
     clang.compile(&source, &includes, &options, &object)?;
+    let whole = std::fs::read(&object).map_err(|cause| Error::File {
+        action: "read",
+        path: object.clone(),
+        cause,
+    })?;
+    write(&object, &strip::without_dwarf(&whole))?;
 
     let _ = writeln!(
         code,
@@ -175,8 +183,8 @@ fn entries(folder: &Path) -> Result<Vec<PathBuf>, Error> {
     Ok(paths)
 }
 
-fn write(path: &Path, text: &str) -> Result<(), Error> {
-    std::fs::write(path, text).map_err(|cause| Error::File {
+fn write(path: &Path, content: &[u8]) -> Result<(), Error> {
+    std::fs::write(path, content).map_err(|cause| Error::File {
         action: "write",
         path: path.to_owned(),
         cause,

@@ -17,13 +17,21 @@ pub(crate) struct Source<'a> {
     pub known: String,
 }
 
+/// The first `vmlinux.h` in the user's folders, with its text.
+pub(crate) fn brought(folders: &[PathBuf]) -> Option<(String, PathBuf)> {
+    let mut paths = folders.iter().map(|folder| folder.join("vmlinux.h"));
+    paths.find_map(|path| Some((std::fs::read_to_string(&path).ok()?, path)))
+}
+
+/// Whether something that may be the kernel's is not declared.
+pub(crate) fn lacks_names(said: &str) -> bool {
+    !missing_types(said).is_empty() || !undeclared(said).is_empty()
+}
+
 impl Source<'_> {
     /// What clang says, with what to do about it; or that instead, if what clang says only follows from it.
     pub fn explain(&self, said: &str) -> String {
-        let brought = self.folders.iter().map(|folder| folder.join("vmlinux.h"));
-        let brought = brought
-            .into_iter()
-            .find_map(|path| Some((std::fs::read_to_string(&path).ok()?, path)));
+        let brought = brought(self.folders);
         if let Some((text, path)) = &brought
             && let Some(problem) = unusable(text)
         {
@@ -66,8 +74,9 @@ impl Source<'_> {
                 }
             }
             None if !missing.is_empty() => lines.push(format!(
-                "The vmlinux.h that comes with fairground is a selection, without {}. If the kernel has that, say with -I in which folder \
-                 there is a whole one: {MAKE_WHOLE}",
+                "The vmlinux.h that comes with fairground is that of Linux {}, without {}. If your kernel has that, say with -I in which folder \
+                 its vmlinux.h is: {MAKE_WHOLE}",
+                Release::NEWEST,
                 missing.join(", ")
             )),
             None => {}
@@ -241,11 +250,11 @@ mod tests {
     }
 
     #[test]
-    fn a_selection_of_types_is_called_one() {
+    fn what_the_kernel_does_not_have_is_named() {
         let said = "a.c:6:3: error: no member named 'numa_preferred_nid' in 'struct task_struct'";
         let told = explain(&[], said);
         assert!(
-            told.contains("is a selection, without numa_preferred_nid"),
+            told.contains("is that of Linux 7.3, without numa_preferred_nid"),
             "{told}"
         );
         assert!(

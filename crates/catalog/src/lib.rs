@@ -438,6 +438,15 @@ mod tests {
     }
 
     #[test]
+    fn objects_carry_nothing_for_debuggers() {
+        for scheduler in all() {
+            let version = b"clang version";
+            let mut places = scheduler.object.windows(version.len());
+            assert!(!places.any(|bytes| bytes == version), "{}", scheduler.id());
+        }
+    }
+
+    #[test]
     fn an_unknown_tunable_names_what_there_is() {
         let scheduler = find("linux24").unwrap();
         assert_eq!(

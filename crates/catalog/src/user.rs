@@ -20,6 +20,9 @@ const STAND_INS: &[(&str, &str)] = &[
     ("gnu/stubs.h", include_str!("../headers/gnu/stubs.h")),
 ];
 
+/// All of the kernel's types, for sources that come without a `vmlinux.h` and for which the selection among the headers is not enough.
+const WHOLE_TYPES: &[u8] = include_bytes!("../headers/whole/vmlinux.h.zst");
+
 /// A compiled scheduler.
 #[derive(Clone, Debug)]
 pub struct CompiledSource {
@@ -185,8 +188,8 @@ fn scratch_folder() -> Result<tempfile::TempDir, Error> {
 /// Compiles a user's own sched_ext C source to a BPF object.
 ///
 /// Headers are looked for in this order: the folders of `build`, the source's folder, its `include` folder and that of the folder above, those
-/// of scx if the source or a folder of `build` is part of it, libbpf's headers as they come with this program, and finally the project's own,
-/// which include a `vmlinux.h` for sources that come without one.
+/// of scx if the source or a folder of `build` is part of it, libbpf's headers as they come with this program, and finally the project's own.
+/// A source that comes without a `vmlinux.h` gets a selection of the kernel's types and, if that is not enough, all of them.
 ///
 /// # Errors
 ///
@@ -241,7 +244,7 @@ fn way(source: &Path, build: &Build, clang: &Clang, folders: &[PathBuf]) -> Way 
     static OWN: LazyLock<[u8; 32]> = LazyLock::new(|| {
         let parts = HEADERS.iter().chain(STAND_INS);
         let parts = parts.flat_map(|(name, text)| [name.as_bytes(), text.as_bytes()]);
-        hash(parts)
+        hash(parts.chain([WHOLE_TYPES]))
     });
     let current = std::env::current_dir().unwrap_or_default();
     let paths = ["CPATH", "C_INCLUDE_PATH"].map(|name| std::env::var_os(name).unwrap_or_default());
@@ -258,40 +261,67 @@ fn way(source: &Path, build: &Build, clang: &Clang, folders: &[PathBuf]) -> Way 
     Way::new(&parts, folders.to_vec())
 }
 
-/// Compiles the source; also returns which of the user's and the system's files clang has read.
-fn compile_anew(
-    source: &Path,
-    build: &Build,
-    clang: &Clang,
-    folders: &[PathBuf],
-) -> Result<(CompiledSource, Vec<PathBuf>), Error> {
-    let scratch = scratch_folder()?;
-    let own = ["libbpf", "stand-ins", "include"].map(|folder| scratch.path().join(folder));
-    let [libbpf, stand_ins, ours] = &own;
-    let is_libbpf = |header: &&(&str, &str)| header.0.starts_with("bpf/");
-    write_headers(libbpf, HEADERS.iter().filter(is_libbpf))?;
-    write_headers(stand_ins, STAND_INS.iter())?;
-    write_headers(ours, HEADERS.iter().filter(|header| !is_libbpf(header)))?;
-    let directories = [folders, &own].concat();
-    let list = scratch.path().join("inputs.d");
+/// One source, and where clang finds what it includes.
+struct Compilation<'a> {
+    source: &'a Path,
+    clang: &'a Clang,
+    folders: &'a [PathBuf],
+    scratch: tempfile::TempDir,
+    options: Vec<String>,
+}
 
-    // The kernel's own build of such schedulers disables these, too: the two warnings are about the macros that declare callbacks, and newer
-    // versions of clang turn them into errors.
-    let mut options = vec![
-        "-Wno-compare-distinct-pointer-types".to_owned(),
-        "-Wno-incompatible-function-pointer-types".to_owned(),
-        // Places in the headers above have the same names in every run.
-        format!("-fdebug-prefix-map={}=fairground", scratch.path().display()),
-        "-MD".to_owned(),
-        "-MF".to_owned(),
-        list.display().to_string(),
-    ];
-    options.extend(build.defines.iter().map(|define| format!("-D{define}")));
-    let object_file = scratch.path().join("object.o");
-    let compile = |options: &[String]| {
-        let warnings = clang
-            .compile(source, &directories, options, &object_file)
-            .map_err(|error| explained(error, source, folders))?;
+impl<'a> Compilation<'a> {
+    fn new(
+        source: &'a Path,
+        build: &Build,
+        clang: &'a Clang,
+        folders: &'a [PathBuf],
+    ) -> Result<Self, Error> {
+        let scratch = scratch_folder()?;
+        // The kernel's own build of such schedulers disables these, too: the first two warnings are about the macros that declare callbacks, and
+        // newer versions of clang turn them into errors. The kernel's structures contain others without a name.
+        let mut options = vec![
+            "-Wno-compare-distinct-pointer-types".to_owned(),
+            "-Wno-incompatible-function-pointer-types".to_owned(),
+            "-fms-extensions".to_owned(),
+            "-Wno-microsoft-anon-tag".to_owned(),
+            // Places in the headers that come with the program have the same names in every run.
+            format!("-fdebug-prefix-map={}=fairground", scratch.path().display()),
+            "-MD".to_owned(),
+            "-MF".to_owned(),
+            scratch.path().join("inputs.d").display().to_string(),
+        ];
+        options.extend(build.defines.iter().map(|define| format!("-D{define}")));
+        Ok(Self {
+            source,
+            clang,
+            folders,
+            scratch,
+            options,
+        })
+    }
+
+    /// The folders of the headers that come with the program, in the order in which clang searches them: libbpf's, those that stand in for a
+    /// system's, and the project's own.
+    fn own_folders(&self) -> [PathBuf; 3] {
+        ["libbpf", "stand-ins", "include"].map(|folder| self.scratch.path().join(folder))
+    }
+
+    fn write_headers(&self) -> Result<(), Error> {
+        let [libbpf, stand_ins, ours] = self.own_folders();
+        let is_libbpf = |header: &&(&str, &str)| header.0.starts_with("bpf/");
+        write_headers(&libbpf, HEADERS.iter().filter(is_libbpf))?;
+        write_headers(&stand_ins, STAND_INS.iter())?;
+        write_headers(&ours, HEADERS.iter().filter(|header| !is_libbpf(header)))
+    }
+
+    /// Compiles the source to its object, with clang's warnings.
+    fn run(&self) -> Result<CompiledSource, Error> {
+        let directories = [self.folders, &self.own_folders()].concat();
+        let object_file = self.scratch.path().join("object.o");
+        let warnings =
+            self.clang
+                .compile(self.source, &directories, &self.options, &object_file)?;
         let object = std::fs::read(&object_file).map_err(|cause| Error::File {
             action: "read",
             path: object_file.clone(),
@@ -302,35 +332,74 @@ fn compile_anew(
             warnings,
             added: Vec::new(),
         })
-    };
-    let mut compiled = compile(&options)?;
+    }
+
+    /// Compiles the source with the selection of the kernel's types, which takes clang a tenth of the time, or with all if it needs others and
+    /// brings none.
+    fn run_with_types(&self) -> Result<CompiledSource, Error> {
+        let failed = match self.run() {
+            Err(error) => error,
+            compiled => return compiled,
+        };
+        let needs_others = matches!(&failed, Error::DoesNotCompile { diagnostics, .. } if diagnostics::lacks_names(diagnostics));
+        if !needs_others || diagnostics::brought(self.folders).is_some() {
+            return Err(self.explained(failed));
+        }
+        let [_, _, ours] = self.own_folders();
+        write_headers(&ours, [("vmlinux.h", whole_types()?.as_str())].iter())?;
+        self.run().map_err(|error| self.explained(error))
+    }
+
+    /// The user's and the system's files that clang has read.
+    fn inputs(&self) -> Vec<PathBuf> {
+        let list = std::fs::read_to_string(self.scratch.path().join("inputs.d"));
+        let mut inputs = files_in(&list.unwrap_or_default());
+        inputs.retain(|input| !input.starts_with(self.scratch.path()));
+        inputs
+    }
+
+    /// The error with what to do about it.
+    fn explained(&self, mut error: Error) -> Error {
+        if let Error::DoesNotCompile { diagnostics, .. } = &mut error {
+            let vmlinux = HEADERS.iter().chain(STAND_INS);
+            let known = vmlinux.filter(|header| matches!(header.0, "vmlinux.h" | "kfuncs.bpf.h"));
+            let source = diagnostics::Source {
+                path: self.source,
+                folders: self.folders,
+                known: known.map(|header| header.1).collect(),
+            };
+            *diagnostics = source.explain(diagnostics);
+        }
+        error
+    }
+}
+
+/// All types of the newest kernel that is known, as `testbench/types` writes them.
+fn whole_types() -> Result<String, Error> {
+    let bytes = zstd::decode_all(WHOLE_TYPES).map_err(|cause| Error::Scratch { cause })?;
+    Ok(String::from_utf8_lossy(&bytes).into_owned())
+}
+
+/// Compiles the source; also returns which of the user's and the system's files clang has read.
+fn compile_anew(
+    source: &Path,
+    build: &Build,
+    clang: &Clang,
+    folders: &[PathBuf],
+) -> Result<(CompiledSource, Vec<PathBuf>), Error> {
+    let mut compilation = Compilation::new(source, build, clang, folders)?;
+    compilation.write_headers()?;
+    let mut compiled = compilation.run_with_types()?;
     if has_arena(&compiled.object) {
         // When older versions of clang combine accesses into one copy, it uses arena addresses that are not those of the kernel's own mapping,
         // and the verifier refuses the program.
-        options.extend([
+        compilation.options.extend([
             "-fno-builtin-memset".to_owned(),
             "-fno-builtin-memcpy".to_owned(),
         ]);
-        compiled = compile(&options)?;
+        compiled = compilation.run()?;
     }
-    let mut inputs = files_in(&std::fs::read_to_string(&list).unwrap_or_default());
-    inputs.retain(|input| !input.starts_with(scratch.path()));
-    Ok((compiled, inputs))
-}
-
-/// The error with what to do about it.
-fn explained(mut error: Error, source: &Path, folders: &[PathBuf]) -> Error {
-    if let Error::DoesNotCompile { diagnostics, .. } = &mut error {
-        let vmlinux = HEADERS.iter().chain(STAND_INS);
-        let known = vmlinux.filter(|header| matches!(header.0, "vmlinux.h" | "kfuncs.bpf.h"));
-        let source = diagnostics::Source {
-            path: source,
-            folders,
-            known: known.map(|header| header.1).collect(),
-        };
-        *diagnostics = source.explain(diagnostics);
-    }
-    error
+    Ok((compiled, compilation.inputs()))
 }
 
 /// Whether the object has an arena.
@@ -362,6 +431,56 @@ DEFINE_SCHEDULER(mine, .name = "mine");
         let compiled = compile_source(&source, &Build::default()).unwrap();
         assert!(compiled.object.starts_with(b"\x7fELF"));
         assert_eq!(compiled.warnings, "");
+    }
+
+    const NEEDS_OTHER_TYPES: &str = r#"#include "vmlinux.h"
+#include <bpf/bpf_helpers.h>
+#include <bpf/bpf_tracing.h>
+int seen;
+SEC("struct_ops/mine_running") void BPF_PROG(mine_running, struct task_struct *p)
+{
+	seen = p->MEMBER;
+	scx_bpf_kick_cpu(0, SCX_KICK_IDLE);
+}
+SEC(".struct_ops.link") struct sched_ext_ops mine = { .running = (void *)mine_running, .name = "mine" };
+"#;
+
+    #[test]
+    fn a_source_that_brings_no_types_gets_any_of_the_kernels() {
+        let folder = tempfile::tempdir().unwrap();
+        let source = folder.path().join("mine.bpf.c");
+        let compile = |member| {
+            std::fs::write(&source, NEEDS_OTHER_TYPES.replace("MEMBER", member)).unwrap();
+            compile_source(&source, &Build::default())
+        };
+        // That of struct mempolicy is in a structure that the selection does not have at all.
+        for member in ["scx.dsq_vtime", "numa_preferred_nid", "mempolicy->mode"] {
+            assert_eq!(compile(member).unwrap().warnings, "", "{member}");
+        }
+        let error = compile("preferred_planet").unwrap_err().to_string();
+        let expected = format!(
+            "is that of Linux {}, without preferred_planet",
+            fairground_linux::Release::NEWEST
+        );
+        assert!(error.contains(&expected), "{error}");
+    }
+
+    #[test]
+    fn the_types_that_come_with_a_source_are_taken() {
+        let folder = tempfile::tempdir().unwrap();
+        let source = folder.path().join("mine.bpf.c");
+        std::fs::write(
+            &source,
+            NEEDS_OTHER_TYPES.replace("MEMBER", "numa_preferred_nid"),
+        )
+        .unwrap();
+        let types = "struct task_struct { int pid; };\nstruct sched_ext_ops { int none; };\n";
+        std::fs::write(folder.path().join("vmlinux.h"), types).unwrap();
+        let error = compile_source(&source, &Build::default()).unwrap_err();
+        assert!(
+            !error.to_string().contains("comes with fairground"),
+            "{error}"
+        );
     }
 
     #[test]
