@@ -52,6 +52,24 @@ pub struct Build {
     pub include: Vec<PathBuf>,
     /// Macros, as `NAME` or `NAME=VALUE`.
     pub defines: Vec<String>,
+    /// Whether places in the sources are told without the folders that these lie in, so that the object is the same wherever that is.
+    pub without_folders: bool,
+}
+
+impl Build {
+    /// The options that leave these folders out.
+    fn mapping(&self, folders: &[PathBuf]) -> Vec<String> {
+        if !self.without_folders {
+            return Vec::new();
+        }
+        let mut folders: Vec<_> = folders.iter().map(|folder| folder.display()).collect();
+        // The last that fits counts, which has to be the longest.
+        folders.sort_by_key(|folder| folder.to_string().len());
+        let maps = folders.iter();
+        let maps = maps.map(|folder| format!("-fdebug-prefix-map={folder}=sources"));
+        maps.chain(["-fdebug-compilation-dir=.".to_owned()])
+            .collect()
+    }
 }
 
 /// Sources that become one object, compiled one by one.
@@ -258,6 +276,11 @@ fn way(source: &Path, build: &Build, clang: &Clang, folders: &[PathBuf]) -> Way 
     ];
     parts.extend(paths.iter().map(|path| path.as_encoded_bytes()));
     parts.extend(build.defines.iter().map(|define| define.as_bytes()));
+    parts.push(if build.without_folders {
+        b"without folders"
+    } else {
+        b""
+    });
     Way::new(&parts, folders.to_vec())
 }
 
@@ -292,6 +315,7 @@ impl<'a> Compilation<'a> {
             scratch.path().join("inputs.d").display().to_string(),
         ];
         options.extend(build.defines.iter().map(|define| format!("-D{define}")));
+        options.extend(build.mapping(folders));
         Ok(Self {
             source,
             clang,

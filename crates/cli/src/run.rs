@@ -353,6 +353,7 @@ impl Scheduler {
         let build = fairground_catalog::Build {
             include: choice.include.clone(),
             defines: choice.defines.clone(),
+            ..Default::default()
         };
         let mut whole = Accompanied::open(&choice.scheduler, &build)
             .map_err(|error| unusable(error.to_string()))?;

@@ -33,8 +33,16 @@ impl Wanted {
         }
     }
 
+    /// A scheduler that may have a name.
+    pub fn called(label: Option<String>, reference: &str) -> Self {
+        Self {
+            label,
+            ..Self::plain(reference)
+        }
+    }
+
     /// Whether it is a loader that is followed.
-    fn is_loader(&self) -> bool {
+    pub fn is_loader(&self) -> bool {
         self.reference.starts_with(LOADER)
     }
 
@@ -152,6 +160,7 @@ pub fn build(include: &[PathBuf], defines: &[String]) -> Result<Build, Error> {
     Ok(Build {
         include: include.to_vec(),
         defines: defines.to_vec(),
+        ..Build::default()
     })
 }
 
@@ -214,7 +223,7 @@ fn capture(reference: &str, machine: &Machine) -> Result<Contender, Error> {
 
 /// The names of the schedulers in results: those that the user gave, and otherwise ids and short names; the path where different files have
 /// the same short name.
-fn names(all_wanted: &[Wanted]) -> Vec<String> {
+pub fn names(all_wanted: &[Wanted]) -> Vec<String> {
     let is_shared = |reference: &str| {
         let others = all_wanted.iter().filter(|other| {
             let taken = other.label.as_deref();

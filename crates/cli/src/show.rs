@@ -174,6 +174,7 @@ fn own(arguments: &Arguments) -> Result<String, String> {
     let build = Build {
         include: arguments.include.clone(),
         defines: arguments.defines.clone(),
+        ..Build::default()
     };
     contents::scheduler(&arguments.scheduler, &build)
 }

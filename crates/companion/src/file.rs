@@ -225,6 +225,11 @@ impl Companion {
         &self.name
     }
 
+    /// The text of the file.
+    pub fn text(&self) -> &str {
+        &self.text
+    }
+
     /// The programs that it loads or runs.
     pub fn programs(&self) -> impl Iterator<Item = &str> {
         let runs = self.file.run.iter().flat_map(|run| {

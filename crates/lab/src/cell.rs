@@ -163,7 +163,7 @@ fn has_no_length(workload: &Workload, duration: Option<Nanoseconds>) -> bool {
 }
 
 /// Length of a run of `workload`, with another `duration` than its own if there is one; `None` for until its tasks end.
-fn length_of(workload: &Workload, duration: Option<Nanoseconds>) -> Option<Nanoseconds> {
+pub(crate) fn length_of(workload: &Workload, duration: Option<Nanoseconds>) -> Option<Nanoseconds> {
     let given = duration.or(workload.duration);
     given.or(has_no_length(workload, duration).then_some(DEFAULT_DURATION))
 }
@@ -425,7 +425,7 @@ impl Cell {
     }
 
     /// The result of a run that left no results.
-    fn nothing(&self, status: Status, message: String) -> CellResult {
+    pub fn nothing(&self, status: Status, message: String) -> CellResult {
         self.unbegun(self.failure(status, message))
     }
 

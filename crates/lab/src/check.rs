@@ -9,7 +9,7 @@ use crate::cell::{Cell, CellResult, Failure, run_cells};
 use crate::error::Error;
 use crate::explain::why_it_waited;
 use crate::parallel;
-use crate::plan::Plan;
+use crate::plan::{Cells, Plan};
 
 /// A run of one of several plans, as it was judged.
 pub struct Judged {
@@ -47,7 +47,7 @@ pub fn check(
     let (mut cells, mut places) = (Vec::new(), Vec::new());
     for (index, plan) in plans.iter().enumerate() {
         plan.check()?;
-        let of_plan = plan.cells();
+        let of_plan = Cells::of(plan);
         for number in 0..plan.run_count() {
             cells.push(of_plan.get(number));
             places.push((index, number));

@@ -49,7 +49,7 @@ pub fn compare(plan: &Plan, progress: &(dyn Fn(usize, usize) + Sync)) -> Result<
             cause,
         })?;
     }
-    let cells = plan.cells();
+    let cells = Cells::of(plan);
     let results = run_in_order(&cells.longest_first(), plan.threads, progress, |number| {
         let cell = cells.get(number);
         let result = cell.run()?;
@@ -99,7 +99,7 @@ fn wait_of(failed: &Failed, patience: Patience, run: &RunMetrics) -> Option<(Str
 /// Runs those simulations again that failed because a task waited, one of each workload, machine and scheduler, and explains the wait.
 fn explain_waits(
     plan: &Plan,
-    cells: &Cells<'_>,
+    cells: &Cells<&Plan>,
     comparison: &Comparison,
     failures: &mut [Failed],
 ) -> Result<(), Error> {

@@ -128,16 +128,30 @@ impl Contender {
     pub fn open_any(reference: &str, build: &Build) -> Result<Self, Error> {
         match Self::open(reference, build) {
             Err(error) if error.is_of_the_scheduler() => Ok(Self {
-                name: reference.to_owned(),
-                reference: reference.to_owned(),
                 defines: build.defines.clone(),
-                asked: BTreeMap::new(),
-                built_in: false,
                 opened: Err(Arc::new(error)),
-                loader: None,
+                ..Self::missing(reference, String::new())
             }),
             opened => opened,
         }
+    }
+
+    /// A scheduler that is none, because of this problem: its runs fail before they begin.
+    pub fn missing(name: &str, problem: String) -> Self {
+        Self {
+            name: name.to_owned(),
+            reference: name.to_owned(),
+            defines: Vec::new(),
+            asked: BTreeMap::new(),
+            built_in: false,
+            opened: Err(Arc::new(Error::Plan(problem))),
+            loader: None,
+        }
+    }
+
+    /// Why it is none, if that is so.
+    pub fn problem(&self) -> Option<String> {
+        self.opened.as_ref().err().map(ToString::to_string)
     }
 
     /// Opens the scheduler that a command of the form `exec:LOADER ARGUMENTS` attaches on `machine`, with what the loader sets there. Each
@@ -382,6 +396,24 @@ impl Contender {
         Some(opened.hash.get_or_init(hash).clone())
     }
 
+    /// What it consists of, apart from what its loader does: its object, which of the object's schedulers it is, and the tunables that do not have
+    /// their defaults; if there is no scheduler, why.
+    pub(crate) fn content(&self) -> Content {
+        let Some(whole) = self.whole() else {
+            let reason = self.opened.as_ref().err();
+            let reason = reason.map_or_else(String::new, ToString::to_string);
+            return (reason, None, Vec::new());
+        };
+        let entry = whole.entry();
+        let values = whole.values().filter_map(|(name, value)| {
+            let tunable = entry.tunable(name).ok()?;
+            (value != tunable.default).then(|| (name.to_owned(), tunable.encode(value)))
+        });
+        let mut values: Vec<(String, Vec<u8>)> = values.collect();
+        values.sort();
+        (self.hash().unwrap_or_default(), entry.table.clone(), values)
+    }
+
     /// Additional sources that had to be linked, as one text; `None` if there are none.
     pub(crate) fn linked(&self) -> Option<String> {
         let sources = &self.whole()?.entry().linked;
@@ -391,7 +423,7 @@ impl Contender {
     }
 
     /// Whether it comes from outside this program, so that its code may do anything.
-    pub(crate) fn is_foreign(&self) -> bool {
+    pub fn is_foreign(&self) -> bool {
         self.whole()
             .is_some_and(|whole| matches!(whole.entry().object, Cow::Owned(_)))
     }
@@ -514,6 +546,9 @@ impl Contender {
         values.collect()
     }
 }
+
+/// What a scheduler consists of: see [`Contender::content`].
+type Content = (String, Option<String>, Vec<(String, Vec<u8>)>);
 
 /// A scheduler in the simulated kernel, or why the simulated kernel rejects it.
 type Loaded = Result<Arc<Scheduler>, Arc<LoadError>>;

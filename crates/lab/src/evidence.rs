@@ -12,7 +12,7 @@ use crate::error::Error;
 use crate::explain::explain_waits;
 use crate::moments::moments;
 use crate::parallel;
-use crate::plan::Plan;
+use crate::plan::{Cells, Plan};
 
 impl Plan {
     /// For each workload and machine, what decided between its runs in `comparison`, which has all runs of the plan.
@@ -21,7 +21,7 @@ impl Plan {
     ///
     /// As for [`Cell::run`].
     pub fn evidence(&self, comparison: &Comparison) -> Result<AllEvidence, Error> {
-        let cells = self.cells();
+        let cells = Cells::of(self);
         let tables = self.workload_count() * self.sites.len();
         let each = self.run_count() / tables.max(1);
         let order: Vec<usize> = (0..tables).collect();

@@ -9,7 +9,7 @@ use crate::cell::{Cell, CellResult, Failure};
 use crate::error::Error;
 use crate::moments::again;
 use crate::parallel;
-use crate::plan::Plan;
+use crate::plan::{Cells, Plan};
 
 /// Number of task names in a message.
 const NAMED_TASKS: usize = 20;
@@ -32,7 +32,7 @@ pub struct Search {
 /// If the plan is invalid, or has no task with the given name.
 pub fn explain(plan: &Plan, search: &Search) -> Result<(Vec<Waits>, Vec<Failure>), Error> {
     plan.check()?;
-    let cells = plan.cells();
+    let cells = Cells::of(plan);
     let order: Vec<usize> = (0..plan.run_count()).collect();
     let explained = parallel::map(&order, plan.threads, |number| {
         explain_cell(&cells.get(number), search)

@@ -2,12 +2,18 @@
 
 use std::fmt::{self, Debug, Write as _};
 
+use fairground_events::Nanoseconds;
 use fairground_machine::Machine;
 use fairground_simulator::CostModel;
 use fairground_workload::Workload;
 use sha2::{Digest as _, Sha256};
 
+use crate::cell::Cell;
+use crate::noise::Noise;
 use crate::recorded::Replay;
+
+/// Digits of an identity: of 10^9 simulations, two are mistaken for each other with a probability of 10^-21.
+const IDENTITY: usize = 32;
 
 /// The hash of a workload, without its name, and with what else a recording has.
 pub(crate) fn of_workload(workload: &Workload, replay: Option<&Replay>) -> String {
@@ -53,6 +59,47 @@ pub(crate) fn of_machine(machine: &Machine) -> String {
 /// The hash of costs, without their origins.
 pub(crate) fn of_costs(costs: &CostModel) -> String {
     of(&costs.values())
+}
+
+/// The hash of what all simulations have in common that are made from this one: everything that determines the result but workload, length, noise
+/// and seed. Names are no part of it, nor are values that are the default anyway.
+pub(crate) fn of_template(cell: &Cell) -> String {
+    let options = &cell.options;
+    let references = cell.references.iter();
+    let references: Vec<(&String, String)> = references
+        .map(|(name, reference)| (name, of_template(reference)))
+        .collect();
+    let requirements: Vec<String> = cell.requirements.iter().map(ToString::to_string).collect();
+    let kernel = (
+        of_machine(&options.machine),
+        of_costs(&options.cost),
+        options.hz,
+        options.release,
+        &options.hotplug,
+    );
+    of(&(
+        cell.contender.content(),
+        &options.setup,
+        &cell.unprepared,
+        kernel,
+        &cell.metrics,
+        cell.patience,
+        requirements,
+        references,
+    ))
+}
+
+/// The identity of a simulation: the hash of what it has in common with others ([`of_template`]), of its workload, and of the rest.
+pub(crate) fn of_cell(
+    template: &str,
+    workload: &str,
+    length: Option<Nanoseconds>,
+    noise: Noise,
+    seed: u64,
+) -> String {
+    let mut identity = of(&(template, workload, length, noise, seed));
+    identity.truncate(IDENTITY);
+    identity
 }
 
 /// The hash of these bytes, as `sha256sum` prints it.

@@ -28,6 +28,9 @@ mod recorded;
 mod shrink;
 mod toml_file;
 
+/// A hash of the sources that decide what a simulation results in.
+pub const ENGINE: &str = env!("FAIRGROUND_ENGINE");
+
 pub use accompanied::Accompanied;
 pub use advice::{Goal, Question};
 pub use cell::{Cell, CellResult, DEFAULT_DURATION, Failure, run_cells};
@@ -49,6 +52,7 @@ pub use fidelity::{
 pub use memory::Allocator;
 pub use moments::{moments, record};
 pub use noise::Noise;
-pub use plan::{DEFAULT_HZ, Place, Plan, Settings, Site};
+pub use plan::{Cells, DEFAULT_HZ, Place, Plan, Settings, Site};
 pub use recorded::{Load, Replay, load_recording, read_load, recorded_metrics};
 pub use shrink::Shrunk;
+pub use toml_file::parse as parse_toml;

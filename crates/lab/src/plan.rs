@@ -3,6 +3,7 @@
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 use std::num::NonZero;
+use std::ops::Deref;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -16,7 +17,7 @@ use fairground_simulator::{
 };
 use fairground_workload::Workload;
 
-use crate::cell::{Cell, effort};
+use crate::cell::{Cell, effort, length_of};
 use crate::contender::Contender;
 use crate::error::Error;
 use crate::identity;
@@ -159,7 +160,11 @@ pub struct Place {
 
 impl Plan {
     /// Checks what the parts of the plan cannot check by themselves.
-    pub(crate) fn check(&self) -> Result<(), Error> {
+    ///
+    /// # Errors
+    ///
+    /// The first that does not fit.
+    pub fn check(&self) -> Result<(), Error> {
         self.check_workloads()?;
         for Site {
             machine,
@@ -234,6 +239,12 @@ impl Plan {
         &self.sites[place.site].workloads[place.workload]
     }
 
+    /// A number that grows with the time that a run of a workload takes on a machine.
+    pub fn effort(&self, workload: usize, site: usize) -> f64 {
+        let workload = &self.sites[site].workloads[workload];
+        effort(workload, self.settings.duration) as f64
+    }
+
     /// Number of runs.
     pub fn run_count(&self) -> usize {
         let entries: usize = self.sites.iter().map(|site| site.contenders.len()).sum();
@@ -278,89 +289,131 @@ impl Plan {
         name.replace(|one: char| !is_plain(one), "_")
     }
 
-    /// All simulations.
-    pub(crate) fn cells(&self) -> Cells<'_> {
-        let template = |site: &Site, contender: &Contender| {
-            let settings = &self.settings;
-            let hz = settings.hz.or_else(|| contender.native_hz());
-            let options = Options {
-                duration: settings.duration,
-                cost: settings.cost.clone(),
-                hz: hz.unwrap_or(DEFAULT_HZ),
-                release: settings.release,
-                // The plan was checked before.
-                hotplug: check_hotplug(&settings.hotplug, &site.machine).unwrap_or_default(),
-                ..Options::new(site.machine.clone(), Arc::default())
-            };
-            let usual = fairground_metrics::Options::default();
-            Cell {
-                metrics: fairground_metrics::Options {
-                    window: settings.window.unwrap_or(usual.window),
-                    ..usual
-                },
-                ..Cell::new(contender.clone(), options)
-            }
+    /// What all simulations of a scheduler on a machine have in common.
+    fn template(&self, site: &Site, contender: &Contender) -> Cell {
+        let settings = &self.settings;
+        let hz = settings.hz.or_else(|| contender.native_hz());
+        let options = Options {
+            duration: settings.duration,
+            cost: settings.cost.clone(),
+            hz: hz.unwrap_or(DEFAULT_HZ),
+            release: settings.release,
+            // The plan was checked before.
+            hotplug: check_hotplug(&settings.hotplug, &site.machine).unwrap_or_default(),
+            ..Options::new(site.machine.clone(), Arc::default())
         };
-        let with_hashes = |cell: Cell| Cell {
-            hashes: Some(Hashes {
+        let usual = fairground_metrics::Options::default();
+        Cell {
+            metrics: fairground_metrics::Options {
+                window: settings.window.unwrap_or(usual.window),
+                ..usual
+            },
+            patience: self.patience,
+            ..Cell::new(contender.clone(), options)
+        }
+    }
+
+    /// The templates of all schedulers on a machine, with what they are judged by.
+    fn templates(&self, site: &Site) -> Vec<Cell> {
+        let references = site.references.iter();
+        let named = references.map(|(name, one)| (name.clone(), self.template(site, one)));
+        let references: Vec<(String, Cell)> = named.collect();
+        let cell = |contender| {
+            let mut cell = Cell {
+                requirements: self.requirements.clone(),
+                references: references.clone(),
+                ..self.template(site, contender)
+            };
+            cell.hashes = Some(Hashes {
+                cell: identity::of_template(&cell),
                 scheduler: cell.contender.hash(),
                 machine: identity::of_machine(&cell.options.machine),
                 costs: identity::of_costs(&cell.options.cost),
                 workload: String::new(),
-            }),
-            ..cell
+            });
+            cell
         };
-        let of_site = |site: &Site| {
-            let references = site.references.iter();
-            let named = references.map(|(name, one)| (name.clone(), template(site, one)));
-            let references: Vec<(String, Cell)> = named.collect();
-            let cell = |contender| Cell {
-                requirements: self.requirements.clone(),
-                references: references.clone(),
-                ..with_hashes(template(site, contender))
-            };
-            site.contenders.iter().map(cell).collect()
-        };
-        Cells {
-            plan: self,
-            templates: self.sites.iter().map(of_site).collect(),
-            workloads: { self.sites.iter() }
-                .map(|site| {
-                    let workloads = site.workloads.iter();
-                    let hash = |one: &Arc<Workload>| {
-                        let replay = self.replays.get(&one.name);
-                        identity::of_workload(one, replay.map(Arc::as_ref))
-                    };
-                    workloads.map(hash).collect()
-                })
-                .collect(),
-        }
+        site.contenders.iter().map(cell).collect()
     }
 }
 
 /// The simulations of a plan, in the order of the result. Each is made when it is about to run, from what all runs of a scheduler on a
 /// machine have in common, so that a plan takes no more memory for more runs.
-pub(crate) struct Cells<'p> {
-    plan: &'p Plan,
+pub struct Cells<P> {
+    plan: P,
     /// By site, then by scheduler.
     templates: Vec<Vec<Cell>>,
     /// The hashes of the workloads, by site.
     workloads: Vec<Vec<String>>,
 }
 
-impl Cells<'_> {
+impl<P: Deref<Target = Plan>> Cells<P> {
+    /// The simulations of a plan that was [checked](Plan::check).
+    pub fn of(plan: P) -> Self {
+        let sites = plan.sites.iter();
+        let hashes = sites.clone().map(|site| {
+            let hash = |one: &Arc<Workload>| {
+                let replay = plan.replays.get(&one.name);
+                identity::of_workload(one, replay.map(Arc::as_ref))
+            };
+            site.workloads.iter().map(hash).collect()
+        });
+        Self {
+            templates: sites.map(|site| plan.templates(site)).collect(),
+            workloads: hashes.collect(),
+            plan,
+        }
+    }
+
+    /// The plan.
+    pub fn plan(&self) -> &Plan {
+        &self.plan
+    }
+
     /// The simulation with this number.
-    pub(crate) fn get(&self, number: usize) -> Cell {
-        let plan = self.plan;
-        let place = plan.place(number);
+    pub fn get(&self, number: usize) -> Cell {
+        let place = self.plan.place(number);
+        self.at(place, self.seed(place))
+    }
+
+    /// The identity of the simulation with this number: a hash of everything that determines its result, apart from the program that computes it.
+    pub fn identity(&self, number: usize) -> String {
+        let place = self.plan.place(number);
+        self.identity_at(place, self.seed(place))
+    }
+
+    fn seed(&self, place: Place) -> u64 {
+        let first = self.plan.settings.seed;
+        first.wrapping_add(u64::from(place.repeat))
+    }
+
+    fn noise(&self, workload: &Workload) -> Noise {
+        match self.plan.replays.contains_key(&workload.name) {
+            true => Noise::None,
+            false => self.plan.noise,
+        }
+    }
+
+    fn identity_at(&self, place: Place, seed: u64) -> String {
+        let template = &self.templates[place.site][place.contender];
+        let fixed = template.hashes.as_ref().map_or("", |hashes| &hashes.cell);
+        let workload = self.plan.workload(place);
+        identity::of_cell(
+            fixed,
+            &self.workloads[place.site][place.workload],
+            length_of(workload, self.plan.settings.duration),
+            self.noise(workload),
+            seed,
+        )
+    }
+
+    /// The simulation at this place of the plan, with this seed instead of the plan's.
+    pub fn at(&self, place: Place, seed: u64) -> Cell {
+        let plan = &self.plan;
         let template = &self.templates[place.site][place.contender];
         let workload = plan.workload(place).clone();
         let replay = plan.replays.get(&workload.name);
-        let seed = plan.settings.seed.wrapping_add(u64::from(place.repeat));
-        let noise = match replay {
-            Some(_) => Noise::None,
-            None => plan.noise,
-        };
+        let noise = self.noise(&workload);
         let surroundings = match replay {
             Some(replay) => replay.surroundings.clone(),
             None => Surroundings {
@@ -373,7 +426,6 @@ impl Cells<'_> {
             folder.join(name)
         });
         Cell {
-            patience: plan.patience,
             options: Options {
                 seed,
                 surroundings,
@@ -385,6 +437,7 @@ impl Cells<'_> {
             noise,
             replay: replay.cloned(),
             hashes: template.hashes.clone().map(|hashes| Hashes {
+                cell: self.identity_at(place, seed),
                 workload: self.workloads[place.site][place.workload].clone(),
                 ..hashes
             }),
@@ -394,7 +447,7 @@ impl Cells<'_> {
 
     /// The numbers of the simulations, starting with those that are likely to take longest.
     pub(crate) fn longest_first(&self) -> Vec<usize> {
-        let plan = self.plan;
+        let plan = &self.plan;
         let duration = plan.settings.duration;
         let mut order: Vec<usize> = (0..plan.run_count()).collect();
         order.sort_by_cached_key(|number| {

@@ -11,7 +11,7 @@ use fairground_workload::{Draft, Workload};
 
 use crate::cell::{Cell, DEFAULT_DURATION, Failure};
 use crate::contender::LOADER;
-use crate::plan::{Plan, check_hotplug, check_tasks};
+use crate::plan::{Cells, Plan, check_hotplug, check_tasks};
 
 /// Lengths of shrunk runs are multiples of this.
 const GRAIN: Nanoseconds = 1_000_000;
@@ -67,7 +67,7 @@ impl Plan {
         most: usize,
         progress: &dyn Fn(usize, usize),
     ) -> Option<Shrunk> {
-        let cell = self.cells().get(number);
+        let cell = Cells::of(self).get(number);
         let best = Case {
             draft: Draft::parse(file, text).ok()?,
             machine: cell.options.machine.description.clone(),

@@ -2,8 +2,12 @@
 
 use serde::de::DeserializeOwned;
 
-/// Parses `text`, the contents of `file`; an error is the place and what is wrong there.
-pub(crate) fn parse<T: DeserializeOwned>(file: &str, text: &str) -> Result<T, (String, String)> {
+/// Parses `text`, the contents of `file`.
+///
+/// # Errors
+///
+/// The place, and what is wrong there.
+pub fn parse<T: DeserializeOwned>(file: &str, text: &str) -> Result<T, (String, String)> {
     toml::from_str(text).map_err(|error| {
         let place = match error.span() {
             Some(span) => place(file, text, span.start),

@@ -16,6 +16,7 @@ mod checkup;
 mod column;
 mod comparison_page;
 mod csv_format;
+mod data_set;
 mod differences;
 mod explanation;
 mod groups;
@@ -26,6 +27,7 @@ pub mod page;
 mod parquet_format;
 mod reproduction;
 mod reproduction_page;
+mod restore;
 mod rows;
 mod table;
 mod text;
@@ -33,10 +35,12 @@ mod text;
 pub use advice::{advice_json, advice_page, advice_text, advised_value};
 pub use checkup::{checkup_csv, checkup_json, checkup_markdown, checkup_text};
 pub use csv_format::csv_of;
+pub use data_set::{Kept, kept, pack, runs_of};
 pub use explanation::{diagnosis, waits_json, waits_text, why};
 pub use fairground_results::Unit;
 pub use fairground_results::{Comparison, Difference, Labels, Run};
 pub use json::{Document, reproductions_json, schemas};
+pub use parquet_format::{DataFiles, Unwritten};
 pub use reproduction::{
     list_table, reproductions_csv, reproductions_markdown, reproductions_table,
 };

@@ -1,11 +1,12 @@
 //! Comparisons as Parquet: a folder with a row per run, and one with a row per task of each run.
 
+use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use fairground_files::Unfinished;
-use parquet::basic::{Compression, LogicalType, Repetition, Type as Physical};
+use parquet::basic::{Compression, LogicalType, Repetition, Type as Physical, ZstdLevel};
 use parquet::column::writer::ColumnWriter;
 use parquet::data_type::ByteArray;
 use parquet::errors::ParquetError;
@@ -13,8 +14,8 @@ use parquet::file::properties::WriterProperties;
 use parquet::file::writer::SerializedFileWriter;
 use parquet::schema::types::{Type, TypePtr};
 
-use crate::Comparison;
 use crate::rows::{Column, Kind, Row, Value, run_columns, run_row, task_columns, task_row};
+use crate::{Comparison, Run};
 
 /// Writes `runs/runs.parquet` and `tasks/tasks.parquet` into a folder, which is created if needed. The columns are those of the CSV format,
 /// with types, and the same for all workloads, so that the files of many commands are one data set.
@@ -22,61 +23,149 @@ use crate::rows::{Column, Kind, Row, Value, run_columns, run_row, task_columns, 
 /// # Errors
 ///
 /// The file that cannot be written, and why.
-pub(crate) fn write_parquet(
-    comparison: &Comparison,
-    folder: &Path,
-) -> Result<(), (PathBuf, io::Error)> {
-    let fairground = &comparison.version;
-    let runs = comparison.runs.iter();
-    let runs: Vec<Row> = runs.map(|run| run_row(run, fairground)).collect();
-    let tasks = comparison.runs.iter().flat_map(|run| {
-        let of_run = run.metrics.iter().flat_map(|metrics| &metrics.tasks);
-        of_run.map(move |task| task_row(run, task, fairground))
+pub(crate) fn write_parquet(comparison: &Comparison, folder: &Path) -> Result<(), Unwritten> {
+    let [runs, tasks] = ["runs", "tasks"].map(|name| {
+        let file = format!("{name}.parquet");
+        folder.join(name).join(file)
     });
-    let tasks: Vec<Row> = tasks.collect();
-    for (name, columns, rows) in [
-        ("runs", run_columns(), runs),
-        ("tasks", task_columns(), tasks),
-    ] {
-        let folder = folder.join(name);
-        std::fs::create_dir_all(&folder).map_err(|error| (folder.clone(), error))?;
-        let path = folder.join(format!("{name}.parquet"));
-        write(&path, &columns, &rows).map_err(|error| (path, error))?;
-    }
-    Ok(())
+    let mut files = DataFiles::create(&runs, &tasks)?;
+    files.add(&comparison.runs, &comparison.version)?;
+    files.finish()
 }
 
-/// A file with these rows; every field may be absent.
-fn write(path: &Path, columns: &[Column], rows: &[Row]) -> io::Result<()> {
-    let fields = columns.iter().map(field).collect::<Result<Vec<_>, _>>();
-    let schema = Type::group_type_builder("schema")
-        .with_fields(fields.map_err(other)?)
-        .build()
-        .map_err(other)?;
-    let properties = WriterProperties::builder()
-        .set_compression(Compression::SNAPPY)
-        .build();
-    let file = Unfinished::create(path)?;
-    let mut writer = SerializedFileWriter::new(file.file(), Arc::new(schema), Arc::new(properties))
-        .map_err(other)?;
-    let mut group = writer.next_row_group().map_err(other)?;
-    for column in columns {
-        let fields: Vec<Option<&Value>> = rows.iter().map(|row| row.get(&column.name)).collect();
-        for leaf in leaves(column.kind, &fields) {
-            let mut written = group
-                .next_column()
-                .map_err(other)?
-                .expect("the schema has a column for each leaf");
-            leaf.write(written.untyped()).map_err(other)?;
-            written.close().map_err(other)?;
+/// A file that cannot be written, and why.
+pub type Unwritten = (PathBuf, io::Error);
+
+/// A part of a data set that is being written: a file with a row per run, and one with a row per task of each run. They appear when they are
+/// finished, that of the tasks first, so that a run that is there has its tasks.
+pub struct DataFiles {
+    runs: TableFile,
+    tasks: TableFile,
+}
+
+impl DataFiles {
+    /// Files that will be at these places; their folders are created if needed.
+    ///
+    /// # Errors
+    ///
+    /// The file or folder that cannot be written, and why.
+    pub fn create(runs: &Path, tasks: &Path) -> Result<Self, Unwritten> {
+        Ok(Self {
+            runs: TableFile::create(runs, run_columns())?,
+            tasks: TableFile::create(tasks, task_columns())?,
+        })
+    }
+
+    /// Adds runs, made by this version of fairground.
+    ///
+    /// # Errors
+    ///
+    /// The file that cannot be written, and why.
+    pub fn add(&mut self, runs: &[Run], fairground: &str) -> Result<(), Unwritten> {
+        let of_runs: Vec<Row> = runs.iter().map(|run| run_row(run, fairground)).collect();
+        let of_tasks = runs.iter().flat_map(|run| {
+            let tasks = run.metrics.iter().flat_map(|metrics| &metrics.tasks);
+            tasks.map(move |task| task_row(run, task, fairground))
+        });
+        self.tasks.add(&of_tasks.collect::<Vec<_>>())?;
+        self.runs.add(&of_runs)
+    }
+
+    /// Adds rows as they were read from other files of the data set.
+    ///
+    /// # Errors
+    ///
+    /// As for [`add`](Self::add).
+    pub(crate) fn add_rows(&mut self, runs: &[Row], tasks: &[Row]) -> Result<(), Unwritten> {
+        self.tasks.add(tasks)?;
+        self.runs.add(runs)
+    }
+
+    /// Puts the files into their places.
+    ///
+    /// # Errors
+    ///
+    /// As for [`add`](Self::add).
+    pub fn finish(self) -> Result<(), Unwritten> {
+        self.tasks.finish()?;
+        self.runs.finish()
+    }
+}
+
+/// A file with a table that is being written.
+struct TableFile {
+    path: PathBuf,
+    columns: Vec<Column>,
+    file: Unfinished,
+    writer: SerializedFileWriter<File>,
+}
+
+impl TableFile {
+    /// A file whose every field may be absent.
+    fn create(path: &Path, columns: Vec<Column>) -> Result<Self, Unwritten> {
+        let open = || {
+            if let Some(folder) = path.parent() {
+                std::fs::create_dir_all(folder)?;
+            }
+            let fields = columns.iter().map(field).collect::<Result<Vec<_>, _>>();
+            let schema = Type::group_type_builder("schema")
+                .with_fields(fields.map_err(other)?)
+                .build()
+                .map_err(other)?;
+            let properties = WriterProperties::builder()
+                .set_compression(Compression::ZSTD(ZstdLevel::default()))
+                .build();
+            let file = Unfinished::create(path)?;
+            let inner = file.file().try_clone()?;
+            let writer = SerializedFileWriter::new(inner, Arc::new(schema), Arc::new(properties));
+            Ok((file, writer.map_err(other)?))
+        };
+        let (file, writer) = open().map_err(|error| (path.to_owned(), error))?;
+        Ok(Self {
+            path: path.to_owned(),
+            columns,
+            file,
+            writer,
+        })
+    }
+
+    /// Adds these rows as a group.
+    fn add(&mut self, rows: &[Row]) -> Result<(), Unwritten> {
+        self.try_add(rows)
+            .map_err(|error| (self.path.clone(), error))
+    }
+
+    fn try_add(&mut self, rows: &[Row]) -> io::Result<()> {
+        let mut group = self.writer.next_row_group().map_err(other)?;
+        for column in &self.columns {
+            let fields: Vec<Option<&Value>> =
+                rows.iter().map(|row| row.get(&column.name)).collect();
+            for leaf in leaves(column.kind, &fields) {
+                let mut written = group
+                    .next_column()
+                    .map_err(other)?
+                    .expect("the schema has a column for each leaf");
+                leaf.write(written.untyped()).map_err(other)?;
+                written.close().map_err(other)?;
+            }
         }
+        group.close().map_err(other)?;
+        Ok(())
     }
-    group.close().map_err(other)?;
-    writer.close().map_err(other)?;
-    file.finish()
+
+    fn finish(self) -> Result<(), Unwritten> {
+        let Self {
+            path, file, writer, ..
+        } = self;
+        let finish = || {
+            writer.close().map_err(other)?;
+            file.finish()
+        };
+        finish().map_err(|error| (path, error))
+    }
 }
 
-fn other(error: ParquetError) -> io::Error {
+pub(crate) fn other(error: ParquetError) -> io::Error {
     match error {
         ParquetError::External(inner) => match inner.downcast::<io::Error>() {
             Ok(error) => *error,
@@ -238,12 +327,16 @@ fn of_maps<T>(maps: Vec<Vec<(ByteArray, T)>>, typed: impl Fn(Vec<T>) -> Values) 
 
 #[cfg(test)]
 mod tests {
-    use std::fs::File;
-
     use parquet::file::reader::{FileReader as _, SerializedFileReader};
     use parquet::record::{Field, Row as Read};
 
     use super::*;
+
+    fn write(path: &Path, columns: &[Column], rows: &[Row]) -> Result<(), Unwritten> {
+        let mut file = TableFile::create(path, columns.to_vec())?;
+        file.add(rows)?;
+        file.finish()
+    }
 
     fn read(path: &Path) -> Vec<Read> {
         let reader = SerializedFileReader::new(File::open(path).unwrap()).unwrap();

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt::{self, Display, Formatter};
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 
 use fairground_metrics::TaskMetrics;
 use fairground_results::{MEASURES, Measure, Unit};
@@ -31,7 +32,7 @@ pub(crate) struct Column {
 type Fixed = (&'static str, Kind, &'static str);
 
 /// What identifies a run, and how it ended.
-const LABELS: [Fixed; 21] = [
+const LABELS: [Fixed; 22] = [
     (
         "fairground",
         Kind::Text,
@@ -68,6 +69,11 @@ const LABELS: [Fixed; 21] = [
         "settings_given",
         Kind::Texts,
         "everything that was set, as it was written",
+    ),
+    (
+        "cell",
+        Kind::Text,
+        "identity of the run: a hash of everything that determines it",
     ),
     (
         "scheduler_sha256",
@@ -234,6 +240,25 @@ impl Row {
         self.fields.get(column)
     }
 
+    /// A number that rows have in common that hold the same result, whatever its parts are called.
+    pub(crate) fn fingerprint(&self) -> u64 {
+        const NAMES: [&str; 6] = [
+            "fairground",
+            "workload",
+            "scheduler",
+            "machine",
+            "repeat",
+            "settings_given",
+        ];
+        let mut hasher = DefaultHasher::new();
+        for (column, value) in &self.fields {
+            if !NAMES.contains(&column.as_str()) {
+                (column, value.to_string()).hash(&mut hasher);
+            }
+        }
+        hasher.finish()
+    }
+
     fn set_measures(&mut self, of: impl Fn(&Measure) -> Option<f64>) {
         for measure in MEASURES.iter() {
             let Some(number) = of(measure) else {
@@ -266,6 +291,7 @@ fn labels(run: &Run, fairground: &str) -> Row {
     row.set("settings", Value::Integers(labels.numbers.clone()));
     row.set("settings_given", Value::Texts(labels.tunables.clone()));
     if let Some(hashes) = &labels.hashes {
+        row.set("cell", hashes.cell.as_str());
         row.set_some("scheduler_sha256", hashes.scheduler.as_deref());
         row.set("workload_sha256", hashes.workload.as_str());
         row.set("machine_sha256", hashes.machine.as_str());

@@ -137,6 +137,9 @@ impl Display for CpuChange {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Hashes {
+    /// Of everything that determines the result, seed included: 32 of the digits. Runs with the same one are the same if the same program
+    /// computed them.
+    pub cell: String,
     /// Of the scheduler's object file, which holds the path of its source as it was given; `None` if there is none.
     pub scheduler: Option<String>,
     /// Of the workload, without its name.

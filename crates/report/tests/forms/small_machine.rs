@@ -33,6 +33,7 @@ fn labels(workload: &str, scheduler: &str, cpus: u32, seed: u64) -> Labels {
         noise: Some("none".to_owned()),
         hotplug: Vec::new(),
         hashes: Some(Hashes {
+            cell: format!("{seed:032x}"),
             scheduler: Some("5c".repeat(32)),
             workload: "01".repeat(32),
             machine: "3a".repeat(32),
