@@ -13,7 +13,7 @@ use crate::VERSION;
 use crate::annotations;
 use crate::failures;
 use crate::output::{self, DocumentForm, FAILED, Place, Progress};
-use crate::quantity::nanoseconds;
+use crate::quantity::patience;
 use crate::shrink::shrink;
 use crate::simulation::{Simulation, quoted};
 
@@ -120,13 +120,6 @@ pub struct Arguments {
     /// Show the tasks' shares even if there are many tasks
     #[arg(long)]
     tasks: bool,
-}
-
-fn patience(text: &str) -> Result<Patience, String> {
-    match text {
-        "off" => Ok(Patience::Off),
-        _ => nanoseconds(text).map(Patience::Wait),
-    }
 }
 
 /// Runs the subcommand.

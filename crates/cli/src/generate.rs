@@ -13,6 +13,8 @@ use crate::output;
 use crate::play::Played;
 use crate::recording::Description;
 use crate::show::Shown;
+use crate::sweep::Progress;
+use crate::work::{Answer, Request};
 
 /// The shells for which there are completions, and the folder and the name under which each looks for those of a command.
 const SHELLS: [(Shell, &str); 3] = [
@@ -48,6 +50,9 @@ fn schemas() -> Vec<(String, Schema)> {
         Shown::schema(),
         Description::schema(),
         Played::schema(),
+        Progress::schema(),
+        Request::schema(),
+        Answer::schema(),
     ]);
     all
 }

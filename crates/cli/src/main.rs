@@ -36,7 +36,9 @@ mod settings;
 mod show;
 mod shrink;
 mod simulation;
+mod sweep;
 mod task;
+mod work;
 
 use output::UNUSABLE;
 
@@ -59,6 +61,8 @@ enum Command {
     Compare(compare::Arguments),
     Check(check::Arguments),
     Explain(explain::Arguments),
+    Sweep(sweep::Arguments),
+    Work(work::Arguments),
     Record(record::Arguments),
     Import(import::Arguments),
     Advise(advise::Arguments),
@@ -99,7 +103,15 @@ const GROUPS: [(&str, &[&str]); 4] = [
     ("Schedulers", &["list", "show"]),
     (
         "In the simulator",
-        &["compare", "check", "explain", "reproduce", "capture"],
+        &[
+            "compare",
+            "check",
+            "explain",
+            "reproduce",
+            "capture",
+            "sweep",
+            "work",
+        ],
     ),
     ("Loads of your own", &["record", "import", "advise"]),
     (
@@ -134,6 +146,10 @@ fn exit_status(subcommand: &str) -> &'static str {
         "advise" => {
             "0; 1 if --confirm refutes the ranking or cannot be done; 2 if the input is unusable"
         }
+        "sweep" => {
+            "0 success, for run however the cells ended; 1 if something cannot be read or written, for status if cells are left; 2 if the input is unusable; 75 if run was asked to end before its part was done"
+        }
+        "work" => "0, however the cells ended; 1 if results cannot be written",
         "run" | "record" => {
             "that of COMMAND; without one 0, or 1 if it failed on the way; 2 if the input is unusable or this kernel cannot do it"
         }
@@ -230,6 +246,8 @@ fn main() -> ExitCode {
         Command::Compare(arguments) => compare::main(&arguments),
         Command::Check(arguments) => check::main(&arguments),
         Command::Explain(arguments) => explain::main(&arguments),
+        Command::Sweep(arguments) => sweep::main(&arguments),
+        Command::Work(arguments) => work::main(&arguments),
         Command::Record(arguments) => record::main(&arguments),
         Command::Import(arguments) => import::main(&arguments),
         Command::Advise(arguments) => advise::main(&arguments),

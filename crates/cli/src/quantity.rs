@@ -1,5 +1,7 @@
 //! Times on the command line.
 
+use fairground_results::Patience;
+
 /// Longest time that is accepted: a million seconds.
 const LONGEST: f64 = 1e15;
 
@@ -40,6 +42,18 @@ pub fn nanoseconds(text: &str) -> Result<u64, String> {
         Ok(value as u64)
     } else {
         Err(format!("{text:?} is out of range: 1ns to 1000000s"))
+    }
+}
+
+/// Parses how long a task may wait: a time, or off.
+///
+/// # Errors
+///
+/// As for [`nanoseconds`].
+pub fn patience(text: &str) -> Result<Patience, String> {
+    match text {
+        "off" => Ok(Patience::Off),
+        _ => nanoseconds(text).map(Patience::Wait),
     }
 }
 

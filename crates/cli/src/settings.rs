@@ -110,9 +110,17 @@ fn apply_one(entries: &mut [Entry], setting: &str) -> Result<(), String> {
     }
 }
 
-/// Makes of each variant one for each of the values.
+/// Makes of each variant one for each of the values that a text stands for.
 fn vary(variants: &mut Vec<Contender>, key: &str, text: &str) -> Result<(), String> {
-    let values = values(text)?;
+    vary_by(variants, key, &values(text)?)
+}
+
+/// Makes of each variant one for each of the values.
+///
+/// # Errors
+///
+/// If there are too many, or a value does not fit.
+pub fn vary_by(variants: &mut Vec<Contender>, key: &str, values: &[String]) -> Result<(), String> {
     if variants.len() * values.len() > MOST {
         return Err(format!(
             "these are more than {MOST} settings of {}",
@@ -121,7 +129,7 @@ fn vary(variants: &mut Vec<Contender>, key: &str, text: &str) -> Result<(), Stri
     }
     let mut more = Vec::new();
     for variant in variants.iter() {
-        for value in &values {
+        for value in values {
             let mut one = variant.clone();
             one.set(key, value).map_err(|error| error.to_string())?;
             more.push(one);
@@ -133,7 +141,7 @@ fn vary(variants: &mut Vec<Contender>, key: &str, text: &str) -> Result<(), Stri
 
 /// The values that a text stands for: those between commas, and those of ranges: `1ms..8ms:x2` is 1, 2, 4 and 8 ms, `1ms..4ms:+1ms` 1, 2, 3
 /// and 4 ms.
-fn values(text: &str) -> Result<Vec<String>, String> {
+pub fn values(text: &str) -> Result<Vec<String>, String> {
     let mut values = Vec::new();
     for part in split(text) {
         match part.split_once("..").and_then(|(from, rest)| {
@@ -181,6 +189,39 @@ impl<'a> Number<'a> {
             }
         }
     }
+}
+
+/// So many values from one number to another, at equal distances or with equal ratios.
+///
+/// # Errors
+///
+/// If there are no such values.
+pub fn steps(from: &str, to: &str, steps: u32, is_log: bool) -> Result<Vec<String>, String> {
+    let number = |text| Number::parse(text).ok_or_else(|| format!("{text} is not a number"));
+    let (first, last) = (number(from)?, number(to)?);
+    if first.unit != last.unit {
+        return Err(format!("{from} and {to} need the same unit"));
+    }
+    if !(2..=MOST as u32).contains(&steps) {
+        return Err(format!("steps are from 2 to {MOST}, and these are {steps}"));
+    }
+    if is_log && (first.value <= 0.0 || last.value <= 0.0) {
+        return Err(format!(
+            "steps with equal ratios cannot begin or end at 0: {from}, {to}"
+        ));
+    }
+    let at = |step: u32| {
+        let part = f64::from(step) / f64::from(steps - 1);
+        let value = match is_log {
+            true => first.value * (last.value / first.value).powf(part),
+            false => first.value + (last.value - first.value) * part,
+        };
+        Number {
+            value,
+            unit: first.unit,
+        }
+    };
+    Ok((0..steps).map(|step| at(step).text()).collect())
 }
 
 fn range(text: &str, from: Number, to: Number, step: &str) -> Result<Vec<String>, String> {
@@ -238,6 +279,22 @@ mod tests {
             ("min(1, 2)", vec!["min(1, 2)"]),
         ] {
             assert_eq!(values(text).unwrap(), expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn steps_are_equal() {
+        let linear = steps("1ms", "2ms", 3, false).unwrap();
+        assert_eq!(linear, ["1000000ns", "1500000ns", "2000000ns"]);
+        assert_eq!(steps("1", "100", 3, true).unwrap(), ["1", "10", "100"]);
+        for (wrong, message) in [
+            (steps("1ms", "2", 3, false), "the same unit"),
+            (steps("1", "2", 1, false), "from 2 to"),
+            (steps("0", "2", 4, true), "cannot begin or end at 0"),
+            (steps("few", "2", 4, true), "few is not a number"),
+        ] {
+            let refused = wrong.unwrap_err();
+            assert!(refused.contains(message), "{refused}");
         }
     }
 

@@ -42,48 +42,48 @@ pub struct Simulation {
     /// A number of CPUs, an hwloc synthetic description ('numa:2 l3:2 core:4 pu:2'), an hwloc XML file, or host; may be given several
     /// times [default: as many CPUs as a recording had, otherwise 4]
     #[arg(short, long = "machine", value_name = "DESCRIPTION")]
-    machines: Vec<String>,
+    pub machines: Vec<String>,
 
     /// Length of every run, such as 500ms or 10s, instead of the workload's own
     ///
     /// Without it a workload runs for the duration in its file, or until its tasks end; a workload with neither runs for 10 s.
     #[arg(short, long, value_parser = nanoseconds)]
-    duration: Option<u64>,
+    pub duration: Option<u64>,
 
     /// Seed for all random choices; each further repetition adds 1
     #[arg(long, default_value_t = 0)]
-    seed: u64,
+    pub seed: u64,
 
     /// What scheduling costs: default, zero, or a TOML file
     #[arg(long, value_name = "MODEL", default_value = USUAL_COST)]
-    cost: String,
+    pub cost: String,
 
     /// Timer ticks per second, or native: the rate that each scheduler was made for
     #[arg(long, value_name = "NUMBER|native", default_value_t = TickRate(Some(DEFAULT_HZ)))]
-    hz: TickRate,
+    pub hz: TickRate,
 
     /// The release of Linux that is simulated: its kernel functions, fields, callbacks, flags and rules
     ///
     /// A note says in what the model follows that release. `fairground show` says on which releases a scheduler loads.
     #[arg(long, value_name = "RELEASE", default_value_t = Release::NEWEST)]
-    kernel: Release,
+    pub kernel: Release,
 
     /// Length of the windows in which shares are compared [default: 3s]
     #[arg(long, value_name = "TIME", value_parser = nanoseconds)]
-    window: Option<u64>,
+    pub window: Option<u64>,
 
     /// Take a CPU offline or bring it online at this time; may be given several times
     #[arg(long, value_name = "CPU:on|off@TIME")]
-    hotplug: Vec<Change>,
+    pub hotplug: Vec<Change>,
 
     /// What the kernel's own threads do meanwhile: none, or default, what they do on an idle machine
     ///
     /// They go through the scheduler like all tasks, but no figure shows them. Recordings have threads of their own and get no others.
     #[arg(long, value_name = "none|default", default_value_t = Noise::None)]
-    noise: Noise,
+    pub noise: Noise,
 
     #[command(flatten)]
-    sources: Sources,
+    pub sources: Sources,
 }
 
 /// What belongs to the schedulers.
@@ -121,7 +121,7 @@ pub struct Sources {
 
 /// Timer ticks per second; `None` for each scheduler's own rate.
 #[derive(Clone, Copy, Debug)]
-struct TickRate(Option<u64>);
+pub struct TickRate(Option<u64>);
 
 impl FromStr for TickRate {
     type Err = String;
@@ -196,20 +196,50 @@ impl Simulation {
             .map_err(|error| output::fail(error.exit_code(), error))
     }
 
-    /// The simulation of a case of a gauntlet.
-    pub fn of_case(case: &Case, sources: Sources) -> Self {
+    /// The simulation of workloads without any option.
+    pub fn usual(workloads: Vec<PathBuf>, sources: Sources) -> Self {
         Self {
-            workloads: vec![case.name.clone()],
-            machines: vec![case.machine.clone()],
-            duration: Some(case.duration),
+            workloads,
+            machines: Vec::new(),
+            duration: None,
             seed: 0,
             cost: USUAL_COST.to_owned(),
             hz: TickRate(Some(DEFAULT_HZ)),
             kernel: Release::NEWEST,
             window: None,
-            hotplug: case.hotplug.clone(),
+            hotplug: Vec::new(),
             noise: Noise::None,
             sources,
+        }
+    }
+
+    /// Sets an option, from the text that it takes on the command line.
+    ///
+    /// # Errors
+    ///
+    /// A message that names the option, if the text does not fit or there is no such option.
+    pub fn set(&mut self, option: &str, text: &str) -> Result<(), String> {
+        let told = |error: String| format!("{option}: {error}");
+        match option {
+            "cost" => text.clone_into(&mut self.cost),
+            "hz" => self.hz = text.parse().map_err(told)?,
+            "kernel" => self.kernel = text.parse().map_err(told)?,
+            "noise" => self.noise = text.parse().map_err(told)?,
+            "duration" => self.duration = Some(nanoseconds(text).map_err(told)?),
+            "window" => self.window = Some(nanoseconds(text).map_err(told)?),
+            "hotplug" => self.hotplug.push(text.parse().map_err(told)?),
+            _ => return Err(format!("there is no option {option}")),
+        }
+        Ok(())
+    }
+
+    /// The simulation of a case of a gauntlet.
+    pub fn of_case(case: &Case, sources: Sources) -> Self {
+        Self {
+            machines: vec![case.machine.clone()],
+            duration: Some(case.duration),
+            hotplug: case.hotplug.clone(),
+            ..Self::usual(vec![case.name.clone()], sources)
         }
     }
 
@@ -373,6 +403,22 @@ fn usual_machine(
 }
 
 impl Sources {
+    /// How schedulers are opened, without settings.
+    pub fn of(
+        include: Vec<PathBuf>,
+        defines: Vec<String>,
+        companions: Vec<String>,
+        threads: Option<NonZero<usize>>,
+    ) -> Self {
+        Self {
+            settings: Vec::new(),
+            companions,
+            include,
+            defines,
+            threads,
+        }
+    }
+
     /// The scheduler that is called so, as it comes.
     fn single(&self, name: &str, machine: &Machine) -> Result<Contender, Error> {
         let build = schedulers::build(&self.include, &self.defines)?;

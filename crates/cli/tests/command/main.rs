@@ -21,4 +21,6 @@ mod schemas;
 mod showing;
 mod shrinking;
 mod support;
+mod sweeping;
 mod versions;
+mod working;

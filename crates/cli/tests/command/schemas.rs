@@ -102,3 +102,34 @@ fn what_is_played_fits_its_schema() {
         "play workloads/shares.json -d 100ms --format json",
     );
 }
+
+#[test]
+fn cells_and_their_results_fit_their_schemas() {
+    let valid = |schema: &str, document: &Value| {
+        let schema: Value = serde_json::from_str(&documented()[schema]).unwrap();
+        let validator = jsonschema::validator_for(&schema).unwrap();
+        let errors = validator.iter_errors(document);
+        errors.map(|error| error.to_string()).collect::<Vec<_>>()
+    };
+    let cells = [
+        serde_json::json!({"workload": "mix-two", "scheduler": "cfs", "duration": "1s", "set": {"hz": 100}, "hz": "native"}),
+        serde_json::json!({"id": 3, "workload": "mix-two", "scheduler": "nothing"}),
+    ];
+    for cell in cells {
+        assert_eq!(valid("work-cell-1.json", &cell), Vec::<String>::new());
+        let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_fairground"));
+        let mut child = command
+            .arg("work")
+            .stdin(std::process::Stdio::piped())
+            .stdout(std::process::Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut input = child.stdin.take().unwrap();
+        std::io::Write::write_all(&mut input, cell.to_string().as_bytes()).unwrap();
+        drop(input);
+        let printed = child.wait_with_output().unwrap().stdout;
+        let answer: Value = serde_json::from_slice(&printed).unwrap();
+        assert_eq!(valid("work-1.json", &answer), Vec::<String>::new());
+        assert!(answer["run"].is_null() != answer["error"].is_null());
+    }
+}

@@ -1,0 +1,243 @@
+//! The file of a sweep: TOML with axes.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use fairground_lab::Error;
+use fairground_results::{Better, Measure};
+use serde::{Deserialize, Serialize};
+
+use crate::settings;
+use crate::work::Scalar;
+
+/// What a file says.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct File {
+    /// Files, or names of loads, with the values of their parameters.
+    pub workloads: Vec<String>,
+    /// Descriptions of machines; without any one as for `fairground compare`.
+    #[serde(default)]
+    pub machines: Vec<String>,
+    /// Cost models.
+    #[serde(default = "usual_costs")]
+    pub costs: Vec<String>,
+    /// Timer ticks per second.
+    #[serde(default = "usual_rates")]
+    pub hz: Vec<Scalar>,
+    /// CPUs that go and come: each list is one alternative.
+    #[serde(default = "no_changes")]
+    pub hotplug: Vec<Vec<String>>,
+    /// The seeds of all cells.
+    #[serde(default)]
+    pub seeds: Seeds,
+    /// Length of every run.
+    pub duration: Option<String>,
+    /// Length of the windows in which shares are compared.
+    pub window: Option<String>,
+    /// The release of Linux.
+    pub kernel: Option<String>,
+    /// What the kernel's own threads do.
+    pub noise: Option<String>,
+    /// How long a task may wait.
+    pub starved: Option<String>,
+    /// The schedulers.
+    #[serde(rename = "scheduler")]
+    pub schedulers: Vec<SchedulerTable>,
+    /// Numbers that sum the results up.
+    #[serde(default, rename = "score")]
+    pub scores: Vec<Score>,
+}
+
+fn usual_costs() -> Vec<String> {
+    vec!["default".to_owned()]
+}
+
+fn usual_rates() -> Vec<Scalar> {
+    vec![Scalar::Whole(fairground_lab::DEFAULT_HZ.cast_signed())]
+}
+
+fn no_changes() -> Vec<Vec<String>> {
+    vec![Vec::new()]
+}
+
+/// Seeds: so many from 0, or from another one.
+#[derive(Clone, Copy, Debug, Deserialize)]
+#[serde(untagged)]
+pub enum Seeds {
+    /// So many, from 0.
+    Count(u32),
+    /// So many from this one.
+    From(FirstAndCount),
+}
+
+/// The first seed, and how many there are.
+#[derive(Clone, Copy, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct FirstAndCount {
+    #[serde(default)]
+    pub from: u64,
+    pub count: u32,
+}
+
+impl Default for Seeds {
+    fn default() -> Self {
+        Self::Count(1)
+    }
+}
+
+impl Seeds {
+    /// The first, and how many there are.
+    pub fn first_and_count(self) -> (u64, u32) {
+        match self {
+            Self::Count(count) => (0, count),
+            Self::From(FirstAndCount { from, count }) => (from, count),
+        }
+    }
+}
+
+/// A scheduler, with ranges of its settings.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SchedulerTable {
+    /// An id, or the path of a source, folder or object.
+    pub id: String,
+    /// Another name in results.
+    pub name: Option<String>,
+    /// A companion file, or none.
+    pub with: Option<String>,
+    /// Folders with headers.
+    #[serde(default)]
+    pub include: Vec<PathBuf>,
+    /// Macros.
+    #[serde(default)]
+    pub define: Vec<String>,
+    /// What is set, with all values that are to be tried. All combinations are.
+    #[serde(default)]
+    pub set: BTreeMap<String, Values>,
+}
+
+/// The values of a setting.
+#[derive(Debug, Deserialize)]
+#[serde(untagged)]
+pub enum Values {
+    /// One, or what `--set` makes many of.
+    One(Scalar),
+    /// Several.
+    Many(Vec<Scalar>),
+    /// Steps from one to another.
+    Steps(Steps),
+}
+
+/// Values at equal distances, or with equal ratios.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Steps {
+    from: Scalar,
+    to: Scalar,
+    steps: u32,
+    #[serde(default)]
+    scale: Scale,
+}
+
+#[derive(Clone, Copy, Debug, Default, Deserialize)]
+#[serde(rename_all = "lowercase")]
+enum Scale {
+    #[default]
+    Linear,
+    Log,
+}
+
+impl Values {
+    /// The values as texts, as behind `--set`.
+    ///
+    /// # Errors
+    ///
+    /// A message, if steps make no sense.
+    pub fn texts(&self) -> Result<Vec<String>, String> {
+        match self {
+            Self::One(value) => settings::values(&value.to_string()),
+            Self::Many(values) => Ok(values.iter().map(ToString::to_string).collect()),
+            Self::Steps(steps) => {
+                let ends = [&steps.from, &steps.to].map(ToString::to_string);
+                let is_log = matches!(steps.scale, Scale::Log);
+                settings::steps(&ends[0], &ends[1], steps.steps, is_log)
+            }
+        }
+    }
+}
+
+/// A number that sums the results of a scheduler up.
+#[derive(Clone, Debug, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct Score {
+    /// What it is called.
+    pub name: String,
+    /// Id of the measure.
+    pub measure: String,
+    /// The task that is measured; `None` for the whole run.
+    #[serde(default)]
+    pub task: Option<String>,
+    /// What becomes of the numbers of several seeds.
+    #[serde(default)]
+    pub over_seeds: Over,
+    /// What is better; `None` for what is better of the measure.
+    #[serde(default)]
+    pub goal: Option<Goal>,
+}
+
+/// What becomes of several numbers.
+#[derive(Clone, Copy, Debug, Default, Deserialize, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Over {
+    #[default]
+    Median,
+    Mean,
+    Min,
+    Max,
+}
+
+/// Which numbers are better.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Goal {
+    Min,
+    Max,
+}
+
+impl Score {
+    /// The measure, and which numbers of it are better.
+    ///
+    /// # Errors
+    ///
+    /// If there is no such measure, or nothing says what is better.
+    pub fn measure(&self) -> Result<(&'static Measure, Goal), Error> {
+        let wrong = |message: String| Error::Plan(format!("score {}: {message}", self.name));
+        let measure = Measure::find(&self.measure).ok_or_else(|| {
+            wrong(format!(
+                "there is no measure {}; docs/metrics.md lists them",
+                self.measure
+            ))
+        })?;
+        let is_measured = match self.task {
+            Some(_) => measure.of_task.is_some(),
+            None => measure.of_run.is_some(),
+        };
+        if !is_measured {
+            let what = if self.task.is_some() { "task" } else { "run" };
+            return Err(wrong(format!("{} is not one of a {what}", measure.id)));
+        }
+        let usual = measure.better.map(|better| match better {
+            Better::Higher => Goal::Max,
+            Better::Lower => Goal::Min,
+        });
+        let goal = self.goal.or(usual);
+        let goal = goal.ok_or_else(|| {
+            let id = measure.id;
+            wrong(format!(
+                "whether more or less of {id} is better depends; write goal = \"min\" or goal = \"max\""
+            ))
+        })?;
+        Ok((measure, goal))
+    }
+}

@@ -1,0 +1,142 @@
+//! `fairground sweep`: many cells, on one machine or many, that survive whatever ends the processes that run them.
+
+mod collect;
+mod file;
+mod pack;
+mod plan;
+mod results;
+mod run;
+mod score;
+mod slurm;
+mod status;
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::str::FromStr;
+
+use clap::{Args, Subcommand};
+use fairground_lab::Error;
+
+use crate::output;
+use plan::Sweep;
+pub use status::Progress;
+
+/// Exit code of a run that was asked to end before its part was done (`EX_TEMPFAIL` of sysexits.h).
+const UNFINISHED: u8 = 75;
+
+/// Run many cells: settings, workloads, machines, costs and seeds in all combinations
+///
+/// A sweep is a TOML file with axes. `plan` makes a folder of it that holds everything, compiled schedulers included; `run` does what is not done
+/// yet, on this machine or as one of many shards, and may be killed at any time; the results are Parquet files that any number of processes
+/// add to.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  fairground sweep plan granularity.toml -o S
+  fairground sweep run S
+  fairground sweep status S
+  fairground sweep table S
+  fairground sweep slurm S --tasks 64 --cpus 4 --time 1:00:00 | sbatch")]
+pub struct Arguments {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    Plan(PlanArguments),
+    Run(run::Arguments),
+    Status(status::Arguments),
+    Table(results::Arguments),
+    Score(score::Arguments),
+    Pack(pack::Arguments),
+    Slurm(slurm::Arguments),
+}
+
+/// Make a plan of a sweep's file: read and compile everything that it names
+///
+/// The folder then holds all that the cells need, so that a machine that runs them needs neither sources nor a compiler. Planned again, it
+/// keeps its results: only cells that are new are left to do. docs/sweeps.md describes the file.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  fairground sweep plan granularity.toml -o S")]
+struct PlanArguments {
+    /// The file with the axes
+    #[arg(value_name = "FILE.toml")]
+    file: PathBuf,
+
+    /// The folder of the sweep
+    #[arg(short, long, value_name = "FOLDER")]
+    output: PathBuf,
+}
+
+/// Some of the cells: `3/64` are those of the fourth of 64 shards.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Shard {
+    number: usize,
+    count: usize,
+}
+
+impl FromStr for Shard {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let wrong = || {
+            "not NUMBER/COUNT, such as 0/4 for the first of four and 3/4 for the last".to_owned()
+        };
+        let (number, count) = text.split_once('/').ok_or_else(wrong)?;
+        let number = number.parse().map_err(|_| wrong())?;
+        let count = count.parse().map_err(|_| wrong())?;
+        match number < count {
+            true => Ok(Self { number, count }),
+            false => Err(wrong()),
+        }
+    }
+}
+
+/// Runs the subcommand.
+pub fn main(arguments: &Arguments) -> ExitCode {
+    let ended = match &arguments.command {
+        Command::Plan(arguments) => plan_of(arguments),
+        Command::Run(arguments) => run::main(arguments),
+        Command::Status(arguments) => status::main(arguments),
+        Command::Table(arguments) => results::main(arguments),
+        Command::Score(arguments) => score::main(arguments),
+        Command::Pack(arguments) => pack::main(arguments),
+        Command::Slurm(arguments) => slurm::main(arguments),
+    };
+    ended.unwrap_or_else(|error| output::fail(error.exit_code(), error))
+}
+
+fn plan_of(arguments: &PlanArguments) -> Result<ExitCode, Error> {
+    let sweep = collect::collect(&arguments.file, &arguments.output)?;
+    for scheduler in &sweep.planned.schedulers {
+        if let Some(problem) = &scheduler.problem {
+            output::say!(
+                "fairground: all cells of {} will fail: {problem}",
+                scheduler.name
+            );
+        }
+    }
+    let planned = &sweep.planned;
+    let variants: usize = { planned.schedulers.iter() }
+        .map(|scheduler| scheduler.variants)
+        .sum();
+    let counted = |count: usize, what: &str| match count {
+        1 => format!("1 {what}"),
+        count => format!("{count} {what}s"),
+    };
+    let parts = [
+        counted(variants, "scheduler"),
+        counted(planned.workloads.len(), "workload"),
+        counted(planned.machines.len(), "machine"),
+        counted(planned.conditions.len(), "condition"),
+        counted(planned.seeds as usize, "seed"),
+    ];
+    let text = format!("{}: {}\n", counted(sweep.len(), "cell"), parts.join(" x "));
+    Ok(output::print(&text).err().unwrap_or(ExitCode::SUCCESS))
+}
+
+/// The sweep in a folder.
+fn open(folder: &std::path::Path) -> Result<Sweep, Error> {
+    Sweep::open(folder)
+}

@@ -1,0 +1,366 @@
+//! Runs what is not done yet.
+
+use std::collections::HashSet;
+use std::num::NonZero;
+use std::ops::Range;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Mutex, PoisonError};
+use std::thread::Builder;
+use std::time::{Duration, Instant};
+
+use clap::Args;
+use fairground_kernel::supervise::Signals;
+use fairground_lab::{Cell, Cells, Error, Plan};
+use fairground_report::{DataFiles, Run, Unwritten};
+use fairground_results::Status;
+
+use super::plan::{Identity, Part, Sweep};
+use super::results::unreadable;
+use super::{Shard, UNFINISHED, open};
+use crate::VERSION;
+use crate::output::{self, Progress};
+use crate::quantity::nanoseconds;
+
+/// Runs that become a group of rows together.
+const GROUP: usize = 1000;
+/// A file is finished after so many runs, or after so much time, whichever is first.
+const MOST_RUNS: usize = 100_000;
+const MOST_TIME: Duration = Duration::from_secs(60);
+/// How often to look whether that time is over, or a signal has come.
+const LOOK: Duration = Duration::from_millis(500);
+
+/// Run the cells that have no result yet
+///
+/// Results are written as they come, at least once a minute, and when the command is asked to end (SIGTERM, Ctrl-C). Killed, it loses at most what it
+/// did in the last minute; run again, it does the rest. Several may run at the same time, on any machines that share the folder: give each a shard
+/// of its own. A cell that fails is a result like any other, and the exit status is 0.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  fairground sweep run S
+  fairground sweep run S --shard 3/64 --threads 4 --until 55m")]
+pub struct Arguments {
+    /// The folder of the sweep
+    #[arg(value_name = "FOLDER")]
+    folder: PathBuf,
+
+    /// Only one of so many shards, counted from 0, which are of about the same length
+    #[arg(long, value_name = "NUMBER/COUNT")]
+    shard: Option<Shard>,
+
+    /// Begin no cell after this time, such as 55m; the exit status is then 75 if cells are left
+    #[arg(long, value_name = "TIME", value_parser = nanoseconds)]
+    until: Option<u64>,
+
+    /// Cells at once [default: one for each CPU of this machine]
+    #[arg(long)]
+    threads: Option<NonZero<usize>>,
+}
+
+/// Runs the subcommand.
+///
+/// # Errors
+///
+/// If there is no sweep, or something cannot be read or written.
+pub fn main(arguments: &Arguments) -> Result<ExitCode, Error> {
+    let begun = Instant::now();
+    let sweep = open(&arguments.folder)?;
+    let cells = match arguments.shard {
+        Some(Shard { number, count }) => sweep.shard(number, count),
+        None => 0..sweep.len(),
+    };
+    let signals = Signals::take().map_err(|error| Error::System(error.to_string()))?;
+    let mut done: HashSet<Identity> = HashSet::new();
+    sweep.done(&cells, |identity, _| {
+        done.insert(identity);
+    })?;
+    let until = arguments
+        .until
+        .map(|until| begun + Duration::from_nanos(until));
+    let writer = Writer::of(&sweep, &cells);
+    let runner = Runner {
+        sweep: &sweep,
+        threads: threads(arguments.threads),
+        stop: AtomicBool::new(false),
+        until,
+        writer: &writer,
+        finished: AtomicUsize::new(0),
+        failed: AtomicUsize::new(0),
+        progress: Progress::new("cells".into()),
+    };
+    let ended = AtomicBool::new(false);
+    let outcome = std::thread::scope(|scope| {
+        let listener = Builder::new().spawn_scoped(scope, || runner.listen(signals, &ended));
+        listener.map_err(|error| Error::System(format!("there can be no thread: {error}")))?;
+        let outcome = runner.run(&cells, &done);
+        ended.store(true, Ordering::Relaxed);
+        outcome
+    });
+    let written = writer.finish();
+    runner.progress.clear();
+    let left = outcome?;
+    written.map_err(|(path, cause)| Error::Write { path, cause })?;
+    let (finished, failed) = (
+        runner.finished.load(Ordering::Relaxed),
+        runner.failed.load(Ordering::Relaxed),
+    );
+    output::say!(
+        "fairground: {finished} cells done, {failed} of them failed; {} were done before, {left} are left",
+        cells.len() - finished - left
+    );
+    Ok(match left {
+        0 => ExitCode::SUCCESS,
+        _ => ExitCode::from(UNFINISHED),
+    })
+}
+
+fn threads(wanted: Option<NonZero<usize>>) -> usize {
+    wanted
+        .or_else(|| std::thread::available_parallelism().ok())
+        .map_or(1, NonZero::get)
+}
+
+/// What runs cells.
+struct Runner<'a> {
+    sweep: &'a Sweep,
+    threads: usize,
+    /// Whether no further cell is to begin.
+    stop: AtomicBool,
+    until: Option<Instant>,
+    writer: &'a Writer<'a>,
+    finished: AtomicUsize,
+    failed: AtomicUsize,
+    progress: Progress,
+}
+
+impl Runner<'_> {
+    fn stops(&self) -> bool {
+        let is_late = self.until.is_some_and(|until| Instant::now() >= until);
+        is_late || self.stop.load(Ordering::Relaxed) || self.writer.has_failed()
+    }
+
+    /// Waits for signals, and sees to it that results are not kept for long. At a signal what is there is written at once: what asked this process
+    /// to end may not wait for the cells that it is at.
+    fn listen(&self, mut signals: Signals, ended: &AtomicBool) {
+        while !ended.load(Ordering::Relaxed) {
+            if let Ok(Some(_)) | Err(_) = signals.wait(LOOK) {
+                self.stop.store(true, Ordering::Relaxed);
+                self.writer.flush();
+            }
+            self.writer.keep_pace();
+        }
+    }
+
+    /// Runs those of the cells that are not done; returns how many are left.
+    fn run(&self, cells: &Range<usize>, done: &HashSet<Identity>) -> Result<usize, Error> {
+        let mut pending = Vec::new();
+        let mut total = 0;
+        for part in self.sweep.parts() {
+            let own = part.cells.start.max(cells.start)..part.cells.end.min(cells.end);
+            if own.is_empty() {
+                continue;
+            }
+            let identities = self.sweep.identities(own.clone());
+            let identities =
+                identities.map_err(|error| unreadable(&self.sweep.data("runs"), &error))?;
+            let left = own.zip(identities).filter(|(_, one)| !done.contains(one));
+            let first = part.cells.start;
+            let numbers: Vec<u32> = left.map(|(cell, _)| (cell - first) as u32).collect();
+            total += numbers.len();
+            pending.push((part, numbers));
+        }
+        let mut opened = None;
+        for (part, numbers) in pending {
+            if numbers.is_empty() || self.stops() {
+                continue;
+            }
+            let contender = match opened.take() {
+                Some((scheduler, contender)) if scheduler == part.scheduler => contender,
+                _ => self.sweep.contender(part.scheduler)?,
+            };
+            let of_part = self.sweep.cells(&part, &contender)?;
+            self.run_part(&part, numbers, &of_part, total);
+            opened = Some((part.scheduler, contender));
+        }
+        Ok(total - self.finished.load(Ordering::Relaxed))
+    }
+
+    /// Runs cells of one part, the longest first.
+    fn run_part(&self, part: &Part, mut numbers: Vec<u32>, cells: &Cells<Box<Plan>>, total: usize) {
+        let effort = |number: &u32| self.sweep.effort(part.cells.start + *number as usize);
+        numbers.sort_by(|one, other| effort(other).total_cmp(&effort(one)));
+        let next = AtomicUsize::new(0);
+        let work = || {
+            while !self.stops() {
+                let Some(number) = numbers.get(next.fetch_add(1, Ordering::Relaxed)) else {
+                    break;
+                };
+                let run = result(&cells.get(*number as usize));
+                if !run.is_ok() {
+                    self.failed.fetch_add(1, Ordering::Relaxed);
+                }
+                self.writer.add(run);
+                let finished = self.finished.fetch_add(1, Ordering::Relaxed) + 1;
+                self.progress.tell(finished, total);
+            }
+        };
+        std::thread::scope(|scope| {
+            let start = |_| Builder::new().spawn_scoped(scope, work).ok();
+            // The system may allow fewer threads, or none but this one.
+            (1..self.threads).map_while(start).count();
+            work();
+        });
+    }
+}
+
+/// The result of a cell. A crash may have had causes outside it, so it is tried once more.
+fn result(cell: &Cell) -> Run {
+    let mut run = tried(cell);
+    if run.status == Status::Crashed {
+        run = tried(cell);
+    }
+    run
+}
+
+fn tried(cell: &Cell) -> Run {
+    let crashed = |message: String| cell.nothing(Status::Crashed, message).run;
+    match catch_unwind(AssertUnwindSafe(|| cell.run())) {
+        Ok(Ok(result)) => result.run,
+        Ok(Err(error)) => crashed(format!("before it began: {error}")),
+        Err(_) => crashed("in a mistake of the simulator, which standard error tells".to_owned()),
+    }
+}
+
+/// Writes results into the data set.
+struct Writer<'a> {
+    sweep: &'a Sweep,
+    cells: Range<usize>,
+    /// Runs that are in no file yet, and since when.
+    buffer: Mutex<(Vec<Run>, Instant)>,
+    file: Mutex<Option<Open>>,
+    /// What could not be written.
+    failure: Mutex<Option<Unwritten>>,
+}
+
+/// A file that is being written.
+struct Open {
+    files: DataFiles,
+    runs: usize,
+    since: Instant,
+}
+
+impl<'a> Writer<'a> {
+    fn of(sweep: &'a Sweep, cells: &Range<usize>) -> Self {
+        Self {
+            sweep,
+            cells: cells.clone(),
+            buffer: Mutex::new((Vec::new(), Instant::now())),
+            file: Mutex::new(None),
+            failure: Mutex::new(None),
+        }
+    }
+
+    fn has_failed(&self) -> bool {
+        let failure = self.failure.lock().unwrap_or_else(PoisonError::into_inner);
+        failure.is_some()
+    }
+
+    fn add(&self, run: Run) {
+        let group = {
+            let mut buffer = self.buffer.lock().unwrap_or_else(PoisonError::into_inner);
+            let (runs, since) = &mut *buffer;
+            if runs.is_empty() {
+                *since = Instant::now();
+            }
+            runs.push(run);
+            if runs.len() < GROUP {
+                return;
+            }
+            std::mem::take(runs)
+        };
+        self.write(&group, false);
+    }
+
+    /// Finishes the file if it has become too old, with what is in none.
+    fn keep_pace(&self) {
+        let is_late = |since: Instant| since.elapsed() >= MOST_TIME;
+        let is_old = {
+            let buffer = self.buffer.lock().unwrap_or_else(PoisonError::into_inner);
+            let file = self.file.lock().unwrap_or_else(PoisonError::into_inner);
+            let oldest = file.as_ref().map(|open| open.since);
+            (!buffer.0.is_empty() && is_late(buffer.1)) || oldest.is_some_and(is_late)
+        };
+        if is_old {
+            self.flush();
+        }
+    }
+
+    fn flush(&self) {
+        let mut buffer = self.buffer.lock().unwrap_or_else(PoisonError::into_inner);
+        let group = std::mem::take(&mut buffer.0);
+        drop(buffer);
+        self.write(&group, true);
+    }
+
+    fn write(&self, group: &[Run], finish: bool) {
+        if let Err(failure) = self.try_write(group, finish) {
+            let mut known = self.failure.lock().unwrap_or_else(PoisonError::into_inner);
+            known.get_or_insert(failure);
+        }
+    }
+
+    fn try_write(&self, group: &[Run], finish: bool) -> Result<(), Unwritten> {
+        let mut file = self.file.lock().unwrap_or_else(PoisonError::into_inner);
+        if !group.is_empty() {
+            let open = match &mut *file {
+                Some(open) => open,
+                None => file.insert(Open {
+                    files: self.sweep.new_files(&self.cells)?,
+                    runs: 0,
+                    since: Instant::now(),
+                }),
+            };
+            open.files.add(group, VERSION)?;
+            open.runs += group.len();
+        }
+        let is_full = file.as_ref().is_some_and(|open| open.runs >= MOST_RUNS);
+        match file.take_if(|_| finish || is_full) {
+            Some(open) => open.files.finish(),
+            None => Ok(()),
+        }
+    }
+
+    /// Writes what is in no file yet.
+    fn finish(&self) -> Result<(), Unwritten> {
+        self.flush();
+        let mut failure = self.failure.lock().unwrap_or_else(PoisonError::into_inner);
+        failure.take().map_or(Ok(()), Err)
+    }
+}
+
+impl Sweep {
+    /// New files for results of some of these cells, with a name that no other process gives.
+    ///
+    /// # Errors
+    ///
+    /// If they cannot be written.
+    pub fn new_files(&self, cells: &Range<usize>) -> Result<DataFiles, Unwritten> {
+        let mark = &self.planned.mark;
+        let (first, end) = (cells.start, cells.end);
+        let unique = unique();
+        let name = format!("{mark}-{first}-{end}-{unique:016x}.parquet");
+        DataFiles::create(
+            &self.data("runs").join(&name),
+            &self.data("tasks").join(&name),
+        )
+    }
+}
+
+/// A random number.
+fn unique() -> u64 {
+    use std::hash::{BuildHasher as _, RandomState};
+    // Its keys come from the system's source of random numbers; those of one process are made from each other.
+    RandomState::new().hash_one((std::process::id(), std::time::SystemTime::now()))
+}

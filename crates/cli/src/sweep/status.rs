@@ -1,0 +1,140 @@
+//! How far a sweep is.
+
+use std::collections::{BTreeMap, HashMap};
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::Args;
+use fairground_lab::Error;
+use fairground_report::Document;
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use super::plan::Identity;
+use super::results::unreadable;
+use super::{Shard, open};
+use crate::VERSION;
+use crate::output::{self, FAILED, Form};
+
+/// Say what is done, how it ended, and what is left
+///
+/// The exit status is 0 if every cell has a result, however it ended, and otherwise 1.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  fairground sweep status S
+  fairground sweep status S --format json")]
+pub struct Arguments {
+    /// The folder of the sweep
+    #[arg(value_name = "FOLDER")]
+    folder: PathBuf,
+
+    /// Only one of so many shards
+    #[arg(long, value_name = "NUMBER/COUNT")]
+    shard: Option<Shard>,
+
+    /// Form of the result
+    #[arg(long, value_enum, default_value_t = Form::Table)]
+    format: Form,
+}
+
+/// What `fairground sweep status --format json` prints.
+#[derive(Debug, Serialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[schemars(title = "Progress of a sweep")]
+pub struct Progress {
+    /// Version of this form.
+    version: u32,
+    /// Version of fairground, with its commit.
+    fairground: &'static str,
+    /// Number of cells.
+    cells: usize,
+    /// Those that have a result.
+    done: usize,
+    /// The others.
+    left: usize,
+    /// How many of those with a result ended how.
+    statuses: BTreeMap<String, usize>,
+    /// Number of files with a row for each run.
+    files: usize,
+    /// Size of all files with results, in bytes.
+    bytes: u64,
+}
+
+impl Document for Progress {
+    const COMMAND: &'static str = "sweep-status";
+    const VERSION: u32 = 1;
+}
+
+/// Runs the subcommand.
+///
+/// # Errors
+///
+/// If there is no sweep, or its results cannot be read.
+pub fn main(arguments: &Arguments) -> Result<ExitCode, Error> {
+    let sweep = open(&arguments.folder)?;
+    let cells = match arguments.shard {
+        Some(Shard { number, count }) => sweep.shard(number, count),
+        None => 0..sweep.len(),
+    };
+    let mut names: Vec<String> = Vec::new();
+    let mut ended: HashMap<Identity, u8> = HashMap::new();
+    sweep.done(&cells, |identity, status| {
+        let place = names.iter().position(|name| name == status);
+        let place = place.unwrap_or_else(|| {
+            names.push(status.to_owned());
+            names.len() - 1
+        });
+        ended.insert(identity, place as u8);
+    })?;
+    let mut counts = vec![0; names.len()];
+    let identities = sweep.identities(cells.clone());
+    for identity in identities.map_err(|error| unreadable(&arguments.folder, &error))? {
+        if let Some(place) = ended.get(&identity) {
+            counts[usize::from(*place)] += 1;
+        }
+    }
+    let done = counts.iter().sum();
+    let files = sweep.files(&cells)?;
+    let sizes = files.iter().flat_map(|file| [&file.runs, &file.tasks]);
+    let sizes = sizes.filter_map(|path| Some(path.metadata().ok()?.len()));
+    let counted = names.into_iter().zip(counts);
+    let progress = Progress {
+        version: Progress::VERSION,
+        fairground: VERSION,
+        cells: cells.len(),
+        done,
+        left: cells.len() - done,
+        statuses: counted.filter(|(_, count)| *count > 0).collect(),
+        bytes: sizes.sum(),
+        files: files.len(),
+    };
+    let printed = output::print(&match arguments.format {
+        Form::Json => progress.text(),
+        Form::Table => told(&progress),
+    });
+    let complete = match progress.left {
+        0 => ExitCode::SUCCESS,
+        _ => ExitCode::from(FAILED),
+    };
+    Ok(printed.err().unwrap_or(complete))
+}
+
+fn told(progress: &Progress) -> String {
+    let Progress {
+        cells,
+        done,
+        left,
+        statuses,
+        files,
+        bytes,
+        ..
+    } = progress;
+    let statuses: Vec<String> = { statuses.iter() }
+        .map(|(status, count)| format!("  {status:10}  {count}\n"))
+        .collect();
+    format!(
+        "{cells} cells: {done} done, {left} left\n{}Files with runs: {files}, with those of tasks {:.1} MB\n",
+        statuses.concat(),
+        *bytes as f64 / 1e6
+    )
+}

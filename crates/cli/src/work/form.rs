@@ -1,0 +1,165 @@
+//! The lines that come in and go out.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use fairground_report::{Document, Run};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::VERSION;
+
+/// A cell for `fairground work`: one simulation, in the words of the options of `fairground compare`. Only workload and scheduler have to be
+/// there.
+#[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[schemars(title = "Cell")]
+pub struct Request {
+    /// What the answer is to be told by; any value.
+    #[serde(default, skip_serializing_if = "Value::is_null")]
+    pub id: Value,
+    /// A file, or the name of a load, with the values of its parameters: `schbench:threads=16`.
+    pub workload: String,
+    /// An id, or the path of a source, folder or object; `exec:LOADER ARGUMENTS` for a loader.
+    pub scheduler: String,
+    /// Another name for the scheduler in the result.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
+    /// What is set for the scheduler, as by `--set`: tunables, or what its loader would set. Times have a unit and are texts.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub set: BTreeMap<String, Scalar>,
+    /// The companion file that says what the scheduler's loader does, or none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub with: Option<String>,
+    /// Folders with headers for sources.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub include: Vec<PathBuf>,
+    /// Macros for sources: `NAME` or `NAME=VALUE`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub define: Vec<String>,
+    /// A number of CPUs, an hwloc synthetic description or XML file, or host; without it as many CPUs as a recording had, otherwise 4.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub machine: Option<String>,
+    /// What scheduling costs: default, zero, or a TOML file.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cost: Option<String>,
+    /// Timer ticks per second, or native; 250 without it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub hz: Option<Scalar>,
+    /// The release of Linux, such as 6.18; the newest without it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub kernel: Option<String>,
+    /// What the kernel's own threads do: none, or default.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub noise: Option<String>,
+    /// CPUs that go and come: `2:off@3s`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub hotplug: Vec<String>,
+    /// Length, such as 500ms, instead of the workload's own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub duration: Option<String>,
+    /// Length of the windows in which shares are compared; 3s without it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub window: Option<String>,
+    /// How long a task may wait before the run counts as starved, or off, as for `--starved`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub starved: Option<String>,
+    /// Seed of all random choices.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub seed: u64,
+}
+
+fn is_zero(number: &u64) -> bool {
+    *number == 0
+}
+
+impl Document for Request {
+    const COMMAND: &'static str = "work-cell";
+    const VERSION: u32 = 1;
+}
+
+impl Request {
+    /// Reads a line.
+    ///
+    /// # Errors
+    ///
+    /// A message, with the column.
+    pub fn parse(line: &str) -> Result<Self, String> {
+        serde_json::from_str(line).map_err(|error| format!("this is no cell: {error}"))
+    }
+}
+
+/// A single value.
+#[derive(Clone, Debug, PartialEq, Deserialize, Serialize, JsonSchema)]
+#[serde(untagged)]
+pub enum Scalar {
+    /// True or false.
+    Switch(bool),
+    /// A whole number.
+    Whole(i64),
+    /// A number.
+    Number(f64),
+    /// As it would be written behind `--set`.
+    Text(String),
+}
+
+impl std::fmt::Display for Scalar {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Switch(value) => value.fmt(formatter),
+            Self::Whole(value) => value.fmt(formatter),
+            Self::Number(value) => value.fmt(formatter),
+            Self::Text(value) => value.fmt(formatter),
+        }
+    }
+}
+
+/// What `fairground work` prints for a cell, in a line.
+#[derive(Debug, Serialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[schemars(title = "Result of a cell")]
+pub struct Answer {
+    /// Version of this form.
+    version: u32,
+    /// Version of fairground, with its commit.
+    fairground: &'static str,
+    /// The id that came with the cell.
+    id: Value,
+    /// The run, however it ended; `None` if the cell could not be understood, or names what is not there.
+    run: Option<Run>,
+    /// Why there is no run, and what to do about it.
+    error: Option<String>,
+}
+
+impl Document for Answer {
+    const COMMAND: &'static str = "work";
+    const VERSION: u32 = 1;
+}
+
+impl Answer {
+    pub fn result(id: Value, run: Run) -> Self {
+        Self {
+            version: Self::VERSION,
+            fairground: VERSION,
+            id,
+            run: Some(run),
+            error: None,
+        }
+    }
+
+    pub fn refusal(id: Value, message: String) -> Self {
+        Self {
+            version: Self::VERSION,
+            fairground: VERSION,
+            id,
+            run: None,
+            error: Some(message),
+        }
+    }
+
+    /// The answer as a line, without its end.
+    pub fn line(&self) -> String {
+        serde_json::to_string(self).expect("all keys are texts and all numbers finite")
+    }
+}

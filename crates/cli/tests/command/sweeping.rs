@@ -1,0 +1,566 @@
+//! `fairground sweep`.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+use serde_json::Value;
+use tempfile::TempDir;
+
+use crate::support::{Ended, end_of, folder, succeed};
+
+/// A sweep's file, with the plan of it in a folder beside it.
+struct Sweep {
+    home: TempDir,
+}
+
+impl Sweep {
+    fn of(text: &str) -> Self {
+        let home = tempfile::tempdir().unwrap();
+        let sweep = Self { home };
+        sweep.write(text);
+        sweep
+    }
+
+    fn write(&self, text: &str) {
+        fs::write(self.home.path().join("s.toml"), text).unwrap();
+    }
+
+    fn command(&self, line: &str) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_fairground"));
+        command
+            .arg("sweep")
+            .args(line.split(' '))
+            .current_dir(self.home.path());
+        command
+    }
+
+    fn sweep(&self, line: &str) -> Ended {
+        end_of(&mut self.command(line))
+    }
+
+    /// What a subcommand prints, which has to succeed.
+    fn succeed(&self, line: &str) -> String {
+        let ended = self.sweep(line);
+        assert_eq!(ended.code, Some(0), "{line}: {}", ended.stderr);
+        ended.stdout
+    }
+
+    fn plan(&self) -> String {
+        self.succeed("plan s.toml -o S")
+    }
+
+    /// The identities of all cells.
+    fn identities(&self) -> Vec<Vec<u8>> {
+        self.plan();
+        let list = fs::read(self.home.path().join("S/plan/cells")).unwrap();
+        list.chunks(16).map(<[u8]>::to_vec).collect()
+    }
+
+    /// All files of results, and what was left unfinished.
+    fn files(&self) -> Vec<PathBuf> {
+        let mut found = Vec::new();
+        let mut folders = vec![self.home.path().join("S/data")];
+        while let Some(folder) = folders.pop() {
+            for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
+                match entry.path().is_dir() {
+                    true => folders.push(entry.path()),
+                    false => found.push(entry.path()),
+                }
+            }
+        }
+        found
+    }
+
+    fn status(&self) -> Value {
+        serde_json::from_str(&self.sweep("status S --format json").stdout).unwrap()
+    }
+}
+
+/// Two settings, two workloads, two machines, three seeds.
+const SMALL: &str = r#"
+workloads = ["mix-two", "hogs-three"]
+machines = ["1", "2"]
+seeds = 3
+duration = "1s"
+
+[[scheduler]]
+id = "cfs"
+set.sched_latency = ["6ms", "24ms"]
+
+[[scheduler]]
+id = "o1"
+"#;
+
+#[test]
+fn a_sweep_finds_what_compare_finds() {
+    let sweep = Sweep::of(SMALL);
+    assert_eq!(
+        sweep.plan(),
+        "36 cells: 3 schedulers x 2 workloads x 2 machines x 1 condition x 3 seeds\n"
+    );
+    let ended = sweep.sweep("status S");
+    assert!(
+        ended.stdout.starts_with("36 cells: 0 done, 36 left\n"),
+        "{}",
+        ended.stdout
+    );
+    assert_eq!(ended.code, Some(1));
+    sweep.succeed("run S");
+    let status = sweep.succeed("status S");
+    assert!(
+        status.starts_with("36 cells: 36 done, 0 left\n  ok          36\nFiles with runs: 1, "),
+        "{status}"
+    );
+    let compared = succeed(
+        "compare mix-two hogs-three -m 1 -m 2 -s cfs,o1 --set cfs.sched_latency=6ms,24ms -d 1s --repeat 3",
+    );
+    // Notes are in no column.
+    let compared: String = compared
+        .split("\nNote: ")
+        .map(|part| part.split_once('\n').map_or(part, |(_, rest)| rest))
+        .collect();
+    let printed = sweep.succeed("table S");
+    let figures = |text: &str| {
+        let lines = text
+            .lines()
+            .filter(|line| line.contains(" ms") || line.contains(" %"));
+        lines.map(str::to_owned).collect::<Vec<_>>()
+    };
+    assert_eq!(figures(&printed), figures(&compared));
+    assert!(figures(&printed).len() > 30, "{printed}");
+    // Nothing is left to do.
+    let again = sweep.sweep("run S");
+    assert!(
+        again
+            .stderr
+            .contains("0 cells done, 0 of them failed; 36 were done before, 0 are left")
+    );
+    assert_eq!(sweep.files().len(), 2);
+}
+
+#[test]
+fn what_changes_nothing_does_not_change_a_cell() {
+    let sweep = Sweep::of("");
+    let home = sweep.home.path();
+    let source = fs::read_to_string(folder().join("schedulers/rotation.bpf.c")).unwrap();
+    let with_header = format!("#include \"limits.bpf.h\"\n{source}");
+    for place in ["a", "b"] {
+        fs::create_dir_all(home.join(place).join("headers")).unwrap();
+        fs::write(home.join(place).join("mine.bpf.c"), &with_header).unwrap();
+        fs::write(
+            home.join(place).join("headers/limits.bpf.h"),
+            "#define LIMIT 7\nstatic const volatile int limit __attribute__((used)) = LIMIT;\n",
+        )
+        .unwrap();
+        fs::write(home.join(place).join("costs.toml"), "tick = 2000\n").unwrap();
+    }
+    fs::copy(
+        folder().join("workloads/hogs.json"),
+        home.join("a/hogs.json"),
+    )
+    .unwrap();
+    let text = fs::read_to_string(home.join("a/hogs.json")).unwrap();
+    fs::write(home.join("b/hogs.json"), text.replace('\n', "\n  ")).unwrap();
+    let toml = |place: &str, set: &str| {
+        format!(
+            "workloads = [\"{place}/hogs.json\"]\nmachines = [\"2\"]\ncosts = [\"{place}/costs.toml\"]\nseeds = 2\nduration = \"1s\"\n\
+             [[scheduler]]\nid = \"cfs\"\n{set}\n\
+             [[scheduler]]\nid = \"{place}/mine.bpf.c\"\ninclude = [\"{place}/headers\"]\n"
+        )
+    };
+    let identities = |text: &str| {
+        sweep.write(text);
+        sweep.identities()
+    };
+    let before = identities(&toml(
+        "a",
+        "set = { sched_latency = \"6ms\", sched_min_granularity = \"1ms\" }",
+    ));
+    assert_eq!(before.len(), 4);
+    // Units, the order of keys, files, folders and their names.
+    let same = toml(
+        "b",
+        "set = { sched_min_granularity = \"1000us\", sched_latency = \"6000000ns\" }",
+    );
+    assert_eq!(identities(&same), before);
+    let machine = same.replace("machines = [\"2\"]", "machines = [\"core:2 pu:1\"]");
+    assert_eq!(identities(&machine), before);
+    let all_differ = |text: &str| {
+        let now = identities(text);
+        assert!(
+            now.iter().zip(&before).all(|(one, other)| one != other),
+            "{text}"
+        );
+    };
+    all_differ(&same.replace("seeds = 2", "seeds = { from = 7, count = 2 }"));
+    all_differ(&same.replace("machines = [\"2\"]", "machines = [\"3\"]"));
+    all_differ(&same.replace("duration = \"1s\"", "duration = \"2s\""));
+    all_differ(&format!("hz = [1000]\n{same}"));
+    all_differ(&format!("hotplug = [[\"1:off@500ms\"]]\n{same}"));
+    fs::write(home.join("b/costs.toml"), "tick = 2001\n").unwrap();
+    all_differ(&same);
+    fs::write(home.join("b/costs.toml"), "tick = 2000\n").unwrap();
+    assert_eq!(identities(&same), before);
+    // One byte of a header changes its scheduler's cells.
+    let header = home.join("b/headers/limits.bpf.h");
+    let text = fs::read_to_string(&header).unwrap();
+    fs::write(&header, text.replace("LIMIT 7", "LIMIT 8")).unwrap();
+    let now = identities(&same);
+    assert_eq!(now[..2], before[..2]);
+    assert!(now[2] != before[2] && now[3] != before[3]);
+}
+
+#[test]
+fn the_same_cell_twice_is_refused() {
+    let sweep = Sweep::of(&SMALL.replace("[\"6ms\", \"24ms\"]", "[\"6ms\", \"6000us\"]"));
+    let ended = sweep.sweep("plan s.toml -o S");
+    assert_eq!(ended.code, Some(2));
+    assert!(ended.stderr.contains("is given twice"), "{}", ended.stderr);
+    let sweep = Sweep::of(&SMALL.replace("[\"1\", \"2\"]", "[\"2\", \"core:2 pu:1\"]"));
+    let ended = sweep.sweep("plan s.toml -o S");
+    assert!(
+        ended.stderr.contains("are the same cell; leave one out"),
+        "{}",
+        ended.stderr
+    );
+}
+
+#[test]
+fn a_plan_needs_neither_sources_nor_a_compiler() {
+    let sweep = Sweep::of(
+        "workloads = [\"hogs.json\"]\nseeds = 2\nduration = \"1s\"\n[[scheduler]]\nid = \"mine.bpf.c\"\n",
+    );
+    let home = sweep.home.path();
+    fs::copy(folder().join("workloads/hogs.json"), home.join("hogs.json")).unwrap();
+    fs::copy(
+        folder().join("schedulers/rotation.bpf.c"),
+        home.join("mine.bpf.c"),
+    )
+    .unwrap();
+    sweep.plan();
+    for name in ["hogs.json", "mine.bpf.c", "s.toml"] {
+        fs::remove_file(home.join(name)).unwrap();
+    }
+    let moved = home.join("moved");
+    fs::rename(home.join("S"), &moved).unwrap();
+    let ended = end_of(sweep.command("run moved").env("CLANG", "/nonexistent"));
+    assert_eq!(ended.code, Some(0), "{}", ended.stderr);
+    let printed = sweep.succeed("table moved");
+    assert!(
+        printed.starts_with("hogs (machine 4, 1.00 s, cost model default, seeds 0 to 1"),
+        "{printed}"
+    );
+    assert!(printed.contains("\nmine "), "{printed}");
+}
+
+#[test]
+fn cells_that_fail_are_results() {
+    let sweep = Sweep::of("");
+    let own = |name: &str| folder().join("schedulers").join(name).display().to_string();
+    let endless = sweep.home.path().join("endless.bpf.c");
+    fs::write(
+        &endless,
+        "#include \"fairground.bpf.h\"\n\
+         u64 turns;\n\
+         void BPF_STRUCT_OPS(endless_enqueue, struct task_struct *p, u64 enq_flags)\n\
+         {\n\twhile (1)\n\t\t__sync_fetch_and_add(&turns, 1);\n}\n\
+         DEFINE_SCHEDULER(endless, .enqueue = (void *)endless_enqueue, .name = \"endless\");\n",
+    )
+    .unwrap();
+    let schedulers = [
+        (own("forgetful.bpf.c"), "ejected"),
+        (own("broken.bpf.c"), "invalid"),
+        (own("futuristic.bpf.c"), "refused"),
+        (own("wild.bpf.c"), "crashed"),
+        (endless.display().to_string(), "timed-out"),
+        ("cfs".to_owned(), "ok"),
+    ];
+    let mut text = format!(
+        "workloads = [\"{}\"]\nmachines = [\"1\"]\nseeds = 2\nduration = \"40s\"\n",
+        folder().join("workloads/hogs.json").display()
+    );
+    for (id, _) in &schedulers {
+        text.push_str(&format!("[[scheduler]]\nid = \"{id}\"\n"));
+    }
+    sweep.write(&text);
+    sweep.plan();
+    let ended = sweep.sweep("run S");
+    assert_eq!(ended.code, Some(0), "{}", ended.stderr);
+    assert!(
+        ended.stderr.contains("12 cells done, 10 of them failed"),
+        "{}",
+        ended.stderr
+    );
+    let status = sweep.status();
+    for (id, status_of) in &schedulers {
+        assert_eq!(status["statuses"][status_of], 2, "{id}: {status}");
+    }
+    let table = sweep.succeed("table S");
+    assert!(table.contains("broken failed before it began: "), "{table}");
+}
+
+#[test]
+fn shards_together_are_the_whole() {
+    let sweep = Sweep::of(SMALL);
+    sweep.plan();
+    sweep.succeed("run S");
+    let whole = sweep.succeed("table S --format csv");
+    fs::remove_dir_all(sweep.home.path().join("S/data")).unwrap();
+    for shard in 0..5 {
+        let before = sweep.status()["done"].as_u64().unwrap();
+        sweep.succeed(&format!("run S --shard {shard}/5"));
+        let done = sweep.status()["done"].as_u64().unwrap() - before;
+        // Those with hogs-three have more tasks.
+        assert!((4..=10).contains(&done), "{done}");
+    }
+    assert_eq!(sweep.succeed("table S --format csv"), whole);
+    assert_eq!(sweep.files().len(), 10);
+    assert_eq!(
+        sweep.succeed("pack S"),
+        "5 files became 1; 0 cells were there twice\n"
+    );
+    assert_eq!(sweep.files().len(), 2);
+    assert_eq!(sweep.succeed("table S --format csv"), whole);
+    // A cell that was run twice is there once.
+    let data = sweep.home.path().join("S/data");
+    let kept = sweep.home.path().join("kept");
+    fs::rename(&data, &kept).unwrap();
+    sweep.succeed("run S --shard 0/2");
+    for file in sweep.files() {
+        let place = kept.join(file.strip_prefix(&data).unwrap());
+        fs::rename(&file, place).unwrap();
+    }
+    fs::remove_dir_all(&data).unwrap();
+    fs::rename(&kept, &data).unwrap();
+    assert_eq!(sweep.succeed("table S --format csv"), whole);
+    let packed = sweep.succeed("pack S");
+    assert!(packed.starts_with("2 files became 1; 1"), "{packed}");
+    assert_eq!(sweep.succeed("table S --format csv"), whole);
+}
+
+/// Lets a process do this much of what it does, measured in looks at whether it has ended.
+fn let_run(child: &mut Child, looks: u32) {
+    for _ in 0..looks {
+        if child.try_wait().unwrap().is_some() {
+            return;
+        }
+        std::thread::sleep(Duration::from_millis(2));
+    }
+}
+
+fn signal(child: &Child, name: &str) {
+    let sent = Command::new("kill")
+        .args(["-s", name, &child.id().to_string()])
+        .status();
+    assert!(sent.unwrap().success());
+}
+
+#[test]
+fn a_sweep_that_is_killed_goes_on() {
+    let text = SMALL.replace("seeds = 3", "seeds = 60");
+    let sweep = Sweep::of(&text);
+    sweep.plan();
+    sweep.succeed("run S");
+    let undisturbed = sweep.succeed("table S --format csv");
+    fs::remove_dir_all(sweep.home.path().join("S/data")).unwrap();
+    let mut left = u64::MAX;
+    for round in 0..20 {
+        let mut child = sweep
+            .command("run S --threads 2")
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
+        let_run(&mut child, 20 + round * 13 % 80);
+        // A request to end leaves something of which the next process can make use.
+        let name = if round % 4 == 3 { "TERM" } else { "KILL" };
+        if child.try_wait().unwrap().is_none() {
+            signal(&child, name);
+        }
+        let code = child.wait().unwrap().code();
+        assert!([None, Some(0), Some(75)].contains(&code), "{code:?}");
+        let now = sweep.status()["left"].as_u64().unwrap();
+        assert!(now <= left);
+        left = now;
+    }
+    sweep.succeed("run S");
+    assert_eq!(sweep.succeed("table S --format csv"), undisturbed);
+    let status = sweep.status();
+    assert_eq!(status["done"], 720);
+    let unfinished = |path: &&PathBuf| path.extension().is_none_or(|ending| ending != "parquet");
+    assert_eq!(sweep.files().iter().find(unfinished), None);
+}
+
+#[test]
+fn a_run_that_is_asked_to_end_keeps_what_it_has() {
+    let text = SMALL.replace("seeds = 3", "seeds = 5000");
+    let sweep = Sweep::of(&text);
+    sweep.plan();
+    let ended = sweep.sweep("run S --until 1ns");
+    assert_eq!(ended.code, Some(75), "{}", ended.stderr);
+    let scratch = tempfile::tempdir().unwrap();
+    let mut child = sweep
+        .command("run S")
+        .env("TMPDIR", scratch.path())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    // It is at work as soon as it has a folder for temporary files; a signal that comes before is seen later.
+    while fs::read_dir(scratch.path()).unwrap().next().is_none() {
+        std::thread::sleep(Duration::from_millis(2));
+    }
+    let_run(&mut child, 400);
+    signal(&child, "TERM");
+    assert_eq!(child.wait().unwrap().code(), Some(75));
+    let done = sweep.status()["done"].as_u64().unwrap();
+    assert!((1..60_000).contains(&done), "{done}");
+    assert_eq!(fs::read_dir(scratch.path()).unwrap().count(), 0);
+}
+
+#[test]
+fn scores_are_one_number() {
+    let text = format!(
+        "{SMALL}\n[[score]]\nname = \"switches\"\nmeasure = \"context_switches\"\ngoal = \"min\"\n\
+         [[score]]\nname = \"waits\"\nmeasure = \"longest_wait\"\n"
+    );
+    let sweep = Sweep::of(&text);
+    sweep.plan();
+    let before = sweep.sweep("score S");
+    assert!(
+        before
+            .stderr
+            .contains("which score? name one of switches, waits")
+    );
+    sweep.succeed("run S");
+    let scores = sweep.succeed("score S switches");
+    let numbers: Vec<f64> = { scores.lines() }
+        .map(|line| line.split('\t').next().unwrap().parse().unwrap())
+        .collect();
+    assert_eq!(numbers.len(), 3, "{scores}");
+    assert!(numbers.is_sorted() && numbers[0] > 0.0);
+    assert!(scores.contains("\tcfs sched_latency=24 ms\n"), "{scores}");
+    // A single one is nothing but the number.
+    let one = text.replace("[\"6ms\", \"24ms\"]", "\"24ms\"");
+    let one = one.replace("[[scheduler]]\nid = \"o1\"\n", "");
+    sweep.write(&one);
+    sweep.plan();
+    let number = sweep.succeed("score S waits");
+    assert!(number.trim().parse::<f64>().unwrap() > 1e6, "{number}");
+}
+
+#[test]
+fn conditions_have_tables_of_their_own() {
+    let sweep = Sweep::of(&format!(
+        "hz = [100, 1000]\nhotplug = [[], [\"0:off@500ms\"]]\n{}",
+        SMALL.replace("[\"1\", \"2\"]", "[\"2\"]")
+    ));
+    assert!(sweep.plan().starts_with("72 cells: "));
+    sweep.succeed("run S");
+    let printed = sweep.succeed("table S");
+    for heading in [
+        "costs default, 100 ticks a second\n",
+        "\ncosts default, 1000 ticks a second, 0:off@500ms\n",
+    ] {
+        assert!(printed.contains(heading), "{printed}");
+    }
+    assert_eq!(printed.matches("mix-two (machine 2").count(), 4);
+}
+
+#[test]
+fn the_script_for_slurm_is_short() {
+    let sweep = Sweep::of(SMALL);
+    sweep.plan();
+    let script = sweep.succeed("slurm S --tasks 64 --cpus 4 --time 1:00:00 -- --partition=short");
+    assert!(script.lines().count() <= 10, "{script}");
+    for line in [
+        "#SBATCH --array=0-63",
+        "#SBATCH --signal=B:TERM@60",
+        "#SBATCH --partition=short",
+        "/S --shard \"$SLURM_ARRAY_TASK_ID/64\" --threads \"$SLURM_CPUS_PER_TASK\"",
+    ] {
+        assert!(script.contains(line), "{script}");
+    }
+    // As Slurm would run the second task of two.
+    let script = sweep.succeed("slurm S --tasks 2 --time 1:00:00");
+    let path = sweep.home.path().join("S.sh");
+    fs::write(&path, script).unwrap();
+    let run = |task: &str| {
+        let mut command = Command::new("sh");
+        command
+            .arg(&path)
+            .current_dir(Path::new("/"))
+            .env("SLURM_ARRAY_TASK_ID", task)
+            .env("SLURM_CPUS_PER_TASK", "1");
+        end_of(&mut command)
+    };
+    assert_eq!(run("1").code, Some(0));
+    let half = sweep.status()["done"].as_u64().unwrap();
+    assert!((12..=28).contains(&half), "{half}");
+    assert_eq!(run("0").code, Some(0));
+    assert_eq!(sweep.status()["left"], 0);
+}
+
+#[test]
+fn mistakes_are_told() {
+    let sweep = Sweep::of("");
+    for (text, message) in [
+        ("workloads = 3", "s.toml:1:13: invalid type"),
+        (
+            "workloads = [\"mix-two\"]\nscheduler = []",
+            "at least one [[scheduler]]",
+        ),
+        (
+            &SMALL.replace("mix-two", "mix-three"),
+            "there is no such file",
+        ),
+        (
+            &SMALL.replace("[\"1\", \"2\"]", "[\"host\"]"),
+            "lstopo machine.xml",
+        ),
+        (
+            &SMALL.replace("\"cfs\"", "\"exec:scx_bpfland\""),
+            "fairground capture",
+        ),
+        (
+            &SMALL.replace("sched_latency", "sched_latenzy"),
+            "did you mean sched_latency?",
+        ),
+        (
+            &SMALL.replace("seeds = 3", "seeds = 0"),
+            "seeds: there has to be one",
+        ),
+        (
+            &format!("hz = [3]\n{SMALL}"),
+            "hz: not a number from 10 to 10000",
+        ),
+        (
+            &format!("{SMALL}[[score]]\nname = \"x\"\nmeasure = \"speed\""),
+            "there is no measure speed",
+        ),
+        (
+            &format!("{SMALL}[[score]]\nname = \"x\"\nmeasure = \"wakeups\""),
+            "goal = \"min\" or goal = \"max\"",
+        ),
+    ] {
+        sweep.write(text);
+        let ended = sweep.sweep("plan s.toml -o S");
+        assert!(ended.stderr.contains(message), "{text}: {}", ended.stderr);
+        assert_eq!(ended.code, Some(2), "{text}");
+    }
+    for line in ["run S", "status S", "table S", "slurm S --tasks 1 --time 1"] {
+        let ended = sweep.sweep(line);
+        assert!(
+            ended.stderr.contains("this is no sweep"),
+            "{line}: {}",
+            ended.stderr
+        );
+        assert_eq!(ended.code, Some(2), "{line}");
+    }
+    let ended = sweep.sweep("run S --shard 4/4");
+    assert!(
+        ended.stderr.contains("3/4 for the last"),
+        "{}",
+        ended.stderr
+    );
+}

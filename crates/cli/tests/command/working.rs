@@ -1,0 +1,178 @@
+//! `fairground work`.
+
+use std::io::{BufRead as _, BufReader, Write as _};
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+
+use serde_json::{Value, json};
+
+use crate::support::{folder, succeed};
+
+/// A command that waits for cells.
+struct Worker {
+    child: Child,
+    cells: Option<ChildStdin>,
+    results: BufReader<ChildStdout>,
+}
+
+impl Worker {
+    fn start(arguments: &[&str]) -> Self {
+        let mut child = Command::new(env!("CARGO_BIN_EXE_fairground"))
+            .arg("work")
+            .args(arguments)
+            .current_dir(folder())
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
+        Self {
+            cells: child.stdin.take(),
+            results: BufReader::new(child.stdout.take().unwrap()),
+            child,
+        }
+    }
+
+    fn tell(&mut self, line: &str) {
+        writeln!(self.cells.as_mut().unwrap(), "{line}").unwrap();
+    }
+
+    fn hear(&mut self) -> Value {
+        let mut line = String::new();
+        self.results.read_line(&mut line).unwrap();
+        serde_json::from_str(&line).unwrap_or_else(|error| panic!("{line:?}: {error}"))
+    }
+
+    fn ask(&mut self, cell: &Value) -> Value {
+        self.tell(&cell.to_string());
+        self.hear()
+    }
+
+    /// Ends the input, and returns the exit code.
+    fn end(mut self) -> Option<i32> {
+        drop(self.cells.take());
+        self.child.wait().unwrap().code()
+    }
+}
+
+#[test]
+fn a_cell_has_the_result_that_compare_gives() {
+    let text = succeed(
+        "compare workloads/hogs.json -m 2 -s cfs -d 2s --set sched_latency=12ms --hz 1000 --seed 7 --format json",
+    );
+    let compared: Value = serde_json::from_str(&text).unwrap();
+    let mut worker = Worker::start(&[]);
+    let cell = json!({
+        "id": ["any", 1], "workload": "workloads/hogs.json", "machine": "2", "scheduler": "cfs", "duration": "2s",
+        "set": {"sched_latency": "12ms"}, "hz": 1000, "seed": 7
+    });
+    for _ in 0..2 {
+        let answer = worker.ask(&cell);
+        assert_eq!(answer["id"], json!(["any", 1]));
+        assert_eq!(answer["run"], compared["runs"][0]);
+        assert_eq!(answer["error"], Value::Null);
+    }
+    assert_eq!(worker.end(), Some(0));
+}
+
+#[test]
+fn whatever_goes_wrong_is_a_line() {
+    let mut worker = Worker::start(&[]);
+    let with = |member: &str, value: &str| {
+        let mut cell =
+            json!({"id": member, "workload": "mix-two", "scheduler": "cfs", "duration": "1s"});
+        cell[member] = value.into();
+        cell
+    };
+    let refused = [
+        (with("scheduler", "cfx"), "did you mean cfs?"),
+        (with("workload", "nothing"), "there is no such file"),
+        (with("machine", "0"), "0"),
+        (with("duration", "3"), "duration: 3 of what?"),
+        (with("surprise", "1"), "unknown field `surprise`"),
+        (json!({"set": 1}), "this is no cell"),
+    ];
+    for (cell, message) in &refused {
+        let answer = worker.ask(cell);
+        let error = answer["error"].as_str().unwrap();
+        assert!(error.contains(message), "{cell}: {error}");
+        assert_eq!(answer["run"], Value::Null);
+    }
+    worker.tell("no JSON");
+    assert_eq!(worker.hear()["id"], Value::Null);
+    for (scheduler, status) in [
+        ("schedulers/forgetful.bpf.c", "ejected"),
+        ("schedulers/broken.bpf.c", "invalid"),
+        ("schedulers/wild.bpf.c", "crashed"),
+        ("cfs", "ok"),
+    ] {
+        let cell = json!({"workload": "workloads/hogs.json", "scheduler": scheduler, "machine": "1", "duration": "40s"});
+        assert_eq!(worker.ask(&cell)["run"]["status"], *status, "{scheduler}");
+    }
+    assert_eq!(worker.end(), Some(0));
+}
+
+#[test]
+fn a_file_that_has_changed_is_read_again() {
+    let files = tempfile::tempdir().unwrap();
+    let path = files.path().join("mine.bpf.c");
+    let source = std::fs::read_to_string(folder().join("schedulers/rotation.bpf.c")).unwrap();
+    std::fs::write(&path, &source).unwrap();
+    let mut worker = Worker::start(&[]);
+    let cell = json!({"workload": "workloads/hogs.json", "scheduler": path, "machine": "1", "duration": "1s"});
+    assert_eq!(worker.ask(&cell)["run"]["status"], "ok");
+    std::fs::write(&path, source + "\nnonsense\n").unwrap();
+    assert_eq!(worker.ask(&cell)["run"]["status"], "invalid");
+    assert_eq!(worker.end(), Some(0));
+}
+
+#[test]
+fn several_threads_answer_every_cell() {
+    let mut worker = Worker::start(&["--threads", "3"]);
+    let mut cells = worker.cells.take().unwrap();
+    let lines: String = (0..40)
+        .map(|seed| {
+            let cell = json!({"id": seed, "seed": seed, "workload": "mix-two", "scheduler": "o1", "duration": "10ms"});
+            format!("{cell}\n")
+        })
+        .collect();
+    let writer = std::thread::spawn(move || cells.write_all(lines.as_bytes()));
+    let mut ids: Vec<u64> = (0..40)
+        .map(|_| {
+            let answer = worker.hear();
+            assert_eq!(answer["run"]["labels"]["seed"], answer["id"]);
+            answer["id"].as_u64().unwrap()
+        })
+        .collect();
+    ids.sort_unstable();
+    assert!(ids.into_iter().eq(0..40));
+    writer.join().unwrap().unwrap();
+    assert_eq!(worker.end(), Some(0));
+}
+
+#[test]
+fn a_worker_that_is_asked_to_end_finishes_what_it_has_begun() {
+    let mut worker = Worker::start(&[]);
+    let cell = json!({"workload": "mix-two", "scheduler": "o1", "duration": "10ms"});
+    assert_eq!(worker.ask(&cell)["run"]["status"], "ok");
+    let sent = Command::new("kill")
+        .args(["-s", "TERM", &worker.child.id().to_string()])
+        .status();
+    assert!(sent.unwrap().success());
+    // Its input is still open.
+    assert_eq!(worker.child.wait().unwrap().code(), Some(0));
+}
+
+#[test]
+fn a_line_without_end_is_not_read_to_its_end() {
+    let mut worker = Worker::start(&[]);
+    let mut cells = worker.cells.take().unwrap();
+    let writer = std::thread::spawn(move || cells.write_all(&vec![b'x'; 3 << 20]).is_err());
+    let answer = worker.hear();
+    let error = answer["error"].as_str().unwrap();
+    assert!(
+        error.contains("a line has more than 1048576 bytes"),
+        "{error}"
+    );
+    assert_eq!(worker.child.wait().unwrap().code(), Some(0));
+    assert!(writer.join().unwrap());
+}
