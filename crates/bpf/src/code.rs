@@ -2,19 +2,19 @@
 
 use std::mem::ManuallyDrop;
 
-use cranelift_codegen::ir::{AbiParam, Signature, UserFuncName, types};
-use cranelift_codegen::settings::{self, Configurable};
-use cranelift_frontend::{FunctionBuilder, FunctionBuilderContext};
+use cranelift_codegen::ir::{AbiParam, Signature, types};
 use cranelift_jit::{ArenaMemoryProvider, JITBuilder, JITModule};
-use cranelift_module::{FuncId, Module, default_libcall_names};
+use cranelift_module::{DataId, FuncId, Linkage, Module, default_libcall_names};
+use serde::{Deserialize, Serialize};
 
 use crate::context::Entry;
 use crate::error::{Error, Missing};
-use crate::link::{Calls, KernelCall, Linked, LinkedObject, Operand, link};
+use crate::link::{Calls, KernelCall, LinkedObject, kconfig_values, link};
 use crate::linker::Linker;
 use crate::location::{Location, Places};
-use crate::object::{Object, Slot};
-use crate::translate::{Environment, translate};
+use crate::object::Object;
+use crate::translate::program;
+use crate::translated::{Translated, Translation, by_slot, generator, isa, translated};
 
 /// The compiled programs of one object. It holds no simulation state: any number of simulations, on any threads, may run it at once, each with
 /// its own [`crate::Context`]. The code is freed with this value.
@@ -24,11 +24,12 @@ pub struct Code {
     functions: Vec<Compiled>,
     /// What the code refers to by address.
     _kconfig: Box<[u8]>,
-    _problems: Vec<Box<str>>,
+    _problems: Box<str>,
     needs: Needs,
 }
 
 /// What an object needs of its kernel.
+#[derive(Serialize, Deserialize)]
 pub struct Needs {
     missing: Vec<Missing>,
     untested: Vec<Missing>,
@@ -73,7 +74,7 @@ impl Compiled {
 /// [`Error::Refused`] names what a kernel would refuse. [`Error::Malformed`] and [`Error::Unsupported`] name an invalid instruction. It is not
 /// an error if the linker lacks something: see [`Needs::missing`].
 pub fn compile(object: &Object, linker: &dyn Linker) -> Result<Code, Error> {
-    compile_linked(object, linker, link(object, linker, &[])?)
+    compile_with(object, linker, &[])
 }
 
 /// The same for one setting of the read-only variables, with which a kernel's verifier knows them: code that these values rule out is neither
@@ -88,8 +89,7 @@ pub fn compile_with(
     linker: &dyn Linker,
     read_only: &[(usize, Vec<u8>)],
 ) -> Result<Code, Error> {
-    let linked = link(object, linker, &by_slot(object, read_only))?;
-    compile_linked(object, linker, linked)
+    translated(object, linker, read_only).load(object, linker)
 }
 
 /// What an object needs of its kernel, with these contents of its read-only sections: all of [`compile_with`] but the translation.
@@ -112,15 +112,6 @@ pub fn examine(
     Ok(Needs::of(object, missing, untested, calls))
 }
 
-/// The contents of sections in the order of the object's slots.
-fn by_slot(object: &Object, read_only: &[(usize, Vec<u8>)]) -> Vec<Option<Vec<u8>>> {
-    let contents = |slot| {
-        let known = read_only.iter().find(|one| Slot::Section(one.0) == slot);
-        known.map(|one| one.1.clone())
-    };
-    object.slots().into_iter().map(contents).collect()
-}
-
 /// The same without run-time checks, to measure what they cost.
 ///
 /// # Errors
@@ -131,199 +122,112 @@ pub fn compile_unguarded(object: &Object, linker: &dyn Linker) -> Result<Code, E
     for function in &mut linked.functions {
         function.checks.fill(None);
     }
-    compile_linked(object, linker, linked)
+    Translation::of(object, linker, linked)?.load(object, linker)
 }
 
-fn compile_linked(
-    object: &Object,
-    linker: &dyn Linker,
-    linked: LinkedObject,
-) -> Result<Code, Error> {
-    let mut compiler = Compiler::new(object, linker, &linked)?;
-    for one in &linked.functions {
-        compiler.compile(one)?;
-    }
-    compiler.finish(linked)
+/// A module in which the functions of an object are declared, and the places that their addresses are counted from.
+pub(crate) struct Shell {
+    pub module: JITModule,
+    pub signature: Signature,
+    /// In the order of [`crate::link::Base`].
+    pub bases: [DataId; 3],
+    /// Index in the object, and the module's number; sorted.
+    functions: Vec<(usize, FuncId)>,
 }
 
-struct Compiler<'a> {
-    object: &'a Object,
-    module: JITModule,
-    signature: Signature,
-    /// The module's number for each compiled function of the object.
-    ids: Vec<Option<FuncId>>,
-    problems: Vec<Box<str>>,
-    runaway: u64,
-    unavailable: u64,
-    stray: u64,
-    may_stop: Vec<bool>,
-    functions: Vec<Compiled>,
-}
-
-fn generator(place: &str, error: impl std::fmt::Display) -> Error {
-    Error::Generator {
-        place: place.to_owned(),
-        problem: error.to_string(),
-    }
-}
-
-impl<'a> Compiler<'a> {
-    fn new(
-        object: &'a Object,
-        linker: &dyn Linker,
-        linked: &LinkedObject,
-    ) -> Result<Compiler<'a>, Error> {
+impl Shell {
+    /// A module for these functions of an object, with room for `size` bytes of code. `bases` says where the [`crate::link::Base`]s are.
+    pub fn new(functions: &[usize], size: usize, bases: [u64; 3]) -> Result<Self, Error> {
         let bad = |error: &dyn std::fmt::Display| generator("the setup", error);
-        let mut flags = settings::builder();
-        for (name, value) in [
-            ("opt_level", "speed"),
-            ("is_pic", "false"),
-            ("use_colocated_libcalls", "false"),
-            (
-                "enable_verifier",
-                if cfg!(debug_assertions) {
-                    "true"
-                } else {
-                    "false"
-                },
-            ),
-        ] {
-            flags.set(name, value).map_err(|error| bad(&error))?;
-        }
-        let isa = cranelift_native::builder()
-            .map_err(|error| bad(&error))?
-            .finish(settings::Flags::new(flags))
-            .map_err(|error| bad(&error))?;
-        let mut builder = JITBuilder::with_isa(isa, default_libcall_names());
+        let mut builder = JITBuilder::with_isa(isa()?, default_libcall_names());
         // One reservation of address space keeps calls between the functions within near-call range, whatever else the process maps.
-        let instructions: usize = linked
-            .functions
-            .iter()
-            .map(|one| one.operations.len())
-            .sum();
-        let reserve = (instructions * 1024 + linked.functions.len() * 8192).max(1 << 20);
-        let memory = ArenaMemoryProvider::new_with_size(reserve).map_err(|error| bad(&error))?;
+        let memory = ArenaMemoryProvider::new_with_size(size).map_err(|error| bad(&error))?;
         builder.memory_provider(Box::new(memory));
+        let names = ["program", "kconfig", "problems"];
+        for (name, base) in names.iter().zip(bases) {
+            builder.symbol(*name, base as *const u8);
+        }
         let mut module = JITModule::new(builder);
         let mut signature = module.make_signature();
         signature.params.extend([AbiParam::new(types::I64); 6]);
         signature.returns.push(AbiParam::new(types::I64));
-        let mut ids = vec![None; object.functions().len()];
-        let mut may_stop = vec![false; object.functions().len()];
-        for one in &linked.functions {
-            let id = module
-                .declare_anonymous_function(&signature)
+        let mut ids = [DataId::from_u32(0); 3];
+        for (id, name) in ids.iter_mut().zip(names) {
+            *id = module
+                .declare_data(name, Linkage::Import, false, false)
                 .map_err(|error| bad(&error))?;
-            ids[one.function] = Some(id);
-            may_stop[one.function] = one.may_stop;
         }
-        Ok(Compiler {
-            object,
+        let declared = functions.iter().map(|&function| {
+            let id = module.declare_anonymous_function(&signature);
+            Ok((function, id.map_err(|error| bad(&error))?))
+        });
+        let functions = declared.collect::<Result<_, _>>()?;
+        Ok(Self {
             module,
             signature,
-            ids,
-            problems: Vec::new(),
-            runaway: linker.runaway() as u64,
-            unavailable: linker.unavailable() as u64,
-            stray: linker.stray() as u64,
-            may_stop,
-            functions: Vec::new(),
+            bases: ids,
+            functions,
         })
     }
 
-    fn compile(&mut self, linked: &Linked) -> Result<(), Error> {
-        let function = &self.object.functions()[linked.function];
-        let Some(id) = self.ids[linked.function] else {
-            return Ok(());
-        };
-        let mut context = self.module.make_context();
-        context.func.signature = self.signature.clone();
-        context.func.name = UserFuncName::user(0, id.as_u32());
-        // References to the callees, declared before building starts.
-        let mut callees = Vec::new();
-        for operation in &linked.operations {
-            if let Some(Operand::Function(target)) = operation.operand
-                && let Some(callee) = self.ids[target]
-                && !callees.iter().any(|&(known, _)| known == target)
-            {
-                let reference = self.module.declare_func_in_func(callee, &mut context.func);
-                callees.push((target, reference));
-            }
+    /// The module's number for each of the `count` functions of the object.
+    pub fn ids(&self, count: usize) -> Vec<Option<FuncId>> {
+        let mut ids = vec![None; count];
+        for &(function, id) in &self.functions {
+            ids[function] = Some(id);
         }
-        let mut builder_context = FunctionBuilderContext::new();
-        let mut builder = FunctionBuilder::new(&mut context.func, &mut builder_context);
-        let signatures = std::array::from_fn(|arguments| {
-            let mut signature = self.signature.clone();
-            signature.params.truncate(1 + arguments);
-            builder.import_signature(signature)
-        });
-        // What may be wrong, in words, at addresses that are valid as long as the code.
-        let mut problems = vec![(0, 0); linked.operations.len()];
-        let operations = linked.operations.iter().zip(&linked.checks);
-        for (place, (operation, check)) in problems.iter_mut().zip(operations) {
-            let problem = match (&operation.operand, check) {
-                (Some(Operand::Absent { problem, .. }), _) => problem,
-                (_, Some(check)) => &check.problem,
-                _ => continue,
-            };
-            let text: Box<str> = problem.as_str().into();
-            *place = (text.as_ptr() as u64, text.len());
-            self.problems.push(text);
-        }
-        let environment = Environment {
-            runaway: self.runaway,
-            unavailable: self.unavailable,
-            stray: self.stray,
-            may_stop: &self.may_stop,
-            problems: &problems,
-        };
-        let callee = |target: usize| {
-            let found = callees.iter().find(|&&(known, _)| known == target);
-            // Every reachable reference was declared above.
-            found.expect("a function that linking has found").1
-        };
-        translate(&mut builder, &environment, linked, signatures, &callee);
-        builder.finalize(self.module.isa().frontend_config());
-        self.module
-            .define_function(id, &mut context)
-            .map_err(|error| generator(&function.name, format!("{error:?}")))?;
-        let compiled = context
-            .compiled_code()
-            .ok_or_else(|| generator(&function.name, "no code"))?;
-        let places = compiled
-            .buffer
-            .get_srclocs_sorted()
-            .iter()
-            .filter(|range| !range.loc.is_default())
-            .map(|range| (range.start, range.loc.bits() as usize))
-            .collect();
-        self.functions.push(Compiled {
-            function: linked.function,
-            name: function.name.clone(),
-            address: 0,
-            size: compiled.code_buffer().len(),
-            places,
-            source: self.object.places(function),
-        });
-        Ok(())
+        ids
     }
+}
 
-    fn finish(mut self, linked: LinkedObject) -> Result<Code, Error> {
-        self.module
+impl Translated {
+    /// Loads the code, which was translated from `object` for `linker`.
+    ///
+    /// # Errors
+    ///
+    /// As [`compile`].
+    pub fn load(self, object: &Object, linker: &dyn Linker) -> Result<Code, Error> {
+        self.0?.load(object, linker)
+    }
+}
+
+impl Translation {
+    fn load(self, object: &Object, linker: &dyn Linker) -> Result<Code, Error> {
+        let kconfig = kconfig_values(object, linker)?;
+        let problems = self.problems.into_boxed_str();
+        let bases = [program(), kconfig.as_ptr() as u64, problems.as_ptr() as u64];
+        let functions: Vec<usize> = self.functions.iter().map(|one| one.function).collect();
+        let size: usize = self.functions.iter().map(|one| one.code.len() + 8192).sum();
+        let mut shell = Shell::new(&functions, size.max(1 << 20), bases)?;
+        let module = &mut shell.module;
+        for (one, &(_, id)) in self.functions.iter().zip(&shell.functions) {
+            let relocations = one.relocations.iter();
+            let relocations: Vec<_> = relocations.map(|one| one.to_module()).collect();
+            module
+                .define_function_bytes(id, one.alignment, &one.code, &relocations)
+                .map_err(|error| generator("the loading", format!("{error:?}")))?;
+        }
+        module
             .finalize_definitions()
             .map_err(|error| generator("the end", error))?;
-        for one in &mut self.functions {
-            if let Some(id) = self.ids[one.function] {
-                one.address = self.module.get_finalized_function(id) as usize;
-            }
-        }
-        self.functions.sort_by_key(|one| one.address);
+        let loaded = self.functions.into_iter().zip(&shell.functions);
+        let mut functions: Vec<Compiled> = loaded
+            .map(|(one, &(_, id))| Compiled {
+                function: one.function,
+                name: object.functions()[one.function].name.clone(),
+                address: module.get_finalized_function(id) as usize,
+                size: one.code.len(),
+                places: one.places,
+                source: object.places(&object.functions()[one.function]),
+            })
+            .collect();
+        functions.sort_by_key(|one| one.address);
         Ok(Code {
-            module: ManuallyDrop::new(self.module),
-            functions: self.functions,
-            _kconfig: linked.kconfig,
-            _problems: self.problems,
-            needs: Needs::of(self.object, linked.missing, linked.untested, linked.calls),
+            module: ManuallyDrop::new(shell.module),
+            functions,
+            _kconfig: kconfig,
+            _problems: problems,
+            needs: self.needs,
         })
     }
 }
@@ -384,7 +288,7 @@ impl Code {
 }
 
 impl Needs {
-    fn of(
+    pub(crate) fn of(
         object: &Object,
         missing: Vec<Missing>,
         untested: Vec<Missing>,

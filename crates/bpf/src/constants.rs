@@ -190,7 +190,9 @@ fn step(operation: &Operation, state: &mut State, frame: Frame, memory: Constant
         }
         class::LD => {
             state.registers[destination] = match operation.operand {
-                Some(Operand::Constant(value)) => Some(value),
+                Some(Operand::Constant(value) | Operand::Address { address: value, .. }) => {
+                    Some(value)
+                }
                 Some(Operand::Slot { slot, offset }) => memory.place(slot, offset),
                 _ => None,
             };

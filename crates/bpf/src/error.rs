@@ -2,8 +2,10 @@
 
 use std::fmt;
 
+use serde::{Deserialize, Serialize};
+
 /// Why an object could not be read or compiled.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub enum Error {
     /// The file is not a well-formed BPF object.
@@ -40,7 +42,7 @@ pub enum Error {
 
 /// Something that an object needs and its kernel does not have: a helper, a kernel function, variable or configuration value,
 /// a structure, a field, an enumerator.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Missing {
     /// What is missing, in words.
     pub problem: String,

@@ -29,6 +29,7 @@ mod setup;
 mod special;
 mod symbols;
 mod translate;
+mod translated;
 mod validate;
 
 pub use btf::{Btf, Kind, Linkage, Member, SectionVariable, Type, TypeId};
@@ -51,3 +52,4 @@ pub use object::{
 pub use setup::{MapEntry, NewEntry, NewMap, Passed, ProgramRun, RunTime, Setup, VariablePatch};
 pub use special::{SpecialField, SpecialKind};
 pub use symbols::Symbols;
+pub use translated::{Translated, processor, translated};

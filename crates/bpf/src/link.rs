@@ -1,5 +1,7 @@
 //! Functions joined with what the linker knows, ready for translation.
 
+use serde::{Deserialize, Serialize};
+
 use crate::btf::Kind;
 use crate::check::{Check, check};
 use crate::constants::{ConstantMemory, Flow, analyse};
@@ -38,11 +40,24 @@ impl Operation {
     }
 }
 
+/// What addresses in the code are counted from, because it lies elsewhere in each process.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Base {
+    /// This program: its functions and variables.
+    Program,
+    /// [`LinkedObject::kconfig`].
+    Kconfig,
+    /// The texts about what may be wrong.
+    Problems,
+}
+
 /// What an instruction refers to.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Operand {
-    /// A number, or an address that is the same in all simulations.
+    /// A number.
     Constant(u64),
+    /// An address that is the same in all simulations of this process, and what it lies in.
+    Address { within: Base, address: u64 },
     /// A map or section, with an offset into it.
     Slot { slot: usize, offset: u64 },
     /// A function of this object, by index.
@@ -119,7 +134,7 @@ pub(crate) struct LinkedObject {
 }
 
 /// What the reachable code of a function calls.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, Serialize, Deserialize)]
 pub(crate) struct Calls {
     /// Index of the function in the object.
     pub function: usize,
@@ -130,7 +145,7 @@ pub(crate) struct Calls {
 }
 
 /// A call of a kernel function.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct KernelCall {
     /// The function's name, without `___flavor`.
     pub name: String,
@@ -346,7 +361,7 @@ fn collect_missing(
 }
 
 /// The configuration values as the object lays them out.
-fn kconfig_values(object: &Object, linker: &dyn Linker) -> Result<Box<[u8]>, Error> {
+pub(crate) fn kconfig_values(object: &Object, linker: &dyn Linker) -> Result<Box<[u8]>, Error> {
     let size = usize::try_from(object.kconfig_size())
         .map_err(|_| malformed("section .kconfig", "too large"))?;
     let mut bytes = vec![0; size];
@@ -520,6 +535,13 @@ fn absent(problem: String) -> Operand {
     }
 }
 
+fn of_program(address: u64) -> Operand {
+    Operand::Address {
+        within: Base::Program,
+        address,
+    }
+}
+
 fn external(
     object: &Object,
     linker: &dyn Linker,
@@ -534,7 +556,7 @@ fn external(
     match one.kind {
         ExternKind::Function { .. } => Ok(match (linker.kfunc(name), is_call) {
             (Some(native), true) => Operand::Native(native),
-            (Some(native), false) => Operand::Constant(native.address as u64),
+            (Some(native), false) => of_program(native.address as u64),
             (None, _) if !one.weak => missing("function"),
             (None, true) => Operand::Absent {
                 problem: format!("called {name}(), which this kernel does not have"),
@@ -544,7 +566,7 @@ fn external(
         }),
         _ if is_call => Err(format!("calls {name}, which is declared as a variable")),
         ExternKind::Variable { .. } => Ok(match linker.variable(name) {
-            Some(address) => Operand::Constant((address as u64).wrapping_add(offset)),
+            Some(address) => of_program((address as u64).wrapping_add(offset)),
             None if one.weak => Operand::Constant(0),
             None => missing("variable"),
         }),
@@ -559,7 +581,10 @@ fn external(
             if offset >= size {
                 return Err(format!("offset {offset} outside of {name}"));
             }
-            Ok(Operand::Constant(kconfig.as_ptr() as u64 + start + offset))
+            Ok(Operand::Address {
+                within: Base::Kconfig,
+                address: kconfig.as_ptr() as u64 + start + offset,
+            })
         }
     }
 }

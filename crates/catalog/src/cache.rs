@@ -1,4 +1,4 @@
-//! Compiled sources, kept in the user's cache folder from one command to the next.
+//! Compiled sources, and what else takes long to make, kept in the user's cache folder from one command to the next.
 //!
 //! An object depends on how it is compiled, and on what clang reads. The first is known before; what was read is kept in a list beside the
 //! objects, for each way of compiling a source. An object is used again if all files on the list have the contents that they had, and no folder
@@ -95,6 +95,17 @@ impl Cache {
         self.tidy();
     }
 
+    /// What was kept under these parts.
+    pub fn content(&self, parts: &[&[u8]]) -> Option<Vec<u8>> {
+        self.read(&name_of(parts), "code")
+    }
+
+    /// Keeps what was made of what these parts describe.
+    pub fn keep_content(&self, parts: &[&[u8]], content: &[u8]) {
+        self.write(&name_of(parts), "code", content);
+        self.tidy();
+    }
+
     fn path(&self, name: &str, kind: &str) -> PathBuf {
         self.folder.join(format!("{name}.{kind}"))
     }
@@ -151,15 +162,12 @@ impl Cache {
 impl Way {
     /// The way that `parts` describe, with headers looked for in `folders`.
     pub fn new(parts: &[&[u8]], folders: Vec<PathBuf>) -> Self {
-        let mut hasher = Sha256::new();
-        for part in parts {
-            add(&mut hasher, part);
-        }
-        for folder in &folders {
-            add(&mut hasher, folder.as_os_str().as_encoded_bytes());
-        }
+        let searched = folders
+            .iter()
+            .map(|folder| folder.as_os_str().as_encoded_bytes());
+        let parts: Vec<&[u8]> = parts.iter().copied().chain(searched).collect();
         Self {
-            hash: hexadecimal(hasher),
+            hash: name_of(&parts),
             folders,
         }
     }
@@ -256,6 +264,12 @@ pub fn hash<'a>(parts: impl Iterator<Item = &'a [u8]>) -> [u8; 32] {
 fn add(hasher: &mut Sha256, part: &[u8]) {
     hasher.update((part.len() as u64).to_le_bytes());
     hasher.update(part);
+}
+
+fn name_of(parts: &[&[u8]]) -> String {
+    let mut hasher = Sha256::new();
+    parts.iter().for_each(|part| add(&mut hasher, part));
+    hexadecimal(hasher)
 }
 
 fn hexadecimal(hasher: Sha256) -> String {

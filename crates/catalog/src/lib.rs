@@ -22,6 +22,7 @@ use std::sync::LazyLock;
 use fairground_bpf::Object;
 use fairground_contract::attributes;
 
+pub use cache::Cache;
 pub use error::Error;
 pub use manifest::{Manifest, Statistic};
 pub use tunable::{IntegerType, Tunable, Unit};

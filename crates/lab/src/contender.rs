@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::num::NonZero;
 use std::path::Path;
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use fairground_bpf::{Object, Setup};
 use fairground_capture::{Captured, Followed, KernelFacts};
@@ -20,6 +20,7 @@ use crate::error::Error;
 use crate::identity;
 use crate::lockstep::Waiting;
 use crate::parallel;
+use crate::store;
 
 /// A scheduler, compiled for the simulator, with its tunables set.
 #[derive(Clone)]
@@ -50,7 +51,7 @@ struct Opened {
     /// If a kernel rejects it whatever its read-only variables hold: what becomes of it with the values of the runs so far.
     with_values: Arc<Mutex<Vec<(Values, Loaded)>>>,
     /// The hash of the object file.
-    hash: Arc<OnceLock<String>>,
+    hash: String,
 }
 
 /// Why a scheduler cannot be loaded.
@@ -76,7 +77,8 @@ impl Opened {
         if let Some((_, loaded)) = known.iter().find(|(others, _)| *others == values) {
             return loaded.clone();
         }
-        let loaded = Scheduler::load_with_values(self.object.clone(), options);
+        let store = store::of_object(&self.hash);
+        let loaded = Scheduler::load_with_values(self.object.clone(), options, store);
         let loaded = loaded.map(Arc::new).map_err(Arc::new);
         known.push((values, loaded.clone()));
         loaded
@@ -101,7 +103,8 @@ impl Contender {
             },
             build,
         )?;
-        let (object, scheduler) = compile(&whole, reference)?;
+        let hash = identity::of_bytes(&whole.entry().object);
+        let (object, scheduler) = compile(&whole, &hash, reference)?;
         Ok(Self {
             name: reference.to_owned(),
             reference: reference.to_owned(),
@@ -113,7 +116,7 @@ impl Contender {
                 object,
                 scheduler,
                 with_values: Arc::default(),
-                hash: Arc::default(),
+                hash,
             }),
             loader: None,
         })
@@ -231,7 +234,7 @@ impl Contender {
         let as_before = companion.chooses_as(opened.whole.companion());
         Arc::make_mut(&mut opened.whole).set_companion(companion);
         if !as_before {
-            (opened.object, opened.scheduler) = compile(&opened.whole, &self.name)?;
+            (opened.object, opened.scheduler) = compile(&opened.whole, &opened.hash, &self.name)?;
             opened.with_values = Arc::default();
         }
         Ok(())
@@ -391,9 +394,7 @@ impl Contender {
 
     /// The hash of its object file; `None` if there is none.
     pub(crate) fn hash(&self) -> Option<String> {
-        let opened = self.opened.as_ref().ok()?;
-        let hash = || identity::of_bytes(&opened.whole.entry().object);
-        Some(opened.hash.get_or_init(hash).clone())
+        Some(self.opened.as_ref().ok()?.hash.clone())
     }
 
     /// What it consists of, apart from what its loader does: its object, which of the object's schedulers it is, and the tunables that do not have
@@ -564,9 +565,9 @@ type Values = (
 /// A scheduler's object, and the scheduler.
 type Compiled = (Arc<Object>, Loaded);
 
-fn compile(whole: &Accompanied, name: &str) -> Result<Compiled, Error> {
+fn compile(whole: &Accompanied, hash: &str, name: &str) -> Result<Compiled, Error> {
     let object = Arc::new(whole.object()?);
-    let scheduler = match Scheduler::load_object(object.clone()) {
+    let scheduler = match Scheduler::load_object(object.clone(), store::of_object(hash)) {
         Err(reason @ LoadError::Table(_)) => {
             let scheduler = name.to_owned();
             return Err(Error::Load { scheduler, reason });

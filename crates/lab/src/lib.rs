@@ -26,6 +26,7 @@ mod parallel;
 mod plan;
 mod recorded;
 mod shrink;
+mod store;
 mod toml_file;
 
 /// A hash of the sources that decide what a simulation results in.

@@ -56,7 +56,7 @@ pub use cost::{CostError, CostModel, CostValue, GIVEN};
 pub use exit::ExitRecord;
 pub use fairground_contract::exit::ExitKind;
 pub use fairground_linux::Release;
-pub use scheduler::{Examined, LoadError, Scheduler, examine};
+pub use scheduler::{Examined, LoadError, Scheduler, Store, examine};
 pub use shortfalls::Shortfall;
 pub use simulation::{Hotplug, Options, Outcome, TaskOutcome, simulate, simulate_beside};
 pub use strays::recover;

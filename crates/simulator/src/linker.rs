@@ -40,6 +40,7 @@ static FREQUENCY_POLICIES: [u64; structures::MAX_CPUS] = [0; structures::MAX_CPU
 pub const DEFAULT_HZ: u64 = 250;
 
 /// Answers what objects ask about this kernel.
+#[derive(Debug)]
 pub struct KernelLinker {
     /// Whether the object is a scheduler of the cid form.
     pub cid_form: bool,

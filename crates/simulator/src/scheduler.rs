@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use fairground_bpf::{
     Code, Extern, Linker as _, Needs, Object, Setup, StructOps, StructOpsMember, StructOpsValue,
-    map_kind,
+    Translated, map_kind,
 };
 use fairground_linux::{CID_FORM, CPU_FORM, Kind, Release, Releases, function, member, members};
 
@@ -43,6 +43,16 @@ impl std::fmt::Display for LoadError {
 
 impl std::error::Error for LoadError {}
 
+/// Where what becomes of an object is kept from one process of this program to the next, so that it is checked and translated once. Nothing
+/// depends on it: it may forget everything.
+pub trait Store: Send + Sync {
+    /// What was kept under `key` for the same object.
+    fn find(&self, key: &[u8]) -> Option<Vec<u8>>;
+
+    /// Keeps `content` under `key`.
+    fn keep(&self, key: &[u8], content: &[u8]);
+}
+
 /// A scheduler: its code, and what a kernel needs to set it up. Shared by simulations on all threads.
 pub struct Scheduler {
     pub(crate) object: Arc<Object>,
@@ -52,6 +62,7 @@ pub struct Scheduler {
     /// The release of Linux that it was compiled for.
     release: Release,
     left_out: Vec<&'static str>,
+    store: Option<Arc<dyn Store>>,
     /// Versions for other kernels, as far as they were requested.
     others: Mutex<Vec<(Target, Arc<Scheduler>)>>,
 }
@@ -87,20 +98,19 @@ impl Scheduler {
     /// [`LoadError`] if the object is unusable, needs functions or fields that this kernel does not have (all are named), or has
     /// no operations table that a kernel would accept.
     pub fn load(bytes: &[u8]) -> Result<Scheduler, LoadError> {
-        Scheduler::load_with(
-            Arc::new(parse(bytes)?),
-            Target::USUAL,
-            fairground_bpf::compile,
-        )
+        Scheduler::load_object(Arc::new(parse(bytes)?), None)
     }
 
-    /// The same for an object that has already been read.
+    /// The same for an object that has already been read. `store` may know what becomes of it.
     ///
     /// # Errors
     ///
     /// As [`Scheduler::load`].
-    pub fn load_object(object: Arc<Object>) -> Result<Scheduler, LoadError> {
-        Scheduler::load_with(object, Target::USUAL, fairground_bpf::compile)
+    pub fn load_object(
+        object: Arc<Object>,
+        store: Option<Arc<dyn Store>>,
+    ) -> Result<Scheduler, LoadError> {
+        Scheduler::load_for(object, Target::USUAL, &[], store)
     }
 
     /// The same for the values that read-only variables have in runs with `options`. As a kernel's verifier does it, the code that these
@@ -112,11 +122,10 @@ impl Scheduler {
     pub fn load_with_values(
         object: Arc<Object>,
         options: &Options,
+        store: Option<Arc<dyn Store>>,
     ) -> Result<Scheduler, LoadError> {
         let read_only = variables::read_only(&object, options);
-        Scheduler::load_with(object, Target::of(options), |object, linker| {
-            fairground_bpf::compile_with(object, linker, &read_only)
-        })
+        Scheduler::load_for(object, Target::of(options), &read_only, store)
     }
 
     /// The same without run-time checks, to measure what they cost.
@@ -125,17 +134,29 @@ impl Scheduler {
     ///
     /// As [`Scheduler::load`].
     pub fn load_unguarded(bytes: &[u8]) -> Result<Scheduler, LoadError> {
-        Scheduler::load_with(
-            Arc::new(parse(bytes)?),
-            Target::USUAL,
-            fairground_bpf::compile_unguarded,
-        )
+        Scheduler::load_with(Arc::new(parse(bytes)?), Target::USUAL, |object, linker| {
+            fairground_bpf::compile_unguarded(object, linker)
+        })
+    }
+
+    fn load_for(
+        object: Arc<Object>,
+        target: Target,
+        read_only: &[(usize, Vec<u8>)],
+        store: Option<Arc<dyn Store>>,
+    ) -> Result<Scheduler, LoadError> {
+        let kept = store.as_deref();
+        let mut scheduler = Scheduler::load_with(object, target, |object, linker| {
+            translated(object, linker, read_only, kept).load(object, linker)
+        })?;
+        scheduler.store = store;
+        Ok(scheduler)
     }
 
     fn load_with(
         object: Arc<Object>,
         target: Target,
-        compile: impl Fn(&Object, &dyn fairground_bpf::Linker) -> Result<Code, fairground_bpf::Error>,
+        compile: impl Fn(&Object, &KernelLinker) -> Result<Code, fairground_bpf::Error>,
     ) -> Result<Scheduler, LoadError> {
         let mut table = table_of(&object)?.clone();
         let left_out = leave_out_unknown(&mut table, target.release);
@@ -152,6 +173,7 @@ impl Scheduler {
             operations,
             release: target.release,
             left_out,
+            store: None,
             others: Mutex::default(),
         })
     }
@@ -181,7 +203,7 @@ impl Scheduler {
             return Ok(scheduler.clone());
         }
         let object = self.object.clone();
-        let scheduler = Scheduler::load_with(object, target, fairground_bpf::compile)?;
+        let scheduler = Scheduler::load_for(object, target, &[], self.store.clone())?;
         let scheduler = Arc::new(scheduler);
         known.push((target, scheduler.clone()));
         Ok(scheduler)
@@ -252,6 +274,39 @@ impl Scheduler {
             None => String::new(),
         }
     }
+}
+
+/// What becomes of an object, as `store` knows it or finds it out.
+fn translated(
+    object: &Object,
+    linker: &KernelLinker,
+    read_only: &[(usize, Vec<u8>)],
+    store: Option<&dyn Store>,
+) -> Translated {
+    let translate = || fairground_bpf::translated(object, linker, read_only);
+    let Some(store) = store else {
+        return translate();
+    };
+    let key = key(object, linker, read_only);
+    let known = store.find(&key);
+    known
+        .and_then(|bytes| Translated::from_bytes(&bytes))
+        .unwrap_or_else(|| {
+            let translated = translate();
+            store.keep(&key, &translated.to_bytes());
+            translated
+        })
+}
+
+/// Everything that decides what becomes of an object, but the file that it was read from and this program.
+fn key(object: &Object, linker: &KernelLinker, read_only: &[(usize, Vec<u8>)]) -> Vec<u8> {
+    let programs = object.programs().iter().filter(|one| one.autoload);
+    let programs: Vec<&str> = programs.map(|one| one.name.as_str()).collect();
+    let tables: Vec<&str> = (object.struct_ops().iter())
+        .map(|table| table.name.as_str())
+        .collect();
+    let processor = fairground_bpf::processor();
+    format!("{programs:?} {tables:?} {linker:?} {processor} {read_only:?}").into_bytes()
 }
 
 /// The table of callbacks of the one scheduler that an object has.
@@ -610,4 +665,106 @@ fn link_operations(
         operations.entries.push(entry.transpose()?);
     }
     Ok(operations)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use fairground_machine::Machine;
+
+    use super::*;
+
+    /// Keeps what it is given, and counts that.
+    #[derive(Default)]
+    struct Memory(Mutex<Kept>);
+
+    #[derive(Default)]
+    struct Kept {
+        contents: BTreeMap<Vec<u8>, Vec<u8>>,
+        times: usize,
+    }
+
+    impl Store for Memory {
+        fn find(&self, key: &[u8]) -> Option<Vec<u8>> {
+            self.0.lock().unwrap().contents.get(key).cloned()
+        }
+
+        fn keep(&self, key: &[u8], content: &[u8]) {
+            let mut memory = self.0.lock().unwrap();
+            memory.contents.insert(key.to_vec(), content.to_vec());
+            memory.times += 1;
+        }
+    }
+
+    fn o1() -> Object {
+        parse(&fairground_catalog::find("o1").unwrap().object).unwrap()
+    }
+
+    #[test]
+    fn an_object_is_translated_once_for_each_kernel_and_choice_of_programs() {
+        let store = Arc::new(Memory::default());
+        let kept = || store.0.lock().unwrap().times;
+        let load = |object: Object| {
+            let scheduler = Scheduler::load_object(Arc::new(object), Some(store.clone()));
+            Arc::new(scheduler.unwrap())
+        };
+        let first = load(o1());
+        assert_eq!(kept(), 1);
+        let second = load(o1());
+        assert_eq!(kept(), 1);
+        assert_eq!(first.code.size(), second.code.size());
+
+        let machine = Arc::new(Machine::parse("2").unwrap());
+        let mut options = Options::new(machine, Arc::default());
+        options.release = Release::new(6, 18);
+        second.for_kernel(&options).unwrap();
+        assert_eq!(kept(), 2);
+        let object = second.object.clone();
+        Scheduler::load_with_values(object, &options, Some(store.clone())).unwrap();
+        assert_eq!(kept(), 3);
+
+        let mut object = o1();
+        assert!(object.set_autoload("o1_exit", false));
+        let _ = Scheduler::load_object(Arc::new(object), Some(store.clone()));
+        assert_eq!(kept(), 4);
+
+        for content in store.0.lock().unwrap().contents.values_mut() {
+            content.truncate(content.len() / 2);
+        }
+        load(o1());
+        assert_eq!(kept(), 5, "what is damaged is made again");
+    }
+
+    #[test]
+    fn a_refusal_is_kept_too() {
+        let folder = tempfile::tempdir().unwrap();
+        let source = folder.path().join("gone.bpf.c");
+        let text = r#"#include "vmlinux.h"
+#include <bpf/bpf_helpers.h>
+#include <bpf/bpf_tracing.h>
+char _license[] SEC("license") = "GPL";
+extern void scx_bpf_dispatch(struct task_struct *p, u64 dsq, u64 slice, u64 flags) __ksym;
+SEC("struct_ops/gone_enqueue") void BPF_PROG(gone_enqueue, struct task_struct *p, u64 flags)
+{
+	scx_bpf_dispatch(p, SCX_DSQ_GLOBAL, 0, flags);
+}
+SEC(".struct_ops.link") struct sched_ext_ops gone = { .enqueue = (void *)gone_enqueue, .name = "gone" };
+"#;
+        std::fs::write(&source, text).unwrap();
+        let compiled = fairground_catalog::compile_source(&source, &Default::default()).unwrap();
+        let object = Arc::new(parse(&compiled.object).unwrap());
+        let store = Arc::new(Memory::default());
+        let refusal = || {
+            let loaded = Scheduler::load_object(object.clone(), Some(store.clone()));
+            loaded.err().map(|error| error.to_string())
+        };
+        let first = refusal().unwrap();
+        assert!(
+            first.contains("has no function scx_bpf_dispatch"),
+            "{first}"
+        );
+        assert_eq!(refusal(), Some(first));
+        assert_eq!(store.0.lock().unwrap().times, 1);
+    }
 }

@@ -192,11 +192,11 @@ fn code_that_constants_rule_out_is_not_looked_at() {
         let compiled = compile_source(&file, &Default::default()).unwrap();
         let object = Arc::new(fairground_bpf::Object::parse(&compiled.object).unwrap());
         let mut options = free("2", TASKS);
-        let scheduler = Scheduler::load_with_values(object.clone(), &options).expect(words);
+        let scheduler = Scheduler::load_with_values(object.clone(), &options, None).expect(words);
         let outcome = simulate(&Arc::new(scheduler), &options, Vec::new()).unwrap();
         assert!(!outcome.exit.kind.is_error(), "{:?}", outcome.exit);
         options.variables.push(("rare".to_owned(), vec![1]));
-        match Scheduler::load_with_values(object, &options) {
+        match Scheduler::load_with_values(object, &options, None) {
             Ok(_) => panic!("{words}: accepted"),
             Err(error) => assert!(error.to_string().contains(words), "{error}"),
         }

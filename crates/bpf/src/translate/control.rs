@@ -8,7 +8,7 @@ use cranelift_codegen::ir::{Block, InstBuilder, Value, types};
 use super::Translation;
 use crate::context::Context;
 use crate::instruction::{Instruction, class, jump};
-use crate::link::{Operand, Operation};
+use crate::link::{Base, Operand, Operation};
 
 impl Translation<'_, '_> {
     pub(super) fn jump(&mut self, at: usize, operation: &Operation) {
@@ -158,7 +158,7 @@ impl Translation<'_, '_> {
     }
 
     fn call_native(&mut self, address: u64, arguments: &[Value]) -> Value {
-        let callee = self.number(address.cast_signed());
+        let callee = self.address_in(Base::Program, address);
         let mut all = vec![self.context];
         all.extend(arguments);
         let signature = self.signatures[arguments.len()];
@@ -174,7 +174,7 @@ impl Translation<'_, '_> {
     /// Reports to `receiver` what is wrong and where, and ends the program.
     pub(super) fn report(&mut self, receiver: u64, at: usize) {
         let (address, length) = self.environment.problems[at];
-        let address = self.number(address.cast_signed());
+        let address = self.address_in(Base::Problems, address);
         let length = self.number(length as i64);
         let place = self.number(((self.linked.function as i64) << 32) | at as i64);
         self.call_native(receiver, &[address, length, place]);

@@ -27,6 +27,7 @@ impl Translation<'_, '_> {
                 self.builder.ins().func_addr(types::I64, function)
             }
             Some(Operand::Constant(value)) => self.number(value.cast_signed()),
+            Some(Operand::Address { within, address }) => self.address_in(within, address),
             _ => self.number(0),
         }
     }

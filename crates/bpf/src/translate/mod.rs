@@ -8,8 +8,8 @@ mod memory;
 use std::mem::offset_of;
 
 use cranelift_codegen::ir::{
-    AliasRegion, AliasRegionData, Block, FuncRef, InstBuilder, MemFlagsData, SigRef, SourceLoc,
-    Type, Value, types,
+    AliasRegion, AliasRegionData, Block, ExternalName, FuncRef, GlobalValueData, InstBuilder,
+    MemFlagsData, SigRef, SourceLoc, Type, UserExternalNameRef, Value, types,
 };
 use cranelift_frontend::{FunctionBuilder, Variable};
 
@@ -17,7 +17,7 @@ use self::memory::plain;
 use crate::context::Context;
 use crate::frame::Frame;
 use crate::instruction::{FRAME_POINTER, class, mode};
-use crate::link::{Linked, Operand, Operation};
+use crate::link::{Base, Linked, Operand, Operation};
 
 /// What functions of one object share.
 pub(crate) struct Environment<'a> {
@@ -29,8 +29,18 @@ pub(crate) struct Environment<'a> {
     pub stray: u64,
     /// Which functions of the object may end early.
     pub may_stop: &'a [bool],
-    /// For each operation that needs what the linker lacks, or that is checked: address and length of a text that says what is wrong.
+    /// For each operation that needs what the linker lacks, or that is checked: place and length of a text that says what is wrong.
     pub problems: &'a [(u64, usize)],
+    /// Where the configuration values are.
+    pub kconfig: u64,
+    /// What a [`Base`] is called in the function.
+    pub bases: &'a dyn Fn(Base) -> UserExternalNameRef,
+}
+
+/// A place in this program from which its functions and variables are always equally far.
+pub(crate) fn program() -> u64 {
+    static PLACE: u8 = 0;
+    &raw const PLACE as u64
 }
 
 /// How often `may_goto` may be taken in one call of a function.
@@ -231,6 +241,23 @@ impl Translation<'_, '_> {
 
     fn number(&mut self, value: i64) -> Value {
         self.builder.ins().iconst(types::I64, value)
+    }
+
+    /// An address that is only known when the code is loaded.
+    fn address_in(&mut self, base: Base, address: u64) -> Value {
+        let start = match base {
+            Base::Program => program(),
+            Base::Kconfig => self.environment.kconfig,
+            Base::Problems => 0,
+        };
+        // Each use has its own, so that no register keeps it from one use to the next.
+        let symbol = self.builder.create_global_value(GlobalValueData::Symbol {
+            name: ExternalName::user((self.environment.bases)(base)),
+            offset: address.wrapping_sub(start).cast_signed().into(),
+            colocated: false,
+            tls: false,
+        });
+        self.builder.ins().symbol_value(types::I64, symbol)
     }
 
     /// The value of a register.

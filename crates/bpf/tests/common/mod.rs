@@ -10,7 +10,10 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use fairground_bpf::{Code, Context, Entry, Field, Linker, Native, Object, Slot, Stack, compile};
+use fairground_bpf::{
+    Code, Context, Entry, Error, Field, Linker, Native, Object, Slot, Stack, Translated, compile,
+    translated,
+};
 
 /// Compiles a fixture with clang and returns the object file.
 pub fn build(fixture: &str) -> Vec<u8> {
@@ -239,8 +242,15 @@ impl Run {
 /// Compiles a fixture against a kernel.
 pub fn compiled(fixture: &str, kernel: &Kernel) -> (Object, Code) {
     let object = parse(fixture);
-    let code = compile(&object, kernel).unwrap_or_else(|error| panic!("{fixture}: {error}"));
+    let code = compile_kept(&object, kernel).unwrap_or_else(|error| panic!("{fixture}: {error}"));
     (object, code)
+}
+
+/// Compiles an object as if another process had kept what becomes of it.
+pub fn compile_kept(object: &Object, kernel: &Kernel) -> Result<Code, Error> {
+    let kept = translated(object, kernel, &[]).to_bytes();
+    let kept = Translated::from_bytes(&kept).expect("these bytes were kept");
+    kept.load(object, kernel)
 }
 
 /// Runs a program made of instructions with the given first argument.

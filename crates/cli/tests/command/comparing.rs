@@ -4,8 +4,9 @@ use std::fs;
 use std::io::Read as _;
 use std::os::unix::fs::PermissionsExt as _;
 use std::process::{Command, Stdio};
+use std::time::{Duration, SystemTime};
 
-use crate::support::{fairground, folder, refuse, succeed};
+use crate::support::{end_of, fairground, folder, refuse, succeed};
 
 const HOGS: &str = "compare workloads/hogs.json -s linux24,schedulers/rotation.bpf.c";
 
@@ -32,6 +33,55 @@ fn the_same_arguments_give_the_same_bytes_for_any_number_of_threads() {
     }
     let other = succeed(&format!("{line} --seed 7"));
     assert!(first != other, "the seed changes nothing");
+}
+
+#[test]
+fn machine_code_is_used_again_by_the_next_process() {
+    let cache = tempfile::tempdir().unwrap();
+    let compare = || {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_fairground"));
+        command
+            .args(HOGS.split(' '))
+            .args(["-m", "2", "-d", "200ms"]);
+        command
+            .current_dir(folder())
+            .env("XDG_CACHE_HOME", cache.path());
+        let ended = end_of(&mut command);
+        assert_eq!(ended.code, Some(0), "{}", ended.stderr);
+        ended.stdout
+    };
+    let kept = || {
+        let files = fs::read_dir(cache.path().join("fairground/objects")).unwrap();
+        let paths = files.map(|file| file.unwrap().path());
+        let mut code: Vec<_> = paths
+            .filter(|path| path.extension().is_some_and(|kind| kind == "code"))
+            .collect();
+        code.sort();
+        code
+    };
+    let long_ago = SystemTime::UNIX_EPOCH + Duration::from_secs(1_000_000);
+    let first = compare();
+    let files = kept();
+    assert_eq!(files.len(), 2);
+    for path in &files {
+        let file = fs::File::options().append(true).open(path).unwrap();
+        file.set_modified(long_ago).unwrap();
+    }
+    assert_eq!(compare(), first);
+    assert_eq!(kept(), files);
+    for path in &files {
+        let used = fs::metadata(path).unwrap().modified().unwrap();
+        assert!(used > long_ago, "{} was not used", path.display());
+        // As if its writer had been killed on a system that lost the rest.
+        let half = fs::metadata(path).unwrap().len() / 2;
+        fs::File::options()
+            .write(true)
+            .open(path)
+            .unwrap()
+            .set_len(half)
+            .unwrap();
+    }
+    assert_eq!(compare(), first);
 }
 
 #[test]
