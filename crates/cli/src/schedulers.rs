@@ -188,13 +188,7 @@ pub fn open(
         .map(|(wanted, build)| (wanted.reference.as_str(), build))
         .collect();
     let opened = Contender::open_all(&compiled, threads)?;
-    let mut warned: Vec<&str> = Vec::new();
-    for warnings in opened.iter().map(Contender::warnings) {
-        if !warnings.is_empty() && !warned.contains(&warnings) {
-            output::say!("fairground: {warnings}");
-            warned.push(warnings);
-        }
-    }
+    tell_warnings(&opened);
     let names = names(all_wanted);
     let mut sites = Vec::new();
     for machine in machines {
@@ -211,6 +205,17 @@ pub fn open(
         sites.push(contenders);
     }
     Ok(sites)
+}
+
+/// Prints the compiler's warnings, each text once.
+pub fn tell_warnings(opened: &[Contender]) {
+    let mut warned: Vec<&str> = Vec::new();
+    for warnings in opened.iter().map(Contender::warnings) {
+        if !warnings.is_empty() && !warned.contains(&warnings) {
+            output::say!("fairground: {warnings}");
+            warned.push(warnings);
+        }
+    }
 }
 
 fn capture(reference: &str, machine: &Machine) -> Result<Contender, Error> {

@@ -14,7 +14,7 @@ use parquet::record::Field;
 use crate::Run;
 use crate::parquet_format::{DataFiles, Unwritten, other};
 use crate::restore::restored;
-use crate::rows::{Row, Value};
+use crate::rows::{Row, Value, is_column};
 
 /// A run of a data set: which one, and how it ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -79,7 +79,9 @@ fn rows(path: &Path) -> io::Result<Vec<Row>> {
         let read = read.map_err(other)?;
         let mut row = Row::default();
         for (name, field) in read.get_column_iter() {
-            row.set_some(name, value(field));
+            if is_column(name) {
+                row.set_some(name, value(field));
+            }
         }
         all.push(row);
     }

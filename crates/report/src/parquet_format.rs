@@ -10,11 +10,13 @@ use parquet::basic::{Compression, LogicalType, Repetition, Type as Physical, Zst
 use parquet::column::writer::ColumnWriter;
 use parquet::data_type::ByteArray;
 use parquet::errors::ParquetError;
-use parquet::file::properties::WriterProperties;
+use parquet::file::properties::{EnabledStatistics, WriterProperties};
 use parquet::file::writer::SerializedFileWriter;
 use parquet::schema::types::{Type, TypePtr};
 
-use crate::rows::{Column, Kind, Row, Value, run_columns, run_row, task_columns, task_row};
+use crate::rows::{
+    Column, Kind, Row, Value, place_of, run_columns, run_row, task_columns, task_row,
+};
 use crate::{Comparison, Run};
 
 /// Writes `runs/runs.parquet` and `tasks/tasks.parquet` into a folder, which is created if needed. The columns are those of the CSV format,
@@ -114,6 +116,9 @@ impl TableFile {
                 .map_err(other)?;
             let properties = WriterProperties::builder()
                 .set_compression(Compression::ZSTD(ZstdLevel::default()))
+                // A row group has runs of all kinds, so nobody could leave one out by them.
+                .set_statistics_enabled(EnabledStatistics::None)
+                .set_offset_index_disabled(true)
                 .build();
             let file = Unfinished::create(path)?;
             let inner = file.file().try_clone()?;
@@ -138,8 +143,8 @@ impl TableFile {
     fn try_add(&mut self, rows: &[Row]) -> io::Result<()> {
         let mut group = self.writer.next_row_group().map_err(other)?;
         for column in &self.columns {
-            let fields: Vec<Option<&Value>> =
-                rows.iter().map(|row| row.get(&column.name)).collect();
+            let place = place_of(&column.name);
+            let fields: Vec<Option<&Value>> = rows.iter().map(|row| row.at(place)).collect();
             for leaf in leaves(column.kind, &fields) {
                 let mut written = group
                     .next_column()
@@ -257,7 +262,7 @@ fn leaves(kind: Kind, fields: &[Option<&Value>]) -> Vec<Leaf> {
     let present = fields.iter().map(|field| field.is_some().into()).collect();
     let there = fields.iter().flatten();
     let values = match kind {
-        Kind::Text => Values::Texts(there.map(|value| text(&value.to_string())).collect()),
+        Kind::Text => Values::Texts(there.filter_map(|value| plain_text(value)).collect()),
         Kind::Integer => Values::Integers(there.filter_map(|value| integer(value)).collect()),
         Kind::Real => Values::Reals(there.filter_map(|value| real(value)).collect()),
         Kind::Texts => {
@@ -285,6 +290,13 @@ fn leaves(kind: Kind, fields: &[Option<&Value>]) -> Vec<Leaf> {
         present,
         repeated: None,
     }]
+}
+
+fn plain_text(value: &Value) -> Option<ByteArray> {
+    match value {
+        Value::Text(one) => Some(text(one)),
+        _ => None,
+    }
 }
 
 fn integer(value: &Value) -> Option<i64> {

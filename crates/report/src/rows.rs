@@ -1,8 +1,9 @@
 //! Comparisons as rows of typed fields, for CSV and Parquet. The columns are the same for every workload.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::fmt::{self, Display, Formatter};
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
+use std::sync::LazyLock;
 
 use fairground_metrics::TaskMetrics;
 use fairground_results::{MEASURES, Measure, Unit};
@@ -218,15 +219,47 @@ impl Display for Value {
     }
 }
 
-/// A row: fields by column name, so that no field can end up in the wrong column.
-#[derive(Debug, Default)]
+/// Where rows hold the field of each column.
+static PLACES: LazyLock<HashMap<String, usize>> = LazyLock::new(|| {
+    let columns = all_columns().into_iter().zip(0..);
+    columns
+        .map(|(column, place)| (column.name, place))
+        .collect()
+});
+
+/// Where rows hold the field of this column.
+///
+/// # Panics
+///
+/// If there is no such column.
+pub(crate) fn place_of(column: &str) -> usize {
+    *PLACES
+        .get(column)
+        .unwrap_or_else(|| panic!("there is no column {column}"))
+}
+
+/// Whether there is such a column.
+pub(crate) fn is_column(name: &str) -> bool {
+    PLACES.contains_key(name)
+}
+
+/// A row: fields by column, so that no field can end up in the wrong one.
+#[derive(Debug)]
 pub(crate) struct Row {
-    fields: BTreeMap<String, Value>,
+    fields: Vec<Option<Value>>,
+}
+
+impl Default for Row {
+    fn default() -> Self {
+        let mut fields = Vec::new();
+        fields.resize_with(PLACES.len(), || None);
+        Self { fields }
+    }
 }
 
 impl Row {
-    pub(crate) fn set(&mut self, column: impl Into<String>, value: impl Into<Value>) {
-        self.fields.insert(column.into(), value.into());
+    pub(crate) fn set(&mut self, column: &str, value: impl Into<Value>) {
+        self.fields[place_of(column)] = Some(value.into());
     }
 
     pub(crate) fn set_some(&mut self, column: &str, value: Option<impl Into<Value>>) {
@@ -237,7 +270,12 @@ impl Row {
 
     /// The field of a column; `None` if the column does not apply to the row.
     pub(crate) fn get(&self, column: &str) -> Option<&Value> {
-        self.fields.get(column)
+        self.at(place_of(column))
+    }
+
+    /// The field at this [place](place_of).
+    pub(crate) fn at(&self, place: usize) -> Option<&Value> {
+        self.fields[place].as_ref()
     }
 
     /// A number that rows have in common that hold the same result, whatever its parts are called.
@@ -251,24 +289,22 @@ impl Row {
             "settings_given",
         ];
         let mut hasher = DefaultHasher::new();
-        for (column, value) in &self.fields {
-            if !NAMES.contains(&column.as_str()) {
-                (column, value.to_string()).hash(&mut hasher);
+        for (column, value) in all_columns().iter().zip(&self.fields) {
+            if !NAMES.contains(&column.name.as_str()) {
+                value.as_ref().map(ToString::to_string).hash(&mut hasher);
             }
         }
         hasher.finish()
     }
 
     fn set_measures(&mut self, of: impl Fn(&Measure) -> Option<f64>) {
-        for measure in MEASURES.iter() {
-            let Some(number) = of(measure) else {
-                continue;
-            };
-            let value = match kind_of(measure) {
+        // They are the last columns.
+        let first = self.fields.len() - MEASURES.len();
+        for (field, measure) in self.fields[first..].iter_mut().zip(MEASURES.iter()) {
+            *field = of(measure).map(|number| match kind_of(measure) {
                 Kind::Integer => Value::Integer(number.round() as i64),
                 _ => Value::Real(number),
-            };
-            self.fields.insert(measure.column(), value);
+            });
         }
     }
 }

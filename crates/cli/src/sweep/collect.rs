@@ -9,7 +9,7 @@ use sha2::{Digest as _, Sha256};
 
 use super::file::{File, SchedulerTable};
 use super::plan::{Condition, Described, INPUTS, Planned, Scheduler, Sweep, VERSION};
-use crate::schedulers::{Wanted, build, names};
+use crate::schedulers::{Wanted, build, names, tell_warnings};
 
 /// Where a plan's inputs come from and go to.
 struct Collector<'a> {
@@ -207,6 +207,7 @@ impl Collector<'_> {
             .zip(&builds)
             .collect();
         let opened = Contender::open_all(&wanted, None)?;
+        tell_warnings(&opened);
         let labels: Vec<Wanted> = { tables.iter().zip(&references) }
             .map(|(table, reference)| Wanted::called(table.name.clone(), reference))
             .collect();

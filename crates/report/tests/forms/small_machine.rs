@@ -5,6 +5,7 @@ use fairground_metrics::{MachineFacts, Metrics, Options, RunMetrics};
 use fairground_report::{Comparison, Labels, Run};
 use fairground_results::{CpuChange, Failure, Hashes, Status};
 use std::collections::VecDeque;
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 
 const MS: u64 = 1_000_000;
 
@@ -15,6 +16,13 @@ fn wake(task: TaskId, cpu: CpuId) -> EventKind {
 
 fn switch(cpu: CpuId, prev: Option<TaskId>, next: Option<TaskId>) -> EventKind {
     EventKind::Switch { cpu, prev, next }
+}
+
+/// Digits that differ from run to run.
+fn cell(workload: &str, scheduler: &str, cpus: u32, seed: u64) -> String {
+    let mut hasher = DefaultHasher::new();
+    (workload, scheduler, cpus, seed).hash(&mut hasher);
+    format!("{:032x}", hasher.finish())
 }
 
 fn labels(workload: &str, scheduler: &str, cpus: u32, seed: u64) -> Labels {
@@ -33,7 +41,7 @@ fn labels(workload: &str, scheduler: &str, cpus: u32, seed: u64) -> Labels {
         noise: Some("none".to_owned()),
         hotplug: Vec::new(),
         hashes: Some(Hashes {
-            cell: format!("{seed:032x}"),
+            cell: cell(workload, scheduler, cpus, seed),
             scheduler: Some("5c".repeat(32)),
             workload: "01".repeat(32),
             machine: "3a".repeat(32),

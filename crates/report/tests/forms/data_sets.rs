@@ -1,0 +1,83 @@
+//! Data sets that are read back.
+
+use fairground_report::{DataFiles, Forms as _, Run, Style, kept, pack, runs_of};
+use fairground_results::MEASURES;
+
+use crate::small_machine::comparison;
+
+/// The numbers of a run and of its tasks, as far as they are whole: means are rounded in columns of times.
+fn numbers(run: &Run) -> Vec<Vec<Option<String>>> {
+    let exact = || {
+        MEASURES
+            .iter()
+            .filter(|measure| !measure.id.ends_with("_mean"))
+    };
+    let told = |number: Option<f64>| number.map(|number| format!("{number:.9}"));
+    let Some(metrics) = &run.metrics else {
+        return Vec::new();
+    };
+    let of_run = exact().map(|measure| told(measure.run(metrics)));
+    let mut all = vec![of_run.collect::<Vec<_>>()];
+    for task in &metrics.tasks {
+        all.push(exact().map(|measure| told(measure.task(task))).collect());
+    }
+    all
+}
+
+#[test]
+fn what_was_written_is_read_back() {
+    let comparison = comparison();
+    let folder = tempfile::tempdir().unwrap();
+    let [runs, tasks] = ["runs", "tasks"].map(|name| folder.path().join(name).join("1.parquet"));
+    let mut files = DataFiles::create(&runs, &tasks).unwrap();
+    let (first, rest) = comparison.runs.split_at(1);
+    files.add(first, "0.1").unwrap();
+    files.add(rest, "0.1").unwrap();
+    assert!(!runs.exists(), "it is not complete yet");
+    files.finish().unwrap();
+    let read = runs_of(&runs, Some(&tasks)).unwrap();
+    assert_eq!(read.len(), comparison.runs.len());
+    for (one, other) in read.iter().zip(&comparison.runs) {
+        assert_eq!(numbers(one), numbers(other));
+        assert_eq!(one.status, other.status);
+        assert_eq!(one.labels.tunables, other.labels.tunables);
+    }
+    let mut again = comparison.clone();
+    again.runs = read;
+    let mut before = comparison.clone();
+    before.runs.iter_mut().for_each(|run| run.notes.clear());
+    assert_eq!(
+        again.table(Style::default()),
+        before.table(Style::default())
+    );
+
+    // Cells and how they ended are read without the rest.
+    let all = kept(&runs).unwrap();
+    assert_eq!(all.len(), comparison.runs.len());
+    assert!(
+        all.iter()
+            .all(|one| one.status == "ok" && one.cell.len() == 32)
+    );
+
+    // Those that nobody wants are left out, with their tasks.
+    let [packed, packed_tasks] =
+        ["runs", "tasks"].map(|name| folder.path().join(name).join("2.parquet"));
+    let mut files = DataFiles::create(&packed, &packed_tasks).unwrap();
+    let wanted = all[0].cell.clone();
+    let mut results = Vec::new();
+    pack(&mut files, &runs, &tasks, |cell, result| {
+        results.push(result);
+        cell == wanted
+    })
+    .unwrap();
+    files.finish().unwrap();
+    let left = runs_of(&packed, Some(&packed_tasks)).unwrap();
+    let count = all.iter().filter(|one| one.cell == wanted).count();
+    assert_eq!(left.len(), count);
+    assert_eq!(left[0], again.runs[0]);
+    results.dedup();
+    assert!(
+        results.len() > 1,
+        "different results have different numbers"
+    );
+}
