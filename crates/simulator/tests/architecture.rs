@@ -46,6 +46,31 @@ fn engine() -> Vec<PathBuf> {
 }
 
 #[test]
+fn files_that_the_architecture_names_are_there() {
+    let text = fs::read_to_string(root().join("ARCHITECTURE.md")).unwrap();
+    let folders = [
+        "crates/",
+        "docs/",
+        "experiments/",
+        "schedulers/",
+        "scripts/",
+        "testbench/",
+        "workloads/",
+    ];
+    let names: Vec<&str> = text
+        .split('`')
+        .skip(1)
+        .step_by(2)
+        .filter(|name| folders.iter().any(|folder| name.starts_with(folder)))
+        .filter(|name| !name.contains(['<', ' ', '*']))
+        .collect();
+    assert!(names.len() > 30, "{names:?}");
+    for name in names {
+        assert!(root().join(name).exists(), "{name}");
+    }
+}
+
+#[test]
 fn the_engine_reads_no_wall_clock_and_no_environment() {
     for path in engine() {
         let code = code(&path);
