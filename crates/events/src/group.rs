@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use crate::Nanoseconds;
+
 /// Number of a control group within one run, in order of creation without gaps; the root has none.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct GroupId(pub u32);
@@ -18,6 +20,38 @@ pub struct GroupInfo {
     pub shares: u32,
     /// How its part grows with the machine.
     pub mode: CgroupMode,
+    /// How much CPU time it may use; `None` for any.
+    pub quota: Option<Quota>,
+}
+
+/// How much CPU time a control group may use (`cpu.max`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Quota {
+    /// CPU time per period, in nanoseconds.
+    pub runtime: Nanoseconds,
+    /// Length of a period, in nanoseconds, more than 0.
+    pub period: Nanoseconds,
+    /// How much of unused quota may be used later, in nanoseconds.
+    pub burst: Nanoseconds,
+}
+
+impl Quota {
+    /// The CPUs that the group may use on average.
+    #[must_use]
+    pub fn cpus(self) -> f64 {
+        self.runtime as f64 / self.period as f64
+    }
+}
+
+/// What became of a group's quota so far: the figures of `cpu.stat`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct QuotaUse {
+    /// Periods that have ended while the group used CPU time (`nr_periods`).
+    pub periods: u64,
+    /// Those in which it was throttled (`nr_throttled`).
+    pub throttled_periods: u64,
+    /// For how long, summed over CPUs, in nanoseconds (`throttled_usec`).
+    pub throttled: Nanoseconds,
 }
 
 /// How the shares of control groups grow with CPUs and tasks: `cgroup_mode` of Linux 7.3, for all groups of a machine.

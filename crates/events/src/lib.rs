@@ -14,7 +14,7 @@ mod weight;
 
 pub use callback::Callback;
 pub use fan_out::FanOut;
-pub use group::{CgroupMode, GroupId, GroupInfo};
+pub use group::{CgroupMode, GroupId, GroupInfo, Quota, QuotaUse};
 pub use perfetto::PerfettoWriter;
 pub use renumbered::Renumbered;
 pub use trace_file::{TraceError, TraceReader, TraceWriter};
@@ -233,6 +233,21 @@ pub enum EventKind {
         cpu: CpuId,
         /// Whether the loader gets it.
         begins: bool,
+    },
+    /// `task`, which is runnable, may not run from now on because a control group that it is in has used its quota, or may run again. One
+    /// that goes on a CPU or to sleep may.
+    Throttle {
+        /// The task.
+        task: TaskId,
+        /// Whether it may not run.
+        begins: bool,
+    },
+    /// What has become of a group's quota since it was made. Comes at the end of a run, from whoever enforces the quota.
+    QuotaUse {
+        /// The group.
+        group: GroupId,
+        /// The figures.
+        used: QuotaUse,
     },
     /// A callback of the scheduler has just returned. Only streams with details have this event and the next two.
     Callback {

@@ -52,7 +52,9 @@ impl<'a> Renumbered<'a> {
             | EventKind::JobRelease { .. }
             | EventKind::JobComplete { .. }
             | EventKind::JobSkip { .. }
-            | EventKind::Lap { .. } => {}
+            | EventKind::Lap { .. }
+            | EventKind::Throttle { .. }
+            | EventKind::QuotaUse { .. } => {}
         }
         kind
     }

@@ -2,7 +2,7 @@
 
 use fairground_events::{
     Callback, CgroupMode, CpuId, Event, EventKind, GroupId, GroupInfo, Nanoseconds, OverheadKind,
-    Policy, Queue, Sink, TaskId, TaskInfo, TraceError, TraceReader, TraceWriter,
+    Policy, Queue, Quota, QuotaUse, Sink, TaskId, TaskInfo, TraceError, TraceReader, TraceWriter,
 };
 use proptest::prelude::*;
 
@@ -75,6 +75,20 @@ fn task_info(name: &str) -> TaskInfo {
     }
 }
 
+fn group(path: &str, parent: Option<GroupId>) -> GroupInfo {
+    GroupInfo {
+        path: path.to_owned(),
+        parent,
+        shares: 3121,
+        mode: CgroupMode::Smp,
+        quota: parent.map(|_| Quota {
+            runtime: 20_000_000,
+            period: 100_000_000,
+            burst: 5_000_000,
+        }),
+    }
+}
+
 /// One call of every kind.
 fn example() -> Vec<Call> {
     let task = TaskId(0);
@@ -125,6 +139,15 @@ fn example() -> Vec<Call> {
         EventKind::Pass { cpu, duration: 700 },
         EventKind::CpuOnline { cpu, online: false },
         EventKind::Loader { cpu, begins: true },
+        EventKind::Throttle { task, begins: true },
+        EventKind::QuotaUse {
+            group: GroupId(1),
+            used: QuotaUse {
+                periods: 20,
+                throttled_periods: 19,
+                throttled: 1_520_000_000,
+            },
+        },
         EventKind::Callback {
             cpu,
             callback: Callback::SelectCpu,
@@ -143,12 +166,6 @@ fn example() -> Vec<Call> {
             queue: Queue::Local(cpu),
         },
     ];
-    let group = |path: &str, parent| GroupInfo {
-        path: path.to_owned(),
-        parent,
-        shares: 3121,
-        mode: CgroupMode::Smp,
-    };
     let member = TaskInfo {
         group: Some(GroupId(1)),
         ..task_info("größter Hog")

@@ -29,6 +29,8 @@ struct Followed {
     /// What was done with it since it last ran or slept.
     steps: Steps,
     place: Option<Place>,
+    /// Since when quotas hold it back, if they do.
+    throttled_since: Option<Nanoseconds>,
     open: Option<Open>,
 }
 
@@ -38,6 +40,8 @@ struct Open {
     /// Since when the task has been where it is.
     there_since: Nanoseconds,
     stays: Vec<Stay>,
+    /// How long quotas have held it back.
+    throttled: Nanoseconds,
     /// How long tasks ran meanwhile, by CPU and task.
     ran: BTreeMap<(u32, TaskId), Nanoseconds>,
 }
@@ -213,6 +217,7 @@ impl Explainer {
             return;
         };
         followed.settle(now);
+        followed.throttle(now, false);
         let Some(mut open) = followed.open.take() else {
             return;
         };
@@ -245,9 +250,13 @@ impl Explainer {
         });
     }
 
-    /// Whether `task` waited for its next period: a deadline task comes before all but its like, so if it waits while a CPU that it may use runs
+    /// Whether `task` waited for its next period: that of a quota, or its own. A deadline task comes before all but its like, so if it waits while a CPU that it may use runs
     /// none of them, its runtime is used up.
     fn throttling(&self, open: &Open, task: TaskId, length: Nanoseconds) -> Option<Cause> {
+        if open.throttled > 0 && open.throttled >= length / 2 {
+            let duration_ns = open.throttled;
+            return Some(Cause::Quota { duration_ns });
+        }
         let is_deadline = |known: &&Known| known.policy == Policy::Deadline;
         let known = self.tasks.get(&task).filter(is_deadline)?;
         let cpus = (0..self.cpus).filter(|cpu| known.may_use(CpuId(*cpu)));
@@ -306,6 +315,14 @@ impl Known {
 }
 
 impl Followed {
+    /// A quota holds the task back from now on, or no longer.
+    fn throttle(&mut self, now: Nanoseconds, begins: bool) {
+        if let (Some(since), Some(open)) = (self.throttled_since.take(), &mut self.open) {
+            open.throttled += now - since.max(open.from);
+        }
+        self.throttled_since = begins.then_some(now);
+    }
+
     /// Counts the time since it was last called as spent in the task's place.
     fn settle(&mut self, now: Nanoseconds) {
         let place = self.place.unwrap_or(Place::Kernel);
@@ -343,6 +360,7 @@ impl Open {
             from,
             there_since: from,
             stays: Vec::new(),
+            throttled: 0,
             ran: BTreeMap::new(),
         }
     }
@@ -472,6 +490,11 @@ impl Sink for Explainer {
                 self.step(now, task, Action::Removed { queue });
                 self.moving = Some((task, queue));
                 self.put(now, task, None);
+            }
+            EventKind::Throttle { task, begins } => {
+                if let Some(followed) = self.followed.get_mut(&task) {
+                    followed.throttle(now, begins);
+                }
             }
             _ => {}
         }
@@ -640,6 +663,26 @@ mod tests {
         assert_eq!(found.places[0].dispatches, 1);
         assert_eq!(found.cpus.len(), 1);
         assert_eq!((found.to_ns, found.ran), (100, false));
+    }
+
+    #[test]
+    fn a_used_quota_is_the_cause_if_it_held_the_task_for_half_of_the_time() {
+        let throttle = |begins| EventKind::Throttle { task: A, begins };
+        let cause = |until| {
+            let events = [
+                (0, switch(0, None, Some(A))),
+                (9, throttle(true)),
+                (9, insert(A, Q)),
+                (10, switch(0, Some(A), None)),
+                (until, throttle(false)),
+                (until, insert(A, here(0))),
+                (60, switch(0, None, Some(A))),
+            ];
+            explain(Policy::Normal, &[], &events).cause
+        };
+        assert_eq!(cause(40), Cause::Quota { duration_ns: 30 });
+        let place = Place::Local { cpu: 0 };
+        assert_eq!(cause(20), Cause::Lay { place });
     }
 
     #[test]

@@ -39,7 +39,7 @@ impl Explanation {
         match &mut self.cause {
             Cause::RealTime { cpu, .. } => cpu.iter_mut().for_each(number),
             Cause::Lay { place } => in_place(place),
-            Cause::Throttled { .. } => {}
+            Cause::Throttled { .. } | Cause::Quota { .. } => {}
         }
         for stay in &mut self.places {
             in_place(&mut stay.place);
@@ -159,6 +159,11 @@ pub enum Cause {
     /// The deadline task had used up its runtime, and waited for its next period.
     Throttled {
         /// How long the CPU that it may use and that ran the fewest other deadline tasks ran none.
+        duration_ns: Nanoseconds,
+    },
+    /// A control group had used its quota for at least half of the time.
+    Quota {
+        /// How long.
         duration_ns: Nanoseconds,
     },
     /// It was stuck in a place.

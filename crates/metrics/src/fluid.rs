@@ -12,7 +12,7 @@
 use crate::cpu_sets::{ALL_CPUS, CpuSets, SetId};
 use crate::float;
 use crate::groups::Groups;
-use crate::rates::{self, Demand};
+use crate::rates::{self, Demand, Limit};
 use fairground_events::{GroupId, Nanoseconds};
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
@@ -510,6 +510,9 @@ impl Fluid {
         let [only] = *self.active else {
             return self.solve(cpus);
         };
+        if self.groups.quotas().next().is_some() {
+            return self.solve(cpus);
+        }
         let class = &mut self.classes[only];
         if class.rates_alone.len() < class.count {
             class.find_rates_alone(class.count, cpus);
@@ -533,6 +536,15 @@ impl Fluid {
         self.active.sort_by(|a, b| weight(b).total_cmp(&weight(a)));
     }
 
+    /// What a group's quota means for the active classes.
+    fn limit(&self, (group, cpus): (GroupId, f64)) -> Limit {
+        let is_within = |&index: &usize| self.groups.is_within(self.classes[index].group, group);
+        Limit {
+            confines: self.active.iter().map(is_within).collect(),
+            capacity: cpus,
+        }
+    }
+
     /// Finds the rates of the active classes.
     #[inline(never)]
     fn solve(&mut self, cpus: &CpuSets) {
@@ -541,7 +553,12 @@ impl Fluid {
         }
         let demand = |&index: &usize| self.classes[index].demand(self.classes[index].count);
         let demands = self.active.iter().map(demand);
-        self.solver.solve(demands, cpus);
+        let quotas: Vec<Limit> = self
+            .groups
+            .quotas()
+            .map(|quota| self.limit(quota))
+            .collect();
+        self.solver.solve(demands, &quotas, cpus);
         self.total_rate = 0.0;
         for (&index, &rate) in self.active.iter().zip(self.solver.rates()) {
             let class = &mut self.classes[index];

@@ -50,6 +50,19 @@ impl Groups {
         self.groups.is_empty()
     }
 
+    /// The groups that have a quota, with the CPUs that it comes to.
+    pub(crate) fn quotas(&self) -> impl Iterator<Item = (GroupId, f64)> + '_ {
+        let groups = self.groups.iter().enumerate();
+        groups
+            .filter_map(|(number, group)| Some((GroupId(number as u32), group.info.quota?.cpus())))
+    }
+
+    /// Whether `group` is `outer` or in it.
+    pub(crate) fn is_within(&self, group: Option<GroupId>, outer: GroupId) -> bool {
+        let above = |group: &GroupId| self.groups[group.0 as usize].info.parent;
+        std::iter::successors(group, above).any(|group| group == outer)
+    }
+
     /// Number of groups.
     pub(crate) fn count(&self) -> usize {
         self.groups.len()
@@ -133,6 +146,7 @@ mod tests {
                 parent: parent.map(GroupId),
                 shares,
                 mode,
+                quota: None,
             };
             groups.describe(GroupId(index as u32), &info);
         }

@@ -39,6 +39,14 @@ pub(crate) struct Solver {
     constraints: Vec<Constraint>,
 }
 
+/// Some of the demands together get at most this.
+#[derive(Clone, Debug)]
+pub(crate) struct Limit {
+    /// Which, by their places.
+    pub(crate) confines: Vec<bool>,
+    pub(crate) capacity: f64,
+}
+
 /// Consecutive demands served at the same rate per weight.
 #[derive(Clone, Copy, Debug)]
 struct Segment {
@@ -68,18 +76,24 @@ impl Solver {
         &self.rates
     }
 
-    /// Computes the rates of `demands`, which must come in order of falling weight.
-    pub(crate) fn solve(&mut self, demands: impl Iterator<Item = Demand>, cpus: &CpuSets) {
+    /// Computes the rates of `demands`, which must come in order of falling weight; `quotas` are limits beside those of the CPUs.
+    pub(crate) fn solve(
+        &mut self,
+        demands: impl Iterator<Item = Demand>,
+        quotas: &[Limit],
+        cpus: &CpuSets,
+    ) {
         self.demands.clear();
         self.demands.extend(demands);
         self.rates.clear();
         match self.demands.as_slice() {
             [] => {}
+            _ if !quotas.is_empty() => self.solve_limits(quotas, cpus),
             [only] => self.rates.push(only.rate_alone(cpus)),
             [first, others @ ..] if others.iter().all(|demand| demand.set == first.set) => {
                 self.solve_common_set(cpus.capacity(first.set));
             }
-            _ => self.solve_many_sets(cpus),
+            _ => self.solve_limits(&[], cpus),
         }
     }
 
@@ -117,49 +131,24 @@ impl Solver {
         }
     }
 
-    /// Tasks have different allowed CPUs: fill in steps, and find the constraint that becomes tight first in each.
-    fn solve_many_sets(&mut self, cpus: &CpuSets) {
-        self.learn_sets(cpus);
-        let set_index: Vec<usize> = self
-            .demands
-            .iter()
-            .map(|demand| {
-                self.sets
-                    .binary_search(&demand.set)
-                    .expect("every demand's set was learnt")
-            })
-            .collect();
+    /// Tasks have different allowed CPUs, or quotas: fill in steps, and find the limit that becomes tight first in each.
+    fn solve_limits(&mut self, quotas: &[Limit], cpus: &CpuSets) {
+        let mut limits = self.limits_of_sets(cpus);
+        limits.extend_from_slice(quotas);
         let mut fixed = vec![false; self.demands.len()];
         self.rates.resize(self.demands.len(), 0.0);
         while fixed.contains(&false) {
-            let mut level = f64::INFINITY;
-            for (demand, _) in self
-                .demands
-                .iter()
-                .zip(&fixed)
-                .filter(|(_, fixed)| !**fixed)
-            {
-                level = level.min(cpus.capacity(demand.set).of(1) / demand.weight);
-            }
-            let mut tight: Option<usize> = None;
-            for (number, constraint) in self.constraints.iter().enumerate() {
-                let (mut tasks, mut weight, mut used) = (0, 0.0, 0.0);
-                for (index, demand) in self.demands.iter().enumerate() {
-                    if constraint.confines[set_index[index]] {
-                        tasks += demand.tasks;
-                        if fixed[index] {
-                            used += self.rates[index] * demand.tasks as f64;
-                        } else {
-                            weight += demand.weight * demand.tasks as f64;
-                        }
-                    }
-                }
-                if weight > 0.0 {
-                    let full = (constraint.capacity.of(tasks) - used).max(0.0) / weight;
-                    if full < level * (1.0 - TOLERANCE) {
-                        level = full;
-                        tight = Some(number);
-                    }
+            let own = |demand: &Demand| cpus.capacity(demand.set).of(1) / demand.weight;
+            let growing = self.demands.iter().zip(&fixed);
+            let growing = growing.filter(|(_, fixed)| !**fixed);
+            let mut level =
+                growing.fold(f64::INFINITY, |level, (demand, _)| level.min(own(demand)));
+            let mut tight: Option<&Limit> = None;
+            for limit in &limits {
+                let full = self.full_at(limit, &fixed);
+                if full < level * (1.0 - TOLERANCE) {
+                    level = full;
+                    tight = Some(limit);
                 }
             }
             for (index, demand) in self.demands.iter().enumerate() {
@@ -167,10 +156,8 @@ impl Solver {
                     continue;
                 }
                 let stop = match tight {
-                    Some(number) => self.constraints[number].confines[set_index[index]],
-                    None => {
-                        cpus.capacity(demand.set).of(1) / demand.weight <= level * (1.0 + TOLERANCE)
-                    }
+                    Some(limit) => limit.confines[index],
+                    None => own(demand) <= level * (1.0 + TOLERANCE),
                 };
                 if stop {
                     fixed[index] = true;
@@ -178,6 +165,50 @@ impl Solver {
                 }
             }
         }
+    }
+
+    /// The level at which the demands that still grow use up what a limit leaves; infinite if none of them does.
+    fn full_at(&self, limit: &Limit, fixed: &[bool]) -> f64 {
+        let (mut weight, mut used) = (0.0, 0.0);
+        for (index, demand) in self.demands.iter().enumerate() {
+            if !limit.confines[index] {
+                continue;
+            }
+            if fixed[index] {
+                used += self.rates[index] * demand.tasks as f64;
+            } else {
+                weight += demand.weight * demand.tasks as f64;
+            }
+        }
+        if weight > 0.0 {
+            (limit.capacity - used).max(0.0) / weight
+        } else {
+            f64::INFINITY
+        }
+    }
+
+    /// What the tasks confined to each union of sets get at most.
+    fn limits_of_sets(&mut self, cpus: &CpuSets) -> Vec<Limit> {
+        self.learn_sets(cpus);
+        let place = |demand: &Demand| {
+            let place = self.sets.binary_search(&demand.set);
+            place.expect("every demand's set was learnt")
+        };
+        let places: Vec<usize> = self.demands.iter().map(place).collect();
+        let limit = |constraint: &Constraint| {
+            let confines: Vec<bool> = { places.iter() }
+                .map(|place| constraint.confines[*place])
+                .collect();
+            let confined = self.demands.iter().zip(&confines);
+            let tasks = confined
+                .filter(|(_, is)| **is)
+                .map(|(demand, _)| demand.tasks);
+            Limit {
+                capacity: constraint.capacity.of(tasks.sum()),
+                confines,
+            }
+        };
+        self.constraints.iter().map(limit).collect()
     }
 
     /// Finds the constraints for the sets of the demands, unless they are already known.
@@ -248,7 +279,7 @@ mod tests {
 
     fn solve(demands: &[Demand], cpus: &CpuSets) -> Vec<f64> {
         let mut solver = Solver::default();
-        solver.solve(demands.iter().copied(), cpus);
+        solver.solve(demands.iter().copied(), &[], cpus);
         solver.rates().to_vec()
     }
 
@@ -294,6 +325,26 @@ mod tests {
         );
         // Three equal tasks take turns on all three.
         assert_eq!(solve(&[demand(1.0, 0, 3)], &cpus), [2.0 / 3.0]);
+    }
+
+    #[test]
+    fn a_quota_limits_its_tasks_and_leaves_the_rest_to_others() {
+        let cpus = CpuSets::new(&[1024; 2]);
+        let quota = |confines: &[bool], capacity| Limit {
+            confines: confines.to_vec(),
+            capacity,
+        };
+        let demands = [demand(1.0, 0, 4), demand(1.0, 0, 2)];
+        let solve = |quotas: &[Limit]| {
+            let mut solver = Solver::default();
+            solver.solve(demands.iter().copied(), quotas, &cpus);
+            solver.rates().to_vec()
+        };
+        assert_eq!(solve(&[quota(&[true, false], 0.2)]), [0.05, 0.9]);
+        // One that is not reached changes nothing; the stricter of two counts.
+        assert_eq!(solve(&[quota(&[true, false], 1.5)]), [1.0 / 3.0; 2]);
+        let nested = [quota(&[true, true], 0.5), quota(&[true, false], 0.2)];
+        assert_eq!(solve(&nested), [0.05, 0.15]);
     }
 
     #[test]

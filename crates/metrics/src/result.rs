@@ -66,6 +66,16 @@ pub struct GroupMetrics {
     pub path: String,
     /// CPU time of tasks while they were in it or in a group below.
     pub cpu_time_ns: u64,
+    /// Periods of its quota (`cpu.max`) in which it used CPU time; `None` without a quota, and under a scheduler that does not count them, as in
+    /// the next two.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub nr_periods: Option<u64>,
+    /// Those in which it was throttled.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub nr_throttled: Option<u64>,
+    /// For how long it was throttled, summed over CPUs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub throttled_ns: Option<u64>,
 }
 
 impl RunMetrics {
@@ -260,8 +270,10 @@ pub struct TaskMetrics {
     pub periods: Option<Periods>,
     /// Laps by the task's own stopwatch.
     pub laps: Option<Box<Distribution>>,
-    /// Total time runnable without running.
+    /// Total time runnable without running, but for the next.
     pub wait_ns: u64,
+    /// Total time that it was held back because a control group had used its quota. This is not part of any wait, but of latencies.
+    pub throttled_ns: u64,
     /// Longest time runnable without running.
     pub longest_wait_ns: Option<u64>,
     /// The wait that took that long, the first of equals.

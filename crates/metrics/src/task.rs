@@ -16,6 +16,8 @@ pub(crate) enum State {
     Sleeping,
     /// Runnable but not on a CPU.
     Waiting,
+    /// The same, but held back because a control group has used its quota.
+    Throttled,
     /// On a CPU; if `leaving`, it has gone to sleep or ended and is about to be switched out.
     Running { cpu: usize, leaving: bool },
     /// Gone.
@@ -37,6 +39,10 @@ pub(crate) struct Task {
     pub(crate) group: Option<GroupId>,
     pub(crate) cpu_time_before_group: u64,
     pub(crate) state: State,
+    /// Whether it is held back, or will be as soon as it leaves its CPU; since when, and for how long before.
+    pub(crate) is_throttled: bool,
+    pub(crate) throttled_since: Nanoseconds,
+    pub(crate) throttled: u64,
     /// When the current wait began.
     pub(crate) waiting_since: Nanoseconds,
     /// Since when it has been allowed to use its CPUs in this wait.
@@ -94,6 +100,9 @@ impl Task {
             group: info.group,
             cpu_time_before_group: 0,
             state: State::Sleeping,
+            is_throttled: false,
+            throttled_since: 0,
+            throttled: 0,
             waiting_since: 0,
             allowed_since: 0,
             ideal_at_wait: 0.0,
@@ -147,8 +156,16 @@ impl Task {
 
     /// The run ends: a task that was woken and still waits has waited at least this long, which counts as its latency.
     pub(crate) fn leave_waiting(&mut self, end: Nanoseconds) {
-        if let (State::Waiting, Some(woken)) = (self.state, self.woken) {
+        if let (State::Waiting | State::Throttled, Some(woken)) = (self.state, self.woken) {
             self.add_latency(end - woken);
+        }
+    }
+
+    /// How long it has been held back up to `now`.
+    pub(crate) fn throttled_until(&self, now: Nanoseconds) -> u64 {
+        match self.state {
+            State::Throttled => self.throttled + now - self.throttled_since,
+            _ => self.throttled,
         }
     }
 
@@ -164,7 +181,7 @@ impl Task {
     pub(crate) fn wants_cpu(&self) -> bool {
         matches!(
             self.state,
-            State::Waiting | State::Running { leaving: false, .. }
+            State::Waiting | State::Throttled | State::Running { leaving: false, .. }
         )
     }
 

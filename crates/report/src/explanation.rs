@@ -233,6 +233,10 @@ pub fn why(wait: &Explanation) -> String {
             "throttled: its SCHED_DEADLINE runtime was used up, and it waited for its next period"
                 .to_owned()
         }
+        Cause::Quota { duration_ns } => format!(
+            "throttled: a control group that it is in had used its quota (cpu.max) for {}",
+            time(duration_ns)
+        ),
         Cause::Lay { place } => {
             let stay = wait.places.iter().find(|stay| stay.place == place);
             stay.map_or_else(String::new, |stay| lay(wait, stay, length))
@@ -260,6 +264,7 @@ pub fn diagnosis(wait: &Explanation, cpus: u32) -> String {
         }
         Cause::RealTime { cpu: None, .. } => "has only CPUs that real-time tasks have".to_owned(),
         Cause::Throttled { .. } => "has used up its SCHED_DEADLINE runtime".to_owned(),
+        Cause::Quota { .. } => "is in a control group that has used its quota".to_owned(),
         Cause::Lay { place } => {
             let stay = wait.places.iter().find(|stay| stay.place == place);
             let local = |cpu| wait.cpus.iter().find(|one| one.cpu == cpu);

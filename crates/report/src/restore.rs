@@ -229,6 +229,7 @@ fn task(row: &Row) -> TaskMetrics {
         periods: row.periods(),
         laps: row.distribution("lap").map(Box::new),
         wait_ns: row.count("wait_ns"),
+        throttled_ns: row.count("throttled_ns"),
         longest_wait_ns: row.whole("longest_wait_ns"),
         longest_wait: None,
         worst_wait: row.whole("due_ns").map(|entitled_ns| LongWait {

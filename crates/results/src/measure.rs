@@ -690,6 +690,7 @@ fn accounts() -> Vec<Measure> {
         "window_share_mean" Fraction None, Some(|task| Some(task.windows?.mean)), "mean share of a CPU in a window";
         "window_share_standard_deviation" Fraction None, Some(|task| Some(task.windows?.standard_deviation)), "its standard deviation over the windows";
         "wait" Time None, Some(|task| Some(task.wait_ns as f64)), "total time runnable without running";
+        "throttled" Time None, Some(|task| Some(task.throttled_ns as f64)), "total time held back because a control group had used its quota";
         "preemptions" Count Some(|run| Some(run.preemptions as f64)), Some(|task| Some(task.involuntary_switches as f64)), "switches away from a task that could have gone on";
         "wakeups" Count Some(|run| Some(run.wakeups as f64)), Some(|task| Some(task.wakeups as f64)), "times that a sleeping or new task became runnable";
         "periods_released" Count Some(|run| Some(run.periods?.released as f64)), Some(|task| Some(task.periods?.released as f64)), "periods that began";

@@ -3,9 +3,10 @@
 use std::collections::BTreeMap;
 use std::ops::{Index, IndexMut};
 
+use fairground_contract::quota;
 use fairground_events::{CpuId, Queue};
 
-use crate::constants::{SCX_DSQ_GLOBAL, SCX_DSQ_LOCAL, SCX_TASK_DSQ_ON_PRIQ};
+use crate::constants::{SCX_DSQ_FLAG_BUILTIN, SCX_DSQ_GLOBAL, SCX_DSQ_LOCAL, SCX_TASK_DSQ_ON_PRIQ};
 use crate::cost::Lock;
 use crate::dsq_table::DsqTable;
 use crate::structures::DispatchQueueHandle;
@@ -97,6 +98,11 @@ impl DispatchQueue {
             None if self.id() == SCX_DSQ_GLOBAL => Queue::Global,
             None => Queue::User(self.id()),
         }
+    }
+
+    /// Whether the scheduler holds tasks back in it because quotas are used up.
+    pub fn holds_back(&self) -> bool {
+        self.id() & (SCX_DSQ_FLAG_BUILTIN | quota::THROTTLED) == quota::THROTTLED
     }
 
     /// Tasks on it.

@@ -2,7 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use fairground_events::{self as events, GroupId, GroupInfo, OverheadKind, load_weight};
+use fairground_contract::quota::{self, CpuStat};
+use fairground_events::{
+    self as events, EventKind, GroupId, GroupInfo, OverheadKind, Quota, QuotaUse, load_weight,
+};
 use fairground_workload::{Bandwidth, Group as Definition, GroupSettings, Share};
 
 use crate::clock::Due;
@@ -44,6 +47,7 @@ struct Group {
     _node: Box<KernfsNode>,
     set: Box<CssSet>,
     group: Box<TaskGroup>,
+    bandwidth: Bandwidth,
     parent: Option<usize>,
     path: String,
     _name: Box<[u8]>,
@@ -126,13 +130,16 @@ impl Groups {
 
     /// Number of groups that have, or get, a quota.
     pub fn with_quota(&self) -> usize {
-        let has_quota = |(number, group): (usize, &Group)| {
-            let mut later = self.changes.iter().filter(|change| change.1 == number);
-            group.group.scx.bw_quota_us != u64::MAX
-                || later.any(|(_, _, settings)| settings.bandwidth.quota.is_some())
-        };
-        let groups = self.groups.iter().enumerate();
-        groups.filter(|group| has_quota(*group)).count()
+        (0..self.groups.len())
+            .filter(|number| self.has_quota(*number))
+            .count()
+    }
+
+    /// Whether a group has, had or gets a quota.
+    fn has_quota(&self, number: usize) -> bool {
+        let mut changes = self.changes.iter().filter(|change| change.1 == number);
+        self.groups[number].bandwidth.quota.is_some()
+            || changes.any(|(_, _, settings)| settings.bandwidth.quota.is_some())
     }
 
     fn add(&mut self, path: &str, parent: Option<usize>, settings: GroupSettings) -> usize {
@@ -196,6 +203,7 @@ impl Groups {
             _node: node,
             set,
             group,
+            bandwidth: settings.bandwidth,
             parent,
             path: path.to_owned(),
             _name: name,
@@ -379,9 +387,34 @@ impl Kernel<'_> {
             parent: group.parent.and_then(Groups::event_id),
             shares: (group.group.shares / SHARES_SCALE) as u32,
             mode: self.machine.cgroup_mode,
+            quota: group.bandwidth.quota.map(|runtime| Quota {
+                runtime,
+                period: group.bandwidth.period,
+                burst: group.bandwidth.burst,
+            }),
         };
         let time = self.local_time() - self.origin;
         self.reports.add_group(time, id, info);
+    }
+
+    /// Reports what the scheduler tells of the quotas that it enforces.
+    pub(crate) fn report_quotas(&mut self) {
+        let Some(map) = self.own_map(quota::CPU_STAT) else {
+            return;
+        };
+        let told: Vec<CpuStat> = map.records().filter_map(CpuStat::read).collect();
+        for stat in told {
+            let number = self.groups.by_id(stat.cgroup);
+            let has_quota = |number: &usize| self.groups.has_quota(*number);
+            if let Some(group) = number.filter(has_quota).and_then(Groups::event_id) {
+                let used = QuotaUse {
+                    periods: stat.periods,
+                    throttled_periods: stat.throttled_periods,
+                    throttled: stat.throttled,
+                };
+                self.emit(EventKind::QuotaUse { group, used });
+            }
+        }
     }
 
     /// Someone writes to a group's files; on the first CPU that is online, and at no cost.
@@ -415,6 +448,7 @@ impl Kernel<'_> {
             self.call(Op::CgroupSetBandwidth, &[cgroup, period, quota, burst]);
         }
         self.groups.groups[number].group.scx = new;
+        self.groups.groups[number].bandwidth = settings.bandwidth;
         self.emit_group(number);
         self.leave(OverheadKind::Scheduling);
     }

@@ -593,6 +593,15 @@ impl Map {
         Ok(())
     }
 
+    /// The values of an array, as words; none if it is not an array of one copy for all CPUs.
+    pub fn records(&self) -> impl Iterator<Item = &[u64]> {
+        let values: &[u64] = match &self.store {
+            Store::Array(values) if self.cpu_stride == 0 => values,
+            _ => &[],
+        };
+        values.chunks(self.words.max(1))
+    }
+
     /// The 64-bit counters of an array, each summed over the CPUs; none if it is not an array.
     pub fn counters(&self) -> Vec<u64> {
         let Store::Array(values) = &self.store else {

@@ -23,7 +23,7 @@ use crate::kernel::{Cpu, Kernel};
 use crate::kfunc::arena::{Arena, PAGE};
 use crate::linker::{PREEMPT_COUNT, RUN_QUEUES};
 use crate::lockstep::Companion;
-use crate::maps::Maps;
+use crate::maps::{Map, Maps};
 use crate::memory::Memory;
 use crate::messages::Messages;
 use crate::operations::Op;
@@ -209,6 +209,7 @@ pub fn simulate_beside<'a>(
         .iter()
         .map(|task| TaskOutcome::of(task, &kernel.memory.maps))
         .collect();
+    kernel.report_quotas();
     kernel.reports.finish(end);
     let exit = kernel.disable();
     kernel.report_strays();
@@ -489,13 +490,14 @@ impl<'a> Kernel<'a> {
         }
     }
 
+    /// The scheduler's map of this name.
+    pub(crate) fn own_map(&self, name: &str) -> Option<&Map> {
+        let mut maps = self.memory.maps.own().iter();
+        maps.find(|map| map.name == name)
+    }
+
     fn read_statistics(&self) -> Vec<u64> {
-        let map = self
-            .memory
-            .maps
-            .own()
-            .iter()
-            .find(|map| map.name == "statistics");
+        let map = self.own_map("statistics");
         map.map(|map| map.counters()).unwrap_or_default()
     }
 

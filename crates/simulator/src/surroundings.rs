@@ -121,6 +121,7 @@ pub(crate) fn visible(kind: EventKind) -> Option<EventKind> {
         | EventKind::Sleep { task }
         | EventKind::Exit { task }
         | EventKind::Migrate { task, .. }
+        | EventKind::Throttle { task, .. }
         | EventKind::Insert { task, .. }
         | EventKind::Remove { task, .. }
         | EventKind::Callback {

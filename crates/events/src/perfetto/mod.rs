@@ -467,6 +467,13 @@ impl<W: Write> Sink for PerfettoWriter<W> {
             EventKind::JobComplete { task, deadline } => self.complete_job(time, task, deadline),
             // Shows as a gap.
             EventKind::JobSkip { .. } => {}
+            EventKind::Throttle { task, begins } => {
+                let track = self.task_track(task);
+                let name = if begins { "throttled" } else { "unthrottled" };
+                self.track_event(time, track, INSTANT, Some(name));
+            }
+            // Figures for results, not for a time.
+            EventKind::QuotaUse { .. } => {}
             EventKind::Lap { task, at, begins } => self.lap(task, at, begins),
             EventKind::Overhead {
                 cpu,

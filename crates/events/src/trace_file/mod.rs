@@ -1,6 +1,6 @@
 //! Trace files: event streams stored whole.
 //!
-//! # Format, version 6
+//! # Format, version 7
 //!
 //! A *number* is unsigned LEB128: seven bits per byte, lowest first, the top bit set in all bytes but the last, in as few bytes
 //! as possible. A *signed number* `n` is the number `2n` for `n >= 0` and `-2n - 1` for `n < 0`. A *text* is its length in bytes,
@@ -9,7 +9,7 @@
 //! | part | content |
 //! | --- | --- |
 //! | magic | 8 bytes: `fgtrace` and a line feed |
-//! | version | number, 6 |
+//! | version | number, 7 |
 //! | machine | number of CPUs, then the capacity of each as a number |
 //! | records | each: a byte for its kind, the nanoseconds since the previous record as a number, its fields |
 //! | end | a record of kind 0 whose field is the number of records before it |
@@ -34,7 +34,9 @@
 //! | 15 | insert | task; queue; slice; 1 and the virtual time, or 0 without one |
 //! | 16 | remove | task; queue |
 //! | 17 | loader | CPU; 1 the scheduler's loader gets it, 0 leaves it |
-//! | 18 | control group | group; path (text); optional group that it is in; shares; mode (0 up, 1 smp, 2 concur, 3 max, 4 tasks) |
+//! | 18 | control group | group; path (text); optional group that it is in; shares; mode (0 up, 1 smp, 2 concur, 3 max, 4 tasks); 1, quota, period and burst, or 0 without a quota |
+//! | 19 | throttle | task; 1 it may not run, 0 it may |
+//! | 20 | quota use | group; periods; throttled periods; throttled time |
 //!
 //! A queue is 0 and a CPU for the local queue of that CPU, 1 for the global queue, 2 and an id for a queue of the scheduler.
 //!
@@ -47,7 +49,7 @@ pub use reader::{TraceError, TraceReader};
 pub use writer::TraceWriter;
 
 const MAGIC: &[u8; 8] = b"fgtrace\n";
-const VERSION: u64 = 6;
+const VERSION: u64 = 7;
 
 /// Maximum number of CPUs in a trace file.
 const MOST_CPUS: u64 = 1 << 16;
@@ -73,6 +75,8 @@ const INSERT: u8 = 15;
 const REMOVE: u8 = 16;
 const LOADER: u8 = 17;
 const GROUP: u8 = 18;
+const THROTTLE: u8 = 19;
+const QUOTA_USE: u8 = 20;
 
 const LOCAL: u64 = 0;
 const GLOBAL: u64 = 1;

@@ -3,11 +3,11 @@
 use super::{
     CALLBACK, CPU_ONLINE, END, EXIT, GLOBAL, GROUP, INSERT, JOB_COMPLETE, JOB_RELEASE, JOB_SKIP,
     LAP, LOADER, LOCAL, LONGEST_NAME, MAGIC, MIGRATE, MOST_CPUS, OVERHEAD, OVERHEAD_KINDS, PASS,
-    POLICIES, REMOVE, SLEEP, SWITCH, TASK, USER, VERSION, WAKE,
+    POLICIES, QUOTA_USE, REMOVE, SLEEP, SWITCH, TASK, THROTTLE, USER, VERSION, WAKE,
 };
 use crate::{
-    Callback, CgroupMode, CpuId, Event, EventKind, GroupId, GroupInfo, Nanoseconds, Queue, Sink,
-    TaskId, TaskInfo,
+    Callback, CgroupMode, CpuId, Event, EventKind, GroupId, GroupInfo, Nanoseconds, Queue, Quota,
+    QuotaUse, Sink, TaskId, TaskInfo,
 };
 use std::fmt;
 use std::io::{self, BufReader, Read};
@@ -202,9 +202,25 @@ impl<R: Read> TraceReader<R> {
             parent: self.optional_group()?,
             shares: self.small("shares")?,
             mode: self.entry(&CgroupMode::ALL, "mode")?,
+            quota: match self.entry(&[false, true], "mark of a quota")? {
+                true => Some(self.quota()?),
+                false => None,
+            },
         };
         self.groups = self.groups.max(u64::from(group) + 1);
         Ok((GroupId(group), info))
+    }
+
+    fn quota(&mut self) -> Result<Quota, TraceError> {
+        let quota = Quota {
+            runtime: self.number()?,
+            period: self.number()?,
+            burst: self.number()?,
+        };
+        match quota.period {
+            0 => Err(self.damaged("a quota with a period of 0 ns".into())),
+            _ => Ok(quota),
+        }
     }
 
     fn optional_group(&mut self) -> Result<Option<GroupId>, TraceError> {
@@ -216,6 +232,15 @@ impl<R: Read> TraceReader<R> {
             )));
         }
         Ok(number.checked_sub(1).map(|group| GroupId(group as u32)))
+    }
+
+    fn group(&mut self) -> Result<GroupId, TraceError> {
+        let number = self.number()?;
+        if number >= self.groups {
+            let problem = format!("control group {number} that was never described");
+            return Err(self.damaged(problem));
+        }
+        Ok(GroupId(number as u32))
     }
 
     /// A name or a path.
@@ -284,6 +309,18 @@ impl<R: Read> TraceReader<R> {
             LOADER => EventKind::Loader {
                 cpu: self.cpu()?,
                 begins: self.entry(&[false, true], "turn of a loader")?,
+            },
+            THROTTLE => EventKind::Throttle {
+                task: self.task()?,
+                begins: self.entry(&[false, true], "turn of a throttled task")?,
+            },
+            QUOTA_USE => EventKind::QuotaUse {
+                group: self.group()?,
+                used: QuotaUse {
+                    periods: self.number()?,
+                    throttled_periods: self.number()?,
+                    throttled: self.number()?,
+                },
             },
             CALLBACK => EventKind::Callback {
                 cpu: self.cpu()?,

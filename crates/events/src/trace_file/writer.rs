@@ -3,7 +3,7 @@
 use super::{
     CALLBACK, CPU_ONLINE, END, EXIT, GLOBAL, GROUP, INSERT, JOB_COMPLETE, JOB_RELEASE, JOB_SKIP,
     LAP, LOADER, LOCAL, LONGEST_NAME, MAGIC, MIGRATE, MOST_CPUS, OVERHEAD, OVERHEAD_KINDS, PASS,
-    POLICIES, REMOVE, SLEEP, SWITCH, TASK, USER, VERSION, WAKE,
+    POLICIES, QUOTA_USE, REMOVE, SLEEP, SWITCH, TASK, THROTTLE, USER, VERSION, WAKE,
 };
 use crate::{
     CpuId, Event, EventKind, GroupId, GroupInfo, Nanoseconds, Queue, Sink, TaskId, TaskInfo,
@@ -128,9 +128,15 @@ impl<W: Write> TraceWriter<W> {
         }
     }
 
-    fn optional_group(&mut self, group: Option<GroupId>) {
-        if let Some(group) = group.filter(|group| u64::from(group.0) >= self.groups) {
+    fn known_group(&mut self, group: GroupId) {
+        if u64::from(group.0) >= self.groups {
             self.fail(format!("control group {} was never described", group.0));
+        }
+    }
+
+    fn optional_group(&mut self, group: Option<GroupId>) {
+        if let Some(group) = group {
+            self.known_group(group);
         }
         self.number(group.map_or(0, |group| u64::from(group.0) + 1));
     }
@@ -203,6 +209,27 @@ impl<W: Write> TraceWriter<W> {
             self.output.write_all(&checksum.to_le_bytes())?;
         }
         Ok(())
+    }
+
+    /// Writes an event about a quota.
+    fn quota(&mut self, event: &Event) {
+        let time = event.time;
+        match event.kind {
+            EventKind::Throttle { task, begins } => {
+                self.begin(THROTTLE, time);
+                self.task_number(task);
+                self.number(begins.into());
+            }
+            EventKind::QuotaUse { group, used } => {
+                self.begin(QUOTA_USE, time);
+                self.known_group(group);
+                self.number(group.0.into());
+                self.number(used.periods);
+                self.number(used.throttled_periods);
+                self.number(used.throttled);
+            }
+            _ => {}
+        }
     }
 
     /// Writes an event that only streams with details have.
@@ -301,6 +328,12 @@ impl<W: Write> Sink for TraceWriter<W> {
         self.optional_group(info.parent);
         self.number(info.shares.into());
         self.number(info.mode as u64);
+        self.number(info.quota.is_some().into());
+        if let Some(quota) = info.quota {
+            self.number(quota.runtime);
+            self.number(quota.period);
+            self.number(quota.burst);
+        }
         self.end_record();
     }
 
@@ -394,6 +427,7 @@ impl<W: Write> Sink for TraceWriter<W> {
                 self.cpu_number(cpu);
                 self.number(begins.into());
             }
+            EventKind::Throttle { .. } | EventKind::QuotaUse { .. } => self.quota(event),
             EventKind::Callback { .. } | EventKind::Insert { .. } | EventKind::Remove { .. } => {
                 self.detail(event);
             }

@@ -195,6 +195,20 @@ impl Machine {
         task.lag.sample(task.work, self.ideal.service(number));
     }
 
+    /// A runnable task off its CPU may not run from now on.
+    #[cold]
+    pub(super) fn begin_throttle(&mut self, task: &mut Task) {
+        task.state = State::Throttled;
+        task.throttled_since = self.now;
+    }
+
+    /// It may run again. Its next state is up to the caller.
+    #[cold]
+    pub(super) fn end_throttle(&mut self, task: &mut Task) {
+        task.is_throttled = false;
+        task.throttled = task.throttled_until(self.now);
+    }
+
     /// The ideal processor must be up to date.
     #[inline(always)]
     pub(super) fn begin_wait(&mut self, number: usize, task: &mut Task) {

@@ -8,9 +8,11 @@ use crate::fluid::REAL_TIME_WEIGHT;
 use crate::result::{WindowRecord, WindowSpread};
 use crate::task::{State, Task, is_fair};
 use fairground_events::{
-    CpuId, Event, EventKind, GroupId, GroupInfo, Nanoseconds, OverheadKind, Sink, TaskId, TaskInfo,
+    CpuId, Event, EventKind, GroupId, GroupInfo, Nanoseconds, OverheadKind, QuotaUse, Sink, TaskId,
+    TaskInfo,
 };
 use machine::Machine;
+use std::collections::BTreeMap;
 
 /// What the metrics need to know about the machine.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -56,6 +58,7 @@ pub struct Metrics {
     tasks: Vec<Option<Task>>,
     /// CPU time, by control group, of tasks that are in another one now.
     left_groups: Vec<u64>,
+    quotas_used: BTreeMap<GroupId, QuotaUse>,
     window_end: Nanoseconds,
     worst_window: Option<WindowSpread>,
     scheduler_pass: Samples,
@@ -80,6 +83,7 @@ impl Metrics {
             machine: Machine::new(&machine),
             tasks: Vec::new(),
             left_groups: Vec::new(),
+            quotas_used: BTreeMap::new(),
             window_end: options.window,
             worst_window: None,
             scheduler_pass: Samples::default(),
@@ -204,6 +208,10 @@ impl Metrics {
                 self.machine.end_wait(number, task);
                 self.machine.cease_runnable(number, task);
             }
+            State::Throttled => {
+                self.machine.end_throttle(task);
+                self.machine.cease_runnable(number, task);
+            }
             State::Sleeping if ends => {
                 task.state = State::Ended;
                 self.machine.bury(number);
@@ -255,7 +263,32 @@ impl Metrics {
         self.preemptions += 1;
         self.machine.serve();
         self.machine.sample_lag(number, task);
-        self.machine.begin_wait(number, task);
+        if task.is_throttled {
+            self.machine.begin_throttle(task);
+        } else {
+            self.machine.begin_wait(number, task);
+        }
+    }
+
+    /// A task is held back because of a quota, or no longer.
+    #[inline(never)]
+    fn throttle(&mut self, number: usize, begins: bool) {
+        let Some(task) = find(&mut self.tasks, number, &mut self.inconsistent) else {
+            return;
+        };
+        match task.state {
+            State::Waiting if begins => {
+                self.machine.end_wait(number, task);
+                self.machine.begin_throttle(task);
+            }
+            State::Throttled if !begins => {
+                self.machine.end_throttle(task);
+                self.machine.serve();
+                self.machine.begin_wait(number, task);
+            }
+            _ => {}
+        }
+        task.is_throttled = begins;
     }
 
     /// If the CPU is idle, it ceases to be.
@@ -284,6 +317,7 @@ impl Metrics {
         };
         match task.state {
             State::Waiting => self.machine.end_wait(number, task),
+            State::Throttled => self.machine.end_throttle(task),
             State::Running {
                 cpu: other,
                 leaving,
@@ -301,6 +335,7 @@ impl Metrics {
                 self.machine.become_runnable(number, task);
             }
         }
+        task.is_throttled = false;
         let idle_since = self.machine.idle_beside_waiting(cpu);
         let slot = &mut self.machine.cpus[cpu];
         if slot.current.is_none() {
@@ -493,6 +528,10 @@ impl Metrics {
                 if let Some(task) = find(&mut self.tasks, index(task), &mut self.inconsistent) {
                     task.lap(at, begins);
                 }
+            }
+            EventKind::Throttle { task, begins } => self.throttle(index(task), begins),
+            EventKind::QuotaUse { group, used } => {
+                self.quotas_used.insert(group, used);
             }
             EventKind::Loader { cpu, begins } => {
                 if self.has(cpu_index(cpu)) {

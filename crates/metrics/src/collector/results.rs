@@ -8,6 +8,7 @@ use crate::result::{
     Share, TaskMetrics, Throughput,
 };
 use crate::task::{State, Task, longer, worse};
+use fairground_events::GroupId;
 
 impl Metrics {
     /// The metrics up to the last event; complete after [`Sink::finish`](fairground_events::Sink::finish).
@@ -87,9 +88,15 @@ impl Metrics {
                 times[parent] += times[group];
             }
         }
-        let result = |(group, time): (usize, &u64)| GroupMetrics {
-            path: groups.path(group).to_owned(),
-            cpu_time_ns: *time,
+        let result = |(group, time): (usize, &u64)| {
+            let used = self.quotas_used.get(&GroupId(group as u32));
+            GroupMetrics {
+                path: groups.path(group).to_owned(),
+                cpu_time_ns: *time,
+                nr_periods: used.map(|used| used.periods),
+                nr_throttled: used.map(|used| used.throttled_periods),
+                throttled_ns: used.map(|used| used.throttled),
+            }
         };
         times.iter().enumerate().map(result).collect()
     }
@@ -171,6 +178,7 @@ impl Metrics {
             periods: task.periods_until(self.machine.now),
             laps: task.laps.distribution().map(Box::new),
             wait_ns: task.wait + open.map_or(0, |wait| wait.length_ns),
+            throttled_ns: task.throttled_until(self.machine.now),
             longest_wait_ns: longest.map(|wait| wait.length_ns),
             longest_wait: longest,
             worst_wait: worse(

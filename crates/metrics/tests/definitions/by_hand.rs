@@ -1,7 +1,9 @@
 //! Every definition of docs/metrics.md on a case that can be computed by hand.
 
 use crate::by_list::{MS, Run, assert_close, task_info};
-use fairground_events::{CpuId, EventKind, GroupId, OverheadKind, Policy, TaskId, TaskInfo};
+use fairground_events::{
+    CpuId, EventKind, GroupId, OverheadKind, Policy, QuotaUse, TaskId, TaskInfo,
+};
 use fairground_metrics::{
     Bucket, IdleBeside, IdleCpu, JobRecord, Lag, LapRecord, LongWait, MachineFacts, Options,
     Periods, RunMetrics, WindowRecord,
@@ -1027,4 +1029,68 @@ fn the_slowest_hundredth_of_the_laps_is_averaged() {
         (mean - (9.0 + 5.0 + 4.0 * 2.0) / 6.0).abs() < 0.05,
         "{mean}"
     );
+}
+
+#[test]
+fn a_task_held_back_by_a_quota_is_throttled_and_waits_for_no_cpu() {
+    let member = TaskInfo {
+        group: Some(GroupId(0)),
+        ..task_info("task", 1024)
+    };
+    let throttle = |begins| EventKind::Throttle {
+        task: TaskId(0),
+        begins,
+    };
+    let mut run = Run::on(2);
+    run.limited_group(0, None, 1024, Some(20))
+        .describe(0, &member)
+        .describe(1, &task_info("other", 1024));
+    // It has a CPU for 20 ms, is held back as it leaves that, waits for 5 ms when the next period has begun, and runs again.
+    let result = run
+        .wake(0)
+        .wake(1)
+        .switch(0, None, 0)
+        .switch(1, None, 1)
+        .at(20)
+        .event(throttle(true))
+        .switch(0, 0, None)
+        .at(95)
+        .event(throttle(false))
+        .at(100)
+        .switch(0, None, 0)
+        .end(120);
+    let task = &result.tasks[0];
+    assert_eq!((task.throttled_ns, task.wait_ns), (75 * MS, 5 * MS));
+    assert_eq!(task.longest_wait_ns, Some(5 * MS));
+    assert_eq!(task.idle_beside.unwrap().length_ns, 5 * MS);
+    assert_eq!(result.cpu_time.idle_while_runnable_ns, 5 * MS);
+    // A fifth of a CPU, and the other task's whole one, of two.
+    assert_eq!(ideal_shares(&result), [0.1, 0.5]);
+    assert_eq!(result.groups[0].nr_periods, None);
+
+    // A waking task that is held back at once has a latency, but no wait.
+    let mut run = Run::on(1);
+    run.limited_group(0, None, 1024, Some(20))
+        .describe(0, &member);
+    let used = QuotaUse {
+        periods: 3,
+        throttled_periods: 2,
+        throttled: 40 * MS,
+    };
+    let result = run
+        .wake(0)
+        .event(throttle(true))
+        .at(40)
+        .event(throttle(false))
+        .switch(0, None, 0)
+        .event(EventKind::QuotaUse {
+            group: GroupId(0),
+            used,
+        })
+        .end(50);
+    assert_eq!(result.wakeup_latency.unwrap().max_ns, 40 * MS);
+    assert_eq!(result.tasks[0].wait_ns, 0);
+    let group = &result.groups[0];
+    let told = (group.nr_periods, group.nr_throttled, group.throttled_ns);
+    assert_eq!(told, (Some(3), Some(2), Some(40 * MS)));
 }

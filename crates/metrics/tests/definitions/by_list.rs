@@ -2,7 +2,7 @@
 
 use fairground_events::{
     CgroupMode, CpuId, Event, EventKind, GroupId, GroupInfo, Nanoseconds, OverheadKind, Policy,
-    Sink, TaskId, TaskInfo,
+    Quota, Sink, TaskId, TaskInfo,
 };
 use fairground_metrics::{MachineFacts, Metrics, Options, RunMetrics};
 
@@ -58,11 +58,27 @@ impl Run {
 
     /// Tells of a control group in another one, or in the root.
     pub fn group(&mut self, group: u32, parent: Option<u32>, shares: u32) -> &mut Self {
+        self.limited_group(group, parent, shares, None)
+    }
+
+    /// Tells of a control group with a quota in milliseconds per 100 ms.
+    pub fn limited_group(
+        &mut self,
+        group: u32,
+        parent: Option<u32>,
+        shares: u32,
+        quota: Option<u64>,
+    ) -> &mut Self {
         let info = GroupInfo {
             path: format!("/{group}"),
             parent: parent.map(GroupId),
             shares,
             mode: CgroupMode::default(),
+            quota: quota.map(|runtime| Quota {
+                runtime: runtime * MS,
+                period: 100 * MS,
+                burst: 0,
+            }),
         };
         self.metrics.group(self.now, GroupId(group), &info);
         self
