@@ -61,6 +61,7 @@ enum statistic {
 	STAT_PULLED_IDLE,
 	STAT_PULLED_NEWLY_IDLE,
 	STAT_PUSHED_ACTIVE,
+	STAT_THROTTLINGS,
 	NR_STATISTICS,
 };
 
@@ -148,6 +149,11 @@ struct run_queue {
 	bool idle;
 	u32 capacity;
 
+	/* Groups throttled here; whether some may go on; and whether the running task's groups have no runtime left */
+	u32 nr_throttled;
+	bool refilled;
+	bool out_of_runtime;
+
 	/* Of the running task */
 	u32 curr_group;
 	bool curr_idle_policy;
@@ -176,7 +182,9 @@ struct run_queue {
 	u64 best_deadline;
 	u64 delayed_deadline;
 
-	/* Load, runnable and utilization averages, and what other CPUs added or took away */
+	/* Load of the entities of groups */
+	u64 group_load;
+	/* Averages of the load of other tasks, of runnable and running ones, and what other CPUs added or took away */
 	u64 pelt_last;
 	u64 load_avg;
 	u64 runnable_avg;
@@ -219,7 +227,7 @@ static __always_inline struct run_queue *run_queue_beside(struct run_queue *near
 /* What the scheduler keeps of a task */
 struct task_ctx {
 	FAIR_TASK_STATE
-	/* Weight of its policy and nice value; in the tree, where weight is that part of it that balancing goes by */
+	/* Weight of its policy and nice value, which weight is for a task of the root, otherwise 0; and in the tree */
 	u32 own_weight;
 	u64 h_load;
 	/* Number of its group, 0 for the root; one plus the CPU where it counts there, with which weight, and whether as runnable */
@@ -227,6 +235,8 @@ struct task_ctx {
 	s32 group_cpu;
 	u64 group_weight;
 	bool group_runnable;
+	/* It has left the tree, until its groups have runtime */
+	bool throttled;
 	u64 deadline;
 	u64 slice;
 	s64 vlag;
@@ -548,27 +558,6 @@ static __always_inline void rescale_entity(struct task_ctx *se, u64 weight)
 		se->deadline = divide((s64)se->deadline * se->h_load, weight);
 }
 
-/* A task weighs @weight in the tree from now on, and as much in the load of the CPUs where it counts. */
-static __always_inline void set_weight(struct task_ctx *se, u64 weight, u64 now)
-{
-	u32 load = max(weight / LOAD_SCALE, MIN_SHARES);
-	s64 change = (s64)load - se->weight;
-	struct run_queue *cfs_rq;
-
-	se->h_load = weight;
-	se->weight = load;
-	if (!change)
-		return;
-	cfs_rq = run_queue_of(se->on_rq - 1);
-	if (cfs_rq) {
-		before_load_changes(cfs_rq, now);
-		__sync_fetch_and_add(&cfs_rq->load_weight, change);
-	}
-	cfs_rq = run_queue_of(se->pelt_cpu - 1);
-	if (cfs_rq)
-		__sync_fetch_and_add(&cfs_rq->moved_load, divide(change * (s64)se->load_avg, 1024));
-}
-
 /*
  * Lag with which to place a task so that it has @vlag afterwards: its arrival moves V by w * lag / (W + w) toward itself, so
  *
@@ -736,14 +725,19 @@ static __always_inline bool move_buddy_to_local(struct run_queue *cfs_rq)
 {
 	struct bpf_iter_scx_dsq it;
 	struct task_struct *p;
+	struct task_ctx *se;
 	bool moved = false;
 
 	p = bpf_task_from_pid(cfs_rq->next_pid);
 	if (!p)
 		return false;
-	if (!bpf_iter_scx_dsq_new(&it, eligible_dsq(cfs_rq->cpu), 0))
-		moved = scx_bpf_dsq_move(&it, p, SCX_DSQ_LOCAL, 0);
-	bpf_iter_scx_dsq_destroy(&it);
+	se = task_ctx_of(p);
+	/* One that has to leave is no buddy */
+	if (!se || !cfs_rq->nr_throttled || !throttled_hierarchy(se->group, cfs_rq->cpu)) {
+		if (!bpf_iter_scx_dsq_new(&it, eligible_dsq(cfs_rq->cpu), 0))
+			moved = scx_bpf_dsq_move(&it, p, SCX_DSQ_LOCAL, 0);
+		bpf_iter_scx_dsq_destroy(&it);
+	}
 	bpf_task_release(p);
 	return moved;
 }
@@ -755,6 +749,16 @@ enum pick {
 	PICK_AGAIN,
 };
 
+__noinline bool throttle_first(struct run_queue *cfs_rq __arg_nonnull, u64 dsq, u64 now);
+
+/* Makes the first task of a queue this CPU's next one, or puts it into limbo if its groups have no runtime. */
+static __always_inline s32 take_first(struct run_queue *cfs_rq, u64 dsq, u64 now)
+{
+	if (nr_quotas && throttle_first(cfs_rq, dsq, now))
+		return PICK_AGAIN;
+	return scx_bpf_dsq_move_to_local(dsq, 0) ? PICK_MOVED : PICK_NOTHING;
+}
+
 /*
  * Earliest Eligible Virtual Deadline First: of the eligible tasks the one with the earliest deadline; the running task keeps
  * the CPU for its protected slice, and if its deadline is strictly earlier. Moves the pick to the local queue.
@@ -763,21 +767,21 @@ __noinline s32 pick_eevdf(struct run_queue *cfs_rq __arg_nonnull, u64 now)
 {
 	struct virtual_time time = {};
 	bool curr = cfs_rq->curr, found;
-	s32 cpu = cfs_rq->cpu, slot;
+	s32 cpu = cfs_rq->cpu, slot, pick;
 
 	/* A task that competes alone need not be eligible */
 	if (h_nr_queued(cfs_rq) == 1 && curr)
 		return PICK_CURR;
-	if (h_nr_queued(cfs_rq) == 1 && (scx_bpf_dsq_move_to_local(cfs_rq->last_dsq, 0) ||
-					 scx_bpf_dsq_move_to_local(eligible_dsq(cpu), 0) ||
-					 scx_bpf_dsq_move_to_local(ineligible_dsq(cpu), 0)))
-		return PICK_MOVED;
+	if (h_nr_queued(cfs_rq) == 1 && ((pick = take_first(cfs_rq, cfs_rq->last_dsq, now)) ||
+					 (pick = take_first(cfs_rq, eligible_dsq(cpu), now)) ||
+					 (pick = take_first(cfs_rq, ineligible_dsq(cpu), now))))
+		return pick;
 
 	virtual_time_of(cfs_rq, &time, now);
 	/* Some task is eligible: if no delayed one is, the only waiting one, which is already in its queue */
 	if (!curr && cfs_rq->nr_running == 1 && cfs_rq->last_dsq == eligible_dsq(cpu) &&
-	    best_delayed(cfs_rq, &time, false, 0) < 0 && scx_bpf_dsq_move_to_local(cfs_rq->last_dsq, 0))
-		return PICK_MOVED;
+	    best_delayed(cfs_rq, &time, false, 0) < 0 && (pick = take_first(cfs_rq, cfs_rq->last_dsq, now)))
+		return pick;
 	found = sort_waiting(cfs_rq, &time);
 
 	if (cfs_rq->next_pid && vruntime_eligible(&time, cfs_rq->next_vruntime) && move_buddy_to_local(cfs_rq)) {
@@ -800,11 +804,10 @@ __noinline s32 pick_eevdf(struct run_queue *cfs_rq __arg_nonnull, u64 now)
 	if (curr && (!found || time_before(cfs_rq->curr_deadline, cfs_rq->best_deadline)))
 		return PICK_CURR;
 	if (found)
-		return scx_bpf_dsq_move_to_local(eligible_dsq(cpu), 0) ? PICK_MOVED : PICK_AGAIN;
+		return take_first(cfs_rq, eligible_dsq(cpu), now) ?: PICK_AGAIN;
 	/* Some task is always eligible, unless another CPU is just taking one away */
-	if (scx_bpf_dsq_move_to_local(ineligible_dsq(cpu), 0))
-		return PICK_MOVED;
-	return cfs_rq->curr ? PICK_CURR : PICK_NOTHING;
+	pick = take_first(cfs_rq, ineligible_dsq(cpu), now);
+	return pick || !cfs_rq->curr ? pick : PICK_CURR;
 }
 
 static __always_inline s32 pick_next_entity(struct run_queue *cfs_rq, u64 now)
@@ -812,7 +815,7 @@ static __always_inline s32 pick_next_entity(struct run_queue *cfs_rq, u64 now)
 	s32 pick = PICK_AGAIN;
 	u32 i;
 
-	for (i = 0; i < 2 * NR_DELAYED && pick == PICK_AGAIN && can_loop; i++)
+	for (i = 2 * NR_DELAYED + (nr_quotas ? cfs_rq->nr_running : 0); i && pick == PICK_AGAIN && can_loop; i--)
 		pick = pick_eevdf(cfs_rq, now);
 	cfs_rq->picked_at = pick == PICK_MOVED ? now : 0;
 	return pick;
@@ -860,6 +863,9 @@ static __always_inline bool update_curr(struct run_queue *cfs_rq, u64 now)
 	if (!cfs_rq->curr || !time_before(cfs_rq->exec_start, now))
 		return false;
 
+	if (nr_quotas && cfs_rq->curr_group &&
+	    account_cfs_rq_runtime(cfs_rq->curr_group, cfs_rq->cpu, now - cfs_rq->exec_start, now))
+		cfs_rq->out_of_runtime = true;
 	cfs_rq->curr_vruntime = curr_vruntime_at(cfs_rq, now);
 	cfs_rq->exec_start = now;
 	resched = update_deadline(cfs_rq, now);
@@ -1142,7 +1148,7 @@ __noinline int reweight_curr(struct run_queue *cfs_rq __arg_nonnull, struct task
 	cfs_rq->curr_deadline = avruntime + divide((s64)(cfs_rq->curr_deadline - avruntime) * (s64)old, weight);
 	cfs_rq->curr_vruntime = avruntime + divide((s64)(cfs_rq->curr_vruntime - avruntime) * (s64)old, weight);
 	cfs_rq->curr_weight = weight;
-	set_weight(se, weight, now);
+	se->h_load = weight;
 	return 0;
 }
 
@@ -1159,7 +1165,7 @@ __noinline int reweight_picked(struct run_queue *cfs_rq __arg_nonnull, struct ta
 	tree_del(cfs_rq, se);
 	se->deadline = avruntime + divide((s64)(se->deadline - avruntime) * (s64)old, weight);
 	se->vruntime = avruntime + divide((s64)(se->vruntime - avruntime) * (s64)old, weight);
-	set_weight(se, weight, now);
+	se->h_load = weight;
 	return 0;
 }
 
@@ -1248,7 +1254,8 @@ static __always_inline void find_weight(struct task_ctx *se, s32 cpu, u64 now)
 	count_in_groups(se, cpu, true, now);
 	weight = calc_prop_weight(se, cpu);
 	rescale_entity(se, weight);
-	set_weight(se, weight, now);
+	se->h_load = weight;
+	se->weight = 0;
 }
 
 /* A task that wakes, is new, has been changed or comes from another CPU begins to compete on @cfs_rq. */
@@ -1275,6 +1282,8 @@ static __always_inline void join(struct run_queue *cfs_rq, struct task_ctx *se, 
 	place_entity(cfs_rq, se, h_nr_queued(cfs_rq), initial, here ? average_of(&time) : avg_vruntime(cfs_rq, now));
 }
 
+#include "fair_throttle.h"
+
 void BPF_STRUCT_OPS(eevdf_enqueue, struct task_struct *p, u64 enq_flags)
 {
 	struct task_ctx *se = task_ctx_of(p);
@@ -1291,6 +1300,8 @@ void BPF_STRUCT_OPS(eevdf_enqueue, struct task_struct *p, u64 enq_flags)
 	cfs_rq = near_run_queue(a.cpu);
 	this_rq = this_run_queue();
 	if (!cfs_rq || !this_rq)
+		return;
+	if (se->throttled && enqueue_throttled(p, se, a.cpu, enq_flags))
 		return;
 	delayed = se->delayed_cpu == a.cpu + 1;
 
@@ -1337,6 +1348,8 @@ void BPF_STRUCT_OPS(eevdf_enqueue, struct task_struct *p, u64 enq_flags)
 	if (wakeup_preempt(p, cfs_rq, se, &time, a.new_task)) {
 		count(STAT_WAKEUP_PREEMPTIONS);
 		resched_curr_lazy(cfs_rq, interrupted, now);
+	} else if (cfs_rq->out_of_runtime) {
+		resched_curr(cfs_rq);
 	} else if (resched) {
 		resched_curr_lazy(cfs_rq, interrupted, now);
 	} else {
@@ -1354,7 +1367,10 @@ void BPF_STRUCT_OPS(eevdf_quiescent, struct task_struct *p, u64 deq_flags)
 	if (!se)
 		return;
 	se->changing = !sleep;
-	se->old_weight = se->weight;
+	se->old_weight = se->own_weight;
+	/* It has left already */
+	if (se->throttled)
+		return;
 
 	cfs_rq = near_run_queue(se->vruntime_cpu - 1);
 	if (!cfs_rq) {
@@ -1437,6 +1453,8 @@ void BPF_STRUCT_OPS(eevdf_dispatch, s32 cpu, struct task_struct *prev)
 
 	cfs_rq->picked_at = 0;
 	uncount_real_time(cfs_rq, now);
+	if (cfs_rq->refilled)
+		unthrottle(cfs_rq, now);
 	if (prev_runs) {
 		resched = update_curr(cfs_rq, now);
 		if (cfs_rq->curr_group)
@@ -1475,15 +1493,19 @@ void BPF_STRUCT_OPS(eevdf_dispatch, s32 cpu, struct task_struct *prev)
 	if (prev && prev_runs) {
 		if (resched && !cfs_rq->need_resched)
 			count(STAT_TICK_PREEMPTIONS);
-		if (resched || cfs_rq->need_resched) {
+		if (resched || cfs_rq->need_resched || cfs_rq->out_of_runtime) {
 			cfs_rq->need_resched = false;
 			cfs_rq->need_resched_lazy = false;
+			cfs_rq->out_of_runtime = false;
 			if (pick_next_entity(cfs_rq, now) == PICK_MOVED)
 				return;
+			prev_runs = !nr_quotas || !cfs_rq->curr_group || !throttle_curr(cfs_rq, prev, now);
 		}
-		/* It goes on, with the protection it had */
-		run_until(cfs_rq, prev, next_event(cfs_rq, now), now);
-		return;
+		if (prev_runs) {
+			/* It goes on, with the protection it had */
+			run_until(cfs_rq, prev, next_event(cfs_rq, now), now);
+			return;
+		}
 	}
 
 	if (pick_next_entity(cfs_rq, now) == PICK_MOVED)
@@ -1547,6 +1569,7 @@ void BPF_STRUCT_OPS(eevdf_running, struct task_struct *p)
 	cfs_rq->need_resched = false;
 	cfs_rq->need_resched_lazy = false;
 	cfs_rq->pulled_pid = 0;
+	cfs_rq->out_of_runtime = false;
 	clear_buddies(cfs_rq, p->pid);
 	se->push_cpu = 0;
 	se->changing = false;
@@ -1560,7 +1583,7 @@ void BPF_STRUCT_OPS(eevdf_running, struct task_struct *p)
 	}
 	run_until(cfs_rq, p, next_event(cfs_rq, now), now);
 	/* With less weight it may no longer be the one to run */
-	if (changing && se->weight < se->old_weight && h_nr_queued(cfs_rq) > 1)
+	if (changing && se->own_weight < se->old_weight && h_nr_queued(cfs_rq) > 1)
 		resched_curr(cfs_rq);
 }
 
@@ -1609,7 +1632,8 @@ void BPF_STRUCT_OPS(eevdf_enable, struct task_struct *p)
 		return;
 	/* Before it runs, so that other CPUs find a weight */
 	read_attributes(se, p, task_weight(p));
-	set_weight(se, se->own_weight * LOAD_SCALE, scx_bpf_now());
+	se->h_load = se->own_weight * LOAD_SCALE;
+	se->weight = se->group ? 0 : se->own_weight;
 	se->pelt_last = scx_bpf_now();
 }
 
@@ -1685,7 +1709,7 @@ __noinline int init_rq(struct run_queue *cfs_rq __arg_nonnull, s32 cpu)
 		sd_init(cfs_rq, level);
 	cfs_rq->last_dsq = eligible_dsq(cpu);
 	return init_hrtick(cpu) ?: scx_bpf_create_dsq(eligible_dsq(cpu), NUMA_NO_NODE) ?:
-	       scx_bpf_create_dsq(ineligible_dsq(cpu), NUMA_NO_NODE);
+	       scx_bpf_create_dsq(ineligible_dsq(cpu), NUMA_NO_NODE) ?: scx_bpf_create_dsq(limbo_dsq(cpu), NUMA_NO_NODE);
 }
 
 s32 BPF_STRUCT_OPS_SLEEPABLE(eevdf_init)
@@ -1711,7 +1735,8 @@ s32 BPF_STRUCT_OPS_SLEEPABLE(eevdf_init)
 
 DEFINE_SCHEDULER(eevdf,
 	CALLBACKS_OF(eevdf, select_cpu, enqueue, dispatch, running, stopping, cpu_release, quiescent, yield, update_idle,
-		     init_task, enable, disable, cgroup_init, cgroup_exit, cgroup_move, cgroup_set_weight, cgroup_set_idle, init)
+		     init_task, enable, disable, cgroup_init, cgroup_exit, cgroup_move, cgroup_set_weight, cgroup_set_idle,
+		     cgroup_set_bandwidth, init)
 	/* A task that nothing else displaces is put back only to be pushed to another CPU */
 	.flags = SCX_OPS_ENQ_LAST | SCX_OPS_ENQ_EXITING | SCX_OPS_ENQ_MIGRATION_DISABLED,
 	.name = "eevdf");

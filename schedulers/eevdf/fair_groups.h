@@ -36,6 +36,8 @@ enum cgroup_mode {
 struct fair_group {
 	bool used;
 	bool sched_idle;
+	bool has_quota;
+	u32 number;
 	u32 parent;
 	u64 shares;
 	/* What its CPUs have contributed of their averages */
@@ -59,12 +61,21 @@ struct group_rq {
 	u64 pelt_last;
 	u64 load_avg;
 	u64 runnable_avg;
+	/* Sum of weights, without fraction, when there was one; and what the entity adds to the load of the queue above */
+	u64 last_weight;
+	u64 entity_load;
 	s64 moved_load;
 	s64 moved_runnable;
 	/* Part of the group's sums, and since when */
 	u64 contributed_load;
 	u64 contributed_runnable;
 	u64 contributed_at;
+	/* What it has of the group's runtime, or owes */
+	s64 runtime_remaining;
+	/* Throttled as the how manieth CPU of the group, or 0; since when its tasks have been leaving; and whether it may go on */
+	u64 throttled;
+	u64 throttled_clock;
+	bool refilled;
 };
 
 DEFINE_ARRAY(PERCPU_ARRAY, group_rqs, NR_GROUPS, struct group_rq)
@@ -105,6 +116,8 @@ static __always_inline struct group_rq *group_rq_of(u32 group, s32 cpu)
 		    ((group) = (tg)->parent, (above) = (group) ? group_rq_of(group, cpu) : NULL, 0))		\
 			break;								\
 		else
+
+#include "fair_bandwidth.h"
 
 /* ---- The weight of a group's entity ------------------------------------------------------------------------------- */
 
@@ -177,8 +190,22 @@ static __always_inline u64 calc_group_shares(const struct fair_group *tg, const 
 	return clamp(shares, MIN_SHARES, limit);
 }
 
-/* Makes @weight what the entity of @rq counts in the queue above, if there is one. */
-static __always_inline void count_entity(struct group_rq *rq, struct group_rq *above, u64 weight, u64 now)
+/* Another task or entity comes to a group's queue on @cpu if @number is 1, or leaves it if -1. */
+static __always_inline void count_queued(const struct fair_group *tg, struct group_rq *rq, s32 cpu, s32 number, u64 now)
+{
+	u32 before = __sync_fetch_and_add(&rq->nr_queued, number);
+
+	if (!tg || !nr_quotas)
+		return;
+	if (number > 0 && !before)
+		check_enqueue_throttle(tg, rq, cpu, now);
+	else if (number < 0 && before == 1)
+		return_cfs_rq_runtime(tg, rq, now);
+}
+
+/* Makes @weight what the entity of @rq, a queue on @cpu of @tg, counts in the queue above, if there is one. */
+static __always_inline void count_entity(const struct fair_group *tg, struct group_rq *rq, struct group_rq *above, s32 cpu, u64 weight,
+					 u64 now)
 {
 	u64 counted = __sync_lock_test_and_set(&rq->counted, weight);
 
@@ -186,23 +213,34 @@ static __always_inline void count_entity(struct group_rq *rq, struct group_rq *a
 		return;
 	update_group_rq_load_avg(above, now);
 	__sync_fetch_and_add(&above->load_weight, weight - counted);
-	if (!counted)
-		__sync_fetch_and_add(&above->nr_queued, 1);
-	else if (!weight)
-		__sync_fetch_and_add(&above->nr_queued, -1);
+	if (!counted || !weight)
+		count_queued(fair_group_of(tg->parent), above, cpu, weight ? 1 : -1, now);
+}
+
+/* The load of a group's entity: its weight times the part of the time for which the group has been runnable on @cpu. */
+static __always_inline void update_entity_load(const struct fair_group *tg, struct group_rq *rq, s32 cpu)
+{
+	u64 average = rq->load_avg >> PELT_SHIFT, load;
+	struct run_queue *cfs_rq;
+
+	if (rq->load_weight)
+		rq->last_weight = rq->load_weight / LOAD_SCALE;
+	load = rq->weight / LOAD_SCALE * min(average, rq->last_weight) / (rq->last_weight ?: 1);
+	cfs_rq = tg->parent || load == rq->entity_load ? NULL : run_queue_of(cpu);
+	if (cfs_rq)
+		__sync_fetch_and_add(&cfs_rq->group_load, load - rq->entity_load);
+	rq->entity_load = load;
 }
 
 /* Updates the averages of a group on this CPU, and its entity's weight. */
-static __always_inline void update_cfs_group(struct fair_group *tg, struct group_rq *rq, struct group_rq *above, u64 now)
+static __always_inline void update_cfs_group(struct fair_group *tg, struct group_rq *rq, struct group_rq *above, s32 cpu, u64 now)
 {
 	update_group_rq_load_avg(rq, now);
 	update_tg_load_avg(tg, rq, now);
-	if (!rq->nr_queued) {
-		count_entity(rq, above, 0, now);
-		return;
-	}
-	rq->weight = calc_group_shares(tg, rq);
-	count_entity(rq, above, rq->weight, now);
+	if (rq->nr_queued)
+		rq->weight = calc_group_shares(tg, rq);
+	update_entity_load(tg, rq, cpu);
+	count_entity(tg, rq, above, cpu, rq->nr_queued ? rq->weight : 0, now);
 }
 
 /* ---- What a task counts in its groups ----------------------------------------------------------------------------- */
@@ -221,10 +259,10 @@ __noinline int change_group_sums(u32 group, s32 cpu, s64 weight, s32 runnable, u
 		update_group_rq_load_avg(rq, now);
 		if (!level && weight) {
 			__sync_fetch_and_add(&rq->load_weight, weight);
-			__sync_fetch_and_add(&rq->nr_queued, weight > 0 ? 1 : -1);
+			count_queued(tg, rq, cpu, weight > 0 ? 1 : -1, now);
 		}
 		__sync_fetch_and_add(&rq->h_nr_runnable, runnable);
-		update_cfs_group(tg, rq, above, now);
+		update_cfs_group(tg, rq, above, cpu, now);
 	}
 	return 0;
 }
@@ -233,7 +271,7 @@ __noinline int change_group_sums(u32 group, s32 cpu, s64 weight, s32 runnable, u
 static __always_inline void move_group_averages(const struct task_ctx *se, s32 cpu, s64 sign)
 {
 	struct group_rq *rq, *above;
-	u64 load = se->own_weight * se->load_avg / 1024;
+	u64 load = se->own_weight * se->load_avg / 1024, now = scx_bpf_now();
 	u32 level, group = se->group;
 	struct fair_group *tg;
 
@@ -241,7 +279,22 @@ static __always_inline void move_group_averages(const struct task_ctx *se, s32 c
 		__sync_fetch_and_add(&rq->moved_load, sign * (s64)load);
 		__sync_fetch_and_add(&rq->moved_runnable, sign * (s64)se->load_avg);
 		load = load * (rq->weight / LOAD_SCALE) / (rq->load_weight / LOAD_SCALE ?: se->own_weight);
+		update_group_rq_load_avg(rq, now);
+		update_entity_load(tg, rq, cpu);
 	}
+}
+
+/* Load of a task that is in a group. */
+__noinline u64 load_in_groups(const struct task_ctx *se __arg_nonnull)
+{
+	u64 load = se->own_weight * (se->load_avg >> PELT_SHIFT) / 1024;
+	struct group_rq *rq, *above;
+	u32 level, group = se->group;
+	struct fair_group *tg;
+
+	for_each_group_rq(tg, rq, above, level, group, se->pelt_cpu - 1)
+		load = load * rq->entity_load / ((rq->load_avg >> PELT_SHIFT) + 1);
+	return load;
 }
 
 /*
@@ -308,7 +361,7 @@ __noinline int tick_groups(const struct task_ctx *se __arg_nonnull, s32 cpu, u64
 	struct fair_group *tg;
 
 	for_each_group_rq(tg, rq, above, level, group, cpu)
-		update_cfs_group(tg, rq, above, now);
+		update_cfs_group(tg, rq, above, cpu, now);
 	return 0;
 }
 
@@ -325,6 +378,7 @@ __noinline int update_blocked_groups(s32 cpu, u64 now)
 		if (tg && rq && (rq->contributed_load || rq->contributed_runnable)) {
 			update_group_rq_load_avg(rq, now);
 			update_tg_load_avg(tg, rq, now);
+			update_entity_load(tg, rq, cpu);
 		}
 	}
 	return 0;
@@ -399,12 +453,14 @@ s32 BPF_STRUCT_OPS_SLEEPABLE(eevdf_cgroup_init, struct cgroup *cgrp, struct scx_
 		if (!tg || tg->used)
 			continue;
 		tg->used = true;
+		tg->number = i;
 		tg->parent = record->number;
 		tg->sched_idle = bpf_core_field_exists(args->sched_idle) && args->sched_idle;
 		tg->shares = tg->sched_idle ? IDLE_SHARES * LOAD_SCALE : shares_of_weight(args->weight);
 		record->number = i;
 		record->own = true;
 		nr_groups = max(nr_groups, i + 1);
+		init_cfs_bandwidth(i, cgrp, args);
 		break;
 	}
 	return 0;
@@ -419,6 +475,7 @@ void BPF_STRUCT_OPS_SLEEPABLE(eevdf_cgroup_exit, struct cgroup *cgrp)
 
 	if (!tg || !number)
 		return;
+	exit_cfs_bandwidth(number);
 	bpf_for(cpu, 0, nr_cpus) {
 		rq = group_rq_of(number, cpu);
 		if (rq)
@@ -442,4 +499,9 @@ void BPF_STRUCT_OPS(eevdf_cgroup_set_idle, struct cgroup *cgrp, bool idle)
 	if (tg)
 		tg->sched_idle = idle;
 	set_shares(number, idle ? IDLE_SHARES * LOAD_SCALE : shares_of_weight(DEFAULT_CGROUP_WEIGHT));
+}
+
+void BPF_STRUCT_OPS_SLEEPABLE(eevdf_cgroup_set_bandwidth, struct cgroup *cgrp, u64 period_us, u64 quota_us, u64 burst_us)
+{
+	tg_set_cfs_bandwidth(own_group_number(cgrp), period_us, quota_us, burst_us);
 }

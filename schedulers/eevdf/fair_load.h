@@ -51,7 +51,8 @@ static __always_inline u64 load_factor(const struct run_queue *cfs_rq, u64 now)
 
 static __always_inline u64 cpu_load(const struct run_queue *cfs_rq, u64 now)
 {
-	return average_at(cfs_rq->load_avg, cfs_rq->load_weight, cfs_rq->moved_load, load_factor(cfs_rq, now));
+	return average_at(cfs_rq->load_avg, cfs_rq->load_weight, cfs_rq->moved_load, load_factor(cfs_rq, now)) +
+	       cfs_rq->group_load;
 }
 
 static __always_inline u64 cpu_runnable(const struct run_queue *cfs_rq, u64 now)
@@ -82,9 +83,13 @@ static __always_inline void update_load_avg(struct task_ctx *se, u64 now, bool r
 	se->pelt_last = now;
 }
 
-/* Load of a task: its weight times the fraction of time it is runnable. */
+u64 load_in_groups(const struct task_ctx *se __arg_nonnull);
+
+/* Load of a task: its weight times the fraction of time it is runnable; in a group, its part of the load of the group's entity. */
 static __always_inline u64 task_h_load(const struct task_ctx *se)
 {
+	if (se->group)
+		return load_in_groups(se);
 	return se->weight * (se->load_avg >> PELT_SHIFT) / 1024;
 }
 
@@ -142,7 +147,7 @@ static __always_inline void post_init_entity_util_avg(struct run_queue *cfs_rq, 
 	se->load_avg = 1024ULL << PELT_SHIFT;
 	se->util_avg = cap;
 	if (util)
-		se->util_avg = min(cap, util * se->weight / (cpu_load(cfs_rq, now) + 1));
+		se->util_avg = min(cap, util * (se->h_load / LOAD_SCALE) / (cpu_load(cfs_rq, now) + 1));
 	se->util_avg <<= PELT_SHIFT;
 }
 

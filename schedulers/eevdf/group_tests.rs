@@ -1,16 +1,27 @@
 //! Control groups divide CPU time as under Linux 7.3.4, on which each expected figure was measured, in virtual time, with the same loads.
 
 use super::ID;
-use crate::support::{SECOND, assert_near, run};
+use crate::support::{History, SECOND, assert_near, run};
 
 /// Measured after this time, so that averages have settled.
 const WARM_UP: u64 = SECOND;
 
-/// CPU time of all tasks whose name begins with each of `names`, in percent of a CPU.
-fn percents(machine: &str, groups: &str, tasks: &str, seconds: u64, names: &[&str]) -> Vec<f64> {
+/// What happens to these tasks in these groups.
+pub fn history(machine: &str, groups: &str, tasks: &str, seconds: u64) -> History {
     let text =
         format!(r#"{{ "tasks": {{ {tasks} }}, "fairground": {{ "groups": {{ {groups} }} }} }}"#);
-    let (history, _) = run(ID, machine, &text, seconds, &[]);
+    run(ID, machine, &text, seconds, &[]).0
+}
+
+/// CPU time of all tasks whose name begins with each of `names`, in percent of a CPU.
+pub fn percents(
+    machine: &str,
+    groups: &str,
+    tasks: &str,
+    seconds: u64,
+    names: &[&str],
+) -> Vec<f64> {
+    let history = history(machine, groups, tasks, seconds);
     let end = seconds * SECOND;
     let percent = |name: &&str| {
         let runs = history.runs.iter();
@@ -22,7 +33,7 @@ fn percents(machine: &str, groups: &str, tasks: &str, seconds: u64, names: &[&st
 }
 
 /// The tasks of a load, each with its number of instances, its group and other members.
-fn hogs(name: &str, number: usize, group: &str, more: &str) -> String {
+pub fn hogs(name: &str, number: usize, group: &str, more: &str) -> String {
     format!(r#""{name}": {{ "instance": {number}, "taskgroup": "{group}", "run": 1000{more} }}"#)
 }
 
@@ -115,10 +126,14 @@ fn a_periodic_task_has_what_its_group_is_due() {
     assert_shares("", &eight, &[("p", 20.2)]);
     let idle = [periodic("/a"), hogs("b", 1, "/b", "")];
     assert_shares(r#""/b": { "cpu.idle": 1 }"#, &idle, &[("p", 20.0)]);
+    let same = [periodic("/b"), hogs("b", 8, "/b", "")];
+    assert_shares("", &same, &[("p", 10.1)]);
+    let light = [periodic("/a"), hogs("b", 2, "/b", "")];
+    assert_shares(r#""/a": { "cpu.weight": 20 }"#, &light, &[("p", 11.3)]);
 }
 
 /// Number of CPUs, mode, hogs in one group, and the CPUs that a single hog in another one got beside them, as a mean of two runs.
-const SEVERAL_CPUS: [(usize, &str, usize, f64); 17] = [
+const SEVERAL_CPUS: [(usize, &str, usize, f64); 19] = [
     (4, "concur", 4, 0.826),
     (4, "concur", 16, 0.798),
     (2, "concur", 4, 0.666),
@@ -135,7 +150,9 @@ const SEVERAL_CPUS: [(usize, &str, usize, f64); 17] = [
     (4, "tasks", 4, 0.867),
     (4, "tasks", 8, 0.445),
     (4, "tasks", 16, 0.238),
+    (2, "tasks", 4, 0.397),
     (2, "tasks", 8, 0.2175),
+    (2, "max", 8, 1.0),
 ];
 
 #[test]
@@ -152,6 +169,36 @@ fn several_cpus_divide_a_groups_shares_by_its_load() {
         }
     }
     assert!(off.is_empty(), "{}", off.join("\n"));
+}
+
+/// Checks how many CPUs tasks get, within a tenth, on so many.
+fn assert_cpus(cpus: usize, groups: &str, tasks: &[String], expected: &[(&str, f64)]) {
+    let names: Vec<&str> = expected.iter().map(|(name, _)| *name).collect();
+    let found = percents(&cpus.to_string(), groups, &tasks.join(", "), 5, &names);
+    for ((name, expected), found) in expected.iter().zip(found) {
+        assert_near(found / 100.0, *expected, expected / 10.0, name);
+    }
+}
+
+#[test]
+fn weights_and_idle_groups_count_on_several_cpus() {
+    let heavy = [hogs("a", 1, "/a", ""), hogs("b", 16, "/b", "")];
+    assert_cpus(4, r#""/a": { "cpu.weight": 300 }"#, &heavy, &[("a", 1.0)]);
+    let idle = [hogs("a", 4, "/a", ""), hogs("b", 8, "/b", "")];
+    assert_cpus(4, r#""/a": { "cpu.idle": 1 }"#, &idle, &[("b", 3.99)]);
+}
+
+#[test]
+fn tasks_bound_to_a_cpu_bring_their_groups_whole_part_there() {
+    let bound = r#", "cpus": [0]"#;
+    let all = [hogs("a", 1, "/a", bound), hogs("b", 4, "/b", bound)];
+    assert_cpus(2, "", &all, &[("a", 0.333), ("b", 0.667)]);
+    let one = [
+        hogs("a", 1, "/a", ""),
+        hogs("b", 1, "/b", ""),
+        hogs("c", 1, "/b", bound),
+    ];
+    assert_cpus(2, "", &one, &[("a", 1.0), ("b", 0.5), ("c", 0.5)]);
 }
 
 #[test]

@@ -6,6 +6,8 @@ use fairground_events::Nanoseconds;
 
 #[path = "group_tests.rs"]
 mod groups;
+#[path = "quota_tests.rs"]
+mod quotas;
 
 const ID: &str = "eevdf";
 

@@ -8,7 +8,7 @@ pub mod overhead;
 use std::path::Path;
 use std::sync::{Arc, Mutex};
 
-use fairground_events::{CpuId, Event, EventKind, Nanoseconds, Sink, TaskId, TaskInfo};
+use fairground_events::{CpuId, Event, EventKind, Nanoseconds, QuotaUse, Sink, TaskId, TaskInfo};
 use fairground_machine::Machine;
 use fairground_simulator::{CostModel, Options, Outcome, Scheduler, Thread, Turn, simulate};
 use fairground_workload::{Policy, Workload};
@@ -47,6 +47,10 @@ pub struct History {
     pub runs: Vec<Run>,
     /// Moves between CPUs: when, and which task.
     pub migrations: Vec<(Nanoseconds, String)>,
+    /// Wake-ups: when, and which task.
+    pub wakes: Vec<(Nanoseconds, String)>,
+    /// What became of quotas, in the order of the groups that have one.
+    pub quotas: Vec<QuotaUse>,
     /// Passes through the scheduler: when, and which CPU.
     pub passes: Vec<(Nanoseconds, u32)>,
 }
@@ -92,6 +96,20 @@ impl History {
         100.0 * self.cpu_time(task, from, to) as f64 / (to - from) as f64
     }
 
+    /// Times from the wake-ups of a task between two times to its next runs, ascending.
+    pub fn latencies(&self, task: &str, from: Nanoseconds, to: Nanoseconds) -> Vec<Nanoseconds> {
+        let runs: Vec<&Run> = self.runs.iter().filter(|run| run.task == task).collect();
+        let wakes = self.wakes.iter();
+        let wakes = wakes.filter(|(at, name)| name == task && (from..to).contains(at));
+        let latency = |(at, _): &(Nanoseconds, String)| {
+            let next = runs.iter().find(|run| run.end > *at)?;
+            Some(next.start.saturating_sub(*at))
+        };
+        let mut latencies: Vec<Nanoseconds> = wakes.filter_map(latency).collect();
+        latencies.sort_unstable();
+        latencies
+    }
+
     /// Longest time between two runs of a task that lie between two times; all of it if there are no two.
     pub fn longest_wait(&self, task: &str, from: Nanoseconds, to: Nanoseconds) -> Nanoseconds {
         let runs = self.runs_of(task, from, to);
@@ -119,6 +137,11 @@ impl Sink for History {
                 let name = self.name(task);
                 self.migrations.push((event.time, name));
             }
+            EventKind::Wake { task, .. } => {
+                let name = self.name(task);
+                self.wakes.push((event.time, name));
+            }
+            EventKind::QuotaUse { used, .. } => self.quotas.push(used),
             EventKind::Pass { cpu, .. } => self.passes.push((event.time, cpu.0)),
             _ => {}
         }

@@ -1,0 +1,164 @@
+//! `cpu.max` takes effect as under Linux 7.3.4, on which each expected figure was measured, in virtual time, with the same loads.
+
+use super::groups::{history, hogs, percents};
+use crate::support::{History, MS, SECOND, assert_near};
+
+/// A task in `/a` that runs for so long every period, both in us. One that is late goes on at the end of the period, as in the program that was
+/// measured: the clock of another task wakes it.
+fn periodic(name: &str, run: u64, period: u64) -> String {
+    format!(
+        r#""{name}": {{ "taskgroup": "/a", "suspend": "{name}", "run": {run} }},
+           "clock": {{ "policy": "SCHED_FIFO", "resume": "{name}",
+               "timer": {{ "ref": "unique", "period": {period} }} }}"#
+    )
+}
+
+/// Checks what tasks get, in percent of a CPU, within a point for each CPU.
+fn assert_gets(cpus: usize, groups: &str, tasks: &[String], expected: &[(&str, f64)]) {
+    let names: Vec<&str> = expected.iter().map(|(name, _)| *name).collect();
+    let found = percents(&cpus.to_string(), groups, &tasks.join(", "), 5, &names);
+    for ((name, expected), found) in expected.iter().zip(found) {
+        let what = format!("{name} on {cpus} CPUs with {groups}, percent");
+        assert_near(found, *expected, cpus as f64, &what);
+    }
+}
+
+#[test]
+fn a_group_gets_its_quota_however_many_tasks_it_has() {
+    for (cpus, quota, number, expected) in [
+        (1, 20, 1, 20.0),
+        (1, 20, 4, 20.0),
+        (1, 50, 1, 50.0),
+        (1, 50, 4, 50.0),
+        (4, 20, 1, 20.0),
+        (4, 20, 4, 20.0),
+        (4, 50, 1, 50.0),
+        (4, 50, 4, 50.0),
+        (4, 150, 1, 100.0),
+        (4, 150, 4, 149.9),
+    ] {
+        let groups = format!(r#""/a": {{ "cpu.max": "{quota}000 100000" }}"#);
+        assert_gets(
+            cpus,
+            &groups,
+            &[hogs("a", number, "/a", "")],
+            &[("a", expected)],
+        );
+    }
+    let short = r#""/a": { "cpu.max": "2000 10000" }"#;
+    assert_gets(1, short, &[hogs("a", 1, "/a", "")], &[("a", 20.0)]);
+}
+
+#[test]
+fn others_get_what_a_quota_leaves() {
+    let tasks = |number| [hogs("a", number, "/a", ""), hogs("b", number, "/b", "")];
+    let fifth = r#""/a": { "cpu.max": "20000 100000" }"#;
+    assert_gets(1, fifth, &tasks(1), &[("a", 20.0), ("b", 80.0)]);
+    let more = r#""/a": { "cpu.max": "150000 100000" }"#;
+    assert_gets(4, more, &tasks(4), &[("a", 150.4), ("b", 249.5)]);
+}
+
+#[test]
+fn every_level_is_charged() {
+    let tasks = |number| [hogs("x", number, "/a/x", ""), hogs("y", number, "/a/y", "")];
+    let inner = r#""/a": { "cpu.max": "50000 100000" }, "/a/x": { "cpu.max": "20000 100000" }"#;
+    assert_gets(1, inner, &tasks(1), &[("x", 20.0), ("y", 30.0)]);
+    let outer = r#""/a": { "cpu.max": "20000 100000" }, "/a/x": { "cpu.max": "50000 100000" }"#;
+    assert_gets(1, outer, &tasks(1), &[("x", 10.2), ("y", 9.8)]);
+    let four = r#""/a": { "cpu.max": "150000 100000" }, "/a/y": { "cpu.max": "50000 100000" }"#;
+    assert_gets(4, four, &tasks(4), &[("x", 100.0), ("y", 50.0)]);
+}
+
+/// Tasks on one CPU whose group `/a` has these settings.
+fn limited(settings: &str, tasks: &[String], seconds: u64) -> History {
+    let groups = format!(r#""/a": {{ {settings} }}"#);
+    history("1", &groups, &tasks.join(", "), seconds)
+}
+
+/// Jobs of `p` that are complete from the first second to this one: it has run for their length.
+fn served(history: &History, run: u64, seconds: u64) -> f64 {
+    let ran = history.cpu_time("p", SECOND, seconds * SECOND);
+    ran as f64 / (run * 1000) as f64
+}
+
+const FIFTH: &str = r#""cpu.max": "20000 100000""#;
+
+#[test]
+fn a_task_within_its_quota_is_not_throttled() {
+    let tasks = [periodic("p", 3000, 10_000)];
+    let half = limited(r#""cpu.max": "50000 100000""#, &tasks, 3);
+    assert_near(served(&half, 3000, 3), 200.0, 2.0, "jobs served");
+    assert_eq!(half.quotas[0].throttled_periods, 0);
+    let fifth = limited(FIFTH, &tasks, 3);
+    assert_near(served(&fifth, 3000, 3), 132.5, 13.0, "jobs served");
+    let used = fifth.quotas[0];
+    assert_near(used.periods as f64, 30.0, 1.0, "periods");
+    assert_near(
+        used.throttled_periods as f64,
+        30.0,
+        1.0,
+        "throttled periods",
+    );
+}
+
+#[test]
+fn the_time_of_throttling_is_that_of_all_cpus() {
+    let four = history(
+        "4",
+        &format!(r#""/a": {{ {FIFTH} }}"#),
+        &hogs("a", 4, "/a", ""),
+        5,
+    );
+    let used = four.quotas[0];
+    // Four CPUs have 400 ms per period. That of the last throttling is not counted before its end.
+    let total = 380.0 * used.throttled_periods as f64;
+    let found = used.throttled as f64 / MS as f64;
+    assert!(
+        (total - 400.0..=total).contains(&found),
+        "{found} ms throttled in {} periods",
+        used.throttled_periods
+    );
+}
+
+#[test]
+fn a_waking_task_waits_for_the_next_period_like_a_hog_beside_it() {
+    let tasks = [periodic("p", 2000, 10_000), hogs("a", 1, "/a", "")];
+    let beside = limited(FIFTH, &tasks, 5);
+    assert_near(served(&beside, 2000, 5), 92.0, 12.0, "jobs served");
+    let tasks = [periodic("p", 100, 5000), hogs("a", 1, "/a", "")];
+    let latencies = limited(FIFTH, &tasks, 5).latencies("p", SECOND, 5 * SECOND);
+    let p90 = latencies[latencies.len() * 9 / 10];
+    assert_near(
+        p90 as f64 / MS as f64,
+        79.0,
+        20.0,
+        "90th percentile of the latency, ms",
+    );
+}
+
+#[test]
+fn burst_lets_a_group_use_what_it_has_saved() {
+    let tasks = [periodic("p", 30_000, 200_000)];
+    let without = limited(FIFTH, &tasks, 4).quotas[0];
+    assert_near(
+        without.throttled_periods as f64,
+        20.0,
+        1.0,
+        "throttled periods",
+    );
+    let burst = format!(r#"{FIFTH}, "cpu.max.burst": 20000"#);
+    assert_eq!(limited(&burst, &tasks, 4).quotas[0].throttled_periods, 0);
+    let hog = format!(r#""/a": {{ {burst} }}"#);
+    assert_gets(1, &hog, &[hogs("a", 1, "/a", "")], &[("a", 20.0)]);
+}
+
+#[test]
+fn a_quota_that_changes_counts_from_then_on() {
+    let groups = r#""/a": { "cpu.max": "20000 100000", "changes": [
+        { "at": 1000000, "cpu.max": "50000 100000" }, { "at": 3000000, "cpu.max": "max" } ] }"#;
+    let found = history("1", groups, &hogs("a", 1, "/a", ""), 4);
+    for (from, percent) in [(0, 20.0), (1, 50.0), (2, 50.0), (3, 100.0)] {
+        let got = found.percent("a", from * SECOND, (from + 1) * SECOND);
+        assert_near(got, percent, 3.0, &format!("percent in second {from}"));
+    }
+}
