@@ -102,6 +102,13 @@ impl Group {
         }
     }
 
+    /// The quotas that it has at any time, in nanoseconds per period.
+    pub fn quotas(&self) -> impl Iterator<Item = u64> + '_ {
+        let later = self.changes.iter().map(|change| change.settings);
+        let all = std::iter::once(self.settings).chain(later);
+        all.filter_map(|settings| settings.bandwidth.quota)
+    }
+
     /// The path of the group that this one is in; `/` for the root.
     pub fn parent(&self) -> &str {
         match self.path.rsplit_once('/') {

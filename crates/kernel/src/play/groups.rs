@@ -7,12 +7,16 @@ use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::thread::{Builder, JoinHandle};
 use std::time::Duration;
 
-use fairground_workload::{GroupSettings, Share, Workload};
+use fairground_metrics::GroupMetrics;
+use fairground_workload::{Group, GroupSettings, Share, Workload};
 
 use crate::{Error, clock};
 
 /// Where cgroup v2 is mounted.
 const MOUNT: &str = "/sys/fs/cgroup";
+
+/// Begins the name of a run's folder, before the number of its process.
+const PREFIX: &str = "fairground-";
 
 /// How often the removal of a group is tried, 10 ms apart: threads leave it some time after they have ended.
 const ATTEMPTS: u32 = 100;
@@ -72,6 +76,43 @@ fn write_settings(folder: &Path, settings: &GroupSettings) -> Result<(), String>
     )
 }
 
+/// The contents of `cpu.stat`.
+struct CpuStat(String);
+
+impl CpuStat {
+    /// The number that stands behind a name, if it does.
+    fn value(&self, name: &str) -> Option<u64> {
+        let mut lines = self.0.lines();
+        lines.find_map(|line| line.strip_prefix(name)?.strip_prefix(' ')?.parse().ok())
+    }
+}
+
+/// Removes the folders of runs whose processes live no more, as those that were killed.
+fn remove_left_over(mount: &Path, lives: impl Fn(u32) -> bool) {
+    for folder in folders(mount) {
+        let name = folder.file_name().and_then(|name| name.to_str());
+        let process = name.and_then(|name| name.strip_prefix(PREFIX)?.parse().ok());
+        if process.is_some_and(|process| !lives(process)) {
+            remove_with_inner(&folder);
+        }
+    }
+}
+
+/// Removes a group with those in it. One that still has tasks stays, and so do those around it.
+fn remove_with_inner(group: &Path) {
+    for inner in folders(group) {
+        remove_with_inner(&inner);
+    }
+    let _ = fs::remove_dir(group);
+}
+
+/// The folders in one; none if it cannot be read.
+fn folders(folder: &Path) -> Vec<PathBuf> {
+    let entries = fs::read_dir(folder).into_iter().flatten().flatten();
+    let paths = entries.map(|entry| entry.path());
+    paths.filter(|path| path.is_dir()).collect()
+}
+
 impl Groups {
     /// Makes the groups of a workload and moves this process into their folder. The error says why there are none.
     pub fn set_up(workload: &Workload) -> Result<Self, String> {
@@ -85,7 +126,7 @@ impl Groups {
         let handed = fs::read_to_string(mount.join("cgroup.subtree_control"))
             .map_err(|error| format!("{MOUNT}/cgroup.subtree_control: {error}"))?;
         let mut groups = Self {
-            top: mount.join(format!("fairground-{}", std::process::id())),
+            top: mount.join(format!("{PREFIX}{}", std::process::id())),
             home: mount.join(own),
             made: Vec::new(),
             handed_down: !handed
@@ -95,6 +136,9 @@ impl Groups {
         if groups.handed_down {
             write(mount, "cgroup.subtree_control", "+cpu")?;
         }
+        remove_left_over(mount, |process| {
+            process != std::process::id() && Path::new(&format!("/proc/{process}")).exists()
+        });
         groups.make(groups.top.clone())?;
         let mut parents = vec![groups.top.clone()];
         for group in &workload.groups {
@@ -134,6 +178,24 @@ impl Groups {
             "the control groups of the workload are in {}, which has the weight of a new group beside the rest of this machine",
             self.top.display()
         )
+    }
+
+    /// What the kernel says of each group: its CPU time, and what became of its quota if it has one.
+    pub fn usage(&self, workload: &Workload) -> Vec<GroupMetrics> {
+        let usage = |group: &Group| {
+            let file = self.folder(&group.path).join("cpu.stat");
+            let stat = CpuStat(fs::read_to_string(file).unwrap_or_default());
+            let has_quota = group.quotas().next().is_some();
+            let quota = |name| stat.value(name).filter(|_| has_quota);
+            GroupMetrics {
+                path: group.path.clone(),
+                cpu_time_ns: stat.value("usage_usec").unwrap_or_default() * 1000,
+                nr_periods: quota("nr_periods"),
+                nr_throttled: quota("nr_throttled"),
+                throttled_ns: quota("throttled_usec").map(|time| time * 1000),
+            }
+        };
+        workload.groups.iter().map(usage).collect()
     }
 
     /// Begins to write the settings that change after `start`, `CLOCK_MONOTONIC`.
@@ -193,5 +255,38 @@ impl Drop for Groups {
         if self.handed_down {
             let _ = write(Path::new(MOUNT), "cgroup.subtree_control", "-cpu");
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn figures_of_cpu_stat_are_found_by_their_whole_names() {
+        let stat = CpuStat("usage_usec 1519\nnr_periods 12\nnr_throttled 7\n".to_owned());
+        assert_eq!(stat.value("nr_throttled"), Some(7));
+        assert_eq!(stat.value("usage_usec"), Some(1519));
+        assert_eq!(stat.value("nr"), None);
+        assert_eq!(stat.value("throttled_usec"), None);
+    }
+
+    #[test]
+    fn what_killed_runs_left_is_removed() {
+        let mount = tempfile::tempdir().unwrap();
+        for path in [
+            "fairground-7/a/x",
+            "fairground-8/a",
+            "fairground-more",
+            "others",
+        ] {
+            fs::create_dir_all(mount.path().join(path)).unwrap();
+        }
+        remove_left_over(mount.path(), |process| process == 8);
+        let mut left: Vec<PathBuf> = folders(mount.path());
+        left.sort();
+        let expected = ["fairground-8", "fairground-more", "others"];
+        assert_eq!(left, expected.map(|name| mount.path().join(name)));
+        assert!(mount.path().join("fairground-8/a").exists());
     }
 }

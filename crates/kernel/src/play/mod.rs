@@ -145,10 +145,13 @@ pub fn play(
     }
     notes.extend(starved(&tasks));
     notes.extend(incumbent.change("run"));
-    let (metrics, lost, others) = match recorded {
+    let (mut metrics, lost, others) = match recorded {
         Some((metrics, summary)) => (Some(metrics.result()), Some(summary.lost), summary.others),
         None => (None, None, Vec::new()),
     };
+    if let (Some(metrics), Some(groups)) = (&mut metrics, &groups) {
+        metrics.groups = groups.usage(workload);
+    }
     if let Some(lost) = lost.filter(|lost| *lost > 0) {
         notes.push(format!("{lost} records were lost: the metrics have gaps"));
     }
