@@ -359,15 +359,16 @@ impl<'a> Compilation<'a> {
     }
 
     /// Compiles the source with the selection of the kernel's types, which takes clang a tenth of the time, or with all if it needs others and
-    /// brings none.
+    /// brings none. scx's sources always do.
     fn run_with_types(&self) -> Result<CompiledSource, Error> {
-        let failed = match self.run() {
-            Err(error) => error,
-            compiled => return compiled,
-        };
-        let needs_others = matches!(&failed, Error::DoesNotCompile { diagnostics, .. } if diagnostics::lacks_names(diagnostics));
-        if !needs_others || diagnostics::brought(self.folders).is_some() {
-            return Err(self.explained(failed));
+        let brings_types = diagnostics::brought(self.folders).is_some();
+        let is_of_scx = home_of_scx(self.source, self.folders).is_some();
+        if brings_types || !is_of_scx {
+            let lacks_names = |error: &Error| matches!(error, Error::DoesNotCompile { diagnostics, .. } if diagnostics::lacks_names(diagnostics));
+            match self.run() {
+                Err(error) if !brings_types && lacks_names(&error) => {}
+                compiled => return compiled.map_err(|error| self.explained(error)),
+            }
         }
         let [_, _, ours] = self.own_folders();
         write_headers(&ours, [("vmlinux.h", whole_types()?.as_str())].iter())?;

@@ -182,17 +182,6 @@ impl Map {
                 LARGEST >> 20
             ));
         }
-        let counts = !matches!(
-            definition.kind,
-            kind::TASK_STORAGE | kind::CGROUP_STORAGE | kind::PERF_EVENT_ARRAY | kind::ARENA
-        );
-        if counts && max_entries == 0 {
-            return Err(format!(
-                "map {0} has room for nothing, which a kernel refuses; \
-                 give it a max_entries in the source, or set map.{0}.max_entries as its loader does",
-                definition.name
-            ));
-        }
         if definition.kind == kind::LPM_TRIE && definition.flags & BPF_F_NO_PREALLOC == 0 {
             return Err(format!(
                 "map {} is of type BPF_MAP_TYPE_LPM_TRIE, which a kernel refuses without the flag BPF_F_NO_PREALLOC",
@@ -231,6 +220,17 @@ impl Map {
                 ));
             }
         };
+        let counts = !matches!(
+            definition.kind,
+            kind::TASK_STORAGE | kind::CGROUP_STORAGE | kind::PERF_EVENT_ARRAY | kind::ARENA
+        );
+        if counts && max_entries == 0 {
+            return Err(format!(
+                "map {0} has room for nothing, which a kernel refuses; \
+                 give it a max_entries in the source, or set map.{0}.max_entries as its loader does",
+                definition.name
+            ));
+        }
         Ok(Map {
             name: definition.name.clone(),
             number,

@@ -166,7 +166,8 @@ kernel_structures! {
     Mempolicy = "mempolicy" { mode: u16, flags: u16, nodes: NodeMask, home_node: i32 }
     /// `struct thread_info`.
     ThreadInfo = "thread_info" { flags: u64, cpu: u32 }
-    /// `struct task_struct`; the large mask comes last, so that what every switch touches lies close together.
+    /// `struct task_struct`: no task prefers a node, because nothing looks at where its memory is. The large mask comes last, so that what every
+    /// switch touches lies close together.
     TaskStruct = "task_struct" {
         thread_info: ThreadInfo, __state: u32, flags: u32, on_cpu: i32, on_rq: i32,
         wakee_flips: u32, wakee_flip_decay_ts: u64, last_wakee: *mut TaskStruct, recent_used_cpu: i32, wake_cpu: i32,
@@ -178,7 +179,7 @@ kernel_structures! {
         group_leader: *mut TaskStruct, utime: u64, stime: u64, nvcsw: u64, nivcsw: u64, start_time: u64,
         start_boottime: u64, comm: [u8; 16], cgroups: *mut CssSet, thread_pid: *mut Pid, thread_node: ListHead,
         signal: *mut SignalStruct, real_cred: *const Credentials, cred: *const Credentials, mempolicy: *mut Mempolicy,
-        sched_class: Opaque,
+        numa_preferred_nid: i32, sched_class: Opaque,
         cpus_mask: CpuMask,
     }
     /// `struct scx_rq`.

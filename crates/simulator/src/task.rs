@@ -215,6 +215,7 @@ impl Task {
         seen.se.load.inv_weight = 4_194_304;
         seen.cpus_mask = allowed;
         seen.nr_cpus_allowed = cpus as i32;
+        seen.numa_preferred_nid = -1;
         seen.scx.sticky_cpu = -1;
         seen.scx.holding_cpu = -1;
         seen.scx.selected_cpu = -1;

@@ -947,6 +947,7 @@ fn threads_groups_and_bits_can_be_walked() {
     // The threads of the process that creates them: itself and the two.
     assert!(seen.contains(&"3 threads, 3 counted"), "{seen:?}");
     assert!(seen.contains(&"folder 3 in 2"), "{seen:?}");
+    assert!(seen.contains(&"preferred node -1"), "{seen:?}");
     assert!(
         seen.contains(&"preemptible RCU 1, root 0, namespace 0, number 1"),
         "{seen:?}"

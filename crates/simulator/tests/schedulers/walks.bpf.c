@@ -48,6 +48,7 @@ struct task_struct___walk {
 	struct signal_struct___walk *signal;
 	struct pid___walk *thread_pid;
 	struct cred___walk *real_cred;
+	int numa_preferred_nid;
 } LIKE_THE_KERNEL;
 
 extern bool CONFIG_PREEMPT_RCU __kconfig __weak;
@@ -120,6 +121,8 @@ void BPF_STRUCT_OPS(walks_enqueue, struct task_struct *p, u64 enq_flags)
 	}
 	bpf_printk("%d threads, %d counted", found, leader->signal->nr_threads);
 	if (!said++)
+		bpf_printk("preferred node %d", task->numa_preferred_nid);
+	if (said == 1)
 		bpf_printk("preemptible RCU %d, root %d, namespace %d, number %d", CONFIG_PREEMPT_RCU, task->real_cred->euid.val,
 			   pid->numbers[0].ns->level, pid->numbers[0].nr == leader->pid);
 #endif
