@@ -130,7 +130,8 @@ fn embed(
         path: object.clone(),
         cause,
     })?;
-    write(&object, &strip::without_dwarf(&whole))?;
+    let packed = miniz_oxide::deflate::compress_to_vec(&strip::without_dwarf(&whole), 6);
+    write(&object, &packed)?;
 
     let _ = writeln!(
         code,

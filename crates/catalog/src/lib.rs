@@ -12,6 +12,7 @@ mod inspect;
 mod library;
 mod linker;
 mod manifest;
+mod object_file;
 mod tunable;
 mod user;
 
@@ -25,6 +26,7 @@ use fairground_contract::attributes;
 pub use cache::Cache;
 pub use error::Error;
 pub use manifest::{Manifest, Statistic};
+pub use object_file::ObjectFile;
 pub use tunable::{IntegerType, Tunable, Unit};
 use user::Sources;
 pub use user::{Build, CompiledSource, compile_source, compile_sources};
@@ -35,7 +37,7 @@ pub struct Scheduler {
     /// What is known about it.
     pub manifest: Manifest,
     /// The BPF object, as libbpf and the simulator load it.
-    pub object: Cow<'static, [u8]>,
+    pub object: ObjectFile,
     /// Which of the object's tables of callbacks is meant, if the object has several schedulers.
     pub table: Option<String>,
     /// Where its source is: relative to the project for a built-in scheduler, otherwise as the user named it.
@@ -111,7 +113,7 @@ static SCHEDULERS: LazyLock<Vec<Scheduler>> = LazyLock::new(|| {
         .map(|embedded| Scheduler {
             manifest: Manifest::parse(embedded.manifest, embedded.manifest_file)
                 .expect("the build script has read the same text"),
-            object: Cow::Borrowed(embedded.object),
+            object: ObjectFile::embedded(embedded.object),
             table: None,
             source_file: PathBuf::from(embedded.source_file),
             source: Cow::Borrowed(embedded.source),
@@ -251,7 +253,7 @@ pub fn open_with(
     }
     Ok(Scheduler {
         manifest,
-        object: Cow::Owned(compiled.object),
+        object: ObjectFile::of(compiled.object),
         table,
         source_file: path.to_owned(),
         source: Cow::Owned(source),

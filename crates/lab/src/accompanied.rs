@@ -1,6 +1,5 @@
 //! A scheduler together with what its loader does, for any kernel.
 
-use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
@@ -114,7 +113,7 @@ impl Accompanied {
 
     /// Whether a setting that is no tunable can mean something: in a scheduler of the catalogue global variables are its own.
     fn may_set(&self, object: &Object, key: &str) -> bool {
-        let is_ours = matches!(self.entry.object, Cow::Borrowed(_));
+        let is_ours = self.entry.object.is_built_in();
         let is_variable = !key.starts_with("ops.") && !key.starts_with("map.");
         fairground_companion::names(object, key) && !(is_ours && is_variable)
     }

@@ -1,6 +1,5 @@
 //! A scheduler that takes part in an experiment.
 
-use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::num::NonZero;
 use std::path::Path;
@@ -426,7 +425,7 @@ impl Contender {
     /// Whether it comes from outside this program, so that its code may do anything.
     pub fn is_foreign(&self) -> bool {
         self.whole()
-            .is_some_and(|whole| matches!(whole.entry().object, Cow::Owned(_)))
+            .is_some_and(|whole| !whole.entry().object.is_built_in())
     }
 
     /// The tick rate that it was made for: its tunable `hz`, as set or by default. `None` if it has no such tunable or its value is 0, for any rate.
