@@ -20,6 +20,7 @@ mod requiring;
 mod schemas;
 mod showing;
 mod shrinking;
+mod slurm;
 mod support;
 mod sweeping;
 mod versions;
