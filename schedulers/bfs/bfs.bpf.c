@@ -113,6 +113,8 @@ struct rq_data {
 	u64 use_since;
 	/* The last tick of the era: the first of the kernel's at or after a multiple of 1/hz */
 	u64 last_tick;
+	/* Has been through schedule() since it went idle */
+	bool scheduled;
 };
 DEFINE_PER_CPU(struct rq_data, rq)
 
@@ -524,6 +526,7 @@ void BPF_STRUCT_OPS(bfs_dispatch, s32 cpu, struct task_struct *prev)
 	if (!rq)
 		return;
 	count(STAT_SCHEDULES);
+	rq->scheduled = true;
 	if (prev && can_go_on(prev, cpu))
 		prev_data = task_ctx_of(prev);
 	if (prev && prev_data) {
@@ -619,13 +622,26 @@ void BPF_STRUCT_OPS(bfs_stopping, struct task_struct *p, bool runnable)
 
 /*
  * A CPU that goes idle has found nothing, but another CPU may have queued a task since, while it still saw this one busy. BFS
- * does both under one lock; here the CPU looks again.
+ * does both under one lock; here the CPU looks again. One that leaves idling for a real-time task goes through BFS's schedule() as well,
+ * but not through ops.dispatch(): the tasks that had chosen it are offered to another one here.
  */
 void BPF_STRUCT_OPS(bfs_update_idle, s32 cpu, bool idle)
 {
+	struct rq_data *rq = rq_of(cpu);
+	bool scheduled;
+
 	count_iso_ticks(cpu, idle ? USE_IDLE : USE_REALTIME, scx_bpf_now());
-	if (idle && scx_bpf_dsq_nr_queued(RUNQ) > 0)
+	if (!rq)
+		return;
+	scheduled = rq->scheduled;
+	if (idle)
+		rq->scheduled = false;
+	if (scx_bpf_dsq_nr_queued(RUNQ) <= 0)
+		return;
+	if (idle)
 		scx_bpf_kick_cpu(cpu, 0);
+	else if (!scheduled && nr_cpus > 1)
+		wake_idle_cpus(cpu);
 }
 
 /* ---- Yield, nice, fork, exit ----------------------------------------------------------------------------------- */

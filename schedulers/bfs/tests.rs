@@ -613,6 +613,17 @@ fn tasks_that_start_at_one_instant_use_all_cpus() {
 }
 
 #[test]
+fn tasks_that_chose_the_cpu_of_a_real_time_task_go_to_others() {
+    let json = r#"{ "tasks": {
+        "hog": { "instance": 3, "run": 10000 },
+        "rt": { "policy": "SCHED_FIFO", "priority": 50, "cpus": [0], "loop": -1, "run": 1000000 } } }"#;
+    let (history, _) = run(ID, "4", json, 1, &[]);
+    let hogs = (0..3).map(|hog| format!("hog-{hog}"));
+    let all: u64 = hogs.map(|hog| history.cpu_time(&hog, 0, 100 * MS)).sum();
+    assert!(all > 3 * 99 * MS, "{} ms", all / MS);
+}
+
+#[test]
 fn a_running_task_that_gets_worse_gives_way_at_once() {
     let json = r#"{ "tasks": {
         "first": { "phases": {

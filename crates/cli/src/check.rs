@@ -15,6 +15,7 @@ use fairground_results::{Checkup, Comparison, Fault, Patience, Requirement, Run,
 use serde::Deserialize;
 
 use crate::gauntlet::{self, Case};
+use crate::hunt::{Budget, Hunting};
 use crate::output::{self, DocumentForm, FAILED, Place, Progress, UNUSABLE};
 use crate::shrink::shrink_one;
 use crate::simulation::{Simulation, Single, Sources, quoted};
@@ -32,7 +33,8 @@ const MOST_RUNS: usize = 300;
   fairground check ./mine.bpf.c
   fairground check ./mine.bpf.c --case affinity-moves --case released --shrink faults
   fairground check ./mine.bpf.c --format json > before.json
-  fairground check ./mine.bpf.c --baseline before.json --junit check.xml")]
+  fairground check ./mine.bpf.c --baseline before.json --junit check.xml
+  fairground check ./mine.bpf.c --hunt 10m")]
 pub struct Arguments {
     /// Ids, paths of sources or objects of your own, or all, as for compare
     #[arg(required = true, value_name = "[NAME=]ID|PATH|exec:LOADER,...")]
@@ -53,6 +55,15 @@ pub struct Arguments {
     /// Shrink a case of each fault: write the smallest workload found that shows it into this folder
     #[arg(long, value_name = "FOLDER")]
     shrink: Option<PathBuf>,
+
+    /// Hunt: draw cases instead, for this long or in this many runs, and change those that come nearest to breaking a rule
+    ///
+    /// Each mistake is reduced to its smallest case. The same number of runs and seed give the same result; what is in the folder goes on.
+    #[arg(long, value_name = "TIME|RUNS", conflicts_with_all = ["cases", "baseline", "shrink", "junit"])]
+    hunt: Option<Budget>,
+
+    #[command(flatten)]
+    hunting: Hunting,
 
     /// Also write the result as JUnit XML: a test for each case under each scheduler
     #[arg(long, value_name = "FILE.xml")]
@@ -80,6 +91,9 @@ pub fn main(arguments: &Arguments) -> ExitCode {
 }
 
 fn run(arguments: &Arguments) -> Result<ExitCode, ExitCode> {
+    if let Some(budget) = arguments.hunt {
+        return arguments.go_hunting(budget);
+    }
     let unusable = |error: Error| output::fail(error.exit_code(), error);
     let former = arguments.baseline.as_deref().map(read_former).transpose();
     let former = former.map_err(|message| output::fail(UNUSABLE, message))?;
@@ -102,16 +116,12 @@ fn run(arguments: &Arguments) -> Result<ExitCode, ExitCode> {
         cases: sites.len(),
         faults: groups(&judged, &plans, &sites),
         known,
+        hunts: Vec::new(),
     };
     arguments.show_again(&mut checkup, &judged, &sites, &mut plans)?;
     let runs: Vec<Run> = judged.iter().map(told).collect();
     let ended = failures::exit_code(&runs);
-    output::print(&match arguments.format {
-        DocumentForm::Table => checkup_text(&checkup),
-        DocumentForm::Markdown => checkup_markdown(&checkup),
-        DocumentForm::Json => checkup_json(&checkup),
-        DocumentForm::Csv => checkup_csv(&checkup),
-    })?;
+    arguments.print(&checkup)?;
     if let Some(place) = junit {
         let comparison = Comparison {
             runs,
@@ -123,6 +133,30 @@ fn run(arguments: &Arguments) -> Result<ExitCode, ExitCode> {
 }
 
 impl Arguments {
+    fn go_hunting(&self, budget: Budget) -> Result<ExitCode, ExitCode> {
+        let wanted = schedulers::parse(&self.schedulers);
+        let wanted = wanted.map_err(|error| output::fail(error.exit_code(), error))?;
+        let checkup = self
+            .hunting
+            .hunt(&wanted, &self.require, &self.sources, budget)?;
+        self.print(&checkup)?;
+        let is_usable = |fault: &Fault| !matches!(fault.status, Status::Invalid | Status::Refused);
+        Ok(match checkup.faults.as_slice() {
+            [] => ExitCode::SUCCESS,
+            faults if faults.iter().any(is_usable) => ExitCode::from(FAILED),
+            _ => ExitCode::from(UNUSABLE),
+        })
+    }
+
+    fn print(&self, checkup: &Checkup) -> Result<(), ExitCode> {
+        output::print(&match self.format {
+            DocumentForm::Table => checkup_text(checkup),
+            DocumentForm::Markdown => checkup_markdown(checkup),
+            DocumentForm::Json => checkup_json(checkup),
+            DocumentForm::Csv => checkup_csv(checkup),
+        })
+    }
+
     /// The cases that are wanted, each with what it requires here.
     fn sites(&self) -> Result<Vec<Site>, Error> {
         let all = gauntlet::cases().map_err(Error::Plan)?;
@@ -141,20 +175,10 @@ impl Arguments {
         let wanted = all.into_iter().filter(is_wanted);
         let site = |case: Case| Site {
             simulation: Simulation::of_case(&case, self.sources.clone()),
-            requirements: self.required(&case),
+            requirements: replaced(&self.require, &case.requirements),
             case,
         };
         Ok(wanted.map(site).collect())
-    }
-
-    /// What is required in a case.
-    fn required(&self, case: &Case) -> Vec<Requirement> {
-        let replaced = |one: &&Requirement| {
-            let mut given = self.require.iter();
-            !given.any(|given| given.measure() == one.measure())
-        };
-        let own = case.requirements.iter().filter(replaced);
-        self.require.iter().chain(own).cloned().collect()
     }
 
     /// A plan for each case, with the schedulers, which are compiled once.
@@ -262,13 +286,23 @@ impl Arguments {
     }
 }
 
+/// What is required: what is given, and of the usual what is of other measures.
+pub fn replaced(given: &[Requirement], usual: &[Requirement]) -> Vec<Requirement> {
+    let is_kept = |one: &&Requirement| {
+        let mut given = given.iter();
+        !given.any(|given| given.measure() == one.measure())
+    };
+    let kept = usual.iter().filter(is_kept);
+    given.iter().chain(kept).cloned().collect()
+}
+
 fn is_called(case: &Case, name: &str) -> bool {
     let path = Path::new(name);
     case.name == path || case.name.file_name() == Some(path.as_os_str())
 }
 
 /// The options that say when a run of a plan fails, as part of a command.
-fn judging(plan: &Plan) -> String {
+pub fn judging(plan: &Plan) -> String {
     let mut text = match plan.patience {
         Patience::Off => " --starved off".to_owned(),
         _ => String::new(),
@@ -332,13 +366,13 @@ fn groups(judged: &[Judged], plans: &[Plan], sites: &[Site]) -> Vec<Fault> {
 const LEAST_WAIT: u64 = 1_000_000;
 
 /// Why the task waited that a finding is about.
-fn cause(finding: &Finding) -> Option<&Explanation> {
+pub fn cause(finding: &Finding) -> Option<&Explanation> {
     let is_long = |wait: &&Explanation| wait.to_ns - wait.from_ns >= LEAST_WAIT;
     finding.wait.as_ref().filter(is_long)
 }
 
 /// What happened, and why.
-fn sentence(finding: &Finding) -> String {
+pub fn sentence(finding: &Finding) -> String {
     let cause = cause(finding).map(|wait| format!(": {}", why(wait)));
     format!(
         "{}{}",

@@ -1,36 +1,39 @@
-//! `fairground import`: makes a recording from the file of another recorder.
+//! `fairground import`: makes a recording from the file of another recorder, and a workload from a kernel's debug dump.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::Args;
-use fairground_recording::{Error, counted, import_perf};
+use fairground_recording::{Dump, Error, counted, import_perf, is_dump};
 
-use crate::output::{FAILED, UNUSABLE, fail};
+use crate::output::{self, FAILED, UNUSABLE, fail};
 
-/// Make a recording from a perf file
+/// Number of waiting tasks of a dump that are named.
+const SHOWN: usize = 5;
+
+/// Make a recording from a perf file, or a workload from a debug dump of a scheduler
 ///
 /// Reads files of `perf sched record`, also those that went through a pipe (`-o -`). They do not say in which system calls tasks wait, which tasks yield, or which CPUs tasks
 /// may use, so mutexes, disks, timers and arrivals from outside are distinguished less well than in a file of `fairground
 /// record`; `fairground show` says how much this matters.
+///
+/// The debug dump that the kernel writes when it unloads a sched_ext scheduler, alone or in a kernel log, has the tasks that ran and waited, their CPUs and
+/// queues. They become an rt-app file, from which a hunt may begin.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   sudo perf sched record -o perf.data make -j8
   fairground import perf.data -o build.recording
-  fairground show build.recording")]
+  fairground show build.recording
+  fairground import dmesg.txt -o stall.json
+  fairground check ./mine.bpf.c --hunt 10m --from stall.json -m 8")]
 pub struct Arguments {
-    /// A file of `perf sched record`
+    /// A file of `perf sched record`, or a text with a debug dump
     #[arg(value_name = "FILE")]
     file: PathBuf,
 
-    /// The recording to write
-    #[arg(
-        short,
-        long,
-        value_name = "FILE",
-        default_value = "fairground.recording"
-    )]
-    output: PathBuf,
+    /// The recording or workload to write [default: fairground.recording, or dump.json]
+    #[arg(short, long, value_name = "FILE")]
+    output: Option<PathBuf>,
 
     /// Choose this process and those it creates [default: all but the kernel's own]
     #[arg(long, value_name = "PID")]
@@ -39,13 +42,22 @@ pub struct Arguments {
 
 /// Runs the subcommand.
 pub fn main(arguments: &Arguments) -> ExitCode {
-    match import_perf(&arguments.file, &arguments.output, arguments.pid) {
+    let output = |usual: &str| arguments.output.clone().unwrap_or_else(|| usual.into());
+    // A pipe cannot be read a second time.
+    if arguments.file.is_file()
+        && let Ok(text) = fairground_files::read_text(&arguments.file)
+        && is_dump(&text)
+    {
+        return import_dump(&arguments.file, &text, &output("dump.json"));
+    }
+    let output = output("fairground.recording");
+    match import_perf(&arguments.file, &output, arguments.pid) {
         Ok(imported) => {
             crate::output::say!(
                 "fairground: imported {:.3} s, {} entries, in {}",
                 imported.length as f64 / 1e9,
                 imported.entries,
-                arguments.output.display()
+                output.display()
             );
             if imported.lost > 0 {
                 crate::output::say!(
@@ -53,10 +65,55 @@ pub fn main(arguments: &Arguments) -> ExitCode {
                     counted(imported.lost, "event", "events")
                 );
             }
-            crate::recording::tell_gaps(&arguments.output);
+            crate::recording::tell_gaps(&output);
             ExitCode::SUCCESS
         }
         Err(error @ Error::Write { .. }) => fail(FAILED, error),
         Err(error) => fail(UNUSABLE, error),
     }
+}
+
+/// Writes the workload of a debug dump, and says what was in it.
+fn import_dump(file: &Path, text: &str, output: &Path) -> ExitCode {
+    let dump = match Dump::parse(text) {
+        Ok(dump) => dump,
+        Err(problem) => return fail(UNUSABLE, format_args!("{}: {problem}", file.display())),
+    };
+    if let Err(code) = output::write(output, dump.workload()) {
+        return code;
+    }
+    output::say!("{}", summary(&dump));
+    output::say!(
+        "fairground: {} has them as hogs that start in the order in which they began to wait; what they did before is not in a dump. To begin a hunt with \
+         it:\n  fairground check ./mine.bpf.c --hunt 10m --from {} -m {}",
+        output.display(),
+        output.display(),
+        dump.cpus
+    );
+    ExitCode::SUCCESS
+}
+
+/// What a dump shows, in a few lines.
+fn summary(dump: &Dump) -> String {
+    let waiting = dump.tasks.iter().filter(|task| !task.runs);
+    let mut text = format!(
+        "fairground: {}, of which {} waited, on {}",
+        counted(dump.tasks.len() as u64, "task", "tasks"),
+        waiting.clone().count(),
+        counted(dump.cpus as u64, "CPU", "CPUs")
+    );
+    if !dump.reason.is_empty() {
+        text.push_str(&format!("; the kernel says: {}", dump.reason));
+    }
+    for task in waiting.take(SHOWN) {
+        let place = match task.queue {
+            Some(id) => format!("DSQ 0x{id:x}"),
+            None => "no dispatch queue".to_owned(),
+        };
+        text.push_str(&format!(
+            "\n  {} waited {} ms on CPU {}, in {place}",
+            task.name, task.runnable_for, task.cpu
+        ));
+    }
+    text
 }

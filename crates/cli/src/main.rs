@@ -17,6 +17,7 @@ mod failures;
 mod fidelity;
 mod gauntlet;
 mod generate;
+mod hunt;
 mod import;
 mod list;
 mod loads;

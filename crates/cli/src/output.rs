@@ -204,6 +204,11 @@ impl Progress {
         Self(bar)
     }
 
+    /// Labels it anew.
+    pub fn label(&self, label: String) {
+        self.0.set_message(label);
+    }
+
     /// Reports that `done` of `total` are done.
     pub fn tell(&self, done: usize, total: usize) {
         self.0.set_length(total as u64);

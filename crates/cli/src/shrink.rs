@@ -103,6 +103,15 @@ fn text_of(workload: &Workload, written: &Path, cpus: u32) -> Result<String, Str
     if is_pipe || is_recording(wanted.path) {
         return rt_app(workload);
     }
+    file_text(&wanted, cpus)
+}
+
+/// A file or named load as an rt-app file without parameters, for a machine with this many CPUs.
+///
+/// # Errors
+///
+/// Why it is no such file, in words.
+pub fn file_text(wanted: &Wanted, cpus: u32) -> Result<String, String> {
     let template = wanted.template().map_err(|error| error.to_string())?;
     let file = template.fill(&wanted.arguments(cpus));
     Ok(file.map_err(|error| error.to_string())?.text())

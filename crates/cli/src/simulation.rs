@@ -13,7 +13,7 @@ use clap::builder::NonEmptyStringValueParser;
 use fairground_companion::Companion;
 use fairground_lab::{
     Contender, DEFAULT_HZ, Error, Hotplug, LOADER, Load, Noise, Plan, Release, Replay, Settings,
-    Site,
+    Site, hunting_grounds,
 };
 use fairground_machine::Machine;
 use fairground_results::{CpuChange, Patience, Requirement, short_name};
@@ -243,6 +243,37 @@ impl Simulation {
         }
     }
 
+    /// The simulations of a hunt, on all its machines and this one; it has no workloads until one is drawn.
+    pub fn of_hunt(machine: &str, sources: Sources) -> Self {
+        let mut machines: Vec<String> = hunting_grounds().map(str::to_owned).collect();
+        if !machines.iter().any(|one| one == machine) {
+            machines.push(machine.to_owned());
+        }
+        Self {
+            machines,
+            ..Self::usual(Vec::new(), sources)
+        }
+    }
+
+    /// The same with CPUs that go and come.
+    pub fn with_hotplug(&self, hotplug: &[CpuChange]) -> Self {
+        let change = |one: &CpuChange| {
+            Change(Hotplug {
+                at: one.at_ns,
+                cpu: one.cpu as usize,
+                online: one.online,
+            })
+        };
+        Self {
+            workloads: self.workloads.clone(),
+            machines: self.machines.clone(),
+            cost: self.cost.clone(),
+            hotplug: hotplug.iter().map(change).collect(),
+            sources: self.sources.clone(),
+            ..*self
+        }
+    }
+
     fn try_plan(&self, schedulers: &[String]) -> Result<Plan, Error> {
         let mut plan = self.plan_without_schedulers()?;
         let wanted = schedulers::parse(schedulers)?;
@@ -344,12 +375,17 @@ impl Simulation {
             .filter_map(Requirement::reference)
             .collect();
         for name in names {
+            // A loader makes another scheduler for each machine.
+            let mut opened = None;
             for site in &mut plan.sites {
                 let known = site.contenders.iter().find(|one| one.name() == name);
-                let reference = match known {
+                let reference = match known.or(opened.as_ref()) {
                     Some(known) => known.clone(),
                     None => self.sources.single(name, &site.machine)?,
                 };
+                if !name.contains(LOADER) {
+                    opened = Some(reference.clone());
+                }
                 site.references.push((name.to_owned(), reference));
             }
         }

@@ -85,6 +85,8 @@ pub struct CellResult {
     pub failure: Option<Failure>,
     /// The requirements that it does not meet, in their order.
     pub breaches: Vec<Breach>,
+    /// How near it is to falling short of each requirement ([`Requirement::nearness`]); empty if there is nothing to judge.
+    pub(crate) nearness: Vec<f64>,
     /// The system's error number if its trace could not be written to the end.
     pub(crate) untraced: Option<i32>,
 }
@@ -242,13 +244,19 @@ impl Cell {
         };
         let mut references = Vec::new();
         for (name, reference) in &self.references {
-            references.push((name.as_str(), self.under(reference).run()?.run.metrics));
+            let is_needed =
+                |one: &Requirement| one.reference() == Some(name) && one.needs_reference(metrics);
+            if self.requirements.iter().any(is_needed) {
+                references.push((name.as_str(), self.under(reference).run()?.run.metrics));
+            }
         }
         for requirement in &self.requirements {
             let reference = requirement.reference().and_then(|wanted| {
                 let found = references.iter().find(|(name, _)| *name == wanted);
                 found?.1.as_ref()
             });
+            let nearness = requirement.nearness(metrics, reference);
+            result.nearness.push(nearness);
             result
                 .breaches
                 .extend(requirement.breach(metrics, reference));
@@ -443,6 +451,7 @@ impl Cell {
             charged: Vec::new(),
             failure: Some(failure),
             breaches: Vec::new(),
+            nearness: Vec::new(),
             untraced: None,
         }
     }
@@ -518,6 +527,7 @@ impl Cell {
                 .collect(),
             failure,
             breaches: Vec::new(),
+            nearness: Vec::new(),
             untraced: None,
         }
     }

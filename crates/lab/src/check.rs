@@ -71,7 +71,7 @@ pub fn check(
 }
 
 /// What is wrong with a run.
-fn findings(cell: &Cell, result: &CellResult) -> Result<Vec<Finding>, Error> {
+pub(crate) fn findings(cell: &Cell, result: &CellResult) -> Result<Vec<Finding>, Error> {
     let metrics = result.run.metrics.as_ref();
     let mut told = Vec::new();
     let mut found = Vec::new();

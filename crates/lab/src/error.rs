@@ -87,6 +87,15 @@ pub enum Error {
     #[error("{0}")]
     System(String),
 
+    /// What a former command left cannot be read.
+    #[error("cannot read {}: {cause}; {}", path.display(), fairground_files::remedy(cause))]
+    Read {
+        /// The file.
+        path: PathBuf,
+        /// What the system says.
+        cause: std::io::Error,
+    },
+
     /// A result cannot be written.
     #[error("cannot write {}: {cause}; {}", path.display(), fairground_files::remedy(cause))]
     Write {

@@ -108,7 +108,7 @@ pub(crate) fn of_bytes(bytes: &[u8]) -> String {
 }
 
 /// The hash of a value as it has been read: its fields with their names, which do not depend on the machine that this program runs on.
-fn of(value: &impl Debug) -> String {
+pub(crate) fn of(value: &impl Debug) -> String {
     let mut text = Text(Sha256::new());
     write!(text, "{value:?}").expect("a hash takes any text");
     hexadecimal(text.0)

@@ -16,6 +16,7 @@ mod evidence;
 mod experiment;
 mod explain;
 mod fidelity;
+mod hunt;
 mod identity;
 mod isolation;
 mod lockstep;
@@ -50,6 +51,7 @@ pub use fidelity::{
     Agreement, Both, Costs, Disorder, Foresight, Key, Pair, Player, Prediction, Recording, Span,
     TaskPair, TaskTime, confront, foresee,
 };
+pub use hunt::{Find, GENERATION, Hunt, Hunted, Scenario, Told, hunting_grounds};
 pub use memory::Allocator;
 pub use moments::{moments, record};
 pub use noise::Noise;

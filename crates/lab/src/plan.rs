@@ -370,6 +370,11 @@ impl<P: Deref<Target = Plan>> Cells<P> {
         &self.plan
     }
 
+    /// What all simulations of a scheduler on a machine have in common.
+    pub(crate) fn template(&self, site: usize, contender: usize) -> &Cell {
+        &self.templates[site][contender]
+    }
+
     /// The simulation with this number.
     pub fn get(&self, number: usize) -> Cell {
         let place = self.plan.place(number);

@@ -16,6 +16,9 @@ use crate::plan::{Cells, Plan, check_hotplug, check_tasks};
 /// Lengths of shrunk runs are multiples of this.
 const GRAIN: Nanoseconds = 1_000_000;
 
+/// Numbers up to this one may count tasks, which are better few than round.
+const MOST_COUNT: u64 = 40;
+
 /// A failure in its smallest form.
 #[derive(Clone, Debug)]
 pub struct Shrunk {
@@ -68,31 +71,43 @@ impl Plan {
         progress: &dyn Fn(usize, usize),
     ) -> Option<Shrunk> {
         let cell = Cells::of(self).get(number);
-        let best = Case {
-            draft: Draft::parse(file, text).ok()?,
-            machine: cell.options.machine.description.clone(),
-            duration: cell.length().unwrap_or_else(|| match wanted.after_ns {
-                Some(after) => rounded(after),
-                None => DEFAULT_DURATION,
-            }),
-        };
-        let mut search = Search {
-            cell,
-            wanted: wanted.clone(),
-            file,
-            most,
-            progress,
-            runs: 0,
-            failed: BTreeSet::new(),
-            best: best.clone(),
-            failure: wanted.clone(),
-        };
-        search.shows(best).then(|| search.shrink())
+        let (shrunk, _) = shrink(cell, wanted, (file, text), most, progress)?;
+        Some(shrunk)
     }
 }
 
+/// Shrinks the failure of this cell as [`Plan::shrink`] does; also returns the cell of the smallest form.
+pub(crate) fn shrink(
+    cell: Cell,
+    wanted: &Failure,
+    (file, text): (&str, &str),
+    most: usize,
+    progress: &dyn Fn(usize, usize),
+) -> Option<(Shrunk, Cell)> {
+    let best = Case {
+        draft: Draft::parse(file, text).ok()?,
+        machine: cell.options.machine.description.clone(),
+        duration: cell.length().unwrap_or_else(|| match wanted.after_ns {
+            Some(after) => rounded(after),
+            None => DEFAULT_DURATION,
+        }),
+    };
+    let mut search = Search {
+        cell,
+        wanted: wanted.clone(),
+        file,
+        most,
+        progress,
+        runs: 0,
+        failed: BTreeSet::new(),
+        best: best.clone(),
+        failure: wanted.clone(),
+    };
+    search.shows(best).then(|| search.shrink())?
+}
+
 impl Search<'_> {
-    fn shrink(mut self) -> Shrunk {
+    fn shrink(mut self) -> Option<(Shrunk, Cell)> {
         loop {
             let before = (self.best.draft.text(), self.best.machine.clone());
             let length = self.best.duration;
@@ -105,14 +120,16 @@ impl Search<'_> {
                 break;
             }
         }
-        Shrunk {
+        let cell = self.cell_of(&self.best)?;
+        let shrunk = Shrunk {
             workload: self.best.draft.text(),
             machine: self.best.machine,
             duration: self.best.duration,
             failure: self.failure,
             is_smallest: self.runs < self.most,
             runs: self.runs,
-        }
+        };
+        Some((shrunk, cell))
     }
 
     /// Whether a case shows the failure; if so, it becomes the best case.
@@ -224,21 +241,17 @@ impl Search<'_> {
         }
     }
 
-    /// Replaces numbers by 1, or by a round number, if that is enough.
+    /// Replaces numbers by 1, or by a small or round number, if that is enough.
     fn shrink_numbers(&mut self) {
         let mut number = 0;
         while let Some((path, value)) = self.best.draft.numbers().get(number).cloned() {
-            let round = 10_u64.pow(value.ilog10());
-            let kept = [1, round]
-                .into_iter()
-                .filter(|smaller| *smaller < value)
-                .any(|smaller| {
-                    let case = Case {
-                        draft: self.best.draft.with_number(&path, smaller),
-                        ..self.best.clone()
-                    };
-                    self.shows(case)
-                });
+            let kept = smaller_numbers(value).into_iter().any(|smaller| {
+                let case = Case {
+                    draft: self.best.draft.with_number(&path, smaller),
+                    ..self.best.clone()
+                };
+                self.shows(case)
+            });
             // A number that has become 1 is no longer among them.
             let there = self.best.draft.numbers();
             let is_there = there.get(number).is_some_and(|(other, _)| *other == path);
@@ -251,10 +264,27 @@ fn rounded(time: Nanoseconds) -> Nanoseconds {
     (time / GRAIN + 1) * GRAIN
 }
 
+/// Numbers to try instead of one above 1, the smallest first: counts of tasks down to one by one, and magnitudes.
+fn smaller_numbers(value: u64) -> Vec<u64> {
+    let round = 10_u64.pow(value.ilog10());
+    let mut smaller = vec![1, 2, 3, 4, round / 10, round];
+    let most = if value <= MOST_COUNT { 4 } else { 1 };
+    smaller.retain(|one| (1..value).contains(one) && (*one <= most || *one >= round / 10));
+    smaller.sort_unstable();
+    smaller.dedup();
+    smaller
+}
+
 /// Machines smaller than the described one, the smallest first.
 fn smaller_machines(description: &str) -> Vec<String> {
     let cpus = Machine::parse(description).map_or(0, |machine| machine.cpu_count());
     let mut smaller: Vec<String> = (1..cpus).take(8).map(|cpus| cpus.to_string()).collect();
+    let powers = (4..usize::BITS).map(|power| 1_usize << power);
+    smaller.extend(
+        powers
+            .take_while(|one| *one < cpus)
+            .map(|one| one.to_string()),
+    );
     let words: Vec<&str> = description.split_whitespace().collect();
     let with = |place: usize, word: Option<String>| {
         let mut words: Vec<String> = words.iter().map(|word| (*word).to_owned()).collect();
@@ -287,7 +317,17 @@ mod tests {
     use super::*;
 
     #[test]
+    fn numbers_get_smaller() {
+        assert_eq!(smaller_numbers(600), [1, 10, 100]);
+        assert_eq!(smaller_numbers(10), [1, 2, 3, 4]);
+        assert_eq!(smaller_numbers(3), [1, 2]);
+        assert_eq!(smaller_numbers(2), [1]);
+        assert_eq!(smaller_numbers(1_000_000), [1, 100_000]);
+    }
+
+    #[test]
     fn machines_get_smaller() {
+        assert!(smaller_machines("512").contains(&"64".to_owned()));
         assert_eq!(smaller_machines("3"), ["1", "2"]);
         assert!(smaller_machines("1").is_empty());
         let smaller = smaller_machines("numa:2 core:2");

@@ -242,7 +242,7 @@ impl Explainer {
             ran,
             cause: self
                 .throttling(&open, task, length)
-                .unwrap_or_else(|| cause(&open.stays, &cpus, length)),
+                .unwrap_or_else(|| cause(&open.stays, &cpus, length, ran)),
             places: open.stays,
             cpus,
             steps: first.into_iter().chain(last).collect(),
@@ -388,10 +388,14 @@ impl Open {
     }
 }
 
-/// The main reason for a wait of this length with these stays.
-fn cause(stays: &[Stay], cpus: &[CpuUse], length: Nanoseconds) -> Cause {
+/// The main reason for a wait of this length with these stays, after which the task `ran`.
+fn cause(stays: &[Stay], cpus: &[CpuUse], length: Nanoseconds, ran: bool) -> Cause {
     let longest = stays.iter().max_by_key(|stay| stay.duration_ns);
     let place = longest.map_or(Place::Kernel, |stay| stay.place);
+    // Real-time tasks left the scheduler a CPU, and it did not use it for this task.
+    if !ran && place == Place::Scheduler && longest.is_some_and(|stay| stay.dispatches > 0) {
+        return Cause::Lay { place };
+    }
     let only = match place {
         Place::Local { cpu } => Some(cpu),
         _ => None,
@@ -703,6 +707,33 @@ mod tests {
         let found = explain(Policy::Normal, &[], &events);
         let place = Place::Local { cpu: 0 };
         assert_eq!(found.cause, Cause::Lay { place });
+    }
+
+    #[test]
+    fn a_task_that_is_never_inserted_is_not_behind_real_time_tasks() {
+        let asked = (65, callback(0, Callback::Dispatch, None));
+        let events = |asked: Option<(u64, EventKind)>, rest: &[(u64, EventKind)]| {
+            let mut events = vec![
+                (0, switch(0, None, Some(B))),
+                (0, switch(1, None, Some(B))),
+                (9, callback(0, Callback::Enqueue, Some(A))),
+                (10, wake(A)),
+            ];
+            events.extend(asked);
+            events.extend(rest);
+            explain(Policy::Fifo, &[0], &events).cause
+        };
+        let held = Cause::Lay {
+            place: Place::Scheduler,
+        };
+        assert_eq!(events(Some(asked), &[]), held);
+        // Nobody was asked for a task, or it ran in the end.
+        let behind = |cause| matches!(cause, Cause::RealTime { .. });
+        assert!(behind(events(None, &[])));
+        assert!(behind(events(
+            Some(asked),
+            &[(95, switch(0, Some(B), Some(A)))]
+        )));
     }
 
     #[test]

@@ -7,6 +7,7 @@
 //! describes the file format and how programs are made.
 
 mod chance;
+mod dump;
 mod error;
 mod file;
 mod import;
@@ -26,6 +27,7 @@ mod steps;
 mod tracing_data;
 
 pub use chance::Chance;
+pub use dump::{Dump, DumpedTask, is_dump};
 pub use error::Error;
 pub use file::{Ending, Header, Recording, Roots, Source, VERSION, Writer, is_recording};
 pub use import::{Imported, import_perf};

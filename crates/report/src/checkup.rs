@@ -16,9 +16,9 @@ const NAMED: usize = 3;
 /// One block per scheduler: a paragraph for each thing that is wrong, with the command that shows it again.
 pub fn checkup_text(checkup: &Checkup) -> String {
     let mut text = String::new();
-    for scheduler in &checkup.schedulers {
+    for (place, scheduler) in checkup.schedulers.iter().enumerate() {
         let faults = faults_of(checkup, scheduler);
-        let _ = writeln!(text, "{}", headline(checkup, scheduler, &faults));
+        let _ = writeln!(text, "{}", headline(checkup, place, &faults));
         for fault in faults {
             let _ = writeln!(text, "\n  {}", what(fault));
             if began(fault) {
@@ -38,9 +38,9 @@ pub fn checkup_text(checkup: &Checkup) -> String {
 /// The same as Markdown.
 pub fn checkup_markdown(checkup: &Checkup) -> String {
     let mut text = String::new();
-    for scheduler in &checkup.schedulers {
+    for (place, scheduler) in checkup.schedulers.iter().enumerate() {
         let faults = faults_of(checkup, scheduler);
-        let _ = writeln!(text, "### {}\n", headline(checkup, scheduler, &faults));
+        let _ = writeln!(text, "### {}\n", headline(checkup, place, &faults));
         for fault in faults {
             let _ = writeln!(
                 text,
@@ -113,7 +113,16 @@ fn began(fault: &Fault) -> bool {
     !matches!(fault.status, Status::Invalid | Status::Refused)
 }
 
-fn headline(checkup: &Checkup, scheduler: &str, faults: &[&Fault]) -> String {
+/// What was found under the scheduler at this place.
+fn headline(checkup: &Checkup, place: usize, faults: &[&Fault]) -> String {
+    let scheduler = &checkup.schedulers[place];
+    if let Some(runs) = checkup.hunts.get(place) {
+        return match faults.len() {
+            0 => format!("{scheduler}: nothing wrong in {runs} runs of a hunt"),
+            1 => format!("{scheduler}: one fault, in {runs} runs of a hunt"),
+            many => format!("{scheduler}: {many} faults, in {runs} runs of a hunt"),
+        };
+    }
     let mut cases: Vec<&String> = faults.iter().flat_map(|fault| &fault.cases).collect();
     cases.sort();
     cases.dedup();

@@ -270,8 +270,13 @@ pub fn diagnosis(wait: &Explanation, cpus: u32) -> String {
             let local = |cpu| wait.cpus.iter().find(|one| one.cpu == cpu);
             match (place, stay) {
                 (Place::Kernel, _) | (_, None) => "is in another scheduling class".to_owned(),
-                (Place::Scheduler, _) => {
+                (Place::Scheduler, _) if wait.ran => {
                     format!("stays in the scheduler's own data and is not dispatched{beside}")
+                }
+                (Place::Scheduler, _) => {
+                    format!(
+                        "stays in the scheduler's own data and is never inserted into a dispatch queue{beside}"
+                    )
                 }
                 (Place::Local { cpu }, _) => match local(cpu) {
                     Some(its) if is_idle(its) => {

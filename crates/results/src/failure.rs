@@ -152,6 +152,20 @@ pub struct Starvation {
 }
 
 impl Patience {
+    /// How near a run is to being starved: the longest wait, or what a task was due in one, as a part of what is allowed; left-behind tasks,
+    /// which have no bound of their own, count as far as they are due.
+    #[must_use]
+    pub fn nearness(self, run: &RunMetrics) -> f64 {
+        let tasks = run.tasks.iter();
+        let most =
+            |of: fn(&TaskMetrics) -> Option<u64>| tasks.filter_map(of).max().unwrap_or(0) as f64;
+        match self {
+            Self::Due => most(|task| Some(task.worst_wait?.entitled_ns)) / DUE as f64,
+            Self::Wait(bound) => most(|task| task.longest_wait_ns) / bound.max(1) as f64,
+            Self::Off => 0.0,
+        }
+    }
+
     /// The worst wait of a run that exceeds the bound: that in which the ideal fluid processor gave the task most. Tasks to which it gave
     /// nothing are not considered.
     #[must_use]

@@ -20,7 +20,7 @@ pub struct Fault {
     pub message: String,
     /// Names of the cases that show it.
     pub cases: Vec<String>,
-    /// What the first of the cases is for.
+    /// What the first of the cases is for, or when a hunt found it.
     pub about: String,
     /// The command that shows it again.
     pub command: String,
@@ -31,10 +31,13 @@ pub struct Fault {
 pub struct Checkup {
     /// The schedulers, with their settings.
     pub schedulers: Vec<String>,
-    /// How many cases each went through.
+    /// How many cases each went through; 0 for a hunt.
     pub cases: usize,
     /// What is wrong, in the order of the schedulers.
     pub faults: Vec<Fault>,
+    /// How many runs a hunt made under each scheduler; empty if they went through the cases of the gauntlet.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub hunts: Vec<usize>,
     /// How many faulty runs are left out because a former result has them as well.
     pub known: usize,
 }

@@ -23,6 +23,9 @@ pub struct Requirement {
     bound: Bound,
 }
 
+/// [`Requirement::nearness`] of a run that could not fall shorter: where nothing is allowed.
+const MOST_NEARNESS: f64 = 1e6;
+
 /// How much is allowed.
 #[derive(Clone, Debug, PartialEq)]
 enum Bound {
@@ -68,11 +71,7 @@ impl Requirement {
     /// How a run falls short, compared with the metrics of the reference if there is one. What was not measured breaks nothing.
     #[must_use]
     pub fn breach(&self, run: &RunMetrics, reference: Option<&RunMetrics>) -> Option<Breach> {
-        let value = self.value(run)?;
-        let bound = match &self.bound {
-            Bound::Value(bound) => *bound,
-            Bound::Times(factor, _) => factor * self.value(reference?)?,
-        };
+        let (value, bound) = self.measured(run, reference)?;
         let is_met = match self.above {
             true => value > bound,
             false => value < bound,
@@ -90,6 +89,49 @@ impl Requirement {
             task: worst.map(|task| task.name.clone()),
             episode: self.episode(run, worst),
         })
+    }
+
+    /// Whether the run has to be compared with that of the reference: a part of a part of the whole is met by what is more than that of the whole.
+    #[must_use]
+    pub fn needs_reference(&self, run: &RunMetrics) -> bool {
+        let Bound::Times(factor, _) = self.bound else {
+            return false;
+        };
+        let is_part = self.above && self.measure.unit == Unit::Fraction;
+        !is_part || self.value(run).is_some_and(|value| value <= factor)
+    }
+
+    /// How near a run is to falling short: 1 at the bound, more beyond it, and 0 where nothing points there or nothing was measured. Without a reference
+    /// that is not needed, it is how near the run would be beside the best possible one.
+    #[must_use]
+    pub fn nearness(&self, run: &RunMetrics, reference: Option<&RunMetrics>) -> f64 {
+        let measured = match (&self.bound, reference) {
+            (Bound::Times(factor, _), None) if !self.needs_reference(run) => {
+                self.value(run).map(|value| (value, *factor))
+            }
+            _ => self.measured(run, reference),
+        };
+        let Some((value, bound)) = measured else {
+            return 0.0;
+        };
+        let (part, whole) = match self.above {
+            true => (bound, value),
+            false => (value, bound),
+        };
+        if part <= 0.0 {
+            return 0.0;
+        }
+        (part / whole).min(MOST_NEARNESS)
+    }
+
+    /// What was measured, and what is allowed.
+    fn measured(&self, run: &RunMetrics, reference: Option<&RunMetrics>) -> Option<(f64, f64)> {
+        let value = self.value(run)?;
+        let bound = match &self.bound {
+            Bound::Value(bound) => *bound,
+            Bound::Times(factor, _) => factor * self.value(reference?)?,
+        };
+        Some((value, bound))
     }
 
     /// When and where it was worst.
@@ -266,6 +308,8 @@ impl Breach {
 
 #[cfg(test)]
 mod tests {
+    use fairground_metrics::{MachineFacts, Metrics, Options, Throughput};
+
     use super::*;
 
     #[test]
@@ -287,6 +331,44 @@ mod tests {
             let error = text.parse::<Requirement>().unwrap_err();
             assert!(error.contains(told), "{error}");
         }
+    }
+
+    #[test]
+    fn nearness_grows_to_1_at_the_bound() {
+        let facts = MachineFacts {
+            capacities: vec![1024],
+        };
+        let empty = Metrics::new(facts, Options::default()).result();
+        let run = |ratio| RunMetrics {
+            throughput: Some(Throughput {
+                work_ns: 0,
+                ideal_work_ns: 0,
+                ratio,
+            }),
+            longest_wait_ns: Some(50),
+            ..empty.clone()
+        };
+        let near = |text: &str, run: &RunMetrics, reference: Option<&RunMetrics>| {
+            let requirement = text.parse::<Requirement>().unwrap();
+            let is_met = requirement.breach(run, reference).is_none();
+            let nearness = requirement.nearness(run, reference);
+            assert_eq!(
+                is_met,
+                nearness < 1.0 || reference.is_some() && nearness == 1.0
+            );
+            nearness
+        };
+        assert_eq!(near("longest_wait < 200ns", &run(1.0), None), 0.25);
+        assert_eq!(near("longest_wait < 25ns", &run(1.0), None), 2.0);
+        assert_eq!(near("throughput > 0.6", &run(0.8), None), 0.6 / 0.8);
+        let relative = "throughput > 0.5x eevdf";
+        assert_eq!(near(relative, &run(0.4), Some(&run(0.4))), 0.5);
+        assert_eq!(near(relative, &run(0.2), Some(&run(0.8))), 2.0);
+        // More than half of everything is more than half of anything.
+        let requirement = relative.parse::<Requirement>().unwrap();
+        assert!(!requirement.needs_reference(&run(0.6)));
+        assert!(requirement.needs_reference(&run(0.5)));
+        assert_eq!(near(relative, &run(0.8), None), 0.5 / 0.8);
     }
 
     #[test]

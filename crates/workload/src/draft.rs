@@ -97,6 +97,35 @@ impl Draft {
         changed
     }
 
+    /// Where its tasks are: an object with a member for each; `None` if it has none.
+    pub fn tasks(&self) -> Option<Path> {
+        let Value::Object(members) = &self.0.value else {
+            return None;
+        };
+        let place = members.iter().position(|member| member.key == "tasks")?;
+        matches!(members[place].value.as_ref()?.value, Value::Object(_)).then(|| vec![place])
+    }
+
+    /// A copy that also has the tasks of another file; `None` if that has none, or if a name occurs in both.
+    #[must_use]
+    pub fn joined(&self, other: &Self) -> Option<Self> {
+        let mut joined = self.clone();
+        let (here, there) = (joined.tasks()?, other.tasks()?);
+        let added = match &other.at(&there)?.value {
+            Value::Object(members) => members.clone(),
+            _ => return None,
+        };
+        let Value::Object(members) = &mut joined.at_mut(&here)?.value else {
+            return None;
+        };
+        let is_known = |added: &Member| members.iter().any(|member| member.key == added.key);
+        if added.iter().any(is_known) {
+            return None;
+        }
+        members.extend(added);
+        Some(joined)
+    }
+
     fn find(&self, is_wanted: impl Fn(&Node) -> bool) -> Vec<Path> {
         let mut found = Vec::new();
         let mut rest = vec![(Vec::new(), &self.0)];

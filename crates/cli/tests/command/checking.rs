@@ -89,7 +89,7 @@ const MISTAKES: &[Mistake] = &[
             "	if (p->policy == SCHED_BATCH)\n		return;\n	scx_bpf_dsq_insert_vtime(p, QUEUE, slice, vtime, enq_flags);\n",
         )],
         case: "batch-policy",
-        told: &["stays in the scheduler's own data and is not dispatched"],
+        told: &["stays in the scheduler's own data and is never inserted into a dispatch queue"],
     },
     // The heavier a task, the more it is charged.
     Mistake {

@@ -12,6 +12,7 @@ mod ending;
 mod errors;
 mod examples;
 mod explaining;
+mod hunting;
 mod installing;
 mod listing;
 mod recordings;
