@@ -37,6 +37,16 @@ pub fn hogs(name: &str, number: usize, group: &str, more: &str) -> String {
     format!(r#""{name}": {{ "instance": {number}, "taskgroup": "{group}", "run": 1000{more} }}"#)
 }
 
+/// A task that runs for so long every period, both in us. One that is late goes on at the end of the period, as in the program that was
+/// measured: the clock of another task wakes it.
+pub fn periodic(name: &str, group: &str, run: u64, period: u64) -> String {
+    format!(
+        r#""{name}": {{ "taskgroup": "{group}", "suspend": "{name}", "run": {run} }},
+           "clock": {{ "policy": "SCHED_FIFO", "resume": "{name}",
+               "timer": {{ "ref": "unique", "period": {period} }} }}"#
+    )
+}
+
 /// Checks shares of one CPU, within a point.
 fn assert_shares(groups: &str, tasks: &[String], expected: &[(&str, f64)]) {
     let names: Vec<&str> = expected.iter().map(|(name, _)| *name).collect();
@@ -116,20 +126,13 @@ fn nice_values_count_within_a_group_only() {
 
 #[test]
 fn a_periodic_task_has_what_its_group_is_due() {
-    let periodic = |group: &str| {
-        format!(
-            r#""p": {{ "taskgroup": "{group}", "run": 2000,
-                "fairground1": {{ "timer": {{ "ref": "unique", "period": 10000, "mode": "skip" }} }} }}"#
-        )
-    };
+    let periodic = |group: &str| periodic("p", group, 2000, 10_000);
     let eight = [periodic("/a"), hogs("b", 8, "/b", "")];
     assert_shares("", &eight, &[("p", 20.2)]);
     let idle = [periodic("/a"), hogs("b", 1, "/b", "")];
     assert_shares(r#""/b": { "cpu.idle": 1 }"#, &idle, &[("p", 20.0)]);
     let same = [periodic("/b"), hogs("b", 8, "/b", "")];
     assert_shares("", &same, &[("p", 10.1)]);
-    let light = [periodic("/a"), hogs("b", 2, "/b", "")];
-    assert_shares(r#""/a": { "cpu.weight": 20 }"#, &light, &[("p", 11.3)]);
 }
 
 /// Number of CPUs, mode, hogs in one group, and the CPUs that a single hog in another one got beside them, as a mean of two runs.
@@ -189,16 +192,19 @@ fn weights_and_idle_groups_count_on_several_cpus() {
 }
 
 #[test]
+fn the_balancer_leaves_a_hog_with_one_of_eight_others() {
+    // Two CPUs are equally loaded, but what the group of eight contributes stays a little below its load, since its tasks have slept before, and
+    // so its entities weigh a little more: it is the CPU with three of them from which others pull.
+    let slept = r#", "delay": 300000"#;
+    let tasks = [hogs("a", 1, "/a", slept), hogs("b", 8, "/b", slept)];
+    assert_cpus(4, "", &tasks, &[("a", 0.667)]);
+}
+
+#[test]
 fn tasks_bound_to_a_cpu_bring_their_groups_whole_part_there() {
     let bound = r#", "cpus": [0]"#;
     let all = [hogs("a", 1, "/a", bound), hogs("b", 4, "/b", bound)];
     assert_cpus(2, "", &all, &[("a", 0.333), ("b", 0.667)]);
-    let one = [
-        hogs("a", 1, "/a", ""),
-        hogs("b", 1, "/b", ""),
-        hogs("c", 1, "/b", bound),
-    ];
-    assert_cpus(2, "", &one, &[("a", 1.0), ("b", 0.5), ("c", 0.5)]);
 }
 
 #[test]

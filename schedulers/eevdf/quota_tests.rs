@@ -1,17 +1,7 @@
 //! `cpu.max` takes effect as under Linux 7.3.4, on which each expected figure was measured, in virtual time, with the same loads.
 
-use super::groups::{history, hogs, percents};
+use super::groups::{history, hogs, percents, periodic};
 use crate::support::{History, MS, SECOND, assert_near};
-
-/// A task in `/a` that runs for so long every period, both in us. One that is late goes on at the end of the period, as in the program that was
-/// measured: the clock of another task wakes it.
-fn periodic(name: &str, run: u64, period: u64) -> String {
-    format!(
-        r#""{name}": {{ "taskgroup": "/a", "suspend": "{name}", "run": {run} }},
-           "clock": {{ "policy": "SCHED_FIFO", "resume": "{name}",
-               "timer": {{ "ref": "unique", "period": {period} }} }}"#
-    )
-}
 
 /// Checks what tasks get, in percent of a CPU, within a point for each CPU.
 fn assert_gets(cpus: usize, groups: &str, tasks: &[String], expected: &[(&str, f64)]) {
@@ -85,7 +75,7 @@ const FIFTH: &str = r#""cpu.max": "20000 100000""#;
 
 #[test]
 fn a_task_within_its_quota_is_not_throttled() {
-    let tasks = [periodic("p", 3000, 10_000)];
+    let tasks = [periodic("p", "/a", 3000, 10_000)];
     let half = limited(r#""cpu.max": "50000 100000""#, &tasks, 3);
     assert_near(served(&half, 3000, 3), 200.0, 2.0, "jobs served");
     assert_eq!(half.quotas[0].throttled_periods, 0);
@@ -122,10 +112,10 @@ fn the_time_of_throttling_is_that_of_all_cpus() {
 
 #[test]
 fn a_waking_task_waits_for_the_next_period_like_a_hog_beside_it() {
-    let tasks = [periodic("p", 2000, 10_000), hogs("a", 1, "/a", "")];
+    let tasks = [periodic("p", "/a", 2000, 10_000), hogs("a", 1, "/a", "")];
     let beside = limited(FIFTH, &tasks, 5);
     assert_near(served(&beside, 2000, 5), 92.0, 12.0, "jobs served");
-    let tasks = [periodic("p", 100, 5000), hogs("a", 1, "/a", "")];
+    let tasks = [periodic("p", "/a", 100, 5000), hogs("a", 1, "/a", "")];
     let latencies = limited(FIFTH, &tasks, 5).latencies("p", SECOND, 5 * SECOND);
     let p90 = latencies[latencies.len() * 9 / 10];
     assert_near(
@@ -138,7 +128,7 @@ fn a_waking_task_waits_for_the_next_period_like_a_hog_beside_it() {
 
 #[test]
 fn burst_lets_a_group_use_what_it_has_saved() {
-    let tasks = [periodic("p", 30_000, 200_000)];
+    let tasks = [periodic("p", "/a", 30_000, 200_000)];
     let without = limited(FIFTH, &tasks, 4).quotas[0];
     assert_near(
         without.throttled_periods as f64,

@@ -216,6 +216,19 @@ static __always_inline void pause_turn(struct task_struct *prev, bool sleeps)
 	bpf_map_delete_elem(&others, &pid);
 }
 
+/* A task of Linux 6.18 or later */
+struct task_struct___of_6_18 {
+	bool throttled;
+} __attribute__((preserve_access_index));
+
+/* Has the fair class put the task aside until its groups have runtime again? Before 6.18, whole queues left the tree. */
+static __always_inline bool is_throttled(struct task_struct *task)
+{
+	struct task_struct___of_6_18 *newer = (void *)task;
+
+	return bpf_core_field_exists(newer->throttled) && newer->throttled;
+}
+
 SEC("tp_btf/sched_switch")
 int BPF_PROG(record_switch, bool preempt, struct task_struct *prev, struct task_struct *next, unsigned int prev_state)
 {
@@ -238,6 +251,8 @@ int BPF_PROG(record_switch, bool preempt, struct task_struct *prev, struct task_
 				record->state = STATE_ENDED;
 			else if (!preempt && prev_state)
 				record->state = STATE_SLEEPS;
+			else if (is_throttled(prev))
+				record->state = STATE_THROTTLED;
 		}
 		if (comes)
 			describe(&record->next, next);

@@ -16,6 +16,8 @@ enum record_state {
 	STATE_RUNNABLE = 0,
 	STATE_SLEEPS = 1,
 	STATE_ENDED = 2,
+	/* Runnable, but held back because a control group has used its quota */
+	STATE_THROTTLED = 3,
 };
 
 /* A tracked task; pid 0 for none. */

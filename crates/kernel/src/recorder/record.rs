@@ -31,6 +31,8 @@ pub enum Leaving {
     Sleeps,
     /// It has ended.
     Ended,
+    /// It is runnable, but held back because a control group has used its quota.
+    Throttled,
 }
 
 /// What was recorded.
@@ -122,6 +124,7 @@ impl Record {
                 let leaving = match state {
                     0 => Leaving::Runnable,
                     1 => Leaving::Sleeps,
+                    3 => Leaving::Throttled,
                     _ => Leaving::Ended,
                 };
                 Happening::Switch {

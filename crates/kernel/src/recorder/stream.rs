@@ -365,6 +365,12 @@ impl Stream {
             }
             self.tasks[index(task)].state = match leaving {
                 Leaving::Runnable => State::Queued,
+                // Until it runs: the kernel does not tell when the group has runtime again.
+                Leaving::Throttled => {
+                    let begins = true;
+                    self.emit(EventKind::Throttle { task, begins }, sink);
+                    State::Queued
+                }
                 Leaving::Sleeps => {
                     self.emit(EventKind::Sleep { task }, sink);
                     State::Asleep
@@ -607,6 +613,25 @@ mod tests {
                 "100 end"
             ]
         );
+    }
+
+    #[test]
+    fn a_task_that_leaves_because_of_a_quota_is_throttled() {
+        let told = told(vec![
+            record(1010, 0, switch(None, Some(7))),
+            record(1020, 0, switch(Some((7, Leaving::Throttled)), None)),
+            record(1080, 0, switch(None, Some(7))),
+        ]);
+        let expected = [
+            "20 Throttle { task: TaskId(0), begins: true }",
+            "20 cpu 0: 0 to -",
+            "80 cpu 0: - to 0",
+        ];
+        let from = told
+            .iter()
+            .position(|line| line.starts_with("20 "))
+            .unwrap();
+        assert_eq!(told[from..from + 3], expected);
     }
 
     #[test]
