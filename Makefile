@@ -77,6 +77,7 @@ test:
 	$(UNIT_TEST); status=$$?; \
 	scripts/instructions || status=$$?; \
 	packaging/test || status=$$?; \
+	python/test || status=$$?; \
 	tail --pid=$$machines -n +1 -f "$$log"; \
 	wait $$machines && exit $$status
 

@@ -1,0 +1,177 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Single cells in a process that stays warm."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import tempfile
+import threading
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from ._command import PATIENCE_S, CellError, Text, WorkerDied, command, message
+from ._notebook import Progress
+
+# Cells that are sent before the first of them is answered, beyond those that run: enough that the worker never waits, and few enough that the pipe
+# holds them.
+AHEAD = 4
+
+
+class Worker:
+    """A warm ``fairground work`` process: what a cell names is read and compiled once, and each further cell takes a fraction of a millisecond.
+
+    >>> with fairground.Worker() as worker:                                  # doctest: +SKIP
+    ...     run = worker(workload="mix-two", scheduler="cfs", machine="2", set={"sched_latency": "12ms"}, seed=3)
+    ...     run["metrics"]["wakeup_latency"]["p99_ns"]
+
+    A cell has the members of docs/sweeps.md. It is safe to use from several threads, which then wait for each other. The process starts with the
+    first cell, and once more with the first after it has died.
+
+    Args:
+        threads: how many cells run at once in ``many``.
+        program: another command than ``fairground.command()``.
+    """
+
+    _process: subprocess.Popen[str] | None = None
+
+    def __init__(self, threads: int = 1, program: Text | None = None) -> None:
+        if threads < 1:
+            raise ValueError("threads: there has to be one")
+        self.threads = threads
+        self._program = program
+        self._lock = threading.Lock()
+        self._process = None
+        self._said: Any = None
+        self._closed = False
+
+    def __call__(self, cell: Mapping[str, Any] | None = None, /, **members: Any) -> dict[str, Any]:
+        """The run of one cell, as in the JSON of ``fairground compare``; ``status`` says how it ended.
+
+        Raises:
+            CellError: if the cell names what cannot be used.
+            WorkerDied: if the process ended before it answered.
+        """
+        return self.many([{**(cell or {}), **members}])[0]
+
+    def many(self, cells: Iterable[Mapping[str, Any]], *, errors: str = "raise", progress: bool = False) -> list[Any]:
+        """The runs of many cells, in their order.
+
+        Args:
+            errors: ``"raise"`` for the first cell that cannot be used, when all others have run; with ``"return"`` its ``CellError`` is in its place.
+            progress: whether to show how far it is.
+
+        Raises:
+            CellError, WorkerDied: as for a single one.
+        """
+        if errors not in ("raise", "return"):
+            raise ValueError(f'errors={errors!r}: neither "raise" nor "return"')
+        wanted = [dict(cell) for cell in cells]
+        lines = [json.dumps({**cell, "id": number}, default=os.fspath) for number, cell in enumerate(wanted)]
+        with self._lock:
+            try:
+                answers = self._exchange(lines, progress)
+            except BaseException:
+                # What is still to come would be taken for answers to the next cells.
+                self._kill()
+                raise
+        results: list[Any] = []
+        for cell, answer in zip(wanted, answers):
+            if answer["error"] is None:
+                results.append(answer["run"])
+                continue
+            error = CellError(answer["error"], cell)
+            if errors == "raise":
+                raise error
+            results.append(error)
+        return results
+
+    def close(self) -> None:
+        """Ends the process."""
+        with self._lock:
+            self._closed = True
+            self._kill()
+
+    def __enter__(self) -> Worker:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def __del__(self) -> None:
+        self._kill()
+
+    @property
+    def pid(self) -> int | None:
+        """The number of the process, if there is one."""
+        return self._process.pid if self._process else None
+
+    def _exchange(self, lines: list[str], progress: bool) -> list[dict[str, Any]]:
+        answers: list[Any] = [None] * len(lines)
+        unknown: list[Any] = []
+        if not lines:
+            return answers
+        process = self._start()
+        assert process.stdin is not None and process.stdout is not None
+        sent = 0
+        with Progress("cells", len(lines), progress) as bar:
+            for received in range(len(lines)):
+                try:
+                    while sent < len(lines) and sent - received < self.threads + AHEAD:
+                        process.stdin.write(lines[sent] + "\n")
+                        sent += 1
+                    process.stdin.flush()
+                except BrokenPipeError:
+                    raise self._death(received) from None
+                line = process.stdout.readline()
+                if not line.endswith("\n"):
+                    raise self._death(received)
+                answer = json.loads(line)
+                if answer["id"] is None:
+                    unknown.append(answer)
+                else:
+                    answers[answer["id"]] = answer
+                bar.tell(received + 1)
+        # A line that is no cell comes back without its id.
+        return [unknown.pop(0) if answer is None else answer for answer in answers]
+
+    def _start(self) -> subprocess.Popen[str]:
+        if self._closed:
+            raise ValueError("the worker is closed")
+        if self._process is not None and self._process.poll() is None:
+            return self._process
+        self._kill()
+        self._said = tempfile.TemporaryFile(mode="w+", encoding="utf-8", errors="replace")
+        self._process = subprocess.Popen(
+            [os.fspath(self._program) if self._program is not None else command(), "work", "--threads", str(self.threads)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=self._said,
+            text=True,
+            encoding="utf-8",
+            # Ctrl-C in a terminal goes to Python alone.
+            start_new_session=True,
+        )
+        return self._process
+
+    def _death(self, received: int) -> WorkerDied:
+        assert self._process is not None
+        status = self._process.wait(PATIENCE_S)
+        how = f"by signal {-status}" if status < 0 else f"with exit status {status}"
+        self._said.seek(0)
+        return WorkerDied(
+            f"the worker process ended {how} after {received} answers: {message(self._said.read())}; the next cell starts another one"
+        )
+
+    def _kill(self) -> None:
+        process, self._process = self._process, None
+        if process is None:
+            return
+        process.kill()
+        process.wait()
+        for stream in (process.stdin, process.stdout, self._said):
+            try:
+                stream.close()
+            except OSError:
+                pass
