@@ -224,7 +224,7 @@ fn other_versions_and_other_files_are_told_apart() {
     bytes[8] = 1;
     let error = read(&bytes).unwrap_err().to_string();
     assert!(
-        error.contains("version 6") && error.contains("version 1"),
+        error.contains("version 7") && error.contains("version 1"),
         "{error}"
     );
     let error = read(b"{\"tasks\": {}}").unwrap_err().to_string();
