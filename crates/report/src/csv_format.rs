@@ -28,7 +28,8 @@ pub(crate) fn csv<N: AsRef<str>>(columns: &[N], rows: impl Iterator<Item = Row>)
         for row in rows {
             let field = |name: &N| {
                 let value = row.get(name.as_ref());
-                value.map_or(String::new(), ToString::to_string)
+                // A line for each row, for programs that read lines.
+                value.map_or(String::new(), |value| value.to_string().replace('\n', "; "))
             };
             writer.write_record(columns.iter().map(field))?;
         }

@@ -106,7 +106,7 @@ pub(crate) fn restored(row: &Row, tasks: &[Row]) -> Run {
             .whole("duration_ns")
             .map(|length| metrics(row, length, tasks)),
         counters: counters.collect(),
-        notes: Vec::new(),
+        notes: row.text("notes").lines().map(str::to_owned).collect(),
     }
 }
 

@@ -99,7 +99,15 @@ const TASK: [Fixed; 3] = [
     ("nice", Kind::Integer, "its nice value at the start"),
     ("weight", Kind::Integer, "its weight"),
 ];
-const COUNTERS: [Fixed; 1] = [("counters", Kind::Integers, "the scheduler's own counters")];
+/// What only a run has.
+const RUN: [Fixed; 2] = [
+    ("counters", Kind::Integers, "the scheduler's own counters"),
+    (
+        "notes",
+        Kind::Text,
+        "what the reader should know, such as what was only approximated: a line each",
+    ),
+];
 
 fn fixed(columns: &[Fixed]) -> Vec<Column> {
     let columns = columns.iter();
@@ -128,7 +136,7 @@ fn kind_of(measure: &Measure) -> Kind {
 /// Columns of a row for a run.
 pub(crate) fn run_columns() -> Vec<Column> {
     let mut columns = fixed(&LABELS);
-    columns.extend(fixed(&COUNTERS));
+    columns.extend(fixed(&RUN));
     columns.extend(measured(|measure| measure.of_run.is_some()));
     columns
 }
@@ -144,7 +152,7 @@ pub(crate) fn task_columns() -> Vec<Column> {
 /// Columns of both.
 pub(crate) fn all_columns() -> Vec<Column> {
     let mut columns = fixed(&LABELS);
-    columns.extend(fixed(&COUNTERS));
+    columns.extend(fixed(&RUN));
     columns.extend(fixed(&TASK));
     columns.extend(measured(|_| true));
     columns
@@ -280,13 +288,15 @@ impl Row {
 
     /// A number that rows have in common that hold the same result, whatever its parts are called.
     pub(crate) fn fingerprint(&self) -> u64 {
-        const NAMES: [&str; 6] = [
+        const NAMES: [&str; 8] = [
             "fairground",
             "workload",
             "scheduler",
             "machine",
             "repeat",
             "settings_given",
+            "message",
+            "notes",
         ];
         let mut hasher = DefaultHasher::new();
         for (column, value) in all_columns().iter().zip(&self.fields) {
@@ -348,6 +358,10 @@ pub(crate) fn run_row(run: &Run, fairground: &str) -> Row {
     let counters = run.counters.iter();
     let counters = counters.map(|(name, count)| (name.clone(), whole(*count)));
     row.set("counters", Value::Integers(counters.collect()));
+    row.set_some(
+        "notes",
+        (!run.notes.is_empty()).then(|| run.notes.join("\n")),
+    );
     if let Some(metrics) = &run.metrics {
         row.set_measures(|measure| measure.run(metrics));
     }
@@ -366,7 +380,7 @@ pub(crate) fn task_row(run: &Run, task: &TaskMetrics, fairground: &str) -> Row {
 
 #[cfg(test)]
 mod tests {
-    use super::{COUNTERS, Fixed, Kind, LABELS, TASK};
+    use super::{Fixed, Kind, LABELS, RUN, TASK};
 
     /// The lines of that list.
     fn documented() -> Vec<String> {
@@ -381,7 +395,7 @@ mod tests {
             format!("| `{name}` | {of} | {kind} | {doc} |")
         };
         let labels = LABELS.iter().map(|one| line("run, task", one));
-        let counters = COUNTERS.iter().map(|one| line("run", one));
+        let counters = RUN.iter().map(|one| line("run", one));
         let task = TASK.iter().map(|one| line("task", one));
         labels.chain(counters).chain(task).collect()
     }
