@@ -1,0 +1,143 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+import os
+import shutil
+import signal
+import threading
+import time
+from pathlib import Path
+
+import duckdb
+import fairground as fg
+import polars
+import pytest
+from fairground import _dask
+
+AXES = {"workloads": "mix-two", "machines": ["2"], "seeds": 3, "duration": "100ms"}
+SCHEDULERS = [{"id": "cfs", "set": {"sched_latency": ["6ms", "12ms"]}}, "o1"]
+
+
+def plan(folder: Path, **more) -> fg.Sweep:
+    return fg.Sweep(folder, schedulers=SCHEDULERS, **{**AXES, **more})
+
+
+def test_axes_are_planned_run_and_read(tmp_path):
+    sweep = plan(tmp_path / "S", scores=[{"name": "waits", "measure": "wakeup_p99"}])
+    assert (sweep.status()["cells"], sweep.status()["done"]) == (9, 0)
+    with pytest.raises(fg.FairgroundError, match="no results yet"):
+        sweep.runs
+    assert sweep.run()["statuses"] == {"ok": 9}
+    assert repr(sweep).endswith("9 of 9 cells done: 9 ok>")
+    assert polars.DataFrame(sweep)["cell"].n_unique() == 9
+    runs = sweep.runs  # noqa: F841: by name in the query
+    assert duckdb.sql("select scheduler, count(*) from runs group by all order by all").fetchall() == [("cfs", 6), ("o1", 3)]
+    assert sweep.tasks.num_rows == 9 * 6
+    assert sweep.dataset().count_rows() == 9
+    scored = sweep.score("waits").to_pylist()
+    assert len(scored) == 3 and scored[0]["score"] <= scored[-1]["score"]
+    assert "mix-two" in sweep.table() and sweep.table("csv").startswith("fairground,")
+    assert "--array=0-3" in sweep.slurm(tasks=4, time="10:00")
+    # Cells of an earlier plan stay in the data set, and are no part of the plan's results.
+    again = fg.Sweep(tmp_path / "S", schedulers="o1", **AXES)
+    assert again.status()["left"] == 0 and again.runs.num_rows == 3 and again.dataset().count_rows() == 9
+    assert fg.Sweep(tmp_path / "S").status() == again.status()
+
+
+def test_cells_that_are_there_twice_count_once(tmp_path):
+    sweep = plan(tmp_path / "S")
+    sweep.run()
+    for what in ("runs", "tasks"):
+        (file,) = (tmp_path / "S" / "data" / what).rglob("*.parquet")
+        shutil.copy(file, file.with_name("again.parquet"))
+    assert sweep.dataset().count_rows() == 18
+    assert sweep.runs.num_rows == 9 and sweep.tasks.num_rows == 9 * 6
+    sweep.pack()
+    assert sweep.dataset().count_rows() == 9
+
+
+def test_files_and_sources_are_found_from_the_current_folder(tmp_path, source, monkeypatch):
+    file = tmp_path / "a.toml"
+    file.write_text('workloads = ["mix-two"]\nmachines = ["1"]\nduration = "50ms"\n[[scheduler]]\nid = "o1"\n')
+    monkeypatch.chdir(tmp_path)
+    assert fg.Sweep("S", "a.toml").run()["done"] == 1
+    own = fg.Sweep("T", workloads="mix-two", machines=1, duration="50ms", schedulers={"id": source.name, "set": {"slice_ns": [1_000_000, 2_000_000]}})
+    assert own.run(threads=1)["statuses"] == {"ok": 2}
+
+
+def test_mistakes_are_exceptions(tmp_path):
+    with pytest.raises(fg.FairgroundError, match="no sweep"):
+        fg.Sweep(tmp_path / "nothing")
+    with pytest.raises(fg.FairgroundError, match="colour"):
+        plan(tmp_path / "S", colour="red")
+    with pytest.raises(ValueError, match="either a file or axes"):
+        fg.Sweep(tmp_path / "S", "a.toml", schedulers="o1")
+    with pytest.raises(ValueError, match="without an id"):
+        fg.Sweep(tmp_path / "S", workloads="mix-two", schedulers={"set": {}})
+
+
+def test_toml_has_every_kind_of_value():
+    tomllib = pytest.importorskip("tomllib")
+    from fairground._sweep import _toml
+
+    text = _toml(
+        [{"id": "cfs", "set": {"a.b": {"from": "1ms", "to": "2ms", "steps": 3}, "c": [True, 1.5, 'quo"te\\']}}],
+        [{"name": "n"}],
+        {"workloads": ("a", "b"), "hz": 250, "hotplug": [[], ["1:off@2s"]], "seeds": {"from": 7, "count": 2}},
+    )
+    assert tomllib.loads(text) == {
+        "workloads": ["a", "b"],
+        "hz": [250],
+        "hotplug": [[], ["1:off@2s"]],
+        "seeds": {"from": 7, "count": 2},
+        "scheduler": [{"id": "cfs", "set": {"a.b": {"from": "1ms", "to": "2ms", "steps": 3}, "c": [True, 1.5, 'quo"te\\']}}],
+        "score": [{"name": "n"}],
+    }
+
+
+@pytest.fixture(scope="module")
+def client():
+    distributed = pytest.importorskip("distributed")
+    with distributed.LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=None, host="127.0.0.1") as cluster:
+        with distributed.Client(cluster) as client:
+            yield client
+
+
+def measured(sweep: fg.Sweep):
+    drop = ["fairground"]
+    return sorted(sweep.runs.drop_columns(drop).to_pylist(), key=lambda row: row["cell"])
+
+
+def test_dask_does_what_one_machine_does_though_a_worker_is_killed(tmp_path, client):
+    here = plan(tmp_path / "here", seeds=40)
+    here.run()
+    there = plan(tmp_path / "there", seeds=40)
+    pids = list(client.run(os.getpid).values())
+    killer = threading.Thread(target=kill_at_first_file, args=(tmp_path / "there", pids[0]))
+    killer.start()
+    status = there.run(client=client, shards=4)
+    killer.join()
+    assert (status["done"], status["left"]) == (120, 0)
+    assert measured(there) == measured(here)
+    # Everything is there, so nothing is written again.
+    files = status["files"]
+    assert there.run(client=client)["files"] == files
+
+
+def kill_at_first_file(folder: Path, pid: int):
+    end = time.monotonic() + 120
+    while time.monotonic() < end and not any(folder.glob("data/runs/*/*.parquet")):
+        time.sleep(0.02)
+    os.kill(pid, signal.SIGKILL)
+
+
+def test_a_task_returns_counts(tmp_path):
+    sweep = plan(tmp_path / "S")
+    counts = _dask.shard(str(sweep.folder), 0, 2, 1, None, None)
+    assert counts["done"] == counts["cells"] == sum(counts["statuses"].values()) < 9
+
+
+def test_tuning_on_dask_finds_the_same(client):
+    pytest.importorskip("optuna")
+    wanted = {"tunables": {"sched_latency": ("1ms", "60ms")}, "trials": 6, "batch": 3, "seeds": 1, "held_out_seeds": 0, "machine": 1, "duration": "100ms"}
+    one = fg.tune("cfs", "mix-two", "wakeup_p99 of sleeper", **wanted)
+    two = fg.tune("cfs", "mix-two", "wakeup_p99 of sleeper", client=client, **wanted)
+    assert one.trials.equals(two.trials)
