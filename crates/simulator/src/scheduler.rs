@@ -165,6 +165,9 @@ impl Scheduler {
         check_license(&object)?;
         check_sections(&object, &table)?;
         check_programs(&object, code.needs(), target.release)?;
+        if let Some(first) = untested(code.needs()).next() {
+            return Err(LoadError::Object(first));
+        }
         let operations = link_operations(&table, &code, target.release)?;
         Ok(Scheduler {
             object,
@@ -367,6 +370,18 @@ fn linker_for(
     })
 }
 
+/// The calls of functions that the kernel lacks and that the object declares as weak, where no test rules them out. libbpf makes them calls of
+/// nothing, which a verifier refuses where it finds them.
+fn untested(needs: &Needs) -> impl Iterator<Item = fairground_bpf::Error> {
+    needs
+        .untested()
+        .iter()
+        .map(|one| fairground_bpf::Error::Refused {
+            place: one.place.clone(),
+            problem: format!("{}, without a test with bpf_ksym_exists()", one.problem),
+        })
+}
+
 /// What a release would say to a scheduler.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Examined {
@@ -394,11 +409,8 @@ pub fn examine(object: &Object, options: &Options) -> Examined {
     let mut told = Examined::default();
     match examined {
         Ok(needs) => {
-            let untested = needs.untested().iter();
-            told.obstacles.extend(untested.map(|one| {
-                let remedy = "without a test with bpf_ksym_exists()";
-                format!("{}: {} {remedy}", one.place, one.problem)
-            }));
+            let untested = untested(&needs);
+            told.obstacles.extend(untested.map(|one| one.to_string()));
             let missing = needs.missing().iter().map(ToString::to_string);
             told.unknown.extend(missing);
         }

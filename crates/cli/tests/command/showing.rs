@@ -117,7 +117,7 @@ fn a_source_tells_which_kernels_load_it() {
         "",
         &[
             "Linux 6.12: does not load:",
-            "called scx_bpf_dsq_insert(), which this kernel does not have without a test",
+            "called scx_bpf_dsq_insert(), which this kernel does not have, without a test",
             "Linux 6.13 to 7.3: loads",
         ],
     );
