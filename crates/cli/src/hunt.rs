@@ -23,9 +23,9 @@ use crate::schedulers;
 use crate::shrink::file_text;
 use crate::simulation::{Simulation, Single, Sources, USUAL_MACHINE};
 
-/// What is required of a scheduler in all that a hunt draws, beside that no task starves and that the kernel keeps it. What a reference
-/// loses as well, such as to overhead, is not asked for; half of its throughput is less than any documented scheduler gives up by design.
-const ALWAYS: [&str; 2] = ["idle_beside_waiting < 200ms", "throughput > 0.5x eevdf"];
+/// What is required of a scheduler in all that a hunt draws, beside that no task starves and that the kernel keeps it. A bound on throughput would
+/// be broken by tasks that do next to nothing but sleep: they have what the cost of a switch leaves them.
+const ALWAYS: [&str; 1] = ["idle_beside_waiting < 200ms"];
 
 /// Length of the run of a workload to begin with that has none, in nanoseconds.
 const USUAL_LENGTH: u64 = 4_000_000_000;
