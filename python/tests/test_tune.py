@@ -14,14 +14,14 @@ optuna = pytest.importorskip("optuna")
 WORKLOAD = str(ROOT / "workloads/periodic-hogs.json")
 RANGES = {"sched_latency": ("1ms", "60ms", "log"), "sched_min_granularity": ("100us", "20ms", "log")}
 GOALS = ["wakeup_p99 of fast", "min context_switches"]
-QUICK = {"machine": 1, "duration": "1s", "seeds": 2}
+QUICK = {"machine": 1, "duration": "500ms", "seeds": 2}
 
 
 @pytest.fixture(scope="module")
 def tuning(tmp_path_factory):
     folder = tmp_path_factory.mktemp("tuning")
     found = fg.tune(
-        "cfs", WORKLOAD, GOALS, tunables=RANGES, trials=16, batch=4, held_out="mix-two", held_out_seeds=3, folder=folder, threads=1, **QUICK
+        "cfs", WORKLOAD, GOALS, tunables=RANGES, trials=12, batch=4, held_out="mix-two", held_out_seeds=3, folder=folder, threads=1, **QUICK
     )
     return found, folder
 
@@ -34,13 +34,13 @@ def test_a_front_dominates_the_defaults_and_the_default_comes_first(tuning):
     assert len({tuple(trial.values) for trial in found.best}) == len(found.best)
     for tie in found.ties:
         assert any(tie.values == trial.values and tie.number > trial.number for trial in found.best)
-    assert found.trials.num_rows == 16 and found.trials["state"].to_pylist() == ["complete"] * 16
+    assert found.trials.num_rows == 12 and found.trials["state"].to_pylist() == ["complete"] * 12
     assert set(found.trials.column_names) == {"trial", *RANGES, *GOALS, "state"}
 
 
 def test_any_number_of_threads_finds_the_same(tuning):
     found, _ = tuning
-    again = fg.tune("cfs", WORKLOAD, GOALS, tunables=RANGES, trials=16, batch=4, held_out_seeds=0, threads=2, **QUICK)
+    again = fg.tune("cfs", WORKLOAD, GOALS, tunables=RANGES, trials=12, batch=4, held_out_seeds=0, threads=2, **QUICK)
     assert again.trials.equals(found.trials)
     assert again.confirmation is None
 

@@ -8,6 +8,7 @@ import math
 import os
 import re
 import statistics
+import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, Union
@@ -220,7 +221,11 @@ def importance(tuning: Tuning | optuna.Study, goal: int = 0) -> dict[str, float]
 
     study = tuning.study if isinstance(tuning, Tuning) else tuning
     evaluator = optuna.importance.PedAnovaImportanceEvaluator()
-    return dict(optuna.importance.get_param_importances(study, evaluator=evaluator, target=lambda trial: trial.values[goal]))
+    # It asks what leads to low values.
+    sign = 1 if study.directions[goal] == optuna.study.StudyDirection.MINIMIZE else -1
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="PedAnovaImportanceEvaluator computes the importances of params to achieve low")
+        return dict(optuna.importance.get_param_importances(study, evaluator=evaluator, target=lambda trial: sign * trial.values[goal]))
 
 
 class _Range(NamedTuple):
