@@ -8,7 +8,7 @@ DEMO_SCHEDULERS = linux24,o1,cfs
 fairground = $${CARGO_TARGET_DIR:-target}/release/fairground
 PREFIX = /usr/local
 
-.PHONY: help demo build share install uninstall deb rpm arch packages test lint unit-test testbench mutants fuzz documents worlds overhead bench clean
+.PHONY: help demo build share install uninstall deb rpm arch packages test lint unit-test testbench mutants fuzz deny documents worlds overhead bench clean
 
 help:
 	@echo 'make demo       build the command, compare schedulers on the examples of rt-app, and rank them for a recorded build'
@@ -21,6 +21,7 @@ help:
 	@echo 'make testbench  tests on a real kernel, in a virtual machine'
 	@echo 'make mutants    small changes to the schedulers, each of which a test must notice; SCHEDULERS=a,b for some of them'
 	@echo 'make fuzz       random inputs for every reader of files; TIME=600 seconds in all'
+	@echo 'make deny       licences and sources of all libraries, and which are there in two versions: needs cargo-deny'
 	@echo 'make documents  reproduce the documents and write the results into README.md'
 	@echo 'make worlds     the same workloads on a real kernel and in the simulator, side by side'
 	@echo 'make overhead   what each scheduler costs on a real kernel'
@@ -113,6 +114,10 @@ fuzz:
 documents:
 	scripts/install build
 	scripts/documents
+
+# Not part of the tests: to install it takes longer than they do.
+deny:
+	cargo deny --locked check licenses bans sources
 
 # Not part of the tests: it emulates minutes of CPU time, and the two CPUs in parallel need a machine that is otherwise idle.
 worlds:
