@@ -1,10 +1,14 @@
 //! How far the simulator is from what a kernel did: the same workloads in both worlds, and replays of recordings.
 
+mod control;
 mod foresight;
 mod recording;
 mod table;
+mod verdict;
 mod worlds;
 
+pub use control::Control;
 pub use foresight::{Foresight, Prediction, Span, foresee};
 pub use recording::{Player, Recording, TaskTime};
-pub use worlds::{Agreement, Both, Costs, Disorder, Key, Pair, TaskPair, confront};
+pub use verdict::{Figure, Verdict};
+pub use worlds::{Agreement, Both, Costs, Disorder, Key, Pair, Rejection, TaskPair, confront};

@@ -2,7 +2,8 @@
 
 use comfy_table::{Cell, CellAlignment, Table, presets};
 
-use super::worlds::{Agreement, Both, Pair, TaskPair};
+use super::verdict::Verdict;
+use super::worlds::{Agreement, Both, Pair, Rejection, TaskPair};
 
 /// Stands for values that were not measured.
 const ABSENT: &str = "-";
@@ -12,7 +13,7 @@ const GAP: u16 = 2;
 const NAMES: usize = 3;
 
 impl Agreement {
-    /// A table per workload and number of CPUs, followed by what is out of bounds.
+    /// A table per workload and number of CPUs, followed by what disagrees.
     pub fn table(&self) -> String {
         let mut text = String::new();
         for runs in self
@@ -24,7 +25,7 @@ impl Agreement {
         text + self.nearness().as_str() + self.verdict().as_str()
     }
 
-    /// How many figures are how close: a line for each number of CPUs and kind of figure.
+    /// How many figures have which verdict: a line for each number of CPUs and kind of figure.
     fn nearness(&self) -> String {
         let mut text = String::new();
         for runs in self.runs.chunk_by(|a, b| a.key.cpus == b.key.cpus) {
@@ -32,87 +33,104 @@ impl Agreement {
                 1 => "1 CPU".to_owned(),
                 cpus => format!("{cpus} CPUs"),
             };
-            let times = runs.iter().flat_map(|run| &run.tasks);
-            let times: Vec<f64> = times.map(|task| task.difference().abs()).collect();
-            text.push_str(&format!(
-                "{cpus}: {}\n",
-                within("CPU times", &times, [0.03, 0.10])
-            ));
-            let latencies: Vec<f64> = runs
+            let times = runs
                 .iter()
-                .filter_map(|run| Some((run.latency.kernel?, run.latency.simulator?)))
-                .map(|(kernel, simulator)| (simulator / kernel.max(1.0) - 1.0).abs())
-                .collect();
-            if !latencies.is_empty() {
-                text.push_str(&format!(
-                    "{cpus}: {}\n",
-                    within(
-                        "99th percentiles of wakeup latency",
-                        &latencies,
-                        [0.10, 0.25]
-                    )
-                ));
+                .flat_map(|run| run.tasks.iter().map(|task| run.cpu_time_verdict(task)));
+            text.push_str(&format!("{cpus}: {}\n", counts("CPU times", times)));
+            let latencies = runs.iter().filter_map(Pair::latency_verdict);
+            if latencies.clone().next().is_some() {
+                let latencies = counts("99th percentiles of wakeup latency", latencies);
+                text.push_str(&format!("{cpus}: {latencies}\n"));
             }
         }
         text + "\n"
     }
 
-    /// A line for everything that is out of bounds, and a closing line.
+    /// A line for everything that disagrees, and a closing line.
     fn verdict(&self) -> String {
         let mut text = String::new();
         for failure in &self.failures {
             text.push_str(&format!(
-                "out of bounds: {} under {} failed in the simulator {}\n",
+                "disagree: {} under {} failed in the simulator {}\n",
                 failure.workload, failure.scheduler, failure.message
             ));
         }
-        let mut compared = 0;
         for run in &self.runs {
-            compared += run.tasks.len();
-            for task in run.tasks.iter().filter(|task| run.exceeds(task)) {
-                text.push_str(&format!(
-                    "out of bounds: {}, {}, {}, {}: CPU times are {} % of the run apart, more than {} %\n",
-                    run.key.workload,
-                    run.key.scheduler_with_tunables(),
-                    run.key.player.name(),
-                    task.name,
-                    percent(task.difference().abs()),
-                    100.0 * run.bound()
-                ));
-            }
+            text.push_str(&disagreements(run));
         }
         for disorder in &self.disorders {
             text.push_str(&format!(
-                "out of bounds: {}: p99 wakeup latency is shorter under {} than under {} on the kernel, not so in the simulator\n",
+                "disagree: {}: p99 wakeup latency is shorter under {} than under {} on the kernel, not so in the simulator\n",
                 disorder.workload, disorder.shorter, disorder.longer
             ));
         }
-        if self.holds() {
-            text.push_str(&format!(
-                "all {compared} CPU times, and the order of schedulers by latency, are within bounds\n"
-            ));
+        for (control, rejection) in &self.controls {
+            let name = control.name();
+            text.push_str(&match rejection {
+                Rejection::Rejected(lost) => format!("rejected: {name} ({lost} figures)\n"),
+                Rejection::Missed => {
+                    format!(
+                        "not rejected: {name}: these recordings would not show such a mistake\n"
+                    )
+                }
+                Rejection::NotApplicable => format!("not applicable: {name}\n"),
+            });
         }
+        text.push_str(match self.holds() {
+            true => "the worlds agree\n",
+            false => "the worlds do not agree\n",
+        });
         text
     }
 }
 
-/// How many differences are within each of the bounds.
-fn within(what: &str, differences: &[f64], bounds: [f64; 2]) -> String {
-    let near = bounds.map(|bound| {
-        let count = differences.iter().filter(|one| **one <= bound).count();
-        format!("{count} within {:.0} %", 100.0 * bound)
-    });
-    format!("{} {what}, {}, {}", differences.len(), near[0], near[1])
+/// What disagrees in a run.
+fn disagreements(run: &Pair) -> String {
+    let name = format!(
+        "{}, {}, {}",
+        run.key.workload,
+        run.key.scheduler_with_tunables(),
+        run.key.player.name()
+    );
+    let mut text = String::new();
+    for task in &run.tasks {
+        if run.cpu_time_verdict(task) == Verdict::Disagree {
+            text.push_str(&format!(
+                "disagree: {name}, {}: CPU times are {} % of the run apart, more than {} %\n",
+                task.name,
+                percent(task.cpu_time.error().abs()),
+                100.0 * run.tolerance()
+            ));
+        }
+    }
+    if run.latency_verdict() == Some(Verdict::Disagree) {
+        let [kernel, simulator] = both(run.latency);
+        text.push_str(&format!(
+            "disagree: {name}: p99 wakeup latency is {kernel} ms on the kernel and {simulator} ms in the simulator\n"
+        ));
+    }
+    text
+}
+
+/// How many figures of a kind there are, and with which verdicts.
+fn counts(what: &str, verdicts: impl Iterator<Item = Verdict> + Clone) -> String {
+    let counts = Verdict::ALL.map(|one| (one, verdicts.clone().filter(|&two| two == one).count()));
+    let told = counts
+        .iter()
+        .filter(|(_, count)| *count > 0)
+        .map(|(verdict, count)| format!("{count} {}", verdict.word()));
+    let told: Vec<String> = told.collect();
+    format!("{} {what}: {}", verdicts.count(), told.join(", "))
 }
 
 fn heading(run: &Pair) -> String {
     format!(
-        "{} ({} CPU{}, {} s; times in ms, difference in % of the run's length, at most {})",
+        "{} ({} CPU{}, {} s; times in ms, difference in % of the run's length, tolerance {})",
         run.key.workload,
         run.key.cpus,
         if run.key.cpus == 1 { "" } else { "s" },
         run.duration_ns as f64 / 1e9,
-        100.0 * run.bound()
+        100.0 * run.tolerance()
     )
 }
 
@@ -125,9 +143,11 @@ fn block(runs: &[Pair]) -> String {
         "player",
         "task",
         "CPU kernel",
+        "its recordings",
         "CPU simulator",
         "difference",
         "p99 kernel",
+        "its recordings",
         "p99 simulator",
         "",
     ];
@@ -139,7 +159,12 @@ fn block(runs: &[Pair]) -> String {
         let latency = both(run.latency);
         if run.latency.kernel.is_some() {
             let [kernel, simulator] = latency;
-            let row = ["all", "", "", "", &kernel, &simulator, ""].map(str::to_owned);
+            let spread = run.latency_spread.map_or(String::new(), |[low, high]| {
+                format!("{:.3} to {:.3}", low / 1e6, high / 1e6)
+            });
+            let verdict = run.latency_verdict().map_or("", mark);
+            let row = ["all", "", "", "", "", &kernel, &spread, &simulator, verdict];
+            let row = row.map(str::to_owned);
             table.add_row(cells(labels(run).into_iter().chain(row)));
         }
     }
@@ -154,18 +179,28 @@ fn block(runs: &[Pair]) -> String {
 }
 
 fn task_row(run: &Pair, task: &TaskPair) -> impl Iterator<Item = String> {
-    let milliseconds = |fraction: f64| format!("{:.1}", fraction * run.duration_ns as f64 / 1e6);
     let [kernel, simulator] = both(task.latency);
-    let mark = if run.exceeds(task) { "!" } else { "" };
+    let scale = run.duration_ns as f64 / 1e6;
+    let [low, high] = task.cpu_time.spread;
     labels(run).into_iter().chain([
         task.name.clone(),
-        milliseconds(task.cpu_time.kernel),
-        milliseconds(task.cpu_time.simulator),
-        percent(task.difference()),
+        format!("{:.1}", task.cpu_time.kernel * scale),
+        format!("{:.1} to {:.1}", low * scale, high * scale),
+        format!("{:.1}", task.cpu_time.simulator * scale),
+        percent(task.cpu_time.error()),
         kernel,
+        String::new(),
         simulator,
-        mark.to_owned(),
+        mark(run.cpu_time_verdict(task)).to_owned(),
     ])
+}
+
+/// What stands at the end of a row: nothing if the worlds agree.
+fn mark(verdict: Verdict) -> &'static str {
+    match verdict {
+        Verdict::Agree => "",
+        other => other.word(),
+    }
 }
 
 fn labels(run: &Pair) -> [String; 2] {

@@ -1,6 +1,6 @@
 //! The same workloads on a kernel and in the simulator, side by side.
 //!
-//! [`confront`] simulates the runs that [`Recording`]s describe and says how far simulator and kernel are apart. If there are several
+//! [`confront`] simulates the runs that [`Recording`]s describe and judges how far simulator and kernel are apart. If there are several
 //! recordings of a run, the median counts, on both sides. Instances of a task are interchangeable: they are compared in the order of their
 //! CPU time, most first.
 
@@ -16,15 +16,13 @@ use fairground_results::{Turn as TurnRecord, median};
 use fairground_simulator::{CostModel, Creator, Options, Surroundings, Thread, Turn};
 use fairground_workload::{Policy, Workload};
 
+use super::control::Control;
 use super::recording::{Player, Recording};
+use super::verdict::{self, Figure, Verdict};
 use crate::cell::{Cell, Failure, run_cells};
 use crate::contender::Contender;
 use crate::error::Error;
 
-/// Largest difference in CPU time, as a fraction of the run's length, on one CPU.
-const BOUND_ONE_CPU: f64 = 0.05;
-/// The same on several CPUs, where the kernel's figures depend on the load of its host.
-const BOUND_SEVERAL_CPUS: f64 = 0.10;
 /// Latencies of two schedulers that differ by more than this fraction of the smaller one must be in the same order.
 const DISTINCT: f64 = 0.25;
 /// Differences in latency up to this, in nanoseconds, come from what the simulator lacks: the kernel's own threads, interrupts, and an
@@ -52,6 +50,19 @@ pub struct Agreement {
     pub disorders: Vec<Disorder>,
     /// Simulations that failed.
     pub failures: Vec<Failure>,
+    /// What the mistakes of the negative controls change, if they were asked for.
+    pub controls: Vec<(Control, Rejection)>,
+}
+
+/// Whether a comparison rejects a model with a mistake.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Rejection {
+    /// So many figures that agree do not with the mistake.
+    Rejected(usize),
+    /// All that agree still do: these recordings would not show such a mistake.
+    Missed,
+    /// None of the runs has what it is about.
+    NotApplicable,
 }
 
 /// A run on the kernel and in the simulator.
@@ -65,6 +76,10 @@ pub struct Pair {
     pub recordings: usize,
     /// 99th percentile of the wakeup latency of all tasks, in nanoseconds; `None` with too few wakeups.
     pub latency: Both<Option<f64>>,
+    /// The shortest and the longest one of the kernel's recordings.
+    pub latency_spread: Option<[f64; 2]>,
+    /// CPU time of all tasks of the recording that has most, as a fraction of the time of all CPUs.
+    pub load: f64,
     /// Per task, in the order of the file.
     pub tasks: Vec<TaskPair>,
 }
@@ -101,7 +116,7 @@ pub struct TaskPair {
     /// Name, with an instance suffix if there are several.
     pub name: String,
     /// CPU time as a fraction of the run's length.
-    pub cpu_time: Both<f64>,
+    pub cpu_time: Figure,
     /// 99th percentile of the wakeup latency in nanoseconds; `None` if it only started.
     pub latency: Both<Option<f64>>,
 }
@@ -127,37 +142,101 @@ pub struct Disorder {
 }
 
 impl Agreement {
-    /// Whether every difference is within its bound.
+    /// Whether the worlds agree: no figure and no order is known to differ, but for a part of the percentiles, and every control is rejected.
     pub fn holds(&self) -> bool {
+        let latencies = self.count(Pair::latency_verdict);
+        let judged = latencies[0] + latencies[1];
         self.failures.is_empty()
             && self.disorders.is_empty()
-            && self
-                .runs
+            && self.cpu_times()[1] == 0
+            && latencies[0] as f64 >= verdict::LATENCIES_THAT_AGREE * judged as f64
+            && !self
+                .controls
                 .iter()
-                .all(|run| run.tasks.iter().all(|task| !run.exceeds(task)))
+                .any(|(_, one)| *one == Rejection::Missed)
     }
+
+    /// How many CPU times have each of the verdicts, in the order of [`Verdict::ALL`].
+    pub fn cpu_times(&self) -> [usize; 4] {
+        let verdicts = { self.runs.iter() }
+            .flat_map(|run| run.tasks.iter().map(|task| run.cpu_time_verdict(task)));
+        counted(verdicts)
+    }
+
+    /// How many runs have each of the verdicts.
+    pub fn count(&self, judge: impl Fn(&Pair) -> Option<Verdict>) -> [usize; 4] {
+        counted(self.runs.iter().filter_map(judge))
+    }
+
+    /// How many figures agree here and do not with a mistake.
+    fn lost_to(&self, spoilt: &Self) -> usize {
+        let key = |run: &Pair| (run.key.clone(), run.tasks.len());
+        let mut lost = 0;
+        for run in &self.runs {
+            // A run that fails with the mistake is lost as a whole.
+            let Some(other) = spoilt.runs.iter().find(|one| key(one) == key(run)) else {
+                lost += 1;
+                continue;
+            };
+            let is_lost = |before, after| before == Verdict::Agree && after == Verdict::Disagree;
+            let tasks = run.tasks.iter().zip(&other.tasks);
+            lost += tasks
+                .filter(|(before, after)| {
+                    is_lost(run.cpu_time_verdict(before), other.cpu_time_verdict(after))
+                })
+                .count();
+            let latencies = run.latency_verdict().zip(other.latency_verdict());
+            lost += usize::from(latencies.is_some_and(|(before, after)| is_lost(before, after)));
+        }
+        lost
+    }
+}
+
+fn counted(verdicts: impl Iterator<Item = Verdict>) -> [usize; 4] {
+    let mut counts = [0; 4];
+    for verdict in verdicts {
+        counts[verdict as usize] += 1;
+    }
+    counts
 }
 
 impl Pair {
-    /// Largest accepted difference in CPU time, as a fraction of the run's length.
-    pub fn bound(&self) -> f64 {
-        if self.key.cpus == 1 {
-            BOUND_ONE_CPU
-        } else {
-            BOUND_SEVERAL_CPUS
+    /// Tolerance for CPU times, as a fraction of the run's length.
+    pub fn tolerance(&self) -> f64 {
+        match self.key.cpus {
+            1 => verdict::CPU_TIME_ONE_CPU,
+            _ => verdict::CPU_TIME_SEVERAL_CPUS,
         }
     }
 
-    /// Whether the task's CPU times are too far apart.
-    pub fn exceeds(&self, task: &TaskPair) -> bool {
-        task.difference().abs() > self.bound()
+    /// Judges the CPU time of one of its tasks.
+    pub fn cpu_time_verdict(&self, task: &TaskPair) -> Verdict {
+        // Tasks cannot have more than there is: the kernel charged them for time in which the host ran something else.
+        if self.load > 1.0 + self.tolerance() {
+            return Verdict::Void;
+        }
+        task.cpu_time.judge(self.tolerance())
     }
-}
 
-impl TaskPair {
-    /// Simulator minus kernel, as a fraction of the run's length.
-    pub fn difference(&self) -> f64 {
-        self.cpu_time.simulator - self.cpu_time.kernel
+    /// Judges the 99th percentile of the wakeup latency of all tasks; `None` where it is not looked at: without records of the kernel's, with
+    /// too few wakeups in both worlds, and on several CPUs.
+    pub fn latency_verdict(&self) -> Option<Verdict> {
+        if self.key.cpus > 1 {
+            return None;
+        }
+        match (self.latency.kernel, self.latency.simulator) {
+            (Some(kernel), Some(simulator)) => {
+                let spread = self.latency_spread.unwrap_or([kernel; 2]);
+                let figure = Figure {
+                    kernel,
+                    spread,
+                    simulator,
+                };
+                Some(figure.judge(verdict::LATENCY * kernel))
+            }
+            (None, None) => None,
+            _ => Some(Verdict::Void),
+        }
     }
 }
 
@@ -274,8 +353,8 @@ fn medians(runs: &[Figures]) -> Figures {
 /// Scheduling costs of the recordings' machines, by number of CPUs; the default model for those that are absent.
 pub type Costs = BTreeMap<u32, CostModel>;
 
-/// Simulates the runs that the recordings describe, with the workload files from a folder. Schedulers are those of the catalogue, and the
-/// user's `own`, which the recordings call by their names in the kernel.
+/// Simulates the runs that the recordings describe, with the workload files from a folder, and, with `controls`, once more with each of the
+/// mistakes. Schedulers are those of the catalogue, and the user's `own`, which the recordings call by their names in the kernel.
 ///
 /// # Errors
 ///
@@ -285,70 +364,120 @@ pub fn confront(
     folder: &Path,
     costs: &Costs,
     own: &[Contender],
+    controls: bool,
 ) -> Result<Agreement, Error> {
-    let mut groups: BTreeMap<Key, Vec<&Recording>> = BTreeMap::new();
-    for recording in recordings {
-        groups.entry(key_of(recording)).or_default().push(recording);
+    let subjects = Subjects::of(recordings, folder, costs, own)?;
+    let mut agreement = subjects.simulate(None)?;
+    if controls {
+        for control in Control::ALL {
+            let rejection = subjects.rejection(control, &agreement)?;
+            agreement.controls.push((control, rejection));
+        }
     }
-    let mut workloads = BTreeMap::new();
-    let mut contenders = BTreeMap::new();
-    for key in groups.keys() {
-        if !workloads.contains_key(&key.workload) {
-            let path = folder.join(format!("{}.json", key.workload));
-            workloads.insert(key.workload.clone(), Arc::new(Workload::read(path)?));
+    Ok(agreement)
+}
+
+/// What is compared.
+struct Subjects<'a> {
+    groups: BTreeMap<Key, Vec<&'a Recording>>,
+    workloads: BTreeMap<String, Arc<Workload>>,
+    contenders: BTreeMap<Key, Contender>,
+    costs: &'a Costs,
+}
+
+impl<'a> Subjects<'a> {
+    fn of(
+        recordings: &'a [Recording],
+        folder: &Path,
+        costs: &'a Costs,
+        own: &[Contender],
+    ) -> Result<Self, Error> {
+        let mut groups: BTreeMap<Key, Vec<&Recording>> = BTreeMap::new();
+        for recording in recordings {
+            groups.entry(key_of(recording)).or_default().push(recording);
         }
-        if let Entry::Vacant(missing) = contenders.entry((&key.scheduler, &key.tunables)) {
-            missing.insert(contender(key, own)?);
+        let mut workloads = BTreeMap::new();
+        let mut opened: BTreeMap<_, Contender> = BTreeMap::new();
+        let mut contenders = BTreeMap::new();
+        for key in groups.keys() {
+            if let Entry::Vacant(missing) = workloads.entry(key.workload.clone()) {
+                let path = folder.join(format!("{}.json", key.workload));
+                missing.insert(Arc::new(Workload::read(path)?));
+            }
+            let contender = match opened.entry((&key.scheduler, &key.tunables)) {
+                Entry::Occupied(known) => known.get().clone(),
+                Entry::Vacant(missing) => missing.insert(contender(key, own)?).clone(),
+            };
+            contenders.insert(key.clone(), contender);
         }
+        Ok(Self {
+            groups,
+            workloads,
+            contenders,
+            costs,
+        })
     }
 
-    let mut cells = Vec::new();
-    for (key, recordings) in &groups {
-        let duration = common_length(key, recordings)?;
-        for (start, recording) in STARTS.into_iter().zip(recordings.iter().cycle()) {
-            cells.push(cell(
-                key,
-                duration,
-                start,
-                surroundings(recording),
-                costs.get(&key.cpus),
-                &workloads[&key.workload],
-                &contenders[&(&key.scheduler, &key.tunables)],
-            )?);
+    /// Compares the recordings with the model, or with one that makes a mistake.
+    fn simulate(&self, control: Option<Control>) -> Result<Agreement, Error> {
+        let mut cells = Vec::new();
+        for (key, recordings) in &self.groups {
+            let duration = common_length(key, recordings)?;
+            for (start, recording) in STARTS.into_iter().zip(recordings.iter().cycle()) {
+                let surroundings = surroundings(recording);
+                let workload = &self.workloads[&key.workload];
+                let mut options =
+                    options(key, duration, start, surroundings, self.costs, workload)?;
+                if let Some(control) = control {
+                    control.spoil(&mut options);
+                }
+                cells.push(Cell::new(self.contenders[key].clone(), options));
+            }
         }
+        let results = run_cells(&cells, None, &|_, _| {}, |_, result| result)?;
+        let mut pairs = Vec::new();
+        let mut failures = Vec::new();
+        for ((key, recordings), results) in self.groups.iter().zip(results.chunks(STARTS.len())) {
+            let failed = results.iter().filter_map(|result| result.failure.clone());
+            let before = failures.len();
+            failures.extend(failed);
+            // A simulation that did not finish is among the failures, and gives no other result.
+            if failures.len() > before {
+                continue;
+            }
+            let workload = &self.workloads[&key.workload];
+            let kernel: Vec<Figures> = recordings
+                .iter()
+                .map(|recording| Figures::of_recording(recording).order_instances(workload))
+                .collect();
+            let simulator: Vec<Figures> = results
+                .iter()
+                .filter_map(|result| Some((result.run.metrics.as_ref()?, &result.charged)))
+                .map(|(metrics, charged)| {
+                    Figures::of_simulation(metrics, charged).order_instances(workload)
+                })
+                .collect();
+            let duration = length_of(recordings[0]);
+            pairs.push(pair(key.clone(), duration, &kernel, &simulator)?);
+        }
+        Ok(Agreement {
+            disorders: disorders(&pairs),
+            runs: pairs,
+            failures,
+            controls: Vec::new(),
+        })
     }
-    let results = run_cells(&cells, None, &|_, _| {}, |_, result| result)?;
 
-    let mut pairs = Vec::new();
-    let mut failures = Vec::new();
-    for ((key, recordings), results) in groups.into_iter().zip(results.chunks(STARTS.len())) {
-        let failed = results.iter().filter_map(|result| result.failure.clone());
-        let before = failures.len();
-        failures.extend(failed);
-        // A simulation that did not finish is among the failures, and gives no other result.
-        if failures.len() > before {
-            continue;
+    fn rejection(&self, control: Control, sound: &Agreement) -> Result<Rejection, Error> {
+        let mut keys = self.groups.keys();
+        if !keys.any(|key| control.applies(&self.workloads[&key.workload], key.cpus)) {
+            return Ok(Rejection::NotApplicable);
         }
-        let workload = &workloads[&key.workload];
-        let kernel: Vec<Figures> = recordings
-            .iter()
-            .map(|recording| Figures::of_recording(recording).order_instances(workload))
-            .collect();
-        let simulator: Vec<Figures> = results
-            .iter()
-            .filter_map(|result| Some((result.run.metrics.as_ref()?, &result.charged)))
-            .map(|(metrics, charged)| {
-                Figures::of_simulation(metrics, charged).order_instances(workload)
-            })
-            .collect();
-        let duration = length_of(recordings[0]);
-        pairs.push(pair(key, duration, &kernel, &simulator)?);
+        Ok(match sound.lost_to(&self.simulate(Some(control))?) {
+            0 => Rejection::Missed,
+            lost => Rejection::Rejected(lost),
+        })
     }
-    Ok(Agreement {
-        disorders: disorders(&pairs),
-        runs: pairs,
-        failures,
-    })
 }
 
 /// The scheduler of a run, with its tunables.
@@ -442,15 +571,14 @@ fn surroundings(recording: &Recording) -> Surroundings {
 }
 
 /// A run for `key` whose tasks start this many sevenths of a tick later.
-fn cell(
+fn options(
     key: &Key,
     duration: Nanoseconds,
     start: u64,
     mut surroundings: Surroundings,
-    cost: Option<&CostModel>,
+    costs: &Costs,
     workload: &Arc<Workload>,
-    contender: &Contender,
-) -> Result<Cell, Error> {
+) -> Result<Options, Error> {
     let delay = start * 1_000_000_000 / HZ / 7;
     let workload = match &mut surroundings.creator {
         Some(creator) => {
@@ -461,15 +589,15 @@ fn cell(
     };
     let machine =
         Machine::parse(&key.cpus.to_string()).map_err(|error| Error::Plan(error.to_string()))?;
-    let options = Options {
+    let cost = costs.get(&key.cpus).cloned();
+    Ok(Options {
         duration: Some(duration),
         seed: start,
         hz: HZ,
         surroundings,
-        cost: with_recorder(cost.cloned().unwrap_or_else(CostModel::default_model)),
+        cost: with_recorder(cost.unwrap_or_else(CostModel::default_model)),
         ..Options::new(machine, workload)
-    };
-    Ok(Cell::new(contender.clone(), options))
+    })
 }
 
 /// The costs with a recorder running. Its work for a wake-up falls between the wake-up and the switch; its work for a switch falls after the
@@ -487,9 +615,21 @@ fn pair(
     kernel: &[Figures],
     simulator: &[Figures],
 ) -> Result<Pair, Error> {
-    let recordings = kernel.len();
-    let kernel = medians(kernel);
+    let recorded = kernel;
+    let kernel = medians(recorded);
     let simulator = medians(simulator);
+    let of_task = |name: &str| {
+        let times = recorded.iter().flat_map(|run| &run.tasks);
+        spread(
+            times
+                .filter(|task| task.name == name)
+                .map(|task| task.cpu_time),
+        )
+    };
+    let loads = recorded.iter().map(|run| {
+        let times = run.tasks.iter().map(|task| task.cpu_time);
+        times.sum::<f64>() / f64::from(key.cpus)
+    });
     let names = |figures: &Figures| -> BTreeSet<String> {
         figures.tasks.iter().map(|task| task.name.clone()).collect()
     };
@@ -506,8 +646,9 @@ fn pair(
             let here = kernel.tasks.iter().find(|here| here.name == there.name)?;
             Some(TaskPair {
                 name: there.name.clone(),
-                cpu_time: Both {
+                cpu_time: Figure {
                     kernel: here.cpu_time,
+                    spread: of_task(&there.name).unwrap_or([here.cpu_time; 2]),
                     simulator: there.cpu_time,
                 },
                 latency: Both {
@@ -518,15 +659,24 @@ fn pair(
         })
         .collect();
     Ok(Pair {
+        load: loads.fold(0.0, f64::max),
         key,
         duration_ns,
-        recordings,
+        recordings: recorded.len(),
         latency: Both {
             kernel: kernel.latency,
             simulator: simulator.latency,
         },
+        latency_spread: spread(recorded.iter().filter_map(|run| run.latency)),
         tasks,
     })
+}
+
+/// The lowest and the highest value; `None` without any.
+fn spread(values: impl Iterator<Item = f64>) -> Option<[f64; 2]> {
+    values
+        .map(|value| [value; 2])
+        .reduce(|one, other| [one[0].min(other[0]), one[1].max(other[1])])
 }
 
 /// Pairs of schedulers on one CPU with distinct latencies on the kernel and another order in the simulator.
@@ -608,15 +758,49 @@ mod tests {
             disorders: disorders(&runs),
             runs,
             failures: Vec::new(),
+            controls: Vec::new(),
         }
     }
 
     #[test]
     fn cpu_times_may_differ_by_the_bound() {
-        assert!(agreement(vec![run("o1", 1, (0.50, 1.0), (0.54, 1.0))]).holds());
-        assert!(!agreement(vec![run("o1", 1, (0.50, 1.0), (0.56, 1.0))]).holds());
-        assert!(!agreement(vec![run("o1", 1, (0.56, 1.0), (0.50, 1.0))]).holds());
+        assert!(agreement(vec![run("o1", 1, (0.50, 1.0), (0.51, 1.0))]).holds());
+        assert!(!agreement(vec![run("o1", 1, (0.50, 1.0), (0.53, 1.0))]).holds());
+        assert!(!agreement(vec![run("o1", 1, (0.53, 1.0), (0.50, 1.0))]).holds());
         assert!(agreement(vec![run("o1", 2, (0.50, 1.0), (0.56, 1.0))]).holds());
+    }
+
+    #[test]
+    fn three_quarters_of_the_percentiles_have_to_agree() {
+        let of = |errors: [f64; 4]| {
+            let run = |(number, error): (usize, f64)| {
+                let mut run = run("o1", 1, (0.5, 100.0), (0.5, 100.0 * (1.0 + error)));
+                run.key.workload = format!("hogs{number}");
+                run
+            };
+            agreement(errors.into_iter().enumerate().map(run).collect())
+        };
+        let near = of([0.05, -0.09, 0.3, 0.0]);
+        assert_eq!(near.count(Pair::latency_verdict), [3, 1, 0, 0]);
+        assert!(near.holds(), "{}", near.table());
+        assert!(!of([0.05, -0.2, 0.3, 0.0]).holds());
+    }
+
+    #[test]
+    fn more_cpu_time_than_there_is_is_no_measurement() {
+        let disturbed = run("o1", 1, (1.1, 1.0), (0.5, 1.0));
+        assert_eq!(
+            disturbed.cpu_time_verdict(&disturbed.tasks[0]),
+            Verdict::Void
+        );
+        let none = Pair {
+            latency: Both {
+                kernel: Some(5.0),
+                simulator: None,
+            },
+            ..run("o1", 1, (0.5, 1.0), (0.5, 1.0))
+        };
+        assert_eq!(none.latency_verdict(), Some(Verdict::Void));
     }
 
     #[test]
@@ -627,18 +811,27 @@ mod tests {
                 run("cfs", cpus, (0.5, second), (0.5, 20e6)),
             ])
         };
-        assert!(both(1, 12e6).holds(), "too close to tell on the kernel");
-        assert!(both(1, 5e6).holds(), "the same order");
+        assert!(
+            both(1, 12e6).disorders.is_empty(),
+            "too close to tell on the kernel"
+        );
+        assert!(both(1, 5e6).disorders.is_empty(), "the same order");
         let wrong = both(1, 15e6);
         assert_eq!(wrong.disorders.len(), 1);
         assert!(!wrong.holds());
         assert!(wrong.table().contains("shorter under o1 than under cfs"));
-        assert!(both(2, 15e6).holds(), "not looked at on several CPUs");
+        assert!(
+            both(2, 15e6).disorders.is_empty(),
+            "not looked at on several CPUs"
+        );
         let brief = agreement(vec![
             run("o1", 1, (0.5, 0.1e6), (0.5, 2.0)),
             run("cfs", 1, (0.5, 0.9e6), (0.5, 1.0)),
         ]);
-        assert!(brief.holds(), "too short to tell on the kernel");
+        assert!(
+            brief.disorders.is_empty(),
+            "too short to tell on the kernel"
+        );
     }
 
     #[test]
@@ -789,7 +982,7 @@ mod tests {
                     .map(|(name, value)| [(name.to_owned(), value.to_owned())].into()),
                 ..recording(1_040_000_000, 20_000_000)
             };
-            confront(&[recording], folder.path(), &Costs::new(), &[])
+            confront(&[recording], folder.path(), &Costs::new(), &[], false)
         };
         let long = run(Some(("rr_interval", "1000 ms"))).expect("a comparison");
         assert!(long.holds(), "{}", long.table());
@@ -809,24 +1002,54 @@ mod tests {
             folder.path(),
             &Costs::new(),
             &[],
+            false,
         );
         let even = even.expect("a comparison");
         assert_eq!(even.runs[0].duration_ns, 1_000_000_000);
         assert!(even.holds(), "{}", even.table());
-        let near = "1 CPU: 2 CPU times, 2 within 3 %, 2 within 10 %\n";
+        let near = "1 CPU: 2 CPU times: 2 agree\n";
         assert!(even.table().contains(near), "{}", even.table());
         let uneven = confront(
             &[recording(100_000_000, 899_000_000)],
             folder.path(),
             &Costs::new(),
             &[],
+            false,
         );
         let uneven = uneven.expect("a comparison");
         assert!(!uneven.holds());
-        assert!(
-            uneven
-                .table()
-                .contains("out of bounds: hogs, o1, play, hog-0")
-        );
+        assert!(uneven.table().contains("disagree: hogs, o1, play, hog-0"));
+    }
+
+    #[test]
+    fn a_control_is_rejected_where_a_run_depends_on_what_it_gets_wrong() {
+        let folder = tempfile::tempdir().expect("a folder");
+        std::fs::write(
+            folder.path().join("hogs.json"),
+            r#"{ "tasks": { "a": { "run": 1000, "taskgroup": "/one" },
+                            "b": { "instance": 3, "run": 1000, "taskgroup": "/two" } },
+                 "global": { "duration": 1 } }"#,
+        )
+        .expect("a file");
+        let mut recorded = recording(0, 0);
+        recorded.scheduler = Some("eevdf".to_owned());
+        recorded.tasks = [("a", 530), ("b-0", 177), ("b-1", 177), ("b-2", 176)]
+            .map(|(name, ms)| crate::fidelity::TaskTime {
+                name: name.to_owned(),
+                cpu_time_ns: ms * 1_000_000,
+            })
+            .to_vec();
+        let found = confront(&[recorded], folder.path(), &Costs::new(), &[], true);
+        let found = found.expect("a comparison");
+        let of = |control| found.controls.iter().find(|(one, _)| *one == control);
+        let table = found.table();
+        let groups = of(Control::NoGroups).expect("it was run").1;
+        assert_eq!(groups, Rejection::Rejected(4), "{table}");
+        let real_time = of(Control::BoundRealTime).expect("it was looked at").1;
+        assert_eq!(real_time, Rejection::NotApplicable);
+        let locks = of(Control::FreeLocks).expect("it was run").1;
+        assert_eq!(locks, Rejection::Missed, "{table}");
+        assert!(!found.holds(), "a control that is missed is a fault");
+        assert!(table.contains("not rejected: no cost of locks"), "{table}");
     }
 }
