@@ -59,17 +59,18 @@ __noinline bool throttle_first(struct run_queue *cfs_rq __arg_nonnull, u64 dsq, 
 {
 	struct task_ctx *se;
 	struct task_struct *p;
+	bool moved = false;
 
 	for_each_queued(p, se, dsq, 0) {
-		if (!se->group || (p->flags & (PF_KTHREAD | PF_EXITING)) || !check_cfs_rq_runtime(se->group, cfs_rq->cpu, now))
-			return false;
-		if (!scx_bpf_dsq_move(DSQ_ITERATOR, p, limbo_dsq(cfs_rq->cpu), 0))
-			return false;
-		clear_buddies(cfs_rq, p->pid);
-		dequeue_throttled(cfs_rq, se, now);
-		return true;
+		if (se->group && !(p->flags & (PF_KTHREAD | PF_EXITING)) && check_cfs_rq_runtime(se->group, cfs_rq->cpu, now))
+			moved = scx_bpf_dsq_move(DSQ_ITERATOR, p, limbo_dsq(cfs_rq->cpu), 0);
+		if (moved) {
+			clear_buddies(cfs_rq, p->pid);
+			dequeue_throttled(cfs_rq, se, now);
+		}
+		break;
 	}
-	return false;
+	return moved;
 }
 
 /* A task in limbo that was taken off its queue for a change, or has just been put: goes back there if its groups are still throttled. */
