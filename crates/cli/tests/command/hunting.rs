@@ -164,7 +164,7 @@ fn a_debug_dump_becomes_a_workload_from_which_a_hunt_begins() {
         "-s",
         &path("mine.bpf.c"),
         "-d",
-        "40s",
+        "50s",
     ]);
     assert_eq!(ended.code, Some(1), "{}", ended.stderr);
     fs::write(path("log.txt"), &ended.stderr).unwrap();
@@ -178,7 +178,7 @@ fn a_debug_dump_becomes_a_workload_from_which_a_hunt_begins() {
     );
     for told in [
         "of which 1 waited, on 4 CPUs; the kernel says: runnable task stall",
-        "\n  lost waited 3",
+        "\n  lost waited 45000 ms",
         "on CPU 1, in no dispatch queue",
         &format!("--from {case} -m 4"),
     ] {
