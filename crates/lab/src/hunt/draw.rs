@@ -301,11 +301,11 @@ impl Draw<'_> {
             "run": self.dice.magnitude(10, 2_000),
             "fork": child,
         });
-        let of_child = json!({
-            "instance": 0,
+        let once = json!({
             "loop": self.dice.one_of(&[1, 1, 5]),
             "run": self.dice.magnitude(200, 50_000),
         });
+        let of_child = json!({ "instance": 0, "loop": 1, "phases": { "p": once } });
         let forking = json!({ "loop": 1, "phases": { "p": phase } });
         let forking = match forking {
             Value::Object(forking) => self.task(1, forking),
