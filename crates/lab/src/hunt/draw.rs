@@ -398,7 +398,11 @@ impl Draw<'_> {
             let work = json!({
                 "sem_wait": semaphore(place), "run": run, "sem_post": semaphore(place + 1),
             });
-            tasks.extend(self.alike("link", 1, json!({ "phases": { "p": work } })));
+            tasks.extend(self.alike(
+                &format!("link{place}-"),
+                1,
+                json!({ "phases": { "p": work } }),
+            ));
         }
         let first = json!({ "loop": 1, "phases": { "p": { "sem_post": semaphore(0) } } });
         tasks.insert(self.name("kick"), first);
@@ -430,7 +434,10 @@ mod tests {
                 let (text, duration) = tasks(&mut dice, machine.cpu_count());
                 let workload = Workload::parse("drawn.json", &text);
                 let workload = workload.unwrap_or_else(|error| panic!("{error}\n{text}"));
-                assert!(workload.notes.is_empty(), "{:?}\n{text}", workload.notes);
+                // A changer of nice values may have that policy.
+                let mut notes = workload.notes.iter();
+                let odd = notes.find(|note| !note.contains("has no effect with SCHED_IDLE"));
+                assert_eq!(odd, None, "{text}");
                 check_tasks(&workload, &machine).unwrap_or_else(|error| panic!("{error}\n{text}"));
                 assert!(duration > 0);
             }
