@@ -1,7 +1,6 @@
 //! `fairground advise`: which scheduler suits a recorded load.
 
-use std::fmt::Write as _;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Stdio};
 use std::sync::Arc;
 
@@ -10,8 +9,8 @@ use fairground_kernel::host;
 use fairground_lab::{Contender, Goal, KERNEL, Question, recorded_metrics};
 use fairground_machine::Machine;
 use fairground_recording::Recording;
-use fairground_report::{advice_json, advice_page, advice_text, advised_value};
-use fairground_results::{Advice, Recommendation};
+use fairground_report::{advice_json, advice_page, advice_text, confirmation_text};
+use fairground_results::{Advice, Confirmation, Recommendation};
 
 use crate::VERSION;
 use crate::output::{self, FAILED, Form, Place, Progress, UNUSABLE};
@@ -71,7 +70,7 @@ pub struct Arguments {
     #[arg(long, value_enum, default_value_t = Form::Table)]
     format: Form,
 
-    /// Run the recorded command under the first two on this machine, and say whether the ranking holds
+    /// Run the recorded command under the first two on this machine, and say whether what the ranking predicts of them holds
     #[arg(long)]
     confirm: bool,
 }
@@ -115,29 +114,26 @@ fn advise(arguments: &Arguments) -> Result<ExitCode, ExitCode> {
     for failure in &advice.failures {
         crate::output::say!("fairground: {failure}");
     }
-    let is_text = arguments.format == Form::Table;
-    output::print(&match arguments.format {
-        Form::Table => advice_text(&advice),
-        Form::Json => advice_json(&advice, VERSION),
-    })?;
-    let (mut confirmed, mut held) = (String::new(), true);
-    if arguments.confirm {
-        (confirmed, held) =
-            confirm(&recording, &advice).map_err(|message| output::fail(FAILED, message))?;
+    // What takes minutes comes after the answer; but for programs there is one document.
+    if arguments.format == Form::Table {
+        output::print(&advice_text(&advice))?;
     }
-    match is_text {
-        true => output::print(&confirmed)?,
-        // Standard output is one document.
-        false if confirmed.is_empty() => {}
-        false => crate::output::say!("{}", confirmed.trim_end()),
+    if arguments.confirm {
+        let confirmed = confirm(&recording, &advice);
+        advice.confirmation = confirmed.map_err(|message| output::fail(FAILED, message))?;
+    }
+    let confirmation = advice.confirmation.as_ref();
+    match (arguments.format, confirmation) {
+        (Form::Json, _) => output::print(&advice_json(&advice, VERSION))?,
+        (Form::Table, None) => {}
+        (Form::Table, Some(one)) => output::print(&confirmation_text(&advice.aim, one))?,
     }
     if let Some(place) = place {
-        place.write(advice_page(&advice, &confirmed).html())?;
+        place.write(advice_page(&advice).html())?;
     }
-    Ok(if held {
-        ExitCode::SUCCESS
-    } else {
-        ExitCode::from(FAILED)
+    Ok(match confirmation.is_some_and(Confirmation::contradicts) {
+        true => ExitCode::from(FAILED),
+        false => ExitCode::SUCCESS,
     })
 }
 
@@ -204,77 +200,49 @@ fn command(recording: &Recording, recommended: &Recommendation) -> String {
     words.join(" ")
 }
 
-/// Runs the command under the first two and describes the result; also returns whether the prediction holds.
-fn confirm(recording: &Recording, advice: &Advice) -> Result<(String, bool), String> {
+/// Runs the recorded command under the first two on this machine.
+fn confirm(recording: &Recording, advice: &Advice) -> Result<Option<Confirmation>, String> {
     let [first, second, ..] = advice.ranking.as_slice() else {
         return Err("--confirm: there are no two schedulers to compare".to_owned());
     };
     let folder = tempfile::TempDir::new().map_err(|error| error.to_string())?;
-    let program = std::env::current_exe().map_err(|error| error.to_string())?;
-    let mut text = String::new();
-    let mut values = Vec::new();
-    for rank in [first, second] {
-        let file = folder.path().join(format!("{}.recording", rank.scheduler));
-        let mut command = Command::new(&program);
-        if rank.scheduler != KERNEL {
-            // The recorder needs root, but runs the command as the right user.
-            command
-                .args(["run", &rank.scheduler, "--user", "root", "--"])
-                .arg(&program);
-        }
-        let status = command
-            .args(["record", "-o"])
-            .arg(&file)
-            .arg("--")
-            .args(&recording.header.command)
-            .stdout(Stdio::null())
-            .status()
-            .map_err(|error| format!("--confirm: {error}"))?;
-        if !status.success() {
-            return Err(format!(
-                "--confirm: {} ended with {status} under {}",
-                recording.header.command.join(" "),
-                rank.scheduler
-            ));
-        }
-        let made = Recording::read(&file).map_err(|error| error.to_string())?;
-        let value = advice
-            .aim
-            .value_of(&recorded_metrics(&made))
-            .ok_or_else(|| {
-                format!(
-                    "--confirm: under {} there was nothing to measure",
-                    rank.scheduler
-                )
-            })?;
-        let _ = writeln!(
-            text,
-            "Here, under {}: {} (predicted {})",
-            rank.scheduler,
-            advised_value(&advice.aim, value),
-            advised_value(&advice.aim, rank.summary.median)
-        );
-        values.push(value);
+    let mut here = [0.0; 2];
+    for (value, rank) in here.iter_mut().zip([first, second]) {
+        let scheduler = rank.scheduler.as_str();
+        let file = folder.path().join(format!("{scheduler}.recording"));
+        let made = record_again(recording, scheduler, &file)?;
+        let measured = advice.aim.value_of(&recorded_metrics(&made));
+        *value = measured
+            .ok_or_else(|| format!("--confirm: under {scheduler} there was nothing to measure"))?;
     }
-    let apart = (values[0] - values[1]).abs() > advice.aim.error(values[0].max(values[1]));
-    let better = match advice.aim.less_is_better() {
-        true => values[0] <= values[1],
-        false => values[0] >= values[1],
-    };
-    let equal = first.place == second.place;
-    let holds = if equal { !apart } else { better };
-    let _ = writeln!(
-        text,
-        "The prediction {}: {} {}.",
-        if holds { "held" } else { "did NOT hold" },
-        first.scheduler,
-        match (apart, better) {
-            (false, _) => format!("and {} are equal here", second.scheduler),
-            (true, true) => format!("is better than {} here", second.scheduler),
-            (true, false) => format!("is worse than {} here", second.scheduler),
-        }
-    );
-    Ok((text, holds))
+    Ok(Confirmation::of(advice, here))
+}
+
+/// Runs the recorded command under a scheduler and records it.
+fn record_again(recording: &Recording, scheduler: &str, file: &Path) -> Result<Recording, String> {
+    let program = std::env::current_exe().map_err(|error| error.to_string())?;
+    let mut command = Command::new(&program);
+    if scheduler != KERNEL {
+        // The recorder needs root, but runs the command as the right user.
+        command
+            .args(["run", scheduler, "--user", "root", "--"])
+            .arg(&program);
+    }
+    let status = command
+        .args(["record", "-o"])
+        .arg(file)
+        .arg("--")
+        .args(&recording.header.command)
+        .stdout(Stdio::null())
+        .status()
+        .map_err(|error| format!("--confirm: {error}"))?;
+    if !status.success() {
+        return Err(format!(
+            "--confirm: {} ended with {status} under {scheduler}",
+            recording.header.command.join(" ")
+        ));
+    }
+    Recording::read(file).map_err(|error| error.to_string())
 }
 
 #[cfg(test)]

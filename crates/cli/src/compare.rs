@@ -5,8 +5,8 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::Args;
-use fairground_lab::{Contender, Plan, Results};
-use fairground_report::{Comparison, Style, TaskTables};
+use fairground_lab::{Contender, Kept, Plan, Results};
+use fairground_report::{Comparison, FEW_TASKS, Style, TaskTables};
 use fairground_results::{Condition, Difference, Patience, Requirement, differences};
 
 use crate::VERSION;
@@ -132,6 +132,7 @@ fn run(arguments: &Arguments) -> Result<ExitCode, ExitCode> {
     let mut plan = Plan {
         repeats: arguments.repeats(),
         patience: arguments.starved.unwrap_or_default(),
+        kept: arguments.kept(),
         traces: arguments.trace.clone(),
         ..plan?
     };
@@ -194,6 +195,16 @@ impl Arguments {
             text.push_str(&format!(" --require {}", quoted(&requirement)));
         }
         text
+    }
+
+    /// What the result needs of runs: nothing of tasks but their shares, if it has only tables.
+    fn kept(&self) -> Kept {
+        let tables = matches!(self.format, DocumentForm::Table | DocumentForm::Markdown);
+        let everything = self.report.is_some() || self.output.is_some() || self.tasks;
+        match tables && !everything {
+            true => Kept::Shares(FEW_TASKS),
+            false => Kept::All,
+        }
     }
 
     /// How often every run is repeated. From a few runs nothing follows about a difference.

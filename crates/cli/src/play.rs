@@ -13,7 +13,7 @@ use fairground_machine::Machine;
 use fairground_metrics::{MachineFacts, Options as Metrics};
 use fairground_recording::Source;
 use fairground_report::{Comparison, Document, Labels, Run, Style, csv_of};
-use fairground_results::Status;
+use fairground_results::{Recipe, Shared, Status};
 use fairground_workload::{Template, Workload};
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -205,29 +205,28 @@ fn lines(report: &Report) -> impl Iterator<Item = Line<'_>> {
 fn table(report: &Report) -> String {
     let mut text = report.table();
     if let Some(metrics) = &report.metrics {
+        let recipe = Recipe {
+            workload: report.workload.clone(),
+            scheduler: report.scheduler_name().to_owned(),
+            machine: "host".to_owned(),
+            tunables: report.tunables.clone().unwrap_or_default(),
+            duration_ns: Some(report.duration_ns),
+            ..Recipe::default()
+        };
         let comparison = Comparison {
             runs: vec![Run {
                 labels: Labels {
-                    workload: report.workload.clone(),
-                    scheduler: report.scheduler_name().to_owned(),
-                    reference: None,
-                    machine: "host".to_owned(),
-                    cost_model: None,
+                    recipe: recipe.into(),
                     seed: None,
                     repeat: 0,
-                    tunables: report.tunables.clone().unwrap_or_default(),
-                    numbers: BTreeMap::new(),
-                    hz: None,
-                    duration_ns: Some(report.duration_ns),
-                    noise: None,
-                    hotplug: Vec::new(),
-                    hashes: None,
+                    cell: None,
                 },
                 status: Status::Ok,
                 failure: None,
-                metrics: Some(metrics.clone()),
+                metrics: Some(Box::new(metrics.clone())),
+                shares: None,
                 counters: BTreeMap::new(),
-                notes: Vec::new(),
+                notes: Shared::default(),
             }],
             ..Comparison::default()
         };

@@ -285,8 +285,10 @@ fn page(
         .iter()
         .map(|outcome| (outcome.reproduction.id.clone(), curves(outcome)))
         .collect();
-    fairground_report::reproductions_page(reproductions, Default::default(), moments, &curves)
-        .html()
+    let answer = Default::default();
+    let mut page = fairground_report::reproductions_page(reproductions, answer, moments, &curves);
+    crate::VERSION.clone_into(&mut page.version);
+    page.html()
 }
 
 /// Fits the experiments' values again and prints them.

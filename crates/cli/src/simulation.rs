@@ -12,8 +12,8 @@ use clap::Args;
 use clap::builder::NonEmptyStringValueParser;
 use fairground_companion::Companion;
 use fairground_lab::{
-    Contender, DEFAULT_HZ, Error, Hotplug, LOADER, Load, Noise, Plan, Release, Replay, Settings,
-    Site, hunting_grounds,
+    Contender, DEFAULT_HZ, Error, Hotplug, Kept, LOADER, Load, Noise, Plan, Release, Replay,
+    Settings, Site, hunting_grounds,
 };
 use fairground_machine::Machine;
 use fairground_results::{CpuChange, Patience, Requirement, short_name};
@@ -355,6 +355,7 @@ impl Simulation {
             patience: Patience::Off,
             requirements: Vec::new(),
             noise: self.noise,
+            kept: Kept::All,
             traces: None,
             threads: self.sources.threads,
         };

@@ -20,7 +20,7 @@ use crate::compare::{Failed, Results, compare};
 use crate::contender::{Contender, KERNEL};
 use crate::error::Error;
 use crate::noise::Noise;
-use crate::plan::{DEFAULT_HZ, Plan, Settings, Site};
+use crate::plan::{DEFAULT_HZ, Kept, Plan, Settings, Site};
 use crate::recorded::Replay;
 
 /// Number of tunables for which other values are tried.
@@ -120,6 +120,7 @@ impl Question {
             patience: Patience::default(),
             requirements: Vec::new(),
             noise: Noise::None,
+            kept: Kept::All,
             traces: None,
             threads: self.threads,
         }
@@ -160,6 +161,7 @@ impl Question {
                 })
                 .collect(),
             ranking,
+            confirmation: None,
             comparison: results.comparison,
         })
     }

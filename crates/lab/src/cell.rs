@@ -20,8 +20,8 @@ use fairground_files::Unfinished;
 use fairground_metrics::{MachineFacts, Metrics};
 use fairground_results::format::{seconds, time};
 use fairground_results::{
-    Breach, CpuChange, DUE, Hashes, LEFT_BEHIND, Labels, Patience, Requirement, Run, Starvation,
-    Status,
+    Breach, CpuChange, DUE, Hashes, LEFT_BEHIND, Labels, Patience, Recipe, Requirement, Run,
+    Shared, Starvation, Status,
 };
 use fairground_simulator::{
     CostModel, ExitKind, GIVEN, Hotplug, Options, Outcome, simulate_beside,
@@ -68,6 +68,8 @@ pub struct Cell {
     pub replay: Option<Arc<Replay>>,
     /// What exactly it runs, if that is to be part of the result.
     pub(crate) hashes: Option<Hashes>,
+    /// Its identity; of what others are made from, that of all they have in common.
+    pub(crate) identity: Option<String>,
     /// Notes on the scheduler's loader for the result.
     pub(crate) loader_notes: Vec<String>,
     /// Why the loader's actions are impossible on this machine.
@@ -197,6 +199,7 @@ impl Cell {
             noise: Noise::None,
             replay: None,
             hashes: None,
+            identity: None,
         }
     }
 
@@ -253,7 +256,7 @@ impl Cell {
         for requirement in &self.requirements {
             let reference = requirement.reference().and_then(|wanted| {
                 let found = references.iter().find(|(name, _)| *name == wanted);
-                found?.1.as_ref()
+                found?.1.as_deref()
             });
             let nearness = requirement.nearness(metrics, reference);
             result.nearness.push(nearness);
@@ -445,8 +448,9 @@ impl Cell {
                 status: failure.status,
                 failure: Some(failure.as_result()),
                 metrics: None,
+                shares: None,
                 counters: BTreeMap::new(),
-                notes: Vec::new(),
+                notes: Shared::default(),
             },
             charged: Vec::new(),
             failure: Some(failure),
@@ -516,8 +520,9 @@ impl Cell {
                 .map_or(Status::Ok, |failure| failure.status),
             failure: failure.as_ref().map(Failure::as_result),
             counters: self.contender.name_counters(&outcome.statistics),
-            notes: self.notes(failure.as_ref(), outcome),
-            metrics: Some(metrics),
+            notes: self.notes(failure.as_ref(), outcome).into(),
+            metrics: Some(Box::new(metrics)),
+            shares: None,
         };
         let charged = outcome.tasks.iter();
         CellResult {
@@ -539,7 +544,7 @@ impl Cell {
             cpu: options.machine.numbers[change.cpu],
             online: change.online,
         };
-        Labels {
+        let recipe = Recipe {
             workload: options.workload.name.clone(),
             scheduler: self.contender.name().to_owned(),
             reference: { Some(self.contender.reference()) }
@@ -547,8 +552,6 @@ impl Cell {
                 .map(str::to_owned),
             machine: options.machine.description.clone(),
             cost_model: Some(options.cost.name.clone()),
-            seed: Some(options.seed),
-            repeat: self.repeat,
             tunables: self.contender.tunables().clone(),
             numbers: self.contender.numbers(),
             hz: Some(options.hz),
@@ -556,6 +559,12 @@ impl Cell {
             noise: Some(self.noise.to_string()),
             hotplug: options.hotplug.iter().map(change).collect(),
             hashes: self.hashes.clone(),
+        };
+        Labels {
+            recipe: recipe.into(),
+            seed: Some(options.seed),
+            repeat: self.repeat,
+            cell: self.identity.clone(),
         }
     }
 

@@ -1,17 +1,18 @@
 //! Runs a plan.
 
 use std::io;
+use std::sync::OnceLock;
 
 use fairground_events::Nanoseconds;
 use fairground_metrics::Explanation;
 use fairground_metrics::RunMetrics;
-use fairground_results::{Breach, Comparison, Labels, Patience, Status};
+use fairground_results::{Breach, Comparison, Labels, Patience, Run, Status};
 
 use crate::cell::{Failure, run_in_order};
 use crate::error::Error;
 use crate::explain::why_it_waited;
 use crate::parallel;
-use crate::plan::{Cells, Plan};
+use crate::plan::{Cells, Kept, Plan};
 
 /// The results of a plan.
 pub struct Results {
@@ -50,6 +51,9 @@ pub fn compare(plan: &Plan, progress: &(dyn Fn(usize, usize) + Sync)) -> Result<
         })?;
     }
     let cells = Cells::of(plan);
+    // The first run of each scheduler under its conditions to end: its repeats share with it what is equal.
+    let rows = plan.run_count() / plan.repeats as usize;
+    let firsts: Vec<OnceLock<Run>> = (0..rows).map(|_| OnceLock::new()).collect();
     let results = run_in_order(&cells.longest_first(), plan.threads, progress, |number| {
         let cell = cells.get(number);
         let result = cell.run()?;
@@ -59,22 +63,27 @@ pub fn compare(plan: &Plan, progress: &(dyn Fn(usize, usize) + Sync)) -> Result<
                 cause: io::Error::from_raw_os_error(error),
             })
         });
-        Ok((result.run, result.failure, result.breaches, untraced))
+        let mut run = result.run;
+        if let (Kept::Shares(most), None) = (plan.kept, &result.failure) {
+            run.reduce(cell.options.workload.tasks.len() <= most);
+        }
+        let first = &firsts[number / plan.repeats as usize];
+        run.share(first.get_or_init(|| run.clone()));
+        let failed = result.failure.map(|failure| Failed {
+            run: number,
+            failure,
+            breaches: result.breaches,
+            wait: None,
+        });
+        Ok((run, failed.map(Box::new), untraced.map(Box::new)))
     })?;
     let mut comparison = Comparison::default();
     let mut failures = Vec::new();
     let mut untraced = None;
-    for (number, (run, failure, breaches, lacking)) in results.into_iter().enumerate() {
+    for (run, failed, lacking) in results {
         comparison.runs.push(run);
-        untraced = untraced.or(lacking);
-        if let Some(failure) = failure {
-            failures.push(Failed {
-                run: number,
-                failure,
-                breaches,
-                wait: None,
-            });
-        }
+        untraced = untraced.or(lacking.map(|error| *error));
+        failures.extend(failed.map(|failed| *failed));
     }
     explain_waits(plan, &cells, &comparison, &mut failures)?;
     Ok(Results {

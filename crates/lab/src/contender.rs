@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::num::NonZero;
 use std::path::Path;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use fairground_bpf::{Object, Setup};
 use fairground_capture::{Captured, Followed, KernelFacts};
@@ -51,6 +51,8 @@ struct Opened {
     with_values: Arc<Mutex<Vec<(Values, Loaded)>>>,
     /// The hash of the object file.
     hash: String,
+    /// The hash of what a kernel sees of the object.
+    essence: Arc<OnceLock<String>>,
 }
 
 /// Why a scheduler cannot be loaded.
@@ -116,6 +118,7 @@ impl Contender {
                 scheduler,
                 with_values: Arc::default(),
                 hash,
+                essence: Arc::default(),
             }),
             loader: None,
         })
@@ -391,9 +394,11 @@ impl Contender {
         })
     }
 
-    /// The hash of its object file; `None` if there is none.
+    /// The hash of what a kernel sees of its object; `None` if there is none.
     pub(crate) fn hash(&self) -> Option<String> {
-        Some(self.opened.as_ref().ok()?.hash.clone())
+        let opened = self.opened.as_ref().ok()?;
+        let hash = || identity::of_object(&opened.object);
+        Some(opened.essence.get_or_init(hash).clone())
     }
 
     /// What it consists of, apart from what its loader does: its object, which of the object's schedulers it is, and the tunables that do not have

@@ -84,9 +84,34 @@ fn counts(measure: &str, task: &TaskMetrics, run: &RunMetrics) -> bool {
     measure != "wakeup_p99" || of(task.wakeup_latency) * 100 >= of(run.wakeup_latency)
 }
 
+/// The wait beside the longest idleness of the run that lost most time so, if that is more than it lost to overhead.
+fn wait_beside_idle(runs: &[&Run]) -> Option<(usize, LongestWait)> {
+    let metrics = runs.iter().enumerate();
+    let metrics = metrics.filter_map(|(number, run)| Some((number, run.metrics.as_deref()?)));
+    let (number, worst) = metrics.max_by_key(|(_, one)| one.cpu_time.idle_while_runnable_ns)?;
+    let lost = worst.cpu_time;
+    if lost.idle_while_runnable_ns <= lost.overhead_ns {
+        return None;
+    }
+    let waits = worst
+        .tasks
+        .iter()
+        .filter_map(|task| Some((task, task.idle_beside?)));
+    let (task, idle) = waits.max_by_key(|(_, idle)| idle.length_ns)?;
+    let wait = LongestWait {
+        task: task.name.clone(),
+        from_ns: idle.wait_from_ns,
+        to_ns: idle.from_ns + idle.length_ns,
+    };
+    Some((number, wait))
+}
+
 /// The wait that shows best why a measure is as it is in repeated runs: of the run and task that do worst by what the measure is about. None
 /// where no wait need be the cause.
 fn decisive_wait(measure: &str, runs: &[&Run]) -> Option<(usize, LongestWait)> {
+    if ["throughput", "makespan"].contains(&measure) {
+        return wait_beside_idle(runs);
+    }
     let badness: fn(&TaskMetrics) -> Option<f64> = match measure {
         "jain_index" | "window_spread" => |task| {
             let share = task.share?;

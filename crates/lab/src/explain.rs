@@ -58,7 +58,7 @@ fn explain_cell(cell: &Cell, search: &Search) -> Result<(Option<Waits>, Option<F
     let waits = Waits {
         labels: run.labels,
         waits: explain_waits(cell, &finder.result())?,
-        notes: run.notes,
+        notes: run.notes.to_vec(),
     };
     Ok((Some(waits), failure))
 }

@@ -2,6 +2,8 @@
 
 use std::fmt::{self, Debug, Write as _};
 
+use fairground_bpf::Object;
+use fairground_companion::Companion;
 use fairground_events::Nanoseconds;
 use fairground_machine::Machine;
 use fairground_simulator::CostModel;
@@ -107,6 +109,19 @@ pub(crate) fn of_bytes(bytes: &[u8]) -> String {
     hexadecimal(Sha256::new_with_prefix(bytes))
 }
 
+/// The hash of what a kernel sees of an object.
+pub(crate) fn of_object(object: &Object) -> String {
+    let mut text = Text(Sha256::new());
+    let written = object.write_essence(&mut text);
+    written.expect("a hash takes any text");
+    hexadecimal(text.0)
+}
+
+/// The hash of a companion file, as `sha256sum` prints it.
+pub(crate) fn of_companion(companion: &Companion) -> String {
+    hexadecimal(Sha256::new_with_prefix(companion.text()))
+}
+
 /// The hash of a value as it has been read: its fields with their names, which do not depend on the machine that this program runs on.
 pub(crate) fn of(value: &impl Debug) -> String {
     let mut text = Text(Sha256::new());
@@ -160,8 +175,9 @@ mod tests {
     }
 
     #[test]
-    fn hashes_are_those_of_sha256sum() {
-        let abc = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad";
-        assert_eq!(of_bytes(b"abc"), abc);
+    fn the_hash_of_a_companion_is_that_of_its_file() {
+        let companion = Companion::parse("any.toml", "scheduler = \"abc\"\n").unwrap();
+        let hash = "c96810022c48170ba357f5d7f7b9a9efe583207d3841a18617ddbf2e809a3a36";
+        assert_eq!(of_companion(&companion), hash);
     }
 }

@@ -55,7 +55,7 @@ pub use hunt::{Find, GENERATION, Hunt, Hunted, Scenario, Told, hunting_grounds};
 pub use memory::Allocator;
 pub use moments::{moments, record};
 pub use noise::Noise;
-pub use plan::{Cells, DEFAULT_HZ, Place, Plan, Settings, Site};
+pub use plan::{Cells, DEFAULT_HZ, Kept, Place, Plan, Settings, Site};
 pub use recorded::{Load, Replay, load_recording, read_load, recorded_metrics};
 pub use shrink::Shrunk;
 pub use toml_file::parse as parse_toml;

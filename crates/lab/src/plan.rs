@@ -139,10 +139,22 @@ pub struct Plan {
     pub requirements: Vec<Requirement>,
     /// What the kernel's own threads do meanwhile. Recordings have theirs and get no others.
     pub noise: Noise,
+    /// What is kept of the runs that are ok.
+    pub kept: Kept,
     /// Folder for a Perfetto trace of each run.
     pub traces: Option<PathBuf>,
     /// Simulations at once; `None` for one per CPU of this machine.
     pub threads: Option<NonZero<usize>>,
+}
+
+/// What is kept in memory of runs that are ok.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Kept {
+    /// Everything.
+    #[default]
+    All,
+    /// The measures of whole runs, and for each task its share if there are at most so many of them.
+    Shares(usize),
 }
 
 /// A run of a plan.
@@ -324,9 +336,10 @@ impl Plan {
                 references: references.clone(),
                 ..self.template(site, contender)
             };
+            cell.identity = Some(identity::of_template(&cell));
             cell.hashes = Some(Hashes {
-                cell: identity::of_template(&cell),
                 scheduler: cell.contender.hash(),
+                companion: cell.contender.own_companion().map(identity::of_companion),
                 machine: identity::of_machine(&cell.options.machine),
                 costs: identity::of_costs(&cell.options.cost),
                 workload: String::new(),
@@ -401,7 +414,7 @@ impl<P: Deref<Target = Plan>> Cells<P> {
 
     fn identity_at(&self, place: Place, seed: u64) -> String {
         let template = &self.templates[place.site][place.contender];
-        let fixed = template.hashes.as_ref().map_or("", |hashes| &hashes.cell);
+        let fixed = template.identity.as_deref().unwrap_or_default();
         let workload = self.plan.workload(place);
         identity::of_cell(
             fixed,
@@ -441,8 +454,8 @@ impl<P: Deref<Target = Plan>> Cells<P> {
             trace,
             noise,
             replay: replay.cloned(),
+            identity: Some(self.identity_at(place, seed)),
             hashes: template.hashes.clone().map(|hashes| Hashes {
-                cell: self.identity_at(place, seed),
                 workload: self.workloads[place.site][place.workload].clone(),
                 ..hashes
             }),

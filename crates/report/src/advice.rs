@@ -3,7 +3,9 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-use fairground_results::{Advice, Aim, Distance, Judgement, Price, Rank, Recommendation};
+use fairground_results::{
+    Advice, Aim, Confirmation, Distance, Judgement, Outcome, Price, Rank, Recommendation,
+};
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -197,6 +199,37 @@ pub fn advice_text(advice: &Advice) -> String {
     text
 }
 
+/// What runs on a real machine say of the advice, for a terminal.
+#[must_use]
+pub fn confirmation_text(aim: &Aim, confirmation: &Confirmation) -> String {
+    let mut text = String::new();
+    for trial in &confirmation.trials {
+        let (here, predicted) = (trial.here, trial.predicted);
+        let _ = writeln!(
+            text,
+            "Here, under {}: {} (predicted {})",
+            trial.scheduler,
+            advised_value(aim, here),
+            advised_value(aim, predicted)
+        );
+    }
+    let [first, second] = [0, 1].map(|place| confirmation.trials[place].scheduler.as_str());
+    let found = match &confirmation.better {
+        None => format!("{first} and {second} are equal here, as far as replays can tell"),
+        Some(better) if better == first => format!("{first} is better than {second} here"),
+        Some(_) => format!("{first} is worse than {second} here"),
+    };
+    let outcome = match confirmation.outcome {
+        Outcome::NothingPredicted => {
+            format!("Nothing was predicted, because replays cannot tell {first} and {second} apart")
+        }
+        Outcome::Held => "The prediction held".to_owned(),
+        Outcome::Equal | Outcome::Reversed => "The prediction did NOT hold".to_owned(),
+    };
+    let _ = writeln!(text, "{outcome}: {found}.");
+    text
+}
+
 /// What `fairground advise --format json` prints. Values are in the unit of what they measure, times in nanoseconds.
 #[derive(Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -228,6 +261,8 @@ pub(crate) struct AdviceDocument<'a> {
     notes: Vec<String>,
     /// What failed, in words.
     failures: &'a [String],
+    /// What runs on a real machine say of the first two; null without --confirm.
+    confirmation: Option<&'a Confirmation>,
 }
 
 impl Document for AdviceDocument<'_> {
@@ -252,6 +287,7 @@ pub fn advice_json(advice: &Advice, fairground: &str) -> String {
         command: advice.command.as_deref(),
         notes: remarks(advice),
         failures: &advice.failures,
+        confirmation: advice.confirmation.as_ref(),
     };
     document.text()
 }
@@ -269,15 +305,17 @@ fn page_table(rows: Vec<Vec<String>>, words: usize) -> Table {
     }
 }
 
-/// The answer as a page: the ranking and the price, then the comparison behind it. `confirmed` is what runs on this machine showed, if there
-/// were any.
+/// The answer as a page: the ranking and the price, then the comparison behind it.
 #[must_use]
-pub fn advice_page(advice: &Advice, confirmed: &str) -> Page {
+pub fn advice_page(advice: &Advice) -> Page {
     let mut page = advice.comparison.page(&BTreeMap::new());
     let mut summary = vec![heading(advice) + ".", verdict(advice)];
     summary.extend(advice.recommended.as_ref().map(priced));
     summary.push(what_to_do(advice));
-    summary.extend(confirmed.lines().map(str::to_owned));
+    if let Some(confirmation) = &advice.confirmation {
+        let confirmed = confirmation_text(&advice.aim, confirmation);
+        summary.extend(confirmed.lines().map(str::to_owned));
+    }
     page.answer.summary.splice(0..0, summary);
     page.answer.certainty.push_str(
         " The ranking allows for the known error of replays as well, which these numbers do not.",

@@ -6,7 +6,7 @@ use crate::explanation::why;
 use crate::format::{Unit, range, value};
 use crate::groups::{Block, Row};
 use crate::page::{Answer, Candidate, Finding, Matrix, MatrixRow};
-use fairground_metrics::{Explanation, RunMetrics, TaskMetrics};
+use fairground_metrics::{Explanation, OverheadTime, RunMetrics, TaskMetrics};
 use fairground_results::{AllEvidence, Decision, Difference, Judgement, Measure, Reason, Run};
 
 /// What the numbers say about why `last` is worse than `first` in a measure.
@@ -352,7 +352,7 @@ fn lost_time(first: &Row, last: &Row) -> Option<String> {
     };
     let idle = |row: &Row| mean(row, |run| of_time(run.cpu_time.idle_while_runnable_ns, run));
     let overhead = |row: &Row| mean(row, |run| of_time(run.cpu_time.overhead_ns, run));
-    Some(format!(
+    let text = format!(
         "{} leaves CPUs idle beside waiting tasks for {} of the time and spends {} on overhead; {} {} and {}.",
         last.title(),
         fraction(idle(last)?),
@@ -360,6 +360,58 @@ fn lost_time(first: &Row, last: &Row) -> Option<String> {
         first.title(),
         fraction(idle(first)?),
         fraction(overhead(first)?)
+    );
+    let has_more_overhead = overhead(last)? - overhead(first)? > idle(last)? - idle(first)?;
+    let most = most_overhead(last).filter(|_| has_more_overhead);
+    Some(match most {
+        Some(most) => format!("{text} {most}"),
+        None => text,
+    })
+}
+
+/// A kind of overhead: what it is in words, its time, and how often it arose, if that is counted.
+type OverheadKind = (
+    &'static str,
+    fn(&OverheadTime) -> u64,
+    fn(&RunMetrics) -> Option<u64>,
+);
+
+const OVERHEAD: [OverheadKind; 4] = [
+    ("in its callbacks", |one| one.scheduling_ns, |_| None),
+    (
+        "switching between tasks",
+        |one| one.switch_ns,
+        |run| Some(run.context_switches),
+    ),
+    (
+        "refilling caches after migrations",
+        |one| one.migration_ns,
+        |run| Some(run.migrations),
+    ),
+    (
+        "in ticks, wakeups and kicks",
+        |one| one.interrupt_ns,
+        |_| None,
+    ),
+];
+
+/// On what a scheduler spends most of its overhead.
+fn most_overhead(row: &Row) -> Option<String> {
+    let kinds = OVERHEAD.iter().filter_map(|(what, of, count)| {
+        let part = |run: &RunMetrics| {
+            let overhead = run.overhead.as_ref()?;
+            (overhead.total_ns > 0).then(|| of(overhead) as f64 / overhead.total_ns as f64)
+        };
+        let counted = mean(row, |run| count(run).map(|count| count as f64));
+        Some((mean(row, part)?, *what, counted))
+    });
+    let (part, what, counted) = kinds.max_by(|a, b| a.0.total_cmp(&b.0))?;
+    let often = counted.map(|count| format!(", {} times", value(Some(count), Unit::Count)));
+    Some(format!(
+        "{} of the overhead of {} arises {what}{}.",
+        fraction(part),
+        row.title(),
+        often.unwrap_or_default()
     ))
 }
 

@@ -38,7 +38,48 @@ pub(crate) fn page(comparison: &Comparison, evidence: &AllEvidence) -> Page {
         schedulers: crate::answer::schedulers(&blocks),
         sections: blocks.iter().enumerate().map(of_block).collect(),
         answer,
+        version: comparison.version.clone(),
+        origins: origins(&blocks),
     }
+}
+
+/// The hashes of what the runs were made from, each once; `None` if they have none.
+fn origins(blocks: &[Block]) -> Option<Table> {
+    let mut lines: Vec<[String; 3]> = Vec::new();
+    let mut add = |kind: &str, name: &str, hash: &str| {
+        let line = [kind, name, hash].map(str::to_owned);
+        if !lines.contains(&line) {
+            lines.push(line);
+        }
+    };
+    for row in blocks.iter().flat_map(|block| &block.rows) {
+        let labels = row.labels();
+        let Some(hashes) = &labels.hashes else {
+            continue;
+        };
+        let costs = labels.cost_model.as_deref().unwrap_or_default();
+        let of_scheduler = [
+            ("scheduler", &hashes.scheduler),
+            ("companion", &hashes.companion),
+        ];
+        for (kind, hash) in of_scheduler {
+            if let Some(hash) = hash {
+                add(kind, &labels.scheduler, hash);
+            }
+        }
+        add("workload", &labels.workload, &hashes.workload);
+        add("machine", &labels.machine, &hashes.machine);
+        add("costs", costs, &hashes.costs);
+    }
+    lines.sort();
+    (!lines.is_empty()).then(|| Table {
+        caption: "What the results were made from".to_owned(),
+        heads: ["Kind", "Name", "SHA-256"].map(str::to_owned).into(),
+        rows: { lines.into_iter() }
+            .map(|line| line.map(Cell::plain).into())
+            .collect(),
+        words: 3,
+    })
 }
 
 /// The workload, and the machine if it runs on several.

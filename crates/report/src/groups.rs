@@ -1,7 +1,7 @@
 //! Groups runs: blocks of runs under the same conditions, with rows of repeats.
 
 use crate::{Labels, Run};
-use fairground_metrics::{RunMetrics, TaskMetrics};
+use fairground_metrics::{RunMetrics, Share, TaskMetrics};
 use fairground_results::{Failure, Interval, Status, Summary, short_name};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -24,10 +24,17 @@ pub(crate) struct Row<'a> {
 
 /// A run with figures.
 struct Measured<'a> {
-    is_ok: bool,
+    run: &'a Run,
     metrics: &'a RunMetrics,
-    /// Its tasks by name.
-    tasks: BTreeMap<&'a str, &'a TaskMetrics>,
+    /// Its tasks, sorted by name.
+    tasks: Box<[&'a TaskMetrics]>,
+}
+
+impl<'a> Measured<'a> {
+    fn task(&self, name: &str) -> Option<&'a TaskMetrics> {
+        let place = self.tasks.binary_search_by(|task| (*task.name).cmp(name));
+        Some(self.tasks[place.ok()?])
+    }
 }
 
 /// Groups runs into blocks and rows, both in order of first appearance.
@@ -109,17 +116,16 @@ impl<'a> Block<'a> {
     pub(crate) fn tasks(&self) -> Vec<(&'a str, i32)> {
         let mut seen = BTreeSet::new();
         self.runs()
-            .filter_map(|run| run.metrics.as_ref())
-            .flat_map(|metrics| &metrics.tasks)
-            .filter(|task| seen.insert(task.name.as_str()))
-            .map(|task| (task.name.as_str(), task.nice))
+            .flat_map(Run::tasks)
+            .filter(|(name, ..)| seen.insert(*name))
+            .map(|(name, nice, _)| (name, nice))
             .collect()
     }
 
     /// Notes of all runs, each once.
     pub(crate) fn notes(&self) -> Vec<&'a str> {
         let mut notes: Vec<&str> = Vec::new();
-        for note in self.runs().flat_map(|run| &run.notes) {
+        for note in self.runs().flat_map(|run| run.notes.iter()) {
             if !notes.contains(&note.as_str()) {
                 notes.push(note);
             }
@@ -199,7 +205,7 @@ impl<'a> Row<'a> {
         of: impl Fn(&TaskMetrics) -> Option<f64>,
     ) -> Option<Interval> {
         let values = self.measured.iter();
-        let values = values.filter_map(|one| of(one.tasks.get(name)?));
+        let values = values.filter_map(|one| of(one.task(name)?));
         interval(&values.collect::<Vec<_>>())
     }
 
@@ -210,18 +216,15 @@ impl<'a> Row<'a> {
         Summary::of(values.collect())
     }
 
-    /// Summary over the repeats of a number of the task with this name.
-    pub(crate) fn task_summary(
-        &self,
-        name: &str,
-        of: impl Fn(&TaskMetrics) -> Option<f64>,
-    ) -> Option<Summary> {
-        Summary::of(
-            self.measured
-                .iter()
-                .filter_map(|one| of(one.tasks.get(name)?))
-                .collect(),
-        )
+    /// Summaries over the repeats of what the task with this name got of the machine, and of what would have been ideal.
+    pub(crate) fn share_summaries(&self, name: &str) -> Option<(Summary, Summary)> {
+        let found = self.measured.iter().filter_map(|one| {
+            let mut tasks = one.run.tasks().into_iter();
+            tasks.find(|(task, ..)| *task == name)?.2
+        });
+        let shares: Vec<Share> = found.collect();
+        let summary = |of: fn(&Share) -> f64| Summary::of(shares.iter().map(of).collect());
+        Some((summary(|one| one.actual)?, summary(|one| one.ideal)?))
     }
 
     /// The metrics of the runs that count.
@@ -280,17 +283,18 @@ impl<'a> Row<'a> {
         let Some(metrics) = &run.metrics else {
             return;
         };
-        let tasks = metrics.tasks.iter();
+        let mut tasks: Box<[&TaskMetrics]> = metrics.tasks.iter().collect();
+        tasks.sort_by(|a, b| a.name.cmp(&b.name));
         let measured = Measured {
-            is_ok: run.is_ok(),
+            run,
             metrics,
-            tasks: tasks.map(|task| (task.name.as_str(), task)).collect(),
+            tasks,
         };
-        let has_ok = self.measured.first().is_some_and(|first| first.is_ok);
-        if measured.is_ok && !has_ok {
+        let has_ok = self.measured.first().is_some_and(|first| first.run.is_ok());
+        if run.is_ok() && !has_ok {
             self.measured.clear();
         }
-        if measured.is_ok || !has_ok {
+        if run.is_ok() || !has_ok {
             self.measured.push(measured);
         }
     }

@@ -32,7 +32,7 @@ mod rows;
 mod table;
 mod text;
 
-pub use advice::{advice_json, advice_page, advice_text, advised_value};
+pub use advice::{advice_json, advice_page, advice_text, confirmation_text};
 pub use checkup::{checkup_csv, checkup_json, checkup_markdown, checkup_text};
 pub use csv_format::csv_of;
 pub use data_set::{Kept, kept, pack, runs_of};
@@ -45,7 +45,7 @@ pub use reproduction::{
     list_table, reproductions_csv, reproductions_markdown, reproductions_table,
 };
 pub use reproduction_page::reproductions_page;
-pub use table::{Style, TaskTables};
+pub use table::{FEW_TASKS, Style, TaskTables};
 pub use text::{columns, wrap};
 
 /// The forms in which a comparison can be given.

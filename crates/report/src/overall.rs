@@ -6,11 +6,19 @@ use fairground_results::{CellName, Comparison, Measure, Overall, Overview, Tally
 use crate::differences::pipes;
 use crate::table::{heading, layout, red};
 
-/// The summary for a terminal; empty if a single table says it all. What failed is red if there are `colours`.
+/// What is said of single runs.
+const SINGLE_RUNS: &str = "One run of each: differences may be chance.";
+
+/// The summary for a terminal; of a single table only what does not follow from it. What failed is red if there are `colours`.
 pub(crate) fn text(comparison: &Comparison, colours: bool) -> String {
     let overall = Overall::of(comparison);
     if overall.cells < 2 {
-        return String::new();
+        return match overall.single_runs {
+            true => {
+                format!("\n{SINGLE_RUNS} --baseline ID repeats them and tells which are not.\n")
+            }
+            false => String::new(),
+        };
     }
     let mut text = format!("\n{}\n\n", title(&overall));
     let failed: Vec<String> = { overall.schedulers.iter() }
@@ -150,10 +158,9 @@ fn legend(overall: &Overall) -> Vec<String> {
         "Number of cells: + {better}, - {worse}, ? undecided; in all others the same: no difference that matters."
     )];
     if overall.single_runs {
-        lines.push(
-            "One run of each: differences may be chance. With --repeat 10 the summary tells which are."
-                .to_owned(),
-        );
+        lines.push(format!(
+            "{SINGLE_RUNS} With --repeat 10 the summary tells which are not."
+        ));
     }
     lines
 }

@@ -33,6 +33,7 @@ pub fn reproductions_page(
         schedulers: Vec::new(),
         answer,
         sections: reproductions.iter().map(section).collect(),
+        ..Page::default()
     }
 }
 

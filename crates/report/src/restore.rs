@@ -6,7 +6,7 @@ use fairground_metrics::{
     CpuTime, Distribution, Fairness, IdleBeside, IdleCpu, Lag, LongWait, OverheadTime, Periods,
     RunMetrics, Share, ShareRange, TaskMetrics, Throughput, WindowShare, WindowSpread,
 };
-use fairground_results::{Failure, Hashes, Labels, Status};
+use fairground_results::{Failure, Hashes, Labels, Recipe, Shared, Status};
 
 use crate::Run;
 use crate::rows::{Row, Value};
@@ -104,28 +104,33 @@ pub(crate) fn restored(row: &Row, tasks: &[Row]) -> Run {
         failure,
         metrics: row
             .whole("duration_ns")
-            .map(|length| metrics(row, length, tasks)),
+            .map(|length| Box::new(metrics(row, length, tasks))),
+        shares: None,
         counters: counters.collect(),
-        notes: row.text("notes").lines().map(str::to_owned).collect(),
+        notes: Shared::from(
+            row.text("notes")
+                .lines()
+                .map(str::to_owned)
+                .collect::<Vec<String>>(),
+        ),
     }
 }
 
 fn labels(row: &Row) -> Labels {
-    let hashes = row.some_text("cell").map(|cell| Hashes {
-        cell,
+    let cell = row.some_text("cell");
+    let hashes = cell.is_some().then(|| Hashes {
         scheduler: row.some_text("scheduler_sha256"),
+        companion: row.some_text("companion_sha256"),
         workload: row.text("workload_sha256"),
         machine: row.text("machine_sha256"),
         costs: row.text("costs_sha256"),
     });
-    Labels {
+    let recipe = Recipe {
         workload: row.text("workload"),
         scheduler: row.text("scheduler"),
         reference: None,
         machine: row.text("machine"),
         cost_model: row.some_text("cost_model"),
-        seed: row.whole("seed"),
-        repeat: row.count("repeat") as u32,
         tunables: match row.get("settings_given") {
             Some(Value::Texts(map)) => map.clone(),
             _ => BTreeMap::new(),
@@ -139,6 +144,12 @@ fn labels(row: &Row) -> Labels {
         noise: row.some_text("noise"),
         hotplug: Vec::new(),
         hashes,
+    };
+    Labels {
+        recipe: recipe.into(),
+        seed: row.whole("seed"),
+        repeat: row.count("repeat") as u32,
+        cell,
     }
 }
 

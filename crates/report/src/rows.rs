@@ -33,7 +33,7 @@ pub(crate) struct Column {
 type Fixed = (&'static str, Kind, &'static str);
 
 /// What identifies a run, and how it ended.
-const LABELS: [Fixed; 22] = [
+const LABELS: [Fixed; 23] = [
     (
         "fairground",
         Kind::Text,
@@ -79,7 +79,12 @@ const LABELS: [Fixed; 22] = [
     (
         "scheduler_sha256",
         Kind::Text,
-        "hash of the scheduler's object file",
+        "hash of what a kernel sees of the scheduler's object",
+    ),
+    (
+        "companion_sha256",
+        Kind::Text,
+        "hash of the file that says what its loader does; absent if there is none",
     ),
     (
         "workload_sha256",
@@ -336,9 +341,10 @@ fn labels(run: &Run, fairground: &str) -> Row {
     row.set_some("limit_ns", labels.duration_ns);
     row.set("settings", Value::Integers(labels.numbers.clone()));
     row.set("settings_given", Value::Texts(labels.tunables.clone()));
+    row.set_some("cell", labels.cell.as_deref());
     if let Some(hashes) = &labels.hashes {
-        row.set("cell", hashes.cell.as_str());
         row.set_some("scheduler_sha256", hashes.scheduler.as_deref());
+        row.set_some("companion_sha256", hashes.companion.as_deref());
         row.set("workload_sha256", hashes.workload.as_str());
         row.set("machine_sha256", hashes.machine.as_str());
         row.set("costs_sha256", hashes.costs.as_str());

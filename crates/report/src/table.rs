@@ -5,7 +5,6 @@ use crate::differences::pipes;
 use crate::format::{ABSENT, Unit, percent, value};
 use crate::groups::{Block, Row, blocks};
 use comfy_table::{Cell, CellAlignment, Table, presets};
-use fairground_metrics::TaskMetrics;
 use fairground_results::{Measure, Shown, Summary};
 
 /// Width of the terminal, in columns.
@@ -13,7 +12,7 @@ const WIDTH: usize = 100;
 /// Number of spaces between two columns of a table.
 const GAP: usize = 2;
 /// Maximum number of tasks whose shares are shown by default.
-const FEW_TASKS: usize = 8;
+pub const FEW_TASKS: usize = 8;
 
 /// When tables of the tasks' shares are shown.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -277,16 +276,12 @@ fn shares_text(rows: &[Row], names: &[(&str, i32)]) -> String {
 }
 
 fn share(row: &Row, name: &str) -> String {
-    let part = |of: fn(&TaskMetrics) -> Option<f64>| {
-        row.task_summary(name, of)
-            .map(|summary| percent(summary.median))
-    };
-    match (
-        part(|task| Some(task.share?.actual)),
-        part(|task| Some(task.share?.ideal)),
-    ) {
-        (Some(actual), Some(ideal)) => format!("{actual} ({ideal})"),
-        _ => ABSENT.to_owned(),
+    match row.share_summaries(name) {
+        Some((actual, ideal)) => {
+            let (actual, ideal) = (percent(actual.median), percent(ideal.median));
+            format!("{actual} ({ideal})")
+        }
+        None => ABSENT.to_owned(),
     }
 }
 

@@ -4,7 +4,9 @@ use fairground_metrics::RunMetrics;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use crate::{Better, Comparison, Interval, Judgement, Margin, Measure, Summary, median};
+use crate::{
+    Better, Comparison, Confirmation, Interval, Judgement, Margin, Measure, Summary, median,
+};
 
 /// What schedulers are ranked by.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
@@ -213,6 +215,8 @@ pub struct Advice {
     pub notes: Vec<String>,
     /// In words, what failed.
     pub failures: Vec<String>,
+    /// What runs on a real machine say of it, if there were any.
+    pub confirmation: Option<Confirmation>,
     /// All runs.
     pub comparison: Comparison,
 }

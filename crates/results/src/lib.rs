@@ -3,6 +3,7 @@
 mod advice;
 mod comparison;
 mod condition;
+mod confirmation;
 mod decision;
 mod difference;
 mod evidence;
@@ -15,6 +16,7 @@ mod overall;
 mod reproduction;
 mod requirement;
 mod run;
+mod shared;
 mod summary;
 mod surroundings;
 mod waits;
@@ -24,6 +26,7 @@ pub use advice::{
 };
 pub use comparison::Comparison;
 pub use condition::{Condition, Limit, sentence};
+pub use confirmation::{Confirmation, Outcome, Trial};
 pub use decision::Decision;
 pub use difference::{Difference, STATUS, between, differences, is_called, titled};
 pub use evidence::{AllEvidence, Evidence, Reason};
@@ -40,7 +43,8 @@ pub use reproduction::{
     Where,
 };
 pub use requirement::{Breach, Requirement};
-pub use run::{CpuChange, Hashes, Labels, Run, short_name};
+pub use run::{CpuChange, Hashes, Labels, Recipe, Run, TaskShare, short_name};
+pub use shared::Shared;
 pub use summary::{Judgement, Summary, judge, median, runs_needed};
 pub use surroundings::{Creator, OtherThread, Turn};
 pub use waits::Waits;

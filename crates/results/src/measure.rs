@@ -541,11 +541,13 @@ fn rate(laps: u64, duration_ns: u64) -> Option<f64> {
     (duration_ns > 0).then(|| laps as f64 * 1e9 / duration_ns as f64)
 }
 
+/// Most that was due to a task in a single wait.
+fn due(task: &TaskMetrics) -> Option<f64> {
+    Some(task.worst_wait?.entitled_ns as f64)
+}
+
 /// What may be wrong with a wait beyond its length.
 fn waits() -> Vec<Measure> {
-    fn due(task: &TaskMetrics) -> Option<f64> {
-        Some(task.worst_wait?.entitled_ns as f64)
-    }
     fn idle(task: &TaskMetrics) -> Option<f64> {
         Some(task.idle_beside?.length_ns as f64)
     }
@@ -587,6 +589,23 @@ fn waits() -> Vec<Measure> {
 /// The largest number of a task.
 fn of_worst_task(run: &RunMetrics, of: fn(&TaskMetrics) -> Option<f64>) -> Option<f64> {
     run.tasks.iter().filter_map(of).reduce(f64::max)
+}
+
+/// Keeps only those tasks, and of them only that, which measures of whole runs come from.
+pub(crate) fn keep_for_runs(run: &mut RunMetrics) {
+    let mut kept: Vec<usize> = Vec::new();
+    for of in [share_error, due] {
+        let tasks = run.tasks.iter().enumerate();
+        let numbers = tasks.filter_map(|(place, task)| Some((place, of(task)?)));
+        let worst = numbers.reduce(|a, b| if b.1 > a.1 { b } else { a });
+        kept.extend(worst.map(|(place, _)| place));
+    }
+    kept.sort_unstable();
+    kept.dedup();
+    let tasks = std::mem::take(&mut run.tasks).into_iter().enumerate();
+    let tasks = tasks.filter(|(place, _)| kept.contains(place));
+    run.tasks = tasks.map(|(_, task)| task).collect();
+    run.tasks.shrink_to_fit();
 }
 
 fn missed(periods: Periods) -> Option<f64> {

@@ -2,12 +2,14 @@
 
 use std::collections::BTreeMap;
 use std::fmt::{self, Display, Formatter};
+use std::ops::Deref;
+use std::sync::Arc;
 
-use fairground_metrics::RunMetrics;
+use fairground_metrics::{RunMetrics, Share, TaskMetrics};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::{Failure, Status};
+use crate::{Failure, Shared, Status};
 
 /// One run: what was run, and what was measured.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -20,12 +22,26 @@ pub struct Run {
     /// What went wrong; `None` if it is [`Status::Ok`].
     pub failure: Option<Failure>,
     /// What was measured, until the run ended or failed; `None` if it never began.
-    pub metrics: Option<RunMetrics>,
+    pub metrics: Option<Box<RunMetrics>>,
+    /// What is kept of tasks in a run that was [reduced](Self::reduce).
+    #[serde(skip)]
+    pub shares: Option<Box<[TaskShare]>>,
     /// The scheduler's own counters (steals, promotions, recalculations) by the names that its manifest gives them.
     #[serde(default)]
     pub counters: BTreeMap<String, u64>,
     /// What the reader should know about the result (for example what was only approximated), one sentence each.
-    pub notes: Vec<String>,
+    pub notes: Shared<Vec<String>>,
+}
+
+/// What a task got of the machine.
+#[derive(Clone, Debug, PartialEq)]
+pub struct TaskShare {
+    /// Its name.
+    pub task: Arc<str>,
+    /// Its nice value at the end.
+    pub nice: i32,
+    /// Its share; `None` if it never wanted a CPU.
+    pub share: Option<Share>,
 }
 
 impl Run {
@@ -33,6 +49,50 @@ impl Run {
     #[must_use]
     pub fn is_ok(&self) -> bool {
         self.status == Status::Ok
+    }
+
+    /// The tasks with their nice values and shares, as far as these are kept.
+    #[must_use]
+    pub fn tasks(&self) -> Vec<(&str, i32, Option<Share>)> {
+        if let Some(shares) = &self.shares {
+            let shares = shares.iter();
+            return shares
+                .map(|one| (&*one.task, one.nice, one.share))
+                .collect();
+        }
+        let tasks = self.metrics.iter().flat_map(|metrics| &metrics.tasks);
+        tasks
+            .map(|task| (task.name.as_str(), task.nice, task.share))
+            .collect()
+    }
+
+    /// Takes what is equal in both from another run, a repeat of this one, so that it is in memory only once.
+    pub fn share(&mut self, other: &Self) {
+        self.labels.recipe.share(&other.labels.recipe);
+        self.notes.share(&other.notes);
+        let own = self.shares.iter_mut().flatten();
+        for (own, other) in own.zip(other.shares.iter().flatten()) {
+            if own.task == other.task {
+                own.task.clone_from(&other.task);
+            }
+        }
+    }
+
+    /// Keeps only what the measures of whole runs need, and the shares of the tasks if these are wanted: a tenth of the memory.
+    pub fn reduce(&mut self, shares: bool) {
+        self.counters.clear();
+        let Some(metrics) = &mut self.metrics else {
+            return;
+        };
+        let tasks = metrics.tasks.iter().filter(|_| shares);
+        let share = |task: &TaskMetrics| TaskShare {
+            task: task.name.as_str().into(),
+            nice: task.nice,
+            share: task.share,
+        };
+        self.shares = Some(tasks.map(share).collect());
+        crate::measure::keep_for_runs(metrics);
+        metrics.groups = Vec::new();
     }
 }
 
@@ -74,8 +134,32 @@ mod tests {
 
 /// Everything that determines a run.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
+#[schemars(deny_unknown_fields)]
 pub struct Labels {
+    /// What it has in common with its repeats, which share it in memory.
+    #[serde(flatten)]
+    pub recipe: Shared<Recipe>,
+    /// Seed of the simulation; `None` for a run on a real kernel.
+    pub seed: Option<u64>,
+    /// Which repetition this is, from 0.
+    pub repeat: u32,
+    /// Hash of everything that determines the result, seed included: 32 hexadecimal digits of SHA-256. Runs with the same one are the same if the
+    /// same program computed them. `None` for a run on a real kernel.
+    #[serde(default)]
+    pub cell: Option<String>,
+}
+
+impl Deref for Labels {
+    type Target = Recipe;
+
+    fn deref(&self) -> &Recipe {
+        &self.recipe
+    }
+}
+
+/// What repeats of a run have in common.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Recipe {
     /// Name of the workload.
     pub workload: String,
     /// Name of the scheduler: its id, the short name of the user's own source, or the name that the user gave it.
@@ -87,10 +171,6 @@ pub struct Labels {
     pub machine: String,
     /// Name of the cost model; `None` for a run on a real kernel.
     pub cost_model: Option<String>,
-    /// Seed of the simulation; `None` for a run on a real kernel.
-    pub seed: Option<u64>,
-    /// Which repetition this is, from 0.
-    pub repeat: u32,
     /// Tunables that were not at their defaults, with values as written by the user.
     pub tunables: BTreeMap<String, String>,
     /// Those that are numbers, switches or have numbered choices, as numbers: times in nanoseconds, everything else in the tunable's unit.
@@ -137,11 +217,11 @@ impl Display for CpuChange {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Hashes {
-    /// Of everything that determines the result, seed included: 32 of the digits. Runs with the same one are the same if the same program
-    /// computed them.
-    pub cell: String,
-    /// Of the scheduler's object file, which holds the path of its source as it was given; `None` if there is none.
+    /// Of what a kernel sees of the scheduler's object, which is the same wherever its source lies; `None` if there is none.
     pub scheduler: Option<String>,
+    /// Of the companion file that says what its loader does; `None` if there is none.
+    #[serde(default)]
+    pub companion: Option<String>,
     /// Of the workload, without its name.
     pub workload: String,
     /// Of the machine, without its description.

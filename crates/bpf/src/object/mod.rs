@@ -1,6 +1,7 @@
 //! A BPF object file, taken apart: programs, maps, global variables,
 //! `struct_ops` tables and what it needs from the kernel.
 
+mod essence;
 mod read;
 
 use crate::btf::{Btf, TypeId};

@@ -111,7 +111,7 @@ impl Sweep {
             let runs = fairground_report::runs_of(&file.runs, tasks);
             let runs = runs.map_err(|error| unreadable(&file.runs, &error))?;
             for run in runs {
-                let cell = run.labels.hashes.as_ref().and_then(|one| parse(&one.cell));
+                let cell = run.labels.cell.as_deref().and_then(parse);
                 if let Some(number) = cell.and_then(|cell| numbers.remove(&cell)) {
                     each(number, run);
                 }

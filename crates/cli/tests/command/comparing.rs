@@ -208,6 +208,63 @@ fn the_page_says_from_the_events_why_a_scheduler_is_worse_and_takes_ten_runs_to_
 }
 
 #[test]
+fn the_page_says_which_wait_a_cpu_was_idle_beside_that_made_a_scheduler_slow() {
+    let scratch = tempfile::tempdir().unwrap();
+    let report = scratch.path().join("report.html");
+    let line = format!(
+        "compare workloads/hogs.json -s schedulers/rotation.bpf.c,schedulers/passive.bpf.c -m 4 -d 1s --starved off --report {}",
+        report.display()
+    );
+    succeed(&line);
+    let page = fs::read_to_string(report).unwrap();
+    let (_, from) = page.split_once("passive leaves CPUs idle").unwrap();
+    let (reason, _) = from.split_once("</dd>").unwrap();
+    assert!(reason.contains("Under passive "), "{reason}");
+    assert!(reason.contains(", which it may use, "), "{reason}");
+    // The page ends with what it was made from.
+    let (_, foot) = page.split_once("<footer>").unwrap();
+    for part in ["Made by fairground ", "SHA-256", "passive", "hogs"] {
+        assert!(foot.contains(part), "{part}: {foot}");
+    }
+}
+
+#[test]
+fn a_result_says_what_it_was_made_from_whatever_its_place() {
+    let hashes = |place: &str, companion: Option<&str>| {
+        let scratch = tempfile::tempdir().unwrap();
+        let place = scratch.path().join(place);
+        fs::create_dir_all(&place).unwrap();
+        let source = place.join("rotation.bpf.c");
+        fs::copy(folder().join("schedulers/rotation.bpf.c"), &source).unwrap();
+        if let Some(text) = companion {
+            fs::write(place.join("rotation.companion.toml"), text).unwrap();
+        }
+        let source = source.display();
+        let line = format!("compare workloads/hogs.json -s {source} -d 100ms --format json");
+        let result: serde_json::Value = serde_json::from_str(&succeed(&line)).unwrap();
+        result["runs"][0]["labels"]["hashes"].clone()
+    };
+    let first = hashes("a", None);
+    assert_eq!(first["scheduler"].as_str().unwrap().len(), 64);
+    assert_eq!(first, hashes("another/folder", None));
+    assert!(first["companion"].is_null());
+    let set = hashes(
+        "a",
+        Some("scheduler = \"rotation\"\n[ops]\ntimeout_ms = 3000\n"),
+    );
+    assert_eq!(set["scheduler"], first["scheduler"]);
+    assert_eq!(set["companion"].as_str().unwrap().len(), 64);
+}
+
+#[test]
+fn single_runs_of_one_table_are_said_to_prove_nothing() {
+    let text = succeed(&format!("{HOGS} -d 200ms"));
+    assert!(text.contains("One run of each: differences may be chance. --baseline ID"));
+    let text = succeed(&format!("{HOGS} -d 200ms --repeat 3"));
+    assert!(!text.contains("may be chance"), "{text}");
+}
+
+#[test]
 fn traces_and_the_report_are_written() {
     let scratch = tempfile::tempdir().unwrap();
     let traces = scratch.path().join("traces");

@@ -47,8 +47,13 @@ fn versions(repository: &Path, revision: &str, source: &str) -> (Ended, String) 
         .current_dir(repository.join("sources"))
         .env("FAIRGROUND", env!("CARGO_BIN_EXE_fairground"))
         .env("GITHUB_ACTIONS", "true")
+        .env("MARKDOWN", repository.join("comment.md"))
         .env("GITHUB_STEP_SUMMARY", &summary);
     let ended = end_of(&mut command);
+    if ended.code != Some(2) {
+        let comment = fs::read_to_string(repository.join("comment.md")).unwrap();
+        assert_eq!(comment, ended.stdout);
+    }
     (ended, fs::read_to_string(summary).unwrap_or_default())
 }
 

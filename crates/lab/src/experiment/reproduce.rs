@@ -342,12 +342,12 @@ impl<'a> Simulations<'a> {
             (Some(metrics), None) => {
                 let (fits, mhz) = (&self.setup.fits, self.machines[point].file.mhz);
                 let point = &self.setup.points[point].name;
-                let scope = script::scope_of_run(metrics, &run.counters, point, fits, mhz);
+                let scope = script::scope_of_run(*metrics, &run.counters, point, fits, mhz);
                 measures.of(scope)
             }
             _ => measures.none("the simulation failed"),
         };
-        (measured, failure, run.notes)
+        (measured, failure, run.notes.to_vec())
     }
 
     /// All cells, point by point and column by column, each list with its point.

@@ -43,6 +43,10 @@ pub struct Page {
     pub schedulers: Vec<String>,
     /// The results, one section for each experiment or workload.
     pub sections: Vec<Section>,
+    /// The version of fairground that made the results, with its commit.
+    pub version: String,
+    /// What the results were made from, if that is known.
+    pub origins: Option<Table>,
 }
 
 /// An experiment or a workload.
@@ -108,11 +112,29 @@ impl Page {
                         }
                         @for section in &self.sections { (section_markup(section, &mut figures)) }
                     }
+                    (self.foot(&colours))
                     script { (PreEscaped(SCRIPT)) }
                 }
             }
         }
         .into_string()
+    }
+}
+
+impl Page {
+    /// Where the results come from.
+    fn foot(&self, colours: &Colours) -> Markup {
+        html! {
+            footer {
+                @if let Some(table) = &self.origins {
+                    details {
+                        summary { (table.caption) }
+                        (table::body(table, colours))
+                    }
+                }
+                @if !self.version.is_empty() { p.faint { "Made by fairground " (self.version) "." } }
+            }
+        }
     }
 }
 

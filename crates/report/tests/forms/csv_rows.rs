@@ -1,6 +1,6 @@
 //! CSV.
 
-use crate::small_machine::{comparison, fail, metrics};
+use crate::small_machine::{comparison, fail, metrics, recipe};
 use fairground_report::Forms as _;
 use fairground_results::Status;
 use std::collections::BTreeMap;
@@ -62,7 +62,7 @@ fn absent_is_empty_and_names_are_quoted() {
     let mut comparison = comparison();
     comparison.runs.truncate(1);
     metrics(&mut comparison, 0).overhead = None;
-    comparison.runs[0].labels.workload = "a \"strange\", name".to_owned();
+    recipe(&mut comparison.runs[0]).workload = "a \"strange\", name".to_owned();
     let rows = rows(&comparison.csv());
     assert_eq!(rows[0]["overhead_total_ns"], "");
     assert_eq!(rows[0]["workload"], "a \"strange\", name");

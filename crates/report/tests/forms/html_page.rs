@@ -3,7 +3,7 @@
 use crate::explanations::wait;
 use crate::sample_page::page;
 use crate::small_machine::comparison;
-use crate::small_machine::{fail, metrics};
+use crate::small_machine::{fail, metrics, recipe};
 use fairground_metrics::{Cause, Place};
 use fairground_report::Comparison;
 use fairground_report::Forms as _;
@@ -247,7 +247,7 @@ fn one_workload_on_two_machines_has_two_rows_with_places_of_their_own() {
     let mut both = mixed(comparison());
     let mut other = both.clone();
     for run in &mut other.runs {
-        run.labels.machine = "8".to_owned();
+        recipe(run).machine = "8".to_owned();
     }
     both.runs.append(&mut other.runs);
     let page = both.page(&BTreeMap::new());
@@ -325,7 +325,7 @@ fn timelines_of_the_same_time_have_the_same_scale() {
 #[test]
 fn names_cannot_break_the_page() {
     let mut comparison = comparison();
-    comparison.runs[0].labels.scheduler = "<b>\"&".to_owned();
+    recipe(&mut comparison.runs[0]).scheduler = "<b>\"&".to_owned();
     metrics(&mut comparison, 0).tasks[0].name = "</svg>".to_owned();
     let comparison = html(&comparison);
     assert!(!comparison.contains("<b>\""));

@@ -1,6 +1,6 @@
 //! JSON and its schema.
 
-use crate::small_machine::{comparison, fail, metrics};
+use crate::small_machine::{comparison, fail, metrics, recipe};
 use fairground_report::Forms as _;
 use fairground_report::Run;
 use fairground_results::{Status, differences};
@@ -25,10 +25,10 @@ fn full_and_empty() -> Value {
     first.wakeup_latency = None;
     first.overhead = None;
     first.longest_wait_ns = None;
-    let labels = &mut comparison.runs[0].labels;
-    labels.cost_model = None;
-    labels.seed = None;
-    labels.duration_ns = None;
+    comparison.runs[0].labels.seed = None;
+    let recipe = recipe(&mut comparison.runs[0]);
+    recipe.cost_model = None;
+    recipe.duration_ns = None;
     metrics(&mut comparison, 4).makespan_ns = Some(7);
     metrics(&mut comparison, 4).tasks[0].ended_ns = Some(7);
     comparison.differences = differences(&comparison.runs, "cfs");

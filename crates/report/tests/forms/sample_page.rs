@@ -119,6 +119,8 @@ pub fn page() -> Page {
             },
             ..Answer::default()
         },
+        version: "1.2.3 (abc)".to_owned(),
+        origins: None,
         sections: vec![Section {
             id: "one & two".to_owned(),
             title: "One & two".to_owned(),

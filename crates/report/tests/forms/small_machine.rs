@@ -3,7 +3,7 @@
 use fairground_events::{CpuId, Event, EventKind, OverheadKind, Policy, Sink, TaskId, TaskInfo};
 use fairground_metrics::{MachineFacts, Metrics, Options, RunMetrics};
 use fairground_report::{Comparison, Labels, Run};
-use fairground_results::{CpuChange, Failure, Hashes, Status};
+use fairground_results::{CpuChange, Failure, Hashes, Recipe, Shared, Status};
 use std::collections::VecDeque;
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 
@@ -26,14 +26,12 @@ fn cell(workload: &str, scheduler: &str, cpus: u32, seed: u64) -> String {
 }
 
 fn labels(workload: &str, scheduler: &str, cpus: u32, seed: u64) -> Labels {
-    Labels {
+    let recipe = Recipe {
         workload: workload.to_owned(),
         scheduler: scheduler.to_owned(),
         reference: None,
         machine: cpus.to_string(),
         cost_model: Some("default".to_owned()),
-        seed: Some(seed),
-        repeat: seed as u32,
         tunables: Default::default(),
         numbers: Default::default(),
         hz: Some(250),
@@ -41,13 +39,24 @@ fn labels(workload: &str, scheduler: &str, cpus: u32, seed: u64) -> Labels {
         noise: Some("none".to_owned()),
         hotplug: Vec::new(),
         hashes: Some(Hashes {
-            cell: cell(workload, scheduler, cpus, seed),
             scheduler: Some("5c".repeat(32)),
+            companion: None,
             workload: "01".repeat(32),
             machine: "3a".repeat(32),
             costs: "c0".repeat(32),
         }),
+    };
+    Labels {
+        recipe: recipe.into(),
+        seed: Some(seed),
+        repeat: seed as u32,
+        cell: Some(cell(workload, scheduler, cpus, seed)),
     }
+}
+
+/// What a run has in common with its repeats.
+pub fn recipe(run: &mut Run) -> &mut Recipe {
+    run.labels.recipe.make_mut()
 }
 
 /// Runs `hogs` hogs for 10 s on `cpus` CPUs; hog n stays on CPU n modulo `cpus`. With `beats`, each CPU also has a task that
@@ -136,14 +145,7 @@ pub fn run(
                 }
                 let next = queues[cpu].pop_front();
                 if next != running[cpu] {
-                    event(
-                        time,
-                        EventKind::Overhead {
-                            cpu: id,
-                            kind: OverheadKind::Switch,
-                            duration: 1500,
-                        },
-                    );
+                    event(time, cost_of_a_switch(id));
                     event(time, switch(id, running[cpu], next));
                 }
                 running[cpu] = next;
@@ -157,9 +159,18 @@ pub fn run(
         labels: labels(workload, scheduler, cpus, seed),
         status: Status::Ok,
         failure: None,
-        metrics: Some(metrics.result()),
+        metrics: Some(Box::new(metrics.result())),
+        shares: None,
         counters: Default::default(),
-        notes: Vec::new(),
+        notes: Shared::default(),
+    }
+}
+
+fn cost_of_a_switch(cpu: CpuId) -> EventKind {
+    EventKind::Overhead {
+        cpu,
+        kind: OverheadKind::Switch,
+        duration: 1500,
     }
 }
 
@@ -191,22 +202,18 @@ pub fn comparison() -> Comparison {
         }
     }
     runs.push(run("crowd", "cfs", 4, 40, 2, false, 0));
-    runs[1]
-        .labels
+    recipe(&mut runs[1])
         .tunables
         .insert("sched_latency".into(), "20ms".into());
-    runs[1]
-        .labels
+    recipe(&mut runs[1])
         .numbers
         .insert("sched_latency".into(), 20_000_000);
-    runs[4].labels.hotplug.push(CpuChange {
+    recipe(&mut runs[4]).hotplug.push(CpuChange {
         at_ns: 1000 * MS,
         cpu: 1,
         online: false,
     });
-    runs[4]
-        .notes
-        .push("memory traffic is played as computing".into());
+    runs[4].notes = vec!["memory traffic is played as computing".to_owned()].into();
     Comparison {
         version: "0.1.0 (0123456789ab)".to_owned(),
         runs,

@@ -3,7 +3,7 @@
 use crate::small_machine::{comparison, fail, metrics};
 use fairground_report::Forms as _;
 use fairground_report::{Comparison, Style, TaskTables};
-use fairground_results::Status;
+use fairground_results::{MEASURES, Status, differences};
 
 fn text(tasks: TaskTables) -> String {
     comparison().table(style(tasks))
@@ -218,4 +218,27 @@ fn figures_of_repeats_are_of_those_that_are_ok() {
     assert!(text.contains(" ejected 1 of 3 "), "{text}");
     assert!(!text.contains("9999 s"), "{text}");
     assert!(!all.contains("status"));
+}
+
+#[test]
+fn what_is_kept_of_runs_gives_the_same_tables() {
+    let whole = comparison();
+    let mut reduced = whole.clone();
+    for run in &mut reduced.runs {
+        let few = run.tasks().len() <= fairground_report::FEW_TASKS;
+        run.reduce(few);
+    }
+    let few = style(TaskTables::WhenFew);
+    assert_eq!(reduced.table(few), whole.table(few));
+    assert_eq!(reduced.markdown(), whole.markdown());
+    let differences = |comparison: &Comparison| differences(&comparison.runs, "cfs");
+    assert_eq!(differences(&reduced), differences(&whole));
+    for (reduced, whole) in reduced.runs.iter().zip(&whole.runs) {
+        let (reduced, whole) = (reduced.metrics.as_ref(), whole.metrics.as_ref());
+        for measure in MEASURES.iter() {
+            let found = measure.run(reduced.unwrap());
+            assert_eq!(found, measure.run(whole.unwrap()), "{}", measure.id);
+        }
+        assert!(reduced.unwrap().tasks.len() <= 2);
+    }
 }

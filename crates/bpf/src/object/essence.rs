@@ -1,0 +1,36 @@
+//! What a kernel sees of an object.
+
+use std::fmt;
+
+use super::Object;
+
+impl Object {
+    /// Writes what a kernel sees of the object as text: instructions with what they refer to, maps, variables, tables of callbacks and types. It is
+    /// the same for the same code wherever its source lies, since paths and lines are left out.
+    ///
+    /// # Errors
+    ///
+    /// Those of `out`.
+    pub fn write_essence(&self, out: &mut impl fmt::Write) -> fmt::Result {
+        let Self {
+            btf,
+            ext,
+            license,
+            functions,
+            programs,
+            maps,
+            sections,
+            struct_ops,
+            externs,
+            kconfig_size: _,
+        } = self;
+        write!(out, "{:?}{:?}", btf.types(), ext.relocations)?;
+        write!(out, "{license:?}{functions:?}{maps:?}{sections:?}")?;
+        write!(out, "{struct_ops:?}{externs:?}")?;
+        // Which of them are loaded is up to the loader.
+        for program in programs {
+            write!(out, "{:?}", (&program.name, &program.section))?;
+        }
+        Ok(())
+    }
+}
