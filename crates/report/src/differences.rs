@@ -143,6 +143,7 @@ fn judgement(one: &Difference) -> String {
         return word.to_owned();
     }
     match (one.too_few_samples, one.pairs_needed) {
+        _ if one.measure == STATUS => format!("{word}: no run is ok"),
         (true, _) => format!("{word}: too few samples"),
         (false, Some(pairs)) => format!("{word}: {pairs} runs would tell"),
         (false, None) if one.pairs < 2 => format!("{word}: one run"),

@@ -161,6 +161,8 @@ fn status(pairs: &[(&Run, &Run)]) -> Option<Difference> {
     let judgement = match before.total_cmp(&after) {
         std::cmp::Ordering::Greater => Judgement::Worse,
         std::cmp::Ordering::Less => Judgement::Better,
+        // Where neither ever is, nothing is known of how they compare.
+        std::cmp::Ordering::Equal if after == 0.0 => Judgement::Undecided,
         std::cmp::Ordering::Equal => Judgement::Same,
     };
     (before < 1.0 || after < 1.0).then(|| Difference {

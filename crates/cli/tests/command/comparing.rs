@@ -946,6 +946,11 @@ fn a_run_that_fails_is_a_failed_test_and_worse_than_one_that_does_not() {
         .lines()
         .find(|line| line.starts_with("Runs that are ok"));
     assert!(row.unwrap().ends_with("  worse"), "{}", ended.stdout);
+    // Two that never end well are not the same: nothing is known of how they compare.
+    let neither = "compare workloads/hogs.json -d 3s -s a=schedulers/forgetful.bpf.c,b=schedulers/forgetful.bpf.c -m 4 --baseline a --repeat 2";
+    let neither = refuse(neither, 1, &[]).stdout;
+    let none = "b against a: worse in 0, better in 0, same in 0, undecided in 1";
+    assert!(neither.contains(none), "{neither}");
     let junit = fs::read_to_string(file).unwrap();
     assert!(
         junit.contains("<failure type=\"lost\" message=\"starved a task"),
