@@ -56,7 +56,7 @@ fn build() -> Result<(), Error> {
 
     let clang = Clang::find()?;
     let mut code = String::from("&[\n");
-    let mut headers_code = String::from("&[\n");
+    let mut texts = Headers::default();
     for folder in entries(&schedulers)? {
         if !folder.is_dir() || folder == headers {
             continue;
@@ -67,17 +67,18 @@ fn build() -> Result<(), Error> {
             println!("cargo:warning=schedulers/{id} has no {part} and is left out");
             continue;
         }
-        embed(clang, &workspace, &folder, &id, &libbpf, &output, &mut code)?;
         // A copy of a scheduler's source is compiled against its headers, too.
-        embed_headers(&folder, "", &mut headers_code)?;
+        let own = texts.add(&folder, "")?;
+        embed(
+            clang, &workspace, &folder, &own, &libbpf, &output, &mut code,
+        )?;
     }
     code.push_str("]\n");
     write(&output.join("schedulers.rs"), code.as_bytes())?;
 
-    embed_headers(&headers, "", &mut headers_code)?;
-    embed_headers(&libbpf.join("bpf"), "bpf/", &mut headers_code)?;
-    headers_code.push_str("]\n");
-    write(&output.join("headers.rs"), headers_code.as_bytes())
+    texts.add(&headers, "")?;
+    texts.add(&libbpf.join("bpf"), "bpf/")?;
+    texts.write(&output)
 }
 
 /// Checks and compiles one scheduler and writes its entry of the table.
@@ -85,11 +86,12 @@ fn embed(
     clang: &Clang,
     workspace: &Path,
     folder: &Path,
-    id: &str,
+    headers: &[String],
     libbpf: &Path,
     output: &Path,
     code: &mut String,
 ) -> Result<(), Error> {
+    let id = name_of(folder);
     let manifest_name = format!("schedulers/{id}/scheduler.toml");
     let manifest_file = folder.join("scheduler.toml");
     let text = std::fs::read_to_string(&manifest_file).map_err(|cause| Error::File {
@@ -110,9 +112,6 @@ fn embed(
     for file in [&manifest_file, &source, &readme] {
         println!("cargo:rerun-if-changed={}", file.display());
     }
-    let mut headers = String::new();
-    embed_headers(folder, "", &mut headers)?;
-
     // The object carries no path of this machine, so that it is the same wherever it is built.
     let prefix = |name: &str| format!("-ffile-prefix-map={name}");
     let options = [
@@ -137,25 +136,45 @@ fn embed(
         code,
         "    Embedded {{ manifest_file: {manifest_name:?}, manifest: include_str!({manifest_file:?}), \
          source_file: \"schedulers/{id}/{id}.bpf.c\", source: include_str!({source:?}), \
-         headers: &[\n{headers}], readme: include_str!({readme:?}), object: include_bytes!({object:?}) }},"
+         headers: &{headers:?}, readme: include_str!({readme:?}), object: include_bytes!({object:?}) }},"
     );
     Ok(())
 }
 
-/// Adds the headers of a folder to a table of their names and texts.
-fn embed_headers(folder: &Path, prefix: &str, code: &mut String) -> Result<(), Error> {
-    for file in entries(folder)? {
-        if file.extension().is_some_and(|extension| extension == "h") {
-            println!("cargo:rerun-if-changed={}", file.display());
-            let name = name_of(&file);
-            let _ = writeln!(
-                code,
-                "    ({:?}, include_str!({file:?})),",
-                format!("{prefix}{name}")
-            );
+/// The headers that come with the program: names with the lengths of their texts, and the texts one after the other, which are packed together.
+#[derive(Default)]
+struct Headers {
+    names: Vec<(String, usize)>,
+    texts: Vec<u8>,
+}
+
+impl Headers {
+    /// Adds the headers of a folder; returns their names in the folder.
+    fn add(&mut self, folder: &Path, prefix: &str) -> Result<Vec<String>, Error> {
+        let mut added = Vec::new();
+        for file in entries(folder)? {
+            if file.extension().is_some_and(|extension| extension == "h") {
+                println!("cargo:rerun-if-changed={}", file.display());
+                let text = std::fs::read(&file).map_err(|cause| Error::File {
+                    action: "read",
+                    path: file.clone(),
+                    cause,
+                })?;
+                let name = name_of(&file);
+                self.names.push((format!("{prefix}{name}"), text.len()));
+                self.texts.extend(text);
+                added.push(name);
+            }
         }
+        Ok(added)
     }
-    Ok(())
+
+    fn write(&self, output: &Path) -> Result<(), Error> {
+        let packed = miniz_oxide::deflate::compress_to_vec(&self.texts, 9);
+        write(&output.join("headers.packed"), &packed)?;
+        let names = format!("&{:?}\n", self.names);
+        write(&output.join("headers.rs"), names.as_bytes())
+    }
 }
 
 fn directory(variable: &str) -> PathBuf {

@@ -44,8 +44,8 @@ pub struct Scheduler {
     pub source_file: PathBuf,
     /// Its C source; empty if only an object was given.
     pub source: Cow<'static, str>,
-    /// Names and texts of the headers that lie beside the source of a built-in scheduler, in the order of their names.
-    pub headers: &'static [(&'static str, &'static str)],
+    /// Names of the headers that lie beside the source of a built-in scheduler, in order; [`header`] has their texts.
+    pub headers: &'static [&'static str],
     /// Its README; empty if it has none.
     pub readme: Cow<'static, str>,
     /// What clang warned about when it compiled a user's source; empty otherwise.
@@ -100,7 +100,7 @@ struct Embedded {
     manifest: &'static str,
     source_file: &'static str,
     source: &'static str,
-    headers: &'static [(&'static str, &'static str)],
+    headers: &'static [&'static str],
     readme: &'static str,
     object: &'static [u8],
 }

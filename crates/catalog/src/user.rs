@@ -11,8 +11,26 @@ use crate::error::Error;
 use crate::library::{Part, add_needed, compile_all};
 use crate::linker::Linker;
 
+/// Names of the headers that come with the program, with the lengths of their texts.
+const HEADER_NAMES: &[(&str, usize)] = include!(concat!(env!("OUT_DIR"), "/headers.rs"));
+
+/// Their texts one after the other, packed.
+const HEADER_TEXTS: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/headers.packed"));
+
 /// The headers that come with the program: those of single schedulers, those that they share, and libbpf's under `bpf/`.
-pub(crate) const HEADERS: &[(&str, &str)] = include!(concat!(env!("OUT_DIR"), "/headers.rs"));
+pub(crate) static HEADERS: LazyLock<Vec<(&'static str, &'static str)>> = LazyLock::new(|| {
+    let texts = miniz_oxide::inflate::decompress_to_vec(HEADER_TEXTS)
+        .ok()
+        .and_then(|texts| String::from_utf8(texts).ok());
+    // They stay as long as the program runs.
+    let mut rest: &'static str = texts.expect("the build script has packed text").leak();
+    let header = |&(name, length): &(&'static str, usize)| {
+        let (text, others) = rest.split_at(length);
+        rest = others;
+        (name, text)
+    };
+    HEADER_NAMES.iter().map(header).collect()
+});
 
 /// Headers that replace those of a system, for sources that come without them.
 const STAND_INS: &[(&str, &str)] = &[

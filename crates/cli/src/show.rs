@@ -345,7 +345,8 @@ fn describe(scheduler: &Scheduler) -> String {
         scheduler.source_file.display(),
         scheduler.source.lines().count()
     );
-    for (name, header) in scheduler.headers {
+    let headers = scheduler.headers.iter().copied();
+    for (name, header) in headers.filter_map(fairground_catalog::header) {
         source.push_str(&format!(
             "  {} ({} lines; --source={name})\n",
             scheduler.source_file.with_file_name(name).display(),
