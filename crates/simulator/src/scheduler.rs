@@ -709,8 +709,9 @@ mod tests {
         }
     }
 
-    fn o1() -> Object {
-        parse(&fairground_catalog::find("o1").unwrap().object).unwrap()
+    /// That of any scheduler.
+    fn any() -> Object {
+        parse(&fairground_catalog::all()[0].object).unwrap()
     }
 
     #[test]
@@ -721,9 +722,9 @@ mod tests {
             let scheduler = Scheduler::load_object(Arc::new(object), Some(store.clone()));
             Arc::new(scheduler.unwrap())
         };
-        let first = load(o1());
+        let first = load(any());
         assert_eq!(kept(), 1);
-        let second = load(o1());
+        let second = load(any());
         assert_eq!(kept(), 1);
         assert_eq!(first.code.size(), second.code.size());
 
@@ -736,15 +737,16 @@ mod tests {
         Scheduler::load_with_values(object, &options, Some(store.clone())).unwrap();
         assert_eq!(kept(), 3);
 
-        let mut object = o1();
-        assert!(object.set_autoload("o1_exit", false));
+        let exit = format!("{}_exit", fairground_catalog::all()[0].id());
+        let mut object = any();
+        assert!(object.set_autoload(&exit, false));
         let _ = Scheduler::load_object(Arc::new(object), Some(store.clone()));
         assert_eq!(kept(), 4);
 
         for content in store.0.lock().unwrap().contents.values_mut() {
             content.truncate(content.len() / 2);
         }
-        load(o1());
+        load(any());
         assert_eq!(kept(), 5, "what is damaged is made again");
     }
 
