@@ -501,7 +501,7 @@ void BPF_STRUCT_OPS(eevdf_cgroup_set_idle, struct cgroup *cgrp, bool idle)
 	set_shares(number, idle ? IDLE_SHARES * LOAD_SCALE : shares_of_weight(DEFAULT_CGROUP_WEIGHT));
 }
 
-void BPF_STRUCT_OPS_SLEEPABLE(eevdf_cgroup_set_bandwidth, struct cgroup *cgrp, u64 period_us, u64 quota_us, u64 burst_us)
+void BPF_STRUCT_OPS(eevdf_cgroup_set_bandwidth, struct cgroup *cgrp, u64 period_us, u64 quota_us, u64 burst_us)
 {
 	tg_set_cfs_bandwidth(own_group_number(cgrp), period_us, quota_us, burst_us);
 }
