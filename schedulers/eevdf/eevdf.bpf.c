@@ -815,8 +815,11 @@ static __always_inline s32 pick_next_entity(struct run_queue *cfs_rq, u64 now)
 	s32 pick = PICK_AGAIN;
 	u32 i;
 
-	for (i = 2 * NR_DELAYED + (nr_quotas ? cfs_rq->nr_running : 0); i && pick == PICK_AGAIN && can_loop; i--)
+	bpf_for(i, 0, 2 * NR_DELAYED + (nr_quotas ? cfs_rq->nr_running : 0)) {
 		pick = pick_eevdf(cfs_rq, now);
+		if (pick != PICK_AGAIN)
+			break;
+	}
 	cfs_rq->picked_at = pick == PICK_MOVED ? now : 0;
 	return pick;
 }
