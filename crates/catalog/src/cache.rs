@@ -190,7 +190,7 @@ impl Way {
                 add(&mut hasher, name.as_bytes());
             }
         }
-        Some(hexadecimal(hasher))
+        Some(hexadecimal(&hasher.finalize()))
     }
 
     /// Where other headers than those read could be found: the folders in which clang looks, those of what it read, and in each of them the
@@ -267,13 +267,10 @@ fn add(hasher: &mut Sha256, part: &[u8]) {
 }
 
 fn name_of(parts: &[&[u8]]) -> String {
-    let mut hasher = Sha256::new();
-    parts.iter().for_each(|part| add(&mut hasher, part));
-    hexadecimal(hasher)
+    hexadecimal(&hash(parts.iter().copied()))
 }
 
-fn hexadecimal(hasher: Sha256) -> String {
-    let digits = hasher.finalize();
+fn hexadecimal(digits: &[u8]) -> String {
     digits.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 

@@ -14,6 +14,9 @@ use crate::linker::Linker;
 /// Names of the headers that come with the program, with the lengths of their texts.
 const HEADER_NAMES: &[(&str, usize)] = include!(concat!(env!("OUT_DIR"), "/headers.rs"));
 
+/// That list as it is in its file.
+const HEADER_LIST: &str = include_str!(concat!(env!("OUT_DIR"), "/headers.rs"));
+
 /// Their texts one after the other, packed.
 const HEADER_TEXTS: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/headers.packed"));
 
@@ -278,9 +281,9 @@ fn folders_of(source: &Path, build: &Build) -> Vec<PathBuf> {
 /// Everything that an object depends on besides the contents of the user's files. The source's path and the current folder are written into it.
 fn way(source: &Path, build: &Build, clang: &Clang, folders: &[PathBuf]) -> Way {
     static OWN: LazyLock<[u8; 32]> = LazyLock::new(|| {
-        let parts = HEADERS.iter().chain(STAND_INS);
+        let parts = STAND_INS.iter();
         let parts = parts.flat_map(|(name, text)| [name.as_bytes(), text.as_bytes()]);
-        hash(parts.chain([WHOLE_TYPES]))
+        hash(parts.chain([HEADER_LIST.as_bytes(), HEADER_TEXTS, WHOLE_TYPES]))
     });
     let current = std::env::current_dir().unwrap_or_default();
     let paths = ["CPATH", "C_INCLUDE_PATH"].map(|name| std::env::var_os(name).unwrap_or_default());

@@ -105,7 +105,7 @@ pub(crate) fn of_cell(
 }
 
 /// The hash of these bytes, as `sha256sum` prints it.
-pub(crate) fn of_bytes(bytes: &[u8]) -> String {
+pub fn of_bytes(bytes: &[u8]) -> String {
     hexadecimal(Sha256::new_with_prefix(bytes))
 }
 

@@ -52,6 +52,7 @@ pub use fidelity::{
     Recording, Rejection, Span, TaskPair, TaskTime, Verdict, confront, foresee,
 };
 pub use hunt::{Find, GENERATION, Hunt, Hunted, Scenario, Told, hunting_grounds};
+pub use identity::of_bytes as hash_of_bytes;
 pub use memory::Allocator;
 pub use moments::{moments, record};
 pub use noise::Noise;

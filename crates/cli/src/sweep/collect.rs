@@ -4,8 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use fairground_catalog::Build;
-use fairground_lab::{Contender, ENGINE, Error, LOADER};
-use sha2::{Digest as _, Sha256};
+use fairground_lab::{Contender, ENGINE, Error, LOADER, hash_of_bytes};
 
 use super::file::{File, SchedulerTable};
 use super::plan::{Condition, Described, INPUTS, Planned, Scheduler, Sweep, VERSION};
@@ -126,11 +125,10 @@ impl Collector<'_> {
 
     /// Puts bytes into the plan under this name, beside those that belong to them, and returns their place there.
     fn keep(&self, name: &str, bytes: &[u8], beside: Option<&str>) -> Result<String, Error> {
-        let hash = Sha256::digest(bytes);
-        let hash: String = hash[..8].iter().map(|byte| format!("{byte:02x}")).collect();
+        let hash = hash_of_bytes(bytes);
         let folder = match beside.and_then(|place| place.rsplit_once('/')) {
             Some((folder, _)) => folder.to_owned(),
-            None => format!("{INPUTS}/{hash}"),
+            None => format!("{INPUTS}/{}", &hash[..16]),
         };
         let path = self.plan.join(&folder).join(name);
         let written = fs::create_dir_all(self.plan.join(&folder));

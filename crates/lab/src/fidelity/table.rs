@@ -36,9 +36,10 @@ impl Agreement {
             let times = runs
                 .iter()
                 .flat_map(|run| run.tasks.iter().map(|task| run.cpu_time_verdict(task)));
-            text.push_str(&format!("{cpus}: {}\n", counts("CPU times", times)));
-            let latencies = runs.iter().filter_map(Pair::latency_verdict);
-            if latencies.clone().next().is_some() {
+            let times = counts("CPU times", Verdict::count(times));
+            text.push_str(&format!("{cpus}: {times}\n"));
+            let latencies = Verdict::count(runs.iter().filter_map(Pair::latency_verdict));
+            if latencies != [0; 4] {
                 let latencies = counts("99th percentiles of wakeup latency", latencies);
                 text.push_str(&format!("{cpus}: {latencies}\n"));
             }
@@ -113,14 +114,15 @@ fn disagreements(run: &Pair) -> String {
 }
 
 /// How many figures of a kind there are, and with which verdicts.
-fn counts(what: &str, verdicts: impl Iterator<Item = Verdict> + Clone) -> String {
-    let counts = Verdict::ALL.map(|one| (one, verdicts.clone().filter(|&two| two == one).count()));
-    let told = counts
+fn counts(what: &str, counts: [usize; 4]) -> String {
+    let told = Verdict::ALL
         .iter()
+        .zip(counts)
         .filter(|(_, count)| *count > 0)
         .map(|(verdict, count)| format!("{count} {}", verdict.word()));
     let told: Vec<String> = told.collect();
-    format!("{} {what}: {}", verdicts.count(), told.join(", "))
+    let all: usize = counts.iter().sum();
+    format!("{all} {what}: {}", told.join(", "))
 }
 
 fn heading(run: &Pair) -> String {

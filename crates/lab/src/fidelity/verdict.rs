@@ -36,6 +36,15 @@ impl Verdict {
             Self::Void => "void",
         }
     }
+
+    /// How often each occurs, in the order of [`Verdict::ALL`].
+    pub fn count(verdicts: impl Iterator<Item = Self>) -> [usize; 4] {
+        let mut counts = [0; 4];
+        for verdict in verdicts {
+            counts[verdict as usize] += 1;
+        }
+        counts
+    }
 }
 
 /// A figure from the kernel and from the simulator.

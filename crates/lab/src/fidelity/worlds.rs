@@ -160,12 +160,12 @@ impl Agreement {
     pub fn cpu_times(&self) -> [usize; 4] {
         let verdicts = { self.runs.iter() }
             .flat_map(|run| run.tasks.iter().map(|task| run.cpu_time_verdict(task)));
-        counted(verdicts)
+        Verdict::count(verdicts)
     }
 
     /// How many runs have each of the verdicts.
     pub fn count(&self, judge: impl Fn(&Pair) -> Option<Verdict>) -> [usize; 4] {
-        counted(self.runs.iter().filter_map(judge))
+        Verdict::count(self.runs.iter().filter_map(judge))
     }
 
     /// How many figures agree here and do not with a mistake.
@@ -190,14 +190,6 @@ impl Agreement {
         }
         lost
     }
-}
-
-fn counted(verdicts: impl Iterator<Item = Verdict>) -> [usize; 4] {
-    let mut counts = [0; 4];
-    for verdict in verdicts {
-        counts[verdict as usize] += 1;
-    }
-    counts
 }
 
 impl Pair {
