@@ -1285,6 +1285,22 @@ static __always_inline void join(struct run_queue *cfs_rq, struct task_ctx *se, 
 	place_entity(cfs_rq, se, h_nr_queued(cfs_rq), initial, here ? average_of(&time) : avg_vruntime(cfs_rq, now));
 }
 
+/* What has joined enters the tree, whose time is @time then. Returns whether it is eligible; last_dsq says which queue that means. */
+static __always_inline bool enter(struct run_queue *cfs_rq, struct task_ctx *se, s32 cpu, struct virtual_time *time,
+				  u64 now)
+{
+	bool eligible;
+
+	account_entity_enqueue(cfs_rq, se, now);
+	attach_entity_load_avg(cfs_rq, se);
+	*time = tree_add(cfs_rq, se);
+	add_curr(cfs_rq, time, now);
+	se->wait_start = now;
+	eligible = vruntime_eligible(time, se->vruntime);
+	cfs_rq->last_dsq = eligible ? eligible_dsq(cpu) : ineligible_dsq(cpu);
+	return eligible;
+}
+
 #include "fair_throttle.h"
 
 void BPF_STRUCT_OPS(eevdf_enqueue, struct task_struct *p, u64 enq_flags)
@@ -1317,19 +1333,13 @@ void BPF_STRUCT_OPS(eevdf_enqueue, struct task_struct *p, u64 enq_flags)
 		else
 			update_load_avg(se, now, false, 0);
 	}
-	account_entity_enqueue(cfs_rq, se, now);
-	attach_entity_load_avg(cfs_rq, se);
-	time = tree_add(cfs_rq, se);
-	add_curr(cfs_rq, &time, now);
-	se->wait_start = now;
+	eligible = enter(cfs_rq, se, a.cpu, &time, now);
 
 	if (a.new_task)
 		count(STAT_FORKS);
 	else if (a.wakeup)
 		count(STAT_WAKEUPS);
 
-	eligible = vruntime_eligible(&time, se->vruntime);
-	cfs_rq->last_dsq = eligible ? eligible_dsq(a.cpu) : ineligible_dsq(a.cpu);
 	scx_bpf_dsq_insert_vtime(p, cfs_rq->last_dsq, MAX_RUN,
 				 eligible ? se->deadline : se->vruntime, enq_flags);
 

@@ -127,13 +127,7 @@ __noinline int unthrottle(struct run_queue *cfs_rq __arg_nonnull, u64 now)
 		se->throttled = false;
 		join(cfs_rq, se, p, false, now);
 		update_load_avg(se, now, false, 0);
-		account_entity_enqueue(cfs_rq, se, now);
-		attach_entity_load_avg(cfs_rq, se);
-		time = tree_add(cfs_rq, se);
-		add_curr(cfs_rq, &time, now);
-		se->wait_start = now;
-		eligible = vruntime_eligible(&time, se->vruntime);
-		cfs_rq->last_dsq = eligible ? eligible_dsq(cfs_rq->cpu) : ineligible_dsq(cfs_rq->cpu);
+		eligible = enter(cfs_rq, se, cfs_rq->cpu, &time, now);
 		scx_bpf_dsq_move_set_vtime(DSQ_ITERATOR, eligible ? se->deadline : se->vruntime);
 		scx_bpf_dsq_move_vtime(DSQ_ITERATOR, p, cfs_rq->last_dsq, 0);
 	}
