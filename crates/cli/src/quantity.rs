@@ -57,6 +57,11 @@ pub fn patience(text: &str) -> Result<Patience, String> {
     }
 }
 
+/// The same, and the usual one if none is given.
+pub fn patience_or_usual(text: Option<&str>) -> Result<Patience, String> {
+    text.map_or_else(|| Ok(Patience::default()), patience)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -18,8 +18,9 @@ use fairground_files::Unfinished;
 use fairground_lab::{Cells, Contender, ENGINE, Error, Plan};
 use serde::{Deserialize, Serialize};
 
+use super::Shard;
 use super::file::Score;
-use crate::quantity::patience;
+use crate::quantity::patience_or_usual;
 use crate::settings::vary_by;
 use crate::simulation::{Simulation, Sources};
 
@@ -206,8 +207,11 @@ impl Sweep {
         self.planned.efforts[row.workload][row.machine]
     }
 
-    /// The cells of shard `number` of `count`, of about the same effort as any other.
-    pub fn shard(&self, number: usize, count: usize) -> Range<usize> {
+    /// The cells of a shard, which has about the same effort as any other; without one, all of them.
+    pub(super) fn cells_of(&self, shard: Option<Shard>) -> Range<usize> {
+        let Some(Shard { number, count }) = shard else {
+            return 0..self.len();
+        };
         let at = |part: f64| {
             let mut left = part * self.efforts().map(|(_, effort)| effort).sum::<f64>();
             for (cells, effort) in self.efforts() {
@@ -363,10 +367,8 @@ impl Sweep {
         let condition = &self.planned.conditions[part.condition];
         let mut plan = self.simulation(condition)?.plan_without_schedulers()?;
         plan.repeats = self.planned.seeds;
-        plan.patience = match &self.planned.starved {
-            None => fairground_results::Patience::default(),
-            Some(text) => patience(text).map_err(Error::Plan)?,
-        };
+        let starved = self.planned.starved.as_deref();
+        plan.patience = patience_or_usual(starved).map_err(Error::Plan)?;
         plan.settings.cost.name.clone_from(&condition.cost.name);
         let mut variants = vec![contender.clone()];
         for (key, values) in &self.planned.schedulers[part.scheduler].set {

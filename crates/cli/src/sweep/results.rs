@@ -1,6 +1,6 @@
 //! The data set of a sweep: its files, and what compare prints of them.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 use std::ffi::OsStr;
 use std::fs;
 use std::io;
@@ -191,7 +191,7 @@ fn print_tables(sweep: &Sweep, runs: Vec<(usize, Run)>, tasks: bool) -> Result<(
     for (number, run) in runs {
         of_conditions[sweep.row(number).part % conditions.len()].push(run);
     }
-    let mut printed = HashSet::new();
+    let mut is_first = true;
     for (condition, runs) in conditions.iter().zip(of_conditions) {
         if runs.is_empty() {
             continue;
@@ -202,13 +202,13 @@ fn print_tables(sweep: &Sweep, runs: Vec<(usize, Run)>, tasks: bool) -> Result<(
                 .collect();
             let heading = format!(
                 "{}costs {}, {} ticks a second{}\n\n",
-                if printed.is_empty() { "" } else { "\n" },
+                if is_first { "" } else { "\n" },
                 condition.cost.name,
                 condition.hz,
                 changes.concat()
             );
             output::print(&heading)?;
-            printed.insert(heading);
+            is_first = false;
         }
         let comparison = comparison(runs);
         let colours = output::has_colours();

@@ -67,10 +67,7 @@ pub struct Arguments {
 pub fn main(arguments: &Arguments) -> Result<ExitCode, Error> {
     let begun = Instant::now();
     let sweep = open(&arguments.folder)?;
-    let cells = match arguments.shard {
-        Some(Shard { number, count }) => sweep.shard(number, count),
-        None => 0..sweep.len(),
-    };
+    let cells = sweep.cells_of(arguments.shard);
     let signals = Signals::take().map_err(|error| Error::System(error.to_string()))?;
     let mut done: HashSet<Identity> = HashSet::new();
     sweep.done(&cells, |identity, _| {

@@ -72,10 +72,7 @@ impl Document for Progress {
 /// If there is no sweep, or its results cannot be read.
 pub fn main(arguments: &Arguments) -> Result<ExitCode, Error> {
     let sweep = open(&arguments.folder)?;
-    let cells = match arguments.shard {
-        Some(Shard { number, count }) => sweep.shard(number, count),
-        None => 0..sweep.len(),
-    };
+    let cells = sweep.cells_of(arguments.shard);
     let mut names: Vec<String> = Vec::new();
     let mut ended: HashMap<Identity, u8> = HashMap::new();
     sweep.done(&cells, |identity, status| {

@@ -12,7 +12,7 @@ use fairground_lab::{Cells, Contender, Error, Place, Plan};
 use fairground_report::Run;
 
 use super::form::Request;
-use crate::quantity::patience;
+use crate::quantity::patience_or_usual;
 use crate::schedulers::Wanted;
 use crate::simulation::{Simulation, Sources};
 
@@ -102,10 +102,8 @@ impl Warm {
     fn cells_of(&self, request: &Request) -> Result<Arc<Cells<Box<Plan>>>, Error> {
         let simulation = request.simulation().map_err(Error::Plan)?;
         let mut plan = simulation.plan_without_schedulers()?;
-        plan.patience = match &request.starved {
-            None => fairground_results::Patience::default(),
-            Some(text) => patience(text).map_err(|error| wrong("starved", &error))?,
-        };
+        let starved = patience_or_usual(request.starved.as_deref());
+        plan.patience = starved.map_err(|error| wrong("starved", &error))?;
         let machine = plan.sites[0].machine.clone();
         let wanted = [Wanted::plain(&request.scheduler)];
         let opened = self.schedulers.get(request.scheduler_key(), || {
