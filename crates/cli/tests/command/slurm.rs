@@ -65,11 +65,12 @@ impl Cluster {
         ended.stdout
     }
 
-    /// Submits the job array, and returns its number.
-    fn submit(&self) -> String {
-        let line =
-            "$FAIRGROUND sweep slurm S --tasks 2 --time 10 -- --output=%a.log | sbatch --parsable";
-        self.succeed(line).trim().to_owned()
+    /// Submits the job array as `edit` makes it, and returns its number.
+    fn submit(&self, edit: &str) -> String {
+        let line = format!(
+            "$FAIRGROUND sweep slurm S --tasks 2 --time 10 -- --output=%a.log | {edit} | sbatch --parsable"
+        );
+        self.succeed(&line).trim().to_owned()
     }
 
     fn until(&self, line: &str, mut is_so: impl FnMut(&str) -> bool) {
@@ -94,6 +95,9 @@ impl Drop for Cluster {
     }
 }
 
+/// Lets task 0 begin and not come to an end, however fast it is.
+const HANGS: &str = r"sed 's/^exec \(.*\)/[ $SLURM_ARRAY_TASK_ID = 1 ] || { \1 --until 1ms; exec sleep 1000; }\n&/'";
+
 #[test]
 fn an_array_of_which_a_task_is_killed_is_submitted_again() {
     let Some(cluster) = Cluster::start() else {
@@ -104,7 +108,7 @@ fn an_array_of_which_a_task_is_killed_is_submitted_again() {
     std::fs::write(cluster.home.path().join("s.toml"), text).unwrap();
     cluster.succeed("$FAIRGROUND sweep plan s.toml -o whole && $FAIRGROUND sweep run whole");
     cluster.succeed("$FAIRGROUND sweep plan s.toml -o S");
-    let job = cluster.submit();
+    let job = cluster.submit(HANGS);
     cluster.until(
         &format!("squeue --noheader --states=running --jobs={job}_0 || true"),
         |running| !running.is_empty(),
@@ -119,7 +123,7 @@ fn an_array_of_which_a_task_is_killed_is_submitted_again() {
         "{}",
         status.stdout
     );
-    cluster.submit();
+    cluster.submit("cat");
     cluster.until("squeue --noheader", is_over);
     cluster.succeed("$FAIRGROUND sweep status S");
     let same = "for sweep in whole S; do $FAIRGROUND sweep table $sweep --format csv > $sweep.csv; done; cmp whole.csv S.csv";
