@@ -24,6 +24,7 @@ pub fn tunables(object: &Object) -> Vec<Tunable> {
         node_distances: Vec::new(),
         unknown_speeds: false,
         cgroup_mode: Default::default(),
+        hardware: Default::default(),
         numbers: Vec::new(),
         notes: Vec::new(),
     });

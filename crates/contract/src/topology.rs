@@ -152,6 +152,7 @@ mod tests {
             node_distances: vec![10, 21, 21, 10],
             unknown_speeds: false,
             cgroup_mode: Default::default(),
+            hardware: Default::default(),
             numbers: (0..8).collect(),
             notes: Vec::new(),
         }

@@ -5,7 +5,7 @@ use std::fmt::{self, Debug, Write as _};
 use fairground_bpf::Object;
 use fairground_companion::Companion;
 use fairground_events::Nanoseconds;
-use fairground_machine::Machine;
+use fairground_machine::{Hardware, Machine};
 use fairground_simulator::CostModel;
 use fairground_workload::Workload;
 use sha2::{Digest as _, Sha256};
@@ -54,8 +54,13 @@ pub(crate) fn of_machine(machine: &Machine) -> String {
         unknown_speeds,
         numbers,
         cgroup_mode,
+        hardware,
     } = machine;
-    of(&(cpus, node_distances, unknown_speeds, numbers, cgroup_mode))
+    let rest = (cpus, node_distances, unknown_speeds, numbers, cgroup_mode);
+    match *hardware == Hardware::default() {
+        true => of(&rest),
+        false => of(&(rest, hardware)),
+    }
 }
 
 /// The hash of costs, without their origins.
@@ -172,6 +177,7 @@ mod tests {
         let hash = |description: &str| of_machine(&Machine::parse(description).unwrap());
         assert_eq!(hash("4"), hash("numa:1 core:4 pu:1"));
         assert_ne!(hash("4"), hash("numa:2 core:2 pu:1"));
+        assert_ne!(hash("core:2 pu:2"), hash("core:2 pu:2 smt:1.15"));
     }
 
     #[test]

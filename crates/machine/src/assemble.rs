@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use fairground_events::CgroupMode;
 
+use crate::hardware::Hardware;
 use crate::model::{Cpu, Machine};
 
 /// Distance of a node from itself if nothing else is known.
@@ -72,6 +73,7 @@ pub(crate) fn assemble(
         node_distances,
         unknown_speeds: false,
         cgroup_mode: CgroupMode::default(),
+        hardware: Hardware::default(),
     };
     if machine.has_gaps() {
         machine.notes.push(format!(

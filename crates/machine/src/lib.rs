@@ -9,9 +9,10 @@
 //!
 //! A machine whose CPU numbers have gaps keeps them for people and files ([`Machine::numbers`]). CPUs that a file does not allow are left out.
 //!
-//! The first two may end with a word that gives the capacities of the CPUs in their order, `8 capacity:4x1024,4x512`: four CPUs of capacity
-//! 1024, then four of 512. The fastest has 1024. After that, `cgroup_mode:smp` says how the kernel lets the shares of control groups grow with CPUs and
-//! tasks, by the kernel's names ([`CgroupMode`]); its default is `concur`.
+//! After the first two, words say more about the machine. `8 capacity:4x1024,4x512` gives the capacities of the CPUs in their order: four CPUs of
+//! capacity 1024, then four of 512; the fastest has 1024. `core:4 pu:2 smt:1.15` says that a core with two busy CPUs does 1.15 times the work of
+//! one with a single busy CPU; more than two siblings have more numbers ([`Hardware::smt`]). `cgroup_mode:smp` says how the kernel lets the shares of
+//! control groups grow with CPUs and tasks, by the kernel's names ([`CgroupMode`]); its default is `concur`.
 //!
 //! [`CgroupMode`]: fairground_events::CgroupMode
 //!
@@ -31,10 +32,12 @@
 mod assemble;
 mod capacity;
 mod error;
+mod hardware;
 mod host;
 mod model;
 mod synthetic;
 mod xml;
 
 pub use error::Error;
+pub use hardware::{ALONE, Hardware};
 pub use model::{Cpu, Distance, Machine};

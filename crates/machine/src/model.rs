@@ -8,6 +8,7 @@ use std::path::Path;
 use fairground_events::CgroupMode;
 
 use crate::error::Error;
+use crate::hardware::Hardware;
 use crate::{host, synthetic, xml};
 
 /// One logical CPU. All group numbers are dense, from 0.
@@ -53,6 +54,8 @@ pub struct Machine {
     pub unknown_speeds: bool,
     /// How its kernel lets the shares of control groups grow.
     pub cgroup_mode: CgroupMode,
+    /// How its CPUs share cores, sleep and change speed.
+    pub hardware: Hardware,
     /// What the machine itself calls each CPU, in ascending order; people and files use these numbers. They differ from the CPU numbers where the
     /// machine leaves some out.
     pub numbers: Vec<u32>,
@@ -230,7 +233,7 @@ pub(crate) fn ranges(numbers: &[u32]) -> String {
 }
 
 /// Says what the machine has, such as `16 CPUs, 8 cores, 4 last-level caches, 2 nodes, 2 packages`,
-/// with the capacities if they differ.
+/// with the capacities if they differ, and how CPUs share cores, sleep and change speed.
 impl fmt::Display for Machine {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let count = |number: usize, what: &str| match number {
@@ -264,6 +267,6 @@ impl fmt::Display for Machine {
                 .collect();
             write!(f, ", capacities {}", list.join(", "))?;
         }
-        Ok(())
+        write!(f, "{}", self.hardware)
     }
 }

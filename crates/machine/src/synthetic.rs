@@ -7,6 +7,7 @@ use fairground_events::CgroupMode;
 use crate::assemble::{Facts, NodeDistances, assemble};
 use crate::capacity;
 use crate::error::Error;
+use crate::hardware::{self, SMT};
 use crate::model::Machine;
 
 /// A description that works, for messages.
@@ -14,6 +15,9 @@ const EXAMPLE: &str = "numa:2 l3:2 core:4 pu:2";
 
 /// The beginning of the word for how the shares of control groups grow.
 const CGROUP_MODE: &str = "cgroup_mode:";
+
+/// The beginnings of the words that say more about a machine, after its levels.
+const MORE: [&str; 3] = [capacity::WORD, SMT, CGROUP_MODE];
 
 /// What the objects of a level are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -61,14 +65,7 @@ impl Reading<'_> {
 
     fn machine(&self) -> Result<Machine, Error> {
         let mut words = self.words()?;
-        let mode = match words.last() {
-            Some(word) if word.starts_with(CGROUP_MODE) => words.pop(),
-            _ => None,
-        };
-        let capacities = match words.last() {
-            Some(word) if word.starts_with(capacity::WORD) => words.pop(),
-            _ => None,
-        };
+        let [capacities, smt, mode] = self.more(&mut words)?;
         if words.is_empty() {
             return Err(self.error(
                 "no machine is described; give a number of CPUs, an hwloc synthetic description, an \
@@ -80,10 +77,26 @@ impl Reading<'_> {
         if let Some(word) = capacities {
             capacity::apply(&word, &mut machine)?;
         }
+        if let Some(word) = smt {
+            hardware::apply_smt(&word, &mut machine)?;
+        }
         if let Some(word) = mode {
             machine.cgroup_mode = self.cgroup_mode(&word)?;
         }
         Ok(machine)
+    }
+
+    /// Takes the words that say more about the machine off the end, each at its place in [`MORE`].
+    fn more(&self, words: &mut Vec<String>) -> Result<[Option<String>; MORE.len()], Error> {
+        let mut found = [const { None }; MORE.len()];
+        let place = |word: &String| MORE.iter().position(|begin| word.starts_with(begin));
+        while let Some((word, place)) = words.last().and_then(|word| Some((word, place(word)?))) {
+            if found[place].is_some() {
+                return Err(self.error(format!("`{word}` says again what another word says")));
+            }
+            found[place] = words.pop();
+        }
+        Ok(found)
     }
 
     fn cgroup_mode(&self, word: &str) -> Result<CgroupMode, Error> {
@@ -132,11 +145,8 @@ impl Reading<'_> {
         let mut untyped = Vec::new();
         let mut machine_memory = false;
         for word in words {
-            if word.starts_with(capacity::WORD) || word.starts_with(CGROUP_MODE) {
-                return Err(self.error(format!(
-                    "`{word}` must be the last word, or `{CGROUP_MODE}` after `{}`",
-                    capacity::WORD
-                )));
+            if MORE.iter().any(|begin| word.starts_with(begin)) {
+                return Err(self.error(format!("`{word}` must come after the levels")));
             }
             if word.starts_with('[') {
                 self.check_memory(word)?;

@@ -185,7 +185,7 @@ fn nonsense_is_answered_with_the_word_and_an_example() {
             "does not number the 4 objects",
         ),
         ("capacity:1024", "no machine is described"),
-        ("capacity:1024 4", "must be the last word"),
+        ("capacity:1024 4", "must come after the levels"),
         ("4 capacity:", "`` is not a count times a capacity"),
         ("4 capacity:4x", "`4x` is not a count times a capacity"),
         (
@@ -201,6 +201,10 @@ fn nonsense_is_answered_with_the_word_and_an_example() {
         ("4 capacity:4x1025", "from 1 to 1024"),
         ("4 capacity:4x0", "from 1 to 1024"),
         ("4 capacity:4x512", "the fastest CPU has 1024"),
+        (
+            "4 capacity:4x1024 cgroup_mode:smp capacity:4x1024",
+            "says again",
+        ),
     ] {
         let error = Machine::parse(description)
             .expect_err(description)
@@ -318,6 +322,21 @@ fn nodes_at_two_levels() {
 }
 
 #[test]
+fn a_word_says_how_siblings_share_a_core() {
+    assert_eq!(machine("core:2 pu:2").hardware.smt, []);
+    let shared = machine("core:2 pu:2 smt:1.15 cgroup_mode:smp");
+    assert_eq!(shared.hardware.smt, [1150]);
+    let told = "4 CPUs, 2 cores, 1 last-level cache, 1 node, 1 package, SMT throughput 1.15";
+    assert_eq!(shared.to_string(), told);
+    assert_eq!(machine("core:2 pu:4 smt:1.3,1.5,1.6").hardware.smt.len(), 3);
+    let refused = |text: &str| Machine::parse(text).unwrap_err().to_string();
+    assert!(refused("4 smt:1.15").contains("no core of the machine has more than one CPU"));
+    assert!(refused("core:2 pu:2 smt:1.15,1.2").contains("so 1 belong here"));
+    assert!(refused("core:2 pu:2 smt:2.5").contains("2.5 is no throughput of 2 busy CPUs"));
+    assert!(refused("core:2 pu:2 smt:fast").contains("throughputs are numbers"));
+}
+
+#[test]
 fn the_last_word_may_say_how_shares_of_groups_grow() {
     use fairground_events::CgroupMode;
     assert_eq!(machine("4").cgroup_mode, CgroupMode::Concur);
@@ -327,5 +346,5 @@ fn the_last_word_may_say_how_shares_of_groups_grow() {
     assert_eq!(both.cpus[1].capacity, 512);
     let refused = |text: &str| Machine::parse(text).unwrap_err().to_string();
     assert!(refused("4 cgroup_mode:flat").contains("modes are up, smp, concur, max, tasks"));
-    assert!(refused("cgroup_mode:smp 4").contains("must be the last word"));
+    assert!(refused("cgroup_mode:smp 4").contains("must come after the levels"));
 }

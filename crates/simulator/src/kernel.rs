@@ -17,6 +17,7 @@ use crate::deadline_server::DeadlineServers;
 use crate::dispatch_queue::{DispatchQueues, DsqIndex};
 use crate::exit::ExitRecord;
 use crate::groups::Groups;
+use crate::hardware::Speed;
 use crate::lockstep::Companion;
 use crate::maps::Retired;
 use crate::memory::Memory;
@@ -120,6 +121,8 @@ pub struct Cpu {
     pub dispatched: u32,
     /// Relative capacity, 1024 for the fastest CPU.
     pub capacity: u64,
+    /// How fast it computes now.
+    pub speed: Speed,
     /// Performance level asked for with `scx_bpf_cpuperf_set`.
     pub performance: u32,
     /// The lock of its run queue: held during a pass through the scheduler and the switch, and by other CPUs that put a task there.
@@ -164,6 +167,7 @@ impl Cpu {
             buffer: Vec::new(),
             dispatched: 0,
             capacity,
+            speed: Speed::of_capacity(capacity),
             performance: SCX_CPUPERF_ONE,
             run_queue_lock: Lock::default(),
         }

@@ -64,7 +64,8 @@ impl fmt::Display for Shortfall {
             // Without the number, which differs from scheduler to scheduler, so that a comparison says it once.
             Self::Siblings { .. } => formatter.write_str(
                 "SMT siblings were busy at the same time, and each computed at full speed; on a real core the two together do about 1.15 times (the \
-                 kernel's former smt_gain) to 1.3 times the work of one, so throughput is too high here and latencies are too low",
+                 kernel's former smt_gain) to 1.3 times the work of one, so throughput is too high here and latencies are too low; `smt:1.15` at the end of the machine's \
+                 description says it",
             ),
             Self::Speeds => formatter.write_str(
                 "the machine has CPUs of several kinds and does not say how fast each is, so all compute at the same speed, and no scheduler can tell \
@@ -112,18 +113,9 @@ impl Noticed {
 
 impl Kernel<'_> {
     /// Notices, once `cpu` has switched, whether its siblings run tasks at the same time.
-    #[inline]
     pub(crate) fn notice_siblings(&mut self, cpu: usize) {
-        if !self.noticed.shared.is_empty() {
-            self.share_core(cpu);
-        }
-    }
-
-    fn share_core(&mut self, cpu: usize) {
         let now = self.run_queue_clock(cpu).max(self.origin);
-        let siblings = self.topology.siblings[cpu].iter();
-        let busy = siblings.filter(|cpu| self.cpus[*cpu].current != self.cpus[*cpu].idle);
-        let is_shared = busy.count() > 1;
+        let is_shared = self.busy_siblings(cpu) > 1;
         let core = &mut self.noticed.shared[self.machine.cpus[cpu].core as usize];
         let (was_shared, since) = std::mem::replace(core, (is_shared, now));
         if was_shared {

@@ -62,9 +62,9 @@ impl Kernel<'_> {
         let from = state.progress_at.max(state.resume_at);
         state.progress_at = now;
         if now > from {
-            let capacity = state.capacity;
+            let speed = state.speed;
             let mut current = state.current;
-            current.execution.progress(now - from, capacity);
+            current.execution.progress(now - from, speed);
         }
     }
 
@@ -77,7 +77,7 @@ impl Kernel<'_> {
             u64::MAX
         } else {
             let start = state.resume_at.max(now).max(state.progress_at);
-            state.current.execution.completes_at(start, state.capacity)
+            state.current.execution.completes_at(start, state.speed)
         };
         self.arm(cpu);
     }
@@ -353,7 +353,7 @@ impl Kernel<'_> {
         self.context_switches += 1;
         let now = self.run_queue_clock(cpu);
         previous.off_cpu_at = now;
-        self.notice_siblings(cpu);
+        self.share_core(cpu);
         if next == idle {
             return;
         }

@@ -18,6 +18,7 @@ use fairground_workload::{
 };
 
 use crate::constants::*;
+use crate::hardware::Speed;
 use crate::kernel::Kernel;
 use crate::surroundings::Errand;
 use crate::task::TaskRef;
@@ -163,29 +164,25 @@ impl Execution {
         }
     }
 
-    /// Takes `duration` on a CPU of `capacity` off the current step.
-    pub fn progress(&mut self, duration: u64, capacity: u64) {
+    /// Takes `duration` on a CPU of this speed off the current step.
+    pub fn progress(&mut self, duration: u64, speed: Speed) {
         if self.remaining == 0 {
             return;
         }
-        let work = duration * capacity + self.remainder;
-        self.remainder = work % 1024;
-        self.remaining = self.remaining.saturating_sub(work / 1024);
+        let (work, remainder) = speed.work(duration, self.remainder);
+        self.remainder = remainder;
+        self.remaining = self.remaining.saturating_sub(work);
     }
 
     /// When the current step ends if the task keeps running from `start`; `u64::MAX` for never.
-    pub fn completes_at(&self, start: u64, capacity: u64) -> u64 {
+    pub fn completes_at(&self, start: u64, speed: Speed) -> u64 {
         if self.until > 0 {
             return self.until.max(start);
         }
         if self.remaining == u64::MAX {
             return u64::MAX;
         }
-        start.saturating_add(
-            (self.remaining * 1024)
-                .saturating_sub(self.remainder)
-                .div_ceil(capacity.max(1)),
-        )
+        start.saturating_add(speed.time_for(self.remaining, self.remainder))
     }
 
     /// Whether the current step ends at a fixed time, no matter how much the task runs.

@@ -1,0 +1,61 @@
+//! CPUs that share cores, sleep and change speed, on machines that say so ([`fairground_machine::Hardware`]).
+//!
+//! Only the work of programs takes longer on a slow CPU. Costs, slices and the kernel's account of CPU time are in time, and so the same at every
+//! speed; the clock for load tracking knows of capacities and frequencies, as in the kernel, and not of busy siblings.
+
+mod speed;
+
+use fairground_machine::ALONE;
+
+use crate::kernel::Kernel;
+pub use speed::Speed;
+
+impl Kernel<'_> {
+    /// How fast `cpu` computes now.
+    fn speed_of(&self, cpu: usize) -> Speed {
+        let speed = Speed::of_capacity(self.cpus[cpu].capacity);
+        let hardware = &self.machine.hardware;
+        if hardware.smt.is_empty() {
+            return speed;
+        }
+        let busy = self.busy_siblings(cpu);
+        let throughput = hardware.throughput(busy).into();
+        speed.part(throughput, busy.max(1) as u64 * u64::from(ALONE))
+    }
+
+    /// How many CPUs of the core of `cpu` run a task.
+    pub(crate) fn busy_siblings(&self, cpu: usize) -> usize {
+        let siblings = self.topology.siblings[cpu].iter();
+        let busy = siblings.filter(|cpu| self.cpus[*cpu].current != self.cpus[*cpu].idle);
+        busy.count()
+    }
+
+    /// Lets `cpu` compute as fast as it does from now on, once it has done what it did until now.
+    fn update_speed(&mut self, cpu: usize) {
+        let speed = self.speed_of(cpu);
+        if speed != self.cpus[cpu].speed {
+            self.account_progress(cpu);
+            self.cpus[cpu].speed = speed;
+            self.arm_completion(cpu);
+        }
+    }
+
+    /// Lets the CPUs of a core compute at the speed that they have, once one of them has switched.
+    #[inline]
+    pub(crate) fn share_core(&mut self, cpu: usize) {
+        if self.topology.smt {
+            self.share_core_of_siblings(cpu);
+        }
+    }
+
+    fn share_core_of_siblings(&mut self, cpu: usize) {
+        if self.machine.hardware.smt.is_empty() {
+            self.notice_siblings(cpu);
+            return;
+        }
+        let siblings = self.topology.siblings[cpu];
+        for sibling in siblings.iter() {
+            self.update_speed(sibling);
+        }
+    }
+}
