@@ -147,7 +147,7 @@ impl Attributes {
         self.shares.map(|shares| (shares * 1024 / 20).max(1))
     }
 
-    /// The nice value that shares amount to, which whoever sets shares has to set first, because a new nice value sets the shares (Lee 2004:
+    /// The nice value that shares amount to, to be set before the shares, because a new nice value sets the shares (Lee 2004:
     /// 20 - nice, or 20 + nice * nice for negative ones; of two values as near the one closer to 0). `None` leaves it as it is.
     pub fn nice(&self) -> Option<i32> {
         let shares = i64::from(self.shares?);
@@ -193,7 +193,7 @@ impl Attributes {
         bytes
     }
 
-    /// What the bytes of `struct task_attributes` say; `None` if they are too few.
+    /// Reads the bytes of `struct task_attributes`; `None` if they are too few.
     pub fn decode(bytes: &[u8]) -> Option<Attributes> {
         let words: Vec<u32> = bytes
             .get(..SIZE)?

@@ -1,5 +1,5 @@
-//! What schedulers agree on with any kernel that runs them: task attributes, the variables that describe the machine, the kinds of exits,
-//! and what became of quotas.
+//! Agreements of schedulers with any kernel that runs them: task attributes, the variables that describe the machine, the kinds of exits,
+//! and the use of quotas.
 //! Nothing here reads or writes files.
 
 pub mod attributes;

@@ -1,4 +1,4 @@
-//! What a scheduler tells of the quotas (`cpu.max`) that it enforces. Under sched_ext the kernel enforces none, so it cannot know.
+//! A scheduler's figures of the quotas (`cpu.max`) that it enforces. Under sched_ext the kernel enforces none, so it has no figures.
 
 /// Tasks in a dispatch queue whose id has this bit are held back because a control group that they are in has used its quota.
 pub const THROTTLED: u64 = 1 << 61;
@@ -6,7 +6,7 @@ pub const THROTTLED: u64 = 1 << 61;
 /// Name of the array map with a [`CpuStat`] for each control group that has a quota. Other records are zero.
 pub const CPU_STAT: &str = "cpu_stat";
 
-/// What `cpu.stat` says of a group.
+/// The figures of `cpu.stat` for a group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CpuStat {
     /// The kernel's id of the group.

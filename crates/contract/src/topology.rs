@@ -1,4 +1,4 @@
-//! What loaders write into the variables of `schedulers/include/topology.h`.
+//! The values that loaders write into the variables of `schedulers/include/topology.h`.
 
 use fairground_machine::{Cpu, Machine};
 

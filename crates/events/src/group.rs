@@ -8,7 +8,7 @@ use crate::Nanoseconds;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct GroupId(pub u32);
 
-/// What is known about a control group. Sent before any task is said to be in it, and whenever any of it changes.
+/// The name, place and settings of a control group. Sent before any task is said to be in it, and whenever any of it changes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GroupInfo {
     /// Its path from the root group, such as `/a/x`.
@@ -43,7 +43,7 @@ impl Quota {
     }
 }
 
-/// What became of a group's quota so far: the figures of `cpu.stat`.
+/// Use of a group's quota since the group was made: the figures of `cpu.stat`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct QuotaUse {
     /// Periods that have ended while the group used CPU time (`nr_periods`).

@@ -66,7 +66,7 @@ impl Policy {
     }
 }
 
-/// What is known about a task. Sent when the task appears and whenever any of it changes.
+/// A task's name, policy and other attributes. Sent when the task appears and whenever any of it changes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TaskInfo {
     /// Name as in the workload, with the number of the instance if there are several (`hog-0`, `hog-1`).
@@ -89,7 +89,7 @@ pub struct TaskInfo {
     pub group: Option<GroupId>,
 }
 
-/// What took CPU time away from tasks.
+/// Kinds of work that take CPU time away from tasks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum OverheadKind {
     /// Scheduler callbacks, including their kfuncs and locks.
@@ -118,11 +118,11 @@ pub enum Queue {
 pub struct Event {
     /// When.
     pub time: Nanoseconds,
-    /// What.
+    /// The event itself.
     pub kind: EventKind,
 }
 
-/// What happened.
+/// An event without its time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum EventKind {
     /// `task` became runnable: it was woken, or is new. `cpu` is where it was first queued, `waker` the task that woke it (`None` for an
@@ -206,7 +206,7 @@ pub enum EventKind {
     Overhead {
         /// The CPU that lost the time.
         cpu: CpuId,
-        /// What it was spent on.
+        /// The kind of work that took the time.
         kind: OverheadKind,
         /// How long, in nanoseconds.
         duration: Nanoseconds,
@@ -242,7 +242,7 @@ pub enum EventKind {
         /// Whether it may not run.
         begins: bool,
     },
-    /// What has become of a group's quota since it was made. Comes at the end of a run, from whoever enforces the quota.
+    /// The use of a group's quota since the group was made. Comes at the end of a run, from the program that enforces the quota.
     QuotaUse {
         /// The group.
         group: GroupId,

@@ -1,4 +1,4 @@
-//! Trace files: what is written is read, and damage is found.
+//! Trace files: reading returns the events that were written, and damage is found.
 
 use fairground_events::{
     Callback, CgroupMode, CpuId, Event, EventKind, GroupId, GroupInfo, Nanoseconds, OverheadKind,

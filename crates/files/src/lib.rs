@@ -51,7 +51,7 @@ pub fn stat_field(line: &str, number: usize) -> Option<&str> {
     fields.split_ascii_whitespace().nth(number.checked_sub(3)?)
 }
 
-/// What to do if a file cannot be read or written, for the end of a message.
+/// The remedy if a file cannot be read or written, for the end of a message.
 pub fn remedy(cause: &Error) -> &'static str {
     match Errno::from_io_error(cause) {
         Some(Errno::MFILE) => return "raise the limit of `ulimit -n`",

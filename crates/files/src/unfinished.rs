@@ -16,7 +16,7 @@ pub struct Unfinished {
     file: File,
     path: PathBuf,
     /// The name that it has before it is finished. A file without a name vanishes however the command ends, but not all file systems have such
-    /// files. `None` for what is no regular file, such as a pipe: it is written as it is.
+    /// files. `None` for a pipe or a device, which is written as it is.
     temporary: Option<PathBuf>,
 }
 

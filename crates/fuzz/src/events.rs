@@ -48,7 +48,7 @@ fn use_recording(recording: &Recording) {
     }
 }
 
-/// Trace files: writing what was read and reading it again must give the same events.
+/// Trace files: writing the events of a file and reading them again must give the same events.
 pub fn trace(bytes: &[u8]) {
     let reader = match TraceReader::new(bytes) {
         Ok(reader) => reader,

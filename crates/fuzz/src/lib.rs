@@ -1,6 +1,6 @@
 //! Fuzzing: everything that reads a file which others may have written, as functions of arbitrary bytes.
 //!
-//! A target takes bytes, passes them to a parser, and continues with what the parser accepts as far as the command would. It panics if a
+//! A target takes bytes, passes them to a parser, and goes on with the accepted value as far as the command would. It panics if a
 //! promise is broken; it must also neither hang nor use unbounded memory. `corpus/NAME/` has inputs for each target. The tests run small
 //! changes of these, the same every time; `make fuzz` lets libFuzzer continue from them for as long as desired.
 
@@ -13,7 +13,7 @@ use std::path::PathBuf;
 
 pub use mutation::{Edit, apply};
 
-/// A parser and what follows it.
+/// A parser and the steps after it.
 pub struct Target {
     /// Its name, and that of its folder in `corpus/`.
     pub name: &'static str,

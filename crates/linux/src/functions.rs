@@ -17,22 +17,22 @@ pub struct Function {
     pub name: &'static str,
     /// The releases that have it.
     pub releases: Releases,
-    /// What it requires and guarantees.
+    /// Its requirements and guarantees.
     pub contract: Contract,
     /// The callbacks and programs that may call it: those of any of these groups, or all.
     callers: Option<Groups>,
     /// Whether only schedulers whose callbacks identify CPUs by number may call it (`scx_kfunc_ids_cpu_only`).
     cpu_form: bool,
-    /// What to use in its place, if it has a successor.
+    /// The function to use in its place, if it has a successor.
     pub successor: Option<Successor>,
 }
 
-/// What became of a kernel function.
+/// The successor of a kernel function.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Successor {
     /// The function to use instead.
     pub name: &'static str,
-    /// What else to know about it; empty if it is called alike.
+    /// Differences in how it is called; empty if it is called alike.
     pub remark: &'static str,
 }
 
@@ -81,7 +81,7 @@ impl Function {
         })
     }
 
-    /// What to do where there is no longer a function of this name, as the rest of a sentence about it.
+    /// The remedy where there is no longer a function of this name, as the rest of a sentence about it.
     pub fn remedy(&self) -> Option<String> {
         let Successor { name, remark } = self.successor.as_ref()?;
         let since = self.replaced_since()?;

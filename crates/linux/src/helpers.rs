@@ -12,7 +12,7 @@ use crate::row::{add, rows};
 pub struct Helper {
     /// Its name.
     pub name: &'static str,
-    /// What it requires and guarantees.
+    /// Its requirements and guarantees.
     pub contract: Contract,
     /// Whether callbacks of a scheduler may call it: programs of any type may (`bpf_base_func_proto()`), or these
     /// (`bpf_scx_get_func_proto()`).

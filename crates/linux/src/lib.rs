@@ -1,5 +1,5 @@
-//! What releases of Linux offer to schedulers: kernel functions, helpers, callbacks and other settings, each in one table (`tables/`), with the
-//! releases that have it. What a name means to a program, what it requires and who may use it is in the same row.
+//! The interface of Linux releases to schedulers: kernel functions, helpers, callbacks and other settings, each in one table (`tables/`), with the
+//! releases that have it. The same row has the meaning of a name, its requirements and its permitted callers.
 //!
 //! The tables are checked against the types of two kernels, if those are there (`crates/simulator/src/kernels.rs`).
 

@@ -10,14 +10,14 @@ pub const CPU_FORM: &str = "sched_ext_ops";
 /// Type of a table of callbacks that identify CPUs by topological id.
 pub const CID_FORM: &str = "sched_ext_ops_cid";
 
-/// What a member is.
+/// The kind of a member.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// A number, a text, or what the kernel keeps there.
+    /// A number, a text, or data of the kernel.
     Data,
     /// A callback.
     Callback {
-        /// What it may call.
+        /// The groups of functions that it may call.
         groups: Groups,
         /// Whether it may sleep (`bpf_scx_check_member`).
         sleeps: bool,
@@ -37,7 +37,7 @@ pub struct Member {
     pub cid_name: &'static str,
     /// The releases that have it there.
     cid_form: Option<Releases>,
-    /// What it is.
+    /// Its kind.
     pub kind: Kind,
 }
 

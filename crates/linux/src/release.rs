@@ -3,7 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-/// A release of Linux, such as 6.18, whatever its stable updates.
+/// A release of Linux, such as 6.18, with all its stable updates.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Release {
     major: u8,

@@ -68,7 +68,7 @@ pub(crate) fn rows(
     lines.map(str::split_whitespace)
 }
 
-/// Adds what a word of a row says about a call to its contract. `false` if the word is about something else.
+/// Adds a word of a row to a call's contract. `false` if the word is about something else.
 pub(crate) fn add(contract: &mut Contract, word: &'static str) -> bool {
     let (key, value) = word.split_once('=').unwrap_or((word, ""));
     match key {

@@ -8,8 +8,8 @@ pub fn variables() -> impl Iterator<Item = &'static str> {
     VARIABLES.lines()
 }
 
-/// Whether [`crate::Release::NEWEST`] has a variable of that name with a type. Nothing is known about other releases: what schedulers use,
-/// all have.
+/// Whether [`crate::Release::NEWEST`] has a variable of that name with a type. Other releases have no table: all of them have the variables
+/// that schedulers use.
 pub fn has_variable(name: &str) -> bool {
     variables().any(|line| line == name)
 }

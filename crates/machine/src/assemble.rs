@@ -1,4 +1,4 @@
-//! Puts a machine together from what a description says about each CPU.
+//! Builds a machine from the properties of each CPU in a description.
 
 use std::collections::BTreeMap;
 
@@ -12,7 +12,7 @@ const LOCAL_DISTANCE: u32 = 10;
 /// Distance between nodes if nothing else is known.
 const REMOTE_DISTANCE: u32 = 20;
 
-/// What a description says about a CPU. Any distinct numbers may identify the groups; the groups are renumbered in the order of these numbers.
+/// The place and properties of a CPU in a description. Any distinct numbers may identify groups, which are renumbered in their order.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Facts {
     /// Number of the CPU, unique but possibly with gaps.

@@ -4,12 +4,12 @@ use std::fmt;
 
 /// Why a description is not a machine.
 ///
-/// It is displayed as `machine <description>: <message>`; the message names the offending word or place, and what to do about it.
+/// It is displayed as `machine <description>: <message>`; the message names the offending word or place, and the remedy.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Error {
     /// The description as given.
     pub description: String,
-    /// What is wrong, where, and what works.
+    /// The fault, its place, and words that work there.
     pub message: String,
 }
 

@@ -5,13 +5,13 @@ use std::fmt;
 use crate::error::Error;
 use crate::model::Machine;
 
-/// The beginning of the word of a description that says what a core does whose siblings are busy.
+/// The beginning of the word of a description that gives the work of a core whose siblings are busy.
 pub(crate) const SMT: &str = "smt:";
 
 /// Throughput of a core with one busy CPU, in the unit of [`Hardware::smt`].
 pub const ALONE: u32 = 1000;
 
-/// What the CPUs of a machine do besides computing at a constant speed; the default is nothing.
+/// Behaviour of a machine's CPUs besides computing at a constant speed; the default is none.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Hardware {
     /// Throughput of a core with two, three and more busy CPUs, in thousandths of that with one ([`ALONE`]). If it is empty, siblings do not slow
@@ -30,7 +30,7 @@ impl Hardware {
     }
 }
 
-/// Says what the machine has of this, such as `a shared core does 1.15 times the work`; nothing if it has nothing.
+/// Writes these properties in words, such as `a shared core does 1.15 times the work`; nothing for the default.
 impl fmt::Display for Hardware {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         if !self.smt.is_empty() {
@@ -43,7 +43,7 @@ impl fmt::Display for Hardware {
     }
 }
 
-/// Sets what cores of the machine do whose siblings are busy, to what `word` lists for two, three and more busy CPUs.
+/// Sets the work of cores with two, three and more busy CPUs to the values that `word` lists.
 pub(crate) fn apply_smt(word: &str, machine: &mut Machine) -> Result<(), Error> {
     let list = word[SMT.len()..].split(',');
     let throughputs: Option<Vec<f64>> = list.map(|part| part.parse().ok()).collect();

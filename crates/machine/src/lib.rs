@@ -20,12 +20,12 @@
 //!
 //! Each word is a level and says how many of its objects each object of the previous level has. The levels are `numa` (`node`), `package`
 //! (`socket`), `die`, `group`, `l5` to `l1` (with `d` or `i` for data or instruction caches), `core` and `pu`; the first two letters are
-//! enough. What hwloc defines is read as by hwloc, including plain numbers (`2 4 2`), memory attached to a level (`package:2 [numa] core:4
+//! enough. Syntax that hwloc defines is read as by hwloc, including plain numbers (`2 4 2`), memory attached to a level (`package:2 [numa] core:4
 //! pu:1`), also at several levels, and the numbering of CPUs and nodes: lists (`pu:2(indexes=0,8,1,9)`), interleaved (`pu:2(indexes=2*4:1*2)`) or by
 //! levels (`pu:2(indexes=numa:core)`). Sizes of memory and caches are accepted but have no meaning here. In addition, `pu` can be left out at
 //! the end.
 //!
-//! What a description leaves open is decided as follows: without a `core` level there is no SMT; the last-level cache is the outermost one
+//! Facts that a description leaves open follow from these rules: without a `core` level there is no SMT; the last-level cache is the outermost one
 //! given, and without any the CPUs of a die, node or package (whichever is smallest) share one; without a `package` level every node is one;
 //! without a `numa` level there is one node. A CPU belongs to the smallest node around it; all other nodes have no CPUs, but count. Nodes have distance 10 from themselves and 20 from each other.
 

@@ -1,4 +1,4 @@
-//! What a machine is.
+//! The description of a machine.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -56,10 +56,10 @@ pub struct Machine {
     pub cgroup_mode: CgroupMode,
     /// How its CPUs share cores, sleep and change speed.
     pub hardware: Hardware,
-    /// What the machine itself calls each CPU, in ascending order; people and files use these numbers. They differ from the CPU numbers where the
+    /// The machine's own number of each CPU, in ascending order; people and files use these numbers. They differ from the CPU numbers where the
     /// machine leaves some out.
     pub numbers: Vec<u32>,
-    /// What was left out or assumed, in words.
+    /// Parts of the description that were left out, and assumptions in their place, in words.
     pub notes: Vec<String>,
 }
 
@@ -70,8 +70,8 @@ impl Machine {
     /// Makes a machine from a description: a number of CPUs, an hwloc synthetic description, the
     /// name of an hwloc XML file, or `host` (see the documentation of this crate).
     ///
-    /// CPU numbers have no gaps: if the machine leaves numbers out, or CPUs are offline, the others move up, and [`Machine::numbers`] has what the
-    /// machine calls them.
+    /// CPU numbers have no gaps: if the machine leaves numbers out, or CPUs are offline, the others move up, and [`Machine::numbers`] has the
+    /// machine's own numbers.
     ///
     /// # Errors
     ///
@@ -232,7 +232,7 @@ pub(crate) fn ranges(numbers: &[u32]) -> String {
     parts.join(",")
 }
 
-/// Says what the machine has, such as `16 CPUs, 8 cores, 4 last-level caches, 2 nodes, 2 packages`,
+/// Writes a summary, such as `16 CPUs, 8 cores, 4 last-level caches, 2 nodes, 2 packages`,
 /// with the capacities if they differ, and how CPUs share cores, sleep and change speed.
 impl fmt::Display for Machine {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -19,7 +19,7 @@ const CGROUP_MODE: &str = "cgroup_mode:";
 /// The beginnings of the words that say more about a machine, after its levels.
 const MORE: [&str; 3] = [capacity::WORD, SMT, CGROUP_MODE];
 
-/// What the objects of a level are.
+/// The type of a level's objects.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
     Node,
@@ -418,7 +418,7 @@ impl Reading<'_> {
                 })
             })
             .collect();
-        // hwloc numbers what an object contains before the object.
+        // hwloc numbers the contents of an object before the object.
         nodes.sort_by_key(|node| (node.begin + node.span, node.span));
         let mut numbers: Vec<u32> = (0..).take(nodes.len()).collect();
         let only = levels.iter().position(is_node);
@@ -542,7 +542,7 @@ fn untyped_kinds(levels: usize) -> Vec<Kind> {
     groups.chain(kinds.map(|(_, kind)| *kind)).collect()
 }
 
-/// hwloc's interleaved numbering: the first loop is the innermost one. What is left counts in order, in a last loop.
+/// hwloc's interleaved numbering: the first loop is the innermost one. Objects beyond the loops count in order, in a last loop.
 fn interleaved(mut loops: Vec<Loop>, total: u32) -> Option<Vec<u32>> {
     let product = |loops: &[Loop]| {
         let mut counts = loops.iter().map(|one| one.count);

@@ -28,7 +28,7 @@ pub(crate) fn read(file: &str) -> Result<Machine, Error> {
 /// Maximum nesting, far beyond that of any hwloc file.
 const DEPTH_MAX: usize = 128;
 
-/// Refuses what the XML reader would do without limit: nested elements, and entities, which hwloc does not use and which can turn a little text
+/// Refuses features that could cost unlimited memory: deep nesting, and entities, which hwloc does not use and which can turn a little text
 /// into any amount.
 fn check_bounds(text: &str) -> Result<(), String> {
     let mut depth = 0usize;
@@ -191,7 +191,7 @@ impl<'i> Reading<'_, 'i> {
         })
     }
 
-    /// Reads an object and what it contains.
+    /// Reads an object and its contents.
     fn object(&mut self, object: &Node<'_, 'i>, mut inside: Inside) -> Result<(), Error> {
         let id = self.objects;
         self.objects += 1;
@@ -248,7 +248,7 @@ impl<'i> Reading<'_, 'i> {
         let left_out = self.leave_out_forbidden(topology)?;
         let capacities = self.capacities(topology)?;
         let distances = self.distances(topology)?;
-        // Groups that the file does not name get numbers that no object has; what is missing follows from the same rules as in synthetic
+        // Groups that the file does not name get numbers that no object has; missing groups follow from the same rules as in synthetic
         // descriptions.
         let fresh = self.objects;
         let mut shared_caches = BTreeMap::new();

@@ -86,7 +86,7 @@ fn what_each_description_has() {
         ("l4:2 l3Cache:2 l2u:1 core:2", [8, 8, 2, 1, 1]),
         ("l1icache:4 core:1 pu:2", [8, 4, 1, 1, 1]),
         ("no:2(memory=1GB indexes=1,0) co:2 pu:1", [4, 4, 2, 2, 2]),
-        // Plain numbers are what hwloc makes of them.
+        // hwloc's meaning of plain numbers.
         ("2 3", [6, 6, 2, 2, 2]),
         ("2 4 2", [16, 16, 8, 8, 2]),
         ("2 2 2 2", [16, 8, 4, 4, 2]),
@@ -278,7 +278,7 @@ fn numbers(machine: &Machine) -> Vec<Vec<u32>> {
 fn levels_name_an_interleaved_numbering() {
     let by_node = machine("numa:2 core:2 pu:2(indexes=numa:core)");
     assert_eq!(numbers(&by_node), [[0, 4], [2, 6], [1, 5], [3, 7]]);
-    // What is not named counts last, in order.
+    // CPUs that are not named count last, in order.
     let spelled_out = machine("numa:2 core:2 pu:2(indexes=4*2:2*2:1*2)");
     assert_eq!(by_node.cpus, spelled_out.cpus);
     let nodes = machine("numa:2 pu:4(indexes=numa)");

@@ -1,4 +1,4 @@
-//! Finds out what happened while tasks waited.
+//! Follows tasks while they wait, to explain their waits.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -14,7 +14,7 @@ const FIRST_STEPS: usize = 24;
 /// Number of steps to keep from the end of a wait.
 pub const LAST_STEPS: usize = 12;
 
-/// What is known about a task.
+/// Attributes of a task.
 struct Known {
     name: String,
     policy: Policy,
@@ -26,7 +26,7 @@ struct Known {
 struct Followed {
     /// When the waits to explain begin.
     wanted: Vec<Nanoseconds>,
-    /// What was done with it since it last ran or slept.
+    /// The steps since it last ran or slept.
     steps: Steps,
     place: Option<Place>,
     /// Since when quotas hold it back, if they do.
@@ -123,7 +123,7 @@ impl Explainer {
         }
     }
 
-    /// Forgets what was done with a task so far, unless a wait is being explained.
+    /// Forgets the steps of a task so far, unless a wait is being explained.
     fn begin_story(&mut self, task: TaskId) {
         if let Some(followed) = self.followed.get_mut(&task)
             && followed.open.is_none()
@@ -273,7 +273,7 @@ impl Explainer {
         (duration_ns >= length / 2).then_some(Cause::Throttled { duration_ns })
     }
 
-    /// What the allowed CPUs of `task` did during a wait of this length.
+    /// The activities of the allowed CPUs of `task` during a wait of this length.
     fn uses(&self, open: &Open, task: TaskId, length: Nanoseconds) -> Vec<CpuUse> {
         let Some(known) = self.tasks.get(&task) else {
             return Vec::new();

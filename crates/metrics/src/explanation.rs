@@ -1,10 +1,10 @@
-//! What happened while a task waited: what ran instead, what the scheduler did with the task, and where the task was queued.
+//! The course of a wait: which tasks ran instead, how the scheduler treated the waiting task, and where it was queued.
 
 use fairground_events::{Nanoseconds, Queue};
 use schemars::JsonSchema;
 use serde::Serialize;
 
-/// What happened while a task waited.
+/// The course of a task's wait.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Explanation {
     /// Name of the task.
@@ -19,9 +19,9 @@ pub struct Explanation {
     pub cause: Cause,
     /// Where it was, in order of first arrival.
     pub places: Vec<Stay>,
-    /// What its allowed CPUs did.
+    /// The activities of its allowed CPUs.
     pub cpus: Vec<CpuUse>,
-    /// What was done with it, beginning with what made it wait.
+    /// The steps of its treatment, beginning with the one that made it wait.
     pub steps: Vec<Step>,
     /// How many steps are left out between the first and the last ones.
     pub steps_left_out: u64,
@@ -121,7 +121,7 @@ pub struct Taken {
     pub tasks: u64,
 }
 
-/// What a CPU did.
+/// A CPU's activities during a wait.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct CpuUse {
@@ -173,18 +173,18 @@ pub enum Cause {
     },
 }
 
-/// Something that was done with a task.
+/// A step in the treatment of a task.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 #[schemars(extend("unevaluatedProperties" = false))]
 pub struct Step {
     /// When.
     pub time_ns: Nanoseconds,
-    /// What.
+    /// The action.
     #[serde(flatten)]
     pub action: Action,
 }
 
-/// What was done with a task.
+/// An action on a task.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum Action {

@@ -1,4 +1,4 @@
-//! The ideal fluid processor: what an ideal scheduler gives tasks with the same weights and demands.
+//! The ideal fluid processor: the service that an ideal scheduler gives to tasks with the same weights and demands.
 //!
 //! All tasks with the same weight and the same allowed CPUs are served at the same rate. They form a *class*, and service is
 //! accumulated per class: a task's own service is the growth of its class's service since the task joined. The cost of an event
@@ -7,7 +7,7 @@
 //!
 //! The processor learns a task's demand as the real machine reveals it. A task that goes to sleep with less ideal than real service
 //! is served until it has caught up (*draining*). A task that goes to sleep with more gives the surplus back to tasks that could not
-//! run at full rate meanwhile: to each class at most what it has been *denied* since the task woke.
+//! run at full rate meanwhile: to each class at most the service that it has been *denied* since the task woke.
 
 use crate::cpu_sets::{ALL_CPUS, CpuSets, SetId};
 use crate::float;
@@ -49,7 +49,7 @@ pub(crate) struct Fluid {
 
 #[derive(Clone, Debug)]
 struct Class {
-    /// Weight of each task, and what groups make of it.
+    /// Weight of each task, and its weight with the factor of its group.
     own_weight: f64,
     weight: f64,
     group: Option<GroupId>,
@@ -69,10 +69,10 @@ struct Class {
     draining: BinaryHeap<Reverse<Entry>>,
 }
 
-/// What the tasks of a class get.
+/// The rates at which a class is served.
 #[derive(Clone, Copy, Debug, Default)]
 struct Rates {
-    /// Growth of the class's service per nanosecond, and what that leaves of a whole CPU.
+    /// Growth of the class's service per nanosecond, and the rest up to a whole CPU.
     each: f64,
     rest: f64,
     /// The rates of all its tasks together.
@@ -152,7 +152,7 @@ struct Member {
     /// All the service that the task will get unless it becomes runnable again; valid while draining.
     demand: f64,
     generation: u32,
-    /// What each class had been denied when the task woke. Classes created later are missing: they had been denied nothing.
+    /// The service that each class had been denied when the task woke. Classes created later are missing: they had been denied nothing.
     denied_at_wake: Vec<f64>,
 }
 
@@ -536,7 +536,7 @@ impl Fluid {
         self.active.sort_by(|a, b| weight(b).total_cmp(&weight(a)));
     }
 
-    /// What a group's quota means for the active classes.
+    /// A group's quota as a limit on the active classes.
     fn limit(&self, (group, cpus): (GroupId, f64)) -> Limit {
         let is_within = |&index: &usize| self.groups.is_within(self.classes[index].group, group);
         Limit {
@@ -568,7 +568,7 @@ impl Fluid {
     }
 }
 
-/// The weight that stands for a real-time policy. It is so far above any fair weight that fair tasks get only what real-time tasks
+/// The weight that stands for a real-time policy. It is so far above any fair weight that fair tasks get only the time that real-time tasks
 /// leave.
 pub(crate) const REAL_TIME_WEIGHT: u64 = 1 << 50;
 
@@ -583,7 +583,7 @@ mod tests {
         service: Vec<f64>,
         /// `None` if absent, infinite if runnable; otherwise the service up to which the task drains.
         limits: Vec<Option<f64>>,
-        /// What a task was denied, by weight.
+        /// The service that a task was denied, by weight.
         denied: BTreeMap<u64, f64>,
         denied_at_wake: Vec<BTreeMap<u64, f64>>,
     }
@@ -735,7 +735,7 @@ mod tests {
         }
     }
 
-    /// What a draining task does not need is not subtracted from what its class was denied.
+    /// Service that a draining task does not need is not subtracted from the service that its class was denied.
     #[test]
     fn what_nobody_needed_stays_denied() {
         let cpus = CpuSets::new(&[1024]);

@@ -1,4 +1,4 @@
-//! Control groups in the ideal: what a task's weight becomes through the groups that it is in.
+//! Control groups in the ideal: the effect of groups on the weights of their tasks.
 //!
 //! As in the kernel, whose tasks are all in one tree, a group's part of the CPUs belongs to its tasks, each of which weighs
 //!
@@ -27,12 +27,12 @@ struct Group {
     tasks: usize,
     /// Sum of the weights of tasks in it and of groups in it.
     weight: f64,
-    /// What one unit of weight in it weighs in the root.
+    /// The weight in the root of one unit of weight in the group.
     factor: f64,
 }
 
 impl Groups {
-    /// Sets or changes what is known about a group.
+    /// Sets or changes the attributes of a group.
     pub(crate) fn describe(&mut self, group: GroupId, info: &GroupInfo) {
         match self.groups.get_mut(group.0 as usize) {
             Some(known) => known.info.clone_from(info),
@@ -81,7 +81,7 @@ impl Groups {
             .map(|parent| parent.0 as usize)
     }
 
-    /// Computes what weights become if these are all the tasks in service: each entry has a group, a weight, and how many tasks have both.
+    /// Computes the effective weights if these are all the tasks in service: each entry has a group, a weight, and how many tasks have both.
     pub(crate) fn weigh(
         &mut self,
         tasks: impl Iterator<Item = (GroupId, f64, usize)>,
@@ -112,7 +112,7 @@ impl Groups {
         }
     }
 
-    /// What one unit of weight in the group weighs in the root, as computed last.
+    /// The weight in the root of one unit of weight in the group, as computed last.
     pub(crate) fn factor(&self, group: GroupId) -> f64 {
         self.groups[group.0 as usize].factor
     }

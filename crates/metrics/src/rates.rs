@@ -28,7 +28,7 @@ impl Demand {
     }
 }
 
-/// Computes rates; keeps its buffers and what it knows about the sets.
+/// Computes rates; keeps its buffers and facts about the sets.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Solver {
     demands: Vec<Demand>,
@@ -65,7 +65,7 @@ struct Constraint {
 }
 
 impl Solver {
-    /// Forgets what is known about the sets, because the machine changed.
+    /// Forgets the facts about the sets, because the machine changed.
     pub(crate) fn forget(&mut self) {
         self.sets.clear();
         self.constraints.clear();
@@ -97,7 +97,7 @@ impl Solver {
         }
     }
 
-    /// All tasks have the same allowed CPUs. Any k tasks get at most what the k fastest CPUs give, and the k heaviest reach that first. So
+    /// All tasks have the same allowed CPUs. Any k tasks get at most the capacity of the k fastest CPUs, and the k heaviest reach that first. So
     /// the rates per weight are the slopes of the greatest convex function below all points (weight of the k heaviest tasks, capacity for
     /// k tasks).
     fn solve_common_set(&mut self, capacity: &CapacityCurve) {
@@ -167,7 +167,7 @@ impl Solver {
         }
     }
 
-    /// The level at which the demands that still grow use up what a limit leaves; infinite if none of them does.
+    /// The level at which the demands that still grow use up the rest of a limit; infinite if none of them does.
     fn full_at(&self, limit: &Limit, fixed: &[bool]) -> f64 {
         let (mut weight, mut used) = (0.0, 0.0);
         for (index, demand) in self.demands.iter().enumerate() {
@@ -187,7 +187,7 @@ impl Solver {
         }
     }
 
-    /// What the tasks confined to each union of sets get at most.
+    /// The limit of the tasks confined to each union of sets.
     fn limits_of_sets(&mut self, cpus: &CpuSets) -> Vec<Limit> {
         self.learn_sets(cpus);
         let place = |demand: &Demand| {
@@ -368,7 +368,7 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever the weights and sets (up to four distinct ones, on equal CPUs), the rates are feasible and max-min fair:
+        /// For any weights and sets (up to four distinct ones, on equal CPUs), the rates are feasible and max-min fair:
         /// no set of CPUs is overcommitted, and each task has a whole CPU or is confined to a full set in which no task has
         /// more per weight.
         #[test]

@@ -132,7 +132,7 @@ pub struct Fairness {
     pub worst_window: Option<WindowSpread>,
 }
 
-/// Extremes of lag: work received minus what the ideal fluid processor would have given.
+/// Extremes of lag: work received minus the work that the ideal fluid processor would have given.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Lag {
@@ -264,7 +264,7 @@ pub struct TaskMetrics {
     pub windows: Option<ShareRange>,
     /// From runnable to running.
     pub wakeup_latency: Option<Distribution>,
-    /// From release to completion, if periodic. What few tasks have is kept apart, because comparisons keep many tasks.
+    /// From release to completion, if periodic. Data of few tasks is kept apart, because comparisons keep many tasks.
     pub response_time: Option<Box<Distribution>>,
     /// Jobs, if periodic.
     pub periods: Option<Periods>,
@@ -332,7 +332,7 @@ pub struct IdleBeside {
     pub wait_from_ns: u64,
 }
 
-/// A time in which a task was runnable without running, and what it was due.
+/// A time in which a task was runnable without running, and the service that it was due.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct LongWait {
@@ -340,7 +340,7 @@ pub struct LongWait {
     pub from_ns: u64,
     /// How long it took, or has taken by the end of the run.
     pub length_ns: u64,
-    /// What the ideal fluid processor gave the task meanwhile.
+    /// The service that the ideal fluid processor gave the task meanwhile.
     pub entitled_ns: u64,
     /// Whether the task ran, slept or ended afterwards; false if it still waited at the end of the run.
     pub ended: bool,
@@ -396,7 +396,7 @@ pub struct JobRecord {
 pub struct WindowRecord {
     /// When the window began.
     pub start_ns: u64,
-    /// What the task got, 0 to 1 on CPUs of capacity 1024.
+    /// The task's share, 0 to 1 on CPUs of capacity 1024.
     pub actual: f64,
     /// The same for the ideal fluid processor.
     pub ideal: f64,
@@ -410,9 +410,9 @@ pub struct WindowShare {
     pub window_ns: u64,
     /// When it began.
     pub start_ns: u64,
-    /// What the task got.
+    /// The task's share.
     pub actual: f64,
-    /// What the ideal fluid processor gave it, more than 0.
+    /// Its share on the ideal fluid processor, more than 0.
     pub ideal: f64,
 }
 

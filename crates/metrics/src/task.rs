@@ -1,4 +1,4 @@
-//! What the collector keeps about one task.
+//! The data that the collector keeps about one task.
 
 use crate::cpu_sets::SetId;
 use crate::distribution::Samples;
@@ -47,7 +47,7 @@ pub(crate) struct Task {
     pub(crate) waiting_since: Nanoseconds,
     /// Since when it has been allowed to use its CPUs in this wait.
     pub(crate) allowed_since: Nanoseconds,
-    /// What the ideal processor had given it by then.
+    /// The service that the ideal processor had given it by then.
     pub(crate) ideal_at_wait: f64,
     /// When it was woken, if it has not run since.
     pub(crate) woken: Option<Nanoseconds>,

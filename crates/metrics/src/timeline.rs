@@ -4,7 +4,7 @@ use fairground_events::{Event, EventKind, Nanoseconds, Sink, TaskId, TaskInfo};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// What CPUs and tasks did during a span.
+/// The activities of CPUs and tasks during a span.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Timeline {
@@ -48,7 +48,7 @@ pub struct Wait {
     pub to_ns: Nanoseconds,
 }
 
-/// What a task is doing, and since when.
+/// A task's present activity, and since when.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
     Asleep,
@@ -56,14 +56,14 @@ enum State {
     Running(u32, Nanoseconds),
 }
 
-/// What a task did until now, and since when.
+/// A task's activity until now, and since when.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Stretch {
     Waited(Nanoseconds),
     Ran(u32, Nanoseconds),
 }
 
-/// Tracks what every task is doing, from events alone.
+/// Tracks the activity of every task, from events alone.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct States(BTreeMap<TaskId, State>);
 
@@ -106,7 +106,7 @@ impl States {
         }
     }
 
-    /// What every task that is not asleep is doing.
+    /// The present activity of every task that is not asleep.
     pub(crate) fn last(&self) -> impl Iterator<Item = (TaskId, Stretch)> + '_ {
         self.0
             .iter()
@@ -138,7 +138,7 @@ pub struct TimelineRecorder {
 }
 
 impl TimelineRecorder {
-    /// Will keep what happens on `cpus` CPUs from `from` to `to`. The span ends early once it has `most` slices.
+    /// Keeps the activities of `cpus` CPUs from `from` to `to`. The span ends early once it has `most` slices.
     #[must_use]
     pub fn new(cpus: u32, from: Nanoseconds, to: Nanoseconds, most: usize) -> Self {
         Self {

@@ -7,7 +7,7 @@ use crate::model::{Barrier, Event, Task, TimerMode};
 use crate::names::{Reference, Shared, Use};
 use crate::object::Reader;
 
-/// What is wrong with a reference.
+/// A fault of a reference.
 enum Finding {
     /// This cannot be meant.
     Error(String),
@@ -139,7 +139,7 @@ fn open_lap(reference: &Reference, references: &[Reference]) -> Option<Finding> 
     }
 }
 
-/// What is done with a request in a task that takes none, and a request that is taken in a task that does nothing with it.
+/// Finds answers and passes in a task that takes no request, and requests that are taken in a task that does nothing with them.
 fn taken(reference: &Reference, references: &[Reference]) -> Option<Finding> {
     let mut own = { references.iter() }.filter(|other| other.task == reference.task);
     match reference.usage {

@@ -4,7 +4,7 @@ use std::fmt;
 
 /// Why a workload cannot be used, and where.
 ///
-/// It is displayed as `file:line:column: json.path: message`; the message ends with what to do about it.
+/// It is displayed as `file:line:column: json.path: message`; the message ends with the remedy.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Error {
     /// The file, as named by the caller.
@@ -15,7 +15,7 @@ pub struct Error {
     pub column: u32,
     /// Path of keys to the place, such as `tasks.thread0.phases.p1.run`; empty at the top.
     pub json_path: String,
-    /// What is wrong and what to do about it.
+    /// The fault and the remedy.
     pub message: String,
 }
 

@@ -63,7 +63,7 @@ const BEGINNINGS: [(&str, Kind); 20] = [
 ];
 
 fn kind_of(key: &str) -> Option<Kind> {
-    // The bare word is for what concerns a whole task.
+    // The bare word is for settings of a whole task.
     let suffix = key.strip_prefix("fairground");
     if suffix.is_some_and(|suffix| !suffix.is_empty()) {
         return Some(Kind::Extension);

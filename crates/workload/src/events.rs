@@ -2,7 +2,7 @@
 
 use crate::model::Event;
 
-/// More events than this are packed: fetching what does not fit into a cache takes longer than unpacking.
+/// More events than this are packed: fetching memory that does not fit into a cache takes longer than unpacking.
 const FEW: usize = 1024;
 /// Events per block; the position of each block is known.
 const BLOCK: usize = 64;

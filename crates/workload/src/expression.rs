@@ -21,7 +21,7 @@ enum Piece<'a> {
     Expression(&'a str),
 }
 
-/// The pieces of a string, or what is wrong with it.
+/// The pieces of a string, or a message about its fault.
 fn pieces(text: &str) -> Result<Vec<Piece<'_>>, String> {
     let mut pieces = Vec::new();
     let mut rest = text;
@@ -58,7 +58,7 @@ fn is_short(after: &str) -> bool {
     matches!(chars.next(), Some('i' | 'j')) && !chars.next().is_some_and(char::is_alphabetic)
 }
 
-/// What the parenthesis at the beginning encloses.
+/// The text inside the parenthesis at the beginning.
 fn inside(text: &str) -> Option<&str> {
     let mut depth = 0;
     for (at, one) in text.char_indices() {
@@ -131,7 +131,7 @@ impl Evaluator {
         self.values.remove(name);
     }
 
-    /// The value of an expression, or what is wrong with it.
+    /// The value of an expression, or a message about its fault.
     pub fn number(&mut self, expression: &str) -> Result<f64, String> {
         // The most frequent expressions need no engine.
         if let Some(value) = self.get(expression) {

@@ -1,4 +1,4 @@
-//! What rt-app's language cannot express: the events and settings under keys that begin with `fairground`.
+//! The extension of rt-app's language: the events and settings under keys that begin with `fairground`.
 
 use std::collections::BTreeMap;
 
@@ -363,7 +363,7 @@ fn uniform(reader: &Reader, field: &Field) -> Result<Factor, Error> {
     }
 }
 
-/// Reads the `fairground` object of the whole file: settings of what events share.
+/// Reads the `fairground` object of the whole file: settings of the resources that events share.
 pub(crate) fn read_settings(
     reader: &mut Reader,
     object: &Object,

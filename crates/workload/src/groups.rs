@@ -39,7 +39,7 @@ pub struct Group {
     pub changes: Vec<GroupChange>,
 }
 
-/// What the settings of a group become during a run.
+/// A change of a group's settings during a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct GroupChange {
     /// When, in nanoseconds since the start.
@@ -64,7 +64,7 @@ pub enum Share {
     Weight(u32),
     /// By `cpu.weight.nice`, -20 to 19.
     Nice(i32),
-    /// With what others leave: `cpu.idle` is 1.
+    /// With the time that others leave: `cpu.idle` is 1.
     Idle,
 }
 
@@ -228,7 +228,7 @@ fn read_group(reader: &mut Reader, path: String, object: &Object) -> Result<Grou
     })
 }
 
-/// What an object makes of the settings `before`.
+/// The settings `before`, changed as an object says.
 fn read_settings(
     reader: &mut Reader,
     object: &Object,

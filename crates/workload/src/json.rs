@@ -1,6 +1,6 @@
 //! A JSON reader for the dialect of rt-app files.
 //!
-//! It keeps what general JSON libraries drop and this format needs: the position of every key and value, the order of keys, repeated keys, and
+//! It keeps data that general JSON libraries drop and this format needs: the position of every key and value, the order of keys, repeated keys, and
 //! keys without a value (`"suspend",`, which the `workgen` script completes). Like json-c, rt-app's JSON library, it accepts comments, trailing
 //! commas, single quotes, and `True`, `False`, `Null` in any case; each of these is reported to the caller.
 
@@ -71,14 +71,14 @@ pub(crate) enum Departure {
     LiteralCase,
 }
 
-/// What is wrong with a text, and where.
+/// The fault of a text, and its place.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct SyntaxError {
     pub position: Position,
     pub message: String,
 }
 
-/// Reads one value and everything around it; `departures` receives what JSON itself does not allow.
+/// Reads one value and everything around it; `departures` receives the places that JSON itself does not allow.
 pub(crate) fn parse(
     text: &str,
     departures: &mut Vec<(Departure, Position)>,

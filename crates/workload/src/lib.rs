@@ -1,8 +1,8 @@
 //! Workloads: rt-app files as programs of tasks.
 //!
 //! [`Workload::read`] reads a file in rt-app's JSON language, as understood by the current rt-app and version 1.0. Reading is strict: an
-//! unknown key under `fairground`, a dangling reference, a repeated name or a value out of range is an [`Error`] with its place. What rt-app or
-//! its `workgen` script tolerate, such as other unknown keys, is accepted and recorded in [`Workload::notes`], as is what a simulation only
+//! unknown key under `fairground`, a dangling reference, a repeated name or a value out of range is an [`Error`] with its place. Input that rt-app or
+//! its `workgen` script tolerate, such as other unknown keys, is accepted and recorded in [`Workload::notes`], as are features that a simulation only
 //! approximates.
 //!
 //! Extensions of the language are under keys that begin with `fairground`, which rt-app ignores. The key `"fairground"` of a task is an object

@@ -1,4 +1,4 @@
-//! What a workload is once it has been read.
+//! The model of a workload that has been read.
 
 use std::collections::BTreeMap;
 use std::fmt::{self, Display, Formatter};
@@ -36,7 +36,7 @@ pub struct Workload {
     pub memories: Vec<String>,
     /// Names of services, at which requests wait until a task takes them.
     pub services: Vec<String>,
-    /// What `take` events wait for: services, in the order of the file.
+    /// Sets of services for which `take` events wait, each in the order of the file.
     pub choices: Vec<Vec<usize>>,
     /// Requests that come from outside the machine.
     pub arrivals: Vec<Arrivals>,

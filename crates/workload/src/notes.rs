@@ -1,4 +1,4 @@
-//! Notes: what was accepted but the user should know about.
+//! Notes: departures that were accepted but that the user should know about.
 
 use std::collections::BTreeMap;
 

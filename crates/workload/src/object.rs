@@ -7,7 +7,7 @@ use crate::event;
 use crate::json::{Member, Node, Value};
 use crate::notes::{Notes, Place, Remark};
 
-/// What is needed everywhere while a file is read: its name for errors, and the notes.
+/// The state that all readers of a file need: its name for errors, and the notes.
 #[derive(Debug)]
 pub(crate) struct Reader<'a> {
     pub file: &'a str,
@@ -116,7 +116,7 @@ impl<'a> Object<'a> {
         Some(field)
     }
 
-    /// The field with this key, or an error that says what the key is for.
+    /// The field with this key, or an error with the key's purpose.
     pub fn require(
         &self,
         reader: &mut Reader,
@@ -349,7 +349,7 @@ impl<'a> Field<'a> {
     }
 }
 
-/// Names under which other tools and older versions of rt-app have what rt-app now calls by the second name.
+/// Names under which other tools and older versions of rt-app know the key that rt-app now calls by the second name.
 const OTHER_NAMES: [(&str, &str); 14] = [
     ("exec_time", "run"),
     ("wcet", "run"),
@@ -367,7 +367,7 @@ const OTHER_NAMES: [(&str, &str); 14] = [
     ("iterations", "loop"),
 ];
 
-/// The one of the candidates that someone who wrote `key` probably meant.
+/// The candidate that was probably meant by `key`.
 pub(crate) fn probably_meant<'a>(
     key: &str,
     candidates: impl Iterator<Item = &'a str> + Clone,

@@ -26,9 +26,9 @@ pub struct Parameter {
     pub from: f64,
     /// Largest value.
     pub to: f64,
-    /// What it counts, such as `us` for a time in microseconds; empty for a plain number.
+    /// Its unit, such as `us` for a time in microseconds; empty for a plain number.
     pub unit: String,
-    /// What it means, in a line.
+    /// Its meaning, in a line.
     pub doc: String,
     place: Place,
 }

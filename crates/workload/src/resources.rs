@@ -16,7 +16,7 @@ const TYPES: [&str; 8] = [
     "timer",
 ];
 
-/// Checks the object; nothing in it is needed, because events name what they use.
+/// Checks the object; nothing in it is needed, because events name the resources that they use.
 pub(crate) fn check(reader: &mut Reader, field: &Field) -> Result<(), Error> {
     let resources = field.object(reader)?;
     for (index, field) in resources.fields().enumerate() {

@@ -14,7 +14,7 @@ use crate::notes::Remark;
 use crate::object::{Field, Object, Reader};
 use crate::policy;
 
-/// Maximum number of tasks that one file may start; far above what any machine schedules usefully, and small enough that a mistyped number does
+/// Maximum number of tasks that one file may start; far more than any machine schedules usefully, and small enough that a mistyped number does
 /// not exhaust memory.
 pub(crate) const INSTANCES_MAX: i64 = 100_000;
 

@@ -1,4 +1,4 @@
-//! Files with parameters: what is written once for every instance, and depends on the machine or on the user's wishes, becomes a plain file.
+//! Files with parameters: a part that is written once for all instances, or depends on the machine or the user's wishes, is filled in.
 //!
 //! In every string, `%(EXPRESSION)` stands for a number; a string that is nothing else becomes a number. `workloads/README.md` describes this.
 
@@ -19,7 +19,7 @@ use crate::task::INSTANCES_MAX;
 /// Maximum number of values in a file once it is filled in.
 const VALUES_MAX: usize = 1_000_000;
 
-/// What is known when a file is filled in.
+/// The values with which a file is filled in.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Arguments {
     /// CPUs of the machine, for files that ask for them.
@@ -139,7 +139,7 @@ impl Template {
         &self.parameters
     }
 
-    /// What the file says about itself.
+    /// The file's description of itself.
     pub fn doc(&self) -> Option<&str> {
         self.doc.as_deref()
     }
@@ -235,7 +235,7 @@ struct Filling<'a> {
     evaluator: Evaluator,
     /// Values so far.
     values: usize,
-    /// Keys of events of the current task that were repeated, and what became of them.
+    /// Keys of events of the current task that were repeated, and their new names.
     renamed: Vec<(String, String)>,
 }
 
@@ -322,7 +322,7 @@ impl Filling<'_> {
         let by_instance = mentions(&member.key, "i") || mentioned(&rest, "i");
         let number = match number {
             Some(number @ 1..=INSTANCES_MAX) => number,
-            // Whatever is wrong with it, the reader says.
+            // The reader reports any other fault of it.
             _ if !by_instance => return self.one(member, task, &path, filled),
             _ => {
                 return Err(self.error(
@@ -478,7 +478,7 @@ impl Filling<'_> {
     }
 }
 
-/// What a member repeats, if it is a `repeat`.
+/// The object that a member repeats, if it is a `repeat`.
 fn repeat_of(member: &Member) -> Option<&Node> {
     let is_extension = member.key.starts_with("fairground") && member.key != "fairground";
     match member.value.as_ref().map(|node| &node.value) {
@@ -513,7 +513,7 @@ fn mentioned(node: &Node, name: &str) -> bool {
     }
 }
 
-/// What became of keys that were repeated, by the key before.
+/// The new names of keys that were repeated, by the key before.
 type Renamed<'a> = BTreeMap<&'a str, BTreeSet<&'a str>>;
 
 /// Adds the names that an event's key has now: an event of a repeat within a repeat was renamed twice.

@@ -2,7 +2,7 @@
 
 use crate::model::TimerMode;
 
-/// What a task finds when it comes to a timer.
+/// The state of a timer when a task comes to it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Expiry {
     /// The nominal end of the period that the task worked in, nanoseconds.

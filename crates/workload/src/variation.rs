@@ -26,7 +26,7 @@ pub enum Factor {
     Exponential(f64),
 }
 
-/// The random numbers of one task: the same for the same seed, no matter what other tasks and the scheduler do.
+/// The random numbers of one task: the same for the same seed, independent of other tasks and the scheduler.
 #[derive(Clone, Debug)]
 pub struct Draws(Xoshiro256PlusPlus);
 

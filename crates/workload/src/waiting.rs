@@ -1,8 +1,8 @@
-//! What a task waits for.
+//! Things that a task waits for.
 
 use crate::Workload;
 
-/// What a task waits for; the numbers are indices into the workload's lists.
+/// The thing that a task waits for; the numbers are indices into the workload's lists.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Waiting {
     /// Nothing.
@@ -31,7 +31,7 @@ pub enum Waiting {
 }
 
 impl Waiting {
-    /// What is waited for, in words, if only another task can end the wait; for deadlock reports. `holder` names the task that holds a mutex,
+    /// The awaited thing in words, if only another task can end the wait; for deadlock reports. `holder` names the task that holds a mutex,
     /// `arrived` says how many tasks are at a barrier.
     pub fn describe(
         self,

@@ -1,4 +1,4 @@
-//! The language beyond rt-app's: events and settings under keys that begin with `fairground`, and what is refused in them.
+//! The language beyond rt-app's: events and settings under keys that begin with `fairground`, and their faults.
 
 use std::collections::BTreeMap;
 
@@ -331,7 +331,7 @@ fn the_next_timer_is_found_round_the_program() {
     let next = |phase, event| task.next_period(phase, event);
     assert_eq!(next(0, 0), Some(10_000));
     assert_eq!(next(0, 2), Some(20_000));
-    // It may go through its phase again, or to the end and begin anew; the former is what a loop promises.
+    // It may go through its phase again, or to the end and begin anew; a loop promises the former.
     assert_eq!(next(1, 2), Some(20_000));
     assert_eq!(next(2, 0), Some(10_000));
     assert_eq!(workload.tasks[1].next_period(0, 0), None);

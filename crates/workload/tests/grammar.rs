@@ -1,4 +1,4 @@
-//! Every rule of the language, with what it is read as.
+//! Every rule of the language, with the workload that it is read as.
 
 use fairground_workload::{Barrier, Event, Policy, Task, Timer, TimerMode, Workload};
 

@@ -1,4 +1,4 @@
-//! Files with parameters, and what is written once for every instance.
+//! Files with parameters, and parts that are written once for every instance.
 
 use fairground_workload::{Arguments, Event, Template, Workload};
 

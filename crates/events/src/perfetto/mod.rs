@@ -1,7 +1,7 @@
 //! Export to Perfetto.
 //!
 //! CPUs and threads appear as the kernel's own scheduling events (`sched_switch`, `sched_waking`, `sched_migrate_task`), from which
-//! the Perfetto UI and its SQL engine derive per-CPU slices, thread states and wake-up latencies. What the kernel has no event for
+//! the Perfetto UI and its SQL engine derive per-CPU slices, thread states and wake-up latencies. Data for which the kernel has no event
 //! becomes slices: overhead on a track per CPU, the jobs of a periodic task on its thread, laps on a track below the thread.
 
 mod messages;
@@ -123,7 +123,7 @@ impl<W: Write> PerfettoWriter<W> {
         writer
     }
 
-    /// Writes what is left and gives the output back.
+    /// Writes the remaining data and gives the output back.
     ///
     /// # Errors
     ///

@@ -17,7 +17,7 @@ use std::io::{self, BufReader, Read};
 pub struct TraceError {
     /// Offset in the file, in bytes, at which the problem begins.
     pub offset: u64,
-    /// What is wrong and what to do.
+    /// The fault in the file, and the way out.
     pub problem: String,
 }
 

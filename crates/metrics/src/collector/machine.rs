@@ -1,4 +1,4 @@
-//! The machine at the present: what its CPUs do, which tasks want them, and what the ideal processor has given them.
+//! The present state of the machine: which tasks its CPUs run, which tasks want them, and how much the ideal processor has given these.
 
 use crate::collector::MachineFacts;
 use crate::cpu_sets::{ALL_CPUS, CpuSets, SetId};
@@ -48,7 +48,7 @@ pub(super) struct Cpu {
     has_loader: bool,
 }
 
-/// What the machine had up to some time.
+/// Capacity of the machine up to some time.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Available {
     until: Nanoseconds,
@@ -57,7 +57,7 @@ pub(super) struct Available {
     pub(super) work: f64,
 }
 
-/// What could have been done with it up to some time.
+/// Use that the machine allowed up to some time, given the tasks that were runnable.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Capacity {
     until: Nanoseconds,
@@ -105,7 +105,7 @@ impl Machine {
         }
     }
 
-    /// What the machine had up to now. No CPU must have gone online or offline since `self.available`.
+    /// The machine's capacity up to now. No CPU must have gone online or offline since `self.available`.
     pub(super) fn available_until_now(&self) -> Available {
         let span = self.now - self.available.until;
         Available {
@@ -115,7 +115,7 @@ impl Machine {
         }
     }
 
-    /// What could have been done up to now. Idle CPUs and waiting tasks must not have changed since `self.capacity`.
+    /// The use that the machine allowed up to now. Idle CPUs and waiting tasks must not have changed since `self.capacity`.
     #[inline(always)]
     pub(super) fn capacity_until_now(&self) -> Capacity {
         let span = self.now - self.capacity.until;

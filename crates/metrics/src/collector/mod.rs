@@ -14,7 +14,7 @@ use fairground_events::{
 use machine::Machine;
 use std::collections::BTreeMap;
 
-/// What the metrics need to know about the machine.
+/// The properties of the machine that the metrics need.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MachineFacts {
     /// Capacity of each CPU, by CPU number; 1024 for the reference CPU. All CPUs are online at the start.
@@ -387,7 +387,7 @@ impl Metrics {
 }
 
 impl Metrics {
-    /// A task, if it is known, goes to another control group: what it has used so far belongs to the one before.
+    /// A task, if it is known, goes to another control group: the time that it has used so far belongs to the one before.
     fn change_group(&mut self, number: usize, group: Option<GroupId>) {
         if self.tasks[number]
             .as_ref()

@@ -1,4 +1,4 @@
-//! Computes the metrics from what was collected.
+//! Computes the metrics from the collected data.
 
 use super::Metrics;
 use super::machine::Available;

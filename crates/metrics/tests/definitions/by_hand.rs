@@ -167,7 +167,7 @@ fn the_longest_wait_beside_an_idle_cpu_is_known() {
         length_ns: length_ns * MS,
         wait_from_ns: 10 * MS,
     };
-    // 10 ms until task 2 comes, and 15 ms after it has gone: what ends with the run counts as well.
+    // 10 ms until task 2 comes, and 15 ms after it has gone: a time that ends with the run counts as well.
     assert_eq!(
         beside_an_idle_cpu(Policy::Normal, &[]),
         Some(beside(25, 15))
@@ -315,7 +315,7 @@ fn weights_divide_one_cpu() {
     assert_eq!(result.tasks[0].lag.unwrap().behind_ns, 30 * MS);
     assert_eq!(result.tasks[1].lag.unwrap().ahead_ns, 30 * MS);
     assert_eq!(result.tasks[0].longest_wait_ns, Some(40 * MS));
-    // It has waited that long, whatever comes after the end.
+    // It has waited that long, regardless of events after the end.
     let latency = result.tasks[0].wakeup_latency.unwrap();
     assert_eq!((latency.samples, latency.max_ns), (1, 40 * MS));
 }
@@ -383,7 +383,7 @@ fn what_a_late_task_turns_out_not_to_need_goes_back() {
 
 #[test]
 fn a_task_that_takes_turns_of_sleep_does_not_get_more_in_the_ideal() {
-    // It runs 9 ms and sleeps 1 ms, again and again; the hog gets what is left. The ideal gives both half.
+    // It runs 9 ms and sleeps 1 ms, again and again; the hog gets the rest. The ideal gives both half.
     let mut run = Run::on(1);
     run.tasks(&[1024, 1024]).wake(0).wake(1).switch(0, None, 0);
     for period in 0..10 {

@@ -15,7 +15,7 @@ pub struct Run {
     now: Nanoseconds,
 }
 
-/// What is known of a task called `name` with this weight that may run everywhere.
+/// The attributes of a task called `name` with this weight that may run everywhere.
 pub fn task_info(name: &str, weight: u32) -> TaskInfo {
     TaskInfo {
         name: name.to_owned(),

@@ -1,4 +1,4 @@
-//! What holds for every schedule, however bad: random schedulers on random machines.
+//! Properties of every schedule, however bad: random schedulers on random machines.
 
 use crate::by_list::{MS, Run, assert_close};
 use fairground_events::OverheadKind;
@@ -174,7 +174,7 @@ proptest! {
         }
     }
 
-    /// With tasks that always want a CPU, the ideal does not depend on what the scheduler did.
+    /// With tasks that always want a CPU, the ideal does not depend on the scheduler's decisions.
     #[test]
     fn the_ideal_of_hogs_depends_on_weights_only(
         cpus in 1_usize..5,
@@ -186,7 +186,7 @@ proptest! {
             .chain(places.iter().map(|&(span, (cpu, task))| (span, Step::Place(cpu, task))))
             .collect();
         let (result, _) = play(cpus, &weights, &steps);
-        // Water filling, one task at a time from the heaviest: it gets its part of what is left, at most one CPU.
+        // Water filling, one task at a time from the heaviest: it gets its part of the rest, at most one CPU.
         let mut order: Vec<usize> = (0..weights.len()).collect();
         order.sort_by_key(|&task| std::cmp::Reverse(weights[task]));
         let mut left = cpus as f64;
@@ -200,7 +200,7 @@ proptest! {
         }
     }
 
-    /// On one CPU every work-conserving schedule without overhead does all that the ideal does, in whatever order.
+    /// On one CPU every work-conserving schedule without overhead does all the work that the ideal does, in any order.
     #[test]
     fn on_one_cpu_work_conserving_is_ideal_throughput(
         weights in prop::collection::vec(1_u32..5000, 1..8),
