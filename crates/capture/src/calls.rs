@@ -60,13 +60,13 @@ mod command {
 
 /// Memory that a loader shares with a kernel.
 pub struct Memory {
-    /// What is in it.
+    /// Its content.
     pub place: Place,
     /// The memory.
     pub file: File,
 }
 
-/// What memory is for.
+/// The content of a memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Place {
     /// Global variables: the section of the object with this number.
@@ -79,7 +79,7 @@ pub enum Place {
 pub(crate) struct Ask {
     /// Address for the value, the key or the context.
     pub target: u64,
-    /// Address for what a program returned, if one ran.
+    /// Address for the value that a program returned, if one ran.
     pub returned: Option<u64>,
 }
 
@@ -108,7 +108,7 @@ pub(crate) struct Map {
     types: u32,
     kernel_value_type: u32,
     frozen: bool,
-    /// What the loader wrote, in the order of first writes.
+    /// The loader's entries, in the order of first writes.
     pub entries: Vec<(Vec<u8>, Vec<u8>)>,
     /// A table of callbacks.
     pub table: Vec<u8>,
@@ -139,7 +139,7 @@ pub(crate) struct Run {
     pub cpu: usize,
 }
 
-/// What the loader has created so far.
+/// The objects that the loader has created so far.
 pub(crate) struct State {
     things: BTreeMap<u32, Entry>,
     next: u32,
@@ -189,7 +189,7 @@ impl State {
         }
     }
 
-    /// Keeps what [`maps`](Self::maps) returns as it is now: from here on the maps belong to a kernel.
+    /// Keeps the present result of [`maps`](Self::maps): from here on the maps belong to a kernel.
     pub(crate) fn hand_over(&mut self) {
         let contents = self
             .things
@@ -293,7 +293,7 @@ impl State {
         Ok(found)
     }
 
-    /// What a call asks of the kernel that has the scheduler: an operation on one of its maps or programs.
+    /// The request that a call makes of the kernel that has the scheduler: an operation on one of its maps or programs.
     pub(crate) fn ask(
         &mut self,
         thread: i32,

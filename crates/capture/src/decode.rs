@@ -1,4 +1,4 @@
-//! Turns bytes of C types into values of a companion file: the reverse of what a companion does.
+//! Turns bytes of C types into values of a companion file: the reverse of a companion.
 
 use std::fmt::{self, Display, Formatter};
 
@@ -68,7 +68,7 @@ pub(crate) fn changed(btf: &Btf, type_id: TypeId, bytes: &[u8], before: &[u8]) -
             Some(Value::Table(found))
         }
         Kind::Union { members, size } => {
-            // Whatever the union holds, a member of the same size covers all of it.
+            // A member of the size of the union covers all of it, in any use.
             let whole = members
                 .iter()
                 .find(|one| btf.size_of(one.type_id) == Some(u64::from(*size)))?;

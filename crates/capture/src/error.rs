@@ -22,13 +22,13 @@ pub enum Error {
     Object {
         /// The object, or the program that carries it.
         path: PathBuf,
-        /// What is wrong.
+        /// The fault.
         message: String,
     },
     /// A system operation failed.
     #[error("cannot {action}: {cause}; {}", fairground_files::remedy(cause))]
     System {
-        /// What was tried.
+        /// The attempted action.
         action: String,
         /// Why it failed.
         cause: std::io::Error,
@@ -44,7 +44,7 @@ pub enum Error {
         how: String,
         /// The last scheduler program that it ran, which was not executed.
         ran: Option<String>,
-        /// What it printed.
+        /// The loader's output.
         output: String,
     },
 }
@@ -59,7 +59,7 @@ impl Error {
     }
 }
 
-/// What to do about a loader that may have needed the result of a program.
+/// The way out for a loader that may have needed the result of a program.
 fn way_out(ran: &Option<String>) -> String {
     ran.as_ref().map_or_else(String::new, |program| {
         format!(
@@ -69,7 +69,7 @@ fn way_out(ran: &Option<String>) -> String {
     })
 }
 
-/// What a loader printed. Often the cause comes first and a trace of its calls after it, or the other way round.
+/// The important part of a loader's output. Often the cause comes first and a trace of its calls after it, or the other way round.
 fn after(output: &str) -> String {
     const FIRST: usize = 5;
     const LAST: usize = 10;

@@ -1,8 +1,8 @@
 //! The kernel types that loaders see.
 //!
 //! They are the types that the scheduler's own object was compiled with, so that everything that libbpf looks up fits. Hidden are the
-//! kernel functions that the simulated kernel does not have, and the variants of a type under other names (`task_struct___old`). Added is
-//! what an object does not have of a kernel: the table of callbacks as the kernel keeps it, all constants, and the places that programs of
+//! kernel functions that the simulated kernel does not have, and the variants of a type under other names (`task_struct___old`). Added are
+//! the parts of a kernel's types that an object lacks: the kernel's table of callbacks, all constants, and the places that programs of
 //! other kinds attach to.
 
 use fairground_bpf::{Kind, Object, TypeId};
@@ -227,7 +227,7 @@ fn add_constants(kernel: &dyn KernelFacts, added: &mut Added) {
     }
 }
 
-/// Adds what programs that are not callbacks attach to.
+/// Adds the attachment points of programs that are not callbacks.
 fn add_targets(object: &Object, added: &mut Added) {
     for program in object.programs() {
         let Some((kind, target)) = program.section.split_once('/') else {

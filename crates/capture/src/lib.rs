@@ -1,7 +1,7 @@
-//! Captures what a scheduler's real loader does.
+//! Captures the actions of a scheduler's real loader.
 //!
 //! The unmodified loader runs under seccomp user notification, without privileges. Its bpf(2) calls are answered here, and so are its
-//! queries about the machine and the kernel; what it set before it attached its scheduler becomes a companion file. Only state is taken
+//! queries about the machine and the kernel; its settings before it attached its scheduler become a companion file. Only state is taken
 //! from the loader: its programs are those of the object that it carries, because libbpf passes on instructions that it has already changed
 //! for a kernel.
 
@@ -42,7 +42,7 @@ pub trait KernelFacts {
     fn has_function(&self, name: &str) -> bool;
 }
 
-/// What was captured.
+/// The result of a capture.
 #[derive(Clone, Debug)]
 pub struct Captured {
     /// `ops.name` in the loader's object.

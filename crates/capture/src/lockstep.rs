@@ -21,15 +21,15 @@ pub struct Followed {
     pub(crate) supervisor: Supervisor,
     pub(crate) object: Vec<u8>,
     pub(crate) origin: String,
-    /// What it asks for before it attaches, if anything.
+    /// The request that it makes before it attaches, if any.
     pub(crate) asked: Option<Asked>,
     /// The thread that waits for the kernel's answer, and where the answer goes.
     pub(crate) asks: Option<(usize, Ask)>,
-    /// What the reply to each thread's demand is for.
+    /// The purpose of the reply to each thread's demand.
     pub(crate) replies: Vec<Pending>,
 }
 
-/// What the reply to a thread's demand means for the call that it is in.
+/// The meaning of the reply to a thread's demand for the call that it is in.
 #[derive(Default)]
 pub(crate) enum Pending {
     /// Nothing: its call has not been handled yet.
@@ -46,11 +46,11 @@ pub(crate) enum Pending {
 }
 
 impl Followed {
-    /// What the loader has done so far.
+    /// The captured actions of the loader so far.
     ///
     /// # Errors
     ///
-    /// If what it printed cannot be read.
+    /// If its output cannot be read.
     pub fn captured(&mut self) -> Result<Captured, Error> {
         let Supervisor { object, state, .. } = &self.supervisor;
         Ok(Captured {
@@ -222,7 +222,7 @@ impl Followed {
         Ok(())
     }
 
-    /// What has happened that the kernel must be told without asking.
+    /// An event that the kernel must be told without asking.
     fn unasked(&mut self, number: usize) -> io::Result<Option<Demand>> {
         let supervisor = &mut self.supervisor;
         if let Some(how) = &supervisor.ended {
@@ -248,7 +248,7 @@ impl Ask {
     /// Writes the kernel's answer to where the loader wants it; returns the result of the call.
     pub(crate) fn answer(&self, thread: i32, reply: &Reply) -> io::Result<Answer> {
         if let Some(at) = self.returned {
-            // The program ran, whatever it returned.
+            // The program ran, with any return value.
             process::write(thread, at, &(reply.result as u32).to_le_bytes())?;
         } else if reply.result < 0 {
             return Ok(Answer::Error(-reply.result as i32));

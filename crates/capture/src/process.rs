@@ -368,7 +368,7 @@ pub(crate) fn read(thread: i32, address: u64, length: usize) -> io::Result<Vec<u
         iov_base: address as *mut libc::c_void,
         iov_len: length,
     };
-    // SAFETY: the vector is at least as long as what is read.
+    // SAFETY: the vector is at least as long as the data to read.
     let read =
         unsafe { libc::process_vm_readv(thread, &raw const here, 1, &raw const there, 1, 0) };
     let read = check(read as i64)? as usize;
@@ -466,7 +466,7 @@ pub(crate) fn epoll_control(
 ) -> io::Result<()> {
     let mut structure = MaybeUninit::<libc::epoll_event>::zeroed();
     let length = event.len().min(size_of::<libc::epoll_event>());
-    // SAFETY: the structure is as long as what is copied, and any bytes are valid in it.
+    // SAFETY: the structure is as long as the copied data, and any bytes are valid in it.
     unsafe {
         std::ptr::copy_nonoverlapping(event.as_ptr(), structure.as_mut_ptr().cast(), length);
         check(i64::from(libc::epoll_ctl(
@@ -549,7 +549,7 @@ pub(crate) fn is_ready(process: i32, files: &[(i32, i16)]) -> bool {
     unsafe { libc::poll(waits.as_mut_ptr(), waits.len() as libc::nfds_t, 0) > 0 }
 }
 
-/// Whether a read of this descriptor returns at once, whatever there is to read.
+/// Whether a read of this descriptor returns at once, with data or without.
 pub(crate) fn never_waits(process: i32, file: i32) -> bool {
     let Ok(file) = fetch(process, file) else {
         return true;

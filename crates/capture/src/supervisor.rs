@@ -17,7 +17,7 @@ use crate::write;
 
 /// Maximum number of calls answered here that a loader may make before it attaches.
 const MOST_CALLS: u64 = 10_000_000;
-/// What a loader does after attaching is captured too, within this many of its calls.
+/// Actions of a loader after attaching are captured too, within this many of its calls.
 const AFTERWARDS: u64 = 10_000;
 
 /// Which calls of a loader that has not attached yet are left to a kernel.
@@ -114,7 +114,7 @@ impl Supervisor {
         Ok(supervisor)
     }
 
-    /// What the loader has printed.
+    /// The loader's output so far.
     pub(crate) fn output(&mut self) -> Result<String, Error> {
         let output = text_of(&mut self.output);
         system("read the loader's output", output)
@@ -176,7 +176,7 @@ impl Supervisor {
         Ok(())
     }
 
-    /// What a thread's call asks of a kernel that has the scheduler, if anything.
+    /// The request that a thread's call makes of a kernel that has the scheduler, if any.
     pub(crate) fn ask(&mut self, thread: usize) -> io::Result<Option<Asked>> {
         let call = self.threads[thread].call.as_ref();
         let Some(call) = call.filter(|call| call.number == libc::SYS_bpf) else {
@@ -260,7 +260,7 @@ impl Supervisor {
                 Ok(Answer::Value(0))
             }
             libc::SYS_epoll_ctl => self.wait_for(call),
-            // What a loader asks or tells other programs depends on them, and does not concern the scheduler.
+            // Dialogues of a loader with other programs depend on them, and do not concern the scheduler.
             libc::SYS_connect => Ok(Answer::Error(libc::ECONNREFUSED)),
             // A loader that serves statistics continues, but nobody can reach it.
             libc::SYS_bind => match process::bind_unseen(self.loader.pid(), first as i32) {

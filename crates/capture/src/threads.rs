@@ -44,7 +44,7 @@ pub(crate) struct Thread {
     id: i32,
     /// The call that it is in.
     pub call: Option<Call>,
-    /// What it waits for in it.
+    /// The condition for which it waits in it.
     pub waiter: Option<Waiter>,
     /// Its place among the waiting threads.
     arrival: u64,
@@ -82,7 +82,7 @@ impl Thread {
     }
 }
 
-/// What happens to a thread's call.
+/// The treatment of a thread's call.
 pub(crate) enum Step {
     /// It is answered at once.
     Answer(Answer),
@@ -162,7 +162,7 @@ impl Supervisor {
         }
     }
 
-    /// What a file of the kernel says about the thread that is running, which is in no call that is answered here.
+    /// A file of the kernel on the thread that is running, which is in no call that is answered here.
     fn of_running(&self, file: &str) -> Option<String> {
         let is_running = |one: &&Thread| one.call.is_none() && !one.ended;
         let running = self.threads.iter().find(is_running);
@@ -182,7 +182,7 @@ impl Supervisor {
         (field(3) != Some("R"), ran / second.cast_unsigned())
     }
 
-    /// What that thread is doing.
+    /// That thread's activity.
     fn what_runs(&self) -> String {
         let call = self.of_running("syscall");
         match call

@@ -12,10 +12,10 @@ use crate::error::{Error, system};
 /// Number of process ids, as systemd sets it on 64-bit machines.
 const PIDS: u32 = 1 << 22;
 
-/// What `uname` says.
+/// The kernel release in `uname`.
 pub(crate) const RELEASE: &str = "7.3.0-fairground";
 
-/// What loaders find under these paths does not come from this machine.
+/// Files under these paths do not come from this machine.
 const PLACES: [&str; 18] = [
     "/sys/devices/system/cpu",
     "/sys/devices/system/node",
@@ -37,7 +37,7 @@ const PLACES: [&str; 18] = [
     "/proc/stat",
 ];
 
-/// What is mounted: the kind of each file system, and where.
+/// The mounts: the kind of each file system, and where.
 const MOUNTS: [(&str, &str); 8] = [
     ("tmpfs", "/"),
     ("proc", "/proc"),
@@ -167,7 +167,7 @@ impl Tree {
         )
     }
 
-    /// The mount table in its two forms, and what loaders look for in the mounted file systems.
+    /// The mount table in its two forms, and the files that loaders look for in the mounted file systems.
     fn write_file_systems(&self) -> std::io::Result<()> {
         let (mut table, mut details) = (String::new(), String::new());
         for (number, (kind, place)) in MOUNTS.iter().enumerate() {

@@ -9,7 +9,7 @@ use object::{Object as _, ObjectSymbol as _};
 
 use crate::process;
 
-/// What vdso functions do, by the ends of their names: a system call, or report that there is no such function.
+/// Substitutes of vdso functions, by the ends of their names: a system call, or report that there is no such function.
 const FUNCTIONS: [(&str, Option<i64>); 6] = [
     ("clock_gettime", Some(libc::SYS_clock_gettime)),
     ("clock_getres", Some(libc::SYS_clock_getres)),

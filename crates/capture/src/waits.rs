@@ -57,16 +57,16 @@ const ANY: u32 = u32::MAX;
 pub(crate) struct Waiter {
     /// When it continues at the latest.
     pub until: Option<u64>,
-    /// What else lets it continue.
+    /// The event, besides the time, that lets it continue.
     pub cause: Cause,
 }
 
-/// What lets a thread continue, besides the time.
+/// The event, besides the time, that lets a thread continue.
 #[derive(Clone, Debug)]
 pub(crate) enum Cause {
     /// Nothing.
     Time,
-    /// Another thread wakes it for this word; `value` is what the word held.
+    /// Another thread wakes it for this word; `value` is the word's content then.
     Word { address: u64, bits: u32, value: u32 },
     /// One of these descriptors has one of these events.
     Files(Vec<(i32, i16)>),
@@ -85,13 +85,13 @@ impl Waiter {
     pub(crate) fn woken(&self) -> Answer {
         match self.cause {
             Cause::Word { .. } | Cause::Time => Answer::Value(0),
-            // The kernel knows what is there.
+            // The kernel knows the ready descriptors.
             Cause::Files(_) => Answer::Continue,
         }
     }
 }
 
-/// What happens to one of [`CALLS`].
+/// The treatment of one of [`CALLS`].
 pub(crate) enum Outcome {
     /// It is answered at once.
     Answer(Answer),

@@ -1,4 +1,4 @@
-//! The companion file for what a loader did.
+//! Writes the companion file of a loader's actions.
 
 use std::fmt::Write as _;
 
@@ -277,7 +277,7 @@ fn write_run(text: &mut String, object: &Object, run: &Run) {
     }
 }
 
-/// The type of a program's context: what its only parameter points to.
+/// The type of a program's context: the type to which its only parameter points.
 fn context_type(object: &Object, program: &str) -> Option<TypeId> {
     let btf = object.btf();
     let prototype = btf.types().iter().find_map(|one| match one.kind {

@@ -17,7 +17,7 @@ pub const SECONDS: i64 = 5;
 /// Steps from one look at the clock to the next.
 const LOOK: u64 = 16;
 
-/// Limits the depth and size of what an expression can ask of `engine`, and allows nothing but computation: no reading of files, no output, no sleep.
+/// Limits the depth and size of expressions in `engine`, and allows nothing but computation: no reading of files, no output, no sleep.
 pub fn bound(engine: &mut Engine) {
     engine.set_max_expr_depths(DEPTH, DEPTH);
     engine.set_max_string_size(TEXT);

@@ -138,7 +138,7 @@ fn member_names(btf: &Btf, type_id: TypeId) -> Vec<&str> {
     }
 }
 
-/// What a type is, for messages.
+/// The description of a type, for messages.
 pub(crate) fn describe(btf: &Btf, type_id: TypeId) -> String {
     let name = &btf.get(type_id).name;
     let what = match btf.resolved(type_id) {

@@ -18,7 +18,7 @@ pub enum Error {
     Wrong {
         /// `FILE:LINE`, or the option of the command line.
         place: String,
-        /// What is wrong, and what to do about it.
+        /// The fault and the remedy.
         message: String,
     },
 }

@@ -23,7 +23,7 @@ pub(crate) struct File {
     /// The source, and the loader with its options, that it was made from.
     #[serde(default)]
     pub from: String,
-    /// What the loader does that is missing here.
+    /// Actions of the loader that are missing here.
     #[serde(default)]
     pub missing: Vec<String>,
     /// Named values, for use in later ones and in all other expressions.
@@ -107,7 +107,7 @@ pub(crate) struct Run {
     /// Members of the context.
     #[serde(default)]
     pub context: Values,
-    /// What is written to addresses that the program left in its context: 64-bit words by member.
+    /// Values written to addresses that the program left in its context: 64-bit words by member.
     #[serde(default)]
     pub write: Values,
     /// Runs that follow this one for the same element.
@@ -123,7 +123,7 @@ pub(crate) struct Then {
     /// Members of the context.
     #[serde(default)]
     pub context: Values,
-    /// Members of the context that are taken from what the previous run left in its own.
+    /// Members of the context that are taken from the context of the previous run.
     #[serde(default)]
     pub pass: Vec<Spanned<String>>,
     /// As for runs.
@@ -139,7 +139,7 @@ pub(crate) enum When {
     AfterAttach,
 }
 
-/// What a scheduler's loader does, for any machine.
+/// The actions of a scheduler's loader, for any machine.
 #[derive(Clone, Debug, Default)]
 pub struct Companion {
     pub(crate) name: String,
@@ -250,7 +250,7 @@ impl Companion {
         }
     }
 
-    /// What the loader does that the companion leaves out.
+    /// Actions of the loader that the companion leaves out.
     pub fn missing(&self) -> &[String] {
         &self.file.missing
     }
@@ -276,7 +276,7 @@ impl Companion {
         !self.name.is_empty() && self.fit(object) != Fit::Not
     }
 
-    /// Whether it was made for another revision of the object, and does only a part of what it says.
+    /// Whether it was made for another revision of the object, and does only a part of its settings.
     pub fn is_for_another_revision_of(&self, object: &Object) -> bool {
         self.fit(object) == Fit::Partly
     }

@@ -1,5 +1,5 @@
-//! Whether a companion that comes with fairground is for an object. Schedulers keep their names from release to release, and what their loaders
-//! do changes; an object shows by what it contains how much of that it knows.
+//! Whether a companion that comes with fairground is for an object. Schedulers keep their names from release to release, and the actions of their loaders
+//! change; the contents of an object show how many of these it knows.
 
 use std::collections::BTreeSet;
 

@@ -1,7 +1,7 @@
-//! Companion files: what a scheduler's loader does, as data.
+//! Companion files: the actions of a scheduler's loader, as data.
 //!
 //! Most sched_ext schedulers have two halves. The BPF half is the object; the other is a loader that sets `ops` fields and global variables,
-//! sizes and fills maps, and runs programs, partly depending on what it finds out about the machine. A [`Companion`] expresses this in TOML,
+//! sizes and fills maps, and runs programs, partly depending on the machine. A [`Companion`] expresses this in TOML,
 //! with expressions over the machine, and becomes a [`Setup`](fairground_bpf::Setup) for one object on one machine.
 
 mod bounds;

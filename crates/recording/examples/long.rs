@@ -1,4 +1,4 @@
-//! Writes a recording of a million waits, to measure what such a one takes: `scripts/recording-limits` does.
+//! Writes a recording of a million waits, to measure the time and memory that it takes: `scripts/recording-limits` does.
 //!
 //! Four pairs of tasks on two CPUs wake each other, with runs of lengths that do not repeat soon, and each pair waits for a timer after so
 //! many rounds.
@@ -17,11 +17,11 @@ const ROUNDS: u64 = 25;
 const SLEEP: i32 = 230;
 const READ: i32 = 0;
 
-/// What happens on one CPU.
+/// The state of one CPU.
 struct Machine {
     cpu: u16,
     time: u64,
-    /// Who runs.
+    /// The running task.
     task: u32,
     seed: u64,
     bytes: Vec<u8>,

@@ -1,8 +1,8 @@
 //! What would have been different if the same load had been recorded once more.
 //!
 //! A replay is deterministic, so its seeds would all give the same run, and an interval over them would be empty. A machine that does the
-//! same once more does not repeat itself to the nanosecond: runs take longer or shorter, disks answer in another order, and what comes from
-//! outside comes at other times. What a task does, and for whom it waits, stays the same.
+//! same once more does not repeat itself to the nanosecond: runs take longer or shorter, disks answer in another order, and input from
+//! outside comes at other times. A task's actions, and the tasks for which it waits, stay the same.
 
 use std::collections::BTreeSet;
 
@@ -17,7 +17,7 @@ const EXCHANGED: usize = 8;
 /// Instance for the numbers drawn here, which no instance of a task has.
 const OWN: u32 = u32::MAX;
 
-/// What may vary in a workload made of a recording.
+/// The times that may vary in a workload made of a recording.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Chance {
     /// Timers that stand for times at which something arrives from outside.

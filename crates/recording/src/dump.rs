@@ -1,7 +1,7 @@
-//! The kernel's debug dump of a sched_ext scheduler that it unloads because of an error: what waited where, as a workload to begin with.
+//! The kernel's debug dump of a sched_ext scheduler that it unloads because of an error: the waiting tasks and their queues, as a workload to begin with.
 //!
 //! A dump (`scx_dump_state()` in `kernel/sched/ext.c`) has the CPUs that were not idle, with the task on each and those that waited there; tasks that
-//! slept are not in it. It does not say what tasks did before and would do next, so each is a hog: it wants its CPU, and somebody has it.
+//! slept are not in it. It has no past and no future of tasks, so each is a hog: it wants its CPU, and somebody has it.
 
 use serde_json::{Map, Value, json};
 
@@ -19,7 +19,7 @@ const KERNEL_THREADS: [&str; 6] = [
     "cpuhp/",
 ];
 
-/// What a debug dump shows.
+/// The contents of a debug dump.
 #[derive(Clone, Debug, Default)]
 pub struct Dump {
     /// Why the scheduler was unloaded, as the dump says it; empty if it does not.
@@ -91,7 +91,7 @@ impl Dump {
         if dump.tasks.is_empty() {
             return Err("no task ran or waited in this debug dump".to_owned());
         }
-        // What runs has been runnable since it last slept.
+        // A running task has been runnable since it last slept.
         dump.tasks
             .sort_by_key(|task| (task.runs, std::cmp::Reverse(task.runnable_for)));
         Ok(dump)
@@ -175,7 +175,7 @@ impl Dump {
     }
 }
 
-/// A line without what a kernel log puts before it.
+/// A line without the prefix of a kernel log.
 fn content(line: &str) -> &str {
     let line = line.split_once("kernel: ").map_or(line, |(_, rest)| rest);
     let stamp = line

@@ -1,6 +1,6 @@
 //! Why a recording cannot be used.
 
-/// Why a recording cannot be used. Each message names the file and what to do about it.
+/// Why a recording cannot be used. Each message names the file and the remedy.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// The file cannot be read.
@@ -58,7 +58,7 @@ pub enum Error {
         file: String,
         /// Where, in bytes from the beginning.
         place: u64,
-        /// What is wrong.
+        /// The fault.
         what: String,
     },
     /// The file cannot be imported.

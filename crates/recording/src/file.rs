@@ -1,4 +1,4 @@
-//! The file: a header, entries in compressed chunks, and an end that says what was lost.
+//! The file: a header, entries in compressed chunks, and an end that counts the lost entries.
 
 use std::fs::File;
 use std::io::{self, BufReader, Chain, Cursor, Read, Write};
@@ -41,7 +41,7 @@ pub enum Roots {
     Tasks(Vec<u32>),
 }
 
-/// What is known when a recording begins.
+/// The facts that are known when a recording begins.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Header {
@@ -59,14 +59,14 @@ pub struct Header {
     pub kernel: String,
     /// Name of the sched_ext scheduler in charge; `None` for the kernel's own.
     pub scheduler: Option<String>,
-    /// What wrote it: `fairground record`, or the origin of an import.
+    /// Its writer: `fairground record`, or the origin of an import.
     pub source: String,
     /// Whether system calls, yields and affinity are missing.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub without_calls: bool,
 }
 
-/// What is known when a recording ends.
+/// The facts that are known when a recording ends.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Ending {

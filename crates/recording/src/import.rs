@@ -1,4 +1,4 @@
-//! Imports the files of `perf sched record`. They have no system calls, so they do not show what tasks waited for.
+//! Imports the files of `perf sched record`. They have no system calls, so they do not show for which things tasks waited.
 
 use std::collections::HashMap;
 use std::fs::File;
@@ -32,7 +32,7 @@ const ENDED: u32 = 0x30;
 const USUAL: i64 = 120;
 const ORDINARY: i64 = 100;
 
-/// What was imported.
+/// The result of an import.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Imported {
     /// From the first event to the last, nanoseconds.
@@ -48,7 +48,7 @@ pub struct Imported {
 ///
 /// # Errors
 ///
-/// If the file is something else or lacks what is needed, or if the recording cannot be written.
+/// If the file is something else or lacks needed data, or if the recording cannot be written.
 pub fn import_perf(from: &Path, to: &Path, chosen: Option<u32>) -> Result<Imported, Error> {
     let file = from.display().to_string();
     let wrong = |what: String| Error::Import {
@@ -83,14 +83,14 @@ pub fn import_perf(from: &Path, to: &Path, chosen: Option<u32>) -> Result<Import
     importing.all(reader, chosen, Some(&tracing))
 }
 
-/// Where an import goes, and what its problems are called.
+/// Where an import goes, and the name of its source in messages.
 struct Importing<'a> {
     wrong: &'a dyn Fn(String) -> Error,
     to: &'a Path,
 }
 
 impl Importing<'_> {
-    /// Imports all records; `tracing` is what perf says about the formats of trace points.
+    /// Imports all records; `tracing` is perf's description of the formats of trace points.
     fn all<R: Read>(
         &self,
         reader: PerfFileReader<R>,
@@ -192,7 +192,7 @@ fn check_sections(file: &mut File) -> Result<(), String> {
     file.rewind().map_err(cannot)
 }
 
-/// The header, from what the file says, and the formats of its events.
+/// The header, from the file's sections, and the formats of its events.
 fn header(
     file: &PerfFile,
     chosen: Option<u32>,
@@ -220,7 +220,7 @@ fn header(
     ))
 }
 
-/// What is known about a task so far.
+/// The state of a task so far.
 #[derive(Clone, Debug, Default)]
 struct Known {
     description: Description,
@@ -375,7 +375,7 @@ impl Import {
         Ok(())
     }
 
-    /// The context of a wake-up. What wakes an interruptible task from a hard interrupt is, with few exceptions, a timer.
+    /// The context of a wake-up. A wake-up of an interruptible task from a hard interrupt is, with few exceptions, a timer's.
     fn context(&mut self, task: u32, flags: i64) -> Context {
         if flags & IN_HARD_INTERRUPT != 0 {
             return match self.known(task).state {

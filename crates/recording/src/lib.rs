@@ -1,7 +1,7 @@
-//! Recordings: what the tasks of a real machine did, as a file and as a workload.
+//! Recordings: the activities of a real machine's tasks, as a file and as a workload.
 //!
 //! `fairground record` writes a file with a [`Writer`]; [`Recording::read`] reads one. [`Recording::load`] turns it into a [`Load`]: a
-//! workload with one program per task, which can be run under any scheduler; what else ran on the machine; and the [`Loss`], which says how
+//! workload with one program per task, which can be run under any scheduler; the other tasks of the machine; and the [`Loss`], which says how
 //! much of it is exact, approximated and assumed. [`Recording::play_back`] replays it as an event stream, for metrics. [`Chance`] varies a load as it might have been
 //! recorded another time. `docs/recordings.md`
 //! describes the file format and how programs are made.

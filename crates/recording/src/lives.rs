@@ -1,4 +1,4 @@
-//! The lives of tasks: what each task did, step by step, put together from entries.
+//! The lives of tasks: the steps of each task, put together from entries.
 
 use std::collections::HashMap;
 
@@ -25,7 +25,7 @@ pub struct KernelWork {
     pub call: u64,
 }
 
-/// What a task did.
+/// The life of a task.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Life {
     /// Its last description.
@@ -38,7 +38,7 @@ pub(crate) struct Life {
     pub ended: Option<u64>,
     /// Whether a chosen task has a step that creates it.
     pub forked: bool,
-    /// What it did.
+    /// Its steps.
     pub steps: Steps,
     /// CPU time that it used.
     pub cpu_time: u64,
@@ -46,7 +46,7 @@ pub(crate) struct Life {
     pub open: bool,
     /// When it fell asleep, if it was asleep at the end.
     pub asleep_since: Option<u64>,
-    /// What it did, if it is not a chosen task.
+    /// Its turns, if it is not a chosen task.
     pub turns: Vec<Turn>,
 }
 
@@ -95,7 +95,7 @@ pub(crate) struct Lives {
     work: KernelWork,
     /// By process.
     crews: HashMap<u32, Crew>,
-    /// What is known about each CPU.
+    /// The state of each CPU.
     cpus: Vec<Cpu>,
 }
 
@@ -134,7 +134,7 @@ impl Census {
     }
 }
 
-/// What a task is doing.
+/// A task's present activity.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 enum Mode {
     /// It has not been seen yet.
@@ -199,7 +199,7 @@ struct State {
     early: Option<Early>,
     /// When it first got a CPU after its last wait.
     back: Option<u64>,
-    /// When it was woken, and what it has used since, if it is not a chosen task.
+    /// When it was woken, and the time that it has used since, if it is not a chosen task.
     turn: Option<Turn>,
 }
 
@@ -325,14 +325,14 @@ fn census(recording: &Recording) -> Vec<Life> {
 }
 
 impl Lives {
-    /// What every task of `recording` did; `work` is left out of runs.
+    /// The life of every task of `recording`; `work` is left out of runs.
     pub fn of(recording: &Recording, work: KernelWork) -> Self {
         let mut lives = Self::census(recording, work);
         lives.read(recording);
         lives
     }
 
-    /// The tasks, before anything is known about what they did.
+    /// The tasks, before anything is known about their steps.
     fn census(recording: &Recording, work: KernelWork) -> Self {
         Self {
             work,
@@ -480,7 +480,7 @@ impl Lives {
         }
     }
 
-    /// Only the gaps, without what the tasks did.
+    /// Only the gaps, without the tasks' steps.
     pub fn gaps(recording: &Recording) -> Gaps {
         let nobody = |life: &mut Life| life.chosen = false;
         let mut lives = Self::census(recording, KernelWork::default());

@@ -33,7 +33,7 @@ pub struct OtherThread {
     pub policy: Policy,
     /// CPUs that it may use; `None` for all.
     pub cpus: Option<Vec<u32>>,
-    /// What it did, in order of time.
+    /// Its turns, in order of time.
     pub turns: Vec<Turn>,
 }
 
@@ -48,7 +48,7 @@ pub struct Load {
     pub loss: Loss,
     /// CPUs of the machine.
     pub cpus: u32,
-    /// What may be different another time.
+    /// The times that may be different another time.
     pub chance: Chance,
 }
 
@@ -62,7 +62,7 @@ impl Recording {
         self.load_without(KernelWork::default())
     }
 
-    /// Makes a workload of the recording for a world that adds `work` to what tasks do. It is part of the recorded runs, so it is left out
+    /// Makes a workload of the recording for a world that adds `work` to the tasks' own. It is part of the recorded runs, so it is left out
     /// of them.
     ///
     /// # Errors
@@ -197,7 +197,7 @@ pub(crate) fn names(lives: &Lives) -> BTreeMap<LifeId, String> {
 /// The kernel's number of `SCHED_DEADLINE`.
 const DEADLINE: u32 = 6;
 
-/// What is said about deadline tasks, if there are any.
+/// The note on deadline tasks, if there are any.
 fn note_on_reservations(lives: &Lives) -> Option<String> {
     let acts = |life: &&Life| life.chosen || !life.turns.is_empty();
     let tasks = lives.all.iter().filter(acts);

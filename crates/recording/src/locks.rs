@@ -70,7 +70,7 @@ pub(crate) fn infer(lives: &mut Lives) -> usize {
     waiters.len()
 }
 
-/// What wake-ups say about mutexes, by their numbers.
+/// Evidence of wake-ups about mutexes, by their numbers.
 #[derive(Default)]
 struct Mutexes {
     /// The mutex that the waker released.
@@ -103,7 +103,7 @@ fn apart(lives: &[Life], mutexes: &Mutexes) -> BTreeSet<Futex> {
 /// A step at its place in the CPU time of its task.
 type Placed = (u64, Step);
 
-/// What a task did with mutexes, by its CPU time. This includes kernel work, because holds may consist of little else.
+/// A task's use of mutexes, by its CPU time. This includes kernel work, because holds may consist of little else.
 struct Holds<'a> {
     steps: Vec<Placed>,
     /// The places of steps, and of the end, in CPU time without kernel work.
@@ -163,7 +163,7 @@ impl Held {
     }
 }
 
-/// What a step says about mutexes.
+/// A step's evidence about mutexes.
 enum About {
     Took(Futex),
     Released(Futex),
@@ -378,7 +378,7 @@ impl<'a> Holds<'a> {
         let mut last: BTreeMap<Futex, u64> = BTreeMap::new();
         let mut begins: BTreeMap<Futex, Vec<u64>> = BTreeMap::new();
         let mut woken = 0;
-        // With a rank among steps at the same place: what was not seen goes before what was.
+        // With a rank among steps at the same place: steps that were not seen go before those that were.
         let mut placed: Vec<(u64, usize, Step)> = Vec::new();
         for (number, (place, step)) in self.steps.iter().enumerate() {
             let (place, rank) = (*place, rank(number));

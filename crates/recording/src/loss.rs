@@ -106,7 +106,7 @@ impl Display for Loss {
     }
 }
 
-/// What they are and how much they matter.
+/// The kinds of gaps, and how much they matter.
 impl Display for Gaps {
     fn fmt(&self, formatter: &mut Formatter<'_>) -> fmt::Result {
         write!(

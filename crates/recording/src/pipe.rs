@@ -38,7 +38,7 @@ impl Tracing {
 pub(crate) struct Stream<R> {
     source: R,
     tracing: Tracing,
-    /// What was read but not passed on, and how many bytes of it were.
+    /// Bytes that were read for passing on, and how many of them were passed on.
     ready: Vec<u8>,
     passed: usize,
     has_begun: bool,

@@ -9,7 +9,7 @@ use crate::lives::{Census, Life, LifeId, Lives};
 use crate::load::names;
 use crate::record::{Context, Entry, Kind};
 
-/// What a chosen task is doing.
+/// A chosen task's present activity.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum State {
     /// It has not been seen yet.
@@ -34,7 +34,7 @@ struct Teller<'a> {
 }
 
 impl Recording {
-    /// Sends what the chosen tasks did to `sink`, under the names that [`Recording::load`] gives them.
+    /// Sends the activities of the chosen tasks to `sink`, under the names that [`Recording::load`] gives them.
     pub fn play_back(&self, sink: &mut dyn Sink) {
         let lives = Lives::of(self, Default::default());
         let tasks = names(&lives)

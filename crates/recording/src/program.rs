@@ -1,4 +1,4 @@
-//! Programs: what a task would do under any scheduler, derived from what it did under one.
+//! Programs: a task's behaviour under any scheduler, derived from its behaviour under one.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::mem;
@@ -56,7 +56,7 @@ pub(crate) fn going(life: &Life, length: u64) -> Going {
     steady(life, &part, length, lived)
 }
 
-/// What a task did from some step onwards.
+/// The steps of a task from some step onwards.
 struct Part<'a> {
     steps: Iter<'a>,
     /// The index of its first step, and when that began.
@@ -181,7 +181,7 @@ pub(crate) struct Maker<'a> {
     disks: BTreeMap<LifeId, usize>,
 }
 
-/// What points in time stand for.
+/// The meanings of points in time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Moments {
     Own = 0,
@@ -248,7 +248,7 @@ impl<'a> Maker<'a> {
         }
     }
 
-    /// The phases of a task: what was recorded, and how it continues.
+    /// The phases of a task: the recorded ones, and how it continues.
     pub fn phases(&mut self, id: LifeId, life: &Life, loss: &mut Loss) -> Vec<Phase> {
         let going = self.goings[id];
         let steady = match going {

@@ -22,7 +22,7 @@ pub enum Context {
     Timer,
 }
 
-/// What a task is.
+/// The description of a task.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Description {
     /// Number of its process.
@@ -45,7 +45,7 @@ pub struct Description {
     pub allowed: u32,
 }
 
-/// What happened.
+/// The kind of an event, with its data.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// A CPU switched from `task` to `next`; 0 is no task.
@@ -106,7 +106,7 @@ pub struct Entry {
     pub time: u64,
     /// The CPU.
     pub cpu: u16,
-    /// What happened.
+    /// The event.
     pub kind: Kind,
 }
 
@@ -137,7 +137,7 @@ impl Entry {
     ///
     /// # Errors
     ///
-    /// What is wrong with the bytes.
+    /// If no entry has these bytes; the error says why.
     pub fn parse(bytes: &[u8]) -> Result<(Self, usize), Wrong> {
         let size = Self::size(bytes)?;
         let (task, other, flags) = (number(bytes, 8), number(bytes, 12), bytes[19]);

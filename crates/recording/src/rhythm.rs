@@ -25,7 +25,7 @@ pub(crate) enum Rhythm {
         period: u64,
         /// CPU time of one job.
         job: u64,
-        /// What happens when the task is late.
+        /// The treatment of a late task.
         mode: TimerMode,
         /// Whether the task ever was late: only then does `mode` show.
         shown: bool,
@@ -73,7 +73,7 @@ pub(crate) fn rhythm(steps: Iter<'_>) -> Rhythm {
 /// rarely disturbed, most lengths and most intervals are alike; the few disturbed ones show which of the two is fixed.
 fn are_of_one_length(lengths: &[u64], intervals: &[u64]) -> bool {
     let others = |values: &[u64]| values.len() - alike(values).len();
-    // A sleep is never shorter than requested. If many are shorter than the usual length, that is just what an undisturbed job leaves of a
+    // A sleep is never shorter than requested. If many are shorter than the usual length, that is the rest that an undisturbed job leaves of a
     // period.
     let shortest = alike(lengths)[0];
     let shorter = lengths.partition_point(|length| *length < shortest);
@@ -146,7 +146,7 @@ fn periodic(steps: Iter<'_>, intervals: &[u64]) -> Option<Rhythm> {
     })
 }
 
-/// What happens when a task with these intervals is late, and whether it ever was: only then does it show.
+/// The treatment of a late task with these intervals, and whether it ever was late: only then does it show.
 fn lateness(intervals: &[u64], period: u64) -> (TimerMode, bool) {
     let late: Vec<f64> = intervals
         .iter()

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 /// Most events in a file that people still read.
 const MOST: usize = 100_000;
 
-/// Writes a workload made from a recording as an rt-app file. Its times are whole microseconds; what is cut off one run is added to the
+/// Writes a workload made from a recording as an rt-app file. Its times are whole microseconds; the fraction that is cut off one run is added to the
 /// next.
 ///
 /// # Errors

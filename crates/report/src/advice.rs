@@ -19,7 +19,7 @@ use crate::text::{columns, wrap};
 /// Width of the output, in columns.
 const WIDTH: usize = 100;
 
-/// What is measured, in words.
+/// The measured quantity, in words.
 fn what(aim: &Aim) -> String {
     match &aim.task {
         Some(task) => format!("{}, of {task}", aim.measure().title()),
@@ -27,7 +27,7 @@ fn what(aim: &Aim) -> String {
     }
 }
 
-/// A value in the unit of what is measured.
+/// A value in the unit of the measured quantity.
 #[must_use]
 pub fn advised_value(aim: &Aim, number: f64) -> String {
     value(Some(number), aim.measure().unit)
@@ -47,7 +47,7 @@ fn told_judgement(judgement: Judgement) -> String {
     }
 }
 
-/// What was measured, for which workload.
+/// The measured quantity and the workload.
 fn heading(advice: &Advice) -> String {
     let machine = match advice.machine.as_str() {
         "1" => "1 CPU".to_owned(),
@@ -136,7 +136,7 @@ fn ranking(advice: &Advice) -> Vec<Vec<String>> {
     rows
 }
 
-/// What the recommended scheduler gives and costs, as rows of cells, with heads.
+/// Gains and costs of the recommended scheduler, as rows of cells, with heads.
 fn prices(recommended: &Recommendation) -> Vec<Vec<String>> {
     let mut rows = vec![texts([
         "",
@@ -173,7 +173,7 @@ fn priced(recommended: &Recommendation) -> String {
     }
 }
 
-/// What follows from the ranking.
+/// The conclusion from the ranking.
 fn what_to_do(advice: &Advice) -> String {
     match &advice.command {
         Some(command) => format!("Load it: {command}"),
@@ -199,7 +199,7 @@ pub fn advice_text(advice: &Advice) -> String {
     text
 }
 
-/// What runs on a real machine say of the advice, for a terminal.
+/// The confirmation of the advice by runs on a real machine, for a terminal.
 #[must_use]
 pub fn confirmation_text(aim: &Aim, confirmation: &Confirmation) -> String {
     let mut text = String::new();
@@ -230,7 +230,7 @@ pub fn confirmation_text(aim: &Aim, confirmation: &Confirmation) -> String {
     text
 }
 
-/// What `fairground advise --format json` prints. Values are in the unit of what they measure, times in nanoseconds.
+/// The document that `fairground advise --format json` prints. Values are in the unit of their measure, times in nanoseconds.
 #[derive(Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(title = "Advice on a recorded load")]
@@ -243,7 +243,7 @@ pub(crate) struct AdviceDocument<'a> {
     recording: &'a str,
     /// Description of the machine.
     machine: &'a str,
-    /// What the schedulers are ranked by.
+    /// The measure by which the schedulers are ranked.
     aim: &'a Aim,
     /// Whether less of it is better.
     less_is_better: bool,
@@ -253,15 +253,15 @@ pub(crate) struct AdviceDocument<'a> {
     ranking: &'a [Rank],
     /// Whether a single scheduler is first.
     clear_winner: bool,
-    /// What to load; null if no scheduler is known to be better than the kernel's own.
+    /// The scheduler to load; null if no scheduler is known to be better than the kernel's own.
     recommended: Option<&'a Recommendation>,
     /// The command that loads it.
     command: Option<&'a str>,
-    /// What the reader should know, one sentence each.
+    /// Remarks for the reader, one sentence each.
     notes: Vec<String>,
-    /// What failed, in words.
+    /// Failures, in words.
     failures: &'a [String],
-    /// What runs on a real machine say of the first two; null without --confirm.
+    /// The confirmation of the first two by runs on a real machine; null without --confirm.
     confirmation: Option<&'a Confirmation>,
 }
 

@@ -1,4 +1,4 @@
-//! Which scheduler is best at what under a workload, how certain that is, and what makes the difference.
+//! Which scheduler is best under a workload and in which measures, how certain that is, and where the difference comes from.
 //!
 //! Schedulers are compared run by run with the same seeds ([`Decision`]): a difference counts if it is certain and matters in practice.
 
@@ -9,7 +9,7 @@ use crate::page::{Answer, Candidate, Finding, Matrix, MatrixRow};
 use fairground_metrics::{Explanation, OverheadTime, RunMetrics, TaskMetrics};
 use fairground_results::{AllEvidence, Decision, Difference, Judgement, Measure, Reason, Run};
 
-/// What the numbers say about why `last` is worse than `first` in a measure.
+/// The reason in the numbers why `last` is worse than `first` in a measure.
 fn in_numbers(measure: &str, first: &Row, last: &Row) -> Option<String> {
     match measure {
         "throughput" | "makespan" => lost_time(first, last),
@@ -96,7 +96,7 @@ pub(crate) fn schedulers(blocks: &[Block]) -> Vec<String> {
     names
 }
 
-/// What went wrong under a workload; such schedulers have no place in the answer.
+/// Failures under a workload; such schedulers have no place in the answer.
 fn failures(block: &Block) -> Vec<String> {
     let labels = block.labels();
     let of_row = |row: &Row| {
@@ -224,7 +224,7 @@ fn findings(block: &Block, reasons: &[Reason]) -> Vec<Option<Finding>> {
     Measure::in_summaries().map(answer).collect()
 }
 
-/// Who is best, who differs from it and by how much, and why.
+/// The best scheduler, those that differ from it and by how much, and why.
 fn finding(
     block: &Block,
     measure: &Measure,
@@ -268,7 +268,7 @@ fn finding(
     found
 }
 
-/// What happened in the wait that decided, in a sentence.
+/// The course of the decisive wait, in a sentence.
 fn because(last: &Row, wait: &Explanation) -> String {
     format!(
         "Under {} {} waits for {} from {} on: {}.",
@@ -313,7 +313,7 @@ pub(crate) fn distance(difference: f64, unit: Unit) -> String {
     }
 }
 
-/// What would decide all that is undecided.
+/// The number of runs that would decide all undecided differences.
 fn what_would_decide(open: &[&Difference]) -> String {
     let needed = open.iter().map(|one| one.pairs_needed);
     match needed.max().flatten() {
@@ -369,7 +369,7 @@ fn lost_time(first: &Row, last: &Row) -> Option<String> {
     })
 }
 
-/// A kind of overhead: what it is in words, its time, and how often it arose, if that is counted.
+/// A kind of overhead: its name in words, its time, and how often it arose, if that is counted.
 type OverheadKind = (
     &'static str,
     fn(&OverheadTime) -> u64,
@@ -395,7 +395,7 @@ const OVERHEAD: [OverheadKind; 4] = [
     ),
 ];
 
-/// On what a scheduler spends most of its overhead.
+/// The kinds of overhead that take most of a scheduler's time.
 fn most_overhead(row: &Row) -> Option<String> {
     let kinds = OVERHEAD.iter().filter_map(|(what, of, count)| {
         let part = |run: &RunMetrics| {

@@ -113,7 +113,7 @@ fn began(fault: &Fault) -> bool {
     !matches!(fault.status, Status::Invalid | Status::Refused)
 }
 
-/// What was found under the scheduler at this place.
+/// The findings under the scheduler at this place.
 fn headline(checkup: &Checkup, place: usize, faults: &[&Fault]) -> String {
     let scheduler = &checkup.schedulers[place];
     if let Some(runs) = checkup.hunts.get(place) {

@@ -5,7 +5,7 @@ use crate::format::{ABSENT, Unit, value};
 /// How the numbers of a column are written.
 pub(crate) struct Column {
     unit: Unit,
-    /// What numbers are divided by, how many decimals they get, and what follows; `None` if each gets its own unit.
+    /// The divisor of numbers, how many decimals they get, and the unit behind them; `None` if each gets its own unit.
     form: Option<(f64, usize, &'static str)>,
 }
 

@@ -43,7 +43,7 @@ pub(crate) fn page(comparison: &Comparison, evidence: &AllEvidence) -> Page {
     }
 }
 
-/// The hashes of what the runs were made from, each once; `None` if they have none.
+/// The hashes of the inputs of the runs, each once; `None` if they have none.
 fn origins(blocks: &[Block]) -> Option<Table> {
     let mut lines: Vec<[String; 3]> = Vec::new();
     let mut add = |kind: &str, name: &str, hash: &str| {
@@ -92,7 +92,7 @@ fn name(block: &Block, all: &[Block]) -> String {
     }
 }
 
-/// The section without its name and what decided.
+/// The section without its name and the decisive reasons.
 fn section(block: &Block, moments: Vec<Moment>) -> Section {
     let measures: Vec<&Measure> = Measure::shown()
         .filter(|measure| {
@@ -228,7 +228,7 @@ fn percentile_plot(
         .then(|| Plot::percentiles(format!("{title}, percentiles"), &schedulers))
 }
 
-/// What each task got under each scheduler, on one scale, with the ideal; `None` if that is not known.
+/// The share of each task under each scheduler, on one scale, with the ideal; `None` if that is not known.
 fn shares_table(block: &Block, tasks: &[(&str, i32)]) -> Option<Table> {
     let has_share = |row: &&Row| tasks.iter().any(|&(name, _)| share(row, name).is_some());
     let rows: Vec<&Row> = block.rows.iter().filter(has_share).collect();
@@ -314,7 +314,7 @@ fn counters_table(block: &Block) -> Option<Table> {
     })
 }
 
-/// What a row of the table of tasks shows.
+/// A column of the table of tasks: head, unit and value.
 type TaskColumn = (&'static str, Unit, fn(&TaskMetrics) -> Option<f64>);
 
 const TASK_COLUMNS: &[TaskColumn] = &[

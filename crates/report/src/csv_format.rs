@@ -43,7 +43,7 @@ pub fn csv_of<T: Serialize>(rows: impl IntoIterator<Item = T>) -> String {
     written(|writer| rows.into_iter().try_for_each(|row| writer.serialize(row)))
 }
 
-/// What `write` writes: records of the same length.
+/// The text that `write` writes: records of the same length.
 fn written(write: impl FnOnce(&mut csv::Writer<Vec<u8>>) -> csv::Result<()>) -> String {
     let mut writer = csv::Writer::from_writer(Vec::new());
     write(&mut writer).expect("a vector grows as needed, and all records have the same length");

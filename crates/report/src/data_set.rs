@@ -1,4 +1,4 @@
-//! Data sets: what is in their files.
+//! Data sets: the contents of their files.
 
 use std::collections::{BTreeMap, HashMap};
 use std::fs::File;
@@ -116,7 +116,7 @@ fn value(field: &Field) -> Option<Value> {
     })
 }
 
-/// The runs in a file of a data set, with what its columns hold, and with the tasks of the file beside it, if that is given.
+/// The runs in a file of a data set, with the contents of its columns, and with the tasks of the file beside it, if that is given.
 ///
 /// # Errors
 ///

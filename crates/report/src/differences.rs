@@ -11,7 +11,7 @@ use crate::table::{figures_markdown, layout, red};
 const HEADS: [&str; 5] = ["measure", "before", "after", "difference", "95 % interval"];
 
 /// The differences from the baseline: a table for each workload, machine and scheduler, and a line for each scheduler in the end; empty if
-/// there is no baseline. What is worse is red if there are `colours`.
+/// there is no baseline. Worse values are red if there are `colours`.
 pub(crate) fn table(differences: &[Difference], colours: bool) -> String {
     let mut text = String::new();
     for group in groups(differences) {
@@ -136,7 +136,7 @@ fn row(one: &Difference) -> Vec<String> {
     cells(first, judgement(one))
 }
 
-/// The word, and for what is undecided what would decide.
+/// The word, and for an undecided difference the number of runs that would decide it.
 fn judgement(one: &Difference) -> String {
     let word = one.judgement.word();
     if one.judgement != Judgement::Undecided {
@@ -151,7 +151,7 @@ fn judgement(one: &Difference) -> String {
     }
 }
 
-/// For each scheduler, how often it is what, and where it is worse; and whether it is worse anywhere.
+/// For each scheduler, how often it is better, worse or neither, and where it is worse; and whether it is worse anywhere.
 fn tallies(differences: &[Difference]) -> Vec<(String, bool)> {
     let mut schedulers: Vec<&str> = Vec::new();
     for one in differences {

@@ -14,7 +14,7 @@ use crate::json::Document;
 /// Maximum number of tasks named for a CPU; the others are counted.
 const NAMED: usize = 4;
 
-/// What `fairground explain --format json` prints. Times are in nanoseconds since the start of the run.
+/// The document that `fairground explain --format json` prints. Times are in nanoseconds since the start of the run.
 #[derive(Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(title = "Explained waits")]
@@ -36,11 +36,11 @@ impl Document for WaitsDocument<'_> {
 #[derive(Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct RunDocument<'a> {
-    /// What was run.
+    /// The names of the run's parts: scheduler, workload, machine.
     labels: &'a Labels,
     /// Its waits, the longest first.
     waits: Vec<WaitDocument<'a>>,
-    /// What the reader should know about the run, one sentence each.
+    /// Remarks about the run, one sentence each.
     notes: &'a [String],
 }
 
@@ -300,7 +300,7 @@ pub fn diagnosis(wait: &Explanation, cpus: u32) -> String {
 /// Turns of more than this many nanoseconds are longer than those of any documented scheduler at nice 0.
 const LONG_TURN: u64 = 210_000_000;
 
-/// What is wrong with the queue of a task that spent most of its wait there.
+/// The fault of the queue of a task that spent most of its wait there.
 fn queued(wait: &Explanation, stay: &Stay, has_idle: bool) -> &'static str {
     let one_each = wait.cpus.iter().all(|cpu| cpu.ran.len() == 1);
     let taken: u64 = stay.taken.iter().map(|taken| taken.tasks).sum();

@@ -18,7 +18,7 @@ pub(crate) struct Row<'a> {
     pub(crate) runs: Vec<&'a Run>,
     /// The scheduler's name in the block: its short name, or its path if another one has the same short name.
     scheduler: &'a str,
-    /// What counts: the runs that are ok, or, if none is, what was measured until they failed.
+    /// The runs that count: those that are ok or, if none is, the measured parts of those that failed.
     measured: Vec<Measured<'a>>,
 }
 
@@ -137,7 +137,7 @@ impl<'a> Block<'a> {
         self.rows.iter().flat_map(|row| row.runs.iter().copied())
     }
 
-    /// What the runs have in common, in one line; `shown` says what is shown of repeats.
+    /// The conditions that the runs have in common, in one line; `shown` describes how repeats are shown.
     pub(crate) fn conditions(&self, shown: &str) -> String {
         let mut parts = basis(self.labels());
         let mut seeds: Vec<u64> = self.runs().filter_map(|run| run.labels.seed).collect();
@@ -216,7 +216,7 @@ impl<'a> Row<'a> {
         Summary::of(values.collect())
     }
 
-    /// Summaries over the repeats of what the task with this name got of the machine, and of what would have been ideal.
+    /// Summaries over the repeats of the machine's share that the task with this name got, and of the ideal one.
     pub(crate) fn share_summaries(&self, name: &str) -> Option<(Summary, Summary)> {
         let found = self.measured.iter().filter_map(|one| {
             let mut tasks = one.run.tasks().into_iter();
@@ -256,7 +256,7 @@ impl<'a> Row<'a> {
         words.collect::<Vec<_>>().join(", ")
     }
 
-    /// What went wrong, each sort once: how the first such run ended, why, and in how many of several runs: ` (2 of 3 runs)`.
+    /// Failures, each sort once: how the first such run ended, why, and in how many of several runs: ` (2 of 3 runs)`.
     pub(crate) fn failures(&self) -> Vec<(Status, &'a Failure, String)> {
         let mut found: Vec<(Status, &Failure, usize)> = Vec::new();
         for run in &self.runs {

@@ -59,7 +59,7 @@ pub fn schemas() -> Vec<(String, Schema)> {
     ]
 }
 
-/// What `fairground compare --format json` prints. Times are in nanoseconds. Work is CPU time weighted with the capacity of the CPU, 1024 being
+/// The document that `fairground compare --format json` prints. Times are in nanoseconds. Work is CPU time times the capacity of the CPU, 1024 being
 /// 1. A metric without samples is null, never 0. The definitions are in docs/metrics.md.
 #[derive(Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -94,7 +94,7 @@ pub(crate) fn comparison(comparison: &Comparison) -> String {
     document.text()
 }
 
-/// What `fairground reproduce --format json` prints.
+/// The document that `fairground reproduce --format json` prints.
 #[derive(Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(title = "Reproduced experiments")]

@@ -44,7 +44,7 @@ pub(crate) fn junit(comparison: &Comparison) -> String {
 struct Test {
     class: String,
     name: String,
-    /// The kind, and what happened.
+    /// The kind, and the message.
     failure: Option<(String, String)>,
 }
 

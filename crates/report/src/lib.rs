@@ -50,16 +50,16 @@ pub use text::{columns, wrap};
 
 /// The forms in which a comparison can be given.
 pub trait Forms {
-    /// One block per workload: what failed, a row per scheduler, then the shares of the tasks. Lines have at most 100 columns unless a name is
+    /// One block per workload: failures, a row per scheduler, then the shares of the tasks. Lines have at most 100 columns unless a name is
     /// longer or something failed.
     fn table(&self, style: Style) -> String;
 
     /// The differences from the baseline: a table for each workload, machine and scheduler, and a line for each scheduler in the end; empty if
-    /// there is no baseline. What is worse is red if there are `colours`.
+    /// there is no baseline. Worse values are red if there are `colours`.
     fn differences_table(&self, colours: bool) -> String;
 
     /// All workloads and machines in one table: in how many a scheduler is better or worse than the baseline or, without one, than the best
-    /// of each, after what failed; empty if there is only one. What failed is red if there are `colours`.
+    /// of each, after the failures; empty if there is only one. Failures are red if there are `colours`.
     fn overall_table(&self, colours: bool) -> String;
 
     /// Markdown: the runs that failed, and the differences from the baseline or, without one, the figures; then all workloads and machines in
@@ -86,7 +86,7 @@ pub trait Forms {
     fn write_parquet(&self, folder: &Path) -> Result<(), (PathBuf, io::Error)>;
 
     /// A page that begins with the answer: workloads and machines by questions, with the best scheduler and how far the others are behind. Then a
-    /// section per workload and machine, with what decided and the `evidence`.
+    /// section per workload and machine, with the decisive reasons and the `evidence`.
     fn page(&self, evidence: &AllEvidence) -> Page;
 }
 

@@ -6,10 +6,10 @@ use fairground_results::{CellName, Comparison, Measure, Overall, Overview, Tally
 use crate::differences::pipes;
 use crate::table::{heading, layout, red};
 
-/// What is said of single runs.
+/// The remark on single runs.
 const SINGLE_RUNS: &str = "One run of each: differences may be chance.";
 
-/// The summary for a terminal; of a single table only what does not follow from it. What failed is red if there are `colours`.
+/// The summary for a terminal; of a single table only the part that does not follow from it. Failures are red if there are `colours`.
 pub(crate) fn text(comparison: &Comparison, colours: bool) -> String {
     let overall = Overall::of(comparison);
     if overall.cells < 2 {
@@ -130,7 +130,7 @@ fn ranked(overall: &Overall) -> Vec<Vec<String>> {
     rows
 }
 
-/// What differs, or that nothing does.
+/// The differences, or a word if there are none.
 fn tally(tally: &Tally) -> String {
     let parts: Vec<String> = [
         ('+', tally.better),
@@ -148,7 +148,7 @@ fn tally(tally: &Tally) -> String {
     }
 }
 
-/// What the signs mean.
+/// The meanings of the signs.
 fn legend(overall: &Overall) -> Vec<String> {
     let (better, worse) = match overall.baseline {
         Some(_) => ("better", "worse"),

@@ -103,7 +103,7 @@ struct TableFile {
 }
 
 impl TableFile {
-    /// A file whose every field may be absent.
+    /// A file in which every field may be absent.
     fn create(path: &Path, columns: Vec<Column>) -> Result<Self, Unwritten> {
         let open = || {
             if let Some(folder) = path.parent() {

@@ -53,7 +53,7 @@ fn plain_table() -> Table {
     table
 }
 
-/// A measure: a row for each point and, for each column, what the document prints and what is measured here.
+/// A measure: a row for each point and, for each column, the document's value and the one measured here.
 fn figure_table(reproduction: &Reproduction, figure: &Figure) -> String {
     let prints: Vec<bool> = (0..reproduction.columns.len())
         .map(|column| figure.document.iter().any(|row| row[column].is_some()))

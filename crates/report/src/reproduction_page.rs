@@ -8,7 +8,7 @@ use crate::reproduction::{counted, standing_word};
 use fairground_results::{Figure, Reproduction, Standing, Where};
 use std::collections::BTreeMap;
 
-/// A page with a section per experiment. `answer` is the overall conclusion; what it leaves empty is filled in with which experiments were
+/// A page with a section per experiment. `answer` is the overall conclusion; parts that it leaves empty are filled in with which experiments were
 /// reproduced and how certain that is. `moments` and `curves` (distributions, completion times) are shown with the experiment of that name.
 pub fn reproductions_page(
     reproductions: &[&Reproduction],

@@ -1,4 +1,4 @@
-//! Runs from rows of a data set. What no column holds is as if it had not been measured.
+//! Runs from rows of a data set. Measures without a column are as if they had not been measured.
 
 use std::collections::BTreeMap;
 

@@ -10,7 +10,7 @@ use fairground_results::{MEASURES, Measure, Unit};
 
 use crate::Run;
 
-/// What a column holds.
+/// The type of a column's values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
     Text,
@@ -22,17 +22,17 @@ pub(crate) enum Kind {
     Integers,
 }
 
-/// A column: its name, and what it holds.
+/// A column: its name, and the type of its values.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Column {
     pub(crate) name: String,
     pub(crate) kind: Kind,
 }
 
-/// A column that comes from no measure: its name, what it holds, and what that is.
+/// A column that comes from no measure: its name, the type of its values, and their meaning.
 type Fixed = (&'static str, Kind, &'static str);
 
-/// What identifies a run, and how it ended.
+/// The columns that identify a run, and how it ended.
 const LABELS: [Fixed; 23] = [
     (
         "fairground",
@@ -98,13 +98,13 @@ const LABELS: [Fixed; 23] = [
     ("message", Kind::Text, "the same as a sentence"),
     ("failed_at_ns", Kind::Integer, "when, if known"),
 ];
-/// What a task is, apart from its measures.
+/// The columns of a task apart from its measures.
 const TASK: [Fixed; 3] = [
     ("task", Kind::Text, "name of the task"),
     ("nice", Kind::Integer, "its nice value at the start"),
     ("weight", Kind::Integer, "its weight"),
 ];
-/// What only a run has.
+/// The columns that only a run has.
 const RUN: [Fixed; 2] = [
     ("counters", Kind::Integers, "the scheduler's own counters"),
     (
@@ -291,7 +291,7 @@ impl Row {
         self.fields[place].as_ref()
     }
 
-    /// A number that rows have in common that hold the same result, whatever its parts are called.
+    /// A number that is the same for all rows of the same result, whatever the names of its parts.
     pub(crate) fn fingerprint(&self) -> u64 {
         const NAMES: [&str; 8] = [
             "fairground",

@@ -29,7 +29,7 @@ pub enum TaskTables {
 pub struct Style {
     /// When tables of the tasks' shares are shown.
     pub tasks: TaskTables,
-    /// Whether what failed is red, by the escape sequences of terminals.
+    /// Whether failures are red, by the escape sequences of terminals.
     pub colours: bool,
 }
 
@@ -58,7 +58,7 @@ pub(crate) fn figures_markdown(comparison: &Comparison) -> String {
     blocks.join("\n")
 }
 
-/// One block per workload: what failed, a row per scheduler, then the shares of the tasks. Lines have at most 100 columns unless a name is
+/// One block per workload: failures, a row per scheduler, then the shares of the tasks. Lines have at most 100 columns unless a name is
 /// longer or something failed.
 pub(crate) fn table(comparison: &Comparison, style: Style) -> String {
     blocks(&comparison.runs)
@@ -68,7 +68,7 @@ pub(crate) fn table(comparison: &Comparison, style: Style) -> String {
         .join("\n")
 }
 
-/// Begins and ends what is red on a terminal.
+/// Begins and ends red text on a terminal.
 const RED: [&str; 2] = ["\u{1b}[31m", "\u{1b}[0m"];
 
 /// The lines of a text in red, if there are colours.
@@ -80,7 +80,7 @@ pub(crate) fn red(text: &str, colours: bool) -> String {
     }
 }
 
-/// What went wrong, with the command that shows why.
+/// The failures, each with the command that shows why.
 fn failures_text(block: &Block, colours: bool) -> String {
     let mut text = String::new();
     for row in &block.rows {

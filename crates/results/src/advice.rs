@@ -8,7 +8,7 @@ use crate::{
     Better, Comparison, Confirmation, Interval, Judgement, Margin, Measure, Summary, median,
 };
 
-/// What schedulers are ranked by.
+/// The measure by which schedulers are ranked, and for which task.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Aim {
@@ -53,13 +53,13 @@ impl Aim {
         values.min_by(|one, other| self.order(*other, *one))
     }
 
-    /// How far a replay's value may be from what it stands for.
+    /// The largest error of a replay's value as a prediction of the real one.
     #[must_use]
     pub fn error(&self, value: f64) -> f64 {
         self.known_error().around(value, 0.0)
     }
 
-    /// The same, whatever the value.
+    /// The same as a margin for all values.
     #[must_use]
     pub fn known_error(&self) -> Margin {
         self.measure().replay_error.unwrap_or_default()
@@ -164,7 +164,7 @@ pub struct Setting {
     pub value: String,
 }
 
-/// What a scheduler gives or costs beside the kernel's own.
+/// A gain or cost of a scheduler in comparison with the kernel's own.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Price {
@@ -190,7 +190,7 @@ pub struct Recommendation {
     pub median: f64,
     /// How many settings were tried.
     pub tried: usize,
-    /// What it gives and costs; the goal comes first.
+    /// Its gains and costs; the goal comes first.
     pub prices: Vec<Price>,
 }
 
@@ -201,21 +201,21 @@ pub struct Advice {
     pub recording: String,
     /// Description of the machine.
     pub machine: String,
-    /// What the schedulers were ranked by.
+    /// The measure by which the schedulers were ranked.
     pub aim: Aim,
     /// Replays under each.
     pub replays: u32,
     /// All schedulers whose runs finished, the best first.
     pub ranking: Vec<Rank>,
-    /// What to load; `None` if no scheduler is known to be better than the kernel's own.
+    /// The scheduler to load; `None` if no scheduler is known to be better than the kernel's own.
     pub recommended: Option<Recommendation>,
     /// The command that loads it.
     pub command: Option<String>,
-    /// In words, what the reader should know about the load and the ranked schedulers.
+    /// Remarks about the load and the ranked schedulers, in words.
     pub notes: Vec<String>,
-    /// In words, what failed.
+    /// Failures, in words.
     pub failures: Vec<String>,
-    /// What runs on a real machine say of it, if there were any.
+    /// The confirmation by runs on a real machine, if there were any.
     pub confirmation: Option<Confirmation>,
     /// All runs.
     pub comparison: Comparison,

@@ -106,7 +106,7 @@ impl Condition {
                     && difference.is_certain()
                     && match *limit {
                         Limit::Absolute(limit) => beyond(difference.difference, limit),
-                        // What begins at 0 grows by more than any part of it.
+                        // A value that begins at 0 grows by more than any part of it.
                         Limit::Relative(limit) => difference
                             .relative()
                             .map_or(difference.difference != 0.0, |part| beyond(part, limit)),

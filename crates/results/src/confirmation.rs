@@ -1,4 +1,4 @@
-//! Whether what advice says of two schedulers is so on a real machine.
+//! Whether the advice on two schedulers holds on a real machine.
 
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -13,11 +13,11 @@ pub struct Trial {
     pub scheduler: String,
     /// The median of its replays.
     pub predicted: f64,
-    /// What was measured here.
+    /// The value measured here.
     pub here: f64,
 }
 
-/// What runs on a real machine say of a ranking's first two schedulers.
+/// The confirmation of a ranking's first two schedulers by runs on a real machine.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Confirmation {
@@ -25,11 +25,11 @@ pub struct Confirmation {
     pub trials: [Trial; 2],
     /// The scheduler that is better here by more than the known error of replays; `None` if none is.
     pub better: Option<String>,
-    /// What became of the prediction.
+    /// The fate of the prediction.
     pub outcome: Outcome,
 }
 
-/// What became of a prediction.
+/// The fate of a prediction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Outcome {
@@ -44,7 +44,7 @@ pub enum Outcome {
 }
 
 impl Confirmation {
-    /// What follows from measuring the first two of a ranking here; `None` if it does not have two.
+    /// The confirmation by these values of the first two of a ranking, measured here; `None` if it does not have two.
     #[must_use]
     pub fn of(advice: &Advice, here: [f64; 2]) -> Option<Self> {
         let [first, second, ..] = advice.ranking.as_slice() else {

@@ -9,7 +9,7 @@ pub struct Decision {
     /// Id of the measure.
     pub measure: &'static str,
     /// Place of the scheduler that the others are compared with: of those that are worse than no other the one to which most are worse, so
-    /// that an unsteady one does not hide what is certain; of equals the one with the best mean.
+    /// that an unsteady one does not hide certain differences; of equals the one with the best mean.
     pub best: usize,
     /// Its mean.
     pub mean: f64,
@@ -18,7 +18,7 @@ pub struct Decision {
 }
 
 impl Decision {
-    /// What follows for schedulers whose runs are `rows`; a place is one among these. `None` if fewer than two have the measure.
+    /// The decision for schedulers whose runs are `rows`; a place is one among these. `None` if fewer than two have the measure.
     #[must_use]
     pub fn of(rows: &[&[&Run]], measure: &'static Measure) -> Option<Self> {
         let mean = |runs: &[&Run]| {
@@ -72,7 +72,7 @@ impl Decision {
         })
     }
 
-    /// The place of the last of those that are worse than the best by what matters.
+    /// The place of the last of those that are worse than the best by a margin that matters.
     #[must_use]
     pub fn last(&self) -> Option<usize> {
         let mut others = self.others.iter().rev();

@@ -37,9 +37,9 @@ pub struct Difference {
     pub margin: f64,
     /// Number of pairs of runs.
     pub pairs: usize,
-    /// What follows.
+    /// The conclusion.
     pub judgement: Judgement,
-    /// How many pairs would decide what is undecided, as far as that can be said.
+    /// How many pairs would decide an undecided difference, as far as that can be said.
     pub pairs_needed: Option<usize>,
     /// Whether a run has fewer samples than the measure needs.
     pub too_few_samples: bool,
@@ -52,7 +52,7 @@ impl Difference {
         (self.before != 0.0).then(|| self.difference / self.before.abs())
     }
 
-    /// Whether 0 is outside the interval, so that there is a difference whatever it means.
+    /// Whether 0 is outside the interval, so that there is a difference, important or not.
     #[must_use]
     pub fn is_certain(&self) -> bool {
         self.pairs > 1 && !self.too_few_samples && (self.low > 0.0 || self.high < 0.0)

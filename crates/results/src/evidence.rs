@@ -6,7 +6,7 @@ use fairground_metrics::Explanation;
 
 use crate::Moment;
 
-/// What was found out about the runs of a workload on a machine.
+/// Evidence from the runs of a workload on a machine.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Evidence {
     /// Moments that show why.
@@ -18,7 +18,7 @@ pub struct Evidence {
 /// Evidence by workload and machine.
 pub type AllEvidence = BTreeMap<(String, String), Evidence>;
 
-/// A wait that shows why a scheduler is worse than the best in a measure by what matters.
+/// A wait that shows why a scheduler is worse than the best in a measure by a margin that matters.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Reason {
     /// Id of the measure.

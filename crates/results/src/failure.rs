@@ -81,14 +81,14 @@ impl Display for Status {
     }
 }
 
-/// What went wrong in a run.
+/// The failure of a run.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Failure {
-    /// What exactly, for programs: the kernel's name for the kind of exit, such as `SCX_EXIT_ERROR_STALL`; for a starved run `lost` if the
+    /// The exact kind, for programs: the kernel's name for the kind of exit, such as `SCX_EXIT_ERROR_STALL`; for a starved run `lost` if the
     /// task still waits at the end and otherwise `late`; for an unmet requirement the measure; else the name of the status.
     pub kind: String,
-    /// What happened, to whom and why, as a sentence behind the scheduler's name.
+    /// The fault, the task that suffers and the reason, as a sentence behind the scheduler's name.
     pub message: String,
     /// When; `None` if the run never began or the time is not known.
     pub at_ns: Option<u64>,
@@ -103,7 +103,7 @@ pub enum Patience {
     /// ([`LEFT_BEHIND`]).
     #[default]
     Due,
-    /// This long, in nanoseconds, whatever it is due.
+    /// This long, in nanoseconds, regardless of the share that it is due.
     Wait(u64),
     /// For ever.
     Off,
@@ -113,12 +113,12 @@ pub enum Patience {
 ///
 /// Where n equal tasks take turns of length s, each waits (n - 1) s at a rate of 1/n, so it is due less than one turn, however many there
 /// are and however long it waits. The longest turns of a documented scheduler are o1's of 800 ms for nice -20, of which two such tasks are
-/// due half; all others are of at most 210 ms. What waits for a rescue of starving tasks (15 s in Linux 2.6, 20 s in EBS) has a low weight
+/// due half; all others are of at most 210 ms. A task that waits for the rescue of starving tasks (15 s in Linux 2.6, 20 s in EBS) has a low weight
 /// and is due 290 ms.
 pub const DUE: u64 = 500_000_000;
 
 /// A task that still waits at the end, for more than a second and this many times as long as each of its equals ever did, is left behind,
-/// whatever it is due: among many equals that is little. Its equals are the tasks of the same weight that live to the end and were not woken
+/// even if it is due little, as among many equals. Its equals are the tasks of the same weight that live to the end and were not woken
 /// more than twice as often.
 ///
 /// Under the documented schedulers equals take turns, so at the end no wait is longer than 1.01 times the longest of an equal, on one CPU, on
@@ -152,7 +152,7 @@ pub struct Starvation {
 }
 
 impl Patience {
-    /// How near a run is to being starved: the longest wait, or what a task was due in one, as a part of what is allowed; left-behind tasks,
+    /// How near a run is to being starved: the longest wait, or the service due to a task in one, as a part of the allowed maximum; left-behind tasks,
     /// which have no bound of their own, count as far as they are due.
     #[must_use]
     pub fn nearness(self, run: &RunMetrics) -> f64 {

@@ -16,24 +16,24 @@ pub struct Fault {
     pub kind: String,
     /// The mistake that it points to; empty if nothing is known but the message.
     pub diagnosis: String,
-    /// What happened in the first of the cases, to whom and why, as a sentence behind the scheduler's name.
+    /// The fault in the first of the cases, the task that suffers and the reason, as a sentence behind the scheduler's name.
     pub message: String,
     /// Names of the cases that show it.
     pub cases: Vec<String>,
-    /// What the first of the cases is for, or when a hunt found it.
+    /// The purpose of the first of the cases, or when a hunt found it.
     pub about: String,
     /// The command that shows it again.
     pub command: String,
 }
 
-/// What a check of schedulers found.
+/// The result of a check of schedulers.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
 pub struct Checkup {
     /// The schedulers, with their settings.
     pub schedulers: Vec<String>,
     /// How many cases each went through; 0 for a hunt.
     pub cases: usize,
-    /// What is wrong, in the order of the schedulers.
+    /// Faults, in the order of the schedulers.
     pub faults: Vec<Fault>,
     /// How many runs a hunt made under each scheduler; empty if they went through the cases of the gauntlet.
     #[serde(skip_serializing_if = "Vec::is_empty")]

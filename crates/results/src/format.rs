@@ -1,6 +1,6 @@
 //! Numbers for people: three significant digits and a unit.
 
-/// What a number counts.
+/// The unit of a number.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Unit {
     /// Nanoseconds, shown in ns, us, ms or s.
@@ -48,7 +48,7 @@ impl Unit {
     }
 }
 
-/// What is printed for a metric without samples.
+/// The text for a metric without samples.
 pub const ABSENT: &str = "-";
 
 /// The value in its unit, or [`ABSENT`].

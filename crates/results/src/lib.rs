@@ -1,4 +1,4 @@
-//! Results as data: what was run, and what resulted. Producers fill in these types, `report` formats them.
+//! Results as data: the parts of a run, and its outcome. Producers fill in these types, `report` formats them.
 
 mod advice;
 mod comparison;

@@ -11,22 +11,22 @@ use serde::{Deserialize, Serialize};
 
 use crate::format::{Unit, value};
 
-/// What is measured of a run or of a task, as one number.
+/// A quantity of a run or of a task, as one number.
 #[derive(Clone, Copy, Debug)]
 pub struct Measure {
     /// Its name for programs and on the command line.
     pub id: &'static str,
-    /// What the number counts.
+    /// The unit of the number.
     pub unit: Unit,
     /// Which numbers are better; `None` if neither is.
     pub better: Option<Better>,
     /// Differences within it have no practical meaning.
     pub margin: Margin,
-    /// How far the replay of a recording may be from what it stands for (`docs/recordings.md`); `None` if that is not known.
+    /// How far the replay of a recording may be from the recorded reality (`docs/recordings.md`); `None` if that is not known.
     pub replay_error: Option<Margin>,
     /// How many samples a run must have for the number to be judged.
     pub least_samples: u64,
-    /// What it is about.
+    /// Its subject.
     pub group: Group,
     /// Whether it is part of summaries over several workloads: one for each thing that a user may want.
     pub in_summaries: bool,
@@ -40,7 +40,7 @@ pub struct Measure {
     pub episode: Option<fn(&TaskMetrics) -> Option<Episode>>,
     /// How many samples it comes from, if there are samples.
     pub samples: Option<fn(&RunMetrics) -> Option<u64>>,
-    /// What it is, in a line.
+    /// Its meaning, in a line.
     pub doc: &'static str,
 }
 
@@ -52,7 +52,7 @@ pub struct Episode {
     pub from_ns: u64,
     /// How long it took.
     pub length_ns: u64,
-    /// The CPU that was idle meanwhile, if that is what happened.
+    /// The CPU that was idle meanwhile, if the time is one of an idle CPU.
     pub cpu: Option<u32>,
     /// When the wait began of which it is a part; `None` if it is not a wait.
     pub wait_from_ns: Option<u64>,
@@ -130,12 +130,12 @@ impl Margin {
     }
 }
 
-/// What a measure is about. If a terminal is too narrow for all measures, each group has a table.
+/// The subject of a measure. If a terminal is too narrow for all measures, each group has a table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Group {
-    /// What the tasks get.
+    /// The service that the tasks get.
     Service,
-    /// What this costs.
+    /// The cost of this service.
     Cost,
 }
 
@@ -334,7 +334,7 @@ pub static MEASURES: LazyLock<Vec<Measure>> = LazyLock::new(|| {
     all
 });
 
-/// What the tasks get.
+/// The service that the tasks get.
 fn service() -> Vec<Measure> {
     let service = Measure {
         group: Group::Service,
@@ -526,7 +526,7 @@ fn latencies() -> Vec<Measure> {
     all
 }
 
-/// Shows in tables what of the distributions is shown.
+/// Shows the selected parts of distributions in tables.
 fn show_parts(measures: &mut [Measure]) {
     for (id, heading, title, always) in SHOWN_PARTS {
         for measure in measures.iter_mut().filter(|measure| measure.id == id) {
@@ -546,7 +546,7 @@ fn due(task: &TaskMetrics) -> Option<f64> {
     Some(task.worst_wait?.entitled_ns as f64)
 }
 
-/// What may be wrong with a wait beyond its length.
+/// Faults of a wait beyond its length.
 fn waits() -> Vec<Measure> {
     fn idle(task: &TaskMetrics) -> Option<f64> {
         Some(task.idle_beside?.length_ns as f64)
@@ -612,7 +612,7 @@ fn missed(periods: Periods) -> Option<f64> {
     (periods.completed > 0).then(|| periods.missed as f64 / periods.completed as f64)
 }
 
-/// What scheduling costs.
+/// The cost of scheduling.
 fn costs() -> Vec<Measure> {
     let mut all = vec![
         Measure {
@@ -680,7 +680,7 @@ macro_rules! plain {
     };
 }
 
-/// Where the time went, and what else is counted.
+/// Uses of the time, and other things that are counted.
 fn accounts() -> Vec<Measure> {
     fn kind(run: &RunMetrics, of: fn(OverheadTime) -> u64) -> Option<f64> {
         run.overhead.map(|overhead| of(overhead) as f64)

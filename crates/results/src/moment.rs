@@ -7,15 +7,15 @@ use crate::format::{Unit, value};
 /// A moment of a run that shows why a number came out as it did.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Moment {
-    /// What it shows.
+    /// Its subject.
     pub title: String,
-    /// What to look at.
+    /// A hint where to look.
     pub text: String,
-    /// What happened.
+    /// The events.
     pub timeline: Timeline,
     /// The task that it is about, which gets its own colour.
     pub focus: Option<String>,
-    /// What to look at, in the timeline.
+    /// Places to look at in the timeline.
     pub marks: Vec<Mark>,
 }
 

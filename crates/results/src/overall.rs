@@ -9,7 +9,7 @@ use crate::difference::titled;
 use crate::summary::Judgement;
 use crate::{Better, Comparison, Decision, Difference, Labels, Measure, Run, Status};
 
-/// In how many cells, a workload on a machine each, schedulers differ by more than what matters.
+/// In how many cells, a workload on a machine each, schedulers differ by a margin that matters.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Overall {
@@ -47,7 +47,7 @@ pub struct Overview {
     pub failed: BTreeMap<Status, usize>,
     /// The first of them.
     pub first_failed: Option<CellName>,
-    /// What follows of it, by measure in the order of [`Overall::measures`].
+    /// The conclusions, by measure in the order of [`Overall::measures`].
     pub tallies: Vec<Tally>,
 }
 
@@ -61,7 +61,7 @@ pub struct CellName {
     pub machine: String,
 }
 
-/// The number of cells in which a scheduler is what, in one measure.
+/// The numbers of cells in which a scheduler is better, worse or neither, in one measure.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Tally {
@@ -97,7 +97,7 @@ struct Row<'a> {
 type Cell<'a> = Vec<Row<'a>>;
 
 impl Overall {
-    /// What a comparison shows over all its cells: against its baseline, or, if it has none, against the best scheduler of each cell.
+    /// The results of a comparison over all its cells: against its baseline, or, if it has none, against the best scheduler of each cell.
     #[must_use]
     pub fn of(comparison: &Comparison) -> Self {
         let (cells, names) = grouped(&comparison.runs);

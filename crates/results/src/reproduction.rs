@@ -5,12 +5,12 @@ use std::sync::OnceLock;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// A reproduced experiment: the document's claims and numbers next to what was measured here.
+/// A reproduced experiment: the document's claims and numbers next to the values measured here.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Reproduction {
     /// Name of the experiment.
     pub id: String,
-    /// What it is about.
+    /// Its subject.
     pub title: String,
     /// The document.
     pub document: String,
@@ -26,9 +26,9 @@ pub struct Reproduction {
     pub columns: Vec<String>,
     /// Names of the points of the x axis; a single empty name if there is none.
     pub points: Vec<String>,
-    /// What the points are: `threads`, `children`; empty if there is a single one.
+    /// The quantity that the points stand for: `threads`, `children`; empty if there is a single one.
     pub axis: String,
-    /// What was measured, in the order of the experiment's file.
+    /// The measured figures, in the order of the experiment's file.
     pub figures: Vec<Figure>,
     /// The verdicts on the document's acceptance lines.
     pub verdicts: Vec<Verdict>,
@@ -38,7 +38,7 @@ pub struct Reproduction {
     pub fits: Vec<Fit>,
     /// The document's tables, as printed.
     pub printed: Vec<PrintedTable>,
-    /// What the reader should know about the result, one sentence each.
+    /// Remarks about the result, one sentence each.
     pub notes: Vec<String>,
 }
 
@@ -57,7 +57,7 @@ pub enum Where {
 pub struct Figure {
     /// Its name in the experiment's file.
     pub measure: String,
-    /// What the document calls its own figure or table of it, such as `Figure 2(a)`; empty if it has none.
+    /// The document's name of its own figure or table, such as `Figure 2(a)`; empty if it has none.
     pub label: String,
     /// Its name for people.
     pub title: String,
@@ -151,7 +151,7 @@ pub enum Level {
     S,
     /// Derived: a band around a printed number or ratio.
     D,
-    /// Expected: what the algorithm should do although the document does not say so, or another reading of what it says.
+    /// Expected: a property of the algorithm that the document does not state, or another reading of its statement.
     X,
     /// Fitted: values were fitted to the very numbers that it compares.
     F,
@@ -185,7 +185,7 @@ pub enum Claim {
     NotShown(u32),
     /// It does not.
     Fails,
-    /// Something that it needs was not measured; what.
+    /// The value that it needs and that was not measured.
     NotMeasured(String),
 }
 
@@ -196,7 +196,7 @@ pub struct Verdict {
     pub id: String,
     /// How directly it follows from the document.
     pub level: Level,
-    /// What is claimed.
+    /// The claim.
     pub claim: String,
     /// Whether it holds.
     pub holds: Claim,
@@ -215,7 +215,7 @@ pub struct Fit {
     pub value: f64,
     /// Its unit.
     pub unit: String,
-    /// What it was fitted to.
+    /// The value that it was fitted to.
     pub to: String,
 }
 
@@ -233,7 +233,7 @@ pub struct PrintedTable {
 /// An experiment in one row of a table.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Headline {
-    /// What the document says.
+    /// The document's statement.
     pub says: String,
     /// Its numbers.
     pub document: String,
@@ -243,7 +243,7 @@ pub struct Headline {
     pub lines: Vec<String>,
 }
 
-/// How an experiment compares with what its document states.
+/// How an experiment compares with the statements of its document.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Standing {
     /// All of it holds.
@@ -259,7 +259,7 @@ pub enum Standing {
 }
 
 impl Reproduction {
-    /// How the experiment compares with what its document states, its headline first.
+    /// How the experiment compares with the statements of its document, its headline first.
     pub fn standing(&self) -> Standing {
         let measured = |one: &&Verdict| !matches!(one.holds, Claim::NotMeasured(_));
         let stated = self.verdicts.iter().filter(|one| one.level == Level::S);

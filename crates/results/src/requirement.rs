@@ -31,7 +31,7 @@ const MOST_NEARNESS: f64 = 1e6;
 enum Bound {
     /// In the measure's unit.
     Value(f64),
-    /// This many times what another scheduler has on the same machine, with the same workload and seed.
+    /// This many times the value of another scheduler on the same machine, with the same workload and seed.
     Times(f64, String),
 }
 
@@ -42,9 +42,9 @@ pub struct Breach {
     pub requirement: String,
     /// Id of the measure.
     pub measure: String,
-    /// What was measured, in the measure's unit.
+    /// The measured value, in the measure's unit.
     pub value: f64,
-    /// What was allowed, if that depends on another scheduler.
+    /// The allowed value, if that depends on another scheduler.
     pub allowed: Option<f64>,
     /// The task for which the measure is worst; `None` if it is not one of tasks.
     pub task: Option<String>,
@@ -68,7 +68,7 @@ impl Requirement {
         }
     }
 
-    /// How a run falls short, compared with the metrics of the reference if there is one. What was not measured breaks nothing.
+    /// How a run falls short, compared with the metrics of the reference if there is one. A measure without a value breaks nothing.
     #[must_use]
     pub fn breach(&self, run: &RunMetrics, reference: Option<&RunMetrics>) -> Option<Breach> {
         let (value, bound) = self.measured(run, reference)?;
@@ -91,7 +91,7 @@ impl Requirement {
         })
     }
 
-    /// Whether the run has to be compared with that of the reference: a part of a part of the whole is met by what is more than that of the whole.
+    /// Whether the run has to be compared with that of the reference: a part of a part of the whole is met by more than that part of the whole.
     #[must_use]
     pub fn needs_reference(&self, run: &RunMetrics) -> bool {
         let Bound::Times(factor, _) = self.bound else {
@@ -124,7 +124,7 @@ impl Requirement {
         (part / whole).min(MOST_NEARNESS)
     }
 
-    /// What was measured, and what is allowed.
+    /// The measured value, and the allowed one.
     fn measured(&self, run: &RunMetrics, reference: Option<&RunMetrics>) -> Option<(f64, f64)> {
         let value = self.value(run)?;
         let bound = match &self.bound {
@@ -143,7 +143,7 @@ impl Requirement {
             .or_else(|| self.measure.episode?(worst?))
     }
 
-    /// What was measured.
+    /// The measured value.
     fn value(&self, run: &RunMetrics) -> Option<f64> {
         match self.task {
             None => self.measure.run(run),
@@ -185,7 +185,7 @@ impl FromStr for Requirement {
     type Err = String;
 
     /// Parses `MEASURE < BOUND` or `MEASURE > BOUND`, with `of TASK` behind the measure of a task. The bound is a number with a unit, such as
-    /// `5ms` or `1 %`, or a multiple of what another scheduler has, such as `3x eevdf`.
+    /// `5ms` or `1 %`, or a multiple of another scheduler's value, such as `3x eevdf`.
     fn from_str(text: &str) -> Result<Self, String> {
         let text = text.trim();
         let Some(at) = text.find(['>', '<']) else {
@@ -276,7 +276,7 @@ impl Breach {
         Some((task.name.clone(), own.or(beside).or(longest)?))
     }
 
-    /// What happened, in words: how much it was, to which task, when and where.
+    /// The breach in words: how much it was, for which task, when and where.
     #[must_use]
     pub fn sentence(&self) -> String {
         let measure = Measure::find(&self.measure);

@@ -11,29 +11,29 @@ use serde::{Deserialize, Serialize};
 
 use crate::{Failure, Shared, Status};
 
-/// One run: what was run, and what was measured.
+/// One run: its parts, and its outcome.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Run {
-    /// What was run.
+    /// The parts of the run.
     pub labels: Labels,
     /// How it ended.
     pub status: Status,
-    /// What went wrong; `None` if it is [`Status::Ok`].
+    /// The failure; `None` if it is [`Status::Ok`].
     pub failure: Option<Failure>,
-    /// What was measured, until the run ended or failed; `None` if it never began.
+    /// The metrics until the run ended or failed; `None` if it never began.
     pub metrics: Option<Box<RunMetrics>>,
-    /// What is kept of tasks in a run that was [reduced](Self::reduce).
+    /// The shares that are kept of tasks in a run that was [reduced](Self::reduce).
     #[serde(skip)]
     pub shares: Option<Box<[TaskShare]>>,
     /// The scheduler's own counters (steals, promotions, recalculations) by the names that its manifest gives them.
     #[serde(default)]
     pub counters: BTreeMap<String, u64>,
-    /// What the reader should know about the result (for example what was only approximated), one sentence each.
+    /// Remarks about the result (for example on features that were only approximated), one sentence each.
     pub notes: Shared<Vec<String>>,
 }
 
-/// What a task got of the machine.
+/// A task's share of the machine.
 #[derive(Clone, Debug, PartialEq)]
 pub struct TaskShare {
     /// Its name.
@@ -66,7 +66,7 @@ impl Run {
             .collect()
     }
 
-    /// Takes what is equal in both from another run, a repeat of this one, so that it is in memory only once.
+    /// Takes the parts that are equal in both from another run, a repeat of this one, so that it is in memory only once.
     pub fn share(&mut self, other: &Self) {
         self.labels.recipe.share(&other.labels.recipe);
         self.notes.share(&other.notes);
@@ -78,7 +78,7 @@ impl Run {
         }
     }
 
-    /// Keeps only what the measures of whole runs need, and the shares of the tasks if these are wanted: a tenth of the memory.
+    /// Keeps only the data that the measures of whole runs need, and the shares of the tasks if these are wanted: a tenth of the memory.
     pub fn reduce(&mut self, shares: bool) {
         self.counters.clear();
         let Some(metrics) = &mut self.metrics else {
@@ -136,7 +136,7 @@ mod tests {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[schemars(deny_unknown_fields)]
 pub struct Labels {
-    /// What it has in common with its repeats, which share it in memory.
+    /// The part that it has in common with its repeats, which share it in memory.
     #[serde(flatten)]
     pub recipe: Shared<Recipe>,
     /// Seed of the simulation; `None` for a run on a real kernel.
@@ -157,14 +157,14 @@ impl Deref for Labels {
     }
 }
 
-/// What repeats of a run have in common.
+/// The part that repeats of a run have in common.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Recipe {
     /// Name of the workload.
     pub workload: String,
     /// Name of the scheduler: its id, the short name of the user's own source, or the name that the user gave it.
     pub scheduler: String,
-    /// What the name stands for if it is not an id: a path, a loader's command, or the id that was given another name.
+    /// The scheduler's source if the name is not an id: a path, a loader's command, or the id that was given another name.
     #[serde(default)]
     pub reference: Option<String>,
     /// Description of the machine.
@@ -181,13 +181,13 @@ pub struct Recipe {
     pub hz: Option<u64>,
     /// The requested length of the run; `None` for until all tasks end.
     pub duration_ns: Option<u64>,
-    /// What the kernel's own threads did: `none`, or the name of their model; `None` for a run on a real kernel.
+    /// The load by the kernel's own threads: `none`, or the name of their model; `None` for a run on a real kernel.
     #[serde(default)]
     pub noise: Option<String>,
     /// CPUs that came and went.
     #[serde(default)]
     pub hotplug: Vec<CpuChange>,
-    /// What exactly was run; `None` for a run on a real kernel.
+    /// The exact inputs of the run; `None` for a run on a real kernel.
     #[serde(default)]
     pub hashes: Option<Hashes>,
 }
@@ -212,14 +212,14 @@ impl Display for CpuChange {
     }
 }
 
-/// SHA-256 of what a run was made from, in hexadecimal digits. The same workload, machine or costs have the same hash, whatever their file is called
+/// SHA-256 of the inputs of a run, in hexadecimal digits. The same workload, machine or costs have the same hash, whatever the name of their file
 /// and however they are written; another version of fairground may give them another one.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Hashes {
-    /// Of what a kernel sees of the scheduler's object, which is the same wherever its source lies; `None` if there is none.
+    /// Of the parts of the scheduler's object that a kernel sees, which are the same wherever its source lies; `None` if there is none.
     pub scheduler: Option<String>,
-    /// Of the companion file that says what its loader does; `None` if there is none.
+    /// Of the companion file that describes its loader's actions; `None` if there is none.
     #[serde(default)]
     pub companion: Option<String>,
     /// Of the workload, without its name.
@@ -239,7 +239,7 @@ impl Labels {
             && self.has_conditions_of(other)
     }
 
-    /// Whether the runs are of the same workload on the same machine, for the same time and with the same costs, whatever the scheduler.
+    /// Whether the runs are of the same workload on the same machine, for the same time and with the same costs, under any scheduler.
     #[must_use]
     pub fn has_conditions_of(&self, other: &Self) -> bool {
         self.workload == other.workload

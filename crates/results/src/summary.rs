@@ -44,7 +44,7 @@ pub fn median(values: impl IntoIterator<Item = f64>) -> Option<f64> {
     Summary::of(values.into_iter().collect()).map(|summary| summary.median)
 }
 
-/// What can be said of a difference.
+/// The judgement on a difference.
 #[derive(
     Clone,
     Copy,

@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// What the process that created the threads had done by then.
+/// The past of the process that created the threads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Creator {
     /// How long it had existed.
@@ -29,7 +29,7 @@ pub struct OtherThread {
     pub rt_priority: u32,
     /// CPUs that it may use; empty for all.
     pub cpus: Vec<u32>,
-    /// What it did, in order of time.
+    /// Its actions, in order of time.
     pub turns: Vec<Turn>,
 }
 

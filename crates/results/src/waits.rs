@@ -9,10 +9,10 @@ use crate::Labels;
 /// The longest waits of a run, explained.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Waits {
-    /// What was run.
+    /// The parts of the run.
     pub labels: Labels,
     /// The waits, the longest first.
     pub waits: Vec<Explanation>,
-    /// What the reader should know about the run, one sentence each.
+    /// Remarks about the run, one sentence each.
     pub notes: Vec<String>,
 }

@@ -1,4 +1,4 @@
-//! From a companion to what is to be set, filled in and run for one object on one machine.
+//! From a companion to the settings, entries and program runs for one object on one machine.
 
 mod maps;
 mod runs;
@@ -32,19 +32,19 @@ pub struct Setting {
 /// A companion made ready for one object on one machine.
 #[derive(Clone, Debug, Default)]
 pub struct Prepared {
-    /// What to do.
+    /// The actions.
     pub setup: Setup,
-    /// What the reader of a result should know: what else the loader does, and what the object does not have.
+    /// Remarks for the reader of a result: other actions of the loader, and settings that the object lacks.
     pub notes: Vec<String>,
 }
 
 impl Companion {
-    /// What the companion and the settings mean for `object` on `machine`. `constants` looks up the kernel's constants by name.
+    /// The actions of the companion with these settings for `object` on `machine`. `constants` looks up the kernel's constants by name.
     ///
     /// # Errors
     ///
-    /// The first invalid key, with its place and what could be there instead. If a companion that comes with fairground sets something that an
-    /// object of another revision does not have, that is a note instead; if the object has less than half of what it sets, nothing is set.
+    /// The first invalid key, with its place and the possible keys there. If a companion that comes with fairground sets something that an
+    /// object of another revision does not have, that is a note instead; if the object has less than half of its settings, nothing is set.
     pub fn prepare(
         &self,
         object: &Object,
@@ -74,7 +74,7 @@ impl Companion {
     }
 }
 
-/// Flags of `ops` that came after schedulers had been written, and that change what callbacks are for.
+/// Flags of `ops` that came after schedulers had been written, and that change the tasks of callbacks.
 const RECENT_FLAGS: [&str; 2] = ["SCX_OPS_ALWAYS_ENQ_IMMED", "SCX_OPS_TID_TO_TASK"];
 /// Maximum bytes that a companion may set in all.
 const MOST_BYTES: usize = 256 << 20;
@@ -87,7 +87,7 @@ struct Preparation<'a> {
     scope: Scope<'static>,
     /// The kernel's constants.
     constants: &'a dyn Fn(&str) -> Option<u64>,
-    /// Sections of global variables with what has been set so far.
+    /// Sections of global variables with the values that have been set so far.
     sections: BTreeMap<usize, Vec<u8>>,
     /// Total bytes of values so far.
     bytes: usize,
@@ -175,7 +175,7 @@ impl Preparation<'_> {
         Ok(())
     }
 
-    /// Writes entries of maps, and says which programs are run, and what is left to say.
+    /// Writes entries of maps, and returns the programs to run and the remaining notes.
     fn fill_and_run(&mut self) -> Result<(), Error> {
         let companion = self.companion;
         for entry in &companion.file.entry {
@@ -211,7 +211,7 @@ impl Preparation<'_> {
         result.map_err(|Absent(message)| wrong(place, message))
     }
 
-    /// Does one thing that the companion says. What the object lacks, or has in another form, becomes a note if the companion is built in and
+    /// Carries out one setting of the companion. A setting that the object lacks, or has in another form, becomes a note if the companion is built in and
     /// may be for another revision; otherwise it is an error.
     fn attempt(
         &mut self,
@@ -234,7 +234,7 @@ impl Preparation<'_> {
         Ok(())
     }
 
-    /// The value of `ops.flags` without flags that change what a scheduler is asked to do and that its revision may not know.
+    /// The value of `ops.flags` without flags that change the kernel's requests to a scheduler and that its revision may not know.
     fn without_recent_flags(&mut self, member: &str, value: Dynamic) -> Dynamic {
         let (Ok(flags), Fit::Partly, "flags") = (value.as_int(), self.fit, member) else {
             return value;

@@ -166,7 +166,7 @@ impl Preparation<'_> {
         Ok(())
     }
 
-    /// The type of a program's context: what its only parameter points to.
+    /// The type of a program's context: the type to which its only parameter points.
     pub(super) fn context_type(&self, program: &str) -> Result<Option<TypeId>, Absent> {
         let programs = self.object.programs();
         let Some(found) = programs.iter().find(|one| one.name == program) else {

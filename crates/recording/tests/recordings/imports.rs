@@ -1,6 +1,6 @@
-//! Recordings made of what perf writes.
+//! Recordings made of perf's files.
 //!
-//! `sched.data.zst` is what `perf sched record sh w.sh` of perf 6.1 wrote on Linux 7.3.4 with one CPU, where `w.sh` was
+//! `sched.data.zst` was written by `perf sched record sh w.sh` of perf 6.1 on Linux 7.3.4 with one CPU, where `w.sh` was
 //!
 //! ```sh
 //! for i in 1 2 3; do sh -c 'i=0; while [ $i -lt 2000 ]; do i=$((i+1)); done' & done; sleep 0.05; wait
@@ -19,7 +19,7 @@ fn sample() -> Vec<u8> {
     zstd::decode_all(compressed).expect("it is compressed")
 }
 
-/// What comes of a file with these bytes: the recording, or the message.
+/// The result of importing a file with these bytes: the recording, or the message.
 fn import(bytes: &[u8]) -> Result<(Imported, Recording), String> {
     let folder = TempDir::new().expect("there is room");
     let (from, to) = (folder.path().join("perf.data"), folder.path().join("x"));
@@ -155,7 +155,7 @@ fn what_cannot_be_imported_is_said_in_one_line() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(128))]
 
-    /// Whatever the bytes are, a recording comes of them or a message.
+    /// Any bytes become a recording or give a message.
     #[test]
     fn any_bytes_are_imported_or_refused(
         places in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..8),

@@ -66,7 +66,7 @@ fn runs_are_without_what_a_simulation_adds_to_them() {
     script.sleep(MS, 2, 1, READ, 5);
     script.wake(4 * MS, 2, 1, Context::Task);
     script.preempt(6 * MS, 1, 2);
-    // Shorter than what the kernel takes: the rest comes out of the next run.
+    // Shorter than the kernel's own time: the rest comes out of the next run.
     script.yields(6 * MS + 50 * US, 2, 1);
     script.preempt(7 * MS, 1, 2);
     script.end(8 * MS, 2, 1);
@@ -302,7 +302,7 @@ fn periods_show_also_where_sleeps_of_one_length_are_more_frequent() {
     script.preempt(0, 0, 1);
     let mut time = 0;
     for turn in 0..60_u64 {
-        // Late in its first job, and undisturbed in the second; or just in time, with what is left of the period.
+        // Late in its first job, and undisturbed in the second; or just in time, with the rest of the period.
         let (end, interval) = match turn % 5 {
             0..=2 => (16 * MS + turn % 11 * MS, 32 * MS + turn % 11 * MS),
             3 => (4 * MS, 20 * MS),
@@ -945,7 +945,7 @@ fn an_empty_recording_says_so() {
 }
 
 proptest! {
-    /// Whatever the bytes are, reading them ends with a recording or with a message.
+    /// Reading any bytes ends with a recording or with a message.
     #[test]
     fn any_bytes_are_read_or_refused(
         places in prop::collection::vec((0..10_000_usize, any::<u8>()), 0..8),
@@ -1068,7 +1068,7 @@ fn another_time_it_is_the_same_load_but_not_to_the_nanosecond() {
     }
     let services = |events: &[Event]| -> Vec<u64> {
         let services = events.iter().filter_map(|event| match event {
-            // To whole milliseconds, which is what tells them apart.
+            // To whole milliseconds, which tells them apart.
             Event::Disk { service, .. } => Some((service + MS / 2) / MS),
             _ => None,
         });
@@ -1174,7 +1174,7 @@ fn a_task_on_two_cpus_has_left_one_of_them() {
         // That it left the first CPU is missing.
         switch(50 * MS, 1, 0, 1, 0),
         switch(60 * MS, 1, 1, 0, 0x80),
-        // Whoever came after it had the CPU at most since the last switch there.
+        // The next tasks had the CPU at most since the last switch there.
         switch(70 * MS, 0, 0, 0, 0),
     ];
     script.append(&mut entries);
@@ -1198,7 +1198,7 @@ fn who_had_a_cpu_from_before_the_beginning_is_no_gap() {
 }
 
 proptest! {
-    /// Whatever is missing, no CPU has more time than there was.
+    /// With any entries missing, no CPU has more time than there was.
     #[test]
     fn cpu_time_is_at_most_what_the_cpus_have(
         steps in prop::collection::vec((0_u64..1000, 0_u16..3, 0_u32..6, 0_u32..6, 0_u32..3, 0_u8..4), 1..200),

@@ -32,7 +32,7 @@ impl Script {
         });
     }
 
-    /// What a task is: a thread of process 100.
+    /// Describes a task: a thread of process 100.
     pub fn describe(&mut self, task: u32, name: &str) {
         self.describe_as(task, name, 0);
     }
@@ -64,7 +64,7 @@ impl Script {
 
     pub fn born(&mut self, time: u64, task: u32, by: u32) {
         self.add(time, Kind::Born { task, by });
-        // As the recorder does, which tells of every new task what it is.
+        // As the recorder does, which describes every new task.
         if let Some((_, description)) = self.described.iter().find(|(one, _)| *one == task) {
             let description = description.clone();
             self.add(time, Kind::Task { task, description });

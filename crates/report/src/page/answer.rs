@@ -4,7 +4,7 @@ use super::colours::Colours;
 use super::{Section, anchor};
 use maud::{Markup, html};
 
-/// What a reader should know who reads nothing else.
+/// The facts for a reader who reads nothing else.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Answer {
     /// Which schedulers have no place in the answer, one sentence each.
@@ -13,16 +13,16 @@ pub struct Answer {
     pub summary: Vec<String>,
     /// The answer to each question under each load.
     pub matrix: Matrix,
-    /// How certain it is: how many runs, and what counts as a difference.
+    /// How certain it is: how many runs, and how large a difference counts.
     pub certainty: String,
-    /// What went wrong, one sentence each.
+    /// Failures, one sentence each.
     pub failures: Vec<String>,
 }
 
 /// Loads and machines by questions.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Matrix {
-    /// What is wanted: throughput, short waits, ...
+    /// The users' aims: throughput, short waits, ...
     pub questions: Vec<String>,
     /// The loads.
     pub rows: Vec<MatrixRow>,
@@ -46,19 +46,19 @@ pub struct MatrixRow {
 /// The best scheduler for one goal under one load.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Finding {
-    /// What is wanted.
+    /// The user's aim.
     pub goal: String,
-    /// The best, followed by those that do not differ from it by what matters.
+    /// The best, followed by those that do not differ from it by a margin that matters.
     pub best: Vec<Candidate>,
-    /// Those that are worse by what matters, from better to worse.
+    /// Those that are worse by a margin that matters, from better to worse.
     pub rest: Vec<Candidate>,
     /// How far the last of these is from the best, in differences that matter; 0 if there are none.
     pub margins: f64,
     /// Those of which neither is certain.
     pub undecided: Vec<Candidate>,
-    /// What would decide these.
+    /// The number of runs that would decide these.
     pub open: String,
-    /// What makes the difference: in numbers, and why according to the events. One sentence each.
+    /// The sources of the difference: in numbers, and why according to the events. One sentence each.
     pub why: Vec<String>,
 }
 
@@ -83,7 +83,7 @@ impl Matrix {
 }
 
 impl Finding {
-    /// Whether no scheduler differs from the best by what matters.
+    /// Whether no scheduler differs from the best by a margin that matters.
     #[must_use]
     pub fn is_same(&self) -> bool {
         self.rest.is_empty() && self.undecided.is_empty()
@@ -206,7 +206,7 @@ fn distances(rest: &[Candidate], colours: &Colours) -> Markup {
     }
 }
 
-/// What decided, answer by answer, where schedulers differ by what matters or may.
+/// The decisive reasons, answer by answer, where schedulers differ by a margin that matters, or may.
 pub(super) fn decisive(findings: &[Finding], colours: &Colours) -> Markup {
     let told = |one: &&Finding| !one.is_same();
     html! {

@@ -2,7 +2,7 @@
 //!
 //! A [`Page`] is plain data: an [`Answer`], then [`Section`]s of text, verdicts, tables, plots and moments of runs. It is filled in from
 //! results; [`Page::html`] writes it. The page loads nothing, is readable without scripts and can be printed; plots are static SVG, and its
-//! only script zooms into timelines and names what is under the pointer.
+//! only script zooms into timelines and names the slice under the pointer.
 
 mod answer;
 mod colours;
@@ -29,7 +29,7 @@ use maud::{DOCTYPE, Markup, PreEscaped, html};
 const STYLE: &str = include_str!("style.css");
 const SCRIPT: &str = include_str!("script.js");
 
-/// What the browser may load: nothing. Style and script are in the page itself.
+/// The resources that the browser may load: none. Style and script are in the page itself.
 const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'";
 
 /// A page of results.
@@ -37,7 +37,7 @@ const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; script-src 
 pub struct Page {
     /// Its title.
     pub title: String,
-    /// What a reader should know who reads nothing else.
+    /// The facts for a reader who reads nothing else.
     pub answer: Answer,
     /// Its schedulers, for their colours; those of plots and of the answer need not be among them.
     pub schedulers: Vec<String>,
@@ -45,7 +45,7 @@ pub struct Page {
     pub sections: Vec<Section>,
     /// The version of fairground that made the results, with its commit.
     pub version: String,
-    /// What the results were made from, if that is known.
+    /// The inputs of the results, if they are known.
     pub origins: Option<Table>,
 }
 
@@ -60,7 +60,7 @@ pub struct Section {
     pub conditions: String,
     /// Its row in the table at the top of the page, for sections that have one.
     pub row: Option<Row>,
-    /// What decided.
+    /// The decisive findings.
     pub findings: Vec<Finding>,
     /// Paragraphs before everything else.
     pub text: Vec<String>,
@@ -76,7 +76,7 @@ pub struct Section {
     pub details: Vec<Table>,
     /// Plots that open on a click.
     pub folded: Vec<Plot>,
-    /// What the reader should know about the results, one sentence each.
+    /// Remarks about the results, one sentence each.
     pub notes: Vec<String>,
 }
 
@@ -138,7 +138,7 @@ impl Page {
     }
 }
 
-/// What the figures of a page share.
+/// The state that the figures of a page share.
 struct Figures<'a> {
     colours: &'a Colours,
     /// How many there are so far; makes the names in each unique.

@@ -61,7 +61,7 @@ struct TaskView {
     top: Option<f64>,
 }
 
-/// A frame around what matters; times are relative to the beginning of the timeline.
+/// A frame around the important part; times are relative to the beginning of the timeline.
 #[derive(Serialize)]
 struct MarkView {
     from_ns: u64,

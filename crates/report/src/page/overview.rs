@@ -8,7 +8,7 @@ use maud::{Markup, html};
 pub struct Row {
     /// The document; sections of the same one share a table.
     pub document: String,
-    /// What the document says.
+    /// The document's statement.
     pub says: String,
     /// Its numbers.
     pub printed: String,

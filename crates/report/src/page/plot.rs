@@ -39,9 +39,9 @@ const NAME_LETTERS: usize = 26;
 /// A plot.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Plot {
-    /// What it shows.
+    /// Its subject.
     pub title: String,
-    /// What to look at, or how to read it; may be empty.
+    /// A hint where to look, or how to read it; may be empty.
     pub text: String,
     /// How it is drawn.
     pub kind: Kind,
@@ -51,7 +51,7 @@ pub struct Plot {
     pub y: Axis,
     /// The rows of dots and bars, from the top; a point's `x` is the index of its row. If empty, every scheduler is a row.
     pub categories: Vec<Category>,
-    /// What is plotted.
+    /// The plotted series.
     pub series: Vec<Series>,
 }
 
@@ -79,7 +79,7 @@ impl Kind {
 /// An axis.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Axis {
-    /// What it measures.
+    /// The quantity on it.
     pub label: String,
     /// Its unit.
     pub unit: Unit,

@@ -1,5 +1,5 @@
 "use strict";
-// Zooms into timelines and names what is under the pointer. Everything it needs is in the figure: positions in data-view, times in the
+// Zooms into timelines and names the slice under the pointer. Everything it needs is in the figure: positions in data-view, times in the
 // CSV below. Without this script the page shows the same at a fixed scale.
 (() => {
 	const tip = document.createElement("div");

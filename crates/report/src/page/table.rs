@@ -7,7 +7,7 @@ use maud::{Markup, html};
 /// A table.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Table {
-    /// What it shows; may be empty.
+    /// Its subject; may be empty.
     pub caption: String,
     /// Headings of the columns.
     pub heads: Vec<String>,

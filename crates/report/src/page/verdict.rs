@@ -107,7 +107,7 @@ fn line(verdict: &Verdict) -> Markup {
     }
 }
 
-/// The numbers that decide: a line of text, or a small table if there are several lines, with what comes before the first colon as its first
+/// The numbers that decide: a line of text, or a small table if there are several lines, with the text before the first colon as its first
 /// column.
 fn shows(text: &str) -> Markup {
     let lines: Vec<&str> = text.lines().collect();

@@ -22,9 +22,9 @@ fn is_there() -> bool {
     found
 }
 
-/// What a visit of a page left.
+/// The traces of a visit of a page.
 struct Visit {
-    /// What the browser printed.
+    /// The browser's output.
     output: String,
     /// Messages on the page's console.
     console: Vec<String>,
@@ -32,7 +32,7 @@ struct Visit {
     requests: Vec<String>,
 }
 
-/// Opens a page from a file with an empty profile. No name resolves, so nothing leaves this machine whatever a page, or the browser
+/// Opens a page from a file with an empty profile. No name resolves, so nothing leaves this machine, even if a page, or the browser
 /// itself, asks for.
 fn visit(html: &str, folder: &Path, options: &[&str]) -> Visit {
     let file = folder.join("page.html");
@@ -146,7 +146,7 @@ fn it_follows_light_and_dark() {
         return;
     }
     let folder = tempfile::tempdir().unwrap();
-    // What the browser calls 0 is dark, 1 is light.
+    // In the browser's value 0 is dark and 1 is light.
     let ground = |scheme: u8| {
         let picture = folder.path().join("page.png");
         let screenshot = format!("--screenshot={}", picture.display());

@@ -54,7 +54,7 @@ fn labels(workload: &str, scheduler: &str, cpus: u32, seed: u64) -> Labels {
     }
 }
 
-/// What a run has in common with its repeats.
+/// The part of a run that it has in common with its repeats.
 pub fn recipe(run: &mut Run) -> &mut Recipe {
     run.labels.recipe.make_mut()
 }
