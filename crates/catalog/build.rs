@@ -188,7 +188,7 @@ fn name_of(path: &Path) -> String {
         .into_owned()
 }
 
-/// What a folder holds, sorted by name.
+/// The contents of a folder, sorted by name.
 fn entries(folder: &Path) -> Result<Vec<PathBuf>, Error> {
     let failed = |cause| Error::File {
         action: "read",

@@ -1,4 +1,4 @@
-//! Objects without what only debuggers read.
+//! Removes from objects the parts that only debuggers read.
 
 /// Sizes of the header of a 64-bit ELF file and of a section's.
 const HEADER: usize = 64;

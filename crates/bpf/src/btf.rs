@@ -23,11 +23,11 @@ pub struct Btf {
 pub struct Type {
     /// Its name; empty for anonymous types.
     pub name: String,
-    /// What it is.
+    /// Its kind.
     pub kind: Kind,
 }
 
-/// What a type is.
+/// The kind of a type.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Kind {
     /// `void`.
@@ -455,7 +455,7 @@ impl Btf {
         string_at(&self.strings, offset as usize)
     }
 
-    /// The same for what need not be UTF-8: names of files, and lines of source.
+    /// The same for strings that need not be UTF-8: names of files, and lines of source.
     pub(crate) fn text(&self, offset: u32) -> Option<Cow<'_, str>> {
         text_at(&self.strings, offset as usize).map(String::from_utf8_lossy)
     }

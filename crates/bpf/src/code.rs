@@ -22,13 +22,13 @@ pub struct Code {
     module: ManuallyDrop<JITModule>,
     /// Sorted by address.
     functions: Vec<Compiled>,
-    /// What the code refers to by address.
+    /// Data to which the code refers by address.
     _kconfig: Box<[u8]>,
     _problems: Box<str>,
     needs: Needs,
 }
 
-/// What an object needs of its kernel.
+/// An object's needs of its kernel.
 #[derive(Serialize, Deserialize)]
 pub struct Needs {
     missing: Vec<Missing>,
@@ -66,12 +66,12 @@ impl Compiled {
 /// Compiles the programs of an object that are marked for loading
 /// ([`crate::Program::autoload`]), and the functions they use.
 ///
-/// What the kernel's verifier visibly would refuse is an error; accesses about which too little is known are checked at run time
+/// Accesses that the kernel's verifier visibly would refuse are errors; accesses about which too little is known are checked at run time
 /// ([`Linker::stray`]). That is less than a proof: the object is trusted like any machine code.
 ///
 /// # Errors
 ///
-/// [`Error::Refused`] names what a kernel would refuse. [`Error::Malformed`] and [`Error::Unsupported`] name an invalid instruction. It is not
+/// [`Error::Refused`] names accesses that a kernel would refuse. [`Error::Malformed`] and [`Error::Unsupported`] name an invalid instruction. It is not
 /// an error if the linker lacks something: see [`Needs::missing`].
 pub fn compile(object: &Object, linker: &dyn Linker) -> Result<Code, Error> {
     compile_with(object, linker, &[])
@@ -92,7 +92,7 @@ pub fn compile_with(
     translated(object, linker, read_only).load(object, linker)
 }
 
-/// What an object needs of its kernel, with these contents of its read-only sections: all of [`compile_with`] but the translation.
+/// The object's needs of its kernel, with these contents of its read-only sections: all of [`compile_with`] but the translation.
 ///
 /// # Errors
 ///
@@ -112,7 +112,7 @@ pub fn examine(
     Ok(Needs::of(object, missing, untested, calls))
 }
 
-/// The same without run-time checks, to measure what they cost.
+/// The same without run-time checks, to measure their cost.
 ///
 /// # Errors
 ///
@@ -140,7 +140,7 @@ impl Shell {
     pub fn new(functions: &[usize], size: usize, bases: [u64; 3]) -> Result<Self, Error> {
         let bad = |error: &dyn std::fmt::Display| generator("the setup", error);
         let mut builder = JITBuilder::with_isa(isa()?, default_libcall_names());
-        // One reservation of address space keeps calls between the functions within near-call range, whatever else the process maps.
+        // One reservation of address space keeps calls between the functions within near-call range, despite other mappings of the process.
         let memory = ArenaMemoryProvider::new_with_size(size).map_err(|error| bad(&error))?;
         builder.memory_provider(Box::new(memory));
         let names = ["program", "kconfig", "problems"];
@@ -274,7 +274,7 @@ impl Code {
         Some(one.source.at(instruction))
     }
 
-    /// What it needs of its kernel.
+    /// Its needs of its kernel.
     #[must_use]
     pub fn needs(&self) -> &Needs {
         &self.needs
@@ -303,7 +303,7 @@ impl Needs {
         }
     }
 
-    /// What reachable code needs and the linker lacks, each thing once. A program that gets there ends with [`Linker::unavailable`].
+    /// Names that reachable code needs and the linker lacks, each once. A program that gets there ends with [`Linker::unavailable`].
     #[must_use]
     pub fn missing(&self) -> &[Missing] {
         &self.missing

@@ -1,7 +1,7 @@
 //! Constant values and reachability within one function.
 //!
 //! As in the kernel, code behind a condition that is known when the object is loaded (a missing field, a missing kernel function) is left out,
-//! so that it may contain what the kernel does not have.
+//! so that it may contain names that the kernel does not have.
 
 use std::collections::BTreeSet;
 
@@ -10,10 +10,10 @@ use crate::frame::Frame;
 use crate::instruction::{FRAME_POINTER, Instruction, alu, atomic, class, jump, mode};
 use crate::link::{Operand, Operation};
 
-/// What is known about a register.
+/// A register's constant value, if it is known.
 type Value = Option<u64>;
 
-/// What is known at one instruction.
+/// The constants that are known at one instruction.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct State {
     registers: [Value; 11],
@@ -29,7 +29,7 @@ impl State {
         }
     }
 
-    /// Keeps what is known on both paths; returns whether anything was lost.
+    /// Keeps the constants that are the same on both paths; returns whether anything was lost.
     fn merge(&mut self, other: &State) -> bool {
         let mut changed = false;
         for (mine, theirs) in self.registers.iter_mut().zip(other.registers) {
@@ -67,7 +67,7 @@ pub(crate) struct Flow {
     pub decided: Vec<Option<bool>>,
 }
 
-/// What is constant from the moment at which the object is loaded.
+/// Memory that is constant from the moment at which the object is loaded.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct ConstantMemory<'a> {
     /// Address of the configuration values.
@@ -244,7 +244,7 @@ fn step(operation: &Operation, state: &mut State, frame: Frame, memory: Constant
     }
 }
 
-/// Forgets what may change through a pointer to the stack, here or in a called function.
+/// Forgets values that may change through a pointer to the stack, here or in a called function.
 fn forget_shared(state: &mut State, frame: Frame) {
     if frame.is_shared {
         state.stack.clear();
@@ -358,7 +358,7 @@ fn branch(one: Instruction, state: &State) -> Option<bool> {
     })
 }
 
-/// What is known on one path out of a jump: equality reveals a value.
+/// The constants on one path out of a jump: equality reveals a value.
 fn after_branch(one: Instruction, state: &State, taken: bool) -> State {
     let mut state = state.clone();
     let equal = match one.operation() {

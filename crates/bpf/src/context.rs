@@ -61,7 +61,7 @@ pub struct Context {
     /// Start of the arena as it is stored in memory: its user form. The lower
     /// 32 bits are 0.
     pub arena_user: u64,
-    /// What loads from kernel structures through null pointers read: [`NULL_PAGE`].
+    /// Memory that loads from kernel structures through null pointers read: [`NULL_PAGE`].
     pub null_page: *const NullPage,
     /// Where the stack of the next function begins: the end of a [`Stack`], from which functions take theirs downwards. Separate from the
     /// machine's stack, so that the code's data there has short offsets.
@@ -77,6 +77,6 @@ pub struct Context {
 /// arguments as `r1`; callbacks and subprograms get up to five arguments.
 ///
 /// Helpers and kernel functions have this signature too; all five arguments
-/// are always passed, whatever they declare.
+/// are always passed, also to functions with fewer parameters.
 pub type Entry =
     unsafe extern "C" fn(context: *mut Context, r1: u64, r2: u64, r3: u64, r4: u64, r5: u64) -> u64;

@@ -1,13 +1,13 @@
-//! What a kernel's verifier knows about the functions that programs call.
+//! A kernel verifier's knowledge of the functions that programs call.
 
-/// What a helper or kernel function requires of its callers, and what is known after the call.
+/// The requirements of a helper or kernel function on its callers, and the effects of the call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Contract {
-    /// What the arguments have to be.
+    /// The required arguments.
     pub arguments: [Argument; 5],
-    /// What it returns.
+    /// The result.
     pub result: Outcome,
-    /// What else the call does.
+    /// The effect of the call besides the result.
     pub effect: Effect,
     /// Whether it may sleep.
     pub sleeps: bool,
@@ -15,10 +15,10 @@ pub struct Contract {
     pub in_spin_lock: bool,
 }
 
-/// What an argument has to be.
+/// The required argument.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Argument {
-    /// What the declaration in the object says; a pointer is not NULL.
+    /// The declared type in the object; a pointer is not NULL.
     #[default]
     Declared,
     /// Not checked.
@@ -39,13 +39,13 @@ pub enum Argument {
     Place,
 }
 
-/// What a call returns.
+/// The result of a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Outcome {
-    /// What the declaration in the object says; a pointer is not NULL.
+    /// The declared type in the object; a pointer is not NULL.
     #[default]
     Declared,
-    /// What the declaration says, or NULL.
+    /// The declared type, or NULL.
     OrNull,
     /// Nothing is known.
     Any,
@@ -59,7 +59,7 @@ pub enum Outcome {
     Memory,
 }
 
-/// What a call does besides returning something.
+/// The effect of a call besides the result.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Effect {
     /// Nothing that has to be undone.
@@ -85,7 +85,7 @@ pub enum Effect {
     EndIteration,
 }
 
-/// What a program can be inside, and has to leave before it returns.
+/// A region that a program can be inside, and has to leave before it returns.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Region {
     /// An RCU critical section.

@@ -1,8 +1,8 @@
-//! CO-RE relocations: what an instruction needs to know about the kernel's types.
+//! CO-RE relocations: facts about the kernel's types that an instruction needs.
 //!
 //! A local type and a path into it are translated to the linker's model of the kernel, by name. A structure that the kernel model does not have
 //! at all is laid out as the object declares it: the kernel cannot pass one, so it is in the program's own memory. Anything else that cannot be
-//! translated does not fail here: a program that gets to the instruction ends with an error, so that unreachable code may need what is missing.
+//! translated does not fail here: a program that gets to the instruction ends with an error, so that unreachable code may need missing names.
 
 use crate::btf::{Btf, Kind, TypeId};
 use crate::btf_ext::CoreRelocation;
@@ -10,7 +10,7 @@ use crate::instruction::{Instruction, class};
 use crate::linker::{Field, Linker};
 use crate::object::without_flavor;
 
-/// What a relocation asks for; the numbers are those of the file.
+/// The fact that a relocation asks for; the numbers are those of the file.
 mod kind {
     pub const FIELD_BYTE_OFFSET: u32 = 0;
     pub const FIELD_BYTE_SIZE: u32 = 1;

@@ -11,7 +11,7 @@ use crate::error::{Error, malformed};
 /// A section size above this is considered damage (arenas end at 4 GiB).
 const SECTION_LIMIT: u64 = 1 << 32;
 
-/// The file, reduced to what matters here. Sections and symbols have the same indices as in the file.
+/// The file, reduced to the parts that matter here. Sections and symbols have the same indices as in the file.
 #[derive(Debug, Default)]
 pub(crate) struct Elf {
     pub sections: Vec<ElfSection>,

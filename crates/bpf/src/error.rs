@@ -10,23 +10,23 @@ use serde::{Deserialize, Serialize};
 pub enum Error {
     /// The file is not a well-formed BPF object.
     Malformed {
-        /// Section, program and instruction, or whatever place is known.
+        /// Section, program and instruction, as far as known.
         place: String,
-        /// What is wrong there.
+        /// The fault.
         problem: String,
     },
     /// The object uses something that this crate does not translate.
     Unsupported {
-        /// Section, program and instruction, or whatever place is known.
+        /// Section, program and instruction, as far as known.
         place: String,
-        /// What is not supported.
+        /// The unsupported feature.
         problem: String,
     },
     /// The object does something that a kernel's verifier does not allow.
     Refused {
         /// Function, and source line if known.
         place: String,
-        /// What it does there.
+        /// The forbidden action.
         problem: String,
     },
     /// The object cannot do without something that its kernel does not have.
@@ -44,7 +44,7 @@ pub enum Error {
 /// a structure, a field, an enumerator.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Missing {
-    /// What is missing, in words.
+    /// The missing name, in a sentence.
     pub problem: String,
     /// Where it is first needed: program, and source line if known.
     pub place: String,

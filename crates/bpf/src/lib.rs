@@ -1,6 +1,6 @@
 //! BPF objects as machine code.
 //!
-//! [`Object::parse`] reads what `clang -target bpf -g` writes: programs, maps, global variables and `struct_ops` tables. [`compile`] translates
+//! [`Object::parse`] reads the objects that `clang -target bpf -g` writes: programs, maps, global variables and `struct_ops` tables. [`compile`] translates
 //! the programs for this machine against a [`Linker`], which stands for the kernel: it knows the helpers, the kernel functions and the layout
 //! of kernel structures. The [`Code`] is compiled once and shared by many simulations, each of which calls it with its own [`Context`].
 

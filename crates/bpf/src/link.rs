@@ -1,4 +1,4 @@
-//! Functions joined with what the linker knows, ready for translation.
+//! Functions joined with the linker's answers, ready for translation.
 
 use serde::{Deserialize, Serialize};
 
@@ -32,7 +32,7 @@ impl Operation {
         one.is_call() && one.source == 0 && HELPERS_WITH_CALLBACK.contains(&one.immediate)
     }
 
-    /// Whether the function returns here, possibly with an error. It also does where something is missing, but what follows is examined all the
+    /// Whether the function returns here, possibly with an error. It also does where something is missing, but the code after it is examined all the
     /// same, so that everything missing is found at once.
     pub(crate) fn ends_function(&self) -> bool {
         let absent = matches!(self.operand, Some(Operand::Absent { optional: true, .. }));
@@ -40,23 +40,23 @@ impl Operation {
     }
 }
 
-/// What addresses in the code are counted from, because it lies elsewhere in each process.
+/// The origin of addresses in the code, which lies elsewhere in each process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Base {
     /// This program: its functions and variables.
     Program,
     /// [`LinkedObject::kconfig`].
     Kconfig,
-    /// The texts about what may be wrong.
+    /// The texts about possible faults.
     Problems,
 }
 
-/// What an instruction refers to.
+/// The operand of an instruction.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Operand {
     /// A number.
     Constant(u64),
-    /// An address that is the same in all simulations of this process, and what it lies in.
+    /// An address that is the same in all simulations of this process, and the section in which it lies.
     Address { within: Base, address: u64 },
     /// A map or section, with an offset into it.
     Slot { slot: usize, offset: u64 },
@@ -66,12 +66,12 @@ pub(crate) enum Operand {
     Native(Native),
     /// Something that the kernel model lacks: the program ends with an error if it gets here.
     Absent {
-        /// What is missing, in words.
+        /// The missing name, in a sentence.
         problem: String,
         /// Whether the object declares that it can do without (a weak function).
         optional: bool,
     },
-    /// An instruction that the translation does not support, with what is wrong with it. Only code that never runs may have one.
+    /// An instruction that the translation does not support, with its fault. Only code that never runs may have one.
     Unknown(String),
 }
 
@@ -82,7 +82,7 @@ pub(crate) struct Linked {
     pub function: usize,
     pub operations: Vec<Operation>,
     pub flow: Flow,
-    /// What is checked at run time before each operation.
+    /// The check at run time before each operation.
     pub checks: Vec<Option<Check>>,
     /// Whether a call may end because the simulation should stop.
     pub may_stop: bool,
@@ -125,15 +125,15 @@ pub(crate) struct LinkedObject {
     pub functions: Vec<Linked>,
     /// Configuration values that the code refers to by address.
     pub kconfig: Box<[u8]>,
-    /// What reachable code needs and the linker lacks.
+    /// Names that reachable code needs and the linker lacks.
     pub missing: Vec<Missing>,
     /// Calls, in reachable code, of functions that the kernel lacks and the object declares as weak.
     pub untested: Vec<Missing>,
-    /// What each function calls, in the order of `functions`.
+    /// The calls of each function, in the order of `functions`.
     pub calls: Vec<Calls>,
 }
 
-/// What the reachable code of a function calls.
+/// The calls in the reachable code of a function.
 #[derive(Debug, Default, Serialize, Deserialize)]
 pub(crate) struct Calls {
     /// Index of the function in the object.
@@ -252,7 +252,7 @@ fn check_externs(object: &Object, linker: &dyn Linker) -> Result<(), Error> {
     }
 }
 
-/// In words, that the kernel has no such function or variable, and what to do about it if that is known.
+/// In words, that the kernel has no such function or variable, and the remedy if that is known.
 fn no_such(linker: &dyn Linker, kind: &str, name: &str) -> String {
     let remedy = linker.remedy(name);
     let remedy = remedy.map_or_else(String::new, |one| format!(" ({one})"));
@@ -336,7 +336,7 @@ fn is_untested(
             })
 }
 
-/// Adds what the reachable code of a function needs and the linker lacks, each thing once, with the place that first needs it.
+/// Adds names that the reachable code of a function needs and the linker lacks, each once, with the place that first needs it.
 fn collect_missing(
     missing: &mut Vec<Missing>,
     object: &Object,
@@ -479,7 +479,7 @@ fn place(object: &Object, function: &Function, at: usize) -> String {
     format!("{}, instruction {at}", object.location(function, at))
 }
 
-/// What the instruction refers to.
+/// The operand of the instruction.
 fn operand(
     object: &Object,
     linker: &dyn Linker,

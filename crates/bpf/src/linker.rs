@@ -11,7 +11,7 @@ pub struct Native {
     pub arguments: usize,
 }
 
-/// Answers what an object asks about its kernel. The answers are built into the code and shared by all simulations. Answers that are only used
+/// Answers an object's questions about its kernel. The answers are built into the code and shared by all simulations. Answers that are only used
 /// to check the code may be left out: then nothing is known, and nothing is refused.
 pub trait Linker {
     /// The helper with that number (`BPF_FUNC_*`).
@@ -42,7 +42,7 @@ pub trait Linker {
     fn runaway(&self) -> *const u8;
 
     /// Called, with the signature [`crate::Entry`], when code gets to something that the linker lacks. `r1` and `r2` are address and length of
-    /// a UTF-8 text that says what, `r3` says where, for [`crate::Code::place`]. All running functions return 0 afterwards, as they do after
+    /// a UTF-8 text that names it, `r3` says where, for [`crate::Code::place`]. All running functions return 0 afterwards, as they do after
     /// [`Linker::runaway`].
     fn unavailable(&self) -> *const u8;
 
@@ -55,7 +55,7 @@ pub trait Linker {
         false
     }
 
-    /// What to do where the kernel does not have the function of that name, as the rest of a sentence about it.
+    /// The remedy where the kernel does not have the function of that name, as the rest of a sentence about it.
     fn remedy(&self, _name: &str) -> Option<String> {
         None
     }
@@ -79,7 +79,7 @@ pub trait Linker {
         }
     }
 
-    /// What the arguments of a program attached to the event that the section names point to: the names of structures, "" for numbers. `None`
+    /// The arguments of a program attached to the event that the section names: the structures that they point to, "" for numbers. `None`
     /// if the kernel has no such event.
     fn event_arguments(&self, _section: &str) -> Option<Vec<&'static str>> {
         None

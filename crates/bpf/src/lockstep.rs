@@ -1,4 +1,4 @@
-//! A loader that runs beside a simulation: what its threads ask of the kernel, and the replies.
+//! A loader that runs beside a simulation: the demands of its threads on the kernel, and the replies.
 
 use serde::{Deserialize, Serialize};
 
@@ -14,7 +14,7 @@ pub struct LoaderThread {
     pub name: String,
     /// How it is scheduled.
     pub attributes: ThreadAttributes,
-    /// What it waits for; `None` if it continues as soon as the kernel lets it.
+    /// The event for which it waits; `None` if it continues as soon as the kernel lets it.
     pub wait: Option<Wait>,
 }
 
@@ -38,14 +38,14 @@ pub struct Wait {
     pub until: Option<u64>,
 }
 
-/// What a thread has done since it was told to continue.
+/// A thread's activity since it was told to continue.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Request {
     /// Number of system calls that it has made, including the current one.
     pub calls: u64,
     /// Threads whose wait it has ended.
     pub woken: Vec<u32>,
-    /// What it needs now.
+    /// Its demand now.
     pub demand: Demand,
 }
 
@@ -68,7 +68,7 @@ pub enum BpfCall {
     },
 }
 
-/// What a thread needs from the kernel.
+/// A thread's demand on the kernel.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Demand {
     /// A call of bpf(2).
@@ -134,7 +134,7 @@ pub struct Reply {
 }
 
 /// The loader of a scheduler, whose threads continue as tasks of the simulation. Between two system calls a thread runs for real, alone and in
-/// no virtual time; what it then asks for happens when its CPU time has passed in the simulation.
+/// no virtual time; its demand is met when its CPU time has passed in the simulation.
 pub trait Loader {
     /// Memory shared by the loader and the kernel, for at least `size` bytes of the object's section with this number.
     fn section(&mut self, number: usize, size: usize) -> Option<*mut u8>;
@@ -153,7 +153,7 @@ pub trait Loader {
     /// The loader's threads, once it has attached the scheduler; the first is the one that did so.
     fn threads(&mut self) -> Vec<LoaderThread>;
 
-    /// Lets `thread` continue at `now`, in nanoseconds on the kernel's clock, with the reply to what it asked for.
+    /// Lets `thread` continue at `now`, in nanoseconds on the kernel's clock, with the reply to its demand.
     ///
     /// # Errors
     ///

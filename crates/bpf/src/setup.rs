@@ -2,11 +2,11 @@
 
 use serde::{Deserialize, Serialize};
 
-/// What a scheduler's loader sets, fills in and runs, as plain data. It belongs to one object on one machine: maps and sections are
+/// The settings, entries and program runs of a scheduler's loader, as plain data. It belongs to one object on one machine: maps and sections are
 /// numbered as in [`crate::Object`], values are the bytes that end up in memory.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Setup {
-    /// Programs other than callbacks that are to be loaded or not, whatever their section says.
+    /// Programs other than callbacks that are to be loaded or not, against the default of their section.
     pub programs: Vec<(String, bool)>,
     /// Members of the table of callbacks, by name: data, or zeros for a callback that is left out.
     pub operations: Vec<(String, Vec<u8>)>,
@@ -51,7 +51,7 @@ pub struct MapEntry {
 pub struct NewMap {
     /// Capacity in entries.
     pub max_entries: u32,
-    /// What it contains from the beginning.
+    /// Its entries from the beginning.
     pub entries: Vec<NewEntry>,
 }
 
@@ -67,9 +67,9 @@ pub struct ProgramRun {
     pub program: String,
     /// The program's context, which the program may write to.
     pub context: Vec<u8>,
-    /// Parts of the context that are copied from what the previous run left in its own.
+    /// Parts of the context that are copied from the context of the previous run.
     pub passed: Vec<Passed>,
-    /// What is written, once the program has returned, to addresses that it left in its context: the offset of the address in the context, and
+    /// Bytes to write, once the program has returned, to addresses that it left in its context: the offset of the address in the context, and
     /// the bytes.
     pub writes: Vec<(usize, Vec<u8>)>,
     /// CPU that the loader runs on.

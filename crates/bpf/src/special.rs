@@ -6,7 +6,7 @@ use crate::btf::{Btf, Kind, TypeId};
 /// A field that the kernel manages inside a value.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SpecialField {
-    /// What it is.
+    /// Its kind.
     pub kind: SpecialKind,
     /// Offset from the start of the value in bytes.
     pub offset: u64,
@@ -14,7 +14,7 @@ pub struct SpecialField {
     pub size: u64,
 }
 
-/// What the kernel keeps in a special field.
+/// The kernel's data in a special field.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum SpecialKind {
@@ -61,7 +61,7 @@ const DEPTH_LIMIT: usize = 16;
 /// With more visited members than this, the types are considered damaged.
 const STEP_LIMIT: usize = 1 << 20;
 
-/// What a walk over a type has found and may still spend.
+/// The fields that a walk over a type has found, and the steps that it may still take.
 struct Walk {
     fields: Vec<SpecialField>,
     steps: usize,

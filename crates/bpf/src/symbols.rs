@@ -40,7 +40,7 @@ impl Symbols {
     }
 }
 
-/// What is declared as the kernel's: functions, variables and configuration values.
+/// Names that are declared as the kernel's: functions, variables and configuration values.
 fn names_of_the_kernel(btf: &Btf) -> BTreeSet<String> {
     let mut names = BTreeSet::new();
     for one in btf.types() {

@@ -17,7 +17,7 @@ use crate::linker::Linker;
 use crate::object::{Object, Slot};
 use crate::translate::{Environment, translate};
 
-/// What becomes of an object: machine code, or why there is none. It is the same for the same object, programs that are marked for loading,
+/// The translation of an object: machine code, or why there is none. It is the same for the same object, programs that are marked for loading,
 /// contents of read-only sections, answers of the linker and [`processor`], in every process of the same program; it does not contain the source
 /// lines, which stay in the object.
 #[derive(Serialize, Deserialize)]
@@ -27,7 +27,7 @@ pub struct Translated(pub(crate) Result<Translation, Error>);
 #[derive(Serialize, Deserialize)]
 pub(crate) struct Translation {
     pub functions: Vec<Function>,
-    /// What may be wrong, in words, one after the other.
+    /// Possible faults, in words, one after the other.
     pub problems: String,
     pub needs: Needs,
 }
@@ -50,7 +50,7 @@ pub(crate) struct Function {
 pub(crate) struct Relocation {
     offset: u32,
     kind: Patch,
-    /// Cranelift's name for what it refers to.
+    /// Cranelift's name for the target.
     target: (u32, u32),
     addend: i64,
 }
@@ -116,7 +116,7 @@ impl Translated {
         postcard::to_extend(self, Vec::new()).unwrap_or_default()
     }
 
-    /// What these bytes were made from; `None` if that is nothing. They have to be those that a process of this program has made.
+    /// The translation that these bytes were made from; `None` if they are of none. They have to be those that a process of this program has made.
     #[must_use]
     pub fn from_bytes(bytes: &[u8]) -> Option<Self> {
         postcard::from_bytes(bytes).ok()
@@ -132,7 +132,7 @@ pub(crate) fn by_slot(object: &Object, read_only: &[(usize, Vec<u8>)]) -> Vec<Op
     object.slots().into_iter().map(contents).collect()
 }
 
-/// What machine code depends on of the processor that runs it.
+/// The properties of this machine's processor on which machine code depends.
 #[must_use]
 pub fn processor() -> String {
     match isa() {
@@ -304,7 +304,7 @@ impl Compiler<'_> {
     }
 }
 
-/// Adds what may be wrong in a function, in words, to `texts`; returns place and length there, by operation.
+/// Adds the possible faults of a function, in words, to `texts`; returns place and length there, by operation.
 fn problems_of(linked: &Linked, texts: &mut String) -> Vec<(u64, usize)> {
     let operations = linked.operations.iter().zip(&linked.checks);
     operations

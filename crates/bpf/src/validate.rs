@@ -4,7 +4,7 @@ use crate::instruction::{
     ADDRESS_SPACE_CAST, FRAME_POINTER, Instruction, alu, atomic, class, jump, mode,
 };
 
-/// Whether the translation supports this instruction; the text says what is wrong with it.
+/// Whether the translation supports this instruction; the text names its fault.
 pub(crate) fn check_instruction(one: Instruction) -> Result<(), String> {
     if one.destination > FRAME_POINTER || one.source > FRAME_POINTER {
         return Err("uses a register above r10".to_owned());

@@ -17,7 +17,7 @@ fn a_list_in_the_arena_works() {
     assert_eq!(run.call(&code, "push", &[USER + 128, 4]), 1);
     assert_eq!(run.call(&code, "push", &[USER + 256, 5]), 1);
     assert_eq!(run.call(&code, "sum", &[]), 543);
-    // What is stored are user addresses, and null stays null.
+    // Stored pointers are user addresses, and null stays null.
     assert_eq!(run.variable(&object, "head"), USER + 256);
     assert_eq!(memory[64 / 8], 3);
     assert_eq!(memory[64 / 8 + 1], 0);

@@ -1,5 +1,5 @@
 //! Calls between functions, to helpers and kernel functions, of callbacks,
-//! and what happens with names that the kernel does not have.
+//! and the treatment of names that the kernel does not have.
 
 mod common;
 

@@ -94,7 +94,7 @@ fn memory_below_an_address_may_change() {
 
 #[test]
 fn a_pointer_may_go_down_through_the_whole_stack() {
-    // Writes 1 to 64 from the top down, and adds up what it reads back.
+    // Writes 1 to 64 from the top down, and adds up the values that it reads back.
     let code = [
         (0xb7, 0, 0, 0, 0),
         (0xb7, 2, 0, 0, 0),

@@ -60,7 +60,7 @@ fn arithmetic() -> impl Strategy<Value = Instruction> {
         )
 }
 
-/// What an instruction does, in arithmetic of 128 bits.
+/// The effect of an instruction, in arithmetic of 128 bits.
 fn interpret(one: Instruction, registers: &mut [u64; 10]) {
     let (opcode, destination, source, variant, immediate) = one;
     let bits = if opcode & 7 == 7 { 64 } else { 32 };

@@ -8,7 +8,7 @@ use common::{Kernel, build};
 use fairground_bpf::{Error, Object, compile};
 use proptest::prelude::*;
 
-/// What is wrong with a program made of instructions.
+/// The fault of a program made of instructions.
 fn problem(code: &[Instruction]) -> String {
     let result =
         Object::parse(&assemble(code)).and_then(|object| compile(&object, &Kernel::default()));
@@ -87,7 +87,7 @@ fn objects_must_be_for_bpf() {
     assert!(error(&big).contains("big-endian"));
 }
 
-/// Reads and compiles whatever it is given.
+/// Reads and compiles any bytes.
 fn survive(bytes: &[u8]) -> Result<(), Error> {
     let object = Object::parse(bytes)?;
     for map in object.maps() {

@@ -1,11 +1,11 @@
-//! Compiled sources, and what else takes long to make, kept in the user's cache folder from one command to the next.
+//! Compiled sources, and other results that take long to make, kept in the user's cache folder from one command to the next.
 //!
-//! An object depends on how it is compiled, and on what clang reads. The first is known before; what was read is kept in a list beside the
+//! An object depends on how it is compiled, and on the files that clang reads. The first is known before; the list of files is kept in a list beside the
 //! objects, for each way of compiling a source. An object is used again if all files on the list have the contents that they had, and no folder
 //! in which clang looks for headers has others than it had, because one of those might now be found first.
 //!
 //! Nothing depends on the cache: where it cannot be used, there is none, and that is no error. Files appear in it complete, and are only
-//! believed if they contain what their name promises, so that it does not matter which other processes use it, and how they end.
+//! believed if their name fits their contents, so that it does not matter which other processes use it, and how they end.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File};
@@ -18,7 +18,7 @@ use sha2::{Digest, Sha256};
 
 /// How much the cache may keep, in bytes. Objects have some hundred kB.
 const MOST: u64 = 256 << 20;
-/// What is left after something had to go.
+/// The size that is left after something had to go.
 const LEFT: u64 = MOST / 4 * 3;
 /// How much earlier than its writing a file's time may be: the system's clock for files is coarse.
 const COARSE: Duration = Duration::from_millis(10);
@@ -56,7 +56,7 @@ impl Cache {
         (is_own && metadata.mode() & 0o022 == 0).then_some(Self { folder })
     }
 
-    /// The object and the warnings that came of compiling in this way what there is now.
+    /// The object and the warnings that came of compiling the present files in this way.
     pub fn find_object(&self, way: &Way) -> Option<(Vec<u8>, String)> {
         let list = self.read(&way.hash, "inputs")?;
         let list = String::from_utf8(list).ok()?;
@@ -70,7 +70,7 @@ impl Cache {
         Some((object.to_vec(), warnings))
     }
 
-    /// Keeps what came of compiling in this way since `started`, for which clang has read `inputs`. Files that have changed since may not be
+    /// Keeps the results of compiling in this way since `started`, for which clang has read `inputs`. Files that have changed since may not be
     /// those that clang has read: then nothing is kept.
     pub fn keep(
         &self,
@@ -95,12 +95,12 @@ impl Cache {
         self.tidy();
     }
 
-    /// What was kept under these parts.
+    /// The content that was kept under these parts.
     pub fn content(&self, parts: &[&[u8]]) -> Option<Vec<u8>> {
         self.read(&name_of(parts), "code")
     }
 
-    /// Keeps what was made of what these parts describe.
+    /// Keeps the content that was made from these parts.
     pub fn keep_content(&self, parts: &[&[u8]], content: &[u8]) {
         self.write(&name_of(parts), "code", content);
         self.tidy();
@@ -110,7 +110,7 @@ impl Cache {
         self.folder.join(format!("{name}.{kind}"))
     }
 
-    /// The content of a file: what comes after a hash of it.
+    /// The content of a file behind the hash of it.
     fn read(&self, name: &str, kind: &str) -> Option<Vec<u8>> {
         let path = self.path(name, kind);
         let bytes = fairground_files::read(&path).ok()?;
@@ -119,7 +119,7 @@ impl Cache {
             let _ = fs::remove_file(&path);
             return None;
         }
-        // What is used stays longest.
+        // Files in use stay longest.
         if let Ok(file) = File::options().append(true).open(&path) {
             let _ = file.set_modified(SystemTime::now());
         }
@@ -131,7 +131,7 @@ impl Cache {
         let _ = fairground_files::write(&self.path(name, kind), &bytes);
     }
 
-    /// Removes what has not been used for longest, if there is too much.
+    /// Removes the files that have not been used for longest, if there is too much.
     fn tidy(&self) {
         let Ok(entries) = fs::read_dir(&self.folder) else {
             return;
@@ -172,7 +172,7 @@ impl Way {
         }
     }
 
-    /// The hash of the way with what there is to read. `None` if that is not possible, or if a file may have changed since `started`.
+    /// The hash of the way with the files that clang reads. `None` if that is not possible, or if a file may have changed since `started`.
     fn with(&self, inputs: &[PathBuf], started: Option<SystemTime>) -> Option<String> {
         let mut hasher = Sha256::new();
         add(&mut hasher, self.hash.as_bytes());
@@ -193,7 +193,7 @@ impl Way {
         Some(hexadecimal(&hasher.finalize()))
     }
 
-    /// Where other headers than those read could be found: the folders in which clang looks, those of what it read, and in each of them the
+    /// Where other headers than those read could be found: the folders in which clang looks, those of the files that it read, and in each of them the
     /// folders that names of headers begin with.
     fn searched(&self, inputs: &[PathBuf]) -> BTreeSet<PathBuf> {
         let mut searched: BTreeSet<PathBuf> = self.folders.iter().cloned().collect();
@@ -213,7 +213,7 @@ impl Way {
     }
 }
 
-/// When a file was changed, and a hash of its contents. Sources share most of what they include, so that it is remembered.
+/// When a file was changed, and a hash of its contents. Sources share most of their headers, so that it is remembered.
 fn content(path: &Path) -> Option<(SystemTime, [u8; 32])> {
     type Stamp = (u64, u64, i64, i64);
     static KNOWN: Mutex<BTreeMap<PathBuf, (Stamp, [u8; 32])>> = Mutex::new(BTreeMap::new());
@@ -232,7 +232,7 @@ fn content(path: &Path) -> Option<(SystemTime, [u8; 32])> {
     }
     drop(known);
     let hash = Sha256::digest(fairground_files::read_rest(file).ok()?).into();
-    // What changes again at once may have the same times.
+    // A file that changes again at once may have the same times.
     if SystemTime::now() > changed + 2 * COARSE {
         let mut known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
         known.insert(path.to_owned(), (stamp, hash));

@@ -12,7 +12,7 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use crate::error::Error;
 
-/// The oldest clang that compiles what schedulers use.
+/// The oldest clang that compiles schedulers.
 const OLDEST_VERSION: u32 = 19;
 
 /// Commands tried in this order if the environment names none.
@@ -93,7 +93,7 @@ impl Clang {
         })
     }
 
-    /// What tells it from others: how it is called, its version, and the target.
+    /// The properties that tell it from others: its command, its version, and the target.
     #[allow(dead_code)] // The build script includes this file and keeps no objects.
     pub fn identity(&self) -> String {
         let Self { command, version } = self;

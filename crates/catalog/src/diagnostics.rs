@@ -7,7 +7,7 @@ use fairground_linux::{Function, Release, Successor};
 /// How to get all types of a kernel.
 const MAKE_WHOLE: &str = "bpftool btf dump file /sys/kernel/btf/vmlinux format c > vmlinux.h";
 
-/// What is said about a source that does not compile.
+/// The facts for a message about a source that does not compile.
 pub(crate) struct Source<'a> {
     /// The source itself.
     pub path: &'a Path,
@@ -29,7 +29,7 @@ pub(crate) fn lacks_names(said: &str) -> bool {
 }
 
 impl Source<'_> {
-    /// What clang says, with what to do about it; or that instead, if what clang says only follows from it.
+    /// Clang's messages, with the remedy; or the remedy instead, if clang's messages only follow from the cause.
     pub fn explain(&self, said: &str) -> String {
         let brought = brought(self.folders);
         if let Some((text, path)) = &brought
@@ -120,7 +120,7 @@ fn unusable(text: &str) -> Option<&'static str> {
     }
 }
 
-/// What became of a function, as a sentence.
+/// The history of a function, as a sentence.
 fn history(name: &str, successor: &Successor, since: Release) -> String {
     let Successor {
         name: newer,
@@ -132,7 +132,7 @@ fn history(name: &str, successor: &Successor, since: Release) -> String {
     }
 }
 
-/// What to do about renamed functions.
+/// The remedy for renamed functions.
 fn renamed(former: &[&Function], said: &str) -> String {
     let alike = former.iter().filter_map(|one| {
         let successor = one.successor.as_ref();
@@ -198,7 +198,7 @@ fn missing_types(said: &str) -> Vec<&str> {
     quoted(said, &kinds)
 }
 
-/// What follows one of the beginnings up to a quote, each once.
+/// The texts between one of the beginnings and the next quote, each once.
 fn quoted<'a>(said: &'a str, beginnings: &[&str]) -> Vec<&'a str> {
     let mut found = Vec::new();
     for line in said.lines() {

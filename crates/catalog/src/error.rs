@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-/// One failure, with its place and what to do about it.
+/// One failure, with its place and the remedy.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// No usable compiler.
@@ -39,25 +39,25 @@ pub enum Error {
     /// Objects do not fit together.
     #[error("cannot link the sources to one object: {message}")]
     Link {
-        /// What libbpf's linker says.
+        /// The message of libbpf's linker.
         message: String,
     },
 
     /// A file could not be read or written.
     #[error("cannot {action} {}: {cause}; {}", path.display(), fairground_files::remedy(cause))]
     File {
-        /// What was tried: `read`, `write`, `run`.
+        /// The attempted action: `read`, `write`, `run`.
         action: &'static str,
         /// Which file.
         path: PathBuf,
-        /// What the system says.
+        /// The system's message.
         cause: std::io::Error,
     },
 
     /// There is no room for the temporary files of a compilation.
     #[error("cannot make a temporary folder: {cause}; set TMPDIR to a folder that you may write")]
     Scratch {
-        /// What the system says.
+        /// The system's message.
         cause: std::io::Error,
     },
 
@@ -66,14 +66,14 @@ pub enum Error {
     Manifest {
         /// `file:line:column`.
         place: String,
-        /// What is wrong and what is expected.
+        /// The fault and the expected text.
         message: String,
     },
 
     /// No scheduler has this id.
     #[error("there is no scheduler {id:?}{hint}; `fairground list` shows them all")]
     UnknownScheduler {
-        /// What was asked for.
+        /// The id that was asked for.
         id: String,
         /// Empty, or `, did you mean …?`.
         hint: String,
@@ -84,7 +84,7 @@ pub enum Error {
     UnknownTunable {
         /// The scheduler's id.
         scheduler: String,
-        /// What was asked for.
+        /// The tunable that was asked for.
         tunable: String,
         /// Empty, or the existing tunables.
         hint: String,
@@ -95,7 +95,7 @@ pub enum Error {
     Value {
         /// The tunable's name.
         tunable: String,
-        /// What is wrong with the value, and which values are possible.
+        /// The fault of the value, and the possible values.
         message: String,
     },
 
@@ -104,7 +104,7 @@ pub enum Error {
     Object {
         /// The source or the object.
         path: PathBuf,
-        /// What is wrong.
+        /// The fault.
         message: String,
     },
 }

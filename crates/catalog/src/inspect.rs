@@ -15,8 +15,8 @@ const CONSTANTS: &str = ".rodata";
 /// The map that holds the counters.
 const STATISTICS: &str = "statistics";
 
-/// The `const volatile` numbers of an object, with their compiled values: what may be set before it is loaded. Those that loaders fill in are
-/// left out: the topology, and what scx's headers define (`__SCX_…`, the lengths of dumps).
+/// The `const volatile` numbers of an object, with their compiled values: they may be set before it is loaded. Those that loaders fill in are
+/// left out: the topology, and the variables of scx's headers (`__SCX_…`, the lengths of dumps).
 pub fn tunables(object: &Object) -> Vec<Tunable> {
     let filled = topology::variables(&fairground_machine::Machine {
         description: String::new(),

@@ -34,7 +34,7 @@ pub use user::{Build, CompiledSource, compile_source, compile_sources};
 /// One scheduler, built in or a user's own.
 #[derive(Clone, Debug)]
 pub struct Scheduler {
-    /// What is known about it.
+    /// Its description.
     pub manifest: Manifest,
     /// The BPF object, as libbpf and the simulator load it.
     pub object: ObjectFile,
@@ -48,7 +48,7 @@ pub struct Scheduler {
     pub headers: &'static [&'static str],
     /// Its README; empty if it has none.
     pub readme: Cow<'static, str>,
-    /// What clang warned about when it compiled a user's source; empty otherwise.
+    /// Clang's warnings about a user's source; empty otherwise.
     pub warnings: String,
     /// Sources that were not named, but linked with a user's because those need them.
     pub linked: Vec<PathBuf>,
@@ -168,8 +168,8 @@ pub fn open(reference: &str, build: &Build) -> Result<Scheduler, Error> {
     open_with(reference, build, |_, _| Vec::new())
 }
 
-/// The same with what something other than the sources wants, such as a loader that runs functions by name: `wanted` says which functions that
-/// are, given the first source and what was made of all. If the object does not have them, they are looked for as what the sources use is.
+/// The same with functions that something other than the sources wants, such as a loader that runs functions by name: `wanted` says which functions that
+/// are, given the first source and the object made of all. If it does not have them, they are looked for like those that the sources use.
 ///
 /// # Errors
 ///

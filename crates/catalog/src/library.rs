@@ -39,7 +39,7 @@ pub(crate) fn compile_all(sources: &[PathBuf], build: &Build) -> Result<Vec<Part
         .collect()
 }
 
-/// What `work` makes of each item, in their order; on as many threads as there are CPUs.
+/// The results of `work` on each item, in their order; on as many threads as there are CPUs.
 fn at_once<T: Sync, R: Send>(items: &[T], work: impl Fn(&T) -> R + Sync) -> Vec<R> {
     let threads = std::thread::available_parallelism().map_or(1, usize::from);
     let next = AtomicUsize::new(0);
@@ -70,8 +70,8 @@ fn at_once<T: Sync, R: Send>(items: &[T], work: impl Fn(&T) -> R + Sync) -> Vec<
     done.into_iter().map(|one| one.1).collect()
 }
 
-/// Adds the sources that define what the others only use or what is `wanted`, from the folder of the first one and, in a copy of scx's
-/// repository, from its `lib`. What none of them defines is left to the loader of the object. Returns what to say about those that may define it
+/// Adds the sources that define names that the others only use or that are `wanted`, from the folder of the first one and, in a copy of scx's
+/// repository, from its `lib`. Names that none of them defines are left to the loader of the object. Returns remarks on those that may define them
 /// and do not compile.
 pub(crate) fn add_needed(parts: &mut Vec<Part>, wanted: &[String], build: &Build) -> Vec<String> {
     if missing(parts, wanted).is_empty() {
@@ -142,7 +142,7 @@ fn compile_likely(names: &[String], candidates: &mut [Candidate], build: &Build)
     }
 }
 
-/// What the parts use, or others want, but none of the parts defines.
+/// Names that the parts use, or others want, but none of the parts defines.
 fn missing(parts: &[Part], wanted: &[String]) -> Vec<String> {
     let used = parts.iter().flat_map(|part| &part.symbols.missing);
     let used = used.chain(wanted);

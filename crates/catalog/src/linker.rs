@@ -60,7 +60,7 @@ fn c_path(path: &Path) -> Result<CString, Error> {
     CString::new(path.as_os_str().as_bytes()).map_err(|_| failure("its path has a zero byte", path))
 }
 
-/// libbpf returns 0 or a negative error number; it has already printed what is wrong.
+/// libbpf returns 0 or a negative error number; it has already printed a message.
 fn check(result: i32, path: &Path) -> Result<(), Error> {
     match result {
         0 => Ok(()),

@@ -1,4 +1,4 @@
-//! Manifests: what `scheduler.toml` says about a scheduler.
+//! Manifests: the description of a scheduler in `scheduler.toml`.
 //!
 //! ```toml
 //! id = "linux24"                       # folder, file and ops.name
@@ -39,12 +39,12 @@ use crate::attributes;
 use crate::error::Error;
 use crate::tunable::{IntegerType, Tunable, Unit};
 
-/// What a scheduler's `scheduler.toml` says.
+/// The contents of a scheduler's `scheduler.toml`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Manifest {
     /// Short name, also the scheduler's name in the kernel.
     pub id: String,
-    /// One line that says what it is.
+    /// A description of one line.
     pub title: String,
     /// Year it appeared.
     pub year: u32,
@@ -58,7 +58,7 @@ pub struct Manifest {
     pub history: String,
     /// How it works, a paragraph.
     pub algorithm: String,
-    /// What may be set before it is loaded.
+    /// The values that may be set before it is loaded.
     pub tunables: Vec<Tunable>,
     /// Its counters, in the order of the `statistics` map.
     pub statistics: Vec<Statistic>,
@@ -70,7 +70,7 @@ pub struct Manifest {
 pub struct Statistic {
     /// Name for people and programs, in snake case.
     pub name: String,
-    /// What it counts, one line.
+    /// The thing that it counts, in one line.
     pub doc: String,
 }
 

@@ -93,7 +93,7 @@ impl IntegerType {
     }
 }
 
-/// What a tunable counts.
+/// The unit of a tunable.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Unit {
     /// A plain number.
@@ -137,7 +137,7 @@ impl Unit {
         }
     }
 
-    /// What follows a number of this unit, without the space between: `ms`, `%`, `ticks`.
+    /// The text behind a number of this unit, without the space between: `ms`, `%`, `ticks`.
     pub fn suffix(&self) -> &str {
         match self {
             Self::None => "",
@@ -185,7 +185,7 @@ pub struct Tunable {
     pub name: String,
     /// Its C type.
     pub integer_type: IntegerType,
-    /// What it counts.
+    /// Its unit.
     pub unit: Unit,
     /// Its value if it is not set, in `unit`.
     pub default: i128,

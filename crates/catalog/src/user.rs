@@ -98,7 +98,7 @@ pub(crate) struct Sources<'a> {
     parts: Vec<Part>,
     /// How many of them were named.
     named: usize,
-    /// What to say about sources that may have been needed, and do not compile.
+    /// Remarks on sources that may have been needed, and do not compile.
     passed_over: Vec<String>,
     build: &'a Build,
 }
@@ -116,7 +116,7 @@ impl<'a> Sources<'a> {
         Ok(all)
     }
 
-    /// Adds what defines these functions; returns whether that is anything.
+    /// Adds sources that define these functions; returns whether there are any.
     pub(crate) fn add(&mut self, wanted: &[String]) -> bool {
         let before = self.parts.len();
         self.passed_over = add_needed(&mut self.parts, wanted, self.build);
@@ -143,7 +143,7 @@ impl<'a> Sources<'a> {
 
 /// Compiles a user's own sched_ext C sources to one BPF object; several are linked as by libbpf.
 ///
-/// What the named sources use but do not define is looked for in the sources beside the first one and, if that is in a copy of scx's
+/// Names that the named sources use but do not define are looked for in the sources beside the first one and, if that is in a copy of scx's
 /// repository, in its `lib`: those that are needed are added, as if from a library.
 ///
 /// # Errors
@@ -305,7 +305,7 @@ fn way(source: &Path, build: &Build, clang: &Clang, folders: &[PathBuf]) -> Way 
     Way::new(&parts, folders.to_vec())
 }
 
-/// One source, and where clang finds what it includes.
+/// One source, and the folders in which clang finds its headers.
 struct Compilation<'a> {
     source: &'a Path,
     clang: &'a Clang,
@@ -404,7 +404,7 @@ impl<'a> Compilation<'a> {
         inputs
     }
 
-    /// The error with what to do about it.
+    /// The error with the remedy.
     fn explained(&self, mut error: Error) -> Error {
         if let Error::DoesNotCompile { diagnostics, .. } = &mut error {
             let vmlinux = HEADERS.iter().chain(STAND_INS);
@@ -555,7 +555,7 @@ SEC(".struct_ops.link") struct sched_ext_ops mine = { .running = (void *)mine_ru
         let folder = tempfile::tempdir().unwrap();
         let source = folder.path().join("mine.bpf.c");
         let header = folder.path().join("own.h");
-        // Only what has not changed for a while is kept.
+        // Only a file that has not changed for a while is kept.
         let write = |path: &Path, text: &str| {
             std::fs::write(path, text).unwrap();
             let file = std::fs::File::options().append(true).open(path).unwrap();

@@ -10,7 +10,7 @@ DEFINE_SCHEDULER(calibrate_bare, .name = "calibrate_bare");
 #endif
 
 #ifdef CALLBACKS
-/* What the callbacks do besides. */
+/* The callbacks' additional work. */
 const volatile u8 instructions;
 const volatile u8 calls;
 const volatile u8 kicks;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * Records what the scheduler does with some tasks, in a ring buffer.
+ * Records the scheduler's treatment of some tasks, in a ring buffer.
  *
  * Attaches to the scheduler's trace points, so it sees all scheduling classes alike. Tasks are chosen one by one in the map
  * `tracked`; their children are added when they are born.
@@ -152,7 +152,7 @@ static __always_inline void describe(struct recorded_task *to, struct task_struc
 }
 
 /*
- * @time: when it happened, taken before anything else, so that the cost of recording is not part of what is recorded
+ * @time: when it happened, taken before anything else, so that the cost of recording is not part of the recorded time
  */
 static __always_inline struct record *reserve(u32 kind, u64 time)
 {
@@ -169,7 +169,7 @@ static __always_inline struct record *reserve(u32 kind, u64 time)
 	return record;
 }
 
-/* The reader polls: waking it for each record would disturb what it watches. */
+/* The reader polls: waking it for each record would disturb the tasks that it watches. */
 static __always_inline void submit(struct record *record)
 {
 	bpf_ringbuf_submit(record, BPF_RB_NO_WAKEUP);

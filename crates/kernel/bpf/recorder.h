@@ -11,7 +11,7 @@ enum record_kind {
 	RECORD_TURN = 5,
 };
 
-/* What happens to the task that leaves a CPU. */
+/* The fate of the task that leaves a CPU. */
 enum record_state {
 	STATE_RUNNABLE = 0,
 	STATE_SLEEPS = 1,

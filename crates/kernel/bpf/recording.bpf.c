@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * Records what all tasks of a machine do, in memory that the reader maps: `fairground record`.
+ * Records the activities of all tasks of a machine, in memory that the reader maps: `fairground record`.
  *
- * Tasks are not chosen here: what wakes the tasks of interest and what takes the CPU from them is part of what happened. To
- * make up for it, records are small, and only the scheduler's trace points write them; what a task waits for is read from the
+ * Tasks are not chosen here: tasks that wake the tasks of interest or take the CPU from them belong to the recording. To
+ * make up for it, records are small, and only the scheduler's trace points write them; the thing that a task waits for is read from the
  * registers that it left at its system call.
  *
  * With WATCH_INTERRUPTS, interrupts are recognised by their trace points, for kernels whose symbol table has no __preempt_count.
@@ -66,7 +66,7 @@ struct {
 } descriptions SEC(".maps");
 
 /*
- * What was last reported about each task, at the place given by its number. Tasks that share a place are described more often
+ * The last report about each task, at the place given by its number. Tasks that share a place are described more often
  * than they change, which does no harm.
  */
 #define PLACES (1 << 16)
@@ -256,7 +256,7 @@ static __always_inline void describe(struct task_struct *task)
 	description->process = task->tgid;
 	description->rt_priority = task->rt_priority;
 	__builtin_memcpy(description->comm, name, sizeof(name));
-	/* The reader polls: waking it would disturb what it watches. */
+	/* The reader polls: waking it would disturb the tasks that it watches. */
 	bpf_ringbuf_submit(description, BPF_RB_NO_WAKEUP);
 }
 

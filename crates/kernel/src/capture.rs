@@ -1,4 +1,4 @@
-//! Records what all tasks of this machine do, as the entries of a recording.
+//! Records the activities of all tasks of this machine, as the entries of a recording.
 //!
 //! BPF programs at the kernel's scheduler trace points write entries to rings, one per CPU, and descriptions of tasks to a buffer. A thread
 //! of this process checks four times a second whether one of them is filling up; if so, and at the end, it empties all of them. It runs under

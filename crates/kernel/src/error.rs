@@ -11,7 +11,7 @@ pub enum Error {
         "{action} needs root: sched_ext and the kernel's trace points are closed to other users; try again with sudo"
     )]
     NotRoot {
-        /// What was to be done, as the beginning of a sentence.
+        /// The intended action, as the beginning of a sentence.
         action: &'static str,
     },
     /// The kernel is older than the oldest supported one.
@@ -46,7 +46,7 @@ pub enum Error {
     /// The user's request makes no sense, for a reason that another part of the program found.
     #[error("{reason}")]
     Usage {
-        /// What is wrong and what to do.
+        /// The fault and the remedy.
         reason: String,
     },
     /// The file is not a scheduler that can be loaded.
@@ -54,7 +54,7 @@ pub enum Error {
     Object {
         /// Name of the scheduler or path of the file.
         name: String,
-        /// What is wrong with it, and what to do.
+        /// Its fault and the remedy.
         reason: String,
     },
     /// A tunable that the scheduler does not have.
@@ -72,7 +72,7 @@ pub enum Error {
     TunableValue {
         /// Name of the scheduler.
         scheduler: String,
-        /// What is wrong with the value and what it can be.
+        /// The fault of the value, and the possible values.
         reason: String,
     },
     /// The verifier did not accept a program of the scheduler.
@@ -80,7 +80,7 @@ pub enum Error {
     Rejected {
         /// Name of the scheduler.
         name: String,
-        /// What the verifier said.
+        /// The verifier's message.
         rejection: Box<Rejection>,
     },
     /// The kernel rejected the object, for a reason other than the verifier's.
@@ -88,7 +88,7 @@ pub enum Error {
     Load {
         /// Name of the scheduler.
         name: String,
-        /// What libbpf and the kernel said.
+        /// The messages of libbpf and the kernel.
         reason: String,
     },
     /// The actions of the scheduler's loader could not be carried out.
@@ -102,7 +102,7 @@ pub enum Error {
     /// The kernel does not let its scheduler be recorded.
     #[error("the kernel does not let its scheduler be recorded: {reason}")]
     Record {
-        /// What libbpf and the kernel said.
+        /// The messages of libbpf and the kernel.
         reason: String,
     },
     /// The scheduler was accepted but ended before it ran.
@@ -110,19 +110,19 @@ pub enum Error {
     Start {
         /// Name of the scheduler.
         name: String,
-        /// What the kernel said.
+        /// The kernel's message.
         report: String,
     },
     /// A workload could not be played to its end.
     #[error("the workload cannot go on: {reason}")]
     Play {
-        /// The task and what it could not do.
+        /// The task and the action that failed.
         reason: String,
     },
     /// The threads of a workload wait for each other.
     #[error("deadlock: {reasons}; with `--duration` the run goes on to its end all the same")]
     Deadlock {
-        /// What each of them waits for.
+        /// The thing for which each of them waits.
         reasons: String,
     },
     /// A result cannot be written.
@@ -136,7 +136,7 @@ pub enum Error {
     /// A system call or file operation failed.
     #[error("{what}: {source}")]
     System {
-        /// What was attempted.
+        /// The attempted action.
         what: String,
         /// The operating system's error.
         source: std::io::Error,
@@ -160,7 +160,7 @@ impl Error {
         }
     }
 
-    /// For `map_err`: the operating system's error with what was attempted.
+    /// For `map_err`: the operating system's error with the attempted action.
     pub fn system<E: Into<std::io::Error>>(what: impl Into<String>) -> impl FnOnce(E) -> Self {
         let what = what.into();
         move |source| Self::System {

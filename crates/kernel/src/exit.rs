@@ -22,7 +22,7 @@ pub struct ExitReport {
     pub code: u64,
     /// The kernel's one-line description of the kind.
     pub reason: String,
-    /// What exactly went wrong; may be empty.
+    /// The exact fault; may be empty.
     pub message: String,
     /// The kernel's report on run queues and tasks; may be empty.
     pub dump: String,

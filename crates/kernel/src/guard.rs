@@ -1,7 +1,7 @@
 //! Runs a command so that it and everything it starts end when this process ends, however that happens.
 //!
 //! A third process, the guard, stands between this process and the command. All processes that the command leaves behind become the guard's
-//! children, whatever their group or session. A socket connects the guard with this process; when it breaks because this process has ended,
+//! children, also those of another group or session. A socket connects the guard with this process; when it breaks because this process has ended,
 //! even by SIGKILL, the guard kills them all.
 
 use std::ffi::{OsStr, OsString};
@@ -33,7 +33,7 @@ const ENDED: u8 = b'e';
 /// Message to the guard: start the command. Anything else is the number of a signal for the command.
 const START: u8 = 0;
 
-/// How often the guard tries to kill what the command has left, a millisecond apart. Turns are counted rather than time, because a guard that
+/// How often the guard tries to kill processes that the command has left, a millisecond apart. Turns are counted rather than time, because a guard that
 /// does not get to run would run out of time before it has killed anything.
 const KILLING: u32 = 5_000;
 
@@ -57,7 +57,7 @@ impl User {
         })
     }
 
-    /// The user who called sudo, if this process became root that way.
+    /// The user that called sudo, if this process became root that way.
     ///
     /// # Errors
     /// As for [`find`](Self::find).
@@ -70,7 +70,7 @@ impl User {
         }
     }
 
-    /// The user that a command runs as: the one of this name, or otherwise the one who called sudo.
+    /// The user that a command runs as: the one of this name, or otherwise the one that called sudo.
     ///
     /// # Errors
     /// As for [`find`](Self::find).
@@ -235,7 +235,7 @@ impl Guarded {
 impl Drop for Guarded {
     fn drop(&mut self) {
         drop(self.line.take());
-        // The guard ends soon, after it has killed what is left.
+        // The guard ends soon, after it has killed the remaining processes.
         while waitpid(self.guard, None) == Err(nix::errno::Errno::EINTR) {}
     }
 }

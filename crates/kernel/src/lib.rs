@@ -3,8 +3,8 @@
 //! [`loader`] puts a sched_ext scheduler, ours or a user's, into the running kernel, watches it and removes it again. Nothing remains: the
 //! kernel holds the scheduler through a link that ends with this process, however it ends.
 //!
-//! [`calibrate`] measures what scheduling costs on this machine. [`recorder`] turns what the kernel does with chosen tasks into the event
-//! stream, and [`play`] runs a workload with real threads, under whichever scheduler is in charge. [`capture`] records what all tasks of this
+//! [`calibrate`] measures the costs of scheduling on this machine. [`recorder`] turns the kernel's treatment of chosen tasks into the event
+//! stream, and [`play`] runs a workload with real threads, under whichever scheduler is in charge. [`capture`] records the activities of all tasks of this
 //! machine do, for a file.
 
 pub mod attributes;

@@ -17,7 +17,7 @@ use nix::unistd::Pid;
 /// Section of global variables in the arena.
 const ARENA_SECTION: &str = ".addr_space.1";
 
-/// What is done once the object is loaded.
+/// The actions once the object is loaded.
 #[derive(Debug, Default)]
 pub(crate) struct Steps {
     entries: Vec<Entry>,
@@ -50,7 +50,7 @@ pub(crate) fn in_arena<'o>(parsed: &'o Parsed, setup: &Setup) -> Vec<&'o str> {
     names
 }
 
-/// Sizes maps, and stores what is to be done after loading.
+/// Sizes maps, and stores the actions for after loading.
 pub(crate) fn before_loading(
     open: &mut OpenObject,
     parsed: &Parsed,
@@ -84,7 +84,7 @@ pub(crate) fn before_loading(
 }
 
 impl Steps {
-    /// Does what comes before the scheduler is attached.
+    /// Carries out the actions before the scheduler is attached.
     pub(crate) fn before_attaching(&self, object: &Object) -> Result<(), String> {
         for entry in &self.entries {
             entry.write(object).map_err(|error| {
@@ -96,7 +96,7 @@ impl Steps {
         self.run(object, RunTime::BeforeAttach)
     }
 
-    /// Does what comes right after the scheduler has been attached.
+    /// Carries out the actions right after the scheduler has been attached.
     pub(crate) fn after_attaching(&self, object: &Object) -> Result<(), String> {
         self.run(object, RunTime::AfterAttach)
     }

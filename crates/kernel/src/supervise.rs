@@ -98,10 +98,10 @@ pub struct Supervised {
 
 impl Supervised {
     /// Starts a command. It and everything it starts get signals only from here, not from the terminal, and the command is asked to end when
-    /// the calling thread ends, whatever the reason.
+    /// the calling thread ends, for any reason.
     ///
     /// # Errors
-    /// It cannot be started. The exit code of the error is 2: what the user named is not a program.
+    /// It cannot be started. The exit code of the error is 2: the user named no program.
     pub fn start_group(mut command: Command) -> Result<Self, Error> {
         command.process_group(0);
         let parent = std::process::id();
@@ -130,7 +130,7 @@ impl Supervised {
         self.signal(signal);
     }
 
-    /// Passes on a request to end from elsewhere; the command decides what to do with it, in its own time.
+    /// Passes on a request to end from elsewhere; the command decides how to act on it, in its own time.
     pub fn signal(&self, signal: Signal) {
         // Only the code below reaps the child, so the number still belongs to it. It may have ended meanwhile: then the signal has no receiver.
         if let Ok(pid) = i32::try_from(self.child.id()) {

@@ -1,9 +1,9 @@
-//! Global variables of a BPF object: where they are, what they hold, and how to set them.
+//! Global variables of a BPF object: their places, types and values, and how to set them.
 
 use libbpf_rs::btf::types::{DataSec, Enum, Enum64, Int, IntEncoding, Struct, Var};
 use libbpf_rs::btf::{Btf, BtfType, types::MemberAttr};
 
-/// What a variable holds.
+/// The type of a variable's value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// An integer or enumeration of `Variable::size` bytes.
@@ -28,7 +28,7 @@ pub struct Variable {
     pub offset: usize,
     /// Size in bytes.
     pub size: usize,
-    /// What it holds.
+    /// The type of its value.
     pub kind: Kind,
     /// Name of its type without qualifiers and typedefs, if it has one.
     pub type_name: Option<String>,

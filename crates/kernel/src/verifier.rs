@@ -1,4 +1,4 @@
-//! The verifier's log, reduced to what explains a rejection.
+//! The verifier's log, reduced to the lines that explain a rejection.
 
 use std::fmt;
 

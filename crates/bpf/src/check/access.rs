@@ -146,7 +146,7 @@ impl Facts<'_> {
         }
     }
 
-    /// What is wrong if an access touches a field that the kernel manages.
+    /// The fault of an access that touches a field of the kernel.
     fn special(&self, target: Target, offset: i64, access: Access) -> Option<String> {
         let end = offset.saturating_add_unsigned(access.size);
         let field = self.special_fields(target).iter().find(|field| {

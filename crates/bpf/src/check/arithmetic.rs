@@ -1,4 +1,4 @@
-//! Arithmetic on what is known about values.
+//! Arithmetic on facts about values.
 
 use super::Verdict;
 use super::state::State;

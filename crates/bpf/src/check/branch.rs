@@ -4,7 +4,7 @@ use super::state::State;
 use super::value::{Null, Number, Root, Value, largest};
 use crate::instruction::{Instruction, class, jump};
 
-/// What is known if the jump is taken, or if it is not; `None` if that cannot happen.
+/// The state if the jump is taken, or if it is not; `None` if that cannot happen.
 pub(super) fn after(one: Instruction, mut state: State, taken: bool) -> Option<State> {
     let operation = one.operation();
     if matches!(operation, jump::JA | jump::JCOND) {
@@ -147,7 +147,7 @@ fn differ(first: Bounds, second: Bounds) -> Option<(Bounds, Bounds)> {
     Some((without(first, second)?, without(second, first)?))
 }
 
-/// What follows from `first < second` or `first <= second`, or from its not holding.
+/// The bounds that follow from `first < second` or `first <= second`, or from its not holding.
 fn ordered(first: Bounds, second: Bounds, holds: bool, strict: bool) -> Option<(Bounds, Bounds)> {
     if !holds {
         return ordered(second, first, true, !strict).map(swap);

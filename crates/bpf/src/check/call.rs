@@ -201,7 +201,7 @@ impl Facts<'_> {
                 Verdict::Refused { problem, .. } => {
                     Verdict::refused(format!("{}: {problem}", place()))
                 }
-                // What a function accesses cannot be checked where it is called.
+                // Accesses of a function cannot be checked where it is called.
                 _ => Verdict::Fine,
             }
         };
@@ -299,7 +299,7 @@ impl Facts<'_> {
         }
     }
 
-    /// What the call acquires and releases.
+    /// Adds the call's acquisitions and releases to the state.
     fn apply(&self, at: usize, callee: &Callee<'_>, state: &mut State) -> Verdict {
         let name = callee.name;
         let iterator = || match state.registers[1] {
@@ -371,7 +371,7 @@ impl Facts<'_> {
 
     fn release(&self, name: &str, argument: usize, state: &mut State) -> Verdict {
         let Value::Pointer(pointer) = state.registers[argument + 1] else {
-            // It is unknown what was released.
+            // It is unknown which thing was released.
             state.holding = None;
             return Verdict::Fine;
         };

@@ -1,7 +1,7 @@
 //! Following the paths through a function until nothing new is learnt.
 //!
 //! States are kept where blocks begin. Within a block there is one path, and a state changes in place. Blocks are visited in the order of the
-//! text, so that mostly all that leads to a block has been followed before the block itself, and loops are finished before what comes after.
+//! text, so that mostly all that leads to a block has been followed before the block itself, and loops are finished before the code after them.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -16,16 +16,16 @@ const WAYS: usize = 24;
 /// After this many returns to the beginning of a loop, bounds that still change are given up.
 const PATIENCE: u32 = 18;
 
-/// What is known on the paths through a function.
+/// The states on the paths through a function.
 pub(super) struct Ways {
     /// The states where blocks begin, by instruction: one for each set of things that the program may hold there.
     pub before: Vec<Vec<State>>,
-    /// What the function returns, by the block that returns it and the number of the state at its beginning.
+    /// Values that the function returns, by the block that returns it and the number of the state at its beginning.
     returned: BTreeMap<(usize, usize), Value>,
 }
 
 impl Ways {
-    /// What the function returns.
+    /// The value that the function returns.
     pub(super) fn result(&self) -> Value {
         let mut results = self.returned.values().copied();
         let first = results.next().unwrap_or(Value::Any);
@@ -71,7 +71,7 @@ impl Facts<'_> {
         ways
     }
 
-    /// Passes through the block that begins at `start`; returns its last instruction. `state` is then what is known after it or, if it is a
+    /// Passes through the block that begins at `start`; returns its last instruction. `state` is then the state after it or, if it is a
     /// jump or ends the function, before it.
     fn pass(&self, linked: &Linked, begins: &[bool], start: usize, state: &mut State) -> usize {
         let mut at = start;
@@ -89,7 +89,7 @@ impl Facts<'_> {
         }
     }
 
-    /// Where control goes from the last instruction of a block, and what is known there.
+    /// Where control goes from the last instruction of a block, and the state there.
     fn successors(
         &self,
         linked: &Linked,

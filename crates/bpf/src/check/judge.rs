@@ -9,9 +9,9 @@ use crate::error::{Error, refused};
 use crate::link::{Linked, Operand};
 use crate::object::Reference;
 
-/// What is found out about a function.
+/// The result of checking a function.
 pub(super) struct Judgement {
-    /// What is checked at run time before each instruction.
+    /// The check at run time before each instruction.
     pub checks: Vec<Option<Check>>,
     /// The calls of other functions of the object, with their arguments. Nothing is known about those of callbacks.
     pub calls: Vec<(usize, [Value; 5])>,
@@ -44,7 +44,7 @@ impl Facts<'_> {
                 self.check_end(linked, &states)?;
             }
             if operation.target.is_some() || operation.ends_function() {
-                // What follows is another block.
+                // The following instructions are another block.
                 states.clear();
                 continue;
             }
@@ -68,7 +68,7 @@ impl Facts<'_> {
     /// Refuses a program that ends while it holds something.
     fn check_end(&self, linked: &Linked, states: &[State]) -> Result<(), Error> {
         if self.may_sleep.is_none() {
-            // The caller may have begun what it ends, and the other way round.
+            // A subprogram may end a region that its caller has begun, and the other way round.
             return Ok(());
         }
         let mut certain = states.iter().filter(|state| !state.is_doubtful);
@@ -76,7 +76,7 @@ impl Facts<'_> {
         leak.map_or(Ok(()), Err)
     }
 
-    /// What is wrong if a guard fails.
+    /// The fault if a guard fails.
     fn broken(&self, linked: &Linked, guard: Guard) -> String {
         match guard {
             Guard::NotNull => "NULL is used as a pointer".to_owned(),
@@ -99,7 +99,7 @@ impl Facts<'_> {
         refused(self.object.location(self.function, at).to_string(), problem)
     }
 
-    /// What the program still holds at its end, as an error at the place where it was acquired.
+    /// A thing that the program still holds at its end, as an error at the place where it was acquired.
     fn leak(&self, linked: &Linked, state: &State) -> Option<Error> {
         let held = *state.holding.as_ref()?.first()?;
         let problem = match held {

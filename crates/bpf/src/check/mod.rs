@@ -1,9 +1,9 @@
 //! What a kernel's verifier would refuse, as far as can be seen without running the program.
 //!
-//! An abstract interpretation follows what registers and stack hold through each function: numbers with bounds, and pointers with the object
+//! An abstract interpretation follows the contents of registers and stack through each function: numbers with bounds, and pointers with the object
 //! that they point into, an offset, and whether they may be NULL. Paths on which a program holds different references, locks and iterators are
 //! followed separately. Where paths join, differences are forgotten. So this knows less than the verifier, which follows every path to its end:
-//! what is forbidden on all paths known to lead to an instruction is refused, what is allowed on all of them is left alone, and in between a
+//! an access that is forbidden on all paths known to lead to an instruction is refused, one that is allowed on all of them is left alone, and in between a
 //! [`Guard`] is checked when the program runs.
 
 mod access;
@@ -25,7 +25,7 @@ use crate::linker::Linker;
 use crate::object::{Function, Object, Section, Slot, StructOpsValue, without_flavor};
 use crate::special::SpecialField;
 
-/// What is checked at run time before an instruction.
+/// The condition that is checked at run time before an instruction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Guard {
     /// The pointer is not NULL.
@@ -38,7 +38,7 @@ pub(crate) enum Guard {
     },
 }
 
-/// A guard, and what is wrong if it fails.
+/// A guard, and the fault if it fails.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Check {
     pub guard: Guard,
@@ -84,17 +84,17 @@ impl Verdict {
     }
 }
 
-/// What callers know about a function of the object.
+/// A function of the object as its callers see it.
 #[derive(Debug, Clone, PartialEq)]
 struct Summary {
     /// The arguments of all calls, joined.
     arguments: Option<[Value; 5]>,
     result: Value,
-    /// Whether it, or what it calls, acquires or releases references, locks and the like.
+    /// Whether it, or a function that it calls, acquires or releases references, locks and the like.
     takes_or_gives: bool,
 }
 
-/// What is known while a function is checked.
+/// Facts for the check of a function.
 struct Facts<'a> {
     object: &'a Object,
     linker: &'a dyn Linker,
@@ -144,7 +144,7 @@ pub(crate) fn check(
     ];
     find_effects(functions, &known.callees, &mut summaries);
     let order = callers_first(functions);
-    // What functions return mostly depends on their own code alone.
+    // The values that functions return mostly depend on their own code alone.
     let is_called = called(functions, object.functions().len());
     for &place in order.iter().rev() {
         let one = &functions[place];
@@ -172,7 +172,7 @@ pub(crate) fn check(
     Ok(checks)
 }
 
-/// What is known about the object before any function is checked.
+/// Facts about the object before any function is checked.
 struct Known<'a> {
     /// The contents of constant sections, by slot, as far as they are known.
     read_only: &'a [Option<Vec<u8>>],
@@ -277,7 +277,7 @@ impl<'a> Facts<'a> {
         parameters.iter().enumerate().map(argument).collect()
     }
 
-    /// What the argument registers hold when a function begins.
+    /// The contents of the argument registers when a function begins.
     fn entry(&self, function: usize) -> [Value; 5] {
         if !self.arguments.is_empty() {
             let arguments = Pointer::to(Target::Arguments(self.arguments.len()));
@@ -293,7 +293,7 @@ impl<'a> Facts<'a> {
             {
                 Value::Any
             }
-            // What no call sets is not read, or else the call has already been refused.
+            // A register that no call sets is not read, or else the call has already been refused.
             Value::Unset => Value::Any,
             other => other.elsewhere(),
         })
@@ -334,7 +334,7 @@ impl<'a> Facts<'a> {
         (!name.is_empty()).then_some(name)
     }
 
-    /// What a pointer type points to.
+    /// The type to which a pointer type points.
     fn pointee(&self, type_id: TypeId) -> Option<TypeId> {
         match *self.object.btf().resolved(type_id) {
             Kind::Pointer(target) => Some(self.object.btf().resolve(target)),
@@ -406,7 +406,7 @@ fn called(functions: &[Linked], count: usize) -> Vec<bool> {
     called
 }
 
-/// Finds the functions that acquire or release references or locks, themselves or in what they call.
+/// Finds the functions that acquire or release references or locks, themselves or in functions that they call.
 fn find_effects(
     functions: &[Linked],
     callees: &[Vec<Option<Callee<'_>>>],

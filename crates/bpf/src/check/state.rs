@@ -32,10 +32,10 @@ impl Held {
     }
 }
 
-/// What is held; `None` if unknown.
+/// The things that are held; `None` if unknown.
 pub(super) type Holding = Option<Vec<Held>>;
 
-/// What is known at one point, on the paths to it that hold the same things.
+/// The facts at one point, on the paths to it that hold the same things.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct State {
     pub registers: [Value; 11],
@@ -43,7 +43,7 @@ pub(super) struct State {
     slots: Vec<(i64, Value)>,
     /// Four-byte constants on the stack, by offset from its end: the verifier knows which element of an array they select.
     words: Vec<(i64, u32)>,
-    /// What tests have shown about constants that the loader sets.
+    /// Results of tests of constants that the loader sets.
     cells: Vec<(Root, u64, u64)>,
     pub holding: Holding,
     /// Whether every path to here passed a test whose outcome the verifier may know, such as one of a constant that the loader sets.
@@ -65,7 +65,7 @@ impl State {
         }
     }
 
-    /// Keeps what is known on both paths; returns whether anything was lost.
+    /// Keeps the facts that hold on both paths; returns whether anything was lost.
     pub(super) fn join(&mut self, other: &State, widen: bool) -> bool {
         let mut changed = false;
         let mut join = |mine: &mut Value, theirs: Value| {
@@ -121,7 +121,7 @@ impl State {
         }
     }
 
-    /// Forgets what was on the stack between two offsets.
+    /// Forgets the contents of the stack between two offsets.
     pub(super) fn forget_stack(&mut self, low: i64, high: i64) {
         let stays = |offset: i64, size| offset >= high || offset.saturating_add(size) <= low;
         self.slots.retain(|&(offset, _)| stays(offset, 8));
@@ -153,7 +153,7 @@ impl State {
         }
     }
 
-    /// A constant that the loader sets, with what tests have shown about it.
+    /// A constant that the loader sets, with the results of tests about it.
     pub(super) fn cell(&self, root: Root, size: u8) -> Value {
         let known = self.cells.iter().find(|cell| cell.0 == root);
         let number = Number {
@@ -254,7 +254,7 @@ impl State {
         }
     }
 
-    /// Releases what is held; returns whether it was held, if that is known.
+    /// Releases a thing; returns whether it was held, if that is known.
     pub(super) fn give_back(&mut self, what: Held) -> Option<bool> {
         let holding = self.holding.as_mut()?;
         let place = holding.iter().position(|held| held.is(what));

@@ -11,7 +11,7 @@ use crate::link::{Operand, Operation};
 use crate::object::Slot;
 
 impl Facts<'_> {
-    /// What is known after an instruction, and whether it is allowed.
+    /// Carries out an instruction on the state, and judges whether it is allowed.
     pub(super) fn step(&self, at: usize, operation: &Operation, state: &mut State) -> Verdict {
         let one = operation.instruction;
         if one.class() == class::LDX || one.is_call() {
@@ -127,7 +127,7 @@ impl Facts<'_> {
                         origin: Some(at),
                         ..Pointer::to(Target::Kernel(type_id))
                     }),
-                    // Other special fields hold what the kernel keeps there.
+                    // Other special fields hold data of the kernel.
                     None if self.is_special(pointer, offset) => Value::Any,
                     None => unknown(at, one),
                 }
@@ -145,7 +145,7 @@ impl Facts<'_> {
         }
     }
 
-    /// What a constant section has at an offset, if its contents are known.
+    /// The number that a constant section has at an offset, if its contents are known.
     fn contents(&self, slot: usize, offset: i64, size: u8) -> Option<u64> {
         let bytes = self.read_only.get(slot)?.as_ref()?;
         let start = usize::try_from(offset).ok()?;

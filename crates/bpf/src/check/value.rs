@@ -9,12 +9,12 @@ pub(super) enum Root {
     Cell { slot: usize, offset: u64, size: u8 },
 }
 
-/// What is known about a value.
+/// The known facts about a value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Value {
     /// Nothing has been written there.
     Unset,
-    /// Nothing is known: whatever is done with it is left to run time.
+    /// Nothing is known: all checks of its uses are left to run time.
     Any,
     Number(Number),
     Pointer(Pointer),
@@ -43,7 +43,7 @@ pub(super) struct Pointer {
     pub origin: Option<usize>,
 }
 
-/// What a pointer points to.
+/// The target of a pointer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Target {
     /// The arguments of a callback: this many.
@@ -205,7 +205,7 @@ impl Pointer {
 impl Value {
     pub(super) const ZERO: Value = Value::Number(Number::constant(0));
 
-    /// What another function knows about it: not its origin.
+    /// The facts about it in another function: not its origin.
     pub(super) fn elsewhere(self) -> Value {
         match self {
             Value::Pointer(pointer) => Value::Pointer(Pointer {
@@ -222,7 +222,7 @@ impl Value {
         }
     }
 
-    /// What is known if the value is one or the other. `widen` gives up bounds that still change.
+    /// The facts if the value is one or the other. `widen` gives up bounds that still change.
     pub(super) fn join(self, other: Value, widen: bool) -> Value {
         match (self, other) {
             _ if self == other => self,

@@ -5,7 +5,7 @@ use std::fmt;
 use super::Object;
 
 impl Object {
-    /// Writes what a kernel sees of the object as text: instructions with what they refer to, maps, variables, tables of callbacks and types. It is
+    /// Writes the parts of the object that a kernel sees as text: instructions with their operands, maps, variables, tables of callbacks and types. It is
     /// the same for the same code wherever its source lies, since paths and lines are left out.
     ///
     /// # Errors

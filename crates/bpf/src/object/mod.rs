@@ -1,5 +1,5 @@
 //! A BPF object file, taken apart: programs, maps, global variables,
-//! `struct_ops` tables and what it needs from the kernel.
+//! `struct_ops` tables and the names that it needs from the kernel.
 
 mod essence;
 mod read;
@@ -75,14 +75,14 @@ pub struct Variable {
     pub size: u64,
     /// Its BTF type.
     pub type_id: TypeId,
-    /// What it holds.
+    /// Its content.
     pub kind: VariableKind,
     /// Whether it is `const volatile`: set before the program is loaded, and
     /// constant afterwards. In `.rodata` these are the tunables.
     pub tunable: bool,
 }
 
-/// What a global variable holds.
+/// The content of a global variable.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum VariableKind {
@@ -137,11 +137,11 @@ pub struct StructOpsMember {
     pub type_id: TypeId,
     /// Offset in the structure in bytes.
     pub offset: u64,
-    /// What it holds.
+    /// Its value.
     pub value: StructOpsValue,
 }
 
-/// What a member of a table of callbacks holds.
+/// The value of a member of a table of callbacks.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum StructOpsValue {
     /// A program, by its name.
@@ -169,11 +169,11 @@ pub struct Extern {
     pub name: String,
     /// Whether the object also works without it.
     pub weak: bool,
-    /// What it is.
+    /// The thing that it stands for.
     pub kind: ExternKind,
 }
 
-/// What an external name stands for.
+/// The thing that an external name stands for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ExternKind {
@@ -206,7 +206,7 @@ impl Extern {
     }
 }
 
-/// What the pointer in a slot of [`crate::Context::slots`] points to.
+/// The target of the pointer in a slot of [`crate::Context::slots`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Slot {
     /// A map, as index into [`Object::maps`].
@@ -225,11 +225,11 @@ pub(crate) struct Function {
     /// First instruction, counted from the start of the section.
     pub start: usize,
     pub instructions: Vec<Instruction>,
-    /// What instructions refer to, by index into `instructions`, sorted.
+    /// References of instructions, by index into `instructions`, sorted.
     pub references: Vec<(usize, Reference)>,
 }
 
-/// What the operand of an instruction refers to.
+/// The thing to which the operand of an instruction refers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Reference {
     /// A map or section, with an offset into it.
@@ -329,7 +329,7 @@ impl Object {
             .map_or_else(String::new, |member| member.value.text())
     }
 
-    /// What the object expects of its kernel.
+    /// The names that the object expects of its kernel.
     #[must_use]
     pub fn externs(&self) -> &[Extern] {
         &self.externs
@@ -347,7 +347,7 @@ impl Object {
         &self.btf
     }
 
-    /// What each pointer of [`crate::Context::slots`] must point to: the maps
+    /// The required target of each pointer of [`crate::Context::slots`]: the maps
     /// first, then the sections.
     #[must_use]
     pub fn slots(&self) -> Vec<Slot> {

@@ -17,7 +17,7 @@ impl Object {
     ///
     /// # Errors
     ///
-    /// [`Error::Malformed`] if the file is not a well-formed BPF object with BTF, [`Error::Unsupported`] if it uses what libbpf no longer
+    /// [`Error::Malformed`] if the file is not a well-formed BPF object with BTF, [`Error::Unsupported`] if it uses features that libbpf no longer
     /// accepts, such as maps without BTF.
     pub fn parse(bytes: &[u8]) -> Result<Object, Error> {
         let elf = Elf::parse(bytes)?;
@@ -258,7 +258,7 @@ impl Object {
         Ok(())
     }
 
-    /// What the instruction at `position` of a section refers to.
+    /// The thing to which the instruction at `position` of a section refers.
     fn reference(
         &self,
         elf: &Elf,

@@ -166,12 +166,12 @@ impl Translation<'_, '_> {
         self.builder.inst_results(call)[0]
     }
 
-    /// Reports what is missing and where, and ends the program.
+    /// Reports the missing name and its place, and ends the program.
     pub(super) fn unavailable(&mut self, at: usize) {
         self.report(self.environment.unavailable, at);
     }
 
-    /// Reports to `receiver` what is wrong and where, and ends the program.
+    /// Reports to `receiver` the fault and its place, and ends the program.
     pub(super) fn report(&mut self, receiver: u64, at: usize) {
         let (address, length) = self.environment.problems[at];
         let address = self.address_in(Base::Problems, address);

@@ -19,7 +19,7 @@ use crate::frame::Frame;
 use crate::instruction::{FRAME_POINTER, class, mode};
 use crate::link::{Base, Linked, Operand, Operation};
 
-/// What functions of one object share.
+/// The parts that functions of one object share.
 pub(crate) struct Environment<'a> {
     /// Address of [`crate::Linker::runaway`].
     pub runaway: u64,
@@ -29,11 +29,11 @@ pub(crate) struct Environment<'a> {
     pub stray: u64,
     /// Which functions of the object may end early.
     pub may_stop: &'a [bool],
-    /// For each operation that needs what the linker lacks, or that is checked: place and length of a text that says what is wrong.
+    /// For each operation that needs a name that the linker lacks, or that is checked: place and length of a text on the fault.
     pub problems: &'a [(u64, usize)],
     /// Where the configuration values are.
     pub kconfig: u64,
-    /// What a [`Base`] is called in the function.
+    /// The name of a [`Base`] in the function.
     pub bases: &'a dyn Fn(Base) -> UserExternalNameRef,
 }
 

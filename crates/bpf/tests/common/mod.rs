@@ -117,7 +117,7 @@ impl Linker for Kernel {
     }
 }
 
-/// What a run told the kernel; [`Context::kernel`] points to it.
+/// Reports of a run to the kernel; [`Context::kernel`] points to it.
 #[derive(Debug, Default)]
 pub struct Reports {
     pub runaways: Vec<u64>,
@@ -222,7 +222,7 @@ impl Run {
         self.context.kernel = (&raw mut *self.reports).cast::<c_void>();
         self.context.slots = self.slots.as_ptr();
         self.context.slot_sizes = self.sizes.as_ptr();
-        // SAFETY: the fixtures access only what they are given.
+        // SAFETY: the fixtures access only memory that they are given.
         unsafe { entry(&raw mut self.context, r[0], r[1], r[2], r[3], r[4]) }
     }
 
@@ -246,7 +246,7 @@ pub fn compiled(fixture: &str, kernel: &Kernel) -> (Object, Code) {
     (object, code)
 }
 
-/// Compiles an object as if another process had kept what becomes of it.
+/// Compiles an object as if another process had kept its translation.
 pub fn compile_kept(object: &Object, kernel: &Kernel) -> Result<Code, Error> {
     let kept = translated(object, kernel, &[]).to_bytes();
     let kept = Translated::from_bytes(&kept).expect("these bytes were kept");

@@ -22,7 +22,7 @@ const CALLS: u64 = 90;
 /// Tasks that wait while `dispatch` iterates over them on request.
 const WAITING: u64 = 32;
 
-/// What a callback does in each turn.
+/// A callback's work in each turn.
 #[derive(Clone, Copy, Debug)]
 pub enum Extra {
     /// It executes [`INSTRUCTIONS`].
@@ -49,7 +49,7 @@ impl Extra {
 pub enum Kind {
     /// Without callbacks.
     Bare,
-    /// With callbacks that do only what is requested.
+    /// With callbacks that do only the requested work.
     Callbacks(Option<Extra>),
     /// With its own queue, which `dispatch` can iterate over.
     Walk {

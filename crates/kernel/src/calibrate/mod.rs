@@ -1,8 +1,8 @@
-//! Measures what scheduling costs on this machine, for the simulator's cost model (`docs/cost-model.md`).
+//! Measures the costs of scheduling on this machine, for the simulator's cost model (`docs/cost-model.md`).
 //!
 //! Everything is measured from user space with the kernel's own interfaces: threads on chosen CPUs that wake one another. With root and
 //! sched_ext, a scheduler without callbacks is in charge while wake-ups and switches are measured, so that they are those of sched_ext;
-//! compared with it, schedulers whose callbacks do something show what callbacks cost. A figure is taken from an undisturbed one among many
+//! compared with it, schedulers whose callbacks do something show the cost of callbacks. A figure is taken from an undisturbed one among many
 //! short batches.
 
 mod bpf;
@@ -31,12 +31,12 @@ pub struct Cost {
 /// CPUs of this machine to measure on: a pair for each existing distance, nearest first: siblings, the same last-level cache, the same node, another node.
 pub type Pairs = [Option<(u32, u32)>; 4];
 
-/// What was measured.
+/// The result of a calibration.
 #[derive(Clone, Debug, Default)]
 pub struct Calibration {
     /// The costs.
     pub costs: Vec<Cost>,
-    /// What could not be measured, and why.
+    /// Costs that could not be measured, and why.
     pub notes: Vec<String>,
 }
 
@@ -122,7 +122,7 @@ fn system_call(result: &mut Calibration) {
     result.add("system_call", ns, "fairground calibrate: getppid()");
 }
 
-/// Wake-ups and switches, and what callbacks and the kernel's own scheduler add to them.
+/// Wake-ups and switches, and the parts that callbacks and the kernel's own scheduler add to them.
 fn sched_ext(result: &mut Calibration, cpu: u32) -> io::Result<Basis> {
     let own = switches::basis(cpu)?;
     match bpf::Scheduler::start(bpf::Kind::Bare) {
@@ -224,7 +224,7 @@ fn report_basis(result: &mut Calibration, basis: Basis, under: &str) {
     );
 }
 
-/// What was measured, and on what machine: for the head of a file.
+/// The measured machine, for the head of a file.
 #[must_use]
 pub fn machine_name() -> String {
     let model = std::fs::read_to_string("/proc/cpuinfo")

@@ -122,7 +122,7 @@ pub fn captured_handoff(cpu: u32, wanted: fn(&str) -> bool) -> Result<u64, Error
     measured
 }
 
-/// What a futex call costs, what a wake-up adds, and what a switch takes.
+/// The cost of a futex call, of a wake-up beyond it, and of a switch.
 pub fn basis(cpu: u32) -> io::Result<Basis> {
     let futex = Futex::default();
     let empty_wake = time_per_call(500, || futex.wake_nobody());

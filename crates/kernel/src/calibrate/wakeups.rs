@@ -11,7 +11,7 @@ use crate::clock;
 /// Wake-ups that are measured.
 const WAKEUPS: usize = 301;
 
-/// Waking a thread on another CPU that is busy with less important work: what the waker pays, and when the thread runs.
+/// Waking a thread on another CPU that is busy with less important work: the cost for the waker, and the time until the thread runs.
 pub fn measure(result: &mut Calibration, from: u32, to: u32, basis: Basis) -> io::Result<()> {
     let bound = super::OnCpu::bind(from)?;
     let spinner = Helper::spinner(to)?;

@@ -36,7 +36,7 @@ pub struct OpenScheduler {
     variables: Vec<Variable>,
     operations: Operations,
     exit: Option<ExitLayout>,
-    /// What its loader does after loading.
+    /// Actions of its loader after loading.
     steps: Steps,
 }
 
@@ -128,7 +128,7 @@ impl OpenScheduler {
         String::from_utf8_lossy(&field[..end]).into_owned()
     }
 
-    /// What can be set before loading: the numeric constants, except those that belong to scx's headers.
+    /// Variables that can be set before loading: the numeric constants, except those that belong to scx's headers.
     pub fn tunables(&self) -> impl Iterator<Item = &Variable> {
         self.variables.iter().filter(|variable| {
             variable.section == CONSTANTS
@@ -222,11 +222,11 @@ impl OpenScheduler {
         }
     }
 
-    /// Does what the scheduler's loader does: sets what is set before loading, and the rest when the scheduler is started. `setup` is for
+    /// Takes the place of the scheduler's loader: makes the settings for before loading, and the rest when the scheduler is started. `setup` is for
     /// `parsed`, which is the same object.
     ///
     /// # Errors
-    /// [`Error::Setup`] with what cannot be given to a kernel.
+    /// [`Error::Setup`] with the part that cannot be given to a kernel.
     pub fn equip(&mut self, parsed: &fairground_bpf::Object, setup: Setup) -> Result<(), Error> {
         let refused = |name: &str, reason: String| Error::Setup {
             name: name.to_owned(),
@@ -298,7 +298,7 @@ impl OpenScheduler {
         Ok(())
     }
 
-    /// Lets the kernel's verifier check the scheduler, and unloads it again; returns what had to be left out on this kernel, and how many
+    /// Lets the kernel's verifier check the scheduler, and unloads it again; returns the parts that had to be left out on this kernel, and how many
     /// programs were checked.
     ///
     /// # Errors
@@ -465,7 +465,7 @@ fn attach(object: &mut Object, operations: &str) -> Result<Vec<Link>, libbpf_rs:
     Ok(links)
 }
 
-/// The selected table of callbacks and the names of the others, or what is wrong with the object.
+/// The selected table of callbacks and the names of the others, or the object's fault.
 fn find_operations(
     object: &OpenObject,
     btf: &Btf<'_>,

@@ -14,7 +14,7 @@ use crate::{Error, host};
 #[derive(Debug)]
 pub struct Running {
     pub(super) name: String,
-    /// What its loader runs at an interval; ends before the links do.
+    /// The programs that its loader runs at an interval; ends before the links do.
     pub(super) repetition: Option<Repetition>,
     /// The scheduler's own link first, then those of its other programs.
     pub(super) links: Vec<Link>,
@@ -28,7 +28,7 @@ pub struct Running {
 }
 
 impl Running {
-    /// What had to be left out on this kernel.
+    /// Parts that had to be left out on this kernel.
     #[must_use]
     pub fn warnings(&self) -> &[String] {
         &self.warnings

@@ -1,6 +1,6 @@
 //! Whether the threads of a workload all wait for each other.
 //!
-//! A thread records what it waits for before it sleeps, and afterwards that the wait is over. If all threads say that they wait, and the
+//! A thread records the thing that it waits for before it sleeps, and afterwards that the wait is over. If all threads say that they wait, and the
 //! kernel says that all sleep, none is left to wake them. Two checks tell this from threads that keep waking each other: a thread woken
 //! between the checks is runnable at the second one, or has recorded that its wait is over.
 
@@ -11,7 +11,7 @@ use fairground_workload::{Waiting, Workload};
 
 use super::resources::Resources;
 
-/// What a thread records about its waits.
+/// A thread's record of its waits.
 #[derive(Debug, Default)]
 pub struct WaitRecord {
     /// The thread's number; 0 before it has one.
@@ -61,7 +61,7 @@ fn sleeps(thread: u32) -> bool {
 /// A thread that has not ended: its name and its record.
 pub type Living<'a> = (&'a str, &'a WaitRecord);
 
-/// What each thread waits for, if none of them can ever continue.
+/// The thing that each thread waits for, if none of them can ever continue.
 pub fn find(threads: &[Living<'_>], workload: &Workload, resources: &Resources) -> Option<String> {
     let look = || -> Option<Vec<u64>> {
         let waits = threads.iter().map(|(_, record)| record.asleep());

@@ -28,7 +28,7 @@ pub struct Groups {
     top: PathBuf,
     /// The group that this process was in before.
     home: PathBuf,
-    /// What has been made, each after the one that it is in.
+    /// The folders that have been made, each after the one that it is in.
     made: Vec<PathBuf>,
     /// Whether the controller was handed down from the root for this run.
     handed_down: bool,
@@ -172,7 +172,7 @@ impl Groups {
         write(&self.folder(path), "cgroup.threads", "0")
     }
 
-    /// What users should know about them.
+    /// The remark on them for users.
     pub fn note(&self) -> String {
         format!(
             "the control groups of the workload are in {}, which has the weight of a new group beside the rest of this machine",
@@ -180,7 +180,7 @@ impl Groups {
         )
     }
 
-    /// What the kernel says of each group: its CPU time, and what became of its quota if it has one.
+    /// The kernel's figures of each group: its CPU time, and the use of its quota if it has one.
     pub fn usage(&self, workload: &Workload) -> Vec<GroupMetrics> {
         let usage = |group: &Group| {
             let file = self.folder(&group.path).join("cpu.stat");
@@ -215,7 +215,7 @@ impl Groups {
                 if stopped.recv_timeout(left) != Err(RecvTimeoutError::Timeout) {
                     return;
                 }
-                // The kernel accepts what the reader of workloads does.
+                // The kernel accepts all settings that the reader of workloads accepts.
                 let _ = write_settings(&folder, &settings);
             }
         };

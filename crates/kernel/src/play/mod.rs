@@ -1,8 +1,8 @@
-//! Plays a workload with real threads on this kernel, under whatever scheduler is in charge.
+//! Plays a workload with real threads on this kernel, under the scheduler in charge.
 //!
 //! Every task is a thread that follows its [`program`]. `run` uses CPU time of the thread, so it means the same here as in the simulator.
-//! With root, the [`recorder`](crate::recorder) watches the threads, and the metrics are those of any other run; without, there is only
-//! what the threads can measure themselves.
+//! With root, the [`recorder`](crate::recorder) watches the threads, and the metrics are those of any other run; without, there are only
+//! the threads' own measurements.
 
 mod deadlock;
 mod groups;
@@ -46,7 +46,7 @@ const FIRST_LOOK: Duration = Duration::from_millis(500);
 /// Priority of the threads that watch and end a run. They do very little, but do it at once.
 pub(crate) const WATCHERS: Policy = Policy::Fifo { priority: 99 };
 
-/// What can be chosen about a run with real threads.
+/// The options of a run with real threads.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Options {
     /// How long to run, nanoseconds; `None` is the workload's own duration, or until all tasks have ended.
@@ -213,7 +213,7 @@ fn tunables(
     }
 }
 
-/// Makes the control groups of the workload, if it has any; a note says what they are beside, or why there are none.
+/// Makes the control groups of the workload, if it has any; a note names their neighbours, or says why there are none.
 fn set_up_groups(workload: &Workload, root: bool, notes: &mut Vec<String>) -> Option<Arc<Groups>> {
     if workload.groups.is_empty() {
         return None;
@@ -236,7 +236,7 @@ fn set_up_groups(workload: &Workload, root: bool, notes: &mut Vec<String>) -> Op
     }
 }
 
-/// What of the workload has no effect on this kernel; `known`: whether the scheduler in charge reads task attributes.
+/// The part of the workload that has no effect on this kernel; `known`: whether the scheduler in charge reads task attributes.
 fn without_effect(attributes: &[Attributes], known: bool) -> Option<&'static str> {
     let asked = attributes
         .iter()
@@ -246,7 +246,7 @@ fn without_effect(attributes: &[Attributes], known: bool) -> Option<&'static str
     )
 }
 
-/// Waits for the end of a run; returns what each thread waits for, if none of them can ever continue.
+/// Waits for the end of a run; returns the thing that each thread waits for, if none of them can ever continue.
 fn watch(run: &Run, end: Option<u64>, signals: &mut Signals) -> Result<Option<String>, Error> {
     let mut look = FIRST_LOOK;
     while !run.is_finished() && run.failure().is_none() {
@@ -282,7 +282,7 @@ fn starved(tasks: &[Ended]) -> Option<String> {
     })
 }
 
-/// The recorder; if there cannot be one, the run goes on without it, and a note says what is missing.
+/// The recorder; if there cannot be one, the run goes on without it, and a note says which measures are missing.
 fn start_recorder(
     root: bool,
     machine: MachineFacts,

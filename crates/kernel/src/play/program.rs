@@ -4,7 +4,7 @@
 
 use fairground_workload::{Cursor, Event, Task, Variation};
 
-/// What a task does next.
+/// The next step of a task.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Step<'task> {
     /// It enters the phase with this index, whose policy and CPUs apply from now on.

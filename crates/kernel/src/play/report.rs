@@ -29,9 +29,9 @@ pub struct Report {
     pub scheduler_start_ns: Option<u64>,
     /// From the common start to the end.
     pub duration_ns: u64,
-    /// What the process had done when it created the threads.
+    /// The process's past when it created the threads.
     pub creator: Creator,
-    /// What threads outside the run did meanwhile, if requested.
+    /// The activities of threads outside the run meanwhile, if requested.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub others: Vec<OtherThread>,
     /// Per task, in order of creation.
@@ -40,11 +40,11 @@ pub struct Report {
     pub metrics: Option<RunMetrics>,
     /// Records that were lost; `None` without root.
     pub lost_records: Option<u64>,
-    /// What else the reader should know, a sentence each.
+    /// Further remarks, a sentence each.
     pub notes: Vec<String>,
 }
 
-/// What the thread of a task measured itself.
+/// A task's measurements by its own thread.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct TaskReport {
@@ -167,7 +167,7 @@ impl Report {
             .collect()
     }
 
-    /// A table of what the threads measured themselves.
+    /// A table of the threads' own measurements.
     #[must_use]
     pub fn table(&self) -> String {
         let width = self

@@ -40,16 +40,16 @@ struct Thread {
     progress: Arc<Progress>,
 }
 
-/// What a thread shows to others.
+/// The part of a thread's state that it shows to others.
 #[derive(Debug)]
 struct Progress {
     /// CPU time that it used before its program began.
     before: AtomicU64,
     /// When its program began, `CLOCK_MONOTONIC`; `u64::MAX` before that.
     began: AtomicU64,
-    /// What it waits for.
+    /// The thing that it waits for.
     waiting: WaitRecord,
-    /// What it knows about itself, once it has ended.
+    /// Its own record of its life, once it has ended.
     outcome: Mutex<Option<Outcome>>,
 }
 
@@ -64,14 +64,14 @@ impl Progress {
     }
 }
 
-/// What is known about a task at the end.
+/// A task at the end of the run.
 #[derive(Clone, Debug)]
 pub struct Ended {
     /// Name with instance.
     pub name: String,
     /// Whether it was on a CPU before the end.
     pub ran: bool,
-    /// What the thread knows about itself.
+    /// The thread's own record of its life.
     pub outcome: Outcome,
 }
 
@@ -93,7 +93,7 @@ pub struct Run {
     pub over: Over,
     /// CPUs that tasks without affinity use.
     pub cpus: Vec<u32>,
-    /// What was asked for.
+    /// The requested options.
     pub options: Options,
     /// Threads that have not ended.
     pub living: AtomicUsize,
@@ -206,7 +206,7 @@ impl Run {
         self.stop.load(Ordering::Acquire)
     }
 
-    /// What each thread waits for, if none of them can ever continue.
+    /// The thing that each thread waits for, if none of them can ever continue.
     #[must_use]
     pub fn deadlock(&self) -> Option<String> {
         let threads = lock(&self.threads);
@@ -239,7 +239,7 @@ impl Run {
             .collect()
     }
 
-    /// Ends all threads that still run at `stop`; returns what they did, in order of creation.
+    /// Ends all threads that still run at `stop`; returns their records, in order of creation.
     pub fn end(&self, stop: u64) -> Vec<Ended> {
         self.stop.store(stop, Ordering::Release);
         self.over.set();

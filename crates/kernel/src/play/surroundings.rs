@@ -10,7 +10,7 @@ use nix::unistd::{SysconfVar, sysconf};
 
 use crate::clock;
 
-/// What the calling thread, the first of its process, has done so far. [`Creator::preparation_ns`] is not known yet.
+/// The past of the calling thread, the first of its process. [`Creator::preparation_ns`] is not known yet.
 pub fn creator_so_far() -> Creator {
     let cpu_time_ns = clock::thread_cpu_time();
     let waits = getrusage(UsageWho::RUSAGE_THREAD)

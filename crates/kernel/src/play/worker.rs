@@ -14,7 +14,7 @@ use super::work::Work;
 use crate::recorder::stream::NoteKind;
 use crate::{clock, scheduling};
 
-/// What a thread knows about itself when it ends.
+/// A thread's own record of its life.
 #[derive(Clone, Debug, Default)]
 pub struct Outcome {
     /// CPU time since the start of the run.
@@ -87,7 +87,7 @@ fn leave((due, deadline): (u64, u64), end: u64, periods: &mut Periods) {
     periods.missed += u64::from(end > deadline && due < end);
 }
 
-/// What to do if a policy cannot be set, for the end of a message.
+/// The remedy if a policy cannot be set, for the end of a message.
 fn way_out(error: &std::io::Error) -> &'static str {
     match error.kind() {
         std::io::ErrorKind::PermissionDenied => {
@@ -176,7 +176,7 @@ impl<'run> Worker<'run> {
         Ok(())
     }
 
-    /// Carries out the program from `start` on; returns what the thread knows about itself.
+    /// Carries out the program from `start` on; returns the thread's own record.
     pub(super) fn carry_out(mut self, start: u64) -> Result<Outcome, String> {
         let cpu_time = clock::thread_cpu_time();
         self.first = start + self.task.delay;

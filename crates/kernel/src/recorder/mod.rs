@@ -1,4 +1,4 @@
-//! The recorder: what any scheduler of this kernel does with chosen tasks, as an event stream.
+//! The recorder: the treatment of chosen tasks by any scheduler of this kernel, as an event stream.
 //!
 //! A small BPF program at the kernel's scheduler trace points writes records to a ring buffer; a thread of this process puts them in order
 //! and feeds a [`Sink`]. The thread runs under `SCHED_FIFO`, above every scheduler that can be watched. Four times a second it checks
@@ -43,7 +43,7 @@ const PATIENCE: usize = 4 * 1024 * 1024;
 /// How long the latest records may be incomplete on some CPU, nanoseconds.
 const SETTLING: u64 = 100_000_000;
 
-/// Tells the recorder what the kernel does not know.
+/// Gives the recorder facts that the kernel does not know.
 #[derive(Clone, Debug)]
 pub struct Notes {
     sender: Sender<Note>,
@@ -95,12 +95,12 @@ impl Tracker {
     }
 }
 
-/// What a recording yields besides the events.
+/// The result of a recording besides the events.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Summary {
     /// Records lost because the buffer was full; the events have gaps there.
     pub lost: u64,
-    /// What threads that were not chosen did, if requested.
+    /// The activities of threads that were not chosen, if requested.
     pub others: Vec<OtherThread>,
 }
 
@@ -134,7 +134,7 @@ impl<S: Sink + Send + 'static> Recorder<S> {
         Self::start_programs(sink, turns, cpus, |_| true)
     }
 
-    /// [`Recorder::start`] with only those of its programs whose names are `wanted`, to measure what they cost.
+    /// [`Recorder::start`] with only those of its programs whose names are `wanted`, to measure their cost.
     pub(crate) fn start_programs(
         mut sink: S,
         turns: bool,

@@ -52,7 +52,7 @@ impl Program {
         loaded.map_err(|error| failed(&format!("{error}{}", cause(&messages.concat()))))
     }
 
-    /// Detaches all programs; what they wrote can still be read.
+    /// Detaches all programs; their records can still be read.
     pub(crate) fn detach(&mut self) {
         self.links.clear();
     }

@@ -3,7 +3,7 @@
 /// Size of a record.
 const SIZE: usize = 128;
 
-/// What a record says about a tracked task.
+/// The description of a tracked task in a record.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RecordedTask {
     /// Thread number.
@@ -22,7 +22,7 @@ pub struct RecordedTask {
     pub comm: String,
 }
 
-/// What happens to the task that leaves a CPU.
+/// The fate of the task that leaves a CPU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Leaving {
     /// It is still runnable.
@@ -35,12 +35,12 @@ pub enum Leaving {
     Throttled,
 }
 
-/// What was recorded.
+/// A recorded event.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Happening {
     /// A CPU switched from one task to another; tasks that are not tracked are `None`.
     Switch {
-        /// The task that leaves, and what happens to it.
+        /// The task that leaves, and its fate.
         prev: Option<(RecordedTask, Leaving)>,
         /// The task that comes.
         next: Option<RecordedTask>,
@@ -84,7 +84,7 @@ pub struct Record {
     pub time: u64,
     /// The CPU.
     pub cpu: u32,
-    /// What happened.
+    /// The event.
     pub happening: Happening,
 }
 

@@ -1,7 +1,7 @@
 //! From records to the event stream: in time order, consistent, with dense task numbers.
 //!
 //! Records come from several CPUs and notes from user space, each in its own order. They wait here until nothing earlier can arrive. A
-//! recording begins in the middle of the tasks' lives and may have gaps; if a record contradicts what is known, the missing event is
+//! recording begins in the middle of the tasks' lives and may have gaps; if a record contradicts the known state, the missing event is
 //! inserted before it, so that sinks see a consistent story.
 
 use std::cmp::Reverse;
@@ -19,11 +19,11 @@ pub struct Note {
     pub time: u64,
     /// The thread it is about.
     pub pid: u32,
-    /// What is known.
+    /// The fact.
     pub kind: NoteKind,
 }
 
-/// What a [`Note`] says.
+/// The fact that a [`Note`] states.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum NoteKind {
     /// The thread is a task of this name, asleep as far as known.
@@ -31,7 +31,7 @@ pub enum NoteKind {
         /// Name for people.
         name: String,
     },
-    /// The weight that the task wants among others, whatever its nice value; see [`TaskInfo::weight`].
+    /// The weight that the task wants among others, in place of that of its nice value; see [`TaskInfo::weight`].
     Weight(u32),
     /// A job of the task was released; see [`EventKind::JobRelease`].
     JobRelease {
@@ -193,7 +193,7 @@ impl Stream {
         }
     }
 
-    /// Hands over everything up to `end` (`CLOCK_MONOTONIC`), drops what is later, and finishes the sink. Returns what the threads that are
+    /// Hands over everything up to `end` (`CLOCK_MONOTONIC`), drops later events, and finishes the sink. Returns the activities of the threads that are
     /// not tasks of the run did.
     pub fn finish(mut self, end: u64, sink: &mut dyn Sink) -> Vec<OtherThread> {
         self.release(end, sink);

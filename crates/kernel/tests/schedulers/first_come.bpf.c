@@ -44,7 +44,7 @@ u64 enqueued;
 void BPF_STRUCT_OPS(first_come_enqueue, struct task_struct *p, u64 enq_flags)
 {
 	count(ENQUEUED);
-	/* The tunables must be in the object: the compiler drops what nobody reads. */
+	/* The tunables must be in the object: the compiler drops variables that nobody reads. */
 	if (flag && signed_64 + unsigned_32 + signed_32 + unsigned_16 + signed_16 + unsigned_8 + signed_8 +
 	    (s64)not_a_number[0] == 123456)
 		count(ENQUEUED);
