@@ -1,4 +1,4 @@
-//! Virtual time: the queue of what happens next.
+//! Virtual time: the queue of events.
 
 use std::cmp::Ordering;
 use std::collections::{BinaryHeap, VecDeque};
@@ -87,9 +87,9 @@ pub enum Due {
         /// CPU.
         cpu: u32,
     },
-    /// The scheduler's loader runs a program; index into what it runs.
+    /// The scheduler's loader runs a program; index into its runs.
     Loader {
-        /// Index into what it runs.
+        /// Index into its runs.
         run: u32,
     },
     /// The tasks that exist at the start are started.
@@ -259,7 +259,7 @@ impl Clock {
         Some(Due::Cpu { cpu })
     }
 
-    /// Whether anything but what `cpu` has to do itself is due up to and including `limit`.
+    /// Whether anything but events of `cpu` itself is due up to and including `limit`.
     pub fn is_due_by(&self, limit: u64, cpu: usize) -> bool {
         !self.immediate.is_empty()
             || self.heap.peek().is_some_and(|entry| entry.time() <= limit)

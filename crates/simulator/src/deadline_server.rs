@@ -24,7 +24,7 @@ struct DeadlineServer {
     active: bool,
     /// Whether it waits: for its latest start or for the next period (`dl_throttled`).
     throttled: bool,
-    /// Whether what it waits for is its latest start (`dl_defer_armed`).
+    /// Whether it waits for its latest start (`dl_defer_armed`).
     armed: bool,
     /// Whether tasks have needed it in this period or the one before (`dl_defer_running`).
     needed: bool,
@@ -238,7 +238,7 @@ impl Kernel<'_> {
         }
         let now = self.clock.now();
         let current = self.cpus[cpu].current;
-        // What it will be charged for what the CPU is doing right now.
+        // The time that it will be charged for the CPU's work right now.
         let pending = match current.class {
             Class::Idle => now.saturating_sub(current.seen.se.exec_start),
             running if running == class => now.saturating_sub(current.seen.se.exec_start),

@@ -25,7 +25,7 @@ impl Kernel<'_> {
         }
     }
 
-    /// What a callback writes, each line after `prefix`, and an empty line before the first.
+    /// The output of a callback, each line after `prefix`, and an empty line before the first.
     fn callback_output(&mut self, op: Op, arguments: &[u64], prefix: &str) -> String {
         if !self.operations.has(op) {
             return String::new();

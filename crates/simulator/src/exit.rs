@@ -13,7 +13,7 @@ pub struct ExitRecord {
     pub kind: ExitKind,
     /// The kernel's text for the kind.
     pub reason: String,
-    /// What exactly happened.
+    /// The exact event.
     pub message: String,
     /// Whether it would have gone on for ever. A kernel has no such limit: it would hang, or its watchdog would end that.
     pub endless: bool,
@@ -83,7 +83,7 @@ impl Kernel<'_> {
             during: None,
             dump: String::new(),
         });
-        // What the callbacks below report must not replace the first reason.
+        // Errors that the callbacks below report must not replace the first reason.
         self.exit = Some(record.clone());
         if record.kind.is_error() {
             record.dump = self.make_dump(&record);

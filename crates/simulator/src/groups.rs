@@ -57,7 +57,7 @@ struct Group {
 pub struct Groups {
     groups: Vec<Group>,
     by_path: BTreeMap<String, usize>,
-    /// Settings that groups get during the run, by time: when, which group, what.
+    /// Settings that groups get during the run, by time: the time, the group, the settings.
     changes: Vec<(u64, usize, GroupSettings)>,
 }
 
@@ -397,7 +397,7 @@ impl Kernel<'_> {
         self.reports.add_group(time, id, info);
     }
 
-    /// Reports what the scheduler tells of the quotas that it enforces.
+    /// Reports the scheduler's figures of the quotas that it enforces.
     pub(crate) fn report_quotas(&mut self) {
         let Some(map) = self.own_map(quota::CPU_STAT) else {
             return;
@@ -432,7 +432,7 @@ impl Kernel<'_> {
         if new.idle || old.idle && new.weight == DEFAULT_WEIGHT {
             new.weight = old.weight;
         }
-        // The scheduler is told before what it can read of the old settings changes (`scx_group_set_weight` and its siblings).
+        // The scheduler is told before the old settings that it can read change (`scx_group_set_weight` and its siblings).
         let idle = (new.idle != old.idle).then_some(u64::from(new.idle));
         let weight = (new.weight != old.weight).then_some(u64::from(new.weight));
         let bandwidth = [new.bw_period_us, new.bw_quota_us, new.bw_burst_us];

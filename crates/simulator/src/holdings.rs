@@ -7,7 +7,7 @@ struct Taken {
     address: u64,
 }
 
-/// What the running programs hold, the most recent last.
+/// The things that the running programs hold, the most recent last.
 #[derive(Default)]
 pub struct Holdings {
     taken: Vec<Taken>,
@@ -51,7 +51,7 @@ impl Holdings {
         found.is_some()
     }
 
-    /// Drops what is left of a program that began when `before` things were held; returns the first.
+    /// Drops the things that are left of a program that began when `before` things were held; returns the first.
     pub fn leaked(&mut self, before: usize) -> Option<&'static str> {
         let first = self.taken.get(before).map(|taken| taken.what);
         self.taken.truncate(before);

@@ -282,7 +282,7 @@ impl Kernel<'_> {
         let cache_cpus = topology
             .select_by_cache
             .then(|| &topology.caches[topology.cache_of[previous]]);
-        // If the task may run anywhere, the groups are used as they are; otherwise only what it may use of them.
+        // If the task may run anywhere, the groups are used as they are; otherwise only the CPUs of them that it may use.
         let (node_part, cache_part);
         let (node_cpus, cache_cpus) = if whole {
             (node_cpus, cache_cpus)

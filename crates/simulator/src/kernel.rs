@@ -178,7 +178,7 @@ impl Cpu {
 pub struct Kernel<'a> {
     pub(crate) scheduler: Arc<Scheduler>,
     pub(crate) context: Box<Context>,
-    /// What the scheduler's code addresses; the context points here.
+    /// The memory that the scheduler's code addresses; the context points here.
     pub(crate) memory: Memory,
     /// The address space that the workload's threads share; tasks point here.
     pub(crate) _address_space: Box<MmStruct>,
@@ -189,7 +189,7 @@ pub struct Kernel<'a> {
     pub(crate) cids: crate::cids::Cids,
     pub(crate) objects: crate::kfunc::Objects,
     pub(crate) operations: Operations,
-    /// What is simulated; the duration is the workload's own if there is no other.
+    /// The options of the simulation; the duration is the workload's own if there is no other.
     pub(crate) settings: Options,
     pub(crate) machine: Arc<Machine>,
     pub(crate) topology: Topology,
@@ -208,7 +208,7 @@ pub struct Kernel<'a> {
     pub(crate) statistics: EventStats,
     pub(crate) exit: Option<ExitRecord>,
     pub(crate) random: Xoshiro256PlusPlus,
-    /// What the run asked for and the model does not have, as far as only the run shows it.
+    /// Features that the run asked for and the model does not have, as far as only the run shows them.
     pub(crate) noticed: Noticed,
     /// The scheduler's programs that are attached to kernel events.
     pub(crate) tracing: Tracing,
@@ -223,9 +223,9 @@ pub struct Kernel<'a> {
     pub(crate) nested_calls: usize,
     /// The scheduler's spin locks. Each holds its index here plus 1, so that zeroed memory is a new lock.
     pub(crate) spin_locks: Vec<Lock>,
-    /// What running programs still have to release.
+    /// Things that running programs still have to release.
     pub(crate) holdings: crate::holdings::Holdings,
-    /// What the BPF instructions charged so far cost.
+    /// The cost of the BPF instructions charged so far.
     pub(crate) charged_for_instructions: u64,
     /// The CPU whose code is running.
     pub(crate) this_cpu: usize,
@@ -245,7 +245,7 @@ pub struct Kernel<'a> {
     pub(crate) progress: Progress,
     pub(crate) dump: Option<String>,
     pub(crate) messages: Messages,
-    /// What the running program removed from its map or storage, and may still use.
+    /// Values that the running program removed from its map or storage, and may still use.
     pub(crate) retired: Vec<Retired>,
     /// Pages that programs have probed and that are memory.
     pub(crate) probed: BTreeSet<u64>,
@@ -401,7 +401,7 @@ impl<'a> Kernel<'a> {
         self.context.instructions += instructions;
     }
 
-    /// Charges the running CPU for what this event has cost so far.
+    /// Charges the running CPU for this event's cost so far.
     pub(crate) fn settle(&mut self, kind: OverheadKind) {
         let spent = std::mem::take(&mut self.spent);
         if spent > 0 {
@@ -522,7 +522,7 @@ impl<'a> Kernel<'a> {
         self.messages.add(line);
     }
 
-    /// Keeps what was removed from its map until the running program has ended; its timers end at once.
+    /// Keeps a value that was removed from its map until the running program has ended; its timers end at once.
     pub(crate) fn retire(&mut self, value: Option<Retired>) {
         let Some(value) = value else { return };
         let addresses = value.as_ptr_range();
@@ -539,7 +539,7 @@ impl<'a> Kernel<'a> {
         }
     }
 
-    /// Lets happen what is due.
+    /// Handles all events that are due.
     pub(crate) fn handle(&mut self, due: Due) {
         match due {
             Due::Cpu { cpu } => self.handle_cpu(cpu as usize),

@@ -1,4 +1,4 @@
-//! The tables of what releases of Linux have, beside the types of the kernels that the testbench boots.
+//! The tables of the features of Linux releases, beside the types of the kernels that the testbench boots.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::Read as _;
@@ -125,7 +125,7 @@ fn callbacks_and_settings_are_those_of_the_kernels() {
 fn fields_are_those_of_the_kernels() {
     for Kernel { release, types } in kernels() {
         let mut wrong = Vec::new();
-        // Programs do not see into iterators, and kernels do not tell what is in them.
+        // Programs do not see into iterators, and kernels do not tell their contents.
         let visible = STRUCTURES.iter();
         for structure in visible.filter(|one| !one.name.starts_with("bpf_iter_")) {
             let there = fields(&types, structure.name);

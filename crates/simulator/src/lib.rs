@@ -1,8 +1,8 @@
 //! A sched_ext kernel in virtual time.
 //!
 //! [`Scheduler::load`] takes the BPF object that a real kernel would load; [`simulate`] runs a workload under it on any machine and reports
-//! what happens to event sinks. The modelled kernel is Linux 7.3: which callback is called when and with which flags, what each kernel function
-//! does, when a slice ends, what an idle CPU does.
+//! the events to event sinks. The modelled kernel is Linux 7.3: which callback is called when and with which flags, what each kernel function
+//! does, when a slice ends, how an idle CPU finds work.
 //!
 //! The engine reads no wall clock, iterates no unordered map and knows no scheduler.
 

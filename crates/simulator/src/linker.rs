@@ -25,13 +25,13 @@ pub fn enumerator(name: &str, release: Release) -> Option<u64> {
         .map(|(_, value)| value)
 }
 
-/// What schedulers refer to as `__preempt_count`; each CPU has its own copy.
+/// The variable that schedulers know as `__preempt_count`; each CPU has its own copy.
 pub static PREEMPT_COUNT: u64 = 0;
 /// The state of sections with interrupts disabled, which are counted in `__preempt_count`. That it exists tells schedulers where interrupts are
 /// in the counter.
 static LOCAL_INTERRUPT_DISABLE_STATE: u64 = 0;
 
-/// What schedulers refer to as the run queues; each CPU has its own.
+/// The variable that schedulers know as the run queues; each CPU has its own.
 pub static RUN_QUEUES: u64 = 0;
 /// The CPU frequency policies, a pointer for each CPU: NULL, as if no driver sets frequencies.
 static FREQUENCY_POLICIES: [u64; structures::MAX_CPUS] = [0; structures::MAX_CPUS];
@@ -39,7 +39,7 @@ static FREQUENCY_POLICIES: [u64; structures::MAX_CPUS] = [0; structures::MAX_CPU
 /// Ticks per second unless a run says otherwise.
 pub const DEFAULT_HZ: u64 = 250;
 
-/// Answers what objects ask about this kernel.
+/// Answers an object's questions about this kernel.
 #[derive(Debug)]
 pub struct KernelLinker {
     /// Whether the object is a scheduler of the cid form.
@@ -76,7 +76,7 @@ unsafe extern "C" fn runaway(
     0
 }
 
-/// A text in compiled code that says what is wrong there.
+/// A text in compiled code on the fault there.
 fn text(address: u64, length: u64) -> String {
     String::from_utf8_lossy(&kfunc::read_bytes(address, length as usize)).into_owned()
 }

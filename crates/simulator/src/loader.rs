@@ -18,7 +18,7 @@ fn write_entry(map: &mut Map, key: &[u8], values: &[Vec<u8>]) -> Result<(), i64>
 }
 
 impl Kernel<'_> {
-    /// What the loader does before it attaches the scheduler. `false` if it would give up.
+    /// The loader's actions before it attaches the scheduler. `false` if it would give up.
     pub(crate) fn load(&mut self) -> bool {
         let setup = self.settings.setup.clone();
         for entry in &setup.entries {
@@ -59,7 +59,7 @@ impl Kernel<'_> {
         self.memory.maps[map].put_map(key, address)
     }
 
-    /// What the loader does once the scheduler is attached.
+    /// The loader's actions once the scheduler is attached.
     pub(crate) fn begin_loader(&mut self) {
         if !self.run_once(RunTime::AfterAttach) {
             return;
@@ -74,7 +74,7 @@ impl Kernel<'_> {
         }
     }
 
-    /// Runs what is to run at this time, at no cost: the machine is idle. `false` if the loader would give up.
+    /// Runs the programs that are due at this time, at no cost: the machine is idle. `false` if the loader would give up.
     fn run_once(&mut self, time: RunTime) -> bool {
         let setup = self.settings.setup.clone();
         let mut before = Vec::new();

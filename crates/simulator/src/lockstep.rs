@@ -28,7 +28,7 @@ pub(crate) struct Companion<'a> {
 /// A thread of the loader.
 struct Thread {
     task: TaskRef,
-    /// What it demands, to be met once the time for it has passed.
+    /// Its demand, to be met once the time for it has passed.
     request: Option<Request>,
     /// The reply that it gets next.
     reply: Reply,

@@ -414,7 +414,7 @@ impl Map {
         values.remove(&key).ok_or(ENOENT)
     }
 
-    /// Does what a system call asks of the map, except [`MapOperation::Insert`]. Returns the value or key that was asked for, and the value
+    /// Carries out a system call's operation on the map, except [`MapOperation::Insert`]. Returns the value or key that was asked for, and the value
     /// removed from the map.
     pub fn operate(
         &mut self,

@@ -9,7 +9,7 @@ use crate::scheduler::{LoadError, Scheduler};
 use crate::simulation::Options;
 use crate::variables;
 
-/// What the scheduler's code addresses. It never moves, because code and values hold addresses in it.
+/// The memory that the scheduler's code addresses. It never moves, because code and values hold addresses in it.
 pub struct Memory {
     /// The maps, in the order of the object.
     pub maps: Maps,
@@ -23,7 +23,7 @@ pub struct Memory {
     slot_sizes: Vec<u64>,
     /// For the stacks of functions.
     stack: Stack,
-    /// What is read where a kernel's loads find no memory. On the heap, where addresses are the same in every run.
+    /// The memory that a kernel's loads read where they find none. On the heap, where addresses are the same in every run.
     zeros: Box<NullPage>,
 }
 
@@ -88,7 +88,7 @@ impl Memory {
         self.zeros.as_ptr() as u64
     }
 
-    /// What the code is called with. It points into this memory.
+    /// The context with which the code is called. It points into this memory.
     pub fn context(&mut self) -> Context {
         let arena = self.arena.as_mut();
         let (arena, arena_user) = arena.map_or((std::ptr::null_mut(), 0), |arena| {

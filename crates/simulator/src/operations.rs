@@ -201,7 +201,7 @@ impl Kernel<'_> {
             self.context.instruction_limit = 0;
             return 0;
         }
-        // What a callback calls, directly or through helpers, counts towards its own budget.
+        // A function that a callback calls, directly or through helpers, counts towards its own budget.
         if self.nested_calls == 0 {
             self.context.instruction_limit = self.context.instructions + INSTRUCTION_LIMIT;
         }

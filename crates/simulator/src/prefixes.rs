@@ -1,4 +1,4 @@
-//! Values by prefixes of bits (`BPF_MAP_TYPE_LPM_TRIE`): a look-up finds the longest prefix of what is looked for.
+//! Values by prefixes of bits (`BPF_MAP_TYPE_LPM_TRIE`): a look-up finds the longest prefix of its key.
 
 use std::collections::BTreeMap;
 

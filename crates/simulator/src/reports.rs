@@ -1,6 +1,6 @@
 //! What the sinks receive, and when.
 //!
-//! Reports arrive slightly out of order, since events of other CPUs may still precede what a CPU does late in its work. They are sorted and
+//! Reports arrive slightly out of order, since events of other CPUs may still precede those that a CPU causes late in its work. They are sorted and
 //! delivered in batches: event by event, engine and sinks would keep evicting each other's code from the instruction cache.
 
 use fairground_events::{Event, GroupId, GroupInfo, Nanoseconds, Sink, TaskId, TaskInfo};
@@ -8,7 +8,7 @@ use fairground_events::{Event, GroupId, GroupInfo, Nanoseconds, Sink, TaskId, Ta
 /// Number of events to collect before delivery.
 const BATCH: usize = 128;
 
-/// What appeared or changed.
+/// A task or group that appeared or changed.
 enum Subject {
     Task(TaskId, TaskInfo),
     Group(GroupId, GroupInfo),

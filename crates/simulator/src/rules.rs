@@ -1,4 +1,4 @@
-//! In which of the kernel's rules older releases of Linux differ from 7.3. What they have and take is in the tables of `fairground-linux`, in
+//! In which of the kernel's rules older releases of Linux differ from 7.3. Their functions and members are in the tables of `fairground-linux`, in
 //! `constants.rs` and in `structures.rs`; in everything that is named nowhere, all releases are simulated as 7.3 is.
 
 use std::sync::LazyLock;

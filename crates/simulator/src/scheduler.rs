@@ -43,17 +43,17 @@ impl std::fmt::Display for LoadError {
 
 impl std::error::Error for LoadError {}
 
-/// Where what becomes of an object is kept from one process of this program to the next, so that it is checked and translated once. Nothing
+/// The place where the translation of an object is kept from one process of this program to the next, so that it is checked and translated once. Nothing
 /// depends on it: it may forget everything.
 pub trait Store: Send + Sync {
-    /// What was kept under `key` for the same object.
+    /// The translation that was kept under `key` for the same object.
     fn find(&self, key: &[u8]) -> Option<Vec<u8>>;
 
     /// Keeps `content` under `key`.
     fn keep(&self, key: &[u8], content: &[u8]);
 }
 
-/// A scheduler: its code, and what a kernel needs to set it up. Shared by simulations on all threads.
+/// A scheduler: its code, and the data that a kernel needs to set it up. Shared by simulations on all threads.
 pub struct Scheduler {
     pub(crate) object: Arc<Object>,
     pub(crate) code: Code,
@@ -101,7 +101,7 @@ impl Scheduler {
         Scheduler::load_object(Arc::new(parse(bytes)?), None)
     }
 
-    /// The same for an object that has already been read. `store` may know what becomes of it.
+    /// The same for an object that has already been read. `store` may have its translation.
     ///
     /// # Errors
     ///
@@ -114,7 +114,7 @@ impl Scheduler {
     }
 
     /// The same for the values that read-only variables have in runs with `options`. As a kernel's verifier does it, the code that these
-    /// values rule out is left out, whatever it is. The scheduler may only be simulated with these values.
+    /// values rule out is left out, with any faults. The scheduler may only be simulated with these values.
     ///
     /// # Errors
     ///
@@ -128,7 +128,7 @@ impl Scheduler {
         Scheduler::load_for(object, Target::of(options), &read_only, store)
     }
 
-    /// The same without run-time checks, to measure what they cost.
+    /// The same without run-time checks, to measure their cost.
     ///
     /// # Errors
     ///
@@ -279,7 +279,7 @@ impl Scheduler {
     }
 }
 
-/// What becomes of an object, as `store` knows it or finds it out.
+/// The translation of an object, from `store` or made now.
 fn translated(
     object: &Object,
     linker: &KernelLinker,
@@ -301,7 +301,7 @@ fn translated(
         })
 }
 
-/// Everything that decides what becomes of an object, but the file that it was read from and this program.
+/// Everything on which the translation of an object depends, except for the file that it was read from and this program.
 fn key(object: &Object, linker: &KernelLinker, read_only: &[(usize, Vec<u8>)]) -> Vec<u8> {
     let programs = object.programs().iter().filter(|one| one.autoload);
     let programs: Vec<&str> = programs.map(|one| one.name.as_str()).collect();
@@ -338,7 +338,7 @@ fn table_of(object: &Object) -> Result<&StructOps, LoadError> {
     }
 }
 
-/// What an object with this table is compiled against.
+/// The linker for an object with this table.
 fn linker_for(
     object: &Object,
     table: &StructOps,
@@ -382,12 +382,12 @@ fn untested(needs: &Needs) -> impl Iterator<Item = fairground_bpf::Error> {
         })
 }
 
-/// What a release would say to a scheduler.
+/// The judgement of a release on a scheduler.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Examined {
-    /// What keeps it from being loaded, in words.
+    /// Obstacles to loading it, in words.
     pub obstacles: Vec<String>,
-    /// What it needs and the model does not have, so that nothing is known about it.
+    /// Names that it needs and the model does not have, so that nothing is known about them.
     pub unknown: Vec<String>,
 }
 
@@ -580,7 +580,7 @@ fn with_data(table: &StructOps, loader: &[(String, Vec<u8>)]) -> StructOps {
     table
 }
 
-/// What a member of a table is set to.
+/// The value of a member of a table.
 fn value_of<'t>(table: &'t StructOps, name: &str) -> Option<&'t StructOpsValue> {
     let mut members = table.members.iter();
     members.find(|one| one.name == name).map(|one| &one.value)
@@ -601,7 +601,7 @@ fn programs_of(table: &StructOps) -> impl Iterator<Item = (&'static str, Option<
     })
 }
 
-/// Refuses what `release` does not take, and reads the rest; there are no callbacks yet.
+/// Refuses members that `release` does not take, and reads the rest; there are no callbacks yet.
 fn read_operations(
     table: &StructOps,
     needs: &Needs,
@@ -687,7 +687,7 @@ mod tests {
 
     use super::*;
 
-    /// Keeps what it is given, and counts that.
+    /// Keeps each translation that it is given, and counts them.
     #[derive(Default)]
     struct Memory(Mutex<Kept>);
 

@@ -12,7 +12,7 @@ use crate::operations::Op;
 use crate::rules;
 
 /// Something that the workload, the machine or the scheduler of a run asked for and that has no effect, or another one than on a real machine.
-/// As text, it says what that changes in the results.
+/// As text, it describes the effect on the results.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Shortfall {
     /// The workload puts tasks into control groups, and the scheduler does not ask for them.
@@ -88,7 +88,7 @@ impl fmt::Display for Shortfall {
     }
 }
 
-/// What of that a run has noticed so far.
+/// The features of that kind that a run has noticed so far.
 pub struct Noticed {
     /// The lowest performance level that was asked for.
     pub lowest_performance: u32,
@@ -134,7 +134,7 @@ impl Kernel<'_> {
         percent.checked_div(available).unwrap_or(0) as u64
     }
 
-    /// What the run asked for and the model does not have.
+    /// The features that the run asked for and the model does not have.
     pub(crate) fn shortfalls(&self) -> Vec<Shortfall> {
         let groups = self.groups.below_the_root();
         let quotas = self.groups.with_quota();

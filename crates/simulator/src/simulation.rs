@@ -50,16 +50,16 @@ pub struct Hotplug {
     pub online: bool,
 }
 
-/// What to simulate.
+/// The parts of a simulation.
 #[derive(Clone)]
 pub struct Options {
     /// The machine.
     pub machine: Arc<Machine>,
-    /// What runs on it.
+    /// The workload.
     pub workload: Arc<Workload>,
     /// When to stop, in nanoseconds of virtual time; `None` is the workload's own duration or, without one, when all tasks have ended.
     pub duration: Option<Nanoseconds>,
-    /// What scheduling costs.
+    /// The costs of scheduling.
     pub cost: CostModel,
     /// Seed of every random choice.
     pub seed: u64,
@@ -69,11 +69,11 @@ pub struct Options {
     pub release: Release,
     /// Values of the scheduler's read-only variables, encoded ([`Scheduler::encode`]).
     pub variables: Vec<(String, Vec<u8>)>,
-    /// What the scheduler's loader sets, fills in and runs.
+    /// The settings, entries and program runs of the scheduler's loader.
     pub setup: Arc<Setup>,
     /// CPUs that come online or go offline.
     pub hotplug: Vec<Hotplug>,
-    /// What exists besides the workload's tasks.
+    /// Threads and groups besides the workload's tasks.
     pub surroundings: Surroundings,
     /// Whether sinks are also told about callbacks and operations on dispatch queues. It changes nothing else.
     pub details: bool,
@@ -99,7 +99,7 @@ impl Options {
     }
 }
 
-/// What a task got.
+/// The outcome for a task.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TaskOutcome {
     /// Its number in the event stream.
@@ -110,7 +110,7 @@ pub struct TaskOutcome {
     pub cpu_time: Nanoseconds,
     /// Whether it ended up in the kernel's own class for ordinary tasks, and so not under the scheduler.
     pub is_fair: bool,
-    /// What the scheduler keeps about it in task storage maps, by map name; empty once the task has ended.
+    /// The scheduler's data about it in task storage maps, by map name; empty once the task has ended.
     pub storage: Vec<(String, Vec<u8>)>,
 }
 
@@ -143,7 +143,7 @@ pub struct Outcome {
     pub exit: ExitRecord,
     /// Why the workload could not continue, if it could not.
     pub failure: Option<String>,
-    /// Which task waits for what, if at the end of the duration all tasks were waiting for each other and nothing could run any more.
+    /// The tasks and the things for which they wait, if at the end of the duration all tasks were waiting for each other and nothing could run any more.
     pub stuck: Option<String>,
     /// How often a fork of the workload or of the scheduler's loader failed, by the return value of `ops.init_task()`.
     pub refused_forks: BTreeMap<i32, u32>,
@@ -153,19 +153,19 @@ pub struct Outcome {
     pub context_switches: u64,
     /// Events of the engine, a measure of its work.
     pub engine_events: u64,
-    /// What every task got, in order of creation.
+    /// The outcome for every task, in order of creation.
     pub tasks: Vec<TaskOutcome>,
     /// Counters of the scheduler's `statistics` map, in order.
     pub statistics: Vec<u64>,
     /// Lines that the scheduler or the kernel printed.
     pub messages: Vec<String>,
-    /// What the run asked for and the model does not have.
+    /// The features that the run asked for and the model does not have.
     pub shortfalls: Vec<Shortfall>,
     /// CPU time that the threads of the surroundings used, including overhead on their CPUs, nanoseconds.
     pub time_of_other_threads: Nanoseconds,
 }
 
-/// Simulates `scheduler` under `options`, and reports what happens to `sinks`.
+/// Simulates `scheduler` under `options`, and reports the events to `sinks`.
 ///
 /// The same scheduler and options always give the same calls to the sinks and the same outcome.
 ///

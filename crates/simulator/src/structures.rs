@@ -142,7 +142,7 @@ kernel_structures! {
     MmStruct = "mm_struct" { mm_users: u32 }
     /// `struct list_head`.
     ListHead = "list_head" { next: *mut ListHead, prev: *mut ListHead }
-    /// `struct signal_struct`: what the threads of a process share.
+    /// `struct signal_struct`: the data that the threads of a process share.
     SignalStruct = "signal_struct" { nr_threads: i32, thread_head: ListHead, pids: [*mut Pid; 4] }
     /// `struct ns_common`.
     NsCommon = "ns_common" { inum: u32 }
@@ -166,8 +166,8 @@ kernel_structures! {
     Mempolicy = "mempolicy" { mode: u16, flags: u16, nodes: NodeMask, home_node: i32 }
     /// `struct thread_info`.
     ThreadInfo = "thread_info" { flags: u64, cpu: u32 }
-    /// `struct task_struct`: no task prefers a node, because nothing looks at where its memory is. The large mask comes last, so that what every
-    /// switch touches lies close together.
+    /// `struct task_struct`: no task prefers a node, because nothing looks at where its memory is. The large mask comes last, so that fields that every
+    /// switch touches lie close together.
     TaskStruct = "task_struct" {
         thread_info: ThreadInfo, __state: u32, flags: u32, on_cpu: i32, on_rq: i32,
         wakee_flips: u32, wakee_flip_decay_ts: u64, last_wakee: *mut TaskStruct, recent_used_cpu: i32, wake_cpu: i32,

@@ -1,7 +1,7 @@
 //! What a real system has besides the tasks of a workload: the process that creates them, and other threads, including the kernel's own.
 //!
 //! Without these, a simulation begins with tasks that exist at once, whose parent has never run, on a machine that does nothing else. To be
-//! comparable with a run on a kernel, it has to begin as that run did: the decisions of many schedulers depend on what a task inherits, and on
+//! comparable with a run on a kernel, it has to begin as that run did: the decisions of many schedulers depend on a task's inheritance, and on
 //! which other tasks call the scheduler. These tasks go through the scheduler like all others; sinks do not see them.
 
 use fairground_events::{EventKind, Nanoseconds, OverheadKind, TaskId};
@@ -13,7 +13,7 @@ use crate::kernel::Kernel;
 use crate::program::Action;
 use crate::task::{Class, Task, TaskRef};
 
-/// What exists besides the tasks of a workload.
+/// The threads and groups besides the tasks of a workload.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Surroundings {
     /// The process that creates the tasks; `None` if they exist at once and their parent has never run.
@@ -51,13 +51,13 @@ pub struct Thread {
     pub policy: Policy,
     /// CPUs that it may use; `None`: all.
     pub cpus: Option<Vec<u32>>,
-    /// What it does, in order of time.
+    /// Its turns, in order of time.
     pub turns: Vec<Turn>,
     /// After how long it does all of that again; `None` for never.
     pub period: Option<Nanoseconds>,
 }
 
-/// What a thread does between being woken and falling asleep.
+/// A thread's activity between being woken and falling asleep.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Turn {
     /// When it is woken, nanoseconds since the beginning of the run.
@@ -66,7 +66,7 @@ pub struct Turn {
     pub cpu_time: Nanoseconds,
 }
 
-/// What a task has to do that is not in the workload.
+/// A task's work that is not in the workload.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Errand {
     /// Nothing: it follows its program.
@@ -84,7 +84,7 @@ pub(crate) enum Errand {
     Begin,
     /// The creator waits for the end.
     Rest,
-    /// A thread of the loader does what the loader demands.
+    /// A thread of the loader carries out the loader's demands.
     Follow { thread: u32 },
     /// A thread that is not part of the workload waits for its turn with this number; `running`: the turn has begun.
     Serve { turn: usize, running: bool },
@@ -112,7 +112,7 @@ pub(crate) fn is_hidden(task: TaskId) -> bool {
     task.0 >= FIRST_HIDDEN
 }
 
-/// What sinks see of an event, if anything.
+/// The event as sinks see it, if they do.
 #[inline(always)]
 pub(crate) fn visible(kind: EventKind) -> Option<EventKind> {
     let seen = |task: Option<TaskId>| task.filter(|task| !is_hidden(*task));
@@ -269,7 +269,7 @@ impl Kernel<'_> {
         }
     }
 
-    /// Continues what `task` has to do besides its program; `None` if there is nothing.
+    /// Continues the work of `task` besides its program; `None` if there is nothing.
     pub(crate) fn advance_errand(&mut self, mut task: TaskRef) -> Option<Action> {
         let errand = task.execution.errand;
         if errand == Errand::None {
@@ -366,7 +366,7 @@ impl Kernel<'_> {
         Action::Block
     }
 
-    /// The common start: from now on sinks see what happens.
+    /// The common start: from now on sinks see the events.
     fn begin_run_of_workload(&mut self, creator: TaskRef) {
         self.begin_observation();
         self.programs.started = true;

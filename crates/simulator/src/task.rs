@@ -45,7 +45,7 @@ pub enum OpsState {
 /// A task. The part that schedulers see comes first, so that a pointer to it is a pointer to the task.
 #[repr(C)]
 pub struct Task {
-    /// What schedulers see.
+    /// The fields that schedulers see.
     pub seen: TaskStruct,
     /// Dense number.
     pub id: TaskId,

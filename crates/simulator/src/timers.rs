@@ -67,7 +67,7 @@ impl BpfTimers {
         self.timers.get_mut(number as usize)
     }
 
-    /// Sets what the timer calls. `false` if there is no timer there.
+    /// Sets the function that the timer calls. `false` if there is no timer there.
     pub fn set_callback(&mut self, address: u64, callback: Entry) -> bool {
         self.get(address)
             .map(|timer| timer.callback = Some(callback))

@@ -39,7 +39,7 @@ pub(crate) enum Hook {
     FutexWake,
 }
 
-/// A tracepoint or function: its name, its category if it is a tracepoint, and what its arguments point to. An argument without a structure is
+/// A tracepoint or function: its name, a tracepoint's category, and the structures to which its arguments point. An argument without a structure is
 /// a number.
 struct Event {
     name: &'static str,
@@ -131,14 +131,14 @@ static EVENTS: &[Event] = &[
     function("futex_wake", Hook::FutexWake, &["", "", "", ""]),
 ];
 
-/// What a program gets.
+/// The arguments of a program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Form {
     /// The arguments in order, for a program that knows their types.
     Typed,
     /// The same, for a program that does not.
     Raw,
-    /// The arguments and what the function returns.
+    /// The arguments and the function's result.
     Return,
     /// The record of a tracepoint.
     Record,
@@ -162,7 +162,7 @@ fn has_record(hook: Hook) -> bool {
     )
 }
 
-/// What a program of this section is attached to; `None` if this kernel has no such event.
+/// The event to which a program of this section is attached; `None` if this kernel has no such event.
 fn attach_point(section: &str) -> Option<(&'static Event, Form)> {
     let (kind, target) = section.split_once('/')?;
     let kind = kind.split('.').next()?;
@@ -215,7 +215,7 @@ pub(crate) fn unattached(object: &Object) -> Vec<&str> {
         .collect()
 }
 
-/// What the arguments of a program of this section point to, by the names of the structures; "" for numbers, and nothing if the context holds
+/// The structures to which the arguments of a program of this section point, by name; "" for numbers, and nothing if the context holds
 /// something else. `None` if this kernel has no such event.
 pub(crate) fn arguments_of(section: &str) -> Option<Vec<&'static str>> {
     let (event, form) = attach_point(section)?;

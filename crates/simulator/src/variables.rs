@@ -14,7 +14,7 @@ pub(crate) fn given(options: &Options) -> Vec<(String, Vec<u8>)> {
     given
 }
 
-/// Initial bytes of the object's section with this number: the values `given` to variables, what scx's own loaders fill in, and what
+/// Initial bytes of the object's section with this number: the values `given` to variables, those that scx's own loaders fill in, and those that
 /// the setup writes.
 pub(crate) fn initial_bytes(
     object: &Object,
@@ -61,7 +61,7 @@ pub(crate) fn initial_bytes(
     bytes
 }
 
-/// The sections that no program can change, by number, with what they hold in runs with `options`.
+/// The sections that no program can change, by number, with their contents in runs with `options`.
 pub(crate) fn read_only(object: &Object, options: &Options) -> Vec<(usize, Vec<u8>)> {
     let given = given(options);
     let sections = object.sections().iter().enumerate();

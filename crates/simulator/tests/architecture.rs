@@ -1,4 +1,4 @@
-//! The invariants of `ARCHITECTURE.md`: what must be absent.
+//! The invariants of `ARCHITECTURE.md`: things that must be absent.
 
 use std::collections::BTreeSet;
 use std::fs;

@@ -1,4 +1,4 @@
-//! The contract of sched_ext: what is called when, with which flags, what the kernel does by default, what it refuses.
+//! The contract of sched_ext: which callbacks are called when, with which flags, the kernel's defaults and its refusals.
 
 mod common;
 #[path = "support/overhead.rs"]
@@ -84,7 +84,7 @@ fn select_cpu_comes_with_the_kernels_flags() {
     );
 }
 
-/// What the programs of `traces` print of a task that waits for a mutex, and of its owner.
+/// The lines that the programs of `traces` print about a task that waits for a mutex, and about its owner.
 fn traces() -> Vec<String> {
     let workload = r#"{"tasks": {
         "owner": {"loop": 1, "lock": "m", "run": 9000, "unlock": "m", "run1": 1000},
@@ -1115,7 +1115,7 @@ fn a_scheduler_that_lets_no_time_pass_is_ejected() {
     assert_eq!(exit.kind, ExitKind::Error);
     assert!(exit.message.starts_with("no time passes: "), "{exit:?}");
     assert!(exit.endless);
-    // What it printed meanwhile is not kept without bound.
+    // Its output is not kept without bound.
     assert_eq!(outcome.messages.len(), 100_001);
     let last = outcome.messages.last().unwrap();
     assert!(last.ends_with(" more lines were not kept"), "{last}");
@@ -1198,7 +1198,7 @@ fn no_cpu_has_a_policy_of_its_frequency() {
     );
 }
 
-/// Two nodes with two caches of two cores: cid for cid what the scheduler of the test says of it.
+/// Two nodes with two caches of two cores: cid for cid the lines of the test's scheduler about it.
 const CIDS_MACHINE: &str = "numa:2 l3:2 core:1 pu:2";
 
 #[test]
@@ -1235,7 +1235,7 @@ fn callbacks_of_the_cid_form_know_cpus_by_their_ids() {
     says("update_idle 7 0");
     assert_eq!(outcome.exit.kind, ExitKind::Unregistered);
 
-    // What a task may use comes with ops.enable(), and again before its weight.
+    // A task's allowed cids come with ops.enable(), and again before its weight.
     let outcome = run(
         &scheduler("cids", &["REVERSE"]),
         &free(CIDS_MACHINE, workload),

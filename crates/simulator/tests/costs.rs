@@ -1,4 +1,4 @@
-//! Where each cost delays what, in the kernel's order of things.
+//! Where each cost causes which delay, in the kernel's order of things.
 
 mod common;
 

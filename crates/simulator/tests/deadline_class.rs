@@ -1,4 +1,4 @@
-//! `SCHED_DEADLINE`: bandwidth, the order of deadlines, what happens at wake-ups, which CPU a task gets, and which tasks may exist. The expected
+//! `SCHED_DEADLINE`: bandwidth, the order of deadlines, wake-ups, which CPU a task gets, and which tasks may exist. The expected
 //! times are those that `deadline.c` of Linux 7.3 gives when scheduling costs nothing.
 
 mod common;
@@ -10,7 +10,7 @@ use support::{History, MS, SECOND};
 
 const US: u64 = 1000;
 
-/// What happens on `machine` to the tasks of a workload, under the kernel's defaults, with changes of the CPUs.
+/// The history of a workload's tasks on `machine`, under the kernel's defaults, with changes of the CPUs.
 fn attempt(machine: &str, tasks: &str, hotplug: &[(u64, usize, bool)]) -> (History, Outcome) {
     attempt_for(2, machine, tasks, hotplug)
 }
@@ -54,7 +54,7 @@ fn runs(history: &History, task: &str) -> Vec<(u32, u64, u64)> {
         .collect()
 }
 
-/// A deadline task with a runtime and a period in milliseconds, and what else it has.
+/// A deadline task with a runtime and a period in milliseconds, and its other attributes.
 fn deadline(name: &str, runtime: u64, period: u64, rest: &str) -> String {
     format!(
         r#""{name}": {{ "policy": "SCHED_DEADLINE", "dl-runtime": {}, "dl-period": {}, {rest} }}"#,

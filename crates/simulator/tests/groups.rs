@@ -4,7 +4,7 @@ mod common;
 
 use common::{free, run, scheduler};
 
-/// What the scheduler says in a run of a task in each of three groups, with these settings.
+/// The scheduler's output in a run of a task in each of three groups, with these settings.
 fn said(settings: &str, task: &str) -> Vec<String> {
     let text = format!(
         r#"{{ "tasks": {{ "x": {{ "taskgroup": "/a/x", {task} }}, "b": {{ "taskgroup": "/b", "loop": 1, "run": 1 }} }},

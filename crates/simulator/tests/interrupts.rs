@@ -1,5 +1,5 @@
 //! Interrupts that come while a CPU makes system calls one after the other: as in a kernel, where they are on in system calls, each is handled
-//! before the next call, whatever the program does.
+//! before the next call, in any program.
 
 mod common;
 
@@ -11,7 +11,7 @@ use fairground_simulator::{Options, Surroundings, Thread, Turn, simulate};
 use fairground_workload::Policy;
 
 const MS: u64 = 1_000_000;
-/// What a system call takes, and nothing else does.
+/// The time of a system call, the only thing that costs time.
 const CALL: u64 = 10_000;
 
 /// Two tasks that wake each other and do nothing else.
@@ -34,7 +34,7 @@ fn busy(machine: &str, callers: &str, others: &str) -> Options {
     options
 }
 
-/// What the scheduler printed, and what happened.
+/// The scheduler's output, and the events.
 fn watch(options: &Options, definitions: &[&str]) -> (Vec<String>, Vec<String>) {
     let mut log = Log::default();
     let scheduler = scheduler("interrupts", definitions);

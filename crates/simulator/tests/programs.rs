@@ -41,7 +41,7 @@ fn a_lap_is_the_time_that_the_task_sees_pass() {
     let (_, lines) = logged(&free("1", text), &["Lap"]);
     assert_eq!(laps(&lines), [4 * MS, 4 * MS]);
     assert_eq!(number(&lines[0], "at: "), 5 * MS);
-    // With costs, an end sees what its own CPU has spent since.
+    // With costs, an end sees the time that its own CPU has spent since.
     let mut options = free("1", text);
     options.cost.system_call = 1000;
     let (_, lines) = logged(&options, &["Lap"]);
@@ -192,7 +192,7 @@ fn who_spins_and_is_not_first_goes_on_spinning() {
 
 #[test]
 fn an_unlocker_that_yields_in_between_keeps_the_mutex() {
-    // As in sysbench's threads test: who unlocks takes the mutex again before the waiter that was woken runs.
+    // As in sysbench's threads test: the thread that unlocks takes the mutex again before the woken waiter runs.
     let text = r#"{"tasks": {"t": {"instance": 2, "loop": 100, "phases": {"p": {
         "lock": "m", "run": 2, "yield": "", "unlock": "m"}}}}}"#;
     let (outcome, lines) = logged(&free("1", text), &["Sleep { task: TaskId(1)"]);

@@ -41,7 +41,7 @@ fn task() -> impl Strategy<Value = RandomTask> {
         )
 }
 
-/// What a task changes about itself, on a machine of up to eight CPUs.
+/// A task's changes of its attributes, on a machine of up to eight CPUs.
 fn changes() -> impl Strategy<Value = Changes> {
     let cpus = prop::collection::vec(0u32..8, 0..4);
     let real_time = prop::option::weighted(0.3, 1u32..100);
@@ -139,7 +139,7 @@ fn runner(cases: u32) -> TestRunner {
     })
 }
 
-/// The scheduler was in charge to the end, and nothing failed; `input` is what it was given, for the message.
+/// The scheduler was in charge to the end, and nothing failed; `input` is for the message.
 fn ended_well(id: &str, outcome: &Outcome, input: &str) -> Result<(), TestCaseError> {
     prop_assert_eq!(
         outcome.exit.kind,
@@ -204,8 +204,8 @@ fn every_scheduler_keeps_the_kernels_laws() {
             // CFS makes a new task wait for one slice of its own in virtual time, which for a light task among heavy ones is
             // many seconds.
             // O(1) lets expired tasks wait for a second for each task of the CPU while interactive ones keep coming back.
-            // FBFS refills a slice at each wake-up, so whoever sleeps before its end keeps its deadline and goes first for ever.
-            // 4BSD forgets what a task has used within a second as long as the load average, which starts at 0, is low.
+            // FBFS refills a slice at each wake-up, so a task that sleeps before its end keeps its deadline and goes first for ever.
+            // 4BSD forgets a task's use of the CPU within a second as long as the load average, which starts at 0, is low.
             let nices = || tasks.iter().map(|task| task.nice);
             let spread = nices().max().unwrap_or(0) - nices().min().unwrap_or(0);
             let old = matches!(id.as_str(), "linux12" | "linux22");

@@ -4,7 +4,7 @@
 //! `FAIRGROUND_CASES`, `FAIRGROUND_SEED` and `FAIRGROUND_MILLISECONDS` set how many cases to run, which, and how long each is.
 //!
 //! For billions of events, build with `--release` and keep the C library from returning each run's log to the kernel, which costs
-//! three times what the simulation does: `MALLOC_MMAP_THRESHOLD_=268435456 MALLOC_TRIM_THRESHOLD_=2147483648`.
+//! three times as long as the simulation: `MALLOC_MMAP_THRESHOLD_=268435456 MALLOC_TRIM_THRESHOLD_=2147483648`.
 
 mod common;
 mod reference;
@@ -24,7 +24,7 @@ use proptest::test_runner::{RngSeed, TestError, TestRunner};
 use reference::trace::{Kind, Record, records};
 use reference::{Attributes, Reference, World};
 
-/// What sets a scheduler apart from the others.
+/// The features by which schedulers differ.
 struct Variant {
     definitions: &'static [&'static str],
     enq_last: bool,
@@ -187,7 +187,7 @@ impl Case {
             variant,
             real_time,
             exact,
-            // The server that gives ordinary tasks a part of what real-time tasks leave them comes after 950 ms.
+            // The server that lets ordinary tasks run beside real-time tasks comes after 950 ms.
             followed: !(real_time && options.duration > Some(900_000_000)),
             options,
         }
@@ -235,7 +235,7 @@ fn random_task(choices: &mut Choices) -> RandomTask {
     }
 }
 
-/// Makes a task a real-time task, has it change what it is and which CPUs it may use, up to this many, or both.
+/// Makes a task a real-time task, has it change its attributes and which CPUs it may use, up to this many, or both.
 fn make_strange(task: &mut RandomTask, choices: &mut Choices, cpus: u32) {
     let priority = |choices: &mut Choices| choices.one_in(3).then(|| 1 + choices.below(99));
     task.real_time = priority(choices);
@@ -276,7 +276,7 @@ fn random_costs(choices: &mut Choices) -> CostModel {
 /// The part of the event stream that the reference is compared with.
 #[derive(Default)]
 struct Stream {
-    /// What each task is, at first and after each change.
+    /// The attributes of each task, at first and after each change.
     attributes: Vec<VecDeque<Attributes>>,
     switches: Vec<Vec<(Nanoseconds, Option<u32>)>>,
     /// Of tasks that sched_ext runs.
@@ -389,7 +389,7 @@ fn compare(
     let mut seen: Vec<u32> = stream.wakes.iter().map(|(task, _)| *task).collect();
     due.sort_unstable();
     seen.sort_unstable();
-    // What a CPU does late in its last event lies after the end of the run and is not reported.
+    // Events that a CPU causes late in its last event lie after the end of the run and are not reported.
     if !case.exact && seen.len() < due.len() && due.len() <= seen.len() + reference.switches.len() {
         return Ok(());
     }

@@ -1,4 +1,4 @@
-//! The real-time class: which CPU a task wakes on, what is pushed away and what is pulled, and whose turn it is among equals. The expected
+//! The real-time class: which CPU a task wakes on, which tasks are pushed away and which are pulled, and whose turn it is among equals. The expected
 //! times are those that `rt.c` and `cpupri.c` of Linux 7.3 give when scheduling costs nothing.
 
 mod common;
@@ -10,7 +10,7 @@ use support::{History, MS};
 
 const US: u64 = 1000;
 
-/// What happens on `machine` to the tasks of a workload, under the kernel's defaults.
+/// The history of a workload's tasks on `machine`, under the kernel's defaults.
 fn play(machine: &str, tasks: &str) -> History {
     let text = format!(r#"{{ "tasks": {{ {tasks} }}, "global": {{ "duration": 2 }} }}"#);
     let mut history = History::default();
@@ -245,7 +245,7 @@ fn on_unequal_cpus_a_real_time_task_looks_for_a_large_one() {
     let tasks = [hogs(&[2]), sleeper("task", 5, 1000, 1000)];
     let history = play(machine, &tasks.join(", "));
     assert_eq!(runs(&history, "task"), [(2, 1000, 2000)]);
-    // If what is done there is more important, any other will do.
+    // If the task there is more important, any other will do.
     let tasks = [
         pinned("high", 2, 9, 500, 5000),
         sleeper("task", 5, 1000, 1000),

@@ -1,5 +1,5 @@
-//! What a kernel's verifier refuses ends in one message with the place in the source, when the scheduler is loaded or when it runs, and
-//! what it accepts is loaded.
+//! A scheduler that a kernel's verifier refuses gives one message with the place in the source, when the scheduler is loaded or when it runs, and
+//! schedulers that it accepts are loaded.
 
 mod common;
 
@@ -22,7 +22,7 @@ fn sources(folder: &str) -> Vec<PathBuf> {
     files
 }
 
-/// What comes of loading and running a scheduler: its error.
+/// The result of loading and running a scheduler: its error.
 fn outcome(file: &Path) -> Result<(), String> {
     let compiled = compile_source(file, &Default::default()).map_err(|error| error.to_string())?;
     let scheduler = Scheduler::load(&compiled.object).map_err(|error| error.to_string())?;
@@ -34,7 +34,7 @@ fn outcome(file: &Path) -> Result<(), String> {
     Ok(())
 }
 
-/// Line and words of the comment that says what is refused.
+/// Line and words of the comment about the refusal.
 fn expected(text: &str) -> (usize, &str) {
     let mut lines = (1..).zip(text.lines());
     let (line, words) = lines

@@ -1,4 +1,4 @@
-//! Sections without migration: the task stays on its CPU, and what schedulers see of that.
+//! Sections without migration: the task stays on its CPU, and schedulers see that.
 
 mod common;
 mod support;
@@ -48,7 +48,7 @@ fn a_task_in_a_section_stays_where_it_is_although_another_cpu_is_idle() {
     assert!(!outcome.exit.kind.is_error(), "{}", outcome.exit.message);
     let seen = cpus(&history);
     assert!(seen.len() >= 4, "{seen:?}");
-    // Only what follows the section may be elsewhere.
+    // Only the part after the section may run elsewhere.
     let inside: u64 = { history.runs.iter() }
         .filter(|run| run.task == "task" && run.cpu == 0)
         .map(|run| run.length())

@@ -8,7 +8,7 @@ use fairground_simulator::{Options, Outcome, simulate};
 
 const MS: u64 = 1_000_000;
 
-/// What a test wants to know of a task.
+/// The facts about a task that tests check.
 #[derive(Default)]
 struct Seen {
     name: String,
@@ -19,7 +19,7 @@ struct Seen {
     ended: Option<u64>,
 }
 
-/// What happened to the tasks, without overhead.
+/// The history of the tasks, without overhead.
 #[derive(Default)]
 struct Tasks {
     list: Vec<Seen>,

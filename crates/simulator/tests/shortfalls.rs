@@ -6,7 +6,7 @@ use common::{free, run, scheduler, workload};
 use fairground_machine::Machine;
 use fairground_simulator::{Options, Shortfall};
 
-/// What is said about a run of two hogs, the second of which is `second`.
+/// The shortfalls of a run of two hogs, the second of which is `second`.
 fn said(definitions: &[&str], machine: &str, second: &str) -> Vec<Shortfall> {
     let text = format!(
         r#"{{"tasks": {{"first": {{"loop": 1, "run": 5000}}, "second": {{"loop": 1, {second}}}}}}}"#

@@ -116,7 +116,7 @@ fn the_run_begins_when_all_tasks_are_let_go() {
         let outcome = outcome.expect("it loads");
         assert_eq!(outcome.exit.kind, ExitKind::Unregistered);
         assert_eq!(outcome.end, SECOND);
-        // What was before is not in the result: all the time is there for the two.
+        // The time before is not in the result: all the time is there for the two.
         let cpus: u64 = machine.parse().expect("a number");
         assert_eq!(referee.ran.iter().sum::<u64>(), cpus * SECOND);
         let wakes: Vec<&String> = log.0.iter().filter(|line| line.contains("Wake")).collect();

@@ -36,7 +36,7 @@ fn error_of_affinity(name: &str) -> String {
     )
 }
 
-/// What the kernel says about a task that needs `new` beside others that have `others`, if all may have `limit`.
+/// The kernel's error for a task that needs `new` beside others that have `others`, if all may have `limit`.
 fn error_of_bandwidth(name: &str, new: u64, others: u64, limit: u64) -> Option<String> {
     if others + new <= limit {
         return None;
@@ -55,7 +55,7 @@ fn error_of_bandwidth(name: &str, new: u64, others: u64, limit: u64) -> Option<S
 ///
 /// # Errors
 ///
-/// What the kernel would refuse, with its error and a way out.
+/// The refusal of the kernel, with its error and a way out.
 pub fn check_deadline_tasks(workload: &Workload, machine: &Machine) -> Result<(), String> {
     let limit = limit(machine.cpus.iter().map(|cpu| cpu.capacity.into()), 1);
     let all = 0..machine.cpus.len() as u32;

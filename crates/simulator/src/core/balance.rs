@@ -63,7 +63,7 @@ impl Kernel<'_> {
         find(true).or_else(|| self.topology.unequal.then(|| find(false)).flatten())
     }
 
-    /// The CPU that does the least important work of those that `task` may use, the nearest of equals; `None` if all do what is at least as
+    /// The CPU that does the least important work of those that `task` may use, the nearest of equals; `None` if all do work that is at least as
     /// important (`find_lowest_rq`).
     fn find_lowest(&mut self, task: TaskRef) -> Option<usize> {
         if task.seen.nr_cpus_allowed == 1 {
@@ -129,7 +129,7 @@ impl Kernel<'_> {
         }
     }
 
-    /// Pushes what waits on `cpu` to CPUs that do less important work (`push_rt_tasks`).
+    /// Pushes tasks that wait on `cpu` to CPUs that do less important work (`push_rt_tasks`).
     pub(super) fn push_real_time(&mut self, cpu: usize) {
         while self.push_one_real_time(cpu) {}
     }
@@ -173,7 +173,7 @@ impl Kernel<'_> {
         self.resched(target);
     }
 
-    /// Pushes a task that has woken and stays behind another, or what it keeps waiting (`task_woken_rt`).
+    /// Pushes a task that has woken and stays behind another, or the tasks that it keeps waiting (`task_woken_rt`).
     pub(super) fn real_time_woken(&mut self, cpu: usize, task: TaskRef) {
         let current = self.cpus[cpu].current;
         if current != task
@@ -186,7 +186,7 @@ impl Kernel<'_> {
         }
     }
 
-    /// Before the next task of `cpu` is picked: if its deadline or real-time task has gone and the rest is less important, it pulls what waits
+    /// Before the next task of `cpu` is picked: if its deadline or real-time task has gone and the rest is less important, it pulls tasks that wait
     /// elsewhere (`prev_balance`).
     pub(super) fn balance(&mut self, cpu: usize, previous: TaskRef, stopped: bool) {
         if previous.class < Class::RealTime && !stopped {
@@ -242,7 +242,7 @@ impl Kernel<'_> {
             let found = waiting.find(|task| task.seen.cpus_mask.test(cpu)).copied();
             let Some(task) = found else { continue };
             let is_higher = task.seen.prio < self.cpus[cpu].real_time.highest();
-            // One that is about to preempt what runs there stays.
+            // One that is about to preempt the task that runs there stays.
             if !is_higher || task.seen.prio < source.current.seen.prio {
                 continue;
             }

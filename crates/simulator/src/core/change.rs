@@ -102,7 +102,7 @@ impl Kernel<'_> {
         }
     }
 
-    /// What follows a change of class.
+    /// The consequences of a change of class.
     fn class_changed(&mut self, mut task: TaskRef, from: Class, queued: bool) {
         let cpu = task.cpu();
         let running = self.cpus[cpu].current == task;

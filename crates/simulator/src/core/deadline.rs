@@ -75,7 +75,7 @@ impl DeadlineEntity {
         left > right as i64
     }
 
-    /// A wake-up: the period goes on if what is left of it can be had without taking more than the bandwidth (`update_dl_entity`).
+    /// A wake-up: the period goes on if the rest of it can be had without taking more than the bandwidth (`update_dl_entity`).
     fn wake(&mut self, now: u64) {
         let is_over = self.deadline == 0 || self.deadline < now;
         if !is_over && !self.overflows(now) {

@@ -90,7 +90,7 @@ impl Kernel<'_> {
         }
     }
 
-    /// Pushes what waits on `cpu` to CPUs where it comes first (`push_dl_tasks`).
+    /// Pushes tasks that wait on `cpu` to CPUs where it comes first (`push_dl_tasks`).
     pub(super) fn push_deadline(&mut self, cpu: usize) {
         while self.push_one_deadline(cpu) {}
     }
@@ -121,7 +121,7 @@ impl Kernel<'_> {
         }
     }
 
-    /// Pushes a task that has woken and stays behind another, or what it keeps waiting (`task_woken_dl`).
+    /// Pushes a task that has woken and stays behind another, or the tasks that it keeps waiting (`task_woken_dl`).
     pub(super) fn deadline_woken(&mut self, cpu: usize, task: TaskRef) {
         let current = self.cpus[cpu].current;
         if current != task
@@ -135,7 +135,7 @@ impl Kernel<'_> {
         }
     }
 
-    /// `switched_from_dl`: once the last task of the class has left `cpu` for another class, the CPU pulls what waits elsewhere.
+    /// `switched_from_dl`: once the last task of the class has left `cpu` for another class, the CPU pulls tasks that wait elsewhere.
     pub(super) fn switched_from_deadline(&mut self, cpu: usize, task: TaskRef) {
         if task.seen.on_rq != 0 && self.earliest_deadline(cpu).is_none() {
             self.pull_deadline(cpu);
@@ -157,7 +157,7 @@ impl Kernel<'_> {
             let found = waiting.find(|task| task.seen.cpus_mask.test(cpu)).copied();
             let Some(task) = found else { continue };
             let current = source.current;
-            // One that is about to preempt what runs there stays.
+            // One that is about to preempt the task that runs there stays.
             let preempts = current.class == Class::Deadline
                 && task.deadline.deadline < current.deadline.deadline;
             if preempts || !self.would_be_first(task, cpu) {

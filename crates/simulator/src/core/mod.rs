@@ -23,7 +23,7 @@ pub use admission::check_deadline_tasks;
 pub use deadline::{DeadlineEntity, DeadlineQueue};
 pub use real_time::RealTimeQueue;
 
-/// What takes over the CPU from a task that is put back.
+/// The task or class that takes over the CPU from a task that is put back.
 #[derive(Clone, Copy)]
 pub(crate) struct Successor {
     /// Its class.

@@ -1,7 +1,7 @@
 //! The real-time class: `kernel/sched/rt.c`.
 //!
 //! Its tasks wait on the queue of a CPU, but the queues together behave as one: a task that loses its CPU to a higher priority is pushed to
-//! the CPU that does the least important work, and a CPU that has finished its own pulls what waits elsewhere (`balance.rs`).
+//! the CPU that does the least important work, and a CPU that has finished its own pulls tasks that wait elsewhere (`balance.rs`).
 
 use crate::constants::*;
 use crate::kernel::Kernel;
@@ -196,7 +196,7 @@ impl Kernel<'_> {
         }
     }
 
-    /// `switched_from_rt`: once the last task of the class has left `cpu` for another class, the CPU pulls what waits elsewhere. Only running
+    /// `switched_from_rt`: once the last task of the class has left `cpu` for another class, the CPU pulls tasks that wait elsewhere. Only running
     /// tasks change their class here, so `switched_to_rt` has nothing to push.
     pub(super) fn switched_from_real_time(&mut self, cpu: usize, task: TaskRef) {
         if task.seen.on_rq != 0 && self.cpus[cpu].real_time.is_empty() {

@@ -1,4 +1,4 @@
-//! Wake-ups: how a task gets a CPU, and what happens there (`try_to_wake_up()`).
+//! Wake-ups: how a task gets a CPU, and the work on that CPU (`try_to_wake_up()`).
 
 use fairground_events::{CpuId, EventKind, OverheadKind, TaskId};
 
@@ -77,7 +77,7 @@ impl Kernel<'_> {
         self.trace(Hook::SchedWakeup, &[task.address()]);
     }
 
-    /// What the class of a task that has woken does for it and for what it keeps waiting (`task_woken`).
+    /// The actions of a woken task's class for the task and for the tasks that it keeps waiting (`task_woken`).
     fn woken(&mut self, cpu: usize, task: TaskRef) {
         match task.class {
             Class::Deadline => self.deadline_woken(cpu, task),

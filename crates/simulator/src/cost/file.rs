@@ -11,12 +11,12 @@ use super::{CostModel, CostValue, Fields};
 /// Largest cost in nanoseconds: one second. More is a mistake in the unit, and sums of such costs could overflow.
 const LARGEST: u64 = 1_000_000_000;
 
-/// What is wrong with the text of a cost model.
+/// The fault in the text of a cost model.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CostError {
     /// Line and column, both from 1, if known.
     pub place: Option<(usize, usize)>,
-    /// What is wrong there.
+    /// The fault there.
     pub message: String,
 }
 
@@ -193,7 +193,7 @@ impl<'de, T: Value> Visitor<'de> for GivenVisitor<T> {
 }
 
 impl CostModel {
-    /// Reads a cost model called `name`. What the text leaves out is taken from the default model, including its origin.
+    /// Reads a cost model called `name`. Costs that the text leaves out are taken from the default model, including its origin.
     ///
     /// # Errors
     ///

@@ -138,13 +138,13 @@ costs! {
     record_wakeup: u64 = 0,
     /// Recording a switch for `fairground play`, when the task is about to run. Only a comparison with a recording adds this.
     record_switch: u64 = 0,
-    /// What `fairground record` costs at a wake-up. Only a comparison with a recording adds this.
+    /// The cost of `fairground record` at a wake-up. Only a comparison with a recording adds this.
     capture_wakeup: u64 = 0,
-    /// What `fairground record` costs at a switch. Only a comparison with a recording adds this.
+    /// The cost of `fairground record` at a switch. Only a comparison with a recording adds this.
     capture_switch: u64 = 0,
-    /// What the kernel's own scheduler costs at a switch, besides `context_switch`.
+    /// The cost of the kernel's own scheduler at a switch, besides `context_switch`.
     fair_switch: u64 = 0,
-    /// What the kernel's own scheduler costs at a wake-up, besides `wakeup`.
+    /// The cost of the kernel's own scheduler at a wake-up, besides `wakeup`.
     fair_wakeup: u64 = 0,
     /// Any system call of a task's program.
     system_call: u64 = 0,

@@ -7,7 +7,7 @@ use crate::operations::Op;
 use crate::structures::CpuAcquireArgs;
 use crate::task::{Class, OpsState, TaskRef};
 
-/// What a dispatch concluded (`enum scx_dsp_verdict`).
+/// The conclusion of a dispatch (`enum scx_dsp_verdict`).
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Verdict {
     None,

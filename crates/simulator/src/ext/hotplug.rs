@@ -36,7 +36,7 @@ impl Kernel<'_> {
         if online {
             self.tell_of_hotplug(cpu, true);
             self.mark_online(cpu, true);
-            // What was asked of the CPU while it was offline is void.
+            // Requests to the CPU from the time when it was offline are void.
             self.cpus[cpu].need_resched = false;
             self.resched(cpu);
         } else {

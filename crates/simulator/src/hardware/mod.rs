@@ -30,7 +30,7 @@ impl Kernel<'_> {
         busy.count()
     }
 
-    /// Lets `cpu` compute as fast as it does from now on, once it has done what it did until now.
+    /// Lets `cpu` compute as fast as it does from now on, once its work until now is accounted.
     fn update_speed(&mut self, cpu: usize) {
         let speed = self.speed_of(cpu);
         if speed != self.cpus[cpu].speed {

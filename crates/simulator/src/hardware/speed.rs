@@ -22,7 +22,7 @@ impl Speed {
         Speed((speed as u64).max(1))
     }
 
-    /// The work done in `duration`, in nanoseconds at full speed, and what is left of it below a nanosecond, if `remainder` was left before.
+    /// The work done in `duration`, in nanoseconds at full speed, and the rest of it below a nanosecond, if `remainder` was left before.
     pub fn work(self, duration: u64, remainder: u64) -> (u64, u64) {
         if self == Self::FULL {
             return (duration, remainder);

@@ -203,7 +203,7 @@ impl crate::kernel::Kernel<'_> {
         }
     }
 
-    /// Ends what was done with a record: it is submitted, or else forgotten.
+    /// Ends the writing of a record: it is submitted, or else forgotten.
     pub(super) fn end_record(&mut self, record: u64, submit: bool) {
         for map in self.memory.maps.all_mut() {
             if let Store::Records {

@@ -131,7 +131,7 @@ impl Kernel<'_> {
         }
     }
 
-    /// How many of the `length` bytes at any address are memory: what the kernel reads without faults (`copy_from_kernel_nofault`).
+    /// How many of the `length` bytes at any address are memory, which the kernel reads without faults (`copy_from_kernel_nofault`).
     fn readable(&mut self, address: u64, length: usize) -> usize {
         let mut count = 0;
         while count < length {

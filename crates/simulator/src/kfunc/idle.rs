@@ -9,7 +9,7 @@ use crate::operations::Op;
 use crate::structures::{CpuMask, SelectCpuAndArgs};
 use crate::task::TaskRef;
 
-/// What messages call the kernel's masks, which a program has to release.
+/// The name in messages of the kernel's masks, which a program has to release.
 const MASK: &str = "a CPU mask of the kernel";
 
 impl Kernel<'_> {

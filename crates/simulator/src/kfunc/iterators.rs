@@ -16,7 +16,7 @@ mod walk {
     pub const THREADS_OF_PROCESS: u32 = 2;
 }
 
-/// What the iterations in progress visit. Iterations of a kind are nested; each is known by its place here plus 1.
+/// The elements that the iterations in progress visit. Iterations of a kind are nested; each is known by its place here plus 1.
 #[derive(Default)]
 pub struct Iterations {
     groups: Vec<Vec<u64>>,

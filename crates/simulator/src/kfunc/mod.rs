@@ -78,7 +78,7 @@ static TABLES: [&[(&str, Entry, usize)]; 12] = [
     dynptr::TABLE,
 ];
 
-/// The code of the kernel function called `name`, if `release` has one. What was renamed does as under its new name.
+/// The code of the kernel function called `name`, if `release` has one. A renamed function does the same as under its new name.
 pub(crate) fn find(name: &str, release: Release) -> Option<Native> {
     let function = function(name)?;
     if !function.releases.contains(release) {

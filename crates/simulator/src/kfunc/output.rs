@@ -94,7 +94,7 @@ pub(super) fn format(format: &str, arguments: &[u64]) -> String {
     make_visible(output)
 }
 
-/// Makes control characters visible: what a scheduler prints is shown on terminals, and must not control them.
+/// Makes control characters visible: a scheduler's output is shown on terminals, and must not control them.
 fn make_visible(text: String) -> String {
     let is_command = |one: char| one.is_control() && one != '\n' && one != '\t';
     if !text.contains(is_command) {

@@ -1,4 +1,4 @@
-//! Creating tasks, and what they are: policy, affinity, process, attributes.
+//! Creating tasks, and their properties: policy, affinity, process, attributes.
 
 use fairground_contract::attributes::{self, Attributes};
 use fairground_events::{self as events, OverheadKind, TaskId, load_weight};
@@ -27,7 +27,7 @@ const FIRST_PID: i32 = 1000;
 struct Refusal {
     /// The task that was not created, as kernel messages name it.
     task: String,
-    /// What `ops.init_task()` returned.
+    /// The error that `ops.init_task()` returned.
     error: i32,
 }
 

@@ -34,7 +34,7 @@ const MEMORY_ACCESS: u64 = 2;
 /// Number of events in one instant after which a program counts as never letting time pass.
 const EVENTS_PER_INSTANT: u32 = 100_000;
 
-/// What a task does after a step of its program.
+/// A task's action after a step of its program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Action {
     /// It needs CPU time.
@@ -51,7 +51,7 @@ pub enum Action {
     Failed,
 }
 
-/// What comes next in a program.
+/// The next part of a program.
 enum Next {
     /// An event, which counts as passed.
     Event(Event),
@@ -61,7 +61,7 @@ enum Next {
     Action(Action),
 }
 
-/// Where a task is in its program, and what is left of the current step.
+/// Where a task is in its program, and the rest of the current step.
 #[derive(Clone, Debug)]
 pub struct Execution {
     definition: usize,
@@ -76,7 +76,7 @@ pub struct Execution {
     remaining: u64,
     remainder: u64,
     pub(crate) until: u64,
-    /// What it waits for.
+    /// The thing that it waits for.
     pub waiting: Waiting,
     /// A mutex it has to take before it goes on.
     relock: Option<usize>,
@@ -113,7 +113,7 @@ pub struct Execution {
     affinity_of: Option<usize>,
     /// Policy in force.
     policy: Option<Policy>,
-    /// What the task has to do besides its program.
+    /// The task's work besides its program.
     pub(crate) errand: Errand,
 }
 
@@ -227,7 +227,7 @@ pub struct Programs {
     pub(crate) started: bool,
     /// Why the workload cannot go on.
     pub(crate) failure: Option<String>,
-    /// Which task waits for what at the end, if all tasks wait for each other.
+    /// The tasks and the things for which they wait at the end, if all tasks wait for each other.
     pub(crate) stuck: Option<String>,
 }
 
@@ -598,7 +598,7 @@ fn always_calls(event: &Event) -> bool {
     )
 }
 
-/// What a varied event is this time. A resumed event has already been found to happen.
+/// This time's form of a varied event. A resumed event has already been found to happen.
 fn vary(execution: &mut Execution, event: Event, variation: &Variation) -> Next {
     let Some(draws) = &mut execution.draws else {
         return Next::Event(event);

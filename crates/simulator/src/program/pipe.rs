@@ -26,7 +26,7 @@ pub(super) struct Pipe {
     writers: VecDeque<TaskRef>,
 }
 
-/// What a system call on a pipe did before it ended or had to wait.
+/// The bytes that a system call on a pipe moved before it ended or had to wait.
 struct Moved {
     bytes: u64,
     /// Whether the other side may have been waiting for this.
@@ -69,7 +69,7 @@ impl Pipe {
         }
     }
 
-    /// Puts in up to `bytes`; what exceeds whole pages goes into the last page if it has room. Readers are woken if the pipe was empty.
+    /// Puts in up to `bytes`; bytes beyond whole pages go into the last page if it has room. Readers are woken if the pipe was empty.
     fn write(&mut self, bytes: u64, begins: bool) -> Moved {
         let wakes = self.pages.is_empty();
         let (mut left, over) = (bytes, bytes % PAGE);

@@ -69,7 +69,7 @@ impl Sink for Log {
     }
 }
 
-/// Checks what must hold in every run: order of time, one CPU per task, affinity, runnable tasks only; sums running time.
+/// Checks the invariants of every run: order of time, one CPU per task, affinity, runnable tasks only; sums running time.
 #[derive(Default)]
 pub struct Referee {
     allowed: Vec<Vec<u32>>,

@@ -15,13 +15,13 @@ pub struct RandomTask {
     pub locks: bool,
     /// Priority of a real-time task.
     pub real_time: Option<u32>,
-    /// What it is in every other phase.
+    /// Its attributes in every other phase.
     pub changes: Option<Changes>,
     /// Whether each instance begins with a fork; not for one that changes.
     pub forks: bool,
 }
 
-/// What a task is for a while.
+/// A task's attributes for a while.
 #[derive(Clone, Debug)]
 pub struct Changes {
     pub nice: i32,

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * What the schedulers of refused/ and accepted/ share. Those of the one do one thing each that a kernel's verifier refuses, where a comment says
- * "refused"; those of the other do what a kernel accepts and a check that is too strict would not.
+ * The parts that the schedulers of refused/ and accepted/ share. Those of the one do one thing each that a kernel's verifier refuses, where a comment says
+ * "refused"; those of the other do things that a kernel accepts and a check that is too strict would refuse.
  */
 #include "fairground.bpf.h"
 

@@ -108,7 +108,7 @@ impl Reference {
             self.call_for(Kind::SetWeight, pid, weight);
             return Ok(());
         }
-        // What it has changed meanwhile was nothing to the scheduler.
+        // Its changes meanwhile were nothing to the scheduler.
         while let Some(next) = task.later.pop_front() {
             was = std::mem::replace(&mut task.is, next);
             if !task.is.is_real_time() {

@@ -56,12 +56,12 @@ const KICK_PREEMPT: u64 = 2;
 const DEFAULT_SLICE: u64 = 20_000_000;
 const LOOPS: u32 = 32;
 
-/// What the scheduler of a run has and where it runs.
+/// The properties of a run's scheduler and machine.
 #[derive(Clone, Debug)]
 pub struct World {
     /// Node of each CPU.
     pub nodes: Vec<usize>,
-    /// What each task is, in the order of birth: at first, and after each change.
+    /// The attributes of each task, in the order of birth: at first, and after each change.
     pub attributes: Vec<VecDeque<Attributes>>,
     /// CPUs that go offline or come online: time, CPU, whether it is online after that.
     pub hotplug: Vec<(u64, usize, bool)>,
@@ -78,7 +78,7 @@ pub struct World {
     pub exact: bool,
 }
 
-/// What a task can change about itself.
+/// The attributes that a task can change.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Attributes {
     /// CPUs that it may use; none: all.
@@ -235,7 +235,7 @@ fn call(kind: Kind, pid: u32) -> Expected {
     }
 }
 
-/// For each CPU the numbers of the records that show what it does, each with the real-time task that takes the CPU there, if one does.
+/// For each CPU the numbers of the records that show its work, each with the real-time task that takes the CPU there, if one does.
 fn coming(records: &[Record], cpus: usize) -> Vec<VecDeque<(usize, Option<u32>)>> {
     use Kind::*;
     let mut coming = vec![VecDeque::new(); cpus];
@@ -286,7 +286,7 @@ impl Reference {
         }
     }
 
-    /// Follows the records, which may be cut off at the end; the error says which broke a rule, after what.
+    /// Follows the records, which may be cut off at the end; the error says which broke a rule, and which came before.
     pub fn follow(&mut self, records: &[Record], whole: bool) -> Result<(), Broken> {
         self.coming = coming(records, self.cpus.len());
         for (number, record) in records.iter().enumerate() {

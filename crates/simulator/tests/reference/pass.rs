@@ -6,7 +6,7 @@ use super::{
 };
 
 impl Reference {
-    /// What must hold whenever time advances.
+    /// The invariants whenever time advances.
     pub(super) fn check_instant(&mut self) -> Result<(), Broken> {
         if !self.world.exact {
             return Ok(());
@@ -392,7 +392,7 @@ impl Reference {
         let state = &mut self.cpus[cpu];
         state.current = Some(pid);
         if let Some((_, of_class)) = state.changed.take() {
-            // What has left sched_ext and comes back has no slice.
+            // A task that has left sched_ext and comes back has no slice.
             state.came_back |= of_class;
             state.came_back &= record.slice() == 0;
             state.must_pass |= state.came_back;

@@ -64,7 +64,7 @@ impl Reference {
         });
     }
 
-    /// What is left of a task's slice now.
+    /// The rest of a task's slice now.
     pub(super) fn slice_of(&self, pid: u32) -> Result<u64, Broken> {
         let task = self.task(pid)?;
         Ok(match task.place {

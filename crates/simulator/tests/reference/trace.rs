@@ -6,7 +6,7 @@ const WORDS: usize = 6;
 /// Declares the kinds of records once, with their numbers.
 macro_rules! kinds {
     ($($kind:ident = $number:literal,)*) => {
-        /// What a record is about, with the numbers of `random.bpf.c`.
+        /// The kinds of records, with the numbers of `random.bpf.c`.
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
         #[allow(missing_docs)]
         pub enum Kind {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* What only the loader knows decides: seen when the program has run. */
+/* A value that only the loader knows decides: seen when the program has run. */
 #include "one_callback.h"
 
 const volatile bool careful;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * A scheduler of the cid form that says what it is told of CPUs. It keeps the kernel's order of them; with REVERSE it has its own.
+ * A scheduler of the cid form that prints the kernel's messages on CPUs. It keeps the kernel's order of them; with REVERSE it has its own.
  */
 #include "fairground.bpf.h"
 

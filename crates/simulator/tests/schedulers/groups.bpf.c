@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* Says what it is told of control groups, and what it can read of them meanwhile. The kernel's defaults schedule. */
+/* Prints the kernel's messages on control groups, and the settings that it can read meanwhile. The kernel's defaults schedule. */
 #include "fairground.bpf.h"
 #include <bpf/bpf_core_read.h>
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * Last in, first out, and who is woken preempts who runs on its CPU.
+ * Last in, first out, and a woken task preempts the one that runs on its CPU.
  */
 #include "fairground.bpf.h"
 

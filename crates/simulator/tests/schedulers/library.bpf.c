@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * Uses the kernel's functions for strings, lists, trees, work and walks through tasks, and says what comes of it.
+ * Uses the kernel's functions for strings, lists, trees, work and walks through tasks, and prints the results.
  */
 #include "fairground.bpf.h"
 

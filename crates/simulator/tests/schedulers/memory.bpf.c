@@ -8,7 +8,7 @@
 #define TYPE BPF_MAP_TYPE_HASH
 #endif
 
-/* Large enough that memory given back is given to the next who asks. */
+/* Large enough that memory given back is given to the next request. */
 struct value {
 	u64 words[64];
 };

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* Needs what no kernel has, in code that a variable switches off. */
+/* Needs names that no kernel has, in code that a variable switches off. */
 #include "fairground.bpf.h"
 
 const volatile bool reach = REACH;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * Prints every callback with its arguments, so that a test sees what is called when. A FIFO otherwise.
+ * Prints every callback with its arguments, so that a test sees which is called when. A FIFO otherwise.
  */
 #include "fairground.bpf.h"
 

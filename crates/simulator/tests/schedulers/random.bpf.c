@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * Decides everything by lot, within what a kernel allows, and writes down each callback and each call: one compile, endless
- * behaviours. A test defines what it has: SELECT_CPU, ENQUEUE, DISPATCH, UPDATE_IDLE, OPS_FLAGS; and SWITCHES, to learn of CPUs that
+ * behaviours. A test defines its callbacks and flags: SELECT_CPU, ENQUEUE, DISPATCH, UPDATE_IDLE, OPS_FLAGS; and SWITCHES, to learn of CPUs that
  * real-time tasks take.
  */
 #include "fairground.bpf.h"
@@ -13,7 +13,7 @@
 
 #define SCX_SLICE_MAX (20 * NSEC_PER_MSEC)
 
-/* What a record is about; the test has the same numbers. */
+/* The kinds of records; the test has the same numbers. */
 enum record {
 	SELECT_CPU_BEGIN = 1, SELECT_CPU_END, ENQUEUE_BEGIN, ENQUEUE_END, DEQUEUE_CALL, DISPATCH_BEGIN, DISPATCH_END, TICK_BEGIN, TICK_END,
 	RUNNABLE_CALL, RUNNING_CALL, STOPPING_CALL, QUIESCENT_CALL, YIELD_CALL, IDLE_CALL, INIT_TASK_CALL, EXIT_TASK_CALL, ENABLE_CALL,

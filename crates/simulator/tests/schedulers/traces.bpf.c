@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * Prints what its programs see that run at the kernel's own events. The kernel's defaults schedule.
+ * Prints the arguments of its programs at the kernel's own events. The kernel's defaults schedule.
  */
 #include "fairground.bpf.h"
 

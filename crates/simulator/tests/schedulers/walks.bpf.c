@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* Walks through control groups, bits and the threads of a process, and says what it finds. */
+/* Walks through control groups, bits and the threads of a process, and prints the elements. */
 #include "fairground.bpf.h"
 #include <bpf/bpf_core_read.h>
 
-/* What the narrow vmlinux.h has no need of. */
+/* Declarations that the narrow vmlinux.h has no need of. */
 #define LIKE_THE_KERNEL __attribute__((preserve_access_index))
 struct cgroup_subsys_state___walk {
 	struct cgroup *cgroup;

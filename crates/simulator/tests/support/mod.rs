@@ -38,7 +38,7 @@ impl Run {
     }
 }
 
-/// What happened in a run.
+/// The history of a run.
 #[derive(Debug, Default)]
 pub struct History {
     names: Vec<(TaskId, String)>,
@@ -49,7 +49,7 @@ pub struct History {
     pub migrations: Vec<(Nanoseconds, String)>,
     /// Wake-ups: when, and which task.
     pub wakes: Vec<(Nanoseconds, String)>,
-    /// What became of quotas, in the order of the groups that have one.
+    /// The use of quotas, in the order of the groups that have one.
     pub quotas: Vec<QuotaUse>,
     /// Passes through the scheduler: when, and which CPU.
     pub passes: Vec<(Nanoseconds, u32)>,
@@ -246,8 +246,8 @@ pub fn assert_the_displaced_move(id: &str, delay: u64) {
     assert!(lost <= (delay + 1) * MS, "{id}: {} ms lost", lost / MS);
 }
 
-/// What a run until `end` has counted, otherwise as [`run`]. Runs of different lengths are the same as far as they go, so
-/// their counters tell what happened between their ends.
+/// The outcome of a run until `end`, otherwise as [`run`]. Runs of different lengths are the same as far as they go, so
+/// their counters tell the events between their ends.
 pub fn outcome_at(
     id: &str,
     machine: &str,
@@ -266,7 +266,7 @@ pub fn statistic(id: &str, outcome: &Outcome, name: &str) -> u64 {
     outcome.statistics[index]
 }
 
-/// What a scheduler's task storage `map` has for a task at the end.
+/// The data in a scheduler's task storage `map` for a task at the end.
 #[track_caller]
 pub fn outcome_storage<'o>(outcome: &'o Outcome, task: &str, map: &str) -> &'o [u8] {
     let found = outcome.tasks.iter().find(|one| one.name == task).unwrap();

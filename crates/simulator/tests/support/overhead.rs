@@ -2,7 +2,7 @@
 
 use fairground_events::{Event, EventKind, Nanoseconds, OverheadKind, Sink, TaskId, TaskInfo};
 
-/// Adds up what scheduling costs, apart from ticks.
+/// Adds up the costs of scheduling, apart from ticks.
 #[derive(Default)]
 pub struct Cost {
     /// The sum.
