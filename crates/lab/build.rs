@@ -1,11 +1,11 @@
-//! Tells the crate a hash of the sources that decide what a simulation results in.
+//! Tells the crate a hash of the sources on which the results of a simulation depend.
 
 use std::collections::BTreeSet;
 use std::fs;
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::path::{Path, PathBuf};
 
-/// The crates whose code takes part in a simulation or in what is measured of it.
+/// The crates whose code takes part in a simulation or in its measures.
 const CRATES: [&str; 12] = [
     "bpf",
     "companion",

@@ -1,7 +1,7 @@
 //! How fast the simulator is: next to a bare event loop, under each scheduler with and without metrics, on large machines, in parallel.
 //!
 //! CPU time of the thread is measured, and of several runs or stretches of a run the fastest counts, so that a busy machine
-//! disturbs little. What is put in relation is measured in turns, since the speed of a machine changes over minutes.
+//! disturbs little. Figures that are put in relation are measured in turns, since the speed of a machine changes over minutes.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -138,7 +138,7 @@ extern "C" fn sample(
     SAMPLES[number % SAMPLES.len()].store(address, Relaxed);
 }
 
-/// Part of a run's time that is spent in the scheduler's own code, by samples; what that calls in the kernel is not its own.
+/// Part of a run's time that is spent in the scheduler's own code, by samples; kernel functions that it calls are not its own.
 fn part_in_callbacks(scheduler: &Arc<Scheduler>, run: impl FnOnce()) -> f64 {
     let every = |microseconds| {
         let time = libc::timeval {
@@ -168,7 +168,7 @@ fn part_in_callbacks(scheduler: &Arc<Scheduler>, run: impl FnOnce()) -> f64 {
     own.count() as f64 / count.max(1) as f64
 }
 
-/// What a million switches cost under a scheduler, in nanoseconds for each, and what part the metrics have in it.
+/// The cost of a million switches under a scheduler, in nanoseconds for each, and the part of the metrics in it.
 fn print_costs(name: &str, scheduler: &Arc<Scheduler>) {
     let [with, without] = fastest([&|| measure_with_metrics(scheduler, 3_000), &|| {
         measure(scheduler, "8", SMALL, 3_000, vec![])
@@ -257,7 +257,7 @@ impl fairground_events::Sink for Stopwatch {
     fn finish(&mut self, _end: u64) {}
 }
 
-/// What two simulations on two cores take.
+/// The time of two simulations on two cores.
 fn print_two_at_once(scheduler: &Arc<Scheduler>) {
     let one = || {
         measure(scheduler, "8", SMALL, 5_000, vec![]);
@@ -353,7 +353,7 @@ fn main() {
     print_two_at_once(&simple);
 
     // Starting 10,000 tasks one after the other, with a scan of all CPUs each as in the original, takes nearly two seconds of
-    // simulated time; the cost of a switch is what comes after.
+    // simulated time; the cost of a switch is measured after that.
     let machine = "numa:8 core:64 pu:2";
     let mut stopwatch = Stopwatch::new(2_000_000_000);
     measure(&cfs, machine, LARGE, 2_400, vec![&mut stopwatch]);

@@ -1,4 +1,4 @@
-//! A scheduler together with what its loader does, for any kernel.
+//! A scheduler together with its loader's actions, for any kernel.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -11,7 +11,7 @@ use fairground_machine::Machine;
 
 use crate::error::Error;
 
-/// A scheduler with what its loader does, and with the user's settings.
+/// A scheduler with its loader's actions, and with the user's settings.
 #[derive(Clone)]
 pub struct Accompanied {
     entry: Arc<fairground_catalog::Scheduler>,
@@ -72,17 +72,17 @@ impl Accompanied {
         &self.entry
     }
 
-    /// Takes `companion` for what the scheduler's loader does.
+    /// Takes `companion` for the scheduler's loader.
     pub fn set_companion(&mut self, companion: Companion) {
         self.companion = companion;
     }
 
-    /// The companion that says what its loader does.
+    /// The companion that describes its loader.
     pub fn companion(&self) -> &Companion {
         &self.companion
     }
 
-    /// What its loader does on `machine` to `object`, the scheduler's object. `constants` knows the kernel's constants by name.
+    /// The actions of its loader on `machine` with `object`, the scheduler's object. `constants` knows the kernel's constants by name.
     ///
     /// # Errors
     ///
@@ -118,13 +118,13 @@ impl Accompanied {
         fairground_companion::names(object, key) && !(is_ours && is_variable)
     }
 
-    /// Sets what the scheduler or its loader has by this name: a tunable, to a value as a user writes it; otherwise an option of the
+    /// Sets the thing of this name that the scheduler or its loader has: a tunable, to a value as a user writes it; otherwise an option of the
     /// companion, `ops.MEMBER`, `map.NAME.max_entries` or a global variable with a path into it, to an expression. The last of several values
     /// counts. `object` is the scheduler's object; `place` says where the value comes from, for errors.
     ///
     /// # Errors
     ///
-    /// If there is nothing of this name, or the value does not fit; the error says what would.
+    /// If there is nothing of this name, or the value does not fit; the error lists possible names or values.
     pub fn set(
         &mut self,
         object: &Object,

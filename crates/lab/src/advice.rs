@@ -1,4 +1,4 @@
-//! Which scheduler suits a load, how certain that is, with which tunables, and what it costs beside the kernel's own.
+//! Which scheduler suits a load, how certain that is, with which tunables, and its cost beside the kernel's own.
 //!
 //! All schedulers replay the same variations of a recording ([`Replay`]), so their differences are paired. A difference counts if its whole
 //! 95 % interval lies beyond the known error of replays.
@@ -28,7 +28,7 @@ const TUNABLES_TRIED: usize = 8;
 /// Seed of the first replay: seed 0 would be the recording as it is.
 const FIRST_SEED: u64 = 1;
 
-/// What the user wants from a scheduler.
+/// The user's aim.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Goal {
     /// Short waits for tasks with this name, or for all.
@@ -40,7 +40,7 @@ pub enum Goal {
 }
 
 impl Goal {
-    /// What it is measured by, with a load that `ends`, or does not.
+    /// The measure for it, with a load that `ends`, or does not.
     fn aim(&self, ends: bool) -> Aim {
         match self {
             Self::Latency(task) => Aim {
@@ -54,11 +54,11 @@ impl Goal {
     }
 }
 
-/// What to give advice on.
+/// The subject of the advice.
 pub struct Question {
     /// The load.
     pub workload: Arc<Workload>,
-    /// What belongs to it.
+    /// Its surroundings and variations.
     pub replay: Arc<Replay>,
     /// The schedulers to rank; [`KERNEL`] is one of them.
     pub contenders: Vec<Contender>,

@@ -50,11 +50,11 @@ pub struct Cell {
     pub contender: Contender,
     /// Machine, workload, costs, seed and everything else that the simulator takes. The values of the scheduler's variables come from the contender.
     pub options: Options,
-    /// What to measure beyond the usual.
+    /// Measures beyond the usual.
     pub metrics: fairground_metrics::Options,
     /// How long a task may wait before the run is starved. Experiments measure how long, so a new cell has endless patience.
     pub patience: Patience,
-    /// What is required of the run.
+    /// The requirements on the run.
     pub requirements: Vec<Requirement>,
     /// The schedulers with which requirements compare it, by the names that requirements give them.
     pub(crate) references: Vec<(String, Cell)>,
@@ -62,13 +62,13 @@ pub struct Cell {
     pub repeat: u32,
     /// File for a Perfetto trace.
     pub trace: Option<PathBuf>,
-    /// What the kernel's own threads do in it.
+    /// The load by the kernel's own threads.
     pub(crate) noise: Noise,
-    /// What belongs to its workload if that is a recording, which its seed varies.
+    /// The surroundings and variations of its workload if that is a recording, which its seed varies.
     pub replay: Option<Arc<Replay>>,
-    /// What exactly it runs, if that is to be part of the result.
+    /// Its exact inputs, if they are to be part of the result.
     pub(crate) hashes: Option<Hashes>,
-    /// Its identity; of what others are made from, that of all they have in common.
+    /// Its identity; for a template of others, that of all that they have in common.
     pub(crate) identity: Option<String>,
     /// Notes on the scheduler's loader for the result.
     pub(crate) loader_notes: Vec<String>,
@@ -100,9 +100,9 @@ pub struct Failure {
     pub workload: String,
     /// Description of the machine; empty if that is the one that this program runs on.
     pub machine: String,
-    /// Name of the scheduler, and what is set for it.
+    /// Name of the scheduler, and its settings.
     pub scheduler: String,
-    /// Of what sort it is.
+    /// Its sort.
     pub status: Status,
     /// The kind, as in [`fairground_results::Failure`].
     pub kind: String,
@@ -115,7 +115,7 @@ pub struct Failure {
 }
 
 /// Runs the cells, at most `threads` at a time (`None` for one per CPU of this machine), and passes each result to `finish`, from any thread.
-/// Returns what `finish` makes of them, in the order of the cells. `progress` is called with the number of finished runs and the total.
+/// Returns the results of `finish`, in the order of the cells. `progress` is called with the number of finished runs and the total.
 ///
 /// # Errors
 ///
@@ -568,7 +568,7 @@ impl Cell {
         }
     }
 
-    /// What the reader of the result should know.
+    /// Remarks for the reader of the result.
     fn notes(&self, failure: Option<&Failure>, outcome: &Outcome) -> Vec<String> {
         let workload = &self.options.workload;
         let mut notes = workload.notes.clone();
@@ -773,7 +773,7 @@ impl Cell {
         }
     }
 
-    /// There is no scheduler. `problem` may be what the compiler says, in many lines, of which the first that names an error goes on the first.
+    /// There is no scheduler. `problem` may be the compiler's message, in many lines, of which the first that names an error goes on the first.
     fn invalid(&self, problem: &str) -> Failure {
         let (first, rest) = problem.split_once('\n').unwrap_or((problem, ""));
         let mut message = format!("before it began: {first}");
@@ -819,7 +819,7 @@ impl Failure {
         format!("{}{machine} under {}", self.workload, self.scheduler)
     }
 
-    /// What happened, behind the scheduler's name.
+    /// The event, behind the scheduler's name.
     pub fn sentence(&self) -> String {
         let verb = match self.status {
             Status::Starved => "starved a task",

@@ -19,21 +19,21 @@ pub struct Judged {
     pub number: usize,
     /// The run.
     pub run: Run,
-    /// What is wrong, the worst first; empty if nothing is.
+    /// Faults, the worst first; empty if there are none.
     pub findings: Vec<Finding>,
 }
 
 /// Something that is wrong with a run.
 pub struct Finding {
-    /// What happened.
+    /// The failure.
     pub failure: Failure,
-    /// The requirement that is not met, if that is what happened.
+    /// The requirement that is not met, if it is one.
     pub breach: Option<Breach>,
     /// Why the task that it is about waited, if it is about a wait.
     pub wait: Option<Explanation>,
 }
 
-/// Runs all plans, and explains what is wrong with each run. Requirements that one wait breaks are one finding. `progress` is called with the
+/// Runs all plans, and explains the faults of each run. Requirements that one wait breaks are one finding. `progress` is called with the
 /// number of finished runs and the total, from any thread.
 ///
 /// # Errors
@@ -70,7 +70,7 @@ pub fn check(
     Ok(judged)
 }
 
-/// What is wrong with a run.
+/// The faults of a run.
 pub(crate) fn findings(cell: &Cell, result: &CellResult) -> Result<Vec<Finding>, Error> {
     let metrics = result.run.metrics.as_ref();
     let mut told = Vec::new();
@@ -84,7 +84,7 @@ pub(crate) fn findings(cell: &Cell, result: &CellResult) -> Result<Vec<Finding>,
         told.extend(wait.clone());
         found.push((failure.clone(), None, wait));
     }
-    // What was measured until the kernel ended a run belongs to the reason why it did.
+    // The measures until the kernel ended a run belong to the reason why it did.
     let has_ended = found
         .first()
         .is_none_or(|(failure, ..)| failure.status == Status::Starved);

@@ -16,7 +16,7 @@ use crate::plan::{Cells, Kept, Plan};
 
 /// The results of a plan.
 pub struct Results {
-    /// All runs, in the order of the plan. A failed run has what was measured until the failure.
+    /// All runs, in the order of the plan. A failed run has the measures until the failure.
     pub comparison: Comparison,
     /// The runs that failed or starved a task, in the order of the plan.
     pub failures: Vec<Failed>,
@@ -51,7 +51,7 @@ pub fn compare(plan: &Plan, progress: &(dyn Fn(usize, usize) + Sync)) -> Result<
         })?;
     }
     let cells = Cells::of(plan);
-    // The first run of each scheduler under its conditions to end: its repeats share with it what is equal.
+    // The first run of each scheduler under its conditions to end: its repeats share the equal parts with it.
     let rows = plan.run_count() / plan.repeats as usize;
     let firsts: Vec<OnceLock<Run>> = (0..rows).map(|_| OnceLock::new()).collect();
     let results = run_in_order(&cells.longest_first(), plan.threads, progress, |number| {

@@ -30,11 +30,11 @@ pub struct Contender {
     reference: String,
     /// Macros that its sources were compiled with.
     defines: Vec<String>,
-    /// Settings of what could not be opened.
+    /// Settings of a scheduler that could not be opened.
     asked: BTreeMap<String, String>,
     /// Whether it stands for a class that is built into the kernel.
     built_in: bool,
-    /// What there is to load, or why there is nothing.
+    /// The object to load, or why there is none.
     opened: Result<Opened, Arc<Error>>,
     /// The loader that keeps running alongside, with its arguments.
     loader: Option<Vec<String>>,
@@ -47,11 +47,11 @@ struct Opened {
     object: Arc<Object>,
     /// The scheduler in the simulated kernel, or why the simulated kernel rejects it.
     scheduler: Loaded,
-    /// If a kernel rejects it whatever its read-only variables hold: what becomes of it with the values of the runs so far.
+    /// If a kernel rejects it for all values of its read-only variables: its translations with the values of the runs so far.
     with_values: Arc<Mutex<Vec<(Values, Loaded)>>>,
     /// The hash of the object file.
     hash: String,
-    /// The hash of what a kernel sees of the object.
+    /// The hash of the parts of the object that a kernel sees.
     essence: Arc<OnceLock<String>>,
 }
 
@@ -159,7 +159,7 @@ impl Contender {
         self.opened.as_ref().err().map(ToString::to_string)
     }
 
-    /// Opens the scheduler that a command of the form `exec:LOADER ARGUMENTS` attaches on `machine`, with what the loader sets there. Each
+    /// Opens the scheduler that a command of the form `exec:LOADER ARGUMENTS` attaches on `machine`, with the loader's settings there. Each
     /// run starts the loader again and keeps it running alongside.
     ///
     /// # Errors
@@ -188,7 +188,7 @@ impl Contender {
         contender.set_companion(Companion::parse(&origin, &captured.companion)?)?;
         contender.loader = Some(words);
         if !loader.is_attached() && contender.scheduler().is_ok() {
-            // What the loader does until then depends on the results of programs that it runs.
+            // The loader's actions until then depend on the results of programs that it runs.
             let options = Options::new(machine.clone(), Arc::default());
             Cell::new(contender.clone(), options).attach(&mut loader)?;
             let captured = loader.captured().map_err(unread)?;
@@ -197,7 +197,7 @@ impl Contender {
         Ok(contender)
     }
 
-    /// Opens several at once, in their order, each with its macros and headers; `threads` as in [`Plan::threads`](crate::Plan::threads). What
+    /// Opens several at once, in their order, each with its macros and headers; `threads` as in [`Plan::threads`](crate::Plan::threads). A scheduler that
     /// is asked for several times is compiled once.
     ///
     /// # Errors
@@ -224,7 +224,7 @@ impl Contender {
         Ok(each.map(|index| opened[index].clone()).collect())
     }
 
-    /// Takes `companion` for what the scheduler's loader does.
+    /// Takes `companion` for the scheduler's loader.
     ///
     /// # Errors
     ///
@@ -242,7 +242,7 @@ impl Contender {
         Ok(())
     }
 
-    /// What is known about it; `None` if there is no scheduler.
+    /// Its description; `None` if there is no scheduler.
     pub fn entry(&self) -> Option<&fairground_catalog::Scheduler> {
         self.whole().map(Accompanied::entry)
     }
@@ -255,7 +255,7 @@ impl Contender {
         loaded.map_err(|reason| Unloadable::Refused(reason))
     }
 
-    /// Builds the scheduler for runs with `options`, from which it gets its values. Code that these values rule out may be what a kernel does
+    /// Builds the scheduler for runs with `options`, from which it gets its values. Code that these values rule out may be of a kind that a kernel does
     /// not take, because its verifier never looks at that.
     pub(crate) fn load_for(&mut self, options: &Options) {
         if let Ok(opened) = &mut self.opened {
@@ -269,7 +269,7 @@ impl Contender {
         }
     }
 
-    /// Notes on what a kernel of `release` does not know of it.
+    /// Notes on the parts of it that a kernel of `release` does not know.
     pub(crate) fn left_out(&self, release: Release) -> Vec<String> {
         let scheduler = self
             .opened
@@ -285,7 +285,7 @@ impl Contender {
         names.iter().map(note).collect()
     }
 
-    /// The scheduler with what its loader does; `None` if there is no scheduler.
+    /// The scheduler with its loader's actions; `None` if there is no scheduler.
     fn whole(&self) -> Option<&Accompanied> {
         self.opened.as_ref().ok().map(|opened| &*opened.whole)
     }
@@ -295,12 +295,12 @@ impl Contender {
         self.loader.as_deref()
     }
 
-    /// The companion that says what its loader does; `None` if there is no scheduler.
+    /// The companion that describes its loader; `None` if there is no scheduler.
     pub fn companion(&self) -> Option<&Companion> {
         self.whole().map(Accompanied::companion)
     }
 
-    /// What its loader does on `machine` under `release`.
+    /// The actions of its loader on `machine` under `release`.
     ///
     /// # Errors
     ///
@@ -316,7 +316,7 @@ impl Contender {
         )
     }
 
-    /// What releases of Linux, from the first to the last, would say to it with what its loader does on `machine`.
+    /// The judgements of Linux releases, from the first to the last, on it with its loader's actions on `machine`.
     ///
     /// # Errors
     ///
@@ -370,7 +370,7 @@ impl Contender {
         &self.defines
     }
 
-    /// Its name, and what is set for it: `cfs sched_latency=24 ms`.
+    /// Its name and its settings: `cfs sched_latency=24 ms`.
     pub fn title(&self) -> String {
         let mut title = self.name.clone();
         for (name, value) in self.tunables() {
@@ -379,7 +379,7 @@ impl Contender {
         title
     }
 
-    /// What scheduling costs with this scheduler on a machine with these costs.
+    /// The costs of scheduling with this scheduler on a machine with these costs.
     pub(crate) fn costs(&self, machine: CostModel) -> CostModel {
         match self.built_in {
             true => machine.built_in(),
@@ -394,14 +394,14 @@ impl Contender {
         })
     }
 
-    /// The hash of what a kernel sees of its object; `None` if there is none.
+    /// The hash of the parts of its object that a kernel sees; `None` if there is none.
     pub(crate) fn hash(&self) -> Option<String> {
         let opened = self.opened.as_ref().ok()?;
         let hash = || identity::of_object(&opened.object);
         Some(opened.essence.get_or_init(hash).clone())
     }
 
-    /// What it consists of, apart from what its loader does: its object, which of the object's schedulers it is, and the tunables that do not have
+    /// Its parts, apart from its loader's actions: its object, which of the object's schedulers it is, and the tunables that do not have
     /// their defaults; if there is no scheduler, why.
     pub(crate) fn content(&self) -> Content {
         let Some(whole) = self.whole() else {
@@ -503,13 +503,13 @@ impl Contender {
             || self.whole().is_some_and(is_id)
     }
 
-    /// Sets what the scheduler or its loader has by this name: a tunable, to a value as a user writes it; otherwise an option of the
+    /// Sets the thing of this name that the scheduler or its loader has: a tunable, to a value as a user writes it; otherwise an option of the
     /// companion, `ops.MEMBER`, `map.NAME.max_entries` or a global variable with a path into it, to an expression. The last of several values
     /// counts.
     ///
     /// # Errors
     ///
-    /// If there is nothing of this name, or the value does not fit; the error says what would.
+    /// If there is nothing of this name, or the value does not fit; the error lists possible names or values.
     pub fn set(&mut self, key: &str, text: &str) -> Result<(), Error> {
         let place = format!("--set {}.{key}", self.name);
         match &mut self.opened {
@@ -552,13 +552,13 @@ impl Contender {
     }
 }
 
-/// What a scheduler consists of: see [`Contender::content`].
+/// The parts of a scheduler: see [`Contender::content`].
 type Content = (String, Option<String>, Vec<(String, Vec<u8>)>);
 
 /// A scheduler in the simulated kernel, or why the simulated kernel rejects it.
 type Loaded = Result<Arc<Scheduler>, Arc<LoadError>>;
 
-/// What the values of read-only variables come from: tunables, the loader's doings, the machine, the tick rate and the release.
+/// The sources of the values of read-only variables: tunables, the loader's actions, the machine, the tick rate and the release.
 type Values = (
     Vec<(String, Vec<u8>)>,
     Arc<Setup>,

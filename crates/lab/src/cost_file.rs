@@ -75,7 +75,7 @@ pub fn costs_of(reference: &str) -> Result<Vec<Vec<String>>, Error> {
     Ok(model.values().into_iter().map(row).collect())
 }
 
-/// The text of a cost file with what was measured, and the defaults for the rest. `head` becomes a comment.
+/// The text of a cost file with the measured costs, and the defaults for the rest. `head` becomes a comment.
 pub fn cost_file(head: &str, measured: &[Measured<'_>]) -> String {
     let mut model = CostModel::default_model();
     for (name, values, origin) in measured {

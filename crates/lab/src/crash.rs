@@ -72,7 +72,7 @@ pub(crate) struct Reporter {
 impl Reporter {
     /// Installs the handler, and a stack for it.
     ///
-    /// Each time: what is done once for all threads, another one may be doing while this one forks, and in the child it would never be done.
+    /// Each time: another thread may be in the middle of a thing that is done once for all while this one forks, and in the child it would never be done.
     pub(crate) fn install() -> Self {
         for signal in SIGNALS {
             // SAFETY: the structure is all integers, for which zero is a value; the handler has the signature that SA_SIGINFO demands.

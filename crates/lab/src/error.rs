@@ -36,11 +36,11 @@ pub enum Error {
     Load {
         /// The scheduler as it was named.
         scheduler: String,
-        /// What it lacks.
+        /// The thing that it lacks.
         reason: fairground_simulator::LoadError,
     },
 
-    /// The request makes no sense; the message says what would.
+    /// The request makes no sense; the message names one that does.
     #[error("{0}")]
     Plan(String),
 
@@ -49,7 +49,7 @@ pub enum Error {
     CostModel {
         /// The file, with line and column if known.
         place: String,
-        /// What is wrong.
+        /// The fault.
         message: String,
     },
 
@@ -58,7 +58,7 @@ pub enum Error {
     Experiment {
         /// The file, with line and column if known.
         place: String,
-        /// What is wrong.
+        /// The fault.
         message: String,
     },
 
@@ -70,12 +70,12 @@ pub enum Error {
     #[error(transparent)]
     Recorded(#[from] fairground_recording::Error),
 
-    /// A file with what was measured on a kernel cannot be used.
+    /// A file with measures of a kernel cannot be used.
     #[error("{}: {message}", path.display())]
     Recording {
         /// The file.
         path: PathBuf,
-        /// What is wrong.
+        /// The fault.
         message: String,
     },
 
@@ -83,16 +83,16 @@ pub enum Error {
     #[error("stopped by {0}; the kernel's own scheduler is in charge")]
     Stopped(String),
 
-    /// Runs on a kernel could not be made, whatever they were.
+    /// Runs on a kernel, of any kind, could not be made.
     #[error("{0}")]
     System(String),
 
-    /// What a former command left cannot be read.
+    /// Results of a former command cannot be read.
     #[error("cannot read {}: {cause}; {}", path.display(), fairground_files::remedy(cause))]
     Read {
         /// The file.
         path: PathBuf,
-        /// What the system says.
+        /// The system's message.
         cause: std::io::Error,
     },
 
@@ -101,7 +101,7 @@ pub enum Error {
     Write {
         /// The file or folder.
         path: PathBuf,
-        /// What the system says.
+        /// The system's message.
         cause: std::io::Error,
     },
 }
@@ -123,7 +123,7 @@ impl Error {
         ))
     }
 
-    /// Whether it concerns one scheduler that is there but is none, and not how it was named or what is missing on this machine.
+    /// Whether it concerns one scheduler that is there but is none, and not its name or things that are missing on this machine.
     pub(crate) fn is_of_the_scheduler(&self) -> bool {
         use fairground_catalog::Error as Catalog;
         matches!(

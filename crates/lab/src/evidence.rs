@@ -15,7 +15,7 @@ use crate::parallel;
 use crate::plan::{Cells, Plan};
 
 impl Plan {
-    /// For each workload and machine, what decided between its runs in `comparison`, which has all runs of the plan.
+    /// For each workload and machine, the decisive waits among its runs in `comparison`, which has all runs of the plan.
     ///
     /// # Errors
     ///
@@ -106,7 +106,7 @@ fn wait_beside_idle(runs: &[&Run]) -> Option<(usize, LongestWait)> {
     Some((number, wait))
 }
 
-/// The wait that shows best why a measure is as it is in repeated runs: of the run and task that do worst by what the measure is about. None
+/// The wait that shows best why a measure is as it is in repeated runs: of the run and task that do worst in the measure. None
 /// where no wait need be the cause.
 fn decisive_wait(measure: &str, runs: &[&Run]) -> Option<(usize, LongestWait)> {
     if ["throughput", "makespan"].contains(&measure) {

@@ -77,7 +77,7 @@ pub(crate) fn explain_waits(cell: &Cell, waits: &[LongestWait]) -> Result<Vec<Ex
     Ok(explained)
 }
 
-/// What happened in the wait of `task` that began at `from_ns`.
+/// The course of the wait of `task` that began at `from_ns`.
 pub(crate) fn why_it_waited(
     cell: &Cell,
     task: &str,

@@ -17,7 +17,7 @@ use crate::recorded::Replay;
 /// Digits of an identity: of 10^9 simulations, two are mistaken for each other with a probability of 10^-21.
 const IDENTITY: usize = 32;
 
-/// The hash of a workload, without its name, and with what else a recording has.
+/// The hash of a workload, without its name, and with the other parts of a recording.
 pub(crate) fn of_workload(workload: &Workload, replay: Option<&Replay>) -> String {
     let Workload {
         name: _,
@@ -68,7 +68,7 @@ pub(crate) fn of_costs(costs: &CostModel) -> String {
     of(&costs.values())
 }
 
-/// The hash of what all simulations have in common that are made from this one: everything that determines the result but workload, length, noise
+/// The hash of the parts that all simulations made from this one have in common: everything that determines the result but workload, length, noise
 /// and seed. Names are no part of it, nor are values that are the default anyway.
 pub(crate) fn of_template(cell: &Cell) -> String {
     let options = &cell.options;
@@ -96,7 +96,7 @@ pub(crate) fn of_template(cell: &Cell) -> String {
     ))
 }
 
-/// The identity of a simulation: the hash of what it has in common with others ([`of_template`]), of its workload, and of the rest.
+/// The identity of a simulation: the hash of the parts that it has in common with others ([`of_template`]), of its workload, and of the rest.
 pub(crate) fn of_cell(
     template: &str,
     workload: &str,
@@ -114,7 +114,7 @@ pub fn of_bytes(bytes: &[u8]) -> String {
     hexadecimal(Sha256::new_with_prefix(bytes))
 }
 
-/// The hash of what a kernel sees of an object.
+/// The hash of the parts of an object that a kernel sees.
 pub(crate) fn of_object(object: &Object) -> String {
     let mut text = Text(Sha256::new());
     let written = object.write_essence(&mut text);

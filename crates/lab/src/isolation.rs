@@ -27,7 +27,7 @@ const LONGEST_WORDS: u64 = 4096;
 /// Exit code of a process that could not produce its result.
 const NO_RESULT: i32 = 101;
 
-/// What the process keeps from this one.
+/// The descriptors that the process keeps from this one.
 #[derive(Default)]
 pub(crate) struct Kept<'a> {
     /// A file that it may write to.
@@ -187,7 +187,7 @@ fn give_all_up(
         rlim_cur: 0,
         rlim_max: 0,
     };
-    // SAFETY: plain system calls; nothing in this process uses what they close.
+    // SAFETY: plain system calls; nothing in this process uses the descriptors that they close.
     unsafe {
         check(libc::setrlimit(libc::RLIMIT_CORE, &no_core).into())?;
         check(libc::dup2(nothing.as_raw_fd(), 0).into())?;

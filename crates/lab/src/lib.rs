@@ -1,6 +1,6 @@
 //! Experiments: many simulations, run on all cores and combined into one result.
 //!
-//! A [`Plan`] says what is compared: [`Contender`]s (schedulers with their tunables) under workloads on a machine.
+//! A [`Plan`] has the subjects of a comparison: [`Contender`]s (schedulers with their tunables) under workloads on a machine.
 //! [`compare`] runs it. The result does not depend on the number of threads.
 
 mod accompanied;
@@ -30,7 +30,7 @@ mod shrink;
 mod store;
 mod toml_file;
 
-/// A hash of the sources that decide what a simulation results in.
+/// A hash of the sources on which the results of a simulation depend.
 pub const ENGINE: &str = env!("FAIRGROUND_ENGINE");
 
 pub use accompanied::Accompanied;

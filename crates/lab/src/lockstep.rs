@@ -19,11 +19,11 @@ const BASE: usize = 0x2100_0000_0000;
 /// A question from a simulation.
 #[derive(Serialize, Deserialize)]
 enum Question {
-    /// What the loader needs before it attaches.
+    /// The loader's needs before it attaches.
     Prepare { reply: Reply },
     /// Which threads exist; `call_cost` is the time of a system call, in nanoseconds.
     Threads { call_cost: u64 },
-    /// What a thread does next.
+    /// A thread's next step.
     Resume { thread: u32, reply: Reply, now: u64 },
 }
 
@@ -49,7 +49,7 @@ impl Waiting {
         self.followed.is_attached()
     }
 
-    /// What it has done so far.
+    /// Its actions so far.
     pub(crate) fn captured(&mut self) -> Result<Captured, fairground_capture::Error> {
         self.followed.captured()
     }
@@ -106,11 +106,11 @@ impl<'a> Remote<'a> {
     }
 }
 
-/// Maps a file at a free address or, with `MAP_FIXED`, over what is there.
+/// Maps a file at a free address or, with `MAP_FIXED`, over the mapping there.
 ///
 /// # Safety
 ///
-/// With `MAP_FIXED`, what is there must no longer be used.
+/// With `MAP_FIXED`, the mapping there must no longer be used.
 unsafe fn map(file: &File, address: usize, length: usize, flags: i32) -> Option<*mut u8> {
     let protection = libc::PROT_READ | libc::PROT_WRITE;
     let (flags, file) = (libc::MAP_SHARED | flags, file.as_raw_fd());

@@ -146,7 +146,7 @@ unsafe impl GlobalAlloc for Allocator {
             // SAFETY: see `Shared`; only isolated simulations have such blocks.
             unsafe { &mut *REGION.0.get() }.give_back(block, layout);
         } else {
-            // SAFETY: guaranteed by our caller: what is not from the region is from the system.
+            // SAFETY: guaranteed by our caller: a block that is not from the region is from the system.
             unsafe { System.dealloc(block, layout) };
         }
     }
@@ -156,7 +156,7 @@ unsafe impl GlobalAlloc for Allocator {
             // SAFETY: guaranteed by our caller.
             return unsafe { System.realloc(block, layout, size) };
         }
-        // SAFETY: guaranteed by our caller, and both blocks are at least as long as what is copied.
+        // SAFETY: guaranteed by our caller, and both blocks are at least as long as the copied part.
         unsafe {
             let new = self.alloc(Layout::from_size_align_unchecked(size, layout.align()));
             if !new.is_null() {

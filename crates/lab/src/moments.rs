@@ -1,4 +1,4 @@
-//! The decisive moments: found in the results, and shown by running the simulation again. It is deterministic, so the second run shows what
+//! The decisive moments: found in the results, and shown by running the simulation again. It is deterministic, so the second run shows the events that
 //! the first one measured.
 
 use fairground_events::{Nanoseconds, Sink};
@@ -10,7 +10,7 @@ use crate::error::Error;
 
 /// Maximum number of slices in a timeline; more would make the page larger without showing more.
 const MOST_SLICES: usize = 400;
-/// What is shown before and after a wait is its length divided by this.
+/// The spans shown before and after a wait are its length divided by this.
 const AROUND: u64 = 4;
 /// Waits shorter than this, in nanoseconds, are not worth showing.
 const SHORT: Nanoseconds = 100_000;
@@ -119,7 +119,7 @@ fn window_moments(
     Ok(moments)
 }
 
-/// Runs a cell again and records what happens from `from` to `to`, or until the timeline is full.
+/// Runs a cell again and records the events from `from` to `to`, or until the timeline is full.
 ///
 /// # Errors
 ///

@@ -18,7 +18,7 @@ const PATTERN: u64 = 64;
 /// Makes the random numbers independent of those of workloads with the same seed.
 const SALT: u64 = 0x006e_6f69_7365;
 
-/// What runs on a machine besides the workload.
+/// The threads on a machine besides the workload.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Noise {
     /// Nothing: the workload has the machine to itself.
@@ -53,7 +53,7 @@ impl Noise {
     /// The threads, each at its own moments, which depend on the seed alone.
     ///
     /// Threads, periods and CPU times were measured on an idle guest of two CPUs under Linux 7.3.4 (Debian's configuration, 250 ticks a second)
-    /// with the tracepoint `sched_switch`, for 20 s: the median CPU time of what woke at least once in ten seconds. A kworker of each CPU serves the statistics of memory
+    /// with the tracepoint `sched_switch`, for 20 s: the median CPU time of threads that woke at least once in ten seconds. A kworker of each CPU serves the statistics of memory
     /// management at full seconds, on all CPUs within a tick, and timers now and then; the soft lockup watchdog checks every CPU; RCU ends a grace
     /// period in steps of two ticks; kcompactd looks after each node; unbound work comes every two seconds.
     pub(crate) fn threads(self, machine: &Machine, seed: u64) -> Vec<Thread> {
@@ -101,7 +101,7 @@ impl Noise {
     }
 }
 
-/// What a CPU's kworker does: something within a tick of every full second, and something else once a second on average.
+/// The work of a CPU's kworker: something within a tick of every full second, and something else once a second on average.
 fn statistics_and_timers(
     random: &mut Random,
     second: Nanoseconds,
@@ -167,7 +167,7 @@ mod tests {
 
     #[test]
     fn two_idle_cpus_are_as_busy_as_those_that_were_measured() {
-        // Wake-ups in 20 s of what the model has: 3.3 + 0.85 + 1.2 + 1.95 + 0.5 a second, and some 4.5 ms of CPU time less that of kdamond.
+        // Wake-ups in 20 s of the model's threads: 3.3 + 0.85 + 1.2 + 1.95 + 0.5 a second, and some 4.5 ms of CPU time less that of kdamond.
         let threads = noise("2", 1);
         let rates = threads.iter().map(|thread| {
             let turns = &thread.turns;

@@ -90,14 +90,14 @@ pub(crate) fn check_hotplug(changes: &[Hotplug], machine: &Machine) -> Result<Ve
     Ok(found)
 }
 
-/// What all runs of a plan have in common.
+/// The part that all runs of a plan have in common.
 #[derive(Clone)]
 pub struct Settings {
     /// Length of every run; `None` for each workload's own.
     pub duration: Option<Nanoseconds>,
     /// Seed of the first repetition; each further one adds 1.
     pub seed: u64,
-    /// What scheduling costs.
+    /// The costs of scheduling.
     pub cost: CostModel,
     /// Timer ticks per second; `None` for the rate that each scheduler was made for.
     pub hz: Option<u64>,
@@ -125,21 +125,21 @@ pub struct Site {
 
 /// An experiment: every workload on every machine under every scheduler, repeated.
 pub struct Plan {
-    /// What belongs to those of the workloads that are recordings, by the workload's name; others have the machine to themselves.
+    /// The surroundings and variations of those workloads that are recordings, by the workload's name; others have the machine to themselves.
     pub replays: BTreeMap<String, Arc<Replay>>,
     /// The machines with the schedulers, in the order of the result.
     pub sites: Vec<Site>,
-    /// What all runs have in common.
+    /// The part that all runs have in common.
     pub settings: Settings,
     /// How often each workload runs on each machine under each scheduler.
     pub repeats: u32,
     /// How long a task may wait before its run is starved.
     pub patience: Patience,
-    /// What is required of every run.
+    /// The requirements on every run.
     pub requirements: Vec<Requirement>,
-    /// What the kernel's own threads do meanwhile. Recordings have theirs and get no others.
+    /// The load by the kernel's own threads meanwhile. Recordings have theirs and get no others.
     pub noise: Noise,
-    /// What is kept of the runs that are ok.
+    /// The parts to keep of the runs that are ok.
     pub kept: Kept,
     /// Folder for a Perfetto trace of each run.
     pub traces: Option<PathBuf>,
@@ -147,7 +147,7 @@ pub struct Plan {
     pub threads: Option<NonZero<usize>>,
 }
 
-/// What is kept in memory of runs that are ok.
+/// The parts to keep in memory of runs that are ok.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Kept {
     /// Everything.
@@ -171,7 +171,7 @@ pub struct Place {
 }
 
 impl Plan {
-    /// Checks what the parts of the plan cannot check by themselves.
+    /// Checks the combinations of the plan's parts, which these cannot check by themselves.
     ///
     /// # Errors
     ///
@@ -199,7 +199,7 @@ impl Plan {
         Ok(())
     }
 
-    /// Checks whether the workloads and what happens to the machines fit together, whatever the schedulers, which take time to compile.
+    /// Checks whether the workloads and the changes of the machines fit together, without the schedulers, which take time to compile.
     ///
     /// # Errors
     ///
@@ -282,7 +282,7 @@ impl Plan {
         &self.sites[place.site].contenders[place.contender]
     }
 
-    /// A name for files about a run, without an ending: its workload and scheduler, and whatever else tells it apart from the other runs.
+    /// A name for files about a run, without an ending: its workload and scheduler, and everything else that tells it apart from the other runs.
     pub fn file_name(&self, place: Place) -> String {
         let contender = self.contender(place);
         let workload = &self.workload(place).name;
@@ -301,7 +301,7 @@ impl Plan {
         name.replace(|one: char| !is_plain(one), "_")
     }
 
-    /// What all simulations of a scheduler on a machine have in common.
+    /// The part that all simulations of a scheduler on a machine have in common.
     fn template(&self, site: &Site, contender: &Contender) -> Cell {
         let settings = &self.settings;
         let hz = settings.hz.or_else(|| contender.native_hz());
@@ -325,7 +325,7 @@ impl Plan {
         }
     }
 
-    /// The templates of all schedulers on a machine, with what they are judged by.
+    /// The templates of all schedulers on a machine, with the rules by which they are judged.
     fn templates(&self, site: &Site) -> Vec<Cell> {
         let references = site.references.iter();
         let named = references.map(|(name, one)| (name.clone(), self.template(site, one)));
@@ -350,7 +350,7 @@ impl Plan {
     }
 }
 
-/// The simulations of a plan, in the order of the result. Each is made when it is about to run, from what all runs of a scheduler on a
+/// The simulations of a plan, in the order of the result. Each is made when it is about to run, from the part that all runs of a scheduler on a
 /// machine have in common, so that a plan takes no more memory for more runs.
 pub struct Cells<P> {
     plan: P,
@@ -383,7 +383,7 @@ impl<P: Deref<Target = Plan>> Cells<P> {
         &self.plan
     }
 
-    /// What all simulations of a scheduler on a machine have in common.
+    /// The part that all simulations of a scheduler on a machine have in common.
     pub(crate) fn template(&self, site: usize, contender: usize) -> &Cell {
         &self.templates[site][contender]
     }

@@ -10,19 +10,19 @@ use fairground_workload::{Template, Workload};
 
 use crate::error::Error;
 
-/// What belongs to the replay of a recording beside its tasks.
+/// The parts of a recording's replay beside its tasks.
 #[derive(Clone, Debug, Default)]
 pub struct Replay {
-    /// What else ran on the machine.
+    /// The machine's other threads.
     pub surroundings: Surroundings,
-    /// What may be different another time.
+    /// The times that may be different another time.
     pub chance: Chance,
     /// CPUs of the machine.
     pub cpus: u32,
 }
 
 impl Replay {
-    /// Changes a run's options into those of another time, according to its seed. Seed 0 repeats what was recorded.
+    /// Changes a run's options into those of another time, according to its seed. Seed 0 repeats the recorded times.
     pub(crate) fn vary(&self, options: &mut Options) {
         if options.seed == 0 {
             return;
@@ -37,12 +37,12 @@ impl Replay {
     }
 }
 
-/// What a file says is to be run.
+/// The load in a file.
 #[derive(Debug)]
 pub enum Load {
     /// An rt-app file, which may depend on the machine.
     File(Template),
-    /// What a recording stands for, and what belongs to it.
+    /// The workload that a recording stands for, and the other parts of its replay.
     Recording(Arc<Workload>, Arc<Replay>),
 }
 
@@ -64,7 +64,7 @@ pub fn read_load(path: &Path, cost: &CostModel) -> Result<Load, Error> {
     }
 }
 
-/// Turns a recording into a workload and what belongs to it. The tasks' programs leave out what these costs will add, and the recorder's own costs.
+/// Turns a recording into a workload and the other parts of its replay. The tasks' programs leave out the time that these costs will add, and the recorder's.
 ///
 /// # Errors
 ///
@@ -119,7 +119,7 @@ fn surroundings(load: &fairground_recording::Load) -> Surroundings {
     }
 }
 
-/// What was measured about the tasks of a recording while it was made.
+/// Measures of the tasks of a recording while it was made.
 pub fn recorded_metrics(recording: &Recording) -> RunMetrics {
     let facts = MachineFacts {
         capacities: vec![1024; recording.header.cpus as usize],

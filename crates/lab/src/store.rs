@@ -7,7 +7,7 @@ use std::sync::Arc;
 use fairground_catalog::Cache;
 use fairground_simulator::Store;
 
-/// What becomes of one object under this program.
+/// The cache for the translation of one object under this program.
 struct Kept {
     cache: Cache,
     program: String,
@@ -15,7 +15,7 @@ struct Kept {
     object: String,
 }
 
-/// Where what becomes of the object with this hash is kept; `None` if nothing can be.
+/// The place where translations of the object with this hash are kept; `None` if nothing can be.
 pub(crate) fn of_object(hash: &str) -> Option<Arc<dyn Store>> {
     Some(Arc::new(Kept {
         cache: Cache::find()?,
@@ -24,7 +24,7 @@ pub(crate) fn of_object(hash: &str) -> Option<Arc<dyn Store>> {
     }))
 }
 
-/// What tells this program from all others: machine code fits the one that has made it only.
+/// The stamp that tells this program from all others: machine code fits the one that has made it only.
 fn program() -> Option<String> {
     let file = fs::metadata("/proc/self/exe").ok()?;
     let stamp = [

@@ -6,7 +6,7 @@ use serde::de::DeserializeOwned;
 ///
 /// # Errors
 ///
-/// The place, and what is wrong there.
+/// The place, and the fault there.
 pub fn parse<T: DeserializeOwned>(file: &str, text: &str) -> Result<T, (String, String)> {
     toml::from_str(text).map_err(|error| {
         let place = match error.span() {

@@ -30,7 +30,7 @@ fn named(text: &str, ids: &BTreeSet<&str>) -> Vec<String> {
         .collect()
 }
 
-/// What an experiment does with every run alike: all of its file but the columns, the lines that judge them, the column that others are
+/// An experiment's part that is the same for every run: all of its file but the columns, the lines that judge them, the column that others are
 /// divided by, and the baseline that values were fitted to.
 fn common_part(value: &toml::Value) -> toml::Value {
     match value {

@@ -1,6 +1,6 @@
 //! The files of an experiment.
 //!
-//! An experiment is a folder: `experiment.toml`, the rt-app files that it names, `document.toml` with what the document prints, and a README.
+//! An experiment is a folder: `experiment.toml`, the rt-app files that it names, `document.toml` with the document's figures, and a README.
 //! Machines have files of their own, `machines/<name>.toml` beside the experiments, shared by all experiments of a document.
 //! `experiments/README.md` explains the keys.
 
@@ -10,14 +10,14 @@ use serde::Deserialize;
 
 /// Name of the file that makes a folder an experiment.
 pub(crate) const FILE: &str = "experiment.toml";
-/// Name of the file with what the document prints.
+/// Name of the file with the document's figures.
 pub(crate) const DOCUMENT: &str = "document.toml";
 
 /// `experiment.toml`.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct ExperimentFile {
-    /// What it is about.
+    /// Its subject.
     pub(crate) title: String,
     /// The document, in short.
     pub(crate) document: String,
@@ -42,7 +42,7 @@ pub(crate) struct ExperimentFile {
     /// Values to set in the workload, by JSON pointer; a string that begins with `=` is an expression.
     #[serde(default)]
     pub(crate) set: BTreeMap<String, toml::Value>,
-    /// What the points are.
+    /// The quantity that the points stand for.
     #[serde(default)]
     pub(crate) axis: String,
     /// Whether the metrics keep each task's samples: laps, jobs, windows, stretches.
@@ -53,7 +53,7 @@ pub(crate) struct ExperimentFile {
     /// The points on the x axis; if empty, there is a single one.
     #[serde(default)]
     pub(crate) point: Vec<PointFile>,
-    /// What is measured.
+    /// The measures.
     pub(crate) measure: Vec<MeasureFile>,
     /// The acceptance lines.
     #[serde(default)]
@@ -66,7 +66,7 @@ pub(crate) struct ExperimentFile {
     /// Plots for the page.
     #[serde(default)]
     pub(crate) plot: Vec<PlotFile>,
-    /// What limits the result, one sentence each.
+    /// Limits of the result, one sentence each.
     #[serde(default)]
     pub(crate) caveats: Vec<String>,
     /// How it runs on a real kernel, if it can.
@@ -95,7 +95,7 @@ pub(crate) struct KernelFile {
     /// Values to set in the workload, after the experiment's.
     #[serde(default)]
     pub(crate) set: BTreeMap<String, toml::Value>,
-    /// What the points are.
+    /// The quantity that the points stand for.
     pub(crate) axis: Option<String>,
     /// Names of the experiment's points to run here; all if absent.
     pub(crate) points: Option<Vec<String>>,
@@ -117,7 +117,7 @@ pub(crate) struct KernelFile {
     /// Additional acceptance lines.
     #[serde(default)]
     pub(crate) accept: Vec<AcceptFile>,
-    /// What limits the result, instead of the experiment's.
+    /// Limits of the result, instead of the experiment's.
     #[serde(default)]
     pub(crate) caveats: Vec<String>,
 }
@@ -188,7 +188,7 @@ pub(crate) struct MeasureFile {
     pub(crate) value: String,
     /// The document's name for it.
     pub(crate) printed: Option<String>,
-    /// What the document calls its own figure or table of it, such as `Figure 2(a)`.
+    /// The document's name of its own figure or table, such as `Figure 2(a)`.
     #[serde(default)]
     pub(crate) label: String,
     /// The column over which it is also shown as a ratio, seed by seed.
@@ -213,7 +213,7 @@ pub(crate) struct AcceptFile {
     pub(crate) id: String,
     /// S, D, X, F or C.
     pub(crate) level: fairground_results::Level,
-    /// What is claimed.
+    /// The claim.
     pub(crate) claim: String,
     /// The expression that is true if it holds.
     pub(crate) holds: String,
@@ -228,7 +228,7 @@ pub(crate) struct AcceptFile {
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct HeadlineFile {
-    /// What the document says.
+    /// The document's statement.
     pub(crate) says: String,
     /// Its numbers.
     pub(crate) document: String,
@@ -249,13 +249,13 @@ pub(crate) struct FitFile {
     /// Its unit.
     #[serde(default)]
     pub(crate) unit: String,
-    /// What it was fitted to, in words, or another origin.
+    /// The value that it was fitted to, in words, or another origin.
     pub(crate) to: String,
     /// How to find the value again: the column, point and measure that must reach a number from the document.
     pub(crate) target: Option<TargetFile>,
 }
 
-/// What a value is fitted to.
+/// The target of a fit.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct TargetFile {
@@ -278,7 +278,7 @@ pub(crate) struct TargetFile {
 pub(crate) struct PlotFile {
     /// Its title.
     pub(crate) title: String,
-    /// What the document calls its own figures of it, by point.
+    /// The document's names of its own figures, by point.
     #[serde(default)]
     pub(crate) labels: Vec<String>,
     /// The expression over one run that gives the samples.
@@ -294,7 +294,7 @@ pub(crate) struct PlotFile {
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct MachineFile {
-    /// What it is.
+    /// The machine in words.
     pub(crate) title: String,
     /// hwloc's synthetic description.
     pub(crate) topology: String,
@@ -308,7 +308,7 @@ pub(crate) struct MachineFile {
     pub(crate) origin: String,
 }
 
-/// `document.toml`: what the document prints.
+/// `document.toml`: the document's figures.
 #[derive(Clone, Debug, Default, Deserialize)]
 pub(crate) struct DocumentFile {
     /// The tables.
@@ -321,7 +321,7 @@ pub(crate) struct DocumentFile {
 pub(crate) struct TableFile {
     /// Its name.
     pub(crate) name: String,
-    /// What the keys are.
+    /// The meaning of the keys.
     pub(crate) key: String,
     /// The keys.
     pub(crate) keys: Vec<toml::Value>,
@@ -338,7 +338,7 @@ pub(crate) struct TableColumnFile {
     pub(crate) label: String,
     /// The scheduler that it measures.
     pub(crate) scheduler: Option<String>,
-    /// What it measures, if the columns are metrics.
+    /// The measure, if the columns are metrics.
     pub(crate) metric: Option<String>,
     /// Digits after the decimal point.
     pub(crate) decimals: Option<usize>,

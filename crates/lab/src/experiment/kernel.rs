@@ -1,4 +1,4 @@
-//! Experiments on a real kernel: what to run there, and how to read the output.
+//! Experiments on a real kernel: the runs to make there, and how to read the output.
 //!
 //! This module starts nothing. The caller makes the runs and returns their output.
 
@@ -35,11 +35,11 @@ pub struct KernelRun {
     pub scheduler: Option<String>,
     /// Its tunables, as `TUNABLE=VALUE`.
     pub settings: Vec<String>,
-    /// What is run under it.
+    /// The load to run under it.
     pub load: KernelLoad,
 }
 
-/// What is run under a scheduler.
+/// A load to run under a scheduler.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum KernelLoad {
     /// A workload with real threads; its output is the JSON of `fairground play`.
@@ -64,7 +64,7 @@ pub enum KernelLoad {
     },
 }
 
-/// What a run printed, or why it failed.
+/// The output of a run, or why it failed.
 pub type KernelOutput = Result<String, String>;
 
 /// The part of `fairground play`'s output that is read.

@@ -150,7 +150,7 @@ impl Experiment {
         Ok(experiment)
     }
 
-    /// What it is about.
+    /// Its subject.
     pub fn title(&self) -> &str {
         &self.file.title
     }

@@ -1,4 +1,4 @@
-//! Looks up what a document prints for one of our columns, points and measures.
+//! Looks up a document's figure for one of our columns, points and measures.
 
 use std::collections::BTreeMap;
 

@@ -52,7 +52,7 @@ pub struct Outcome {
 pub struct Histogram {
     /// Its title.
     pub title: String,
-    /// What the document calls its own figures of it, by point; may be too few.
+    /// The document's names of its own figures, by point; may be too few.
     pub labels: Vec<String>,
     /// Name of the x axis.
     pub x: String,
@@ -150,7 +150,7 @@ pub fn experiment_moments(
     Ok(shown)
 }
 
-/// An experiment combined with a request: what is measured and judged, wherever the runs are made.
+/// An experiment combined with a request: its measures and judgements, wherever the runs are made.
 pub(super) struct Setup<'a> {
     pub(super) experiment: &'a Experiment,
     pub(super) columns: Vec<ColumnFile>,
@@ -163,7 +163,7 @@ pub(super) struct Setup<'a> {
     duration: Option<Nanoseconds>,
 }
 
-/// Where the runs were made, and what the reader should know about it.
+/// The place where the runs were made, and remarks about it.
 pub(super) struct World {
     pub(super) name: Where,
     pub(super) machine: String,
@@ -689,7 +689,7 @@ fn not_at_these_points(line: &AcceptFile) -> Verdict {
     }
 }
 
-/// Evaluates what is said about all runs of an experiment.
+/// Evaluates the claims about all runs of an experiment.
 struct Judge {
     by_intervals: rhai::Engine,
     by_means: rhai::Engine,

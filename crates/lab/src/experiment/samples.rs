@@ -3,7 +3,7 @@
 use fairground_results::Interval;
 use rhai::{Array, Dynamic, Engine, EvalAltResult};
 
-/// A figure over several runs: one value per seed. Arithmetic works seed by seed, so that what a seed does to two schedulers alike cancels out.
+/// A figure over several runs: one value per seed. Arithmetic works seed by seed, so that effects of a seed on two schedulers alike cancel out.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Samples(pub(crate) Vec<f64>);
 
@@ -127,7 +127,7 @@ pub(crate) fn register(engine: &mut Engine) {
     register_statistics(engine);
 }
 
-/// Registers comparisons that ask for the means only instead of intervals: what more runs might still show.
+/// Registers comparisons that ask for the means only instead of intervals: results that more runs might still show.
 pub(crate) fn register_by_means(engine: &mut Engine) {
     engine
         .register_fn("low", Samples::mean)

@@ -78,7 +78,7 @@ fn named(tasks: &mut Array, name: &str) -> Result<Array, Box<EvalAltResult>> {
     Ok(found)
 }
 
-/// The records of a task. Expressions copy what they touch, so a list becomes a value of theirs only where one asks for it.
+/// The records of a task. Expressions copy the values that they touch, so a list becomes a value of theirs only where one asks for it.
 #[derive(Clone)]
 struct Recorded(Arc<TaskRecords>);
 
@@ -123,7 +123,7 @@ impl Expression {
         Ok(Self { ast })
     }
 
-    /// Its value; what it defines is gone from `scope` afterwards.
+    /// Its value; its definitions are gone from `scope` afterwards.
     fn evaluate(&self, engine: &Engine, scope: &mut Scope<'_>) -> Result<Dynamic, String> {
         let given = scope.len();
         let value = engine.eval_ast_with_scope::<Dynamic>(scope, &self.ast);
@@ -211,7 +211,7 @@ fn in_words(value: &Dynamic, between: &str) -> String {
     }
 }
 
-/// What every expression of an experiment may use: units, the point, the fitted values.
+/// The names that every expression of an experiment may use: units, the point, the fitted values.
 pub(crate) fn constants(point: &str, fits: &BTreeMap<String, f64>) -> Scope<'static> {
     let mut scope = Scope::new();
     for (name, value) in UNITS {
@@ -227,7 +227,7 @@ pub(crate) fn constants(point: &str, fits: &BTreeMap<String, f64>) -> Scope<'sta
     scope
 }
 
-/// What a measure may also use: the run's metrics, its tasks, the scheduler's counters, and the machine's clock in cycles per nanosecond.
+/// The names that a measure may also use: the run's metrics, its tasks, the scheduler's counters, and the machine's clock in cycles per nanosecond.
 pub(crate) fn scope_of_run(
     metrics: RunMetrics,
     counters: &BTreeMap<String, u64>,
@@ -275,7 +275,7 @@ pub(crate) fn scope_of_metrics(
     Ok(scope)
 }
 
-/// What a measure of a command may use: the command's output.
+/// The name that a measure of a command may use: the command's output.
 pub(crate) fn scope_of_output(
     output: &str,
     point: &str,
@@ -300,7 +300,7 @@ fn make_real(value: &mut Dynamic) {
 /// All figures of an experiment, by the names of column, point and measure.
 pub(crate) type Table = BTreeMap<(String, String, String), Option<Samples>>;
 
-/// What counts as evidence of an order.
+/// The kind of evidence of an order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Evidence {
     /// Intervals that do not overlap.
@@ -356,7 +356,7 @@ fn missing(what: String) -> Box<EvalAltResult> {
     format!("{NOT_MEASURED}{what}").into()
 }
 
-/// What was not measured, if that is why an expression has no value.
+/// The value that was not measured, if that is why an expression has no value.
 pub(crate) fn not_measured(error: &str) -> Option<&str> {
     let rest = error.split_once(NOT_MEASURED)?.1;
     Some(rest.split(" (line ").next().unwrap_or(rest))
@@ -429,7 +429,7 @@ mod tests {
         let engine = engine();
         let times = Expression::compile(&engine, "let from = 10.0; records.response_times(from)");
         let times = times.unwrap();
-        // What an expression defines does not stay.
+        // Definitions of an expression do not stay.
         for _ in 0..2 {
             assert_eq!(times.numbers(&engine, &mut scope).unwrap(), [7.0, 9.0]);
             assert_eq!(scope.len(), 1);

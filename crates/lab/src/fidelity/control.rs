@@ -27,7 +27,7 @@ impl Control {
         Self::BoundRealTime,
     ];
 
-    /// What is wrong, in a few words.
+    /// The mistake, in a few words.
     pub fn name(self) -> &'static str {
         match self {
             Self::LongTicks => "ticks four times as long",

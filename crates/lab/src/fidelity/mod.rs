@@ -1,4 +1,4 @@
-//! How far the simulator is from what a kernel did: the same workloads in both worlds, and replays of recordings.
+//! How far the simulator is from a kernel: the same workloads in both worlds, and replays of recordings.
 
 mod control;
 mod foresight;

@@ -1,4 +1,4 @@
-//! Reads what was measured on a kernel.
+//! Reads measurements of a kernel.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -25,7 +25,7 @@ pub struct Recording {
     /// Its tunables that were not at their defaults; `None` if not recorded, which counts as all at their defaults.
     #[serde(default)]
     pub tunables: Option<BTreeMap<String, String>>,
-    /// What played the workload.
+    /// The player of the workload.
     #[serde(default)]
     pub player: Player,
     /// CPUs of the machine.
@@ -38,19 +38,19 @@ pub struct Recording {
     pub scheduler_start_ns: Option<Nanoseconds>,
     /// Length of the run.
     pub duration_ns: Nanoseconds,
-    /// What the process that created the threads had done; `None` if not recorded.
+    /// The past of the process that created the threads; `None` if not recorded.
     #[serde(default)]
     pub creator: Option<Creator>,
-    /// What other threads did during the run.
+    /// Activities of other threads during the run.
     #[serde(default)]
     pub others: Vec<OtherThread>,
-    /// What each task got.
+    /// The CPU time of each task.
     pub tasks: Vec<TaskTime>,
     /// The metrics; `None` if no scheduler events were recorded.
     pub metrics: Option<RunMetrics>,
 }
 
-/// What plays a workload on a kernel.
+/// A player of workloads on a kernel.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Player {

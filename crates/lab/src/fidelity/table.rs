@@ -13,7 +13,7 @@ const GAP: u16 = 2;
 const NAMES: usize = 3;
 
 impl Agreement {
-    /// A table per workload and number of CPUs, followed by what disagrees.
+    /// A table per workload and number of CPUs, followed by the disagreements.
     pub fn table(&self) -> String {
         let mut text = String::new();
         for runs in self
@@ -85,7 +85,7 @@ impl Agreement {
     }
 }
 
-/// What disagrees in a run.
+/// The disagreements in a run.
 fn disagreements(run: &Pair) -> String {
     let name = format!(
         "{}, {}, {}",
@@ -197,7 +197,7 @@ fn task_row(run: &Pair, task: &TaskPair) -> impl Iterator<Item = String> {
     ])
 }
 
-/// What stands at the end of a row: nothing if the worlds agree.
+/// The mark at the end of a row: nothing if the worlds agree.
 fn mark(verdict: Verdict) -> &'static str {
     match verdict {
         Verdict::Agree => "",

@@ -10,7 +10,7 @@ pub const LATENCY: f64 = 0.10;
 /// How large a part of the percentiles that can be judged has to agree.
 pub const LATENCIES_THAT_AGREE: f64 = 0.75;
 
-/// What a figure of both worlds says.
+/// The verdict on a figure of both worlds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
     /// The worlds are within the tolerance.

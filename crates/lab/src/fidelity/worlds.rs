@@ -25,7 +25,7 @@ use crate::error::Error;
 
 /// Latencies of two schedulers that differ by more than this fraction of the smaller one must be in the same order.
 const DISTINCT: f64 = 0.25;
-/// Differences in latency up to this, in nanoseconds, come from what the simulator lacks: the kernel's own threads, interrupts, and an
+/// Differences in latency up to this, in nanoseconds, come from parts that the simulator lacks: the kernel's own threads, interrupts, and an
 /// emulated CPU that takes 2 ns for every instruction.
 const INDISTINCT: f64 = 1e6;
 /// With fewer samples than this, the 99th percentile does not rank schedulers: it would be one of the few long waits of the first moments.
@@ -39,7 +39,7 @@ const HZ: u64 = 250;
 /// When the tasks of each simulation start, in sevenths of a tick after one. Schedulers that charge whole ticks are sensitive to this; with
 /// sevenths, the periods of the workloads do not coincide with ticks. All sevenths occur, spread over 20 ms, after which the ticks of the
 /// kernel and of schedulers with 100 ticks per second coincide again. If the recording says when its run began, all simulations begin then,
-/// and only what came before differs.
+/// and only the time before differs.
 const STARTS: [u64; 7] = [1, 6, 11, 16, 21, 26, 31];
 
 /// Kernel and simulator side by side.
@@ -50,7 +50,7 @@ pub struct Agreement {
     pub disorders: Vec<Disorder>,
     /// Simulations that failed.
     pub failures: Vec<Failure>,
-    /// What the mistakes of the negative controls change, if they were asked for.
+    /// The figures that the mistakes of the negative controls change, if they were asked for.
     pub controls: Vec<(Control, Rejection)>,
 }
 
@@ -61,14 +61,14 @@ pub enum Rejection {
     Rejected(usize),
     /// All that agree still do: these recordings would not show such a mistake.
     Missed,
-    /// None of the runs has what it is about.
+    /// None of the runs has the feature that it is about.
     NotApplicable,
 }
 
 /// A run on the kernel and in the simulator.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Pair {
-    /// What was run.
+    /// The parts of the run.
     pub key: Key,
     /// Length of the simulated run.
     pub duration_ns: Nanoseconds,
@@ -84,7 +84,7 @@ pub struct Pair {
     pub tasks: Vec<TaskPair>,
 }
 
-/// What was run.
+/// The parts of a run.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Key {
     /// CPUs of the machine.
@@ -95,7 +95,7 @@ pub struct Key {
     pub scheduler: String,
     /// Its tunables that were not at their defaults.
     pub tunables: BTreeMap<String, String>,
-    /// What played the workload on the kernel.
+    /// The player of the workload on the kernel.
     pub player: Player,
 }
 
@@ -110,7 +110,7 @@ impl Key {
     }
 }
 
-/// What a task got on the kernel and in the simulator.
+/// A task's figures on the kernel and in the simulator.
 #[derive(Clone, Debug, PartialEq)]
 pub struct TaskPair {
     /// Name, with an instance suffix if there are several.
@@ -232,7 +232,7 @@ impl Pair {
     }
 }
 
-/// What a task got in a run.
+/// A task's figures in a run.
 #[derive(Clone, Debug)]
 struct TaskFigures {
     name: String,
@@ -240,7 +240,7 @@ struct TaskFigures {
     latency: Option<f64>,
 }
 
-/// What was measured in a run.
+/// The figures of a run.
 #[derive(Clone, Debug)]
 struct Figures {
     latency: Option<f64>,
@@ -369,7 +369,7 @@ pub fn confront(
     Ok(agreement)
 }
 
-/// What is compared.
+/// The recordings and workloads that are compared.
 struct Subjects<'a> {
     groups: BTreeMap<Key, Vec<&'a Recording>>,
     workloads: BTreeMap<String, Arc<Workload>>,
@@ -524,7 +524,7 @@ fn delayed(workload: &Workload, delay: Nanoseconds) -> Arc<Workload> {
     Arc::new(workload)
 }
 
-/// What else was on the machine, as far as the recording says.
+/// The surroundings on the machine, as far as they were recorded.
 fn surroundings(recording: &Recording) -> Surroundings {
     let tick = 1_000_000_000 / HZ;
     let clocks = recording.start_ns.zip(recording.scheduler_start_ns);

@@ -155,7 +155,7 @@ impl Draw<'_> {
         self.dice.one_of(&[-20, -10, -5, -1, 1, 5, 10, 15, 19])
     }
 
-    /// A task with what any task may have: several of it, CPUs, nice, a policy, a late start.
+    /// A task with attributes that any task may have: several instances, CPUs, nice, a policy, a late start.
     fn task(&mut self, instances: usize, mut task: Tasks) -> Value {
         if instances > 1 {
             task.insert("instance".into(), json!(instances));

@@ -1,7 +1,7 @@
-//! Hunts for what is wrong with a scheduler: draws cases, keeps those that come nearest to breaking a rule, changes them, and reduces each mistake
+//! Hunts for faults of a scheduler: draws cases, keeps those that come nearest to breaking a rule, changes them, and reduces each mistake
 //! that it finds to its smallest case.
 //!
-//! A hunt goes on in generations of [`GENERATION`] cases. What is in a generation depends on the seed and on what was kept before, not on
+//! A hunt goes on in generations of [`GENERATION`] cases. The cases of a generation depend on the seed and on those that were kept before, not on
 //! time or threads, and its state is written to a file after each: a hunt that was ended goes on as if it had not been.
 
 mod dice;
@@ -29,7 +29,7 @@ use crate::parallel;
 use crate::plan::{Cells, Plan, check_hotplug};
 use crate::shrink;
 
-/// Number of cases that are run at once, before what they show is looked at.
+/// Number of cases that are run at once, before their results are looked at.
 pub const GENERATION: usize = 32;
 /// Number of cases that are kept for each rule.
 const KEPT: usize = 16;
@@ -47,26 +47,26 @@ pub fn hunting_grounds() -> impl Iterator<Item = &'static str> {
 
 /// A hunt for the mistakes of one scheduler.
 pub struct Hunt<'a> {
-    /// The machines with the schedulers, and what is required; there are no workloads in it.
+    /// The machines with the schedulers, and the requirements; there are no workloads in it.
     pub plan: &'a Plan,
     /// Index of the scheduler.
     pub contender: usize,
-    /// What all choices depend on.
+    /// The seed of all choices.
     pub seed: u64,
     /// Folder of its state and of the cases that it finds.
     pub folder: &'a Path,
     /// Cases to begin with.
     pub first: &'a [Scenario],
-    /// What to say of a finding on a machine of this many CPUs.
+    /// The report on a finding on a machine of this many CPUs.
     pub tell: &'a (dyn Fn(&Finding, u32) -> Told + Sync),
 }
 
 /// A finding in words.
 #[derive(Clone, Debug)]
 pub struct Told {
-    /// The mistake to which it points; what has the same is told once.
+    /// The mistake to which it points; findings of the same mistake are told once.
     pub diagnosis: String,
-    /// What happened, behind the scheduler's name.
+    /// The event, behind the scheduler's name.
     pub message: String,
 }
 
@@ -77,13 +77,13 @@ pub struct Find {
     pub scenario: Scenario,
     /// Its file, inside the hunt's folder.
     pub file: PathBuf,
-    /// What happens there.
+    /// The failure there.
     pub failure: Failure,
-    /// The requirement that is not met, if that is what happens.
+    /// The requirement that is not met, if it is one.
     pub requirement: Option<String>,
     /// The mistake to which it points.
     pub diagnosis: String,
-    /// What happens, to whom and why, as a sentence behind the scheduler's name.
+    /// The fault, the task that suffers and the reason, as a sentence behind the scheduler's name.
     pub message: String,
     /// Number of the run that showed it first, from 1.
     pub run: usize,
@@ -91,18 +91,18 @@ pub struct Find {
     pub tasks: usize,
 }
 
-/// What a hunt has done so far.
+/// The results of a hunt so far.
 #[derive(Debug)]
 pub struct Hunted {
     /// Number of runs, without those that made cases smaller.
     pub runs: usize,
-    /// What was found.
+    /// Findings.
     pub finds: Vec<Find>,
     /// Whether the folder has a former hunt of this scheduler as it was then, with whose cases this one began.
     pub began_with_former: bool,
 }
 
-/// What a run showed that was not seen before.
+/// A mistake in a run that was not seen before.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 struct Sighting {
     scenario: Scenario,
@@ -117,7 +117,7 @@ struct Sighting {
 #[derive(Debug, Default, Serialize, Deserialize)]
 struct State {
     version: u32,
-    /// What exactly is hunted, and by which rules.
+    /// The subject and the rules of the hunt, exactly.
     identity: String,
     runs: usize,
     /// Cases of former hunts, and those that were asked for.
@@ -126,14 +126,14 @@ struct State {
     began_with_former: bool,
     /// By rule, the nearest to breaking it first.
     kept: BTreeMap<String, Vec<Kept>>,
-    /// What was seen, so that it is made smaller and told once.
+    /// Mistakes that were seen, so that each is made smaller and told once.
     seen: BTreeSet<String>,
-    /// What is still to be made smaller.
+    /// Mistakes that are still to be made smaller.
     sightings: Vec<Sighting>,
     finds: Vec<Find>,
 }
 
-/// What a run of a case showed.
+/// The results of a run of a case.
 struct Tried {
     /// How near it came to breaking each rule, in their order.
     scores: Vec<f64>,
@@ -142,7 +142,7 @@ struct Tried {
 }
 
 impl Hunt<'_> {
-    /// Hunts until `goes_on`, which is called with the number of runs and of finds after each generation, says no. What is in the folder goes on
+    /// Hunts until `goes_on`, which is called with the number of runs and of finds after each generation, says no. A hunt in the folder goes on
     /// where it ended.
     ///
     /// # Errors
@@ -293,7 +293,7 @@ impl Hunt<'_> {
         })
     }
 
-    /// Adds to what is known what a run showed.
+    /// Adds the results of a run to the state.
     fn take(&self, state: &mut State, scenario: Scenario, tried: Tried) {
         state.runs += 1;
         for sighting in tried.sightings {
@@ -304,7 +304,7 @@ impl Hunt<'_> {
                 state.sightings.push(sighting);
             }
         }
-        // What breaks a rule is found, and leads to nothing else.
+        // A case that breaks a rule is a find, and leads to nothing else.
         for (rule, score) in self.rules().into_iter().zip(tried.scores) {
             let kept = state.kept.entry(rule).or_default();
             if score <= 0.0 || score >= 1.0 || kept.iter().any(|one| one.score == score) {
@@ -325,7 +325,7 @@ impl Hunt<'_> {
         state.kept.retain(|_, kept| !kept.is_empty());
     }
 
-    /// Makes what was seen smaller, and writes its files.
+    /// Makes the cases of mistakes smaller, and writes their files.
     fn make_small(&self, templates: &[Cell], state: &mut State) -> Result<(), Error> {
         if state.sightings.is_empty() {
             return Ok(());
@@ -354,7 +354,7 @@ impl Hunt<'_> {
         self.save(state)
     }
 
-    /// The smallest form of what was seen.
+    /// The smallest form of a case.
     fn smallest(&self, templates: &[Cell], seen: &Sighting) -> Result<Find, Error> {
         let mut scenario = seen.scenario.clone();
         let shows = |scenario: &Scenario| {
@@ -422,7 +422,7 @@ impl Hunt<'_> {
         self.folder.join("hunt.json")
     }
 
-    /// What exactly is hunted, and by which rules: a hash.
+    /// The subject and the rules of the hunt, exactly: a hash.
     fn identity(&self) -> String {
         let contender = &self.plan.sites[0].contenders[self.contender];
         let of = (
@@ -496,7 +496,7 @@ fn requirement(finding: &Finding) -> Option<String> {
     breach.map(|breach| breach.requirement.clone())
 }
 
-/// What makes a mistake the same: the rule and the cause. Whether a starved task still waits at the end depends on when that is.
+/// The identity of a mistake: the rule and the cause. Whether a starved task still waits at the end depends on when that is.
 fn key(failure: &Failure, diagnosis: &str) -> String {
     let kind = match failure.status {
         Status::Starved => "",

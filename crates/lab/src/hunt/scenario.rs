@@ -24,7 +24,7 @@ const MOST_EVENTS: u64 = 300_000;
 const TASKS_PER_CPU: usize = 4;
 const FEW_TASKS: usize = 64;
 
-/// A workload on a machine: what a hunt runs.
+/// A workload on a machine: a case of a hunt.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Scenario {
     /// The workload, as the text of an rt-app file.

@@ -1,4 +1,4 @@
-//! How far to believe a recording: what its replay says about a scheduler, beside what a kernel did under that scheduler.
+//! How far to believe a recording: its replay's prediction for a scheduler, beside a kernel's behaviour under that scheduler.
 
 mod spans;
 
@@ -30,14 +30,14 @@ const ENOUGH: u64 = 500;
 /// How far a prediction of a task's CPU time may be off, as a fraction of the run: without and with mutexes.
 const BOUNDS: [f64; 2] = [0.015, 0.03];
 
-/// What is known about a run: CPU time of each task as a fraction of it, and the 99th percentile of wakeup latency.
+/// The figures of a run: CPU time of each task as a fraction of it, and the 99th percentile of wakeup latency.
 #[derive(Clone, Debug, Default, PartialEq)]
 struct Figures {
     shares: BTreeMap<String, f64>,
     latency: Option<f64>,
 }
 
-/// A prediction and what happened.
+/// A prediction and the outcome.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Prediction {
     /// The workload.

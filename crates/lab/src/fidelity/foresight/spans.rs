@@ -22,7 +22,7 @@ pub struct Span {
     pub scheduler: String,
     /// The time of each recording under it, shortest first.
     pub recorded: Vec<Nanoseconds>,
-    /// What the replay of each recording predicts, the median of its seeds; shortest first.
+    /// The prediction of each recording's replay, the median of its seeds; shortest first.
     pub predicted: Vec<Nanoseconds>,
 }
 
