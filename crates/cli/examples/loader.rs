@@ -1,4 +1,4 @@
-//! A small loader for tests: opens the object that its first argument names, sets what loaders set, runs programs and attaches.
+//! A small loader for tests: opens the object that its first argument names, makes the usual settings of loaders, runs programs and attaches.
 
 use std::ffi::{CStr, CString};
 use std::process::ExitCode;
@@ -17,7 +17,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// What the two programs of the test's scheduler take.
+/// The arguments of the two programs of the test's scheduler.
 #[repr(C)]
 struct Pair {
     cpu: i32,
@@ -154,13 +154,13 @@ unsafe fn put_map(outer: *mut bpf::bpf_map) -> Result<(), String> {
     }
 }
 
-/// What the scheduler refuses a thread with.
+/// The error with which the scheduler refuses a thread.
 const EINVAL: i32 = 22;
 
 /// Where the counts begin.
 const FIRST: u64 = 1000;
 
-/// What this loader and its scheduler count in the arena.
+/// The counters of this loader and its scheduler in the arena.
 #[repr(C)]
 struct Counts {
     queued: u64,

@@ -22,7 +22,7 @@ use crate::simulation::{Sources, quoted};
 /// Replays a recording several times under every scheduler in the simulator, each time a little different, as another recording would be,
 /// and ranks them beside the kernel's own. Schedulers share a place unless the difference, seed by seed, is certainly larger than the
 /// known error of replays (docs/recordings.md). Only a scheduler that is better than the kernel's own by more than that is recommended,
-/// with what it costs in every other respect; other values of its tunables are tried as well.
+/// with its costs in every other respect; other values of its tunables are tried as well.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   fairground advise build.recording
@@ -51,7 +51,7 @@ pub struct Arguments {
     #[arg(short, long, value_name = "DESCRIPTION")]
     machine: Option<String>,
 
-    /// What scheduling costs: default, zero, or a TOML file
+    /// Costs of scheduling: default, zero, or a TOML file
     #[arg(long, value_name = "MODEL", default_value = "default")]
     cost: String,
 
@@ -70,7 +70,7 @@ pub struct Arguments {
     #[arg(long, value_enum, default_value_t = Form::Table)]
     format: Form,
 
-    /// Run the recorded command under the first two on this machine, and say whether what the ranking predicts of them holds
+    /// Run the recorded command under the first two on this machine, and say whether the ranking's prediction holds for them
     #[arg(long)]
     confirm: bool,
 }
@@ -114,7 +114,7 @@ fn advise(arguments: &Arguments) -> Result<ExitCode, ExitCode> {
     for failure in &advice.failures {
         crate::output::say!("fairground: {failure}");
     }
-    // What takes minutes comes after the answer; but for programs there is one document.
+    // Results that take minutes come after the answer; but for programs there is one document.
     if arguments.format == Form::Table {
         output::print(&advice_text(&advice))?;
     }
@@ -185,7 +185,7 @@ fn question(arguments: &Arguments, recording: &Recording) -> Result<Question, St
     })
 }
 
-/// The command that loads what is recommended, for the recorded command.
+/// The command that loads the recommended scheduler, for the recorded command.
 fn command(recording: &Recording, recommended: &Recommendation) -> String {
     let mut words = ["sudo", "fairground", "run"].map(str::to_owned).to_vec();
     words.push(quoted(&recommended.scheduler));

@@ -2,7 +2,7 @@
 
 use fairground_lab::{Contender, Plan};
 
-/// Says what went wrong with a scheduler: on standard error, and in a workflow of GitHub as an error at its source, if that is a file.
+/// Reports a scheduler's failure: on standard error, and in a workflow of GitHub as an error at its source, if that is a file.
 pub fn tell(plan: &Plan, scheduler: &str, message: &str) {
     if is_workflow() {
         crate::output::say!("{}", error(source(plan, scheduler), message));

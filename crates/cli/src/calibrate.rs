@@ -1,4 +1,4 @@
-//! `fairground calibrate`: what scheduling costs on this machine.
+//! `fairground calibrate`: the costs of scheduling on this machine.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -11,11 +11,11 @@ use fairground_machine::{Distance, Machine};
 
 use crate::output::{FAILED, Place, fail, print};
 
-/// Measure what scheduling costs on this machine
+/// Measure the costs of scheduling on this machine
 ///
 /// Writes a file for `fairground compare --cost` with the origin of each number. It takes about ten seconds, during which the
 /// machine should otherwise be idle. With root and a kernel with sched_ext, small schedulers are loaded for a moment to measure
-/// what callbacks cost; otherwise those costs keep their defaults.
+/// the costs of callbacks; otherwise those costs keep their defaults.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   fairground calibrate

@@ -1,4 +1,4 @@
-//! `fairground capture`: what a scheduler's real loader does, as a companion file.
+//! `fairground capture`: the actions of a scheduler's real loader, as a companion file.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -9,10 +9,10 @@ use fairground_machine::Machine;
 
 use crate::output::{self, UNUSABLE};
 
-/// Run a scheduler's real loader and record what it does
+/// Run a scheduler's real loader and record its actions
 ///
 /// The loader runs unmodified and without privileges; until it has attached its scheduler, its system calls are answered as the
-/// simulated kernel would answer them. The object that it carries and what it set and ran are written to NAME.bpf.o and
+/// simulated kernel would answer them. The object that it carries, its settings and its program runs are written to NAME.bpf.o and
 /// NAME.companion.toml in the same folder, so that `fairground compare -s NAME.bpf.o` finds both.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:

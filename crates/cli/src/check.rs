@@ -1,4 +1,4 @@
-//! `fairground check`: what is wrong with a scheduler.
+//! `fairground check`: the faults of a scheduler.
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -24,10 +24,10 @@ use crate::{failures, schedulers};
 /// Maximum number of runs to shrink a fault.
 const MOST_RUNS: usize = 300;
 
-/// Find out what is wrong with schedulers
+/// Find the faults of schedulers
 ///
 /// Each goes through a gauntlet of cases in the simulator: changes of affinity, storms of forks, real-time tasks, CPUs that come and go,
-/// machines from 1 to 512 CPUs. What goes wrong is told once, with the mistake that it points to and the command that shows it again.
+/// machines from 1 to 512 CPUs. Each fault is told once, with the mistake that it points to and the command that shows it again.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   fairground check ./mine.bpf.c
@@ -44,11 +44,11 @@ pub struct Arguments {
     #[arg(long = "case", value_name = "NAME")]
     cases: Vec<String>,
 
-    /// What is required in every case, instead of what the cases require of the same measure; may be given several times
+    /// Requirement on every case, instead of those of the cases on the same measure; may be given several times
     #[arg(long, value_name = "REQUIREMENT")]
     require: Vec<Requirement>,
 
-    /// Leave out what also failed in this former result of --format json, in the same case and in the same way
+    /// Leave out failures of this former result of --format json, in the same case and in the same way
     #[arg(long, value_name = "FILE.json")]
     baseline: Option<PathBuf>,
 
@@ -58,7 +58,7 @@ pub struct Arguments {
 
     /// Hunt: draw cases instead, for this long or in this many runs, and change those that come nearest to breaking a rule
     ///
-    /// Each mistake is reduced to its smallest case. The same number of runs and seed give the same result; what is in the folder goes on.
+    /// Each mistake is reduced to its smallest case. The same number of runs and seed give the same result; a hunt in the folder goes on.
     #[arg(long, value_name = "TIME|RUNS", conflicts_with_all = ["cases", "baseline", "shrink", "junit"])]
     hunt: Option<Budget>,
 
@@ -81,7 +81,7 @@ pub struct Arguments {
 struct Site {
     case: Case,
     simulation: Simulation,
-    /// What is required here.
+    /// The requirements here.
     requirements: Vec<Requirement>,
 }
 
@@ -157,7 +157,7 @@ impl Arguments {
         })
     }
 
-    /// The cases that are wanted, each with what it requires here.
+    /// The cases that are wanted, each with its requirements here.
     fn sites(&self) -> Result<Vec<Site>, Error> {
         let all = gauntlet::cases().map_err(Error::Plan)?;
         for wanted in &self.cases {
@@ -221,7 +221,7 @@ impl Arguments {
                 })
                 .expect("the fault was found there");
             let (site, plan) = (&sites[one.plan], &mut plans[one.plan]);
-            // What is shown is this fault, whatever else is wrong.
+            // Only this fault is to be shown, even if there are others.
             let broken = finding.breach.as_ref().map(|breach| &breach.requirement);
             plan.patience = match broken {
                 Some(_) => Patience::Off,
@@ -286,7 +286,7 @@ impl Arguments {
     }
 }
 
-/// What is required: what is given, and of the usual what is of other measures.
+/// The requirements: those given, and those of the usual ones that are on other measures.
 pub fn replaced(given: &[Requirement], usual: &[Requirement]) -> Vec<Requirement> {
     let is_kept = |one: &&Requirement| {
         let mut given = given.iter();
@@ -319,7 +319,7 @@ fn titled(one: &Judged, plans: &[Plan]) -> String {
     plan.contender(plan.place(one.number)).title()
 }
 
-/// What is wrong, each thing once, by scheduler; the commands are left open.
+/// The faults, each once, by scheduler; the commands are left open.
 fn groups(judged: &[Judged], plans: &[Plan], sites: &[Site]) -> Vec<Fault> {
     let mut faults: Vec<Fault> = Vec::new();
     for one in judged {
@@ -371,7 +371,7 @@ pub fn cause(finding: &Finding) -> Option<&Explanation> {
     finding.wait.as_ref().filter(is_long)
 }
 
-/// What happened, and why.
+/// The fault, and its reason.
 pub fn sentence(finding: &Finding) -> String {
     let cause = cause(finding).map(|wait| format!(": {}", why(wait)));
     format!(
@@ -417,7 +417,7 @@ fn read_former(path: &Path) -> Result<Former, String> {
     })
 }
 
-/// Leaves out what a former result has as well; returns in how many runs.
+/// Leaves out failures that a former result has as well; returns in how many runs.
 fn leave_out(former: &Former, judged: &mut [Judged], plans: &[Plan]) -> usize {
     let mut count = 0;
     for one in judged {

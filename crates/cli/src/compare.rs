@@ -40,9 +40,9 @@ pub struct Arguments {
     /// A folder, or sources joined by '+', are linked into one scheduler. FILE#TABLE picks the scheduler with this table of
     /// callbacks from an object with several.
     ///
-    /// `kernel` is the kernel's own scheduler: eevdf stands for it, without what callbacks cost.
+    /// `kernel` is the kernel's own scheduler: eevdf stands for it, without the costs of callbacks.
     ///
-    /// 'exec:LOADER ARGUMENTS' runs a scheduler's real loader, captures what it sets for the machine of --machine, and compares its scheduler.
+    /// 'exec:LOADER ARGUMENTS' runs a scheduler's real loader, captures its settings for the machine of --machine, and compares its scheduler.
     ///
     /// NAME=PATH gives a scheduler another name in results, so that the same one can take part several times, and PATH{...} settings
     /// and macros of its own: 'old=v1/mine.bpf.c,new=mine.bpf.c', 'cfs,fine=cfs{sched_min_granularity=0.25ms}',
@@ -77,10 +77,10 @@ pub struct Arguments {
     )]
     fail_if: Vec<Condition>,
 
-    /// What every run must be, such as 'idle_beside_waiting < 5ms' or 'throughput > 99 %'; may be given several times
+    /// Requirement on every run, such as 'idle_beside_waiting < 5ms' or 'throughput > 99 %'; may be given several times
     ///
     /// On the left is a measure of docs/metrics.md, with 'of TASK' that of a task: 'longest_wait of audio < 2ms'. On the right is a number with its
-    /// unit, or a multiple of what another scheduler has under the same conditions: 'wakeup_p99 < 3x eevdf'. Runs that are otherwise take
+    /// unit, or a multiple of another scheduler's value under the same conditions: 'wakeup_p99 < 3x eevdf'. Runs that are otherwise take
     /// no part in rankings, and the exit status is 1.
     #[arg(long, value_name = "REQUIREMENT")]
     require: Vec<Requirement>,
@@ -103,7 +103,7 @@ pub struct Arguments {
 
     /// How long a task may wait, such as 2s, before its run counts as starved, or off
     ///
-    /// Without it, the bound is not a length of time but what the task misses: 500 ms of CPU time that a fair machine would have given it in
+    /// Without it, the bound is not a length of time but a missed service: 500 ms of CPU time that a fair machine would have given it in
     /// this one wait. Starved runs take no part in rankings, and the exit status is 1.
     #[arg(long, value_name = "TIME|off", value_parser = patience)]
     starved: Option<Patience>,
@@ -197,7 +197,7 @@ impl Arguments {
         text
     }
 
-    /// What the result needs of runs: nothing of tasks but their shares, if it has only tables.
+    /// The data that the result needs of runs: nothing of tasks but their shares, if it has only tables.
     fn kept(&self) -> Kept {
         let tables = matches!(self.format, DocumentForm::Table | DocumentForm::Markdown);
         let everything = self.report.is_some() || self.output.is_some() || self.tasks;

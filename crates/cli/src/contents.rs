@@ -1,4 +1,4 @@
-//! Says in words what files hold: schedulers of the user's own, workloads, machines, cost models, companions.
+//! Describes in words the contents of files: schedulers of the user's own, workloads, machines, cost models, companions.
 
 use std::fmt::Write as _;
 use std::io::Read as _;
@@ -30,7 +30,7 @@ pub fn is_source(path: &Path) -> bool {
     name.ends_with(".c") || (read.is_ok() && first == *b"\x7fELF")
 }
 
-/// What is in a file that is neither a scheduler nor a recording. Its ending says how it is read.
+/// The content of a file that is neither a scheduler nor a recording. Its ending says how it is read.
 ///
 /// # Errors
 ///
@@ -60,7 +60,7 @@ pub fn of(path: &Path) -> Result<String, String> {
     }
 }
 
-/// A scheduler of the user's own, with what its loader does.
+/// A scheduler of the user's own, with its loader's actions.
 ///
 /// # Errors
 ///
@@ -98,7 +98,7 @@ pub fn scheduler(reference: &str, build: &Build) -> Result<String, String> {
     Ok(text)
 }
 
-/// Which releases of Linux load a scheduler, and what keeps the others from it.
+/// Which releases of Linux load a scheduler, and the obstacles under the others.
 fn kernels(contender: &Contender) -> Result<String, String> {
     let usual = Machine::parse(USUAL_MACHINE).map_err(|error| error.to_string())?;
     let verdicts = match contender.examine(&usual) {
@@ -138,7 +138,7 @@ fn workload(path: &Path) -> Result<String, String> {
     template.map_err(|error| error.to_string())
 }
 
-/// A load: what it says about itself, its parameters, and its tasks as they are with these arguments.
+/// A load: its description of itself, its parameters, and its tasks as they are with these arguments.
 ///
 /// # Errors
 ///
@@ -165,7 +165,7 @@ pub fn load(template: &Template, arguments: &Arguments) -> Result<String, Error>
     Ok(text)
 }
 
-/// A workload: its tasks, and what is to be known about it.
+/// A workload: its tasks, and remarks about it.
 fn workload_text(workload: &Workload) -> String {
     let length = match workload.duration {
         Some(duration) => format!("{} s", duration as f64 / 1e9),

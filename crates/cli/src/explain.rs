@@ -15,7 +15,7 @@ use crate::simulation::Simulation;
 
 /// Explain why tasks waited for a CPU
 ///
-/// For the longest waits of a run: why the task waited, which dispatch queues it was in, what ran instead on the CPUs that it may
+/// For the longest waits of a run: why the task waited, which dispatch queues it was in, the tasks that ran instead on the CPUs that it may
 /// use, and which of the scheduler's callbacks were called for it. The same arguments as for `compare` explain the same run.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:

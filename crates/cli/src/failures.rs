@@ -1,4 +1,4 @@
-//! Runs that failed, or starved a task: what is said about them, and the exit code.
+//! Runs that failed, or starved a task: the messages about them, and the exit code.
 
 use std::io::IsTerminal as _;
 use std::process::ExitCode;
@@ -62,7 +62,7 @@ pub fn tell(plan: &Plan, failures: &[&Failure], said_in_table: bool) {
     }
 }
 
-/// Prints what else is known about failures: the kernel's debug dumps, and all that the compiler says.
+/// Prints further facts about failures: the kernel's debug dumps, and all that the compiler says.
 pub fn tell_details(failures: &[&Failure]) {
     for (first, _) in kinds(failures) {
         if !first.dump.is_empty() {
@@ -88,7 +88,7 @@ fn is_repeated(one: &Failure, other: &Failure) -> bool {
     one.scheduler == other.scheduler
         && one.status == other.status
         && match one.status {
-            // What is wrong with the scheduler itself has nothing to do with the workload.
+            // A fault of the scheduler itself has nothing to do with the workload.
             Status::Invalid | Status::Refused => one.message == other.message,
             Status::Starved | Status::Unmet => {
                 one.workload == other.workload && one.kind == other.kind

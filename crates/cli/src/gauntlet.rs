@@ -8,7 +8,7 @@ use serde::Deserialize;
 use crate::quantity::nanoseconds;
 use crate::simulation::Change;
 
-/// What is required of a scheduler in every case, beside that no task starves and that the kernel keeps it; `docs/metrics.md` has the reason.
+/// The requirements on a scheduler in every case, beside that no task starves and that the kernel keeps it; `docs/metrics.md` has the reason.
 const ALWAYS: [&str; 1] = ["idle_beside_waiting < 200ms"];
 
 /// Folder of the cases' names: `check/fork-storm`.
@@ -67,7 +67,7 @@ const TEXTS: &[(&str, &str)] = texts! {
     "yield-storm"
 };
 
-/// A case: a workload on a machine, and what is required there.
+/// A case: a workload on a machine, and the requirements there.
 pub struct Case {
     /// Its name, which is also that of its workload: `check/fork-storm`.
     pub name: PathBuf,
@@ -77,7 +77,7 @@ pub struct Case {
     pub duration: u64,
     /// CPUs that go or come.
     pub hotplug: Vec<Change>,
-    /// What is required.
+    /// The requirements.
     pub requirements: Vec<Requirement>,
     /// Why, in a line.
     pub why: String,
@@ -133,7 +133,7 @@ pub fn text(name: &str) -> Option<&'static str> {
 ///
 /// # Errors
 ///
-/// What is wrong with the file inside this program, which a test would have found.
+/// The fault of the file inside this program, which a test would have found.
 pub fn cases() -> Result<Vec<Case>, String> {
     let text = include_str!("../../../workloads/check/cases.toml");
     let file: File = toml::from_str(text).map_err(|error| error.to_string())?;

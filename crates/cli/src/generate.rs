@@ -1,4 +1,4 @@
-//! `fairground generate`: what is installed beside the command, made from its own definition.
+//! `fairground generate`: the files that are installed beside the command, made from its own definition.
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -23,7 +23,7 @@ const SHELLS: [(Shell, &str); 3] = [
     (Shell::Fish, "fish/vendor_completions.d/fairground.fish"),
 ];
 
-/// Write the manual pages, the shells' completions, and the schemas of what `--format json` prints
+/// Write the manual pages, the shells' completions, and the schemas of `--format json`
 ///
 /// They come from the same definitions as `--help` and the results. Under FOLDER they lie as under /usr/share, so that `make install` and packages copy it whole.
 #[derive(Debug, Args)]

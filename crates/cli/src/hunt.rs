@@ -23,8 +23,8 @@ use crate::schedulers;
 use crate::shrink::file_text;
 use crate::simulation::{Simulation, Single, Sources, USUAL_MACHINE};
 
-/// What is required of a scheduler in all that a hunt draws, beside that no task starves and that the kernel keeps it. A bound on throughput would
-/// be broken by tasks that do next to nothing but sleep: they have what the cost of a switch leaves them.
+/// The requirements on a scheduler in all cases of a hunt, beside that no task starves and that the kernel keeps it. A bound on throughput would
+/// be broken by tasks that do next to nothing but sleep: they have the time that the cost of a switch leaves them.
 const ALWAYS: [&str; 1] = ["idle_beside_waiting < 200ms"];
 
 /// Length of the run of a workload to begin with that has none, in nanoseconds.
@@ -56,7 +56,7 @@ impl FromStr for Budget {
 /// How to hunt.
 #[derive(Debug, Args)]
 pub struct Hunting {
-    /// Folder in which each scheduler's hunt keeps what it has found, and from which it goes on
+    /// Folder in which each scheduler's hunt keeps its findings, and from which it goes on
     #[arg(long, value_name = "FOLDER", default_value = "hunt", requires = "hunt")]
     folder: PathBuf,
 
@@ -149,7 +149,7 @@ impl Hunting {
     }
 }
 
-/// The machines with the schedulers, and what is required.
+/// The machines with the schedulers, and the requirements.
 fn plan(
     simulation: &Simulation,
     wanted: &[schedulers::Wanted],
@@ -202,7 +202,7 @@ fn told(finding: &Finding, cpus: u32) -> Told {
     }
 }
 
-/// What was found, with the command that shows it again.
+/// A finding, with the command that shows it again.
 fn fault(
     (find, file): (&Find, &Path),
     contender: &Contender,

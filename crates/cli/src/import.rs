@@ -73,7 +73,7 @@ pub fn main(arguments: &Arguments) -> ExitCode {
     }
 }
 
-/// Writes the workload of a debug dump, and says what was in it.
+/// Writes the workload of a debug dump, and describes its contents.
 fn import_dump(file: &Path, text: &str, output: &Path) -> ExitCode {
     let dump = match Dump::parse(text) {
         Ok(dump) => dump,
@@ -93,7 +93,7 @@ fn import_dump(file: &Path, text: &str, output: &Path) -> ExitCode {
     ExitCode::SUCCESS
 }
 
-/// What a dump shows, in a few lines.
+/// The contents of a dump, in a few lines.
 fn summary(dump: &Dump) -> String {
     let waiting = dump.tasks.iter().filter(|task| !task.runs);
     let mut text = format!(

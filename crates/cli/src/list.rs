@@ -63,7 +63,7 @@ fn loads(format: Format) -> String {
     }
 }
 
-/// What `fairground list --loads --format json` prints.
+/// The document that `fairground list --loads --format json` prints.
 #[derive(Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(title = "Loads")]
@@ -91,15 +91,15 @@ impl ListedLoads {
     }
 }
 
-/// What is listed for a load.
+/// A load in the list.
 #[derive(Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct Load {
     /// Its name.
     name: &'static str,
-    /// What it is.
+    /// Its description.
     doc: String,
-    /// What may be set behind the name.
+    /// The parameters that may be set behind the name.
     parameters: Vec<Parameter>,
 }
 
@@ -126,7 +126,7 @@ struct Parameter {
     to: f64,
     /// Its unit; empty for a plain number.
     unit: String,
-    /// What it is.
+    /// Its description.
     doc: String,
 }
 
@@ -179,7 +179,7 @@ fn schedulers(format: Format) -> String {
     }
 }
 
-/// What `fairground list --format json` prints.
+/// The document that `fairground list --format json` prints.
 #[derive(Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(title = "Schedulers")]
@@ -207,7 +207,7 @@ impl<'a> Listed<'a> {
     }
 }
 
-/// What is listed for a scheduler.
+/// A scheduler in the list.
 #[derive(Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct Entry<'a> {
@@ -215,7 +215,7 @@ struct Entry<'a> {
     id: &'a str,
     /// Year it appeared.
     year: u32,
-    /// What it is.
+    /// Its description.
     title: &'a str,
     /// Family it belongs to.
     lineage: &'a str,

@@ -1,4 +1,4 @@
-//! Loads: files that say what is to be run, those of `workloads/` inside this program, and their parameters.
+//! Loads: files that describe load, those of `workloads/` inside this program, and their parameters.
 
 use std::path::Path;
 
@@ -50,7 +50,7 @@ pub struct Wanted<'a> {
 }
 
 impl<'a> Wanted<'a> {
-    /// What the user wrote, taken apart. A path that exists is a file, whatever is in its name.
+    /// The user's words, taken apart. A path that exists is a file, whatever its name.
     ///
     /// # Errors
     ///
@@ -77,7 +77,7 @@ impl<'a> Wanted<'a> {
         })
     }
 
-    /// What to fill in on a machine with this many CPUs.
+    /// The values to fill in on a machine with this many CPUs.
     pub fn arguments(&self, cpus: u32) -> Arguments {
         Arguments {
             cpus: Some(cpus),
@@ -145,7 +145,7 @@ pub fn all() -> impl Iterator<Item = (&'static str, Template)> {
     })
 }
 
-/// What to say about a path that is neither a file nor the name of a load, if it looks like a name.
+/// The remark on a path that is neither a file nor the name of a load, if it looks like a name.
 pub fn names(path: &Path) -> Option<String> {
     let name = path.to_str()?;
     let is_name = !path.exists() && !name.contains(['/', '.']);

@@ -83,7 +83,7 @@ enum Command {
 }
 
 impl Command {
-    /// Whether the command may need temporary files: for schedulers of the user's own, or for what loaders see.
+    /// Whether the command may need temporary files: for schedulers of the user's own, or for the files that loaders see.
     fn may_compile(&self) -> bool {
         !matches!(
             self,
@@ -99,7 +99,7 @@ impl Command {
     }
 }
 
-/// The subcommands by what they are for, as `--help` lists them; those in no group come last.
+/// The subcommands by purpose, as `--help` lists them; those in no group come last.
 const GROUPS: [(&str, &[&str]); 4] = [
     ("Schedulers", &["list", "show"]),
     (
@@ -129,7 +129,7 @@ const GROUPS: [(&str, &[&str]); 4] = [
     ),
 ];
 
-/// What the exit codes of a subcommand mean.
+/// The meanings of a subcommand's exit codes.
 fn exit_status(subcommand: &str) -> &'static str {
     match subcommand {
         "compare" => {

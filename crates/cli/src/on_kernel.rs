@@ -15,12 +15,12 @@ use fairground_lab::{KernelLoad, KernelMachine, KernelOutput, KernelRun};
 use tempfile::TempDir;
 
 /// How often to check whether a run has ended. Its end raises a signal, so this only matters for a run that ignores a request to end; more
-/// frequent checks would take CPU time from what is measured.
+/// frequent checks would take CPU time from the measured tasks.
 const LOOK: Duration = Duration::from_secs(60);
 /// The same after such a request.
 const LAST_LOOK: Duration = Duration::from_millis(100);
 
-/// Makes runs on this kernel by starting `fairground run`, which unloads its scheduler whatever happens.
+/// Makes runs on this kernel by starting `fairground run`, which unloads its scheduler in all events.
 pub struct Runner {
     /// How the user's own sources are compiled.
     build: Build,
@@ -57,7 +57,7 @@ impl Runner {
         &self.machine
     }
 
-    /// Makes a run and returns what it printed, or why it failed.
+    /// Makes a run and returns its output, or why it failed.
     ///
     /// # Errors
     ///
@@ -108,7 +108,7 @@ impl Runner {
             }
             let dump = self.folder.path().join("dump");
             words.extend(["--dump".into(), dump.into()]);
-            // The player needs root, not the user who called sudo.
+            // The player needs root, not the user that called sudo.
             words.extend(["--user".into(), "root".into(), "--".into()]);
         }
         let mut variables: &[(&str, String)] = &[];

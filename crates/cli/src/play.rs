@@ -27,7 +27,7 @@ use crate::quantity::nanoseconds;
 ///
 /// The tasks of an rt-app file run as threads under the scheduler in charge: the kernel's own, or one that `fairground run` has
 /// loaded. With root, the kernel's scheduler events are recorded and the metrics are those of `fairground compare`; without root,
-/// they are CPU times and what the threads measure themselves.
+/// they are CPU times and the threads' own measurements.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   fairground play workload.json
@@ -144,7 +144,7 @@ fn read(written: &Path) -> Result<Workload, String> {
     filled.map_err(|error| error.to_string())
 }
 
-/// What `fairground play --format json` prints. Times are in nanoseconds.
+/// The document that `fairground play --format json` prints. Times are in nanoseconds.
 #[derive(Serialize, JsonSchema)]
 #[schemars(title = "Run with real threads", extend("unevaluatedProperties" = false))]
 pub struct Played<'a> {
@@ -201,7 +201,7 @@ fn lines(report: &Report) -> impl Iterator<Item = Line<'_>> {
     })
 }
 
-/// What the threads measured, followed by the metrics as `fairground compare` prints them.
+/// The threads' measurements, followed by the metrics as `fairground compare` prints them.
 fn table(report: &Report) -> String {
     let mut text = report.table();
     if let Some(metrics) = &report.metrics {

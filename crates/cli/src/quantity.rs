@@ -22,7 +22,7 @@ pub fn scale(unit: &str) -> Option<f64> {
 ///
 /// # Errors
 ///
-/// In words, what is wrong and what would be right.
+/// In words, the fault and right values.
 pub fn nanoseconds(text: &str) -> Result<u64, String> {
     let wrong = || {
         format!("{text:?} is not a time; write a number with ns, us, ms, s, m or h, such as 500ms")

@@ -1,4 +1,4 @@
-//! `fairground record`: records what the tasks of this machine do.
+//! `fairground record`: records the activities of this machine's tasks.
 
 use std::ffi::OsString;
 use std::fs::{self, File};
@@ -24,11 +24,11 @@ const LOOK: Duration = Duration::from_millis(500);
 /// The parent learns of a command's end before the command's last task has left its CPU.
 const LAST_SWITCH: Duration = Duration::from_millis(20);
 
-/// Record what the tasks of this machine do
+/// Record the activities of this machine's tasks
 ///
-/// Records which tasks run, what they wait for and what wakes them, under any scheduler: until the command ends, the time is over,
+/// Records which tasks run, for which things they wait and which events wake them, under any scheduler: until the command ends, the time is over,
 /// or Ctrl-C. The recording is a workload: `compare`, `show` and `play` take it like an rt-app file, and `advise` says which
-/// scheduler suits it. Needs root and Linux 6.12 or newer; docs/recordings.md says what is recorded, and how far to trust the
+/// scheduler suits it. Needs root and Linux 6.12 or newer; docs/recordings.md lists the recorded events, and says how far to trust the
 /// results.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
@@ -58,7 +58,7 @@ pub struct Arguments {
     #[arg(long, value_name = "FOLDER", conflicts_with = "command")]
     cgroup: Option<PathBuf>,
 
-    /// User that the command runs as [default: the user who called sudo]
+    /// User that the command runs as [default: the user that called sudo]
     #[arg(long, value_name = "NAME", requires = "command")]
     user: Option<String>,
 
@@ -94,7 +94,7 @@ fn record(arguments: &Arguments) -> Result<u8, Error> {
         .and_then(|()| File::create(&arguments.output))
         .map_err(cannot_write)?;
 
-    // Before the command, which may be what the scheduler fails on.
+    // Before the command, on which the scheduler may fail.
     let incumbent = Incumbent::now();
     let origin = clock::monotonic();
     if let Some(command) = &mut command {

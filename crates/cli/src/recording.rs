@@ -19,7 +19,7 @@ const WIDTH: usize = 100;
 /// Tasks that are listed unless all are asked for: those that used the most CPU time.
 const MOST: usize = 30;
 
-/// What `fairground show FILE --format json` prints of a recording. Times are in nanoseconds.
+/// The document that `fairground show FILE --format json` prints of a recording. Times are in nanoseconds.
 #[derive(Debug, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(title = "Recording")]
@@ -42,7 +42,7 @@ pub struct Description {
     kernel: String,
     /// The sched_ext scheduler in charge; `null` for the kernel's own.
     scheduler: Option<String>,
-    /// What wrote the recording.
+    /// The writer of the recording.
     source: String,
     /// Times that a sleeping or new task became runnable.
     wakeups: u64,
@@ -146,7 +146,7 @@ struct Recorded {
     continues: bool,
 }
 
-/// What a task waited for, and how often.
+/// The things that a task waited for, and how often.
 #[derive(Debug, Default, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct Waits {
@@ -194,7 +194,7 @@ fn policy(policy: Policy) -> (&'static str, i32) {
     }
 }
 
-/// What a task waited for, and the period of its jobs if it has one.
+/// The things that a task waited for, and the period of its jobs if it has one.
 fn waits(task: &Task) -> (Waits, Option<u64>) {
     let mut waits = Waits::default();
     let mut last = None;
@@ -369,7 +369,7 @@ fn percent(part: u64, whole: u64) -> f64 {
 
 /// Says whether the recording that was just written can be relied on.
 pub fn tell_gaps(path: &Path) {
-    // What went into a pipe cannot be read again.
+    // Data that went into a pipe cannot be read again.
     if !path.is_file() {
         return;
     }

@@ -61,7 +61,7 @@ pub struct Arguments {
     #[arg(short, long)]
     verbose: bool,
 
-    /// User that the command runs as [default: the user who called sudo]
+    /// User that the command runs as [default: the user that called sudo]
     #[arg(long, value_name = "NAME", requires = "command")]
     user: Option<String>,
 
@@ -81,7 +81,7 @@ pub struct Choice {
     #[arg(long = "set", value_name = "[ID.]NAME=VALUE")]
     pub settings: Vec<String>,
 
-    /// Companion file that says what the scheduler's loader does, or `none` [default: NAME.companion.toml beside the source, or the
+    /// Companion file that describes the scheduler's loader, or `none` [default: NAME.companion.toml beside the source, or the
     /// one that comes with fairground]
     #[arg(long = "with", value_name = "COMPANION")]
     pub companion: Option<String>,
@@ -265,7 +265,7 @@ fn watch(
         }
         match (&mut command, request) {
             (None, Some(_)) => return Ok(Outcome::Ended(0)),
-            // The terminal's Ctrl-C reached the command as well; the command decides what to do.
+            // The terminal's Ctrl-C reached the command as well; the command decides how to act on it.
             (Some(_), Some(request)) if request.from_terminal => {}
             (Some(command), Some(request)) => command.end(request.signal),
             (_, None) => {}
@@ -389,7 +389,7 @@ impl Scheduler {
         Ok(found)
     }
 
-    /// Opens the object and applies, before it is loaded, the user's settings and what its loader does on this machine.
+    /// Opens the object and applies, before it is loaded, the user's settings and its loader's settings for this machine.
     fn prepare(&self) -> Result<OpenScheduler, Error> {
         let unusable = |error: &dyn Display| Error::Usage {
             reason: error.to_string(),

@@ -16,7 +16,7 @@ pub struct Wanted {
     label: Option<String>,
     /// An id, a path, or `exec:` and a loader with its arguments.
     pub reference: String,
-    /// What is set for it alone: names with values.
+    /// Its own settings: names with values.
     pub settings: Vec<(String, String)>,
     /// Macros for it alone.
     defines: Vec<String>,
@@ -164,7 +164,7 @@ pub fn build(include: &[PathBuf], defines: &[String]) -> Result<Build, Error> {
     })
 }
 
-/// Opens the schedulers for each of the machines. What is compiled is compiled once; loaders are followed one after the other, on each machine.
+/// Opens the schedulers for each of the machines. Each source is compiled once; loaders are followed one after the other, on each machine.
 /// The compiler's warnings are printed.
 ///
 /// # Errors

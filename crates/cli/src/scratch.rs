@@ -1,4 +1,4 @@
-//! The folder for the command's temporary files. It is removed whatever ends the command.
+//! The folder for the command's temporary files. It is removed however the command ends.
 
 use std::os::unix::process::CommandExt as _;
 use std::process::{Child, Command, Stdio};
@@ -17,7 +17,7 @@ pub struct Scratch {
 }
 
 impl Scratch {
-    /// Creates the folder, and starts a process that removes it if this one cannot. If the folder cannot be created, whatever needs it reports that.
+    /// Creates the folder, and starts a process that removes it if this one cannot. If the folder cannot be created, its users report that.
     pub fn new() -> Self {
         let folder = tempfile::Builder::new().prefix("fairground-").tempdir();
         let folder = folder

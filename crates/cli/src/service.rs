@@ -39,7 +39,7 @@ pub struct EnableArguments {
   sudo fairground disable")]
 pub struct DisableArguments {}
 
-/// Say which scheduler is in charge, since when, and what is enabled
+/// Say which scheduler is in charge, since when, and which one is enabled
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   fairground status")]
@@ -122,7 +122,7 @@ fn try_enable(choice: &Choice) -> Result<(), Error> {
     Ok(())
 }
 
-/// After a start that failed: what was enabled before is back, or nothing is.
+/// After a start that failed: the scheduler that was enabled before is back, or none is.
 fn undo(before: Option<Vec<u8>>) -> Result<(), Error> {
     let Some(unit) = before else {
         return remove();
@@ -156,7 +156,7 @@ fn write_unit(contents: &[u8]) -> Result<(), Error> {
     })
 }
 
-/// The service. The kernel's own scheduler is what a machine falls back to, so nothing restarts a scheduler that failed.
+/// The service. The kernel's own scheduler is a machine's fallback, so nothing restarts a scheduler that failed.
 fn unit(scheduler: &str, command: &str) -> String {
     format!(
         "# Written by `fairground enable`; `fairground disable` removes it.

@@ -9,7 +9,7 @@ use crate::schedulers::{Wanted, split};
 /// Maximum number of values of a range, and of settings of a scheduler that lists and ranges give together.
 const MOST: usize = 10_000;
 
-/// Applies `--set` options, and what is set for each scheduler alone, which has precedence. A scheduler with several values becomes several
+/// Applies `--set` options, and the settings of each scheduler alone, which have precedence. A scheduler with several values becomes several
 /// schedulers, one for each combination of values.
 ///
 /// # Errors
@@ -239,7 +239,7 @@ fn range(text: &str, from: Number, to: Number, step: &str) -> Result<Vec<String>
     }
     let mut values = Vec::new();
     let mut value = from.value;
-    // What is added up is not exact.
+    // A sum of decimal fractions is not exact.
     while value <= to.value * (1.0 + 1e-9) {
         let unit = from.unit;
         values.push(Number { value, unit }.text());

@@ -1,4 +1,4 @@
-//! `fairground show`: a scheduler, or what a file holds.
+//! `fairground show`: a scheduler, or the content of a file.
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -18,7 +18,7 @@ use crate::{VERSION, contents, loads, recording};
 /// Width of the output, in columns.
 const WIDTH: usize = 100;
 
-/// Show what a scheduler, workload, recording, machine, cost model or companion is
+/// Describe a scheduler, workload, recording, machine, cost model or companion
 ///
 /// Every file that another command takes is read as by that command, and its contents are told in words: a scheduler's history,
 /// algorithm and tunables, the tasks of a workload, the CPUs of a machine, and so on.
@@ -125,7 +125,7 @@ fn text(arguments: &Arguments) -> Result<String, String> {
         Ok(scheduler) => Ok(describe(scheduler)),
         Err(_) if is_file && path.is_dir() => own(arguments),
         Err(_) if is_file && path.is_file() && contents::is_source(path) => own(arguments),
-        // Of what comes through a pipe, only recordings are shown.
+        // Of files that come through a pipe, only recordings are shown.
         Err(_) if is_file && (!path.is_file() || is_recording(path)) => {
             let description = recording::describe(path)?;
             Ok(match arguments.format {
@@ -198,7 +198,7 @@ fn as_rt_app(path: &Path) -> Result<String, String> {
     rt_app(&load.map_err(|error| error.to_string())?.workload)
 }
 
-/// What `fairground show ID --format json` prints.
+/// The document that `fairground show ID --format json` prints.
 #[derive(Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(title = "Scheduler")]
@@ -209,7 +209,7 @@ pub struct Shown<'a> {
     fairground: &'static str,
     /// Its id.
     id: &'a str,
-    /// What it is.
+    /// Its description.
     title: &'a str,
     /// Year it appeared.
     year: u32,
@@ -223,7 +223,7 @@ pub struct Shown<'a> {
     algorithm: &'a str,
     /// Task attributes that it reads.
     attributes: &'a [String],
-    /// What may be set before it is loaded.
+    /// The values that may be set before it is loaded.
     tunables: Vec<ShownTunable<'a>>,
     /// Its counters.
     counters: Vec<ShownCounter<'a>>,
@@ -245,9 +245,9 @@ struct ShownTunable<'a> {
     minimum: Option<Number>,
     /// Its largest value.
     maximum: Option<Number>,
-    /// What the values from the smallest on are called, if they have names.
+    /// The names of the values from the smallest on, if they have names.
     choices: &'a [String],
-    /// What it does.
+    /// Its effect.
     doc: &'a str,
 }
 
@@ -257,7 +257,7 @@ struct ShownTunable<'a> {
 struct ShownCounter<'a> {
     /// Its name.
     name: &'a str,
-    /// What it counts.
+    /// The thing that it counts.
     doc: &'a str,
 }
 

@@ -54,7 +54,7 @@ pub struct Simulation {
     #[arg(long, default_value_t = 0)]
     pub seed: u64,
 
-    /// What scheduling costs: default, zero, or a TOML file
+    /// Costs of scheduling: default, zero, or a TOML file
     #[arg(long, value_name = "MODEL", default_value = USUAL_COST)]
     pub cost: String,
 
@@ -64,7 +64,7 @@ pub struct Simulation {
 
     /// The release of Linux that is simulated: its kernel functions, fields, callbacks, flags and rules
     ///
-    /// A note says in what the model follows that release. `fairground show` says on which releases a scheduler loads.
+    /// A note lists the rules in which the model follows that release. `fairground show` says on which releases a scheduler loads.
     #[arg(long, value_name = "RELEASE", default_value_t = Release::NEWEST)]
     pub kernel: Release,
 
@@ -76,7 +76,7 @@ pub struct Simulation {
     #[arg(long, value_name = "CPU:on|off@TIME")]
     pub hotplug: Vec<Change>,
 
-    /// What the kernel's own threads do meanwhile: none, or default, what they do on an idle machine
+    /// Load by the kernel's own threads: none, or default, that of an idle machine
     ///
     /// They go through the scheduler like all tasks, but no figure shows them. Recordings have threads of their own and get no others.
     #[arg(long, value_name = "none|default", default_value_t = Noise::None)]
@@ -86,7 +86,7 @@ pub struct Simulation {
     pub sources: Sources,
 }
 
-/// What belongs to the schedulers.
+/// The options about schedulers.
 #[derive(Clone, Debug, Args)]
 pub struct Sources {
     /// Set a tunable of a scheduler; may be given several times
@@ -95,12 +95,12 @@ pub struct Sources {
     /// each: cfs.sched_latency=6ms,12ms, and ranges such as 1ms..8ms:x2 or 1ms..4ms:+1ms. With several lists it runs with all
     /// combinations.
     ///
-    /// For a scheduler of your own you can also set what its loader would set: ID.OPTION=VALUE for an option of its companion,
+    /// For a scheduler of your own you can also make the settings of its loader: ID.OPTION=VALUE for an option of its companion,
     /// ID.ops.flags=SCX_OPS_ENQ_LAST, ID.map.tasks.max_entries=64, ID.config.limits[2]=5 for any global variable.
     #[arg(long = "set", value_name = "[ID.]NAME=VALUE,...")]
     settings: Vec<String>,
 
-    /// Companion file that says what a scheduler's loader does, or none; may be given several times
+    /// Companion file that describes a scheduler's loader, or none; may be given several times
     ///
     /// The default is NAME.companion.toml beside NAME.bpf.c, or the one that comes with fairground for a scheduler of this name.
     #[arg(long = "with", value_name = "FILE.toml|none")]
@@ -394,9 +394,9 @@ impl Simulation {
     }
 }
 
-/// What a workload is made from.
+/// The source of a workload.
 enum Planned<'a> {
-    /// A file or a load with a name, with what is to be filled in.
+    /// A file or a load with a name, with the values to fill in.
     File(Template, loads::Wanted<'a>),
     /// A recording, which is the same on every machine.
     Recording(Arc<Workload>),
@@ -465,7 +465,7 @@ impl Sources {
         Ok(contenders.last().expect("one for each that is wanted"))
     }
 
-    /// The schedulers for each of the machines, with what is set for them.
+    /// The schedulers for each of the machines, with their settings.
     ///
     /// # Errors
     ///

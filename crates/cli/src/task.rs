@@ -88,7 +88,7 @@ pub fn main(arguments: &Arguments) -> ExitCode {
     }
 }
 
-/// Does what the options say; returns what is to be printed.
+/// Carries out the options; returns the text to print.
 fn task(arguments: &Arguments) -> Result<String, Error> {
     let changes = arguments.changes();
     // Wrong options are reported even if no scheduler is loaded to take them.

@@ -1,4 +1,4 @@
-//! `fairground fidelity foresee`: compares replays of recordings with what a kernel did.
+//! `fairground fidelity foresee`: compares replays of recordings with a kernel.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -8,10 +8,10 @@ use fairground_lab::{foresee, read_cost_model};
 
 use crate::output::{self, FAILED, UNUSABLE};
 
-/// Compare predictions from recordings with what a kernel did
+/// Compare predictions from recordings with a kernel
 ///
 /// Replays recordings of the kernel's own scheduler under the schedulers of the other recordings, and the others under the
-/// kernel's own. Prints how far replays are from what the kernel did: in the time from start to end if all tasks end, otherwise
+/// kernel's own. Prints how far replays are from the kernel: in the time from start to end if all tasks end, otherwise
 /// in the CPU time of tasks.
 ///
 /// The exit status is 1 if a replay fails or is outside the bounds in docs/recordings.md, or if schedulers that the recordings
@@ -29,7 +29,7 @@ pub struct Arguments {
     #[arg(long, value_name = "FOLDER", default_value = "workloads")]
     workloads: PathBuf,
 
-    /// What scheduling costs on the recordings' machine: default, zero, or a TOML file
+    /// Costs of scheduling on the recordings' machine: default, zero, or a TOML file
     #[arg(long, value_name = "MODEL", default_value = "default")]
     cost: String,
 }

@@ -1,4 +1,4 @@
-//! `fairground fidelity`: how far the simulator is from what a kernel did. The testbench's scripts make the recordings.
+//! `fairground fidelity`: how far the simulator is from a kernel. The testbench's scripts make the recordings.
 
 mod foresee;
 mod worlds;
@@ -7,7 +7,7 @@ use std::process::ExitCode;
 
 use clap::{Args, Subcommand};
 
-/// Compare the simulator with what a kernel did
+/// Compare the simulator with a kernel
 ///
 /// For developers of fairground: testbench/worlds and testbench/recordings make the recordings and call it.
 #[derive(Debug, Args)]

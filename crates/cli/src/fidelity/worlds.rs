@@ -1,4 +1,4 @@
-//! `fairground fidelity worlds`: compares what a kernel did with what the simulator does.
+//! `fairground fidelity worlds`: compares runs on a kernel with runs in the simulator.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -40,7 +40,7 @@ pub struct Arguments {
     #[arg(short, long, value_name = "PATH", value_delimiter = ',')]
     schedulers: Vec<String>,
 
-    /// Companion file that says what the loader of one of them does, or none; may be given several times
+    /// Companion file that describes the loader of one of them, or none; may be given several times
     #[arg(long = "with", value_name = "FILE.toml|none")]
     companions: Vec<String>,
 

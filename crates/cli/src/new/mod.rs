@@ -15,7 +15,7 @@ const LONGEST_NAME: usize = 32;
 
 /// Write a small scheduler of your own to begin with
 ///
-/// It is complete: one queue for all CPUs, ordered by the CPU time that tasks have had. Change it, and see what it does.
+/// It is complete: one queue for all CPUs, ordered by the CPU time that tasks have had. Change it, and see the effects.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   fairground new mine

@@ -1,4 +1,4 @@
-//! Makes a plan from a file: reads and compiles what it names, and puts it into the plan.
+//! Makes a plan from a file: reads and compiles the files that it names, and puts it into the plan.
 
 use std::fs;
 use std::path::{Path, PathBuf};

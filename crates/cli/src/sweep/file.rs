@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use crate::settings;
 use crate::work::Scalar;
 
-/// What a file says.
+/// The contents of a file.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct File {
@@ -37,7 +37,7 @@ pub struct File {
     pub window: Option<String>,
     /// The release of Linux.
     pub kernel: Option<String>,
-    /// What the kernel's own threads do.
+    /// The load by the kernel's own threads.
     pub noise: Option<String>,
     /// How long a task may wait.
     pub starved: Option<String>,
@@ -112,7 +112,7 @@ pub struct SchedulerTable {
     /// Macros.
     #[serde(default)]
     pub define: Vec<String>,
-    /// What is set, with all values that are to be tried. All combinations are.
+    /// The settings, with all values that are to be tried. All combinations are.
     #[serde(default)]
     pub set: BTreeMap<String, Values>,
 }
@@ -121,7 +121,7 @@ pub struct SchedulerTable {
 #[derive(Debug, Deserialize)]
 #[serde(untagged)]
 pub enum Values {
-    /// One, or what `--set` makes many of.
+    /// One, or a range or list for many, as with `--set`.
     One(Scalar),
     /// Several.
     Many(Vec<Scalar>),
@@ -171,22 +171,22 @@ impl Values {
 #[derive(Clone, Debug, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Score {
-    /// What it is called.
+    /// Its name.
     pub name: String,
     /// Id of the measure.
     pub measure: String,
     /// The task that is measured; `None` for the whole run.
     #[serde(default)]
     pub task: Option<String>,
-    /// What becomes of the numbers of several seeds.
+    /// The way in which the numbers of several seeds become one.
     #[serde(default)]
     pub over_seeds: Over,
-    /// What is better; `None` for what is better of the measure.
+    /// The direction that is better; `None` for that of the measure.
     #[serde(default)]
     pub goal: Option<Goal>,
 }
 
-/// What becomes of several numbers.
+/// The way in which several numbers become one.
 #[derive(Clone, Copy, Debug, Default, Deserialize, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Over {
@@ -210,7 +210,7 @@ impl Score {
     ///
     /// # Errors
     ///
-    /// If there is no such measure, or nothing says what is better.
+    /// If there is no such measure, or nothing says which direction is better.
     pub fn measure(&self) -> Result<(&'static Measure, Goal), Error> {
         let wrong = |message: String| Error::Plan(format!("score {}: {message}", self.name));
         let measure = Measure::find(&self.measure).ok_or_else(|| {

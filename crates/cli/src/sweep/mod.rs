@@ -1,4 +1,4 @@
-//! `fairground sweep`: many cells, on one machine or many, that survive whatever ends the processes that run them.
+//! `fairground sweep`: many cells, on one machine or many, that survive any end of the processes that run them.
 
 mod collect;
 mod file;
@@ -26,7 +26,7 @@ const UNFINISHED: u8 = 75;
 
 /// Run many cells: settings, workloads, machines, costs and seeds in all combinations
 ///
-/// A sweep is a TOML file with axes. `plan` makes a folder of it that holds everything, compiled schedulers included; `run` does what is not done
+/// A sweep is a TOML file with axes. `plan` makes a folder of it with everything, compiled schedulers included; `run` does the cells that are not done
 /// yet, on this machine or as one of many shards, and may be killed at any time; the results are Parquet files that any number of processes
 /// add to.
 #[derive(Debug, Args)]

@@ -55,7 +55,7 @@ pub fn main(arguments: &Arguments) -> Result<ExitCode, Error> {
     Ok(output::print(&text).err().unwrap_or(code))
 }
 
-/// What was done.
+/// The changes.
 #[derive(Default)]
 struct Packed {
     before: usize,

@@ -1,6 +1,6 @@
-//! A plan: a folder with everything that a sweep needs, so that whoever runs it needs neither sources nor a compiler.
+//! A plan: a folder with everything that a sweep needs, so that running it needs neither sources nor a compiler.
 //!
-//! `plan.json` says what is run, `inputs/` holds what it names, and `cells` the identities of all cells, 16 bytes each, in their order. Cells
+//! `plan.json` describes the runs, `inputs/` holds the files that it names, and `cells` the identities of all cells, 16 bytes each, in their order. Cells
 //! are ordered by scheduler and conditions, so that a process that runs some of them opens few schedulers; within these as in
 //! [`Plan`](fairground_lab::Plan).
 
@@ -31,20 +31,20 @@ const BYTES: u64 = 16;
 
 /// Version of the form of `plan.json`.
 pub const VERSION: u32 = 1;
-/// The folder of what a plan names, inside its own.
+/// The folder of a plan's files, inside its own.
 pub const INPUTS: &str = "inputs";
 
-/// What `plan.json` holds.
+/// The contents of `plan.json`.
 #[derive(Debug, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Planned {
     pub version: u32,
     /// Version of fairground, with its commit.
     pub fairground: String,
-    /// What decides the results of its simulations.
+    /// The hash on which the results of its simulations depend.
     pub engine: String,
     pub name: String,
-    /// What files of this very plan begin with: others in the same folder number cells in their own way.
+    /// The beginning of files of this very plan: others in the same folder number cells in their own way.
     pub mark: String,
     /// Files inside the plan, or names of loads, with the values of their parameters.
     pub workloads: Vec<String>,
@@ -68,11 +68,11 @@ pub struct Planned {
 pub struct Described {
     /// As it was called.
     pub name: String,
-    /// What it is read from: a file inside the plan, or what it was called.
+    /// Its source: a file inside the plan, or its name.
     pub from: String,
 }
 
-/// What cells have in common beside scheduler, workload, machine and seed.
+/// The parts that cells have in common beside scheduler, workload, machine and seed.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 pub struct Condition {
     pub cost: Described,
@@ -93,7 +93,7 @@ pub struct Scheduler {
     pub companion: Option<String>,
     /// Why there is no object.
     pub problem: Option<String>,
-    /// What is set, with all values.
+    /// The settings, with all values.
     pub set: Vec<(String, Vec<String>)>,
     /// How many combinations of values that makes.
     pub variants: usize,
@@ -185,7 +185,7 @@ impl Sweep {
         })
     }
 
-    /// What a cell has in common with those that differ in nothing but the seed.
+    /// The row of a cell: the part that it has in common with those that differ in nothing but the seed.
     pub fn row(&self, cell: usize) -> RowKey {
         let part = self.starts.partition_point(|start| *start <= cell) - 1;
         let scheduler = part / self.planned.conditions.len();
@@ -270,7 +270,7 @@ impl Sweep {
             .collect())
     }
 
-    /// What the plan names: a file inside it, or something that fairground knows.
+    /// The place of a thing that the plan names: a file inside it, or something that fairground knows.
     fn place(&self, text: &str) -> String {
         match text.starts_with(INPUTS) {
             true => self.folder.join("plan").join(text).display().to_string(),
@@ -300,7 +300,7 @@ impl Sweep {
         Ok(contender)
     }
 
-    /// What is simulated under a condition.
+    /// The simulation under a condition.
     fn simulation(&self, condition: &Condition) -> Result<Simulation, Error> {
         let sources = Sources::of(
             Vec::new(),
@@ -340,7 +340,7 @@ impl Sweep {
         Ok(plan.sites[0].machine.description.clone())
     }
 
-    /// What [`Planned::efforts`] has to be.
+    /// The required value of [`Planned::efforts`].
     ///
     /// # Errors
     ///

@@ -1,4 +1,4 @@
-//! The data set of a sweep: its files, and what compare prints of them.
+//! The data set of a sweep: its files, and their comparison.
 
 use std::collections::HashMap;
 use std::ffi::OsStr;
@@ -121,7 +121,7 @@ impl Sweep {
     }
 }
 
-/// Print what compare prints, from the results that are there
+/// Print a comparison, from the results that are there
 ///
 /// Each combination of costs, tick rate and hotplug has tables of its own.
 #[derive(Debug, Args)]

@@ -1,4 +1,4 @@
-//! Runs what is not done yet.
+//! Runs the cells that are not done yet.
 
 use std::collections::HashSet;
 use std::num::NonZero;
@@ -34,7 +34,7 @@ const LOOK: Duration = Duration::from_millis(500);
 
 /// Run the cells that have no result yet
 ///
-/// Results are written as they come, at least once a minute, and when the command is asked to end (SIGTERM, Ctrl-C). Killed, it loses at most what it
+/// Results are written as they come, at least once a minute, and when the command is asked to end (SIGTERM, Ctrl-C). Killed, it loses at most the work that it
 /// did in the last minute; run again, it does the rest. Several may run at the same time, on any machines that share the folder: give each a shard
 /// of its own. A cell that fails is a result like any other, and the exit status is 0.
 #[derive(Debug, Args)]
@@ -119,7 +119,7 @@ fn threads(wanted: Option<NonZero<usize>>) -> usize {
         .map_or(1, NonZero::get)
 }
 
-/// What runs cells.
+/// A runner of cells.
 struct Runner<'a> {
     sweep: &'a Sweep,
     threads: usize,
@@ -138,8 +138,8 @@ impl Runner<'_> {
         is_late || self.stop.load(Ordering::Relaxed) || self.writer.has_failed()
     }
 
-    /// Waits for signals, and sees to it that results are not kept for long. At a signal what is there is written at once: what asked this process
-    /// to end may not wait for the cells that it is at.
+    /// Waits for signals, and sees to it that results are not kept for long. At a signal the results so far are written at once, as a sender that asks this process
+    /// to end may not wait for its present cells.
     fn listen(&self, mut signals: Signals, ended: &AtomicBool) {
         while !ended.load(Ordering::Relaxed) {
             if let Ok(Some(_)) | Err(_) = signals.wait(LOOK) {
@@ -237,7 +237,7 @@ struct Writer<'a> {
     /// Runs that are in no file yet, and since when.
     buffer: Mutex<(Vec<Run>, Instant)>,
     file: Mutex<Option<Open>>,
-    /// What could not be written.
+    /// The file that could not be written.
     failure: Mutex<Option<Unwritten>>,
 }
 
@@ -280,7 +280,7 @@ impl<'a> Writer<'a> {
         self.write(&group, false);
     }
 
-    /// Finishes the file if it has become too old, with what is in none.
+    /// Finishes the file if it has become too old, with the results that are in none.
     fn keep_pace(&self) {
         let is_late = |since: Instant| since.elapsed() >= MOST_TIME;
         let is_old = {
@@ -329,7 +329,7 @@ impl<'a> Writer<'a> {
         }
     }
 
-    /// Writes what is in no file yet.
+    /// Writes the results that are in no file yet.
     fn finish(&self) -> Result<(), Unwritten> {
         self.flush();
         let mut failure = self.failure.lock().unwrap_or_else(PoisonError::into_inner);

@@ -16,7 +16,7 @@ use crate::output;
 
 /// Print one number for each scheduler and setting, the best first
 ///
-/// What the number is says a [[score]] of the sweep's file. The numbers of several seeds become one by its over_seeds; those of several workloads,
+/// A [[score]] of the sweep's file defines the number. The numbers of several seeds become one by its over_seeds; those of several workloads,
 /// machines and conditions their mean. Where a run failed or is missing, it is inf, or -inf if more is better.
 ///
 /// If there is one scheduler with one setting, nothing but the number is printed.

@@ -13,7 +13,7 @@ use crate::simulation::quoted;
 
 /// Print the script of a Slurm job array, with a shard for each task
 ///
-/// Submitted again, it does what is left.
+/// Submitted again, it does the rest.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   fairground sweep slurm S --tasks 64 --cpus 4 --time 1:00:00 | sbatch

@@ -16,7 +16,7 @@ use super::{Shard, open};
 use crate::VERSION;
 use crate::output::{self, FAILED, Form};
 
-/// Say what is done, how it ended, and what is left
+/// Say which cells are done, how they ended, and which are left
 ///
 /// The exit status is 0 if every cell has a result, however it ended, and otherwise 1.
 #[derive(Debug, Args)]
@@ -37,7 +37,7 @@ pub struct Arguments {
     format: Form,
 }
 
-/// What `fairground sweep status --format json` prints.
+/// The document that `fairground sweep status --format json` prints.
 #[derive(Debug, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(title = "Progress of a sweep")]

@@ -16,7 +16,7 @@ use crate::VERSION;
 #[serde(deny_unknown_fields)]
 #[schemars(title = "Cell")]
 pub struct Request {
-    /// What the answer is to be told by; any value.
+    /// The name by which the answer is to be told; any value.
     #[serde(default, skip_serializing_if = "Value::is_null")]
     pub id: Value,
     /// A file, or the name of a load, with the values of its parameters: `schbench:threads=16`.
@@ -26,10 +26,10 @@ pub struct Request {
     /// Another name for the scheduler in the result.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
-    /// What is set for the scheduler, as by `--set`: tunables, or what its loader would set. Times have a unit and are texts.
+    /// What is set for the scheduler, as by `--set`: tunables, or settings of its loader. Times have a unit and are texts.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub set: BTreeMap<String, Scalar>,
-    /// The companion file that says what the scheduler's loader does, or none.
+    /// The companion file that describes the scheduler's loader, or none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub with: Option<String>,
     /// Folders with headers for sources.
@@ -41,7 +41,7 @@ pub struct Request {
     /// A number of CPUs, an hwloc synthetic description or XML file, or host; without it as many CPUs as a recording had, otherwise 4.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub machine: Option<String>,
-    /// What scheduling costs: default, zero, or a TOML file.
+    /// Costs of scheduling: default, zero, or a TOML file.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cost: Option<String>,
     /// Timer ticks per second, or native; 250 without it.
@@ -50,7 +50,7 @@ pub struct Request {
     /// The release of Linux, such as 6.18; the newest without it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub kernel: Option<String>,
-    /// What the kernel's own threads do: none, or default.
+    /// Load by the kernel's own threads: none, or default.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub noise: Option<String>,
     /// CPUs that go and come: `2:off@3s`.
@@ -115,7 +115,7 @@ impl std::fmt::Display for Scalar {
     }
 }
 
-/// What `fairground work` prints for a cell, in a line.
+/// The line that `fairground work` prints for a cell.
 #[derive(Debug, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(title = "Result of a cell")]
@@ -126,9 +126,9 @@ pub struct Answer {
     fairground: &'static str,
     /// The id that came with the cell.
     id: Value,
-    /// The run, however it ended; `None` if the cell could not be understood, or names what is not there.
+    /// The run, however it ended; `None` if the cell could not be understood, or names things that are not there.
     run: Option<Run>,
-    /// Why there is no run, and what to do about it.
+    /// Why there is no run, and the remedy.
     error: Option<String>,
 }
 

@@ -27,9 +27,9 @@ const WAIT: Duration = Duration::from_secs(60);
 /// Run cells that come as lines, for programs and for Python
 ///
 /// A cell is one simulation: a line of JSON on standard input, such as {"workload":"mix-two","scheduler":"cfs","seed":3}. For each a line of
-/// JSON comes on standard output, as soon as it is there: {"id":...,"run":{...}}. What a cell names is read and compiled once, so that each
+/// JSON comes on standard output, as soon as it is there: {"id":...,"run":{...}}. The files that a cell names are read and compiled once, so that each
 /// further cell takes a fraction of a millisecond. A cell that fails is a line, too. At the end of the input, and when it is asked to end,
-/// the command finishes what it has begun.
+/// the command finishes the cells that it has begun.
 ///
 /// The members are described in docs/sweeps.md, and in docs/schema/work-cell-1.json and work-1.json.
 #[derive(Debug, Args)]
@@ -42,7 +42,7 @@ pub struct Arguments {
     threads: NonZero<usize>,
 }
 
-/// What the threads wait for.
+/// An event that the threads wait for.
 enum Message {
     /// A cell.
     Line(Result<String, String>),

@@ -23,7 +23,7 @@ const MOST_SCHEDULERS: usize = 64;
 /// A value that the first to need it makes, while others wait for it.
 type Shared<T> = Arc<Mutex<Option<T>>>;
 
-/// Values by what they come from.
+/// Values by their sources.
 struct Kept<T> {
     values: Mutex<HashMap<String, Shared<T>>>,
     most: usize,
@@ -82,7 +82,7 @@ impl Warm {
     ///
     /// # Errors
     ///
-    /// A message, if the cell names what cannot be used.
+    /// A message, if the cell names something that cannot be used.
     pub fn run(&self, request: &Request) -> Result<Run, String> {
         let all_but_seed = Request {
             id: serde_json::Value::Null,
@@ -129,7 +129,7 @@ fn wrong(member: &str, problem: &str) -> Error {
 }
 
 impl Request {
-    /// What is simulated, without the scheduler.
+    /// The simulation, without the scheduler.
     fn simulation(&self) -> Result<Simulation, String> {
         let sources = Sources::of(
             self.include.clone(),
@@ -159,7 +159,7 @@ impl Request {
         Ok(simulation)
     }
 
-    /// What the compiled scheduler depends on. What a loader sets depends on the machine.
+    /// The inputs on which the compiled scheduler depends. A loader's settings depend on the machine.
     fn scheduler_key(&self) -> String {
         let machine = self.machine.as_ref();
         let machine = machine.filter(|_| self.scheduler.starts_with(fairground_lab::LOADER));

@@ -1,4 +1,4 @@
-//! A loader of libbpf's, unmodified, is captured: what it set, filled in and ran.
+//! A loader of libbpf's, unmodified, is captured: its settings, map entries and program runs.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -118,7 +118,7 @@ fn the_machine_is_the_described_one_and_captures_are_alike() {
 fn what_cannot_be_captured_is_said() {
     let folder = tempfile::tempdir().unwrap();
     let object = object(folder.path()).display().to_string();
-    // What cannot be run is unusable input, whichever subcommand wanted to run it; a loader that ran and failed is a failure.
+    // A command that cannot be run is unusable input, whichever subcommand wanted to run it; a loader that ran and failed is a failure.
     for (loader, parts) in [
         (
             "/bin/true",
@@ -187,7 +187,7 @@ fn a_loader_that_decides_goes_on_beside_the_simulation() {
     let tasks = metrics["tasks"].as_array().unwrap();
     assert_eq!(tasks.len(), 5);
     for task in tasks {
-        // Nobody but the loader lets a task run: those that always want to get the same, and the player what it wants or as much.
+        // Nobody but the loader lets a task run: those that always want to get the same, and the player the time that it wants, or as much as they.
         let time = task["cpu_time_ns"].as_u64().unwrap();
         assert!(time > 20_000_000, "{task}");
     }

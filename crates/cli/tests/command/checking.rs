@@ -4,13 +4,13 @@ use std::fs;
 
 use crate::support::{Ended, fairground, folder};
 
-/// A mistake: a change to the sound scheduler, and what `check` says of it.
+/// A mistake: a change to the sound scheduler, and the words of `check` about it.
 struct Mistake {
-    /// What is replaced, and by what.
+    /// The replaced texts and their replacements.
     changes: &'static [(&'static str, &'static str)],
     /// The case that shows it.
     case: &'static str,
-    /// Parts of what is printed.
+    /// Parts of the output.
     told: &'static [&'static str],
 }
 

@@ -221,7 +221,7 @@ fn the_page_says_which_wait_a_cpu_was_idle_beside_that_made_a_scheduler_slow() {
     let (reason, _) = from.split_once("</dd>").unwrap();
     assert!(reason.contains("Under passive "), "{reason}");
     assert!(reason.contains(", which it may use, "), "{reason}");
-    // The page ends with what it was made from.
+    // The page ends with its inputs.
     let (_, foot) = page.split_once("<footer>").unwrap();
     for part in ["Made by fairground ", "SHA-256", "passive", "hogs"] {
         assert!(foot.contains(part), "{part}: {foot}");
@@ -339,7 +339,7 @@ fn parquet_holds_a_row_for_each_run_and_for_each_task() {
         let bytes = fs::read(folder.join(name)).unwrap();
         assert!(bytes.starts_with(b"PAR1") && bytes.ends_with(b"PAR1"));
     }
-    // What cannot be written does not take the table away.
+    // A file that cannot be written does not take the table away.
     let ended = fairground(&[
         "compare",
         "workloads/hogs.json",
@@ -777,7 +777,7 @@ fn several_workloads_and_machines_end_with_a_summary_of_all() {
     };
     let text = summary(line);
     assert!(text.lines().count() < 20, "{text}");
-    // What failed is first and says where; no row tells of the cells in which it did.
+    // The failure is first and says where; no row tells of the cells in which it happened.
     let failed = "forgetful ops.timeout_ms=30000: starved in 3 of 4 cells, first hogs on 4";
     assert_eq!(text.lines().nth(2), Some(failed), "{text}");
     let row = |text: &str, name: &str| -> Vec<String> {
@@ -832,7 +832,7 @@ fn how_long_a_task_may_wait_can_be_chosen() {
     assert_eq!(statuses(&ended.stdout), ["starved", "starved"]);
 }
 
-/// A command that compares rotation with a copy of it that has this slice, and what it said.
+/// A command that compares rotation with a copy of it that has this slice, and its output.
 fn against_copy(slice_ns: u64, more: &str) -> crate::support::Ended {
     let scratch = tempfile::tempdir().unwrap();
     let copy = scratch.path().join("copy.bpf.c");

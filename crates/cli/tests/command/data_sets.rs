@@ -71,7 +71,7 @@ fn runs_of_all_kinds_and_ends_are_one_data_set() {
         assert_eq!(all["pyarrow"], all["polars"]);
         assert_eq!(all["pyarrow"], all["duckdb"]);
     }
-    // They hold what the JSON holds.
+    // They hold the same as the JSON.
     let found = &of_runs["duckdb"];
     let number = |run: &Value, place: &str| run.pointer(place).and_then(Value::as_u64);
     let durations = json

@@ -1,4 +1,4 @@
-//! The examples in the documents that show a command with its output are what the command prints.
+//! The examples in the documents that show a command show its real output.
 //!
 //! With `FAIRGROUND_REFRESH=1` in the environment the documents get the output as it is now.
 
@@ -24,7 +24,7 @@ fn documents() -> Vec<PathBuf> {
     found
 }
 
-/// What a shell prints for a line that begins with `fairground`.
+/// The output of a shell for a line that begins with `fairground`.
 fn output_of(line: &str) -> String {
     let program = env!("CARGO_BIN_EXE_fairground");
     let output = Command::new("bash")
@@ -109,7 +109,7 @@ fn the_commands_that_documents_name_are_taken() {
             let Some(rest) = line.strip_prefix("fairground ").filter(|_| is_code) else {
                 continue;
             };
-            // Remarks follow two blanks or a number sign; what follows -- is another command.
+            // Remarks follow two blanks or a number sign; the words after -- are another command.
             let rest = rest.split("  ").next().unwrap_or_default();
             let rest = rest.split(" #").next().unwrap_or_default();
             let rest = rest.split(" -- ").next().unwrap_or_default();

@@ -40,7 +40,7 @@ fn processes_with(word: &str) -> Vec<String> {
         .collect()
 }
 
-/// Starts `fairground` with a folder of its own for temporary files, ends it by `signal` as soon as `is_time`, and looks what is left.
+/// Starts `fairground` with a folder of its own for temporary files, ends it by `signal` as soon as `is_time`, and looks which files are left.
 fn end(
     arguments: &[&str],
     signal: &str,
@@ -49,7 +49,7 @@ fn end(
 ) {
     let scratch = tempfile::tempdir().unwrap();
     let word = format!("TMPDIR={}", scratch.path().display());
-    // Whoever runs the tests in the background of a script has them ignore SIGINT, and all that they start.
+    // A script that runs the tests in the background has them ignore SIGINT, and all that they start.
     let mut command = Command::new("env");
     command.args(["--default-signal=INT", env!("CARGO_BIN_EXE_fairground")]);
     if let Some(clang) = clang {

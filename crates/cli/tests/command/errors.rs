@@ -359,7 +359,7 @@ fn a_crash_of_a_scheduler_names_the_line_and_takes_nothing_from_the_others() {
     let status = |run: &serde_json::Value| run["status"].as_str().unwrap().to_owned();
     let statuses: Vec<String> = runs.iter().map(status).collect();
     assert_eq!(statuses, ["crashed", "ok", "ok"]);
-    // Only of what ran to its end is there a trace.
+    // Only of a run that came to its end is there a trace.
     let traces: Vec<_> = fs::read_dir(folder.path()).unwrap().collect();
     assert_eq!(traces.len(), 2);
     for trace in traces {
@@ -548,7 +548,7 @@ fn without_a_place_for_temporary_files_it_is_said_how_to_name_one() {
         ])
         .current_dir(crate::support::folder())
         .env("TMPDIR", "/nowhere")
-        // What was compiled before needs no place.
+        // A scheduler that was compiled before needs no place.
         .env("XDG_CACHE_HOME", "/proc/none")
         .output()
         .unwrap();

@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use crate::support::{fairground, refuse, succeed};
 
-/// What the lines of a text say that are about the wait of `task`.
+/// The lines of a text about the wait of `task`.
 fn wait_of<'a>(text: &'a str, task: &str) -> &'a str {
     let begin = text.find(&format!("\n{task} waited ")).expect(text) + 1;
     let rest = &text[begin..];

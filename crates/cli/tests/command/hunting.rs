@@ -81,7 +81,7 @@ fn a_mistake_that_no_case_shows_is_hunted_down_to_its_smallest_case() {
     let folder = place.path().join("hunt").display().to_string();
     let command = command.replace("FOLDER", &folder).replace('\'', "");
     let words: Vec<&str> = command.split(' ').skip(1).collect();
-    // The only word with blanks is the last one, what is required.
+    // The only word with blanks is the last one, the requirement.
     let (words, required) = match words.iter().position(|word| *word == "--require") {
         Some(at) => (words[..at].to_vec(), Some(words[at + 1..].join(" "))),
         None => (words, None),
@@ -90,7 +90,7 @@ fn a_mistake_that_no_case_shows_is_hunted_down_to_its_smallest_case() {
     let again: Vec<&str> = words.into_iter().chain(required).collect();
     assert_eq!(fairground(&again).code, Some(1), "{again:?}");
 
-    // The mended scheduler begins with what was found, and so does the mistake when it is back.
+    // The mended scheduler begins with the former findings, and so does the mistake when it is back.
     let mended = forgetful().replace("p->nr_cpus_allowed == 1", "p->nr_cpus_allowed == 0");
     fs::write(&source, mended).unwrap();
     let after = hunt(&place, "hunt", &["--hunt", "32"]);

@@ -1,4 +1,4 @@
-//! Recordings: `show`, `compare` and `advise` take them, and say what is wrong with those that are none.
+//! Recordings: `show`, `compare` and `advise` take them, and report the faults of files that are none.
 
 use std::fs;
 
@@ -172,7 +172,7 @@ fn advice_is_a_ranking_beside_the_kernels_own() {
     ] {
         assert!(text.contains(part), "{part}:\n{text}");
     }
-    // What differs only by chance is never recommended.
+    // A scheduler that differs only by chance is never recommended.
     assert!(!text.contains("fairground run"), "{text}");
     let text = succeed(&format!(
         "advise {BUILD} -s o1,cfs --repeat 2 --for latency:make"
@@ -469,7 +469,7 @@ fn with_pipe(line: &str, bytes: Vec<u8>) -> crate::support::Ended {
     assert!(made.unwrap().success());
     let writer = {
         let pipe = pipe.clone();
-        // Whoever closes it before its end is told by the test, not by the writer.
+        // If a reader closes it before its end, the test tells of that, not the writer.
         std::thread::spawn(move || fs::write(pipe, bytes).is_ok())
     };
     let line = line.replace("FILE", pipe.to_str().unwrap());
@@ -542,7 +542,7 @@ fn an_import_that_fails_leaves_nothing() {
     assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
 }
 
-/// What `perf sched record` has written.
+/// A file of `perf sched record`.
 fn perf_file() -> Vec<u8> {
     let compressed = folder().join("../../recording/tests/recordings/sched.data.zst");
     zstd::decode_all(fs::read(compressed).unwrap().as_slice()).unwrap()

@@ -68,7 +68,7 @@ fn shares_that_are_set_adjust_the_nice_value() {
     assert!(line.ends_with("holds") && !line.contains("not"), "{line}");
 }
 
-/// A line of an experiment that is far too short for what its document states.
+/// A line of an experiment that is far too short for the statement of its document.
 const CONTRADICTED: [&str; 8] = [
     "reproduce",
     "elc_o1_nice_ratio",

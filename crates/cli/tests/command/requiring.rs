@@ -1,4 +1,4 @@
-//! `compare --require`: what every run must be.
+//! `compare --require`: requirements on every run.
 
 use crate::support::{end_with, fairground, refuse};
 

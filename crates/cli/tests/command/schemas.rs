@@ -1,4 +1,4 @@
-//! The schemas of what `--format json` prints.
+//! The schemas of the documents that `--format json` prints.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -37,7 +37,7 @@ fn the_schemas_in_the_documentation_are_those_of_the_types() {
     }
 }
 
-/// Runs a command, whatever its exit status, and holds its output against a schema.
+/// Runs a command, with any exit status, and holds its output against a schema.
 fn fits(schema: &str, line: &str) -> Value {
     let ended = fairground(&line.split(' ').collect::<Vec<_>>());
     let document: Value = serde_json::from_str(&ended.stdout)

@@ -200,7 +200,7 @@ fn loads_have_parameters() {
         let text = succeed(&format!("list --loads --format {list}"));
         assert!(text.contains(words), "{text}");
     }
-    // What is written out is the same load.
+    // The written file is the same load.
     let scratch = tempfile::tempdir().unwrap();
     let file = scratch.path().join("own.json");
     fs::write(

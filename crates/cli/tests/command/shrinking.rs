@@ -4,7 +4,7 @@ use std::fs;
 
 use crate::support::{Ended, fairground};
 
-/// Compares with --shrink into a new folder; returns what was said, and the file that was written.
+/// Compares with --shrink into a new folder; returns the output, and the file that was written.
 fn shrink(arguments: &[&str]) -> (Ended, String, tempfile::TempDir) {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().display().to_string();

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
-/// What a run of the command left.
+/// The end of a run of the command: exit code and output.
 pub struct Ended {
     pub code: Option<i32>,
     pub stdout: String,

@@ -40,7 +40,7 @@ impl Sweep {
         end_of(&mut self.command(line))
     }
 
-    /// What a subcommand prints, which has to succeed.
+    /// The output of a subcommand, which has to succeed.
     fn succeed(&self, line: &str) -> String {
         let ended = self.sweep(line);
         assert_eq!(ended.code, Some(0), "{line}: {}", ended.stderr);
@@ -58,7 +58,7 @@ impl Sweep {
         list.chunks(16).map(<[u8]>::to_vec).collect()
     }
 
-    /// All files of results, and what was left unfinished.
+    /// All files of results, and files that were left unfinished.
     fn files(&self) -> Vec<PathBuf> {
         let mut found = Vec::new();
         let mut folders = vec![self.home.path().join("S/data")];
@@ -327,7 +327,7 @@ fn shards_together_are_the_whole() {
     assert_eq!(sweep.succeed("table S --format csv"), whole);
 }
 
-/// Lets a process do this much of what it does, measured in looks at whether it has ended.
+/// Lets a process work for this long, measured in looks at whether it has ended.
 fn let_run(child: &mut Child, looks: u32) {
     for _ in 0..looks {
         if child.try_wait().unwrap().is_some() {

@@ -1,4 +1,4 @@
-//! Comparing a scheduler with what it was in another revision, as a workflow does.
+//! Comparing a scheduler with its state in another revision, as a workflow does.
 
 use std::fs;
 use std::path::Path;

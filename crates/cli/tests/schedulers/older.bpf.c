@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * Calls itself as a scheduler of scx does, and has most of what that one's loader sets, some of it in another form, or with a macro nothing.
+ * Calls itself as a scheduler of scx does, and has most of the variables that that one's loader sets, some of it in another form, or with a macro nothing.
  * It inserts a task where it was, which is not allowed if it is asked again at once whenever the task cannot run there.
  */
 #include "fairground.bpf.h"

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * A scheduler that decides nothing: its loader takes the tasks out of one queue and puts them into another, in the order in which they
- * are to run. The loader itself runs whenever there is something for it to do. Each counts in the arena what it has handed over, and looks
+ * are to run. The loader itself runs whenever there is something for it to do. Each counts in the arena the tasks that it has handed over, and looks
  * at the other's count. The first thread that the loader makes beside its own is refused.
  */
 #include "fairground.bpf.h"
 
 #define __arena __attribute__((address_space(1)))
 
-/* What the loader begins to count at. */
+/* The start of the loader's counter. */
 #define FIRST 1000
 
 void __arena *bpf_arena_alloc_pages(void *map, void __arena *address, u32 pages, int node, u64 flags) __ksym;
@@ -69,7 +69,7 @@ struct place {
 	u64 address;
 };
 
-/* The loader sets what is in there before it attaches the scheduler. */
+/* The loader sets these values before it attaches the scheduler. */
 SEC("syscall")
 int make_counts(struct place *place)
 {

@@ -57,7 +57,7 @@ void BPF_STRUCT_OPS(sound_enable, struct task_struct *p)
 	p->scx.dsq_vtime = vtime_now;
 }
 
-/* A real-time task takes the CPU: others run what was to run there. */
+/* A real-time task takes the CPU: others run the tasks that were to run there. */
 void BPF_STRUCT_OPS(sound_cpu_release, s32 cpu, struct scx_cpu_release_args *args)
 {
 	scx_bpf_reenqueue_local();
