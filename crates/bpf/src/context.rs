@@ -1,4 +1,4 @@
-//! What compiled code is called with.
+//! The context with which compiled code is called.
 
 use std::ffi::c_void;
 

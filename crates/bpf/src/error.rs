@@ -1,4 +1,4 @@
-//! What can go wrong when an object is read or compiled.
+//! Errors of reading and compiling an object.
 
 use std::fmt;
 

@@ -1,4 +1,4 @@
-//! What a loader does to an object besides loading it.
+//! A loader's work on an object besides loading it.
 
 use serde::{Deserialize, Serialize};
 

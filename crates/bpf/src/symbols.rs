@@ -1,4 +1,4 @@
-//! What an object provides to others and needs from them.
+//! The names that an object provides to others and needs from them.
 
 use std::collections::BTreeSet;
 

@@ -1,4 +1,4 @@
-//! What is known when an object is compiled decides which code is left out,
+//! Values that are known when an object is compiled decide which code is left out,
 //! and nothing that may change is taken for known.
 
 mod common;

@@ -1,4 +1,4 @@
-//! What an object is found to hold: maps, variables, tables of callbacks.
+//! The contents that are found in an object: maps, variables, tables of callbacks.
 
 mod common;
 

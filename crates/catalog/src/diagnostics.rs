@@ -1,4 +1,4 @@
-//! What to do about a source that does not compile, as far as the compiler's messages or the headers show it.
+//! Remedies for a source that does not compile, as far as the compiler's messages or the headers show them.
 
 use std::path::{Path, PathBuf};
 

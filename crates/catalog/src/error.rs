@@ -1,4 +1,4 @@
-//! What can be wrong with a scheduler, its manifest or a value for one of its tunables.
+//! Faults of a scheduler, its manifest or a value for one of its tunables.
 
 use std::path::PathBuf;
 

@@ -1,4 +1,4 @@
-//! What a compiled scheduler says about itself.
+//! A compiled scheduler's own description of itself.
 
 use std::path::Path;
 

@@ -1,4 +1,4 @@
-//! What went wrong, as annotations in a workflow of GitHub.
+//! Failures as annotations in a workflow of GitHub.
 
 use fairground_lab::{Contender, Plan};
 

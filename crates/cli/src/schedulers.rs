@@ -1,4 +1,4 @@
-//! What `-s` takes: schedulers with names and settings of their own.
+//! The values of `-s`: schedulers with names and settings of their own.
 
 use std::path::{Path, PathBuf};
 

@@ -1,4 +1,4 @@
-//! What `--set` takes: values of tunables, and lists and ranges of them.
+//! The values of `--set`: values of tunables, and lists and ranges of them.
 
 use std::collections::BTreeSet;
 

@@ -1,4 +1,4 @@
-//! What is simulated: the arguments shared by the commands that run workloads in the simulator.
+//! The subject of a simulation: the arguments shared by the commands that run workloads in the simulator.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::{self, Display, Formatter};

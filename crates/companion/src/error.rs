@@ -1,4 +1,4 @@
-//! What can be wrong with a companion.
+//! Faults of a companion.
 
 use std::path::PathBuf;
 

@@ -1,4 +1,4 @@
-//! What expressions can refer to: the machine, units of time, constants of the kernel and of the scheduler.
+//! The names that expressions can use: the machine, units of time, constants of the kernel and of the scheduler.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -1,4 +1,4 @@
-//! What can go wrong, each described once, with what to do about it.
+//! Errors, each described once, with the remedy.
 
 use crate::verifier::Rejection;
 

@@ -1,4 +1,4 @@
-//! What the scheduler in charge keeps in the kernel for others to read.
+//! Data that the scheduler in charge keeps in the kernel for others to read.
 //!
 //! All maps of an object share its type information. The type information of the newest scheduler link distinguishes the maps of the
 //! scheduler in charge from those of older ones that the kernel has removed without their loaders noticing.

@@ -1,4 +1,4 @@
-//! What a scheduler's loader does besides loading it: what it sets and sizes beforehand, the map entries that it writes, and the programs
+//! A loader's work besides loading its scheduler: the variables and sizes that it sets beforehand, the map entries that it writes, and the programs
 //! that it runs, once or at an interval.
 
 use std::io;

@@ -1,4 +1,4 @@
-//! What is wrong with a scheduler: many small plans, each with what it requires, judged and explained.
+//! The faults of a scheduler: many small plans, each with its requirements, judged and explained.
 
 use std::num::NonZero;
 

@@ -1,4 +1,4 @@
-//! What shows why the results of a comparison are as they are. Simulations are deterministic, so those that decided are run again.
+//! Evidence why the results of a comparison are as they are. Simulations are deterministic, so the decisive ones are run again.
 
 use std::collections::BTreeMap;
 

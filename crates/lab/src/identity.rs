@@ -1,4 +1,4 @@
-//! What a run was made from, as hashes: a result tells whether two runs were of the same things, whatever their files are called.
+//! The inputs of a run, as hashes: a result tells whether two runs were of the same things, whatever the names of their files.
 
 use std::fmt::{self, Debug, Write as _};
 

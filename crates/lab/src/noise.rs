@@ -1,4 +1,4 @@
-//! What the kernel's own threads do on a machine that is otherwise idle.
+//! The activity of the kernel's own threads on a machine that is otherwise idle.
 
 use std::fmt::{self, Display, Formatter};
 use std::str::FromStr;

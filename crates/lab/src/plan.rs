@@ -1,4 +1,4 @@
-//! What to run.
+//! Plans of runs.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};

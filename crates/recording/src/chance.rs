@@ -1,4 +1,4 @@
-//! What would have been different if the same load had been recorded once more.
+//! The times that would have been different if the same load had been recorded once more.
 //!
 //! A replay is deterministic, so its seeds would all give the same run, and an interval over them would be empty. A machine that does the
 //! same once more does not repeat itself to the nanosecond: runs take longer or shorter, disks answer in another order, and input from

@@ -43,7 +43,7 @@ pub struct Imported {
     pub lost: u64,
 }
 
-/// Makes the recording `to` from a file of `perf sched record`, also one that perf wrote into a pipe (`-o -`): of the process `chosen` and what it
+/// Makes the recording `to` from a file of `perf sched record`, also one that perf wrote into a pipe (`-o -`): of the process `chosen` and all that it
 /// creates, or of everything.
 ///
 /// # Errors

@@ -1,4 +1,4 @@
-//! What perf writes into a pipe (`perf record -o -`): records in a row, without a table of sections.
+//! The stream that perf writes into a pipe (`perf record -o -`): records in a row, without a table of sections.
 //!
 //! The reader of perf files knows this form, but not the record with the formats of trace points, whose contents follow behind its end. They
 //! are taken out here.

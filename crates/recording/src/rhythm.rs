@@ -1,4 +1,4 @@
-//! What kind of timer a task sleeps on: one relative to when it falls asleep, absolute times, or a period.
+//! The kind of timer on which a task sleeps: relative to when it falls asleep, absolute times, or a period.
 
 use fairground_workload::TimerMode;
 

@@ -1,4 +1,4 @@
-//! What a task did, step by step, packed: a recording has millions of steps, all in memory at once.
+//! The steps of a task, packed: a recording has millions of steps, all in memory at once.
 
 use serde::{Deserialize, Serialize};
 

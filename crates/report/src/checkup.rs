@@ -1,4 +1,4 @@
-//! What a check found, in all forms.
+//! The result of a check, in all forms.
 
 use std::fmt::Write as _;
 

@@ -1,4 +1,4 @@
-//! What running some runs of a comparison again shows about them.
+//! Evidence from some runs of a comparison that were run again.
 
 use std::collections::BTreeMap;
 

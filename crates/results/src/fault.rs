@@ -1,4 +1,4 @@
-//! What is wrong with a scheduler, as data.
+//! The faults of a scheduler, as data.
 
 use schemars::JsonSchema;
 use serde::Serialize;

@@ -1,4 +1,4 @@
-//! What is required of a run, and where it falls short of that.
+//! Requirements on a run, and where it falls short of them.
 
 use std::fmt::{self, Display, Formatter};
 use std::str::FromStr;

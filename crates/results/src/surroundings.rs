@@ -1,4 +1,4 @@
-//! What existed besides the threads of a run on a kernel: the process that created them, and other threads of the machine.
+//! The surroundings of a run's threads on a kernel: the process that created them, and other threads of the machine.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

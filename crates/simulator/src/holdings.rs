@@ -1,4 +1,4 @@
-//! What running programs have acquired and must release before they end: references, locks, sections. A kernel's verifier sees this; here it is
+//! The things that running programs have acquired and must release before they end: references, locks, sections. A kernel's verifier sees this; here it is
 //! counted where the check at load time knows too little.
 
 /// Something that was acquired.

@@ -1,4 +1,4 @@
-//! What a scheduler object is compiled against: this kernel's functions, structures and constants.
+//! The kernel against which a scheduler object is compiled: functions, structures and constants.
 
 use fairground_bpf::{Context, Contract, Field, Linker, Native};
 use fairground_linux::{Kind, Release, function, has_variable, helper, member};

@@ -1,4 +1,4 @@
-//! What a scheduler's loader does in the simulated kernel: map entries, and programs that it runs before the scheduler is attached, afterwards,
+//! A loader's actions in the simulated kernel: map entries, and programs that it runs before the scheduler is attached, afterwards,
 //! and at intervals of virtual time. The loader's own CPU time is not simulated; that of its programs is.
 
 use fairground_bpf::{MapEntry, NewMap, ProgramRun, RunTime};

@@ -1,4 +1,4 @@
-//! What the scheduler and the kernel print.
+//! The output of the scheduler and the kernel.
 
 /// Maximum number of lines that are kept.
 const MOST: usize = 100_000;

@@ -1,4 +1,4 @@
-//! What the sinks receive, and when.
+//! The events that sinks receive, and when.
 //!
 //! Reports arrive slightly out of order, since events of other CPUs may still precede those that a CPU causes late in its work. They are sorted and
 //! delivered in batches: event by event, engine and sinks would keep evicting each other's code from the instruction cache.

@@ -1,4 +1,4 @@
-//! What a run asked for that the model does not have: nothing of that kind may pass in silence.
+//! Features that a run asked for and the model does not have: none of that kind may pass in silence.
 
 use std::fmt;
 

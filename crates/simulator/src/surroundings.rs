@@ -1,4 +1,4 @@
-//! What a real system has besides the tasks of a workload: the process that creates them, and other threads, including the kernel's own.
+//! The other threads of a real system besides the tasks of a workload: the process that creates these, and others, including the kernel's own.
 //!
 //! Without these, a simulation begins with tasks that exist at once, whose parent has never run, on a machine that does nothing else. To be
 //! comparable with a run on a kernel, it has to begin as that run did: the decisions of many schedulers depend on a task's inheritance, and on

@@ -1,4 +1,4 @@
-//! What a scheduler's global variables hold when its programs are loaded.
+//! The contents of a scheduler's global variables when its programs are loaded.
 
 use fairground_bpf::Object;
 

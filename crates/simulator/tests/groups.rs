@@ -1,4 +1,4 @@
-//! What schedulers are told of control groups, and when.
+//! The calls to schedulers about control groups, and when.
 
 mod common;
 

@@ -1,4 +1,4 @@
-//! What the programs of tasks do beyond rt-app's events: laps, varied times, pipes, disks, memory, spinning, skipping timers.
+//! The programs of tasks beyond rt-app's events: laps, varied times, pipes, disks, memory, spinning, skipping timers.
 
 mod common;
 

@@ -1,4 +1,4 @@
-//! What must hold for every scheduler, machine and workload: nothing lost, nothing on two CPUs, affinity kept, the watchdog silent.
+//! Properties of every scheduler, machine and workload: nothing lost, nothing on two CPUs, affinity kept, the watchdog silent.
 
 mod common;
 

@@ -1,4 +1,4 @@
-//! What a run asks for and the model does not have is said, and nothing else is.
+//! Features that a run asks for and the model does not have are named, and no others.
 
 mod common;
 

@@ -1,4 +1,4 @@
-//! What there is besides the tasks of a workload: it goes through the scheduler, and results do not show it.
+//! The surroundings of a workload's tasks go through the scheduler, and results do not show them.
 
 mod common;
 

@@ -1,4 +1,4 @@
-//! What is known after each outcome of a conditional jump.
+//! The facts after each outcome of a conditional jump.
 
 use super::state::State;
 use super::value::{Null, Number, Root, Value, largest};

@@ -1,4 +1,4 @@
-//! What a kernel's verifier would refuse, as far as can be seen without running the program.
+//! Refuses code that a kernel's verifier would refuse, as far as can be seen without running the program.
 //!
 //! An abstract interpretation follows the contents of registers and stack through each function: numbers with bounds, and pointers with the object
 //! that they point into, an offset, and whether they may be NULL. Paths on which a program holds different references, locks and iterators are

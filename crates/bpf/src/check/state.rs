@@ -1,4 +1,4 @@
-//! What is known at one point of a function.
+//! The known facts at one point of a function.
 
 use super::value::{Null, Number, Pointer, Root, Target, Value};
 use crate::contract::Region;

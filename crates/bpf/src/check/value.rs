@@ -1,4 +1,4 @@
-//! What is known about the value of a register.
+//! The known facts about the value of a register.
 
 use crate::btf::TypeId;
 

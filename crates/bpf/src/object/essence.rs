@@ -1,4 +1,4 @@
-//! What a kernel sees of an object.
+//! The parts of an object that a kernel sees.
 
 use std::fmt;
 

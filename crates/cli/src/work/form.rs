@@ -26,7 +26,7 @@ pub struct Request {
     /// Another name for the scheduler in the result.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
-    /// What is set for the scheduler, as by `--set`: tunables, or settings of its loader. Times have a unit and are texts.
+    /// The scheduler's settings, as by `--set`: tunables, or settings of its loader. Times have a unit and are texts.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub set: BTreeMap<String, Scalar>,
     /// The companion file that describes the scheduler's loader, or none.

@@ -1,4 +1,4 @@
-//! What is kept from one cell to the next.
+//! Results that are kept from one cell to the next.
 
 use std::collections::HashMap;
 use std::fs;

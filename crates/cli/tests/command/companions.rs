@@ -1,4 +1,4 @@
-//! What loaders do: companion files and `--set`.
+//! Loaders' actions: companion files and `--set`.
 
 use crate::support::{Ended, end_with};
 

@@ -1,4 +1,4 @@
-//! What is wrong is said once, with its place and the way out, and the exit code tells whose fault it is.
+//! Each fault has one message, with its place and the way out, and the exit code tells whose fault it is.
 
 use std::fs;
 

@@ -1,4 +1,4 @@
-//! What is installed beside the command.
+//! The files that are installed beside the command.
 
 use std::fs;
 

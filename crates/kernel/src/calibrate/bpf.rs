@@ -1,4 +1,4 @@
-//! What a scheduler's code costs: schedulers that do something in their callbacks, compared with one that has none.
+//! The cost of a scheduler's code: schedulers that do something in their callbacks, compared with one that has none.
 
 use std::io;
 

@@ -1,4 +1,4 @@
-//! What the threads of a workload share: mutexes, conditions, barriers, semaphores, timers, pipes.
+//! The resources that the threads of a workload share: mutexes, conditions, barriers, semaphores, timers, pipes.
 //!
 //! They sleep on futexes like those of the C library and have rt-app's meaning: a signal that nobody waits for is lost, a semaphore
 //! remembers. A wait ends early only when the run is over; every function that waits then returns `false`.

@@ -1,4 +1,4 @@
-//! What threads measure themselves.
+//! The threads' own measurements.
 
 use fairground_metrics::Distribution;
 

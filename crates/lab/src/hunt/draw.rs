@@ -1,4 +1,4 @@
-//! What hunts draw: machines, and tasks of the kinds with which schedulers have trouble.
+//! The cases that hunts draw: machines, and tasks of the kinds with which schedulers have trouble.
 
 use serde_json::{Map, Value, json};
 

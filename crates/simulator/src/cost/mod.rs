@@ -1,4 +1,4 @@
-//! What scheduling costs: a small, explicit model in virtual time. `docs/cost-model.md` says what each cost is and where it is charged.
+//! The costs of scheduling: a small, explicit model in virtual time. `docs/cost-model.md` says what each cost is and where it is charged.
 
 mod file;
 

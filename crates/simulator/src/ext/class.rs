@@ -1,4 +1,4 @@
-//! What the core asks of the class: which CPU, which task, a switch, a tick.
+//! The core's questions to the class: which CPU, which task, a switch, a tick.
 
 use super::dispatch::Verdict;
 use crate::constants::*;

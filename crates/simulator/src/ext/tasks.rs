@@ -1,4 +1,4 @@
-//! What the scheduler is told about a task: its beginning and end, its weight, its CPUs.
+//! The calls to the scheduler about a task: its beginning and end, its weight, its CPUs.
 
 use crate::cids;
 use crate::constants::*;

@@ -1,4 +1,4 @@
-//! What a kernel's verifier knows about the structures that schedulers see.
+//! A kernel verifier's knowledge of the structures that schedulers see.
 
 use fairground_linux::Release;
 

@@ -1,6 +1,6 @@
-//! What schedulers pass to functions.
+//! The arguments that schedulers pass to functions.
 //!
-//! What this model itself relies on is looked up: tasks, maps, functions of the scheduler. Anything else in their place is an error of the
+//! Arguments on which this model itself relies are looked up: tasks, maps, functions of the scheduler. Anything else in their place is an error of the
 //! scheduler.
 //!
 //! Plain memory, such as buffers, texts, masks, iterators and locks, is accessed where the scheduler says it is, as its own code would. Whether it

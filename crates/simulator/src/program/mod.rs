@@ -1,4 +1,4 @@
-//! What tasks do: the events of a workload, interpreted one by one in virtual time.
+//! The programs of tasks: the events of a workload, interpreted one by one in virtual time.
 
 mod disk;
 mod fork;

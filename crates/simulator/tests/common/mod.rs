@@ -1,4 +1,4 @@
-//! What the engine's tests share: schedulers from source, and sinks that check what they see.
+//! The parts that the engine's tests share: schedulers from source, and sinks that check the events that they see.
 #![allow(dead_code, missing_docs)]
 
 pub mod random_task;

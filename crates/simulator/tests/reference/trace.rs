@@ -1,4 +1,4 @@
-//! What the random scheduler wrote down.
+//! The trace of the random scheduler.
 
 /// Words of a record.
 const WORDS: usize = 6;

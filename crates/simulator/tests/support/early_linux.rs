@@ -1,4 +1,4 @@
-//! What the tests of Linux 1.2, 2.2 and 2.4 share: hogs of some nice values, the ticks that a task has left, tasks bound to a CPU.
+//! The parts that the tests of Linux 1.2, 2.2 and 2.4 share: hogs of some nice values, the ticks that a task has left, tasks bound to a CPU.
 
 use fairground_simulator::Outcome;
 

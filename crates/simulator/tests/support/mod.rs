@@ -1,4 +1,4 @@
-//! What the tests of schedulers share: a workload as JSON text, run in the simulator, and who ran when.
+//! The parts that the tests of schedulers share: a workload as JSON text, run in the simulator, and which task ran when.
 
 #![allow(dead_code)] // every test program uses some of it
 

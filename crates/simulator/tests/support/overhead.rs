@@ -1,4 +1,4 @@
-//! What scheduling costs in a run.
+//! The costs of scheduling in a run.
 
 use fairground_events::{Event, EventKind, Nanoseconds, OverheadKind, Sink, TaskId, TaskInfo};
 
