@@ -43,6 +43,15 @@ pub fn csv_of<T: Serialize>(rows: impl IntoIterator<Item = T>) -> String {
     written(|writer| rows.into_iter().try_for_each(|row| writer.serialize(row)))
 }
 
+/// A heading and rows of texts.
+pub(crate) fn csv_of_texts(heading: Vec<String>, rows: Vec<Vec<String>>) -> String {
+    written(|writer| {
+        writer.write_record(heading)?;
+        rows.into_iter()
+            .try_for_each(|row| writer.write_record(row))
+    })
+}
+
 /// The text that `write` writes: records of the same length.
 fn written(write: impl FnOnce(&mut csv::Writer<Vec<u8>>) -> csv::Result<()>) -> String {
     let mut writer = csv::Writer::from_writer(Vec::new());

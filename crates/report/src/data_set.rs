@@ -1,6 +1,6 @@
 //! Data sets: the contents of their files.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::fs::File;
 use std::io;
 use std::path::Path;
@@ -10,9 +10,10 @@ use parquet::data_type::{ByteArray, ByteArrayType};
 use parquet::errors::ParquetError;
 use parquet::file::reader::{FileReader as _, RowGroupReader, SerializedFileReader};
 use parquet::record::Field;
+use parquet::record::reader::RowIter;
 
 use crate::Run;
-use crate::parquet_format::{DataFiles, Unwritten, other};
+use crate::parquet_format::{DataFiles, GROUP, Unwritten, other};
 use crate::restore::restored;
 use crate::rows::{Row, Value, is_column};
 
@@ -71,21 +72,48 @@ fn texts(group: &dyn RowGroupReader, name: &str) -> Result<Vec<String>, ParquetE
     values.iter().map(text).collect()
 }
 
-/// The rows of a file.
-fn rows(path: &Path) -> io::Result<Vec<Row>> {
+/// The rows of a file, which are read as they are asked for.
+fn rows(path: &Path) -> io::Result<impl Iterator<Item = io::Result<Row>>> {
     let reader = SerializedFileReader::new(File::open(path)?).map_err(other)?;
-    let mut all = Vec::new();
-    for read in reader.get_row_iter(None).map_err(other)? {
-        let read = read.map_err(other)?;
+    let read = RowIter::from_file_into(Box::new(reader));
+    Ok(read.map(|read| {
         let mut row = Row::default();
-        for (name, field) in read.get_column_iter() {
+        for (name, field) in read.map_err(other)?.get_column_iter() {
             if is_column(name) {
                 row.set_some(name, value(field));
             }
         }
-        all.push(row);
+        Ok(row)
+    }))
+}
+
+/// Calls `each` with each run of a file and its tasks, which the file beside it, if that is given, has in the same order.
+fn rows_of(
+    runs: &Path,
+    tasks: Option<&Path>,
+    mut each: impl FnMut(Row, Vec<Row>) -> io::Result<()>,
+) -> io::Result<()> {
+    let all = tasks.map(rows).transpose()?;
+    let mut all = all.into_iter().flatten().peekable();
+    for run in rows(runs)? {
+        let run = run?;
+        let cell = run.text("cell");
+        let mut own = Vec::new();
+        while let Some(task) =
+            all.next_if(|task| task.as_ref().map_or(true, |task| task.text("cell") == cell))
+        {
+            own.push(task?);
+        }
+        each(run, own)?;
     }
-    Ok(all)
+    match all.next() {
+        None => Ok(()),
+        Some(task) => {
+            let cell = task?.text("cell");
+            let message = format!("the file of the tasks has those of {cell} in another place");
+            Err(io::Error::new(io::ErrorKind::InvalidData, message))
+        }
+    }
 }
 
 fn value(field: &Field) -> Option<Value> {
@@ -116,22 +144,17 @@ fn value(field: &Field) -> Option<Value> {
     })
 }
 
-/// The runs in a file of a data set, with the contents of its columns, and with the tasks of the file beside it, if that is given.
+/// Calls `each` with the runs in a file of a data set, one after the other, with the contents of its columns, and with the tasks of the file beside it,
+/// if that is given.
 ///
 /// # Errors
 ///
-/// If one of them cannot be read.
-pub fn runs_of(runs: &Path, tasks: Option<&Path>) -> io::Result<Vec<Run>> {
-    let mut of_runs: HashMap<String, Vec<Row>> = HashMap::new();
-    for task in tasks.map(rows).transpose()?.unwrap_or_default() {
-        of_runs.entry(task.text("cell")).or_default().push(task);
-    }
-    let runs = rows(runs)?.into_iter();
-    let with_tasks = runs.map(|run| {
-        let tasks = of_runs.remove(&run.text("cell")).unwrap_or_default();
-        restored(&run, &tasks)
-    });
-    Ok(with_tasks.collect())
+/// If one of them cannot be read, or they do not belong together.
+pub fn runs_of(runs: &Path, tasks: Option<&Path>, mut each: impl FnMut(Run)) -> io::Result<()> {
+    rows_of(runs, tasks, |run, tasks| {
+        each(restored(&run, &tasks));
+        Ok(())
+    })
 }
 
 /// Adds to `into` those runs of a file, with their tasks of the file beside it, that `is_wanted` for the run's identity and a number that is the same
@@ -146,18 +169,30 @@ pub fn pack(
     tasks: &Path,
     mut is_wanted: impl FnMut(&str, u64) -> bool,
 ) -> Result<(), Unwritten> {
-    let read = |path: &Path| rows(path).map_err(|error| (path.to_owned(), error));
-    let mut wanted = std::collections::HashSet::new();
-    let mut of_runs = read(runs)?;
-    of_runs.retain(|row| {
-        let cell = row.text("cell");
-        let is_wanted = is_wanted(&cell, row.fingerprint());
-        if is_wanted {
-            wanted.insert(cell);
+    let (mut of_runs, mut of_tasks) = (Vec::new(), Vec::new());
+    let mut unwritten = None;
+    let read = rows_of(runs, Some(tasks), |run, tasks| {
+        if !is_wanted(&run.text("cell"), run.fingerprint()) {
+            return Ok(());
         }
-        is_wanted
+        of_runs.push(run);
+        of_tasks.extend(tasks);
+        if of_runs.len() + of_tasks.len() >= GROUP {
+            into.add_rows(&of_runs, &of_tasks).map_err(|failure| {
+                unwritten = Some(failure);
+                io::ErrorKind::Other
+            })?;
+            of_runs.clear();
+            of_tasks.clear();
+        }
+        Ok(())
     });
-    let mut of_tasks = read(tasks)?;
-    of_tasks.retain(|row| wanted.contains(&row.text("cell")));
-    into.add_rows(&of_runs, &of_tasks)
+    if let Some(failure) = unwritten {
+        return Err(failure);
+    }
+    read.map_err(|error| (runs.to_owned(), error))?;
+    match of_runs.is_empty() {
+        true => Ok(()),
+        false => into.add_rows(&of_runs, &of_tasks),
+    }
 }

@@ -19,6 +19,7 @@ mod csv_format;
 mod data_set;
 mod differences;
 mod explanation;
+mod grouped;
 mod groups;
 mod json;
 mod junit;
@@ -39,8 +40,9 @@ pub use data_set::{Kept, kept, pack, runs_of};
 pub use explanation::{diagnosis, waits_json, waits_text, why};
 pub use fairground_results::Unit;
 pub use fairground_results::{Comparison, Difference, Labels, Run};
+pub use grouped::Groups;
 pub use json::{Document, reproductions_json, schemas};
-pub use parquet_format::{DataFiles, Unwritten};
+pub use parquet_format::{DataFiles, GROUP, Unwritten};
 pub use reproduction::{
     list_table, reproductions_csv, reproductions_markdown, reproductions_table,
 };

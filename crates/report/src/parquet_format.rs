@@ -6,13 +6,13 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use fairground_files::Unfinished;
-use parquet::basic::{Compression, LogicalType, Repetition, Type as Physical, ZstdLevel};
+use parquet::basic::{Compression, Encoding, LogicalType, Repetition, Type as Physical, ZstdLevel};
 use parquet::column::writer::ColumnWriter;
 use parquet::data_type::ByteArray;
 use parquet::errors::ParquetError;
 use parquet::file::properties::{EnabledStatistics, WriterProperties};
 use parquet::file::writer::SerializedFileWriter;
-use parquet::schema::types::{Type, TypePtr};
+use parquet::schema::types::{ColumnPath, Type, TypePtr};
 
 use crate::rows::{
     Column, Kind, Row, Value, place_of, run_columns, run_row, task_columns, task_row,
@@ -34,6 +34,10 @@ pub(crate) fn write_parquet(comparison: &Comparison, folder: &Path) -> Result<()
     files.add(&comparison.runs, &comparison.version)?;
     files.finish()
 }
+
+/// About how many rows, those of tasks included, become a group. Each group has a description of each of its columns, some 10 KB, and is in memory as
+/// rows until it is written.
+pub const GROUP: usize = 16_000;
 
 /// A file that cannot be written, and why.
 pub type Unwritten = (PathBuf, io::Error);
@@ -94,6 +98,27 @@ impl DataFiles {
     }
 }
 
+fn properties() -> WriterProperties {
+    let mut builder = WriterProperties::builder()
+        .set_compression(Compression::ZSTD(ZstdLevel::default()))
+        // A row group has runs of all kinds, so nobody could leave one out by them.
+        .set_statistics_enabled(EnabledStatistics::None)
+        .set_offset_index_disabled(true);
+    // Columns whose values are all different, but for those of the tasks of a run, or count up: to name them by their place in a list would make them
+    // longer.
+    for (column, encoding) in [
+        ("cell", Encoding::DELTA_BYTE_ARRAY),
+        ("seed", Encoding::DELTA_BINARY_PACKED),
+        ("repeat", Encoding::DELTA_BINARY_PACKED),
+    ] {
+        let path = ColumnPath::from(column);
+        builder = builder
+            .set_column_dictionary_enabled(path.clone(), false)
+            .set_column_encoding(path, encoding);
+    }
+    builder.build()
+}
+
 /// A file with a table that is being written.
 struct TableFile {
     path: PathBuf,
@@ -114,12 +139,7 @@ impl TableFile {
                 .with_fields(fields.map_err(other)?)
                 .build()
                 .map_err(other)?;
-            let properties = WriterProperties::builder()
-                .set_compression(Compression::ZSTD(ZstdLevel::default()))
-                // A row group has runs of all kinds, so nobody could leave one out by them.
-                .set_statistics_enabled(EnabledStatistics::None)
-                .set_offset_index_disabled(true)
-                .build();
+            let properties = properties();
             let file = Unfinished::create(path)?;
             let inner = file.file().try_clone()?;
             let writer = SerializedFileWriter::new(inner, Arc::new(schema), Arc::new(properties));

@@ -109,7 +109,6 @@ class Worker:
 
     def _exchange(self, lines: list[str], progress: bool) -> list[dict[str, Any]]:
         answers: list[Any] = [None] * len(lines)
-        unknown: list[Any] = []
         if not lines:
             return answers
         process = self._start()
@@ -128,13 +127,9 @@ class Worker:
                 if not line.endswith("\n"):
                     raise self._death(received)
                 answer = json.loads(line)
-                if answer["id"] is None:
-                    unknown.append(answer)
-                else:
-                    answers[answer["id"]] = answer
+                answers[answer["id"]] = answer
                 bar.tell(received + 1)
-        # A line that is no cell comes back without its id.
-        return [unknown.pop(0) if answer is None else answer for answer in answers]
+        return answers
 
     def _start(self) -> subprocess.Popen[str]:
         if self._closed:

@@ -107,6 +107,23 @@ pub struct Sweep {
     starts: Vec<usize>,
 }
 
+/// The object that was opened last, as the next scheduler often has the same.
+#[derive(Default)]
+pub struct LastOpened(Option<(String, Contender)>);
+
+impl LastOpened {
+    fn open(&mut self, object: &str, place: &str) -> Result<Contender, Error> {
+        if let Some((of, contender)) = &self.0 {
+            if of == object {
+                return Ok(contender.clone());
+            }
+        }
+        let contender = Contender::open_any(place, &Default::default())?;
+        self.0 = Some((object.to_owned(), contender.clone()));
+        Ok(contender)
+    }
+}
+
 /// The cells of a scheduler under a condition.
 #[derive(Clone, Debug)]
 pub struct Part {
@@ -283,13 +300,13 @@ impl Sweep {
     /// # Errors
     ///
     /// If it cannot be opened.
-    pub fn contender(&self, number: usize) -> Result<Contender, Error> {
+    pub fn contender(&self, number: usize, last: &mut LastOpened) -> Result<Contender, Error> {
         let planned = &self.planned.schedulers[number];
         let Some(object) = &planned.object else {
             let problem = planned.problem.clone().unwrap_or_default();
             return Ok(Contender::missing(&planned.name, problem));
         };
-        let mut contender = Contender::open_any(&self.place(object), &Default::default())?;
+        let mut contender = last.open(object, &self.place(object))?;
         if object.starts_with(INPUTS) {
             contender.set_companion(match &planned.companion {
                 Some(file) => Companion::read(Path::new(&self.place(file)))?,
@@ -410,8 +427,9 @@ impl Sweep {
         let mut writer = BufWriter::new(list.file());
         let mut mark = DefaultHasher::new();
         let mut known: HashMap<String, String> = HashMap::new();
+        let mut last = LastOpened::default();
         for part in self.parts() {
-            let contender = self.contender(part.scheduler)?;
+            let contender = self.contender(part.scheduler, &mut last)?;
             let cells = self.cells(&part, &contender)?;
             for number in 0..part.cells.len() {
                 let identity = cells.identity(number);

@@ -1,6 +1,6 @@
 //! The data set of a sweep: its files, and their comparison.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::ffi::OsStr;
 use std::fs;
 use std::io;
@@ -10,7 +10,7 @@ use std::process::ExitCode;
 
 use clap::Args;
 use fairground_lab::Error;
-use fairground_report::{Comparison, Forms as _, Kept, Run, Style, TaskTables};
+use fairground_report::{Comparison, Forms as _, Groups, Kept, Run, Style, TaskTables};
 
 use super::open;
 use super::plan::{Identity, Sweep, parse};
@@ -108,14 +108,13 @@ impl Sweep {
             list.map_err(|error| unreadable(&self.data("runs"), &error))?;
         for file in self.files(&all)? {
             let tasks = with_tasks.then_some(&*file.tasks);
-            let runs = fairground_report::runs_of(&file.runs, tasks);
-            let runs = runs.map_err(|error| unreadable(&file.runs, &error))?;
-            for run in runs {
+            let read = fairground_report::runs_of(&file.runs, tasks, |run| {
                 let cell = run.labels.cell.as_deref().and_then(parse);
                 if let Some(number) = cell.and_then(|cell| numbers.remove(&cell)) {
                     each(number, run);
                 }
-            }
+            });
+            read.map_err(|error| unreadable(&file.runs, &error))?;
         }
         Ok(())
     }
@@ -123,10 +122,12 @@ impl Sweep {
 
 /// Print a comparison, from the results that are there
 ///
-/// Each combination of costs, tick rate and hotplug has tables of its own.
+/// Each combination of costs, tick rate and hotplug has tables of its own. All results are in memory meanwhile, some 10 KB for each cell. With --by it is
+/// one table of medians, a line for each combination of what it names, and any number of cells.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   fairground sweep table S
+  fairground sweep table S --by scheduler,sched_latency
   fairground sweep table S --format csv > S.csv")]
 pub struct Arguments {
     /// The folder of the sweep
@@ -138,8 +139,12 @@ pub struct Arguments {
     format: DocumentForm,
 
     /// Show the tasks' shares even if there are many tasks
-    #[arg(long)]
+    #[arg(long, conflicts_with = "by")]
     tasks: bool,
+
+    /// Medians by these: workload, scheduler, machine, cost, hz, hotplug, seed, and names of settings
+    #[arg(long, value_name = "NAME,...", value_delimiter = ',')]
+    by: Vec<String>,
 }
 
 /// Runs the subcommand.
@@ -149,6 +154,9 @@ pub struct Arguments {
 /// If there is no sweep, or its results cannot be read.
 pub fn main(arguments: &Arguments) -> Result<ExitCode, Error> {
     let sweep = open(&arguments.folder)?;
+    if !arguments.by.is_empty() {
+        return grouped(&sweep, arguments);
+    }
     let mut runs = Vec::new();
     sweep.runs(true, |number, run| runs.push((number, run)))?;
     runs.sort_by_key(|(number, _)| {
@@ -156,13 +164,7 @@ pub fn main(arguments: &Arguments) -> Result<ExitCode, Error> {
         let conditions = sweep.planned.conditions.len();
         (row.part % conditions, row.workload, row.machine, *number)
     });
-    let left = sweep.len() - runs.len();
-    if left > 0 {
-        output::say!(
-            "fairground: {left} of {} cells have no result yet",
-            sweep.len()
-        );
-    }
+    tell_left(&sweep, runs.len());
     if arguments.format != DocumentForm::Table {
         let comparison = comparison(runs.into_iter().map(|(_, run)| run).collect());
         let text = match arguments.format {
@@ -175,6 +177,97 @@ pub fn main(arguments: &Arguments) -> Result<ExitCode, Error> {
     Ok(print_tables(&sweep, runs, arguments.tasks)
         .err()
         .unwrap_or(ExitCode::SUCCESS))
+}
+
+fn tell_left(sweep: &Sweep, found: usize) {
+    let left = sweep.len() - found;
+    if left > 0 {
+        output::say!(
+            "fairground: {left} of {} cells have no result yet",
+            sweep.len()
+        );
+    }
+}
+
+/// Prints medians of groups of cells.
+fn grouped(sweep: &Sweep, arguments: &Arguments) -> Result<ExitCode, Error> {
+    let by = arguments.by.iter();
+    let keys = by.map(|name| Key::find(sweep, name));
+    let keys = keys.collect::<Result<Vec<_>, _>>()?;
+    if arguments.format == DocumentForm::Json {
+        let message = "--by makes a table, csv or markdown; json has all runs, without it";
+        return Err(Error::Plan(message.to_owned()));
+    }
+    let mut groups = Groups::new(arguments.by.clone());
+    let mut found = 0;
+    sweep.runs(false, |number, run| {
+        let values = keys.iter().map(|key| key.value(sweep, number, &run));
+        groups.add(values.collect(), number, &run);
+        found += 1;
+    })?;
+    tell_left(sweep, found);
+    let text = match arguments.format {
+        DocumentForm::Csv => groups.csv(),
+        DocumentForm::Markdown => groups.markdown(),
+        _ => groups.table(),
+    };
+    Ok(output::print(&text).err().unwrap_or(ExitCode::SUCCESS))
+}
+
+/// What cells are grouped by.
+enum Key<'a> {
+    Workload,
+    Scheduler,
+    Machine,
+    Cost,
+    Hz,
+    Hotplug,
+    Seed,
+    Setting(&'a str),
+}
+
+impl<'a> Key<'a> {
+    fn find(sweep: &Sweep, name: &'a str) -> Result<Self, Error> {
+        let sets = sweep.planned.schedulers.iter().flat_map(|one| &one.set);
+        let settings: BTreeSet<&str> = sets.map(|(key, _)| key.as_str()).collect();
+        Ok(match name {
+            "workload" => Self::Workload,
+            "scheduler" => Self::Scheduler,
+            "machine" => Self::Machine,
+            "cost" => Self::Cost,
+            "hz" => Self::Hz,
+            "hotplug" => Self::Hotplug,
+            "seed" => Self::Seed,
+            name if settings.contains(name) => Self::Setting(name),
+            name => {
+                let settings: Vec<&str> = settings.into_iter().collect();
+                return Err(Error::Plan(format!(
+                    "--by {name}: the sweep sets no {name}; there are workload, scheduler, machine, cost, hz, hotplug, seed{}{}",
+                    if settings.is_empty() { "" } else { ", " },
+                    settings.join(", ")
+                )));
+            }
+        })
+    }
+
+    /// The value of a cell; empty if its scheduler has no such setting.
+    fn value(&self, sweep: &Sweep, cell: usize, run: &Run) -> String {
+        let labels = &run.labels;
+        let condition = || {
+            let conditions = &sweep.planned.conditions;
+            &conditions[sweep.row(cell).part % conditions.len()]
+        };
+        match self {
+            Self::Workload => labels.workload.clone(),
+            Self::Scheduler => labels.scheduler.clone(),
+            Self::Machine => labels.machine.clone(),
+            Self::Cost => condition().cost.name.clone(),
+            Self::Hz => condition().hz.clone(),
+            Self::Hotplug => condition().hotplug.join(" "),
+            Self::Seed => labels.seed.map_or(String::new(), |seed| seed.to_string()),
+            Self::Setting(name) => labels.tunables.get(*name).cloned().unwrap_or_default(),
+        }
+    }
 }
 
 fn comparison(runs: Vec<Run>) -> Comparison {

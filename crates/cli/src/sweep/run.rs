@@ -14,18 +14,16 @@ use std::time::{Duration, Instant};
 use clap::Args;
 use fairground_kernel::supervise::Signals;
 use fairground_lab::{Cell, Cells, Error, Plan};
-use fairground_report::{DataFiles, Run, Unwritten};
+use fairground_report::{DataFiles, GROUP, Run, Unwritten};
 use fairground_results::Status;
 
-use super::plan::{Identity, Part, Sweep};
+use super::plan::{Identity, LastOpened, Part, Sweep};
 use super::results::unreadable;
 use super::{Shard, UNFINISHED, open};
 use crate::VERSION;
 use crate::output::{self, Progress};
 use crate::quantity::nanoseconds;
 
-/// Runs that become a group of rows together.
-const GROUP: usize = 1000;
 /// A file is finished after so many runs, or after so much time, whichever is first.
 const MOST_RUNS: usize = 100_000;
 const MOST_TIME: Duration = Duration::from_secs(60);
@@ -168,18 +166,14 @@ impl Runner<'_> {
             total += numbers.len();
             pending.push((part, numbers));
         }
-        let mut opened = None;
+        let mut last = LastOpened::default();
         for (part, numbers) in pending {
             if numbers.is_empty() || self.stops() {
                 continue;
             }
-            let contender = match opened.take() {
-                Some((scheduler, contender)) if scheduler == part.scheduler => contender,
-                _ => self.sweep.contender(part.scheduler)?,
-            };
+            let contender = self.sweep.contender(part.scheduler, &mut last)?;
             let of_part = self.sweep.cells(&part, &contender)?;
             self.run_part(&part, numbers, &of_part, total);
-            opened = Some((part.scheduler, contender));
         }
         Ok(total - self.finished.load(Ordering::Relaxed))
     }
@@ -234,11 +228,45 @@ fn tried(cell: &Cell) -> Run {
 struct Writer<'a> {
     sweep: &'a Sweep,
     cells: Range<usize>,
-    /// Runs that are in no file yet, and since when.
-    buffer: Mutex<(Vec<Run>, Instant)>,
+    buffer: Mutex<Buffer>,
     file: Mutex<Option<Open>>,
     /// The file that could not be written.
     failure: Mutex<Option<Unwritten>>,
+}
+
+/// Runs that are in no file yet.
+struct Buffer {
+    runs: Vec<Run>,
+    /// How many rows they become, those of their tasks included.
+    rows: usize,
+    /// When the first of them came.
+    since: Instant,
+}
+
+impl Buffer {
+    fn new() -> Self {
+        Self {
+            runs: Vec::new(),
+            rows: 0,
+            since: Instant::now(),
+        }
+    }
+
+    fn add(&mut self, run: Run) {
+        if self.runs.is_empty() {
+            self.since = Instant::now();
+        }
+        self.rows += 1 + run
+            .metrics
+            .as_ref()
+            .map_or(0, |metrics| metrics.tasks.len());
+        self.runs.push(run);
+    }
+
+    fn take(&mut self) -> Vec<Run> {
+        self.rows = 0;
+        std::mem::take(&mut self.runs)
+    }
 }
 
 /// A file that is being written.
@@ -253,7 +281,7 @@ impl<'a> Writer<'a> {
         Self {
             sweep,
             cells: cells.clone(),
-            buffer: Mutex::new((Vec::new(), Instant::now())),
+            buffer: Mutex::new(Buffer::new()),
             file: Mutex::new(None),
             failure: Mutex::new(None),
         }
@@ -267,15 +295,11 @@ impl<'a> Writer<'a> {
     fn add(&self, run: Run) {
         let group = {
             let mut buffer = self.buffer.lock().unwrap_or_else(PoisonError::into_inner);
-            let (runs, since) = &mut *buffer;
-            if runs.is_empty() {
-                *since = Instant::now();
-            }
-            runs.push(run);
-            if runs.len() < GROUP {
+            buffer.add(run);
+            if buffer.rows < GROUP {
                 return;
             }
-            std::mem::take(runs)
+            buffer.take()
         };
         self.write(&group, false);
     }
@@ -287,7 +311,7 @@ impl<'a> Writer<'a> {
             let buffer = self.buffer.lock().unwrap_or_else(PoisonError::into_inner);
             let file = self.file.lock().unwrap_or_else(PoisonError::into_inner);
             let oldest = file.as_ref().map(|open| open.since);
-            (!buffer.0.is_empty() && is_late(buffer.1)) || oldest.is_some_and(is_late)
+            (!buffer.runs.is_empty() && is_late(buffer.since)) || oldest.is_some_and(is_late)
         };
         if is_old {
             self.flush();
@@ -296,7 +320,7 @@ impl<'a> Writer<'a> {
 
     fn flush(&self) {
         let mut buffer = self.buffer.lock().unwrap_or_else(PoisonError::into_inner);
-        let group = std::mem::take(&mut buffer.0);
+        let group = buffer.take();
         drop(buffer);
         self.write(&group, true);
     }

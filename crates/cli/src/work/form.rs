@@ -84,10 +84,21 @@ impl Request {
     ///
     /// # Errors
     ///
-    /// A message, with the column.
-    pub fn parse(line: &str) -> Result<Self, String> {
-        serde_json::from_str(line).map_err(|error| format!("this is no cell: {error}"))
+    /// The id, null if the line has none, and a message with the column.
+    pub fn parse(line: &str) -> Result<Self, (Value, String)> {
+        serde_json::from_str(line).map_err(|error| {
+            let marked: Result<Marked, _> = serde_json::from_str(line);
+            let id = marked.map_or(Value::Null, |marked| marked.id);
+            (id, format!("this is no cell: {error}"))
+        })
     }
+}
+
+/// A line of which nothing but the id is understood.
+#[derive(Deserialize)]
+struct Marked {
+    #[serde(default)]
+    id: Value,
 }
 
 /// A single value.

@@ -167,10 +167,11 @@ fn work(source: &Source, warm: &Warm) -> io::Result<()> {
 }
 
 fn answer(line: Result<String, String>, warm: &Warm) -> Answer {
-    let parsed = line.and_then(|line| Request::parse(&line));
-    let request = match parsed {
+    let without_id = |message| (Value::Null, message);
+    let parsed = line.map_err(without_id);
+    let request = match parsed.and_then(|line| Request::parse(&line)) {
         Ok(request) => request,
-        Err(message) => return Answer::refusal(Value::Null, message),
+        Err((id, message)) => return Answer::refusal(id, message),
     };
     let id = request.id.clone();
     // A mistake of the simulator is the end of one cell, not of all.

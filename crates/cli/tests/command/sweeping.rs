@@ -455,6 +455,57 @@ fn conditions_have_tables_of_their_own() {
 }
 
 #[test]
+fn groups_of_cells_have_medians() {
+    let sweep = Sweep::of(SMALL);
+    sweep.plan();
+    sweep.succeed("run S");
+    let printed = sweep.succeed("table S --by scheduler,sched_latency,machine --format csv");
+    let lines: Vec<Vec<&str>> = printed
+        .lines()
+        .map(|line| line.split(',').collect())
+        .collect();
+    let groups: Vec<[&str; 5]> = { lines[1..].iter() }
+        .map(|line| line[..5].try_into().unwrap())
+        .collect();
+    // As in the plan; o1 has no such setting.
+    assert_eq!(
+        groups,
+        [
+            ["cfs", "6 ms", "1", "6", "0"],
+            ["cfs", "24 ms", "1", "6", "0"],
+            ["cfs", "6 ms", "2", "6", "0"],
+            ["cfs", "24 ms", "2", "6", "0"],
+            ["o1", "", "1", "6", "0"],
+            ["o1", "", "2", "6", "0"],
+        ]
+    );
+    // The median is what compare finds over the same seeds.
+    let of_workload = sweep.succeed("table S --by workload,machine,scheduler --format csv");
+    let place = { of_workload.lines().next().unwrap().split(',') }
+        .position(|column| column == "context_switches")
+        .unwrap();
+    let line = { of_workload.lines() }
+        .find(|line| line.starts_with("mix-two,2,o1,"))
+        .unwrap();
+    let compared = succeed("compare mix-two -m 2 -s o1 -d 1s --repeat 3 --format json");
+    let compared: Value = serde_json::from_str(&compared).unwrap();
+    let mut switches: Vec<f64> = { compared["runs"].as_array().unwrap().iter() }
+        .map(|run| run["metrics"]["context_switches"].as_f64().unwrap())
+        .collect();
+    switches.sort_by(f64::total_cmp);
+    let median: f64 = line.split(',').nth(place).unwrap().parse().unwrap();
+    assert_eq!(median, switches[1]);
+    for (line, message) in [
+        ("table S --by colour", "seed, sched_latency"),
+        ("table S --by seed --format json", "json has all runs"),
+    ] {
+        let ended = sweep.sweep(line);
+        assert!(ended.stderr.contains(message), "{line}: {}", ended.stderr);
+        assert_eq!(ended.code, Some(2), "{line}");
+    }
+}
+
+#[test]
 fn the_script_for_slurm_is_short() {
     let sweep = Sweep::of(SMALL);
     sweep.plan();

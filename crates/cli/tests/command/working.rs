@@ -89,13 +89,14 @@ fn whatever_goes_wrong_is_a_line() {
         (with("machine", "0"), "0"),
         (with("duration", "3"), "duration: 3 of what?"),
         (with("surprise", "1"), "unknown field `surprise`"),
-        (json!({"set": 1}), "this is no cell"),
+        (json!({"id": 1, "set": 1}), "this is no cell"),
     ];
     for (cell, message) in &refused {
         let answer = worker.ask(cell);
         let error = answer["error"].as_str().unwrap();
         assert!(error.contains(message), "{cell}: {error}");
         assert_eq!(answer["run"], Value::Null);
+        assert_eq!(answer["id"], cell["id"]);
     }
     worker.tell("no JSON");
     assert_eq!(worker.hear()["id"], Value::Null);

@@ -35,7 +35,8 @@ fn what_was_written_is_read_back() {
     files.add(rest, "0.1").unwrap();
     assert!(!runs.exists(), "it is not complete yet");
     files.finish().unwrap();
-    let read = runs_of(&runs, Some(&tasks)).unwrap();
+    let mut read = Vec::new();
+    runs_of(&runs, Some(&tasks), |run| read.push(run)).unwrap();
     assert_eq!(read.len(), comparison.runs.len());
     for (one, other) in read.iter().zip(&comparison.runs) {
         assert_eq!(numbers(one), numbers(other));
@@ -69,7 +70,8 @@ fn what_was_written_is_read_back() {
     })
     .unwrap();
     files.finish().unwrap();
-    let left = runs_of(&packed, Some(&packed_tasks)).unwrap();
+    let mut left = Vec::new();
+    runs_of(&packed, Some(&packed_tasks), |run| left.push(run)).unwrap();
     let count = all.iter().filter(|one| one.cell == wanted).count();
     assert_eq!(left.len(), count);
     assert_eq!(left[0], again.runs[0]);
@@ -78,4 +80,8 @@ fn what_was_written_is_read_back() {
         results.len() > 1,
         "different results have different numbers"
     );
+
+    // Tasks that are not where their runs are do not get lost.
+    let error = runs_of(&packed, Some(&tasks), |_| ()).unwrap_err();
+    assert!(error.to_string().contains("another place"), "{error}");
 }
