@@ -139,8 +139,11 @@ pub trait Loader {
     /// Memory shared by the loader and the kernel, for at least `size` bytes of the object's section with this number.
     fn section(&mut self, number: usize, size: usize) -> Option<*mut u8>;
 
-    /// Maps the memory of the loader's arena over the `size` bytes at `window`; returns the address at which the loader has it.
-    fn arena(&mut self, window: *mut u8, size: usize) -> Option<u64>;
+    /// The address at which the loader has its arena, if it has one.
+    fn arena(&self) -> Option<u64>;
+
+    /// Maps the memory of the loader's arena over the `size` bytes at `window`; `false` if that is not possible.
+    fn map_arena(&mut self, window: *mut u8, size: usize) -> bool;
 
     /// Lets the loader continue until it attaches the scheduler, with the reply to its last call. Returns the next call that needs a reply, and
     /// the CPU on which it is made, or nothing once the scheduler is attached.

@@ -130,13 +130,20 @@ impl Loader for Remote<'_> {
         unsafe { map(&memory.file, address, length, libc::MAP_FIXED_NOREPLACE) }
     }
 
-    fn arena(&mut self, window: *mut u8, size: usize) -> Option<u64> {
-        let (user, file) = self.memory.iter().find_map(|one| match one.place {
-            Place::Arena(address) => Some((address, &one.file)),
+    fn arena(&self) -> Option<u64> {
+        self.memory.iter().find_map(|one| match one.place {
+            Place::Arena(address) => Some(address),
             Place::Section(_) => None,
-        })?;
+        })
+    }
+
+    fn map_arena(&mut self, window: *mut u8, size: usize) -> bool {
+        let mut memory = self.memory.iter();
+        let Some(arena) = memory.find(|one| matches!(one.place, Place::Arena(_))) else {
+            return false;
+        };
         // SAFETY: the arena's memory was not used before.
-        unsafe { map(file, window as usize, size, libc::MAP_FIXED) }.map(|_| user)
+        unsafe { map(&arena.file, window as usize, size, libc::MAP_FIXED) }.is_some()
     }
 
     fn prepare(&mut self, reply: Reply) -> Result<Option<(usize, BpfCall)>, String> {

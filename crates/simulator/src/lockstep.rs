@@ -47,8 +47,13 @@ impl<'a> Companion<'a> {
     }
 
     /// See [`Loader::arena`].
-    pub(crate) fn arena(&mut self, window: *mut u8, size: usize) -> Option<u64> {
-        self.loader.arena(window, size)
+    pub(crate) fn arena(&self) -> Option<u64> {
+        self.loader.arena()
+    }
+
+    /// See [`Loader::map_arena`].
+    pub(crate) fn map_arena(&mut self, window: *mut u8, size: usize) -> bool {
+        self.loader.map_arena(window, size)
     }
 
     /// Memory that the loader shares for a section, filled with these bytes.

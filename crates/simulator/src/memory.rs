@@ -36,10 +36,7 @@ impl Memory {
         cpus: usize,
         mut companion: Option<&mut Companion>,
     ) -> Result<Self, LoadError> {
-        let (mut maps, mut arena) = maps(scheduler, options, cpus)?;
-        if let (Some(arena), Some(companion)) = (&mut arena, &mut companion) {
-            arena.share(companion);
-        }
+        let (mut maps, mut arena) = maps(scheduler, options, cpus, companion.as_deref_mut())?;
         let given = variables::given(options);
         let mut sections = Vec::new();
         let mut places = Vec::new();
@@ -113,6 +110,7 @@ fn maps(
     scheduler: &Scheduler,
     options: &Options,
     cpus: usize,
+    mut companion: Option<&mut Companion>,
 ) -> Result<(Maps, Option<Arena>), LoadError> {
     let definitions = scheduler.object.maps();
     let mut maps = Vec::new();
@@ -124,7 +122,9 @@ fn maps(
             definition.max_entries = *entries;
         }
         if definition.kind == map_kind::ARENA {
-            arena = Some(Arena::new(definition.max_entries as usize).map_err(LoadError::Map)?);
+            let pages = definition.max_entries as usize;
+            let loader = companion.as_deref_mut();
+            arena = Some(Arena::new(pages, loader).map_err(LoadError::Map)?);
         }
         let map = Map::new(&definition, number, cpus).map_err(LoadError::Map)?;
         maps.push(map);
