@@ -10,17 +10,38 @@ macro_rules! companions {
     };
 }
 
-/// `ops.name`, file and text of each companion.
+/// Name, file and text of each companion: `ops.name` of its scheduler, and for older releases a hyphen and the first of them.
 static COMPANIONS: &[(&str, &str, &str)] = companions![
-    "beerland", "bpfland", "cake", "central", "chaos", "cosmos", "flash", "forge", "lavd", "p2dq",
-    "pair", "qmap", "rusty", "scx_flow", "tickless"
+    "beerland",
+    "beerland-1.0.20",
+    "bpfland",
+    "bpfland-1.0.16",
+    "cake",
+    "central",
+    "chaos",
+    "cosmos",
+    "cosmos-1.0.20",
+    "cosmos-1.0.16",
+    "flash",
+    "flash-1.0.16",
+    "forge",
+    "lavd",
+    "mitosis",
+    "nest",
+    "p2dq",
+    "pair",
+    "qmap",
+    "rusty",
+    "scx_flow",
+    "tickless",
+    "tickless-1.0.16",
 ];
 
-/// File and text of the companion for the scheduler that calls itself `scheduler`.
-pub(crate) fn find(scheduler: &str) -> Option<(&'static str, &'static str)> {
+/// Files and texts of the companions for releases of the scheduler that calls itself `scheduler`, the newest first.
+pub(crate) fn find(scheduler: &str) -> impl Iterator<Item = (&'static str, &'static str)> {
     COMPANIONS
         .iter()
-        .find(|(name, ..)| *name == scheduler)
+        .filter(move |(name, ..)| name.split('-').next() == Some(scheduler))
         .map(|(_, file, text)| (*file, *text))
 }
 
@@ -32,8 +53,10 @@ mod tests {
     #[test]
     fn every_companion_can_be_read_and_names_its_scheduler_and_its_source() {
         for (name, file, _) in COMPANIONS {
-            let companion = Companion::built_in(name).unwrap().unwrap();
-            assert_eq!(companion.scheduler(), *name, "{file}");
+            let scheduler = name.split('-').next().unwrap();
+            let mut all = Companion::built_in(scheduler).map(Result::unwrap);
+            let companion = all.find(|one| one.name() == *file).unwrap();
+            assert_eq!(companion.scheduler(), scheduler, "{file}");
             let trees = ["scheds/", "tools/sched_ext/"];
             assert!(
                 trees.iter().any(|tree| companion.from().contains(tree)),

@@ -34,6 +34,11 @@ enum Step<'a> {
     Index(usize),
 }
 
+/// The name in `NAME?`: of something that only some releases of the scheduler have, which is set where it is there.
+pub(crate) fn in_some_releases(name: &str) -> Option<&str> {
+    name.strip_suffix('?')
+}
+
 /// Follows `path` (`.member[3].other`) from a value of type `start`.
 pub(crate) fn follow(btf: &Btf, start: TypeId, path: &str) -> Result<Spot, String> {
     let mut spot = Spot::of(start);
@@ -179,7 +184,13 @@ pub(crate) fn write(
                 format!("{value} is not a table of members; there are {known}")
             })?;
             for (name, value) in map.iter() {
-                let inner = member(btf, spot, name)?;
+                let inner = match in_some_releases(name) {
+                    Some(name) => match find_member(btf, spot, name)? {
+                        Some(inner) => inner,
+                        None => continue,
+                    },
+                    None => member(btf, spot, name)?,
+                };
                 write(btf, inner, value, bytes).map_err(|problem| format!("{name}: {problem}"))?;
             }
             Ok(())

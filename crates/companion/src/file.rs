@@ -188,26 +188,27 @@ impl Companion {
         Self::default()
     }
 
-    /// The companion that comes with fairground for the scheduler that calls itself `scheduler`.
+    /// The companions that come with fairground for releases of the scheduler that calls itself `scheduler`, the newest first.
     ///
     /// # Errors
     ///
-    /// If it says something invalid.
-    pub fn built_in(scheduler: &str) -> Option<Result<Self, Error>> {
-        let (name, text) = builtin::find(scheduler)?;
-        Some(Self::parse(name, text).map(|companion| Self {
-            built_in: true,
-            ..companion
-        }))
+    /// If one says something invalid.
+    pub(crate) fn built_in(scheduler: &str) -> impl Iterator<Item = Result<Self, Error>> {
+        builtin::find(scheduler).map(|(name, text)| {
+            Self::parse(name, text).map(|companion| Self {
+                built_in: true,
+                ..companion
+            })
+        })
     }
 
-    /// The companion of a user's own scheduler with source or object file `source`: the file beside it, or the companion that comes with
-    /// fairground for `scheduler`, the name that the scheduler gives itself. If there is neither, one that sets nothing.
+    /// The companion of `object`, a user's own scheduler with source or object file `source`: the file beside it, or that of the companions
+    /// that come with fairground which knows the most of the object's release. If there is none, one that sets nothing.
     ///
     /// # Errors
     ///
     /// As [`read`](Self::read).
-    pub fn find(source: &Path, scheduler: &str) -> Result<Self, Error> {
+    pub fn find(source: &Path, object: &Object) -> Result<Self, Error> {
         let file = source.file_name().unwrap_or_default().to_string_lossy();
         let stem = [".bpf.c", ".bpf.o", ".c", ".o"]
             .iter()
@@ -217,7 +218,13 @@ impl Companion {
         if beside.is_file() {
             return Self::read(&beside);
         }
-        Self::built_in(scheduler).unwrap_or_else(|| Ok(Self::empty()))
+        let releases: Vec<Self> =
+            Self::built_in(&object.scheduler_name()).collect::<Result<_, _>>()?;
+        let best = releases
+            .into_iter()
+            .rev()
+            .max_by_key(|one| one.score(object));
+        Ok(best.unwrap_or_else(Self::empty))
     }
 
     /// Name of the file; empty for a companion that sets nothing.

@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 
 use fairground_bpf::Object;
 
+use crate::encode::in_some_releases;
 use crate::file::Companion;
 use crate::prepare::find_variable;
 
@@ -31,6 +32,12 @@ impl Companion {
             some if 2 * some <= all => Fit::Partly,
             _ => Fit::Not,
         }
+    }
+
+    /// How much of the object's release it knows: what it names and the object has, less what the object lacks.
+    pub(crate) fn score(&self, object: &Object) -> isize {
+        let (all, lacking) = self.compared_with(object);
+        all as isize - 2 * lacking.len() as isize
     }
 
     /// Why it is not for the object at all, as a note; `None` if it is.
@@ -64,8 +71,12 @@ impl Companion {
         let chosen = file.load.keys().map(|key| key.get_ref().as_str());
         let has_map = |name: &str| object.maps().iter().any(|one| one.name == name);
         let has_program = |name: &str| object.programs().iter().any(|one| one.name == name);
+        let has_global = |path: &str| find_variable(object, path).is_some();
         let named = globals
-            .map(|path| (path, find_variable(object, path).is_some()))
+            .filter_map(|path| match in_some_releases(path) {
+                Some(path) => has_global(path).then_some((path, true)),
+                None => Some((path, has_global(path))),
+            })
             .chain(maps.map(|name| (name, has_map(name))))
             .chain(
                 self.programs()

@@ -33,7 +33,7 @@ impl Accompanied {
         let mut companion = Ok(Companion::empty());
         // Nothing in the sources asks for programs that only the loader calls.
         let wanted = |file: &Path, object: &Object| {
-            companion = Companion::find(file, &object.scheduler_name());
+            companion = Companion::find(file, object);
             let is_there = |name: &&str| object.programs().iter().any(|one| one.name == *name);
             let programs = companion.iter().flat_map(Companion::programs);
             programs

@@ -55,7 +55,7 @@ fn settings_reach_all_that_a_companion_does() {
     set(
         "configured.map.domains.max_entries=1",
         1,
-        "configured.companion.toml:26: an entry of map domains cannot be written (-7)",
+        "configured.companion.toml:27: an entry of map domains cannot be written (-7)",
     );
     set("configured.ops.timeout_ms=1000", 0, "");
 }
@@ -291,6 +291,16 @@ fn of_a_companion_for_another_revision_what_fits_is_done() {
     ] {
         assert!(notes.contains(part), "{part}: {notes}");
     }
+}
+
+#[test]
+fn of_several_companions_that_of_the_release_is_taken() {
+    let notes = notes_on_older(&["-D", "FORMER"]);
+    assert!(
+        notes.contains("its loader is companions/beerland-1.0.20.toml"),
+        "{notes}"
+    );
+    assert!(!notes.contains("numa_enabled"), "{notes}");
 }
 
 #[test]

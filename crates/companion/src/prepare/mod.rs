@@ -12,6 +12,7 @@ use rhai::{Array, Dynamic, Engine, EvalAltResult, INT, Map, Scope};
 use toml::{Spanned, Value};
 
 use crate::bounds;
+use crate::encode::in_some_releases;
 use crate::error::Error;
 use crate::file::{Companion, Values};
 use crate::fit::Fit;
@@ -161,7 +162,12 @@ impl Preparation<'_> {
             let place = companion.place(path);
             self.attempt(&place, |this| {
                 let value = this.value(value, &what)?;
-                this.set_variable(path.get_ref(), &value, &place, &what)
+                match in_some_releases(path.get_ref()) {
+                    Some(path) => this
+                        .set_variable(path, &value, &place, &what)
+                        .map(|_| Ok(())),
+                    None => this.set_variable(path.get_ref(), &value, &place, &what),
+                }
             })?;
         }
         for (name, change) in &companion.file.map {
