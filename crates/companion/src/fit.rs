@@ -34,7 +34,7 @@ impl Companion {
         }
     }
 
-    /// How much of the object's release it knows: what it names and the object has, less what the object lacks.
+    /// How much of the object's release it knows: the number of things that it names and the object has, less of those that the object lacks.
     pub(crate) fn score(&self, object: &Object) -> isize {
         let (all, lacking) = self.compared_with(object);
         all as isize - 2 * lacking.len() as isize

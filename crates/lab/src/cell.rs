@@ -40,6 +40,8 @@ use crate::recorded::Replay;
 
 /// Length of a run whose workload has neither a duration nor an end.
 pub const DEFAULT_DURATION: Nanoseconds = 10_000_000_000;
+/// How long a loader is taken to need to load a scheduler that asks for it again.
+pub(crate) const RESTART_AFTER: Nanoseconds = 500_000_000;
 /// Maximum number of a scheduler's output lines that become notes of its run.
 const NOTED_LINES: usize = 10;
 
@@ -631,6 +633,14 @@ impl Cell {
                 cost.system_call, cost.loader_call
             ));
         }
+        notes.extend(outcome.restarts.iter().map(|restart| {
+            format!(
+                "{name} asked to be loaded again after {} ({}); its loader is taken to need {} for that, in which the kernel's own class ran the tasks",
+                seconds(restart.at),
+                restart.message,
+                seconds(RESTART_AFTER)
+            )
+        }));
         notes.extend(self.not_under_the_scheduler(outcome));
         notes.extend(outcome.shortfalls.iter().map(ToString::to_string));
         notes.extend(self.background(outcome));

@@ -92,6 +92,8 @@ pub enum Due {
         /// Index into its runs.
         run: u32,
     },
+    /// The scheduler's loader has loaded it again.
+    Reload,
     /// The tasks that exist at the start are started.
     Start,
 }

@@ -69,8 +69,19 @@ impl Kernel<'_> {
         }
     }
 
-    /// Takes the scheduler down: dump, `cgroup_exit`, `exit_task` for every task, `exit` (`scx_root_disable`).
+    /// Takes the scheduler down at the end of a run.
     pub(crate) fn disable(&mut self) -> ExitRecord {
+        self.take_down(|kernel, task| {
+            let queued = task.seen.scx.flags & SCX_TASK_QUEUED != 0;
+            if task.class == Class::Ext && queued && kernel.initialised {
+                kernel.ext_dequeue(task.cpu(), task, DEQUEUE_SAVE | DEQUEUE_MOVE);
+            }
+            kernel.disable_task(task);
+        })
+    }
+
+    /// Takes the scheduler down: dump, `cgroup_exit`, `exit_task` for every task once it was let go, `exit` (`scx_root_disable`).
+    pub(crate) fn take_down(&mut self, let_go: impl Fn(&mut Self, TaskRef)) -> ExitRecord {
         let mut record = self.exit.clone().unwrap_or_else(|| ExitRecord {
             kind: ExitKind::Unregistered,
             reason: exit_reason(ExitKind::Unregistered).into(),
@@ -89,27 +100,26 @@ impl Kernel<'_> {
             record.dump = self.make_dump(&record);
         }
         self.exit_groups();
-        let tasks: Vec<TaskRef> = self
-            .tasks
-            .workload()
-            .iter()
-            .copied()
-            .chain(self.tasks.hidden())
-            .collect();
-        for mut task in tasks {
+        for mut task in self.all_tasks() {
             if task.seen.__state == TASK_DEAD {
                 continue;
             }
-            if task.class == Class::Ext && task.seen.scx.flags & SCX_TASK_QUEUED != 0 {
-                let cpu = task.cpu();
-                if self.initialised {
-                    self.ext_dequeue(cpu, task, DEQUEUE_SAVE | DEQUEUE_MOVE);
-                }
-            }
-            self.disable_task(task);
+            let_go(self, task);
             self.exit_task(task, false);
             task.storage.clear();
         }
+        self.tell_of_exit(&record);
+        record
+    }
+
+    /// The tasks of the workload and of the surroundings.
+    pub(crate) fn all_tasks(&self) -> Vec<TaskRef> {
+        let workload = self.tasks.workload().iter().copied();
+        workload.chain(self.tasks.hidden()).collect()
+    }
+
+    /// `ops.exit`.
+    fn tell_of_exit(&mut self, record: &ExitRecord) {
         let mut reason = record.reason.clone().into_bytes();
         reason.push(0);
         let mut message = record.message.clone().into_bytes();
@@ -134,7 +144,6 @@ impl Kernel<'_> {
             dump: dump.as_ptr(),
         };
         self.call(Op::Exit, &[&raw mut info as u64]);
-        record
     }
 
     /// The task on the CPU whose work is in progress; none for the kernel worker in which the watchdog runs.

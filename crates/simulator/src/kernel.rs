@@ -25,6 +25,7 @@ use crate::messages::Messages;
 use crate::operations::{Op, Operations};
 use crate::program::{Programs, Sleep};
 use crate::reports::Reports;
+use crate::restart::Restarts;
 use crate::scheduler::Scheduler;
 use crate::shortfalls::Noticed;
 use crate::simulation::{Hotplug, Options};
@@ -207,6 +208,7 @@ pub struct Kernel<'a> {
     pub(crate) groups: Groups,
     pub(crate) statistics: EventStats,
     pub(crate) exit: Option<ExitRecord>,
+    pub(crate) restarts: Restarts,
     pub(crate) random: Xoshiro256PlusPlus,
     /// Features that the run asked for and the model does not have, as far as only the run shows them.
     pub(crate) noticed: Noticed,
@@ -465,7 +467,7 @@ impl<'a> Kernel<'a> {
 
     /// Runs the workload from its start for its duration, until no task is left, or until the scheduler is unloaded.
     pub(crate) fn run(&mut self) {
-        while self.exit.is_none() {
+        while self.exit.is_none() || self.unload_for_restart() {
             let Some(due) = self.clock.next(self.end()) else {
                 break;
             };
@@ -573,6 +575,7 @@ impl<'a> Kernel<'a> {
             Due::Group { change } => self.change_group(change),
             Due::Offline { cpu } => self.set_online(cpu as usize, false),
             Due::Loader { run } => self.handle_loader(run, due),
+            Due::Reload => self.reload(),
             Due::Start => self.start_programs(),
         }
     }

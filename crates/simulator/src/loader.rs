@@ -74,6 +74,11 @@ impl Kernel<'_> {
         }
     }
 
+    /// Runs the programs again that the loader runs once the scheduler is attached. Those at intervals go on as before.
+    pub(crate) fn run_after_attach(&mut self) {
+        self.run_once(RunTime::AfterAttach);
+    }
+
     /// Runs the programs that are due at this time, at no cost: the machine is idle. `false` if the loader would give up.
     fn run_once(&mut self, time: RunTime) -> bool {
         let setup = self.settings.setup.clone();
@@ -100,6 +105,9 @@ impl Kernel<'_> {
         }
         if let RunTime::Every(interval) = first.time {
             self.clock.at(self.clock.now() + interval, due);
+        }
+        if !self.initialised {
+            return;
         }
         self.interrupt(first.cpu);
         self.account_progress(first.cpu);

@@ -5,6 +5,7 @@ use fairground_events::{CpuId, EventKind};
 use fairground_linux::Release;
 
 use crate::constants::*;
+use crate::idle::IdleState;
 use crate::kernel::Kernel;
 use crate::task::TaskRef;
 
@@ -41,6 +42,13 @@ impl Operations {
     /// Whether it is to be told when it loses and regains CPUs.
     pub fn has_cpu_preempt(&self) -> bool {
         self.has(Op::CpuAcquire) || self.has(Op::CpuRelease)
+    }
+
+    /// The kernel's own record of idle CPUs, as far as the scheduler wants it, on a machine with so many nodes.
+    pub fn idle_state(&self, nodes: usize) -> IdleState {
+        let tracks_itself = self.has(Op::UpdateIdle) && self.flags & SCX_OPS_KEEP_BUILTIN_IDLE == 0;
+        let per_node = self.flags & SCX_OPS_BUILTIN_IDLE_PER_NODE != 0;
+        IdleState::new(!tracks_itself, per_node, nodes)
     }
 
     /// Checks the table, which has the callbacks that `has` tells, as the kernel does (`scx_validate_ops`); the error is the kernel's message.

@@ -18,7 +18,6 @@ use crate::cost::CostModel;
 use crate::dispatch_queue::DispatchQueues;
 use crate::exit::ExitRecord;
 use crate::groups::Groups;
-use crate::idle::IdleState;
 use crate::kernel::{Cpu, Kernel};
 use crate::kfunc::arena::{Arena, PAGE};
 use crate::linker::{PREEMPT_COUNT, RUN_QUEUES};
@@ -29,6 +28,7 @@ use crate::messages::Messages;
 use crate::operations::Op;
 use crate::program::Programs;
 use crate::reports::Reports;
+use crate::restart::{Restart, Restarts};
 use crate::scheduler::{LoadError, Scheduler};
 use crate::shortfalls::{Noticed, Shortfall};
 use crate::structures::{CpuMask, EventStats, MmStruct};
@@ -73,6 +73,8 @@ pub struct Options {
     pub setup: Arc<Setup>,
     /// CPUs that come online or go offline.
     pub hotplug: Vec<Hotplug>,
+    /// How long the scheduler's loader takes to load it again when it asks for that; `None` if the loader does not.
+    pub restart_after: Option<Nanoseconds>,
     /// Threads and groups besides the workload's tasks.
     pub surroundings: Surroundings,
     /// Whether sinks are also told about callbacks and operations on dispatch queues. It changes nothing else.
@@ -93,6 +95,7 @@ impl Options {
             variables: Vec::new(),
             setup: Arc::default(),
             hotplug: Vec::new(),
+            restart_after: None,
             surroundings: Surroundings::default(),
             details: false,
         }
@@ -141,6 +144,8 @@ pub struct Outcome {
     pub end: Nanoseconds,
     /// How the scheduler was unloaded: normally at the end, or earlier.
     pub exit: ExitRecord,
+    /// How often it was unloaded before, in order to be loaded again.
+    pub restarts: Vec<Restart>,
     /// Why the workload could not continue, if it could not.
     pub failure: Option<String>,
     /// The tasks and the things for which they wait, if at the end of the duration all tasks were waiting for each other and nothing could run any more.
@@ -218,6 +223,7 @@ pub fn simulate_beside<'a>(
     Ok(Outcome {
         end,
         exit,
+        restarts: std::mem::take(&mut kernel.restarts.all),
         failure,
         stuck,
         refused_forks: kernel.tasks.refusals().clone(),
@@ -295,9 +301,7 @@ impl<'a> Kernel<'a> {
         let mut tasks = TaskMemory::default();
         let cpus = idle_cpus(&machine, &mut tasks, possible);
         let nodes = topology.nodes.len();
-        let tracks_itself =
-            operations.has(Op::UpdateIdle) && operations.flags & SCX_OPS_KEEP_BUILTIN_IDLE == 0;
-        let per_node = operations.flags & SCX_OPS_BUILTIN_IDLE_PER_NODE != 0;
+        let idle = operations.idle_state(nodes);
         let mut groups = Groups::new(&options.workload.groups);
         let mut address_space = Box::new(MmStruct { mm_users: 1 });
         let initial_parent = creator(
@@ -325,7 +329,7 @@ impl<'a> Kernel<'a> {
             origin: 0,
             observed: false,
             dsqs: DispatchQueues::new(count, nodes),
-            idle: IdleState::new(!tracks_itself, per_node, nodes),
+            idle,
             timers: BpfTimers::default(),
             programs: Programs::new(options.workload.clone(), options.seed),
             groups,
@@ -335,6 +339,7 @@ impl<'a> Kernel<'a> {
             // SAFETY: all members of the structure are integers, for which zero is a value.
             statistics: unsafe { std::mem::zeroed::<EventStats>() },
             exit: None,
+            restarts: Restarts::default(),
             random: Xoshiro256PlusPlus::seed_from_u64(options.seed),
             tracing: Tracing::new(&scheduler.object, &scheduler.code),
             leaving: None,
@@ -379,51 +384,16 @@ impl<'a> Kernel<'a> {
                 self.mark_online(cpu, false);
             }
         }
-        if !self.load() {
-            return;
-        }
-        self.enter(0);
-        self.trace(Hook::BpfScxReg, &[0, 0]);
-        self.forget_costs();
-        if !self.make_cids() {
-            return;
-        }
-        if self.operations.has(Op::Init) {
-            let result = self.call(Op::Init, &[]) as i32;
-            if result != 0 {
-                self.fail_on(ExitKind::Error, 0, format!("ops.init() failed ({result})"));
-                return;
-            }
-        }
-        self.initialised = true;
-        if let Err(error) = self.init_groups() {
-            self.fail_on(
-                ExitKind::Error,
-                0,
-                format!("ops.cgroup_init() failed ({error})"),
-            );
+        if !self.attach() {
             return;
         }
         self.create_other_threads();
         self.create_loader_threads();
         if let Err((error, task)) = self.enable_surroundings() {
-            self.fail_on(
-                ExitKind::Error,
-                0,
-                format!("ops.init_task() failed ({error}) for {task}"),
-            );
+            self.fail_to_init(error, &task);
             return;
         }
-        // At the end of bypass mode every idle CPU goes through the scheduler once, which fills the idle masks.
-        for cpu in 0..self.cpus.len() {
-            if self.cpus[cpu].online {
-                self.enter(cpu);
-                self.update_idle(cpu, true, true);
-                self.deliver_kicks(cpu);
-                self.forget_costs();
-            }
-        }
-        self.statistics.SCX_EV_BYPASS_ACTIVATE += 1;
+        self.tell_of_idle_cpus();
         let interval = self.operations.timeout_ms * 1_000_000 / 2;
         self.clock.at(interval.max(1), Due::Watchdog);
         if self.settings.surroundings.creator.is_none() {
@@ -431,6 +401,52 @@ impl<'a> Kernel<'a> {
         }
         self.clock.at(0, Due::Start);
         self.begin_loader();
+    }
+
+    /// Loads and initialises the scheduler; the tasks come next. `false` if its loader gives up or it is ejected.
+    pub(crate) fn attach(&mut self) -> bool {
+        if !self.load() {
+            return false;
+        }
+        self.enter(0);
+        self.trace(Hook::BpfScxReg, &[0, 0]);
+        self.forget_costs();
+        if !self.make_cids() {
+            return false;
+        }
+        if self.operations.has(Op::Init) {
+            let result = self.call(Op::Init, &[]) as i32;
+            if result != 0 {
+                self.fail_on(ExitKind::Error, 0, format!("ops.init() failed ({result})"));
+                return false;
+            }
+        }
+        self.initialised = true;
+        if let Err(error) = self.init_groups() {
+            let message = format!("ops.cgroup_init() failed ({error})");
+            self.fail_on(ExitKind::Error, 0, message);
+            return false;
+        }
+        true
+    }
+
+    /// Ejects a scheduler that does not take a task which exists when it is loaded.
+    pub(crate) fn fail_to_init(&mut self, error: i32, task: &str) {
+        let message = format!("ops.init_task() failed ({error}) for {task}");
+        self.fail_on(ExitKind::Error, 0, message);
+    }
+
+    /// At the end of bypass mode every idle CPU goes through the scheduler once, which fills the idle masks.
+    pub(crate) fn tell_of_idle_cpus(&mut self) {
+        for cpu in 0..self.cpus.len() {
+            if self.cpus[cpu].online && self.cpus[cpu].current == self.cpus[cpu].idle {
+                self.enter(cpu);
+                self.update_idle(cpu, true, true);
+                self.deliver_kicks(cpu);
+                self.forget_costs();
+            }
+        }
+        self.statistics.SCX_EV_BYPASS_ACTIVATE += 1;
     }
 
     /// Gives the CPUs their ids, and allocates masks of them for a scheduler of the cid form. `false` if the scheduler was ejected.

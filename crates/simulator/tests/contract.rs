@@ -735,6 +735,39 @@ fn hotplug_moves_tasks_or_restarts_the_scheduler() {
 }
 
 #[test]
+fn a_scheduler_that_asks_for_it_is_loaded_again() {
+    let mut options = free(
+        "2",
+        r#"{"tasks": {
+            "hog": {"instance": 3, "loop": -1, "run": 1000},
+            "sleeper": {"loop": -1, "run": 1000, "sleep": 9000}}, "global": {"duration": 4}}"#,
+    );
+    options.hotplug = vec![
+        change(1_000_000_000, 1, false),
+        change(2_000_000_000, 1, true),
+    ];
+    options.restart_after = Some(200_000_000);
+    let (outcome, referee) = referee(&scheduler("fault", &[]), &options);
+    assert_eq!(outcome.exit.kind, ExitKind::Unregistered);
+    let restarts: Vec<_> = { outcome.restarts.iter() }
+        .map(|one| (one.at, one.message.as_str()))
+        .collect();
+    assert_eq!(
+        restarts,
+        [
+            (1_000_000_000, "cpu 1 going offline, exiting scheduler"),
+            (2_000_000_000, "cpu 1 going online, exiting scheduler"),
+        ]
+    );
+    assert!(outcome.tasks.iter().all(|task| !task.is_fair));
+    // One CPU at least is busy all the time, and no task is forgotten.
+    assert!(referee.ran.iter().sum::<u64>() >= 4_000_000_000);
+    assert!({ referee.runs.iter() }.any(|run| run.2 > 3_900_000_000));
+    let again = run(&scheduler("fault", &[]), &options);
+    assert_eq!(again.context_switches, outcome.context_switches);
+}
+
+#[test]
 fn a_task_whose_only_cpu_goes_offline_may_use_all() {
     let text = r#"{"tasks": {
         "hog": {"loop": -1, "run": 1000, "cpus": [1]},

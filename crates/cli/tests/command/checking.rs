@@ -122,12 +122,6 @@ const MISTAKES: &[Mistake] = &[
         case: "fork-storm",
         told: &["lies in a queue while a CPU that it may use is idle, and nobody kicks it"],
     },
-    // The kernel's default unloads a scheduler that does not say that it knows of CPUs that come and go.
-    Mistake {
-        changes: &[("cpu_online,\n		     cpu_offline, init", "\n		     init")],
-        case: "hotplug",
-        told: &["ejected ("],
-    },
 ];
 
 /// Checks a source in these cases.
