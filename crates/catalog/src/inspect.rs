@@ -25,6 +25,7 @@ pub fn tunables(object: &Object) -> Vec<Tunable> {
         unknown_speeds: false,
         cgroup_mode: Default::default(),
         hardware: Default::default(),
+        origins: Vec::new(),
         numbers: Vec::new(),
         notes: Vec::new(),
     });

@@ -1,4 +1,4 @@
-//! `fairground calibrate`: the costs of scheduling on this machine.
+//! `fairground calibrate`: the costs of scheduling on this machine, or its description.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -15,13 +15,18 @@ use crate::output::{FAILED, Place, fail, print};
 ///
 /// Writes a file for `fairground compare --cost` with the origin of each number. It takes about ten seconds, during which the
 /// machine should otherwise be idle. With root and a kernel with sched_ext, small schedulers are loaded for a moment to measure
-/// the costs of callbacks; otherwise those costs keep their defaults.
+/// the costs of callbacks; otherwise those costs keep their defaults. With --machine it measures nothing, and describes the machine instead.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   fairground calibrate
   sudo fairground calibrate -o this-machine.toml
-  fairground compare workload.json --machine host --cost this-machine.toml")]
+  fairground compare workload.json --machine host --cost this-machine.toml
+  sudo fairground calibrate --machine -o this-machine.toml")]
 pub struct Arguments {
+    /// Write a file for `fairground compare --machine` instead: CPUs, caches, nodes, idle states, frequencies and, for root, power
+    #[arg(long)]
+    machine: bool,
+
     /// Write to this file instead of standard output
     #[arg(short, long)]
     output: Option<PathBuf>,
@@ -29,9 +34,27 @@ pub struct Arguments {
 
 /// Runs the subcommand.
 pub fn main(arguments: &Arguments) -> ExitCode {
-    match calibrate(arguments) {
+    let done = match arguments.machine {
+        true => describe(arguments),
+        false => calibrate(arguments),
+    };
+    match done {
         Ok(()) => ExitCode::SUCCESS,
         Err(code) => code,
+    }
+}
+
+/// Writes what machine this is.
+fn describe(arguments: &Arguments) -> Result<(), ExitCode> {
+    let place = arguments.output.as_deref().map(Place::at).transpose()?;
+    let name = calibrate::machine_name();
+    let found = fairground_machine::capture(&name).map_err(|error| fail(FAILED, error))?;
+    for note in &found.notes {
+        crate::output::say!("fairground: {note}");
+    }
+    match place {
+        Some(place) => place.write(found.text),
+        None => print(&found.text),
     }
 }
 

@@ -52,7 +52,7 @@ pub fn of(path: &Path) -> Result<String, String> {
             workload(path).map_err(|error| {
                 format!(
                     "{}: no recording, no source or object of a scheduler, and its name ends in none of .json (workload), .xml (machine) \
-                     and .toml (cost model, companion); read as a workload: {error}",
+                     and .toml (machine, cost model, companion); read as a workload: {error}",
                     path.display()
                 )
             })
@@ -250,13 +250,19 @@ pub fn machine(description: &str) -> Result<String, String> {
             .collect();
         text.push_str(&columns(&rows, 0));
     }
+    if !machine.origins.is_empty() {
+        text.push_str("\nOrigins\n");
+    }
+    for (what, origin) in &machine.origins {
+        let _ = write!(text, "{}", wrap(&format!("{what}: {origin}"), WIDTH, 2));
+    }
     for note in &machine.notes {
         let _ = write!(text, "\n{}", wrap(&format!("Note: {note}"), WIDTH, 0));
     }
     Ok(text)
 }
 
-/// A companion or a cost model: only a companion names its scheduler.
+/// A machine, a companion or a cost model: only a machine has a topology, and only a companion names its scheduler.
 fn settings(path: &Path) -> Result<String, String> {
     let name = path.display().to_string();
     let text = fairground_files::read_text(path)
@@ -265,6 +271,9 @@ fn settings(path: &Path) -> Result<String, String> {
         let rest = line.trim_start().strip_prefix("scheduler");
         rest.is_some_and(|rest| rest.trim_start().starts_with('='))
     };
+    if text.lines().any(|line| line.trim() == "[topology]") {
+        return machine(&name);
+    }
     if text.lines().any(names_scheduler) {
         let companion = Companion::read(path).map_err(|error| error.to_string())?;
         let head = format!(

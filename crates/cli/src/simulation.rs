@@ -39,8 +39,8 @@ pub struct Simulation {
     #[arg(required = true, value_name = "WORKLOAD")]
     pub workloads: Vec<PathBuf>,
 
-    /// A number of CPUs, an hwloc synthetic description ('numa:2 l3:2 core:4 pu:2'), an hwloc XML file, or host; may be given several
-    /// times [default: as many CPUs as a recording had, otherwise 4]
+    /// A number of CPUs, an hwloc synthetic description ('numa:2 l3:2 core:4 pu:2'), a file (hwloc's .xml, or .toml), a machine that comes
+    /// with fairground (phone, desktop, server), or host; may be given several times [default: as many CPUs as a recording had, otherwise 4]
     #[arg(short, long = "machine", value_name = "DESCRIPTION")]
     pub machines: Vec<String>,
 

@@ -153,6 +153,7 @@ mod tests {
             unknown_speeds: false,
             cgroup_mode: Default::default(),
             hardware: Default::default(),
+            origins: Vec::new(),
             numbers: (0..8).collect(),
             notes: Vec::new(),
         }

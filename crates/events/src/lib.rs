@@ -249,6 +249,13 @@ pub enum EventKind {
         /// The figures.
         used: QuotaUse,
     },
+    /// What a CPU has consumed since the run began. Comes at the end, from machines whose power is known.
+    Energy {
+        /// The CPU.
+        cpu: CpuId,
+        /// Nanojoules.
+        nanojoules: u64,
+    },
     /// A callback of the scheduler has just returned. Only streams with details have this event and the next two.
     Callback {
         /// The CPU on which it ran.

@@ -35,6 +35,7 @@ impl<'a> Renumbered<'a> {
             | EventKind::Overhead { cpu, .. }
             | EventKind::Pass { cpu, .. }
             | EventKind::CpuOnline { cpu, .. }
+            | EventKind::Energy { cpu, .. }
             | EventKind::Loader { cpu, .. } => *cpu = self.number(*cpu),
             EventKind::Migrate { from, to, .. } => {
                 *from = self.number(*from);

@@ -140,6 +140,10 @@ fn example() -> Vec<Call> {
         EventKind::CpuOnline { cpu, online: false },
         EventKind::Loader { cpu, begins: true },
         EventKind::Throttle { task, begins: true },
+        EventKind::Energy {
+            cpu,
+            nanojoules: 2_032_000_000,
+        },
         EventKind::QuotaUse {
             group: GroupId(1),
             used: QuotaUse {

@@ -36,6 +36,10 @@ pub const TARGETS: &[Target] = &[
         run: texts::hwloc,
     },
     Target {
+        name: "machine_file",
+        run: texts::machine_file,
+    },
+    Target {
         name: "cost",
         run: texts::cost,
     },

@@ -23,7 +23,7 @@ pub fn workload(bytes: &[u8]) {
 pub fn machine(bytes: &[u8]) {
     let Ok(text) = from_utf8(bytes) else { return };
     let name = text.trim().to_ascii_lowercase();
-    if name == "host" || name.ends_with(".xml") {
+    if name == "host" || name.ends_with(".xml") || name.ends_with(".toml") {
         return;
     }
     check_machine(Machine::parse(text));
@@ -33,6 +33,12 @@ pub fn machine(bytes: &[u8]) {
 pub fn hwloc(bytes: &[u8]) {
     let Ok(text) = from_utf8(bytes) else { return };
     check_machine(Machine::parse_xml("fuzz.xml", text));
+}
+
+/// Machines as TOML files.
+pub fn machine_file(bytes: &[u8]) {
+    let Ok(text) = from_utf8(bytes) else { return };
+    check_machine(Machine::parse_toml("fuzz.toml", text));
 }
 
 fn check_machine(parsed: Result<Machine, fairground_machine::Error>) {

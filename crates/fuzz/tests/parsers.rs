@@ -115,6 +115,7 @@ targets!(
     workload,
     machine,
     hwloc,
+    machine_file,
     cost,
     manifest,
     experiment,

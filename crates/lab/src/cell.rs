@@ -575,6 +575,10 @@ impl Cell {
         let workload = &self.options.workload;
         let mut notes = workload.notes.clone();
         notes.extend(self.options.machine.notes.iter().cloned());
+        let hardware = self.options.machine.hardware.to_string();
+        if !hardware.is_empty() {
+            notes.push(format!("the machine has {hardware} (docs/machines.md)"));
+        }
         if self.has_no_length() {
             notes.push(format!(
                 "{} has neither a duration nor an end and was run for {} s; --duration sets another length",

@@ -49,6 +49,7 @@ pub(crate) fn of_machine(machine: &Machine) -> String {
     let Machine {
         description: _,
         notes: _,
+        origins: _,
         cpus,
         node_distances,
         unknown_speeds,

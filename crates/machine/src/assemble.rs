@@ -60,6 +60,7 @@ pub(crate) fn assemble(
         description: description.into(),
         numbers: cpus.iter().map(|cpu| cpu.number).collect(),
         notes: Vec::new(),
+        origins: Vec::new(),
         cpus: cpus
             .iter()
             .map(|cpu| Cpu {

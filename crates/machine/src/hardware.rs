@@ -1,6 +1,7 @@
 //! How the CPUs of a machine share cores, sleep and change speed.
 
 use std::fmt;
+use std::sync::Arc;
 
 use crate::error::Error;
 use crate::model::Machine;
@@ -17,6 +18,45 @@ pub struct Hardware {
     /// Throughput of a core with two, three and more busy CPUs, in thousandths of that with one ([`ALONE`]). If it is empty, siblings do not slow
     /// each other down.
     pub smt: Vec<u32>,
+    /// For each CPU, the states in which it can be while it is idle, the shallowest first; empty if that of no CPU is known.
+    pub idle: Vec<Arc<[IdleState]>>,
+    /// What gives CPUs their frequencies; a CPU without a clock has one frequency.
+    pub clocks: Vec<Clock>,
+    /// Whether the hardware sets the frequencies without asking the kernel, as most x86 processors do.
+    pub sets_speed: bool,
+}
+
+/// A state of a CPU that is idle.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct IdleState {
+    /// Its name.
+    pub name: String,
+    /// How long it takes until the CPU does anything again, in nanoseconds.
+    pub exit_latency: u64,
+    /// How long the CPU should be in it for it to save energy, in nanoseconds.
+    pub residency: u64,
+    /// What the CPU consumes meanwhile, in microwatts.
+    pub power: u64,
+}
+
+/// What gives one or more CPUs a common frequency (a cpufreq policy).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Clock {
+    /// The CPUs.
+    pub cpus: Vec<usize>,
+    /// Its frequencies, in ascending order; at least one.
+    pub steps: Vec<Step>,
+    /// For how long the kernel changes nothing after a change, in nanoseconds (`rate_limit_us` of schedutil).
+    pub rate_limit: u64,
+}
+
+/// A frequency.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Step {
+    /// Kilohertz.
+    pub frequency: u64,
+    /// What a busy CPU consumes at it, in microwatts, if that is known; all steps of a machine have it, or none.
+    pub power: Option<u64>,
 }
 
 impl Hardware {
@@ -28,18 +68,46 @@ impl Hardware {
             known.map_or(ALONE * busy as u32, |throughput| *throughput)
         })
     }
+
+    /// The idle states of a CPU, the shallowest first; none if they are not known.
+    pub fn idle_states(&self, cpu: usize) -> &[IdleState] {
+        self.idle.get(cpu).map_or(&[], |states| states)
+    }
+
+    /// Whether the power of its CPUs is known.
+    pub fn has_power(&self) -> bool {
+        let mut steps = self.clocks.iter().flat_map(|clock| &clock.steps);
+        steps.any(|step| step.power.is_some())
+    }
 }
 
-/// Writes these properties in words, such as `a shared core does 1.15 times the work`; nothing for the default.
+/// Writes these properties in words, such as `SMT throughput 1.15, 3 idle states`; nothing for the default.
 impl fmt::Display for Hardware {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut parts = Vec::new();
         if !self.smt.is_empty() {
             let list: Vec<String> = { self.smt.iter() }
                 .map(|throughput| (f64::from(*throughput) / f64::from(ALONE)).to_string())
                 .collect();
-            write!(formatter, ", SMT throughput {}", list.join(" "))?;
+            parts.push(format!("SMT throughput {}", list.join(" ")));
         }
-        Ok(())
+        match self.idle.iter().map(|states| states.len()).max() {
+            None => {}
+            Some(1) => parts.push("1 idle state".to_owned()),
+            Some(states) => parts.push(format!("{states} idle states")),
+        }
+        let steps = || self.clocks.iter().flat_map(|clock| &clock.steps);
+        let frequencies = || steps().map(|step| step.frequency / 1000);
+        if let (Some(lowest), Some(highest)) = (frequencies().min(), frequencies().max()) {
+            parts.push(format!("{lowest} to {highest} MHz"));
+        }
+        if self.has_power() {
+            parts.push("known power".to_owned());
+        }
+        if self.sets_speed {
+            parts.push("frequencies set by the hardware".to_owned());
+        }
+        formatter.write_str(&parts.join(", "))
     }
 }
 

@@ -128,11 +128,11 @@ fn last_level_cache(folder: &Path) -> Option<u32> {
         .map(|(_, cpu)| cpu)
 }
 
-fn number(file: &Path) -> Option<u32> {
+pub(crate) fn number(file: &Path) -> Option<u32> {
     fs::read_to_string(file).ok()?.trim().parse().ok()
 }
 
-fn list(file: &Path) -> Option<Vec<u32>> {
+pub(crate) fn list(file: &Path) -> Option<Vec<u32>> {
     cpu_list(&fs::read_to_string(file).ok()?)
 }
 
@@ -141,7 +141,7 @@ fn first_cpu(file: &Path) -> Option<u32> {
 }
 
 /// Reads a list such as `0-3,8`.
-fn cpu_list(text: &str) -> Option<Vec<u32>> {
+pub(crate) fn cpu_list(text: &str) -> Option<Vec<u32>> {
     let mut numbers = Vec::new();
     for part in text.trim().split(',').filter(|part| !part.is_empty()) {
         let (first, last) = part.split_once('-').unwrap_or((part, part));
@@ -155,15 +155,15 @@ fn cpu_list(text: &str) -> Option<Vec<u32>> {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
     use crate::model::Distance;
 
     /// A made-up `/sys` that is removed when dropped.
-    struct Tree(std::path::PathBuf);
+    pub(crate) struct Tree(std::path::PathBuf);
 
     impl Tree {
-        fn new(name: &str, files: &[(&str, &str)]) -> Self {
+        pub(crate) fn new(name: &str, files: &[(&str, &str)]) -> Self {
             let name = format!("fairground-sys-{name}-{}", std::process::id());
             let tree = Self(std::env::temp_dir().join(name));
             for (path, text) in files {
@@ -172,7 +172,12 @@ mod tests {
             tree
         }
 
-        fn write(&self, path: &str, text: &str) {
+        /// The folder that stands for `/sys`.
+        pub(crate) fn sys(&self) -> &Path {
+            &self.0
+        }
+
+        pub(crate) fn write(&self, path: &str, text: &str) {
             let path = self.0.join("devices/system").join(path);
             fs::create_dir_all(path.parent().unwrap()).unwrap();
             fs::write(path, format!("{text}\n")).unwrap();

@@ -5,6 +5,8 @@
 //! - a number of CPUs, `8`: one node, one last-level cache, no SMT;
 //! - an hwloc synthetic description, `numa:2 l3:2 core:4 pu:2`;
 //! - the name of an hwloc XML file, `big.xml`, as `lstopo big.xml` writes it;
+//! - the name of a TOML file with the origin of each number, `mine.toml` (`docs/machines.md`);
+//! - the name of such a file that comes with fairground ([`NAMED`]), `phone`;
 //! - `host`: the machine this program runs on.
 //!
 //! A machine whose CPU numbers have gaps keeps them for people and files ([`Machine::numbers`]). CPUs that a file does not allow are left out.
@@ -31,13 +33,17 @@
 
 mod assemble;
 mod capacity;
+mod capture;
 mod error;
+mod file;
 mod hardware;
 mod host;
 mod model;
 mod synthetic;
 mod xml;
 
+pub use capture::{Captured, capture};
 pub use error::Error;
-pub use hardware::{ALONE, Hardware};
+pub use file::NAMED;
+pub use hardware::{ALONE, Clock, Hardware, IdleState, Step};
 pub use model::{Cpu, Distance, Machine};

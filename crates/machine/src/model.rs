@@ -9,7 +9,7 @@ use fairground_events::CgroupMode;
 
 use crate::error::Error;
 use crate::hardware::Hardware;
-use crate::{host, synthetic, xml};
+use crate::{file, host, synthetic, xml};
 
 /// One logical CPU. All group numbers are dense, from 0.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -61,6 +61,8 @@ pub struct Machine {
     pub numbers: Vec<u32>,
     /// Parts of the description that were left out, and assumptions in their place, in words.
     pub notes: Vec<String>,
+    /// What of it comes from where, if the description says so.
+    pub origins: Vec<(String, String)>,
 }
 
 impl Machine {
@@ -68,7 +70,7 @@ impl Machine {
     pub const CPUS_MAX: usize = 4096;
 
     /// Makes a machine from a description: a number of CPUs, an hwloc synthetic description, the
-    /// name of an hwloc XML file, or `host` (see the documentation of this crate).
+    /// name of an hwloc XML file or a TOML file, a machine's name, or `host` (see the documentation of this crate).
     ///
     /// CPU numbers have no gaps: if the machine leaves numbers out, or CPUs are offline, the others move up, and [`Machine::numbers`] has the
     /// machine's own numbers.
@@ -82,6 +84,10 @@ impl Machine {
             host::read(Path::new("/sys"))
         } else if description.to_ascii_lowercase().ends_with(".xml") {
             xml::read(description)
+        } else if description.to_ascii_lowercase().ends_with(".toml") {
+            file::read(description)
+        } else if let Some(machine) = file::named(description) {
+            machine
         } else {
             synthetic::parse(description)
         }
@@ -94,6 +100,20 @@ impl Machine {
     /// If it is not such a file, or describes an impossible machine.
     pub fn parse_xml(file: &str, text: &str) -> Result<Self, Error> {
         xml::parse(file, text)
+    }
+
+    /// Makes a machine from the text of a TOML file; `file` names it in messages.
+    ///
+    /// # Errors
+    ///
+    /// If it is not such a file, or describes an impossible machine.
+    pub fn parse_toml(file: &str, text: &str) -> Result<Self, Error> {
+        file::parse(file, text)
+    }
+
+    /// Says where something comes from.
+    pub(crate) fn origin(&mut self, what: &str, origin: &str) {
+        self.origins.push((what.to_owned(), origin.to_owned()));
     }
 
     /// Number of CPUs.
@@ -267,6 +287,9 @@ impl fmt::Display for Machine {
                 .collect();
             write!(f, ", capacities {}", list.join(", "))?;
         }
-        write!(f, "{}", self.hardware)
+        match self.hardware.to_string() {
+            none if none.is_empty() => Ok(()),
+            some => write!(f, ", {some}"),
+        }
     }
 }

@@ -69,7 +69,7 @@ impl Reading<'_> {
         if words.is_empty() {
             return Err(self.error(
                 "no machine is described; give a number of CPUs, an hwloc synthetic description, an \
-                 hwloc file that ends in .xml, or `host`",
+                 hwloc file that ends in .xml, a file that ends in .toml, a machine's name, or `host`",
             ));
         }
         let (levels, machine_memory) = self.levels(&words)?;

@@ -22,7 +22,7 @@ pub use collector::{MachineFacts, Metrics, Options};
 pub use explainer::{Explainer, LAST_STEPS};
 pub use explanation::{Action, Cause, CpuUse, Explanation, Place, Ran, Stay, Step, Taken};
 pub use result::{
-    Bucket, CpuTime, Distribution, Fairness, GroupMetrics, IdleBeside, IdleCpu, JobRecord,
+    Bucket, CpuTime, Distribution, Energy, Fairness, GroupMetrics, IdleBeside, IdleCpu, JobRecord,
     LONG_IDLE, LONG_WAIT, Lag, LapRecord, LongWait, OverheadTime, Periods, RunMetrics, Share,
     ShareRange, TaskMetrics, TaskRecords, Throughput, WindowRecord, WindowShare, WindowSpread,
 };

@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use fairground_metrics::{
-    CpuTime, Distribution, Fairness, IdleBeside, IdleCpu, Lag, LongWait, OverheadTime, Periods,
-    RunMetrics, Share, ShareRange, TaskMetrics, Throughput, WindowShare, WindowSpread,
+    CpuTime, Distribution, Energy, Fairness, IdleBeside, IdleCpu, Lag, LongWait, OverheadTime,
+    Periods, RunMetrics, Share, ShareRange, TaskMetrics, Throughput, WindowShare, WindowSpread,
 };
 use fairground_results::{Failure, Hashes, Labels, Recipe, Shared, Status};
 
@@ -207,6 +207,10 @@ fn metrics(row: &Row, duration_ns: u64, tasks: &[Row]) -> RunMetrics {
             }),
         longest_wait_ns: row.whole("longest_wait_ns"),
         makespan_ns: row.whole("makespan_ns"),
+        energy: row.real("energy").map(|joules| Energy {
+            joules,
+            cpus: Vec::new(),
+        }),
         inconsistent_events: row.count("inconsistent_events"),
         tasks: tasks.iter().map(task).collect(),
         groups: Vec::new(),

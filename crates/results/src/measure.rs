@@ -661,6 +661,16 @@ fn costs() -> Vec<Measure> {
             doc: "idle time that waiting tasks could have used, of the CPU time",
             ..PLAIN
         },
+        Measure {
+            id: "energy",
+            unit: Unit::Plain,
+            better: Some(Better::Lower),
+            margin: relative(0.01),
+            shown: shown(["energy", "(J)"], "Energy, joules", false),
+            of_run: Some(|run| Some(run.energy.as_ref()?.joules)),
+            doc: "what all CPUs consumed, in joules, on machines whose power is known",
+            ..PLAIN
+        },
     ];
     all.extend(distribution!(scheduler_pass "pass" "passes through the scheduler" []));
     all

@@ -17,7 +17,7 @@ use crate::deadline_server::DeadlineServers;
 use crate::dispatch_queue::{DispatchQueues, DsqIndex};
 use crate::exit::ExitRecord;
 use crate::groups::Groups;
-use crate::hardware::Speed;
+use crate::hardware::{Frequencies, Menu, Meter, Nap, Speed};
 use crate::lockstep::Companion;
 use crate::maps::Retired;
 use crate::memory::Memory;
@@ -122,8 +122,16 @@ pub struct Cpu {
     pub dispatched: u32,
     /// Relative capacity, 1024 for the fastest CPU.
     pub capacity: u64,
+    /// How fast the clock for load tracking goes, of 1024: by capacity and frequency.
+    pub scale: u64,
     /// How fast it computes now.
     pub speed: Speed,
+    /// Its sleep, while it is idle and has idle states.
+    pub nap: Option<Nap>,
+    /// Chooses its idle states.
+    pub menu: Menu,
+    /// What it consumes.
+    pub meter: Meter,
     /// Performance level asked for with `scx_bpf_cpuperf_set`.
     pub performance: u32,
     /// The lock of its run queue: held during a pass through the scheduler and the switch, and by other CPUs that put a task there.
@@ -168,7 +176,11 @@ impl Cpu {
             buffer: Vec::new(),
             dispatched: 0,
             capacity,
+            scale: capacity,
             speed: Speed::of_capacity(capacity),
+            nap: None,
+            menu: Menu::default(),
+            meter: Meter::default(),
             performance: SCX_CPUPERF_ONE,
             run_queue_lock: Lock::default(),
         }
@@ -194,6 +206,11 @@ pub struct Kernel<'a> {
     pub(crate) settings: Options,
     pub(crate) machine: Arc<Machine>,
     pub(crate) topology: Topology,
+    pub(crate) frequencies: Frequencies,
+    /// Whether anything follows when a CPU begins or ends to be idle: it has idle states, or its power is known.
+    pub(crate) watches_idleness: bool,
+    /// Whether the power of its CPUs is known.
+    pub(crate) has_power: bool,
     pub(crate) clock: Clock,
     pub(crate) cpus: Vec<Cpu>,
     pub(crate) tasks: Tasks,
@@ -365,10 +382,10 @@ impl<'a> Kernel<'a> {
         let passed = now.saturating_sub(state.rq.clock);
         state.rq.clock = now;
         state.rq.clock_task = now;
-        state.rq.clock_pelt = if state.current == state.idle || state.capacity == 1024 {
+        state.rq.clock_pelt = if state.current == state.idle || state.scale == 1024 {
             now
         } else {
-            state.rq.clock_pelt + passed * state.capacity / 1024
+            state.rq.clock_pelt + passed * state.scale / 1024
         };
     }
 
@@ -616,7 +633,7 @@ impl<'a> Kernel<'a> {
     pub(crate) fn interrupt(&mut self, cpu: usize) {
         self.enter(cpu);
         if self.cpus[cpu].current == self.cpus[cpu].idle {
-            self.charge(cpu, OverheadKind::Switch, self.settings.cost.idle_exit);
+            self.wake_cpu(cpu, false);
         }
     }
 
@@ -644,6 +661,7 @@ impl<'a> Kernel<'a> {
                 break;
             }
         }
+        self.fall_asleep(cpu);
         self.arm_completion(cpu);
     }
 

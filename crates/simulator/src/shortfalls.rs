@@ -29,6 +29,8 @@ pub enum Shortfall {
     Performance {
         /// The lowest level that it asked for, of [`SCX_CPUPERF_ONE`].
         lowest: u32,
+        /// Whether the hardware of the machine sets the frequencies.
+        by_hardware: bool,
     },
     /// SMT siblings ran tasks at the same time.
     Siblings {
@@ -55,11 +57,15 @@ impl fmt::Display for Shortfall {
                 "{groups} of the workload's control groups have a quota (cpu.max) that has no effect: the scheduler does not ask for it, and under sched_ext a \
                  kernel enforces none"
             ),
-            Self::Performance { lowest } => write!(
+            Self::Performance { lowest, by_hardware } => write!(
                 formatter,
-                "the scheduler slowed down CPUs, to {} % at the lowest (scx_bpf_cpuperf_set), which has no effect here: every CPU always computes at its full \
-                 speed, so nothing takes longer and no energy is saved",
-                u64::from(*lowest) * 100 / u64::from(SCX_CPUPERF_ONE)
+                "the scheduler slowed down CPUs, to {} % at the lowest (scx_bpf_cpuperf_set), which has no effect {}",
+                u64::from(*lowest) * 100 / u64::from(SCX_CPUPERF_ONE),
+                match by_hardware {
+                    true => "on this machine, whose hardware sets the frequencies; the model does not have those and lets every CPU compute at its full speed",
+                    false => "here: every CPU always computes at its full speed, so nothing takes longer and no energy is saved; a machine with frequencies, \
+                              such as phone, slows down (docs/machines.md)",
+                }
             ),
             // Without the number, which differs from scheduler to scheduler, so that a comparison says it once.
             Self::Siblings { .. } => formatter.write_str(
@@ -142,13 +148,19 @@ impl Kernel<'_> {
             .iter()
             .any(|op| self.operations.has(*op));
         let lowest = self.noticed.lowest_performance;
+        let hardware = &self.machine.hardware;
+        let is_slowed = lowest < SCX_CPUPERF_ONE && hardware.clocks.is_empty();
+        let by_hardware = hardware.sets_speed;
         let percent = self.shared_percent();
         let release = self.settings.release;
         let found = [
             (groups > 0 && !asks).then_some(Shortfall::Groups { groups }),
             (quotas > 0 && asks && !self.operations.has(Op::CgroupSetBandwidth))
                 .then_some(Shortfall::Quotas { groups: quotas }),
-            (lowest < SCX_CPUPERF_ONE).then_some(Shortfall::Performance { lowest }),
+            is_slowed.then_some(Shortfall::Performance {
+                lowest,
+                by_hardware,
+            }),
             (percent > 0).then_some(Shortfall::Siblings { percent }),
             self.machine.unknown_speeds.then_some(Shortfall::Speeds),
             (release != Release::NEWEST).then_some(Shortfall::Release(release)),

@@ -18,6 +18,7 @@ use crate::cost::CostModel;
 use crate::dispatch_queue::DispatchQueues;
 use crate::exit::ExitRecord;
 use crate::groups::Groups;
+use crate::hardware::{Frequencies, Nap};
 use crate::kernel::{Cpu, Kernel};
 use crate::kfunc::arena::{Arena, PAGE};
 use crate::linker::{PREEMPT_COUNT, RUN_QUEUES};
@@ -215,6 +216,7 @@ pub fn simulate_beside<'a>(
         .map(|task| TaskOutcome::of(task, &kernel.memory.maps))
         .collect();
     kernel.report_quotas();
+    kernel.report_energy();
     kernel.reports.finish(end);
     let exit = kernel.disable();
     kernel.report_strays();
@@ -244,7 +246,11 @@ fn idle_cpus(machine: &Machine, tasks: &mut TaskMemory, possible: CpuMask) -> Ve
     let cpus = machine.cpus.iter().enumerate();
     let cpus = cpus.map(|(cpu, description)| {
         let capacity = u64::from(description.capacity.max(1));
-        Cpu::new(cpu, capacity, idle_task(tasks, cpu, possible, count))
+        let idle = idle_task(tasks, cpu, possible, count);
+        Cpu {
+            nap: Nap::deepest(machine.hardware.idle_states(cpu)),
+            ..Cpu::new(cpu, capacity, idle)
+        }
     });
     cpus.collect()
 }
@@ -300,6 +306,7 @@ impl<'a> Kernel<'a> {
         let context = Box::new(memory.context());
         let mut tasks = TaskMemory::default();
         let cpus = idle_cpus(&machine, &mut tasks, possible);
+        let has_power = machine.hardware.has_power();
         let nodes = topology.nodes.len();
         let idle = operations.idle_state(nodes);
         let mut groups = Groups::new(&options.workload.groups);
@@ -369,6 +376,9 @@ impl<'a> Kernel<'a> {
             probed: BTreeSet::new(),
             reports: Reports::new(sinks),
             allocations: Default::default(),
+            frequencies: Frequencies::new(&machine),
+            watches_idleness: has_power || !machine.hardware.idle.is_empty(),
+            has_power,
             machine,
             topology,
         })

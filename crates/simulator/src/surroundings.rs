@@ -386,6 +386,7 @@ impl Kernel<'_> {
         self.origin = self.clock.now();
         self.observed = true;
         self.reports.open();
+        self.begin_metering();
         for thread in self.tasks.others().to_vec() {
             self.await_turn(thread, 0);
         }

@@ -18,6 +18,7 @@ struct Timer {
     callback: Option<Entry>,
     generation: u32,
     armed: bool,
+    expires: u64,
     cpu: usize,
 }
 
@@ -43,6 +44,7 @@ impl BpfTimers {
             callback: None,
             generation: 0,
             armed: false,
+            expires: 0,
             cpu: 0,
         };
         let number = match self.free.pop() {
@@ -81,6 +83,15 @@ impl BpfTimers {
         Some(std::mem::take(&mut timer.armed))
     }
 
+    /// When the next timer expires that `cpu` has armed.
+    pub fn next_of(&self, cpu: usize) -> Option<u64> {
+        let armed = self
+            .timers
+            .iter()
+            .filter(|timer| timer.armed && timer.cpu == cpu);
+        armed.map(|timer| timer.expires).min()
+    }
+
     /// Cancels and forgets the timers at these addresses: the memory is no longer a value of a map.
     pub fn forget(&mut self, addresses: Range<u64>) {
         while let Some((&address, &number)) = self.by_address.range(addresses.clone()).next() {
@@ -104,6 +115,7 @@ impl Kernel<'_> {
         }
         timer.generation = timer.generation.wrapping_add(1);
         timer.armed = true;
+        timer.expires = time;
         timer.cpu = cpu;
         let due = Due::BpfTimer {
             timer: number,

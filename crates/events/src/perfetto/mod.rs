@@ -473,7 +473,7 @@ impl<W: Write> Sink for PerfettoWriter<W> {
                 self.track_event(time, track, INSTANT, Some(name));
             }
             // Figures for results, not for a time.
-            EventKind::QuotaUse { .. } => {}
+            EventKind::QuotaUse { .. } | EventKind::Energy { .. } => {}
             EventKind::Lap { task, at, begins } => self.lap(task, at, begins),
             EventKind::Overhead {
                 cpu,

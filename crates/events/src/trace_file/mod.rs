@@ -37,6 +37,7 @@
 //! | 18 | control group | group; path (text); optional group that it is in; shares; mode (0 up, 1 smp, 2 concur, 3 max, 4 tasks); 1, quota, period and burst, or 0 without a quota |
 //! | 19 | throttle | task; 1 it may not run, 0 it may |
 //! | 20 | quota use | group; periods; throttled periods; throttled time |
+//! | 21 | energy | CPU; nanojoules |
 //!
 //! A queue is 0 and a CPU for the local queue of that CPU, 1 for the global queue, 2 and an id for a queue of the scheduler.
 //!
@@ -77,6 +78,7 @@ const LOADER: u8 = 17;
 const GROUP: u8 = 18;
 const THROTTLE: u8 = 19;
 const QUOTA_USE: u8 = 20;
+const ENERGY: u8 = 21;
 
 const LOCAL: u64 = 0;
 const GLOBAL: u64 = 1;

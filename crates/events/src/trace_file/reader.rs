@@ -1,9 +1,10 @@
 //! Reading trace files.
 
 use super::{
-    CALLBACK, CPU_ONLINE, END, EXIT, GLOBAL, GROUP, INSERT, JOB_COMPLETE, JOB_RELEASE, JOB_SKIP,
-    LAP, LOADER, LOCAL, LONGEST_NAME, MAGIC, MIGRATE, MOST_CPUS, OVERHEAD, OVERHEAD_KINDS, PASS,
-    POLICIES, QUOTA_USE, REMOVE, SLEEP, SWITCH, TASK, THROTTLE, USER, VERSION, WAKE,
+    CALLBACK, CPU_ONLINE, END, ENERGY, EXIT, GLOBAL, GROUP, INSERT, JOB_COMPLETE, JOB_RELEASE,
+    JOB_SKIP, LAP, LOADER, LOCAL, LONGEST_NAME, MAGIC, MIGRATE, MOST_CPUS, OVERHEAD,
+    OVERHEAD_KINDS, PASS, POLICIES, QUOTA_USE, REMOVE, SLEEP, SWITCH, TASK, THROTTLE, USER,
+    VERSION, WAKE,
 };
 use crate::{
     Callback, CgroupMode, CpuId, Event, EventKind, GroupId, GroupInfo, Nanoseconds, Queue, Quota,
@@ -321,6 +322,10 @@ impl<R: Read> TraceReader<R> {
                     throttled_periods: self.number()?,
                     throttled: self.number()?,
                 },
+            },
+            ENERGY => EventKind::Energy {
+                cpu: self.cpu()?,
+                nanojoules: self.number()?,
             },
             CALLBACK => EventKind::Callback {
                 cpu: self.cpu()?,

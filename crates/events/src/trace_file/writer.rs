@@ -1,9 +1,10 @@
 //! Writing trace files.
 
 use super::{
-    CALLBACK, CPU_ONLINE, END, EXIT, GLOBAL, GROUP, INSERT, JOB_COMPLETE, JOB_RELEASE, JOB_SKIP,
-    LAP, LOADER, LOCAL, LONGEST_NAME, MAGIC, MIGRATE, MOST_CPUS, OVERHEAD, OVERHEAD_KINDS, PASS,
-    POLICIES, QUOTA_USE, REMOVE, SLEEP, SWITCH, TASK, THROTTLE, USER, VERSION, WAKE,
+    CALLBACK, CPU_ONLINE, END, ENERGY, EXIT, GLOBAL, GROUP, INSERT, JOB_COMPLETE, JOB_RELEASE,
+    JOB_SKIP, LAP, LOADER, LOCAL, LONGEST_NAME, MAGIC, MIGRATE, MOST_CPUS, OVERHEAD,
+    OVERHEAD_KINDS, PASS, POLICIES, QUOTA_USE, REMOVE, SLEEP, SWITCH, TASK, THROTTLE, USER,
+    VERSION, WAKE,
 };
 use crate::{
     CpuId, Event, EventKind, GroupId, GroupInfo, Nanoseconds, Queue, Sink, TaskId, TaskInfo,
@@ -428,6 +429,11 @@ impl<W: Write> Sink for TraceWriter<W> {
                 self.number(begins.into());
             }
             EventKind::Throttle { .. } | EventKind::QuotaUse { .. } => self.quota(event),
+            EventKind::Energy { cpu, nanojoules } => {
+                self.begin(ENERGY, time);
+                self.cpu_number(cpu);
+                self.number(nanojoules);
+            }
             EventKind::Callback { .. } | EventKind::Insert { .. } | EventKind::Remove { .. } => {
                 self.detail(event);
             }

@@ -59,6 +59,8 @@ pub struct Metrics {
     /// CPU time, by control group, of tasks that are in another one now.
     left_groups: Vec<u64>,
     quotas_used: BTreeMap<GroupId, QuotaUse>,
+    /// What each CPU has consumed, in nanojoules; empty if that is not known.
+    energy: BTreeMap<CpuId, u64>,
     window_end: Nanoseconds,
     worst_window: Option<WindowSpread>,
     scheduler_pass: Samples,
@@ -84,6 +86,7 @@ impl Metrics {
             tasks: Vec::new(),
             left_groups: Vec::new(),
             quotas_used: BTreeMap::new(),
+            energy: BTreeMap::new(),
             window_end: options.window,
             worst_window: None,
             scheduler_pass: Samples::default(),
@@ -532,6 +535,9 @@ impl Metrics {
             EventKind::Throttle { task, begins } => self.throttle(index(task), begins),
             EventKind::QuotaUse { group, used } => {
                 self.quotas_used.insert(group, used);
+            }
+            EventKind::Energy { cpu, nanojoules } => {
+                self.energy.insert(cpu, nanojoules);
             }
             EventKind::Loader { cpu, begins } => {
                 if self.has(cpu_index(cpu)) {

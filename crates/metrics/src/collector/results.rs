@@ -4,8 +4,8 @@ use super::Metrics;
 use super::machine::Available;
 use crate::distribution::Samples;
 use crate::result::{
-    CpuTime, Fairness, GroupMetrics, LONG_WAIT, Lag, LongWait, OverheadTime, Periods, RunMetrics,
-    Share, TaskMetrics, Throughput,
+    CpuTime, Energy, Fairness, GroupMetrics, LONG_WAIT, Lag, LongWait, OverheadTime, Periods,
+    RunMetrics, Share, TaskMetrics, Throughput,
 };
 use crate::task::{State, Task, longer, worse};
 use fairground_events::GroupId;
@@ -67,10 +67,21 @@ impl Metrics {
             } else {
                 awaited().filter_map(|task| task.ended).max()
             },
+            energy: self.energy(),
             inconsistent_events: self.inconsistent,
             tasks,
             groups: self.group_results(),
         }
+    }
+
+    /// What the CPUs have consumed, if that is known.
+    fn energy(&self) -> Option<Energy> {
+        let joules = |nanojoules: u64| nanojoules as f64 / 1e9;
+        let cpus = self.energy.values().map(|used| joules(*used)).collect();
+        (!self.energy.is_empty()).then(|| Energy {
+            joules: joules(self.energy.values().sum()),
+            cpus,
+        })
     }
 
     /// CPU time by control group; that of a group is also that of the group that it is in.

@@ -1094,3 +1094,21 @@ fn a_task_held_back_by_a_quota_is_throttled_and_waits_for_no_cpu() {
     let told = (group.nr_periods, group.nr_throttled, group.throttled_ns);
     assert_eq!(told, (Some(3), Some(2), Some(40 * MS)));
 }
+
+#[test]
+fn energy_is_that_of_all_cpus_if_it_is_known() {
+    let run = |energies: &[u64]| {
+        let mut run = Run::on(2);
+        run.describe(0, &task_info("task", 1024)).wake(0).at(10);
+        for (cpu, nanojoules) in (0..).zip(energies) {
+            run.event(EventKind::Energy {
+                cpu: CpuId(cpu),
+                nanojoules: *nanojoules,
+            });
+        }
+        run.end(10).energy
+    };
+    assert_eq!(run(&[]), None);
+    let energy = run(&[1_500_000_000, 250_000_000]).unwrap();
+    assert_eq!((energy.joules, energy.cpus), (1.75, vec![1.5, 0.25]));
+}

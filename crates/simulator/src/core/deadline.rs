@@ -22,6 +22,14 @@ pub(super) fn ratio(runtime: u64, period: u64) -> u64 {
     (runtime << BANDWIDTH_SHIFT) / period.max(1)
 }
 
+/// What these tasks need of a CPU by their bandwidth, of 1024 (`cpu_bw_dl`).
+pub(crate) fn bandwidth_as_capacity(tasks: &[TaskRef]) -> u64 {
+    let bandwidth = tasks
+        .iter()
+        .map(|task| ratio(task.deadline.runtime, task.deadline.period));
+    (bandwidth.sum::<u64>() * 1024) >> BANDWIDTH_SHIFT
+}
+
 /// The deadline scheduling of one task (`struct sched_dl_entity`).
 #[derive(Debug, Default)]
 pub struct DeadlineEntity {
@@ -194,6 +202,7 @@ impl Kernel<'_> {
             state.deadline.offer(task);
         }
         state.rq.nr_running += 1;
+        self.update_frequency(cpu);
     }
 
     /// Throttles a task whose deadline is before the end of its period and that comes between the two (`dl_check_constrained_dl`).
@@ -223,6 +232,7 @@ impl Kernel<'_> {
         if state.deadline.has(task) {
             state.deadline.queued.retain(|other| *other != task);
             state.rq.nr_running -= 1;
+            self.update_frequency(cpu);
         }
     }
 
@@ -232,9 +242,9 @@ impl Kernel<'_> {
             return;
         }
         let ran = self.update_class_time(cpu, task);
-        let capacity = self.cpus[cpu].capacity;
+        let scale = self.cpus[cpu].scale;
         let entity = &mut task.deadline;
-        entity.left -= (ran * capacity / 1024) as i64;
+        entity.left -= (ran * scale / 1024) as i64;
         if entity.left > 0 && !entity.yielded {
             return;
         }

@@ -20,6 +20,7 @@ use crate::surroundings::is_hidden;
 use crate::task::{Class, TaskRef};
 use crate::tracing::Hook;
 pub use admission::check_deadline_tasks;
+pub(crate) use deadline::bandwidth_as_capacity;
 pub use deadline::{DeadlineEntity, DeadlineQueue};
 pub use real_time::RealTimeQueue;
 
@@ -353,7 +354,7 @@ impl Kernel<'_> {
         self.context_switches += 1;
         let now = self.run_queue_clock(cpu);
         previous.off_cpu_at = now;
-        self.share_core(cpu);
+        self.hardware_switched(cpu, previous);
         if next == idle {
             return;
         }
@@ -397,6 +398,9 @@ impl Kernel<'_> {
         }
         self.cpus[cpu].tick_at = self.next_tick();
         self.enter(cpu);
+        if self.cpus[cpu].nap.is_some() {
+            self.wake_cpu(cpu, true);
+        }
         self.account_progress(cpu);
         self.spent += self.settings.cost.tick;
         self.settle(OverheadKind::Interrupt);

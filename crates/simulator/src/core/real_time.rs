@@ -91,6 +91,7 @@ impl Kernel<'_> {
             state.real_time.offer(task);
         }
         state.rq.nr_running += 1;
+        self.update_frequency(cpu);
     }
 
     /// `dequeue_task_rt`.
@@ -104,6 +105,7 @@ impl Kernel<'_> {
         }
         state.real_time.withhold(task);
         state.rq.nr_running -= 1;
+        self.update_frequency(cpu);
     }
 
     /// `yield_task_rt`.

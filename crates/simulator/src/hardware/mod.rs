@@ -3,17 +3,24 @@
 //! Only the work of programs takes longer on a slow CPU. Costs, slices and the kernel's account of CPU time are in time, and so the same at every
 //! speed; the clock for load tracking knows of capacities and frequencies, as in the kernel, and not of busy siblings.
 
+mod energy;
+mod frequency;
+mod sleep;
 mod speed;
 
 use fairground_machine::ALONE;
 
 use crate::kernel::Kernel;
+use crate::task::TaskRef;
+pub use energy::Meter;
+pub use frequency::Frequencies;
+pub use sleep::{Menu, Nap};
 pub use speed::Speed;
 
 impl Kernel<'_> {
     /// How fast `cpu` computes now.
     fn speed_of(&self, cpu: usize) -> Speed {
-        let speed = Speed::of_capacity(self.cpus[cpu].capacity);
+        let speed = self.speed_of_clock(cpu);
         let hardware = &self.machine.hardware;
         if hardware.smt.is_empty() {
             return speed;
@@ -40,15 +47,25 @@ impl Kernel<'_> {
         }
     }
 
-    /// Lets the CPUs of a core compute at the speed that they have, once one of them has switched.
+    /// `cpu` has switched away from `previous`: it shares its core with others, or no longer, and begins or ends to be idle.
     #[inline]
-    pub(crate) fn share_core(&mut self, cpu: usize) {
+    pub(crate) fn hardware_switched(&mut self, cpu: usize, previous: TaskRef) {
         if self.topology.smt {
-            self.share_core_of_siblings(cpu);
+            self.share_core(cpu);
+        }
+        if self.watches_idleness {
+            self.watch_idleness(cpu, previous);
         }
     }
 
-    fn share_core_of_siblings(&mut self, cpu: usize) {
+    fn watch_idleness(&mut self, cpu: usize, previous: TaskRef) {
+        if previous == self.cpus[cpu].idle {
+            self.stop_idling(cpu);
+        }
+        self.update_power(cpu, self.run_queue_clock(cpu));
+    }
+
+    fn share_core(&mut self, cpu: usize) {
         if self.machine.hardware.smt.is_empty() {
             self.notice_siblings(cpu);
             return;

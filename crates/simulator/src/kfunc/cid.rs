@@ -125,9 +125,9 @@ impl Kernel<'_> {
         self.cids.replace(&cids, &shards)
     }
 
-    fn performance_of(&mut self, cid: i32, what: impl Fn(&crate::kernel::Cpu) -> u64) -> u64 {
+    fn performance_of(&mut self, cid: i32, what: impl Fn(&Self, usize) -> u64) -> u64 {
         match self.cid_to_cpu(cid) {
-            Some(cpu) => what(&self.cpus[cpu]),
+            Some(cpu) => what(self, cpu),
             None => u64::from(SCX_CPUPERF_ONE),
         }
     }
@@ -189,11 +189,11 @@ kernel_functions! { TABLE;
     }
 
     fn scx_bpf_cidperf_cap(kernel, cid) {
-        kernel.performance_of(cid as i32, |cpu| cpu.capacity)
+        kernel.performance_of(cid as i32, |kernel, cpu| kernel.cpus[cpu].capacity)
     }
 
     fn scx_bpf_cidperf_cur(kernel, cid) {
-        kernel.performance_of(cid as i32, |cpu| u64::from(cpu.performance))
+        kernel.performance_of(cid as i32, |kernel, cpu| kernel.frequency_capacity(cpu))
     }
 
     fn scx_bpf_cidperf_set(kernel, cid, level) {

@@ -26,6 +26,7 @@ impl Kernel<'_> {
         self.cpus[cpu].performance = level;
         let lowest = &mut self.noticed.lowest_performance;
         *lowest = level.min(*lowest);
+        self.update_frequency(cpu);
         true
     }
 }
@@ -84,7 +85,7 @@ kernel_functions! { TABLE;
     }
 
     fn scx_bpf_cpuperf_cur(kernel, cpu) {
-        if kernel.cpu_is_valid(cpu as i32, "") { u64::from(kernel.cpus[cpu as u32 as usize].performance) } else { u64::from(SCX_CPUPERF_ONE) }
+        if kernel.cpu_is_valid(cpu as i32, "") { kernel.frequency_capacity(cpu as u32 as usize) } else { u64::from(SCX_CPUPERF_ONE) }
     }
 
     fn scx_bpf_cpuperf_set(kernel, cpu, level) {

@@ -42,6 +42,16 @@ impl Kernel<'_> {
         Action::Block
     }
 
+    /// When the first sleep must end that a timer of `cpu` ends.
+    pub(crate) fn next_sleep_end(&self, cpu: usize) -> Option<u64> {
+        let lasts = |sleep: &&Sleep| {
+            let task = self.tasks.any(sleep.task);
+            task.execution.sleeps_until_timeout(sleep.generation)
+        };
+        let next = self.cpus[cpu].sleeps.iter().find(lasts);
+        next.map(|sleep| sleep.latest)
+    }
+
     /// Sets the timer that ends the sleep of `task`, which is about to begin, at `time`.
     pub(crate) fn wake_at(&mut self, mut task: TaskRef, time: u64) {
         task.execution.sleep = task.execution.sleep.wrapping_add(1);

@@ -1,14 +1,20 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * Sets the speed of CPUs if LEVEL is defined, and asks for control groups if GROUPS is, for their quotas if QUOTAS is. The kernel's defaults
- * schedule.
+ * Sets the speed of CPUs if LEVEL is defined, but to all for tasks whose names begin with an f if FAST is, and asks for control groups if GROUPS
+ * is, for their quotas if QUOTAS is. The kernel's defaults schedule.
  */
 #include "fairground.bpf.h"
 
 void BPF_STRUCT_OPS(shortfalls_running, struct task_struct *p)
 {
 #ifdef LEVEL
-	scx_bpf_cpuperf_set(scx_bpf_task_cpu(p), LEVEL);
+	u32 level = LEVEL;
+
+#ifdef FAST
+	if (p->comm[0] == 'f')
+		level = SCX_CPUPERF_ONE;
+#endif
+	scx_bpf_cpuperf_set(scx_bpf_task_cpu(p), level);
 #endif
 }
 
