@@ -528,17 +528,26 @@ static __always_inline bool within_imbalance(struct lb_env *env, const struct sc
 	return true;
 }
 
-/* The place of a waiting task on another CPU: it keeps its lag, place->vlag, and its relative deadline. */
-static __always_inline void place_on(struct run_queue *dst_rq, struct task_ctx *se, struct placement *place, u64 now)
+/* The weight of a waiting task on another CPU, where it counts in its groups from now on; its lag, place->vlag, remains the same service. */
+static __always_inline void weigh_on(struct run_queue *dst_rq, struct task_ctx *se, struct placement *place, u64 now)
+{
+	place->h_load = se->h_load;
+	if (!se->group)
+		return;
+	count_in_groups(se, dst_rq->cpu, true, now);
+	place->h_load = calc_prop_weight(se, dst_rq->cpu);
+	place->vlag = divide(place->vlag * (s64)se->h_load, place->h_load);
+}
+
+/*
+ * The place of a waiting task that weighs place->h_load on another CPU: it keeps its lag, place->vlag, and its relative deadline. A function
+ * of its own, as is account_moved_entity(), because the verifier would follow each of its branches through the rest of the walk.
+ */
+__noinline int place_on(struct run_queue *dst_rq __arg_nonnull, const struct task_ctx *se __arg_nonnull,
+			struct placement *place __arg_nonnull, u64 now)
 {
 	struct virtual_time time = {};
 
-	place->h_load = se->h_load;
-	if (se->group) {
-		count_in_groups(se, dst_rq->cpu, true, now);
-		place->h_load = calc_prop_weight(se, dst_rq->cpu);
-		place->vlag = divide(place->vlag * (s64)se->h_load, place->h_load);
-	}
 	place->vruntime = avg_vruntime(dst_rq, now);
 	if (h_nr_queued(dst_rq))
 		place->vruntime -= inflate_lag(dst_rq, place->vlag, place->h_load);
@@ -550,16 +559,17 @@ static __always_inline void place_on(struct run_queue *dst_rq, struct task_ctx *
 	time.avg += (s64)(place->vruntime - time.zero) * (s64)place->h_load;
 	time.load += place->h_load;
 	place->eligible = vruntime_eligible(&time, place->vruntime);
+	return 0;
 }
 
 /* Moves the accounting of a task that has been moved to another queue; the task may have left meanwhile. */
-static __always_inline void account_moved_entity(struct task_ctx *se, struct run_queue *from, struct run_queue *to,
-						 const struct placement *place, s32 pid, u64 now)
+__noinline int account_moved_entity(struct task_ctx *se __arg_nonnull, struct run_queue *from __arg_nonnull,
+				    struct run_queue *to __arg_nonnull, const struct placement *place __arg_nonnull, u64 now)
 {
 	u64 vruntime = se->vruntime;
 
 	if (__sync_val_compare_and_swap(&se->in_tree, from->cpu + 1, 0) != from->cpu + 1)
-		return;
+		return 0;
 	sum_w_vruntime_add(from, vruntime, -(s64)se->h_load);
 	if (se->group)
 		se->h_load = place->h_load;
@@ -568,11 +578,11 @@ static __always_inline void account_moved_entity(struct task_ctx *se, struct run
 	se->vlag = place->vlag;
 	se->vruntime_cpu = to->cpu + 1;
 	tree_add(to, se);
-	clear_buddies(from, pid);
 
 	if (account_move(se, from, to, now))
 		attach_entity_load_avg(to, se);
 	hrtick_update(to, now);
+	return 0;
 }
 
 /* Moves task @p of an iteration over a queue of @from to @to, with the lag in @place; the rest of @place is set to its new place. */
@@ -580,12 +590,14 @@ static __always_inline void account_moved_entity(struct task_ctx *se, struct run
 	({														\
 		bool moved_;												\
 															\
+		weigh_on(to, se, place, now);										\
 		place_on(to, se, place, now);										\
 		scx_bpf_dsq_move_set_vtime(DSQ_ITERATOR, (place)->eligible ? (place)->deadline : (place)->vruntime);	\
 		moved_ = scx_bpf_dsq_move_vtime(DSQ_ITERATOR, p, (place)->eligible ? eligible_dsq((to)->cpu) :		\
 						ineligible_dsq((to)->cpu), 0);						\
 		if (moved_) {												\
-			account_moved_entity(se, from, to, place, (p)->pid, now);					\
+			clear_buddies(from, (p)->pid);									\
+			account_moved_entity(se, from, to, place, now);							\
 			(to)->pulled_pid = (p)->pid;									\
 		} else if ((se)->group) {										\
 			count_in_groups(se, (from)->cpu, true, now);							\

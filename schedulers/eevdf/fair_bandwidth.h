@@ -172,17 +172,21 @@ __noinline bool throttled_hierarchy(u32 group, s32 cpu)
 	return false;
 }
 
-/* Something comes to a queue of a group that was empty and does not run: it may have to be throttled at once. */
-static __always_inline void check_enqueue_throttle(const struct fair_group *tg, struct group_rq *rq, s32 cpu, u64 now)
+/*
+ * Something comes to a queue of a group that was empty and does not run: it may have to be throttled at once. This and the next are functions of
+ * their own, because the verifier would follow each of their branches through the rest of a walk over the groups.
+ */
+__noinline int check_enqueue_throttle(const struct fair_group *tg __arg_nonnull, struct group_rq *rq __arg_nonnull, s32 cpu, u64 now)
 {
 	if (!tg->has_quota || rq->throttled || rq->runtime_remaining > 0)
-		return;
+		return 0;
 	if (!assign_cfs_rq_runtime(tg->number, rq, BANDWIDTH_SLICE, now))
 		throttle_cfs_rq(tg, rq, cpu, now);
+	return 0;
 }
 
 /* The last of a group has left a CPU, which gives back what it has of runtime, but for a little. */
-static __always_inline void return_cfs_rq_runtime(const struct fair_group *tg, struct group_rq *rq, u64 now)
+__noinline int return_cfs_rq_runtime(const struct fair_group *tg __arg_nonnull, struct group_rq *rq __arg_nonnull, u64 now)
 {
 	struct cfs_bandwidth *cfs_b = cfs_bandwidth_of(tg->number);
 	s64 slack_runtime = rq->runtime_remaining - (s64)MIN_CFS_RQ_RUNTIME;
@@ -191,7 +195,7 @@ static __always_inline void return_cfs_rq_runtime(const struct fair_group *tg, s
 	struct slack *slack;
 
 	if (!tg->has_quota || slack_runtime <= 0 || !cfs_b)
-		return;
+		return 0;
 	bpf_spin_lock(&cfs_b->lock);
 	cfs_b->runtime += slack_runtime;
 	hand_out = cfs_b->runtime > BANDWIDTH_SLICE && cfs_b->nr_throttled_rqs && !cfs_b->slack_started &&
@@ -200,9 +204,10 @@ static __always_inline void return_cfs_rq_runtime(const struct fair_group *tg, s
 		cfs_b->slack_started = true;
 	bpf_spin_unlock(&cfs_b->lock);
 	__sync_fetch_and_add(&rq->runtime_remaining, -slack_runtime);
-	slack = bpf_map_lookup_elem(&slack_timers, &key);
-	if (hand_out && slack)
+	slack = hand_out ? bpf_map_lookup_elem(&slack_timers, &key) : NULL;
+	if (slack)
 		bpf_timer_start(&slack->timer, BANDWIDTH_SLACK_PERIOD, 0);
+	return 0;
 }
 
 /* ---- Refilling ---------------------------------------------------------------------------------------------------- */

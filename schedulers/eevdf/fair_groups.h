@@ -165,8 +165,8 @@ static __always_inline u64 tg_tasks(const struct fair_group *tg)
 	return tg->runnable_avg < 1024 ? 1 : (u64)tg->runnable_avg / 1024;
 }
 
-/* The weight of a group's entity: shares * load here / load everywhere. */
-static __always_inline u64 calc_group_shares(const struct fair_group *tg, const struct group_rq *rq)
+/* The weight of a group's entity: shares * load here / load everywhere. A function of its own, because stacks are small and calls deep. */
+__noinline u64 calc_group_shares(const struct fair_group *tg __arg_nonnull, const struct group_rq *rq __arg_nonnull)
 {
 	u64 load = max(rq->load_weight / LOAD_SCALE, rq->load_avg >> PELT_SHIFT), shares = tg->shares, limit;
 	s64 total = tg->load_avg - (s64)rq->contributed_load + (s64)load;

@@ -111,10 +111,24 @@ static __always_inline void unthrottle_groups(struct run_queue *cfs_rq, u64 now)
 	}
 }
 
+/*
+ * A task in limbo comes back as one that wakes. True if it is eligible. A function of its own, because the verifier would follow each of its
+ * branches through the rest of the walk over the queue.
+ */
+__noinline bool rejoin(struct run_queue *cfs_rq __arg_nonnull, struct task_struct *p __arg_trusted, struct task_ctx *se __arg_nonnull,
+		       u64 now)
+{
+	struct virtual_time time;
+
+	se->throttled = false;
+	join(cfs_rq, se, p, false, now);
+	update_load_avg(se, now, false, 0);
+	return enter(cfs_rq, se, cfs_rq->cpu, &time, now);
+}
+
 /* Groups have been given runtime on this CPU: their tasks come back. */
 __noinline int unthrottle(struct run_queue *cfs_rq __arg_nonnull, u64 now)
 {
-	struct virtual_time time;
 	struct task_struct *p;
 	struct task_ctx *se;
 	bool eligible;
@@ -124,10 +138,7 @@ __noinline int unthrottle(struct run_queue *cfs_rq __arg_nonnull, u64 now)
 	for_each_queued(p, se, limbo_dsq(cfs_rq->cpu), 0) {
 		if (throttled_hierarchy(se->group, cfs_rq->cpu))
 			continue;
-		se->throttled = false;
-		join(cfs_rq, se, p, false, now);
-		update_load_avg(se, now, false, 0);
-		eligible = enter(cfs_rq, se, cfs_rq->cpu, &time, now);
+		eligible = rejoin(cfs_rq, p, se, now);
 		scx_bpf_dsq_move_set_vtime(DSQ_ITERATOR, eligible ? se->deadline : se->vruntime);
 		scx_bpf_dsq_move_vtime(DSQ_ITERATOR, p, cfs_rq->last_dsq, 0);
 	}
