@@ -19,8 +19,8 @@ pub enum Kind {
     Callback {
         /// The groups of functions that it may call.
         groups: Groups,
-        /// Whether it may sleep (`bpf_scx_check_member`).
-        sleeps: bool,
+        /// The releases in which it may sleep (`bpf_scx_check_member`).
+        sleeps: Option<Releases>,
         /// The argument that may be NULL (`__nullable` in `ext.c`), by its number from 0.
         nullable: Option<usize>,
     },
@@ -51,6 +51,14 @@ impl Member {
         releases.is_some_and(|releases| releases.contains(release))
     }
 
+    /// The releases in which it may be a program that sleeps.
+    pub fn sleeps(&self) -> Option<Releases> {
+        match self.kind {
+            Kind::Data => None,
+            Kind::Callback { sleeps, .. } => sleeps,
+        }
+    }
+
     /// The releases that have it in tables of that form.
     pub fn releases(&self, cid_form: bool) -> Option<Releases> {
         match cid_form {
@@ -69,12 +77,14 @@ static MEMBERS: LazyLock<Vec<Member>> = LazyLock::new(|| {
         let kind = match next() {
             "data" => Kind::Data,
             groups => {
-                let mut sleeps = false;
+                let mut sleeps = None;
                 let mut nullable = None;
                 for word in words {
-                    match word.strip_prefix("nullable=") {
-                        Some(number) => nullable = number.parse().ok(),
-                        None => sleeps |= word == "sleeps",
+                    match word.split_once(['=', '@']) {
+                        Some(("nullable", number)) => nullable = number.parse().ok(),
+                        Some(("sleeps", text)) => sleeps = releases(text),
+                        None if word == "sleeps" => sleeps = Some(Releases::ALL),
+                        _ => panic!("no callback is {word}"),
                     }
                 }
                 Kind::Callback {
@@ -130,5 +140,19 @@ mod tests {
             }
         }
         assert!(member("select_cpu", true).is_none());
+    }
+
+    #[test]
+    fn what_may_sleep_depends_on_the_release() {
+        let older = Release::new(7, 2);
+        let may_sleep = |name: &str, release: Release| {
+            let sleeps = member(name, false).unwrap().sleeps();
+            sleeps.is_some_and(|releases| releases.contains(release))
+        };
+        assert!(may_sleep("init", Release::OLDEST));
+        assert!(!may_sleep("cgroup_set_bandwidth", older));
+        assert!(may_sleep("cgroup_set_bandwidth", Release::NEWEST));
+        assert!(!may_sleep("cgroup_set_weight", Release::NEWEST));
+        assert!(!may_sleep("flags", Release::NEWEST));
     }
 }

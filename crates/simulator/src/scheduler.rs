@@ -163,7 +163,7 @@ impl Scheduler {
         let linker = linker_for(&object, &table, target)?;
         let code = compile(&object, &linker).map_err(LoadError::Object)?;
         check_license(&object)?;
-        check_sections(&object, &table)?;
+        check_sections(&object, &table, target.release)?;
         check_programs(&object, code.needs(), target.release)?;
         if let Some(first) = untested(code.needs()).next() {
             return Err(LoadError::Object(first));
@@ -400,7 +400,7 @@ pub fn examine(object: &Object, options: &Options) -> Examined {
         let needs =
             fairground_bpf::examine(object, &linker, &read_only).map_err(LoadError::Object)?;
         check_license(object)?;
-        check_sections(object, table)?;
+        check_sections(object, table, target.release)?;
         check_programs(object, &needs, target.release)?;
         let table = with_data(table, &options.setup.operations);
         read_operations(&table, &needs, target.release)?;
@@ -451,13 +451,9 @@ fn check_license(object: &Object) -> Result<(), LoadError> {
     )))
 }
 
-/// Refuses programs that are no callbacks, and those that may sleep as callbacks that may not.
-fn check_sections(object: &Object, table: &StructOps) -> Result<(), LoadError> {
+/// Refuses programs that are no callbacks, and those that may sleep as callbacks of `release` that may not.
+fn check_sections(object: &Object, table: &StructOps, release: Release) -> Result<(), LoadError> {
     let cid_form = table.type_name == CID_FORM;
-    let may_sleep = |name: &str| {
-        let member = member(name, cid_form);
-        member.is_some_and(|member| matches!(member.kind, Kind::Callback { sleeps: true, .. }))
-    };
     for member in &table.members {
         let StructOpsValue::Program(name) = &member.value else {
             continue;
@@ -466,9 +462,12 @@ fn check_sections(object: &Object, table: &StructOps) -> Result<(), LoadError> {
             continue;
         };
         let wrong = if !program.is_callback() {
-            "callbacks are in sections that begin with struct_ops/"
-        } else if program.section.starts_with("struct_ops.s") && !may_sleep(&member.name) {
-            "programs there may sleep, and this callback may not"
+            "callbacks are in sections that begin with struct_ops/".to_owned()
+        } else if program.section.starts_with("struct_ops.s") {
+            let Some(when) = forbids_sleep(&member.name, cid_form, release) else {
+                continue;
+            };
+            format!("programs there may sleep, and this callback may not{when}")
         } else {
             continue;
         };
@@ -478,6 +477,20 @@ fn check_sections(object: &Object, table: &StructOps) -> Result<(), LoadError> {
         )));
     }
     Ok(())
+}
+
+/// Whether that callback of `release` may not sleep, and if so, before which release, in words. A callback that `release` does not have is
+/// not refused for this.
+fn forbids_sleep(name: &str, cid_form: bool, release: Release) -> Option<String> {
+    let Some(member) = member(name, cid_form) else {
+        return Some(String::new());
+    };
+    let sleeps = member.sleeps();
+    if !member.is_in(cid_form, release) || sleeps.is_some_and(|when| when.contains(release)) {
+        return None;
+    }
+    let since = sleeps.and_then(|when| when.since);
+    Some(since.map_or_else(String::new, |since| format!(" before Linux {since}")))
 }
 
 /// Refuses calls of kernel functions that `release` does not allow, in programs that are not callbacks.

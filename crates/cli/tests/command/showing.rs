@@ -89,9 +89,20 @@ int BPF_PROG(enqueue, struct task_struct *p, u64 enq_flags)
 	return 0;
 }
 
+#ifdef SLEEPS
+SEC("struct_ops.s/set_bandwidth")
+int BPF_PROG(set_bandwidth, struct cgroup *cgrp, u64 period_us, u64 quota_us, u64 burst_us)
+{
+	return 0;
+}
+#endif
+
 SEC(".struct_ops.link")
 struct sched_ext_ops features = {
 	.enqueue = (void *)enqueue,
+#ifdef SLEEPS
+	.cgroup_set_bandwidth = (void *)set_bandwidth,
+#endif
 #ifdef FLAGS
 	.flags = FLAGS,
 #endif
@@ -129,6 +140,18 @@ fn a_source_tells_which_kernels_load_it() {
             "Linux 7.1 to 7.3: loads",
         ],
     );
+    let not_yet = "programs there may sleep, and this callback may not before Linux 7.3";
+    let refused = format!(
+        "Linux 6.17 to 7.2: does not load: ops.cgroup_set_bandwidth is set_bandwidth in section struct_ops.s/set_bandwidth: {not_yet}"
+    );
+    says(
+        "-D TESTED -D SLEEPS",
+        &[
+            "Linux 6.16: does not load: ops.cgroup_set_bandwidth is set, which",
+            &refused,
+            "Linux 7.3: loads",
+        ],
+    );
     let compare =
         |options: &str| format!("compare mix-two -d 50ms -s {} {options}", path.display());
     let old = succeed(&compare("--kernel 6.18"));
@@ -139,6 +162,7 @@ fn a_source_tells_which_kernels_load_it() {
     let newer = succeed("compare mix-two -d 50ms -s eevdf --kernel 6.18");
     let note = "Linux 6.18 does not know ops.cgroup_set_idle; it is left out";
     assert!(newer.contains(note), "{newer}");
+    refuse(&compare("--kernel 6.18 -D TESTED -D SLEEPS"), 2, &[not_yet]);
     let newest = succeed(&compare("--kernel 7.3"));
     assert!(!newest.contains("is simulated by"), "{newest}");
     refuse(
