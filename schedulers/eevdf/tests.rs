@@ -284,6 +284,22 @@ fn a_heavier_task_runs_longer_before_it_becomes_ineligible() {
 }
 
 #[test]
+fn a_task_far_heavier_than_all_others_comes_back_to_its_share() {
+    let tasks = on_cpu_0(&[
+        ("heavy", r#""priority": -20, "run": 1000, "sleep": 3000"#),
+        ("first", r#""run": 1000"#),
+        ("second", r#""run": 1000"#),
+        ("light", r#""priority": 10, "run": 1000"#),
+    ]);
+    let (history, _) = run(ID, "1", &tasks, 4, &[]);
+    let demand = history.percent("heavy", SECOND, 4 * SECOND);
+    assert_near(demand, 25.0, 1.0, "percent of the CPU");
+    let waits = history.latencies("heavy", SECOND, 4 * SECOND);
+    let longest = waits.last().copied().unwrap_or(SECOND);
+    assert!(longest < 4 * MS, "waited {} ms", milliseconds(longest));
+}
+
+#[test]
 fn ten_hogs_wait_nine_slices() {
     for (hrtick, expected) in [("false", 9.0), ("true", 6.3)] {
         let settings = [("hz", "1000"), ("hrtick", hrtick)];
