@@ -123,7 +123,7 @@ fn embed(
     ];
     let object = output.join(format!("{id}.bpf.o"));
     let includes = [workspace.join("schedulers/include"), libbpf.to_owned()];
-    clang.compile(&source, &includes, &options, &object)?;
+    clang.compile(&source, ("-I", &includes), &options, &object)?;
     let whole = std::fs::read(&object).map_err(|cause| Error::File {
         action: "read",
         path: object.clone(),

@@ -102,11 +102,12 @@ impl Clang {
 
     /// Compiles `source` to the BPF object `output` and returns clang's warnings, empty if there are none.
     ///
-    /// `include_directories` are searched in their order, before the system's own headers.
+    /// The folders `include` are searched in their order, before the system's own headers. They come with the option by which clang gets them: `-I`,
+    /// or `-isystem` if it shall not warn of what is in them.
     pub fn compile(
         &self,
         source: &Path,
-        include_directories: &[PathBuf],
+        (option, include): (&str, &[PathBuf]),
         extra_options: &[String],
         output: &Path,
     ) -> Result<String, Error> {
@@ -115,8 +116,8 @@ impl Clang {
             .args(["-target", "bpf", "-mcpu=v3", "-O2", "-g"])
             .arg(format!("-D__TARGET_ARCH_{}", target_architecture()))
             .args(extra_options);
-        for directory in include_directories {
-            command.arg("-I").arg(directory);
+        for folder in include {
+            command.arg(option).arg(folder);
         }
         let architecture_headers =
             PathBuf::from(format!("/usr/include/{}-linux-gnu", std::env::consts::ARCH));

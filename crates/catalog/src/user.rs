@@ -362,11 +362,13 @@ impl<'a> Compilation<'a> {
 
     /// Compiles the source to its object, with clang's warnings.
     fn run(&self) -> Result<CompiledSource, Error> {
-        let directories = [self.folders, &self.own_folders()].concat();
+        let folders = [self.folders, &self.own_folders()].concat();
         let object_file = self.scratch.path().join("object.o");
-        let warnings =
-            self.clang
-                .compile(self.source, &directories, &self.options, &object_file)?;
+        // What is wrong with a header from elsewhere is not for the author of this source to mend.
+        let include = ("-isystem", &folders[..]);
+        let warnings = self
+            .clang
+            .compile(self.source, include, &self.options, &object_file)?;
         let object = std::fs::read(&object_file).map_err(|cause| Error::File {
             action: "read",
             path: object_file.clone(),
@@ -462,6 +464,31 @@ fn has_arena(object: &[u8]) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn warnings_are_of_the_users_source_and_what_lies_beside_it() {
+        let folder = tempfile::tempdir().unwrap();
+        let foreign = folder.path().join("foreign");
+        std::fs::create_dir(&foreign).unwrap();
+        let write = |path: PathBuf, text: &str| {
+            std::fs::write(&path, text).unwrap();
+            path
+        };
+        let divides = |name: &str| format!("static int {name}(int a)\n{{\n\treturn a / 0;\n}}\n");
+        write(foreign.join("foreign.h"), &divides("foreign"));
+        write(folder.path().join("beside.h"), &divides("beside"));
+        let source = write(
+            folder.path().join("mine.bpf.c"),
+            "#include \"fairground.bpf.h\"\n#include <foreign.h>\n#include \"beside.h\"\n\nint sum(int a)\n{\n\treturn foreign(a) + beside(a);\n}\n",
+        );
+        let build = Build {
+            include: vec![foreign],
+            ..Build::default()
+        };
+        let warnings = compile_source(&source, &build).unwrap().warnings;
+        assert!(warnings.contains("beside.h"), "{warnings}");
+        assert!(!warnings.contains("foreign.h"), "{warnings}");
+    }
 
     #[test]
     fn a_source_without_headers_of_its_own_compiles_against_the_embedded_ones() {

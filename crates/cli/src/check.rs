@@ -242,13 +242,17 @@ impl Arguments {
                 }
                 None => None,
             };
+            // A run that does not end is shown up to where it was given up.
+            let given_up = (finding.failure.status == Status::TimedOut)
+                .then_some(finding.failure.after_ns)
+                .flatten();
             let command = shrunk.unwrap_or_else(|| {
                 site.simulation.command(&Single {
                     command: "compare",
                     workload: &site.case.name,
                     contender: plan.contender(plan.place(one.number)),
                     machine: &site.case.machine,
-                    duration: Some(site.case.duration),
+                    duration: Some(given_up.unwrap_or(site.case.duration)),
                     seed: plan.settings.seed,
                 })
             });
@@ -326,8 +330,7 @@ fn groups(judged: &[Judged], plans: &[Plan], sites: &[Site]) -> Vec<Fault> {
         let scheduler = titled(one, plans);
         let cpus = one.run.metrics.as_ref().map_or(0, |metrics| metrics.cpus);
         for finding in &one.findings {
-            let wait = cause(finding);
-            let diagnosis = wait.map_or_else(String::new, |wait| diagnosis(wait, cpus));
+            let diagnosis = mistake(finding, cpus);
             let failure = &finding.failure;
             let case = one.run.labels.workload.clone();
             let known = faults.iter_mut().find(|fault| {
@@ -366,9 +369,14 @@ fn groups(judged: &[Judged], plans: &[Plan], sites: &[Site]) -> Vec<Fault> {
 const LEAST_WAIT: u64 = 1_000_000;
 
 /// Why the task waited that a finding is about.
-pub fn cause(finding: &Finding) -> Option<&Explanation> {
+fn cause(finding: &Finding) -> Option<&Explanation> {
     let is_long = |wait: &&Explanation| wait.to_ns - wait.from_ns >= LEAST_WAIT;
     finding.wait.as_ref().filter(is_long)
+}
+
+/// The mistake that a finding on a machine of this many CPUs points to; empty if nothing is known.
+pub fn mistake(finding: &Finding, cpus: u32) -> String {
+    cause(finding).map_or_else(String::new, |wait| diagnosis(wait, cpus))
 }
 
 /// The fault, and its reason.

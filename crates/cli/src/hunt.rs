@@ -11,11 +11,10 @@ use fairground_lab::{
     Contender, Error, Find, Finding, GENERATION, Hunt, Hunted, Plan, Scenario, Told,
 };
 use fairground_machine::Machine;
-use fairground_report::diagnosis;
 use fairground_results::{Checkup, Fault, Patience, Requirement};
 use fairground_workload::Workload;
 
-use crate::check::{cause, judging, replaced, sentence};
+use crate::check::{judging, mistake, replaced, sentence};
 use crate::loads::Wanted;
 use crate::output::{self, Progress};
 use crate::quantity::nanoseconds;
@@ -195,9 +194,8 @@ fn go_on(hunt: &Hunt, title: &str, budget: Budget) -> Result<Hunted, Error> {
 }
 
 fn told(finding: &Finding, cpus: u32) -> Told {
-    let wait = cause(finding);
     Told {
-        diagnosis: wait.map_or_else(String::new, |wait| diagnosis(wait, cpus)),
+        diagnosis: mistake(finding, cpus),
         message: sentence(finding),
     }
 }

@@ -17,7 +17,7 @@ macro_rules! load {
 use crate::gauntlet;
 
 /// Names and files, in alphabetical order.
-const LOADS: [(&str, &str); 21] = [
+const LOADS: [(&str, &str); 22] = [
     load!("loads", "audio"),
     load!("loads", "barrier"),
     load!("loads", "build"),
@@ -36,6 +36,7 @@ const LOADS: [(&str, &str); 21] = [
     load!("loads", "oltp"),
     load!("loads", "perf-pipe"),
     load!("workloads", "periodic-hogs"),
+    load!("loads", "pods"),
     load!("loads", "schbench"),
     load!("workloads", "wakeup-chain"),
     load!("loads", "web-server"),

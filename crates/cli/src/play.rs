@@ -13,14 +13,14 @@ use fairground_machine::Machine;
 use fairground_metrics::{MachineFacts, Options as Metrics};
 use fairground_recording::Source;
 use fairground_report::{Comparison, Document, Labels, Run, Style, csv_of};
-use fairground_results::{Recipe, Shared, Status};
+use fairground_results::{Breach, Recipe, Requirement, Shared, Status};
 use fairground_workload::{Template, Workload};
 use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::VERSION;
 use crate::loads::Wanted;
-use crate::output::{Format, fail, print};
+use crate::output::{FAILED, Format, fail, print};
 use crate::quantity::nanoseconds;
 
 /// Run a workload with real threads on this kernel
@@ -53,6 +53,11 @@ pub struct Arguments {
     #[arg(long)]
     records: bool,
 
+    /// A requirement of the run, as for compare, such as 'idle_beside_waiting < 5ms'; fail if it is not met. Needs root. May be given several
+    /// times
+    #[arg(long, value_name = "REQUIREMENT", value_parser = requirement)]
+    require: Vec<Requirement>,
+
     /// Form of the result
     #[arg(long, value_enum, default_value_t = Format::Table)]
     format: Format,
@@ -60,24 +65,47 @@ pub struct Arguments {
 
 /// Runs the subcommand.
 pub fn main(arguments: &Arguments) -> ExitCode {
-    match play(arguments) {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(code) => code,
-    }
+    play(arguments).unwrap_or_else(|code| code)
 }
 
-fn play(arguments: &Arguments) -> Result<(), ExitCode> {
-    let (report, text) = played(arguments).map_err(|error| fail(error.exit_code(), error))?;
+fn play(arguments: &Arguments) -> Result<ExitCode, ExitCode> {
+    let (report, breaches) = played(arguments).map_err(|error| fail(error.exit_code(), error))?;
     if arguments.format != Format::Json {
         for note in &report.notes {
             crate::output::say!("fairground: {note}");
         }
     }
-    print(&text)
+    print(&match arguments.format {
+        Format::Table => table(&report),
+        Format::Csv => csv_of(lines(&report)),
+        Format::Json => Played::of(&report, &breaches).text(),
+    })?;
+    for breach in &breaches {
+        let (scheduler, sentence) = (report.scheduler_name(), breach.sentence());
+        crate::output::say!("fairground: {scheduler} did not meet {sentence}");
+    }
+    Ok(match breaches.as_slice() {
+        [] => ExitCode::SUCCESS,
+        _ => ExitCode::from(FAILED),
+    })
 }
 
-/// Plays the workload; returns the report and its printed form.
-fn played(arguments: &Arguments) -> Result<(Report, String), Error> {
+/// A requirement that needs no other run.
+fn requirement(text: &str) -> Result<Requirement, String> {
+    let requirement: Requirement = text.parse()?;
+    match requirement.reference() {
+        None => Ok(requirement),
+        Some(other) => Err(format!(
+            "{other} does not run here; only compare and check hold schedulers against each other"
+        )),
+    }
+}
+
+/// Plays the workload; returns the report, and where it falls short of what is required.
+fn played(arguments: &Arguments) -> Result<(Report, Vec<Breach>), Error> {
+    if !arguments.require.is_empty() {
+        host::check_root("measuring what --require is about")?;
+    }
     let workload = read(&arguments.workload).map_err(|reason| Error::Usage { reason })?;
     let mut signals = Signals::take()?;
     let options = play::Options {
@@ -89,12 +117,21 @@ fn played(arguments: &Arguments) -> Result<(Report, String), Error> {
         },
     };
     let report = play::play(&workload, &options, machine_facts(), tunables, &mut signals)?;
-    let text = match arguments.format {
-        Format::Table => table(&report),
-        Format::Csv => csv_of(lines(&report)),
-        Format::Json => Played::of(&report).text(),
+    let breaches = match (&report.metrics, arguments.require.as_slice()) {
+        (_, []) => Vec::new(),
+        (Some(metrics), required) => {
+            let breaches = required.iter().filter_map(|one| one.breach(metrics, None));
+            breaches.collect()
+        }
+        (None, _) => {
+            let reason = format!(
+                "--require: nothing was measured: {}",
+                report.notes.join("; ")
+            );
+            return Err(Error::Usage { reason });
+        }
     };
-    Ok((report, text))
+    Ok((report, breaches))
 }
 
 /// The capacities of this machine's CPUs; none if the CPU numbers have gaps, in which case all count as equal.
@@ -154,6 +191,8 @@ pub struct Played<'a> {
     fairground: &'static str,
     #[serde(flatten)]
     report: &'a Report,
+    /// The requirements that the run does not meet.
+    breaches: &'a [Breach],
 }
 
 impl Document for Played<'_> {
@@ -162,11 +201,12 @@ impl Document for Played<'_> {
 }
 
 impl<'a> Played<'a> {
-    fn of(report: &'a Report) -> Self {
+    fn of(report: &'a Report, breaches: &'a [Breach]) -> Self {
         Self {
             version: Self::VERSION,
             fairground: VERSION,
             report,
+            breaches,
         }
     }
 }

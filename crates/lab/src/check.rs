@@ -2,7 +2,7 @@
 
 use std::num::NonZero;
 
-use fairground_metrics::Explanation;
+use fairground_metrics::{Explanation, RunMetrics};
 use fairground_results::{Breach, Run, Status};
 
 use crate::cell::{Cell, CellResult, Failure, run_cells};
@@ -49,7 +49,9 @@ pub fn check(
         plan.check()?;
         let of_plan = Cells::of(plan);
         for number in 0..plan.run_count() {
-            cells.push(of_plan.get(number));
+            let mut cell = of_plan.get(number);
+            cell.options.most_events = Some(MOST_EVENTS);
+            cells.push(cell);
             places.push((index, number));
         }
     }
@@ -70,25 +72,46 @@ pub fn check(
     Ok(judged)
 }
 
+/// A run of a check that has more events than this does not end; no case has as many under a documented scheduler.
+const MOST_EVENTS: u64 = 4_000_000;
+
+/// The kernel's name for the end of a scheduler under which a task waited too long.
+const STALL: &str = "SCX_EXIT_ERROR_STALL";
+
+/// The task that waited for longest when the run ended, and since when.
+fn longest_to_the_end(run: &RunMetrics) -> Option<(String, u64)> {
+    let lasting = run.tasks.iter().filter_map(|task| {
+        let wait = task.longest_wait.filter(|wait| !wait.ended)?;
+        Some((wait.length_ns, task.name.clone(), wait.from_ns))
+    });
+    let longest = lasting.reduce(|one, other| if other.0 > one.0 { other } else { one });
+    longest.map(|(_, task, from)| (task, from))
+}
+
 /// The faults of a run.
 pub(crate) fn findings(cell: &Cell, result: &CellResult) -> Result<Vec<Finding>, Error> {
-    let metrics = result.run.metrics.as_ref();
+    let metrics = result.run.metrics.as_deref();
     let mut told = Vec::new();
     let mut found = Vec::new();
     if let Some(failure) = &result.failure
         && failure.status != Status::Unmet
     {
         let starvation = metrics.and_then(|metrics| cell.patience.exceeded_in(metrics));
-        let starvation = starvation.filter(|_| failure.status == Status::Starved);
-        let wait = starvation.map(|one| (one.task, one.wait.from_ns));
+        let wait = match failure.status {
+            Status::Starved => starvation.map(|one| (one.task, one.wait.from_ns)),
+            Status::Ejected if failure.kind == STALL => metrics.and_then(longest_to_the_end),
+            _ => None,
+        };
         told.extend(wait.clone());
         found.push((failure.clone(), None, wait));
     }
-    // The measures until the kernel ended a run belong to the reason why it did.
-    let has_ended = found
-        .first()
-        .is_none_or(|(failure, ..)| failure.status == Status::Starved);
-    for breach in result.breaches.iter().filter(|_| has_ended) {
+    // The measures until the kernel ended a run belong to the reason why it did, and where a task starves, shares are uneven.
+    let status = found.first().map(|(failure, ..)| failure.status);
+    let is_own = |breach: &&Breach| match status {
+        None => true,
+        Some(status) => status == Status::Starved && !breach.is_about_shares(),
+    };
+    for breach in result.breaches.iter().filter(is_own) {
         let wait = metrics.and_then(|metrics| breach.wait(metrics));
         if wait.as_ref().is_some_and(|wait| told.contains(wait)) {
             continue;

@@ -113,6 +113,7 @@ impl Search<'_> {
             let length = self.best.duration;
             self.shorten();
             self.shrink_machine();
+            self.shrink_machine_with_tasks();
             self.shrink_lists();
             self.shrink_numbers();
             let after = (self.best.draft.text(), self.best.machine.clone());
@@ -218,6 +219,39 @@ impl Search<'_> {
         }
     }
 
+    /// Tries fewer CPUs with as many fewer of equal tasks, or with as much a smaller part of them: what needs one task more than CPUs shows with few of
+    /// both.
+    fn shrink_machine_with_tasks(&mut self) {
+        if self.cell.contender.reference().starts_with(LOADER) {
+            return;
+        }
+        loop {
+            let (before, counts) = (cpus_of(&self.best.machine), self.best.draft.instances());
+            let mut smaller = smaller_machines(&self.best.machine).into_iter();
+            let found = smaller.any(|machine| {
+                let cpus = cpus_of(&machine);
+                let less = |count: u64| count.saturating_sub(before - cpus);
+                let part = |count: u64| count * cpus / before;
+                let ways: [&dyn Fn(u64) -> u64; 2] = [&less, &part];
+                ways.into_iter().any(|fewer| {
+                    let mut draft = self.best.draft.clone();
+                    for (path, count) in &counts {
+                        draft = draft.with_number(path, fewer(*count).max(1));
+                    }
+                    let case = Case {
+                        draft,
+                        machine: machine.clone(),
+                        ..self.best.clone()
+                    };
+                    !counts.is_empty() && self.shows(case)
+                })
+            });
+            if !found {
+                return;
+            }
+        }
+    }
+
     /// Removes members and elements from every list: first many at once, then fewer, then one by one.
     fn shrink_lists(&mut self) {
         let mut number = 0;
@@ -264,20 +298,27 @@ fn rounded(time: Nanoseconds) -> Nanoseconds {
     (time / GRAIN + 1) * GRAIN
 }
 
-/// Numbers to try instead of one above 1, the smallest first: counts of tasks down to one by one, and magnitudes.
+/// Numbers to try instead of one above 1, the smallest first: counts of tasks also by halves, quarters and one by one, and others by magnitudes.
 fn smaller_numbers(value: u64) -> Vec<u64> {
     let round = 10_u64.pow(value.ilog10());
-    let mut smaller = vec![1, 2, 3, 4, round / 10, round];
-    let most = if value <= MOST_COUNT { 4 } else { 1 };
-    smaller.retain(|one| (1..value).contains(one) && (*one <= most || *one >= round / 10));
+    let mut smaller = match value {
+        ..=MOST_COUNT => vec![1, 2, 3, 4, value / 2, value - value / 4, value - 1],
+        _ => vec![1, round / 10, round],
+    };
+    smaller.retain(|one| (1..value).contains(one));
     smaller.sort_unstable();
     smaller.dedup();
     smaller
 }
 
+/// Number of CPUs of a machine; 0 if the description is none.
+fn cpus_of(machine: &str) -> u64 {
+    Machine::parse(machine).map_or(0, |machine| machine.cpu_count() as u64)
+}
+
 /// Machines smaller than the described one, the smallest first.
 fn smaller_machines(description: &str) -> Vec<String> {
-    let cpus = Machine::parse(description).map_or(0, |machine| machine.cpu_count());
+    let cpus = cpus_of(description) as usize;
     let mut smaller: Vec<String> = (1..cpus).take(8).map(|cpus| cpus.to_string()).collect();
     let powers = (4..usize::BITS).map(|power| 1_usize << power);
     smaller.extend(
@@ -319,7 +360,7 @@ mod tests {
     #[test]
     fn numbers_get_smaller() {
         assert_eq!(smaller_numbers(600), [1, 10, 100]);
-        assert_eq!(smaller_numbers(10), [1, 2, 3, 4]);
+        assert_eq!(smaller_numbers(10), [1, 2, 3, 4, 5, 8, 9]);
         assert_eq!(smaller_numbers(3), [1, 2]);
         assert_eq!(smaller_numbers(2), [1]);
         assert_eq!(smaller_numbers(1_000_000), [1, 100_000]);

@@ -42,8 +42,15 @@ struct Open {
     stays: Vec<Stay>,
     /// How long quotas have held it back.
     throttled: Nanoseconds,
-    /// How long tasks ran meanwhile, by CPU and task.
-    ran: BTreeMap<(u32, TaskId), Nanoseconds>,
+    /// How tasks ran meanwhile, by CPU and task.
+    ran: BTreeMap<(u32, TaskId), Turns>,
+}
+
+/// How a task ran on a CPU.
+#[derive(Clone, Copy, Default)]
+struct Turns {
+    count: u64,
+    duration: Nanoseconds,
 }
 
 #[derive(Clone, Default)]
@@ -266,7 +273,7 @@ impl Explainer {
                 let other = self.tasks.get(other);
                 other.is_some_and(|other| other.policy == Policy::Deadline)
             });
-            let taken: Nanoseconds = its_like.map(|(_, duration)| *duration).sum();
+            let taken: Nanoseconds = its_like.map(|(_, turns)| turns.duration).sum();
             length.saturating_sub(taken)
         });
         let duration_ns = without_its_like.max()?;
@@ -283,10 +290,11 @@ impl Explainer {
             .map(|cpu| {
                 let on_it = open.ran.range((cpu, TaskId(0))..=(cpu, TaskId(u32::MAX)));
                 let mut ran: Vec<Ran> = on_it
-                    .map(|((_, task), duration_ns)| Ran {
+                    .map(|((_, task), turns)| Ran {
                         task: self.name(*task),
                         real_time: self.tasks.get(task).is_some_and(Known::is_real_time),
-                        duration_ns: *duration_ns,
+                        duration_ns: turns.duration,
+                        turns: turns.count,
                     })
                     .collect();
                 ran.sort_by_key(|one| std::cmp::Reverse(one.duration_ns));
@@ -383,7 +391,9 @@ impl Open {
     fn credit(&mut self, cpu: CpuId, task: TaskId, since: Nanoseconds, now: Nanoseconds) {
         let duration = now.saturating_sub(since.max(self.from));
         if duration > 0 {
-            *self.ran.entry((cpu.0, task)).or_default() += duration;
+            let turns = self.ran.entry((cpu.0, task)).or_default();
+            turns.duration += duration;
+            turns.count += 1;
         }
     }
 }
@@ -639,7 +649,8 @@ mod tests {
         let told = |cpu: &CpuUse| (cpu.cpu, cpu.ran.len(), cpu.idle_ns);
         let cpus: Vec<_> = found.cpus.iter().map(told).collect();
         assert_eq!(cpus, [(0, 0, 50), (1, 1, 0)]);
-        assert_eq!(found.cpus[1].ran[0].duration_ns, 50);
+        let ran = &found.cpus[1].ran[0];
+        assert_eq!((ran.duration_ns, ran.turns), (50, 1));
         let times: Vec<u64> = found.steps.iter().map(|step| step.time_ns).collect();
         assert_eq!(times, [8, 9, 9, 10, 50, 50, 60, 60]);
     }

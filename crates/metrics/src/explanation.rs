@@ -143,6 +143,8 @@ pub struct Ran {
     pub real_time: bool,
     /// How long.
     pub duration_ns: Nanoseconds,
+    /// How often it came to run, or ran already when the wait began.
+    pub turns: u64,
 }
 
 /// The main reason why a task waited.

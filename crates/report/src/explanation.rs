@@ -300,12 +300,18 @@ pub fn diagnosis(wait: &Explanation, cpus: u32) -> String {
 /// Turns of more than this many nanoseconds are longer than those of any documented scheduler at nice 0.
 const LONG_TURN: u64 = 210_000_000;
 
+/// Where tasks that were not taken from a queue run this many times as often as those that were, that is not by chance.
+const OTHERS: u64 = 4;
+
 /// The fault of the queue of a task that spent most of its wait there.
 fn queued(wait: &Explanation, stay: &Stay, has_idle: bool) -> &'static str {
     let one_each = wait.cpus.iter().all(|cpu| cpu.ran.len() == 1);
     let taken: u64 = stay.taken.iter().map(|taken| taken.tasks).sum();
     let cpus = wait.cpus.len() as u64;
-    let time = (wait.to_ns - wait.from_ns) * cpus;
+    let ran = wait.cpus.iter().flat_map(|cpu| &cpu.ran);
+    let (time, turns) = ran.fold((0, 0), |(time, turns), ran| {
+        (time + ran.duration_ns, turns + ran.turns)
+    });
     // An idle CPU that is kicked calls dispatch, once more than there is something to take.
     let in_vain = stay.dispatches > taken + cpus;
     match (has_idle, taken) {
@@ -322,9 +328,12 @@ fn queued(wait: &Explanation, stay: &Stay, has_idle: bool) -> &'static str {
         (false, 0) if stay.dispatches == 0 => {
             "lies in a queue, and dispatch is not called on a CPU that it may use"
         }
-        (false, 0) => "lies in a queue from which nothing is taken: others are served first",
-        (false, _) if time / taken > LONG_TURN => {
+        (false, _) if time > turns * LONG_TURN => {
             "lies in a queue behind others, which run for long without being preempted"
+        }
+        // Each CPU may have had one from there when the wait began.
+        (false, _) if taken == 0 || turns > OTHERS * (taken + cpus) => {
+            "lies in a queue from which hardly anything is taken: tasks from elsewhere are served first"
         }
         (false, _) => "lies in a queue from which others are always taken first",
     }

@@ -23,6 +23,19 @@ pub struct Requirement {
     bound: Bound,
 }
 
+/// Ids of the measures of how CPU time was divided.
+const OF_SHARES: [&str; 9] = [
+    "jain_index",
+    "lag",
+    "lag_ahead",
+    "lag_behind",
+    "share",
+    "share_error",
+    "window_share_min",
+    "window_share_max",
+    "window_spread",
+];
+
 /// [`Requirement::nearness`] of a run that could not fall shorter: where nothing is allowed.
 const MOST_NEARNESS: f64 = 1e6;
 
@@ -253,9 +266,18 @@ fn bound(text: &str, measure: &Measure) -> Result<Bound, String> {
 }
 
 impl Breach {
+    /// Whether it is about how CPU time was divided.
+    #[must_use]
+    pub fn is_about_shares(&self) -> bool {
+        OF_SHARES.contains(&self.measure.as_str())
+    }
+
     /// The wait that explains it: when it began, and the task that waited.
     #[must_use]
     pub fn wait(&self, run: &RunMetrics) -> Option<(String, u64)> {
+        if self.is_about_shares() {
+            return wait_of_the_poorest(run);
+        }
         let beside_idle = |task: &&TaskMetrics| task.idle_beside.map_or(0, |idle| idle.length_ns);
         let mut tasks = run.tasks.iter();
         let task = match &self.task {
@@ -304,6 +326,18 @@ impl Breach {
         }
         text
     }
+}
+
+/// The wait in which the task was due most that got the smallest part of what it was due.
+fn wait_of_the_poorest(run: &RunMetrics) -> Option<(String, u64)> {
+    let part = |task: &TaskMetrics| {
+        let share = task.share.filter(|share| share.ideal > 0.0)?;
+        Some(share.actual / share.ideal)
+    };
+    let parts = { run.tasks.iter() }.filter_map(|task| Some((part(task)?, task)));
+    let (_, poorest) = parts.min_by(|(one, _), (other, _)| one.total_cmp(other))?;
+    let wait = poorest.worst_wait.or(poorest.longest_wait)?;
+    Some((poorest.name.clone(), wait.from_ns))
 }
 
 #[cfg(test)]

@@ -488,7 +488,7 @@ impl<'a> Kernel<'a> {
             let Some(due) = self.clock.next(self.end()) else {
                 break;
             };
-            if self.is_at_a_standstill() {
+            if self.is_at_a_standstill() || self.is_endless() {
                 break;
             }
             if self.reports.are_many() {
@@ -534,6 +534,17 @@ impl<'a> Kernel<'a> {
         );
         self.fail_endless(message);
         true
+    }
+
+    /// Whether there were more events than the run may have. If so, ejects the scheduler.
+    fn is_endless(&mut self) -> bool {
+        let exceeded = { self.settings.most_events }.filter(|most| self.progress.events() > *most);
+        if let Some(most) = exceeded {
+            self.fail_endless(format!(
+                "{most} events until now, such as switches, kicks and wake-ups"
+            ));
+        }
+        exceeded.is_some()
     }
 
     /// Keeps a line that the scheduler or the kernel printed.

@@ -80,6 +80,8 @@ pub struct Options {
     pub surroundings: Surroundings,
     /// Whether sinks are also told about callbacks and operations on dispatch queues. It changes nothing else.
     pub details: bool,
+    /// Ends the run as one that does not end once the engine has handled more events; `None` is for any number.
+    pub most_events: Option<u64>,
 }
 
 impl Options {
@@ -99,6 +101,7 @@ impl Options {
             restart_after: None,
             surroundings: Surroundings::default(),
             details: false,
+            most_events: None,
         }
     }
 }

@@ -66,6 +66,28 @@ impl Draft {
         found.into_iter().filter_map(value).collect()
     }
 
+    /// How many equal tasks a task stands for, of all that stand for several.
+    pub fn instances(&self) -> Vec<(Path, u64)> {
+        let Some(tasks) = self.tasks() else {
+            return Vec::new();
+        };
+        let is_count = |path: &Path| {
+            let [task @ .., place] = &path[..] else {
+                return false;
+            };
+            let members = match self.at(task).map(|node| &node.value) {
+                Some(Value::Object(members)) => members.get(*place),
+                _ => None,
+            };
+            task.len() == tasks.len() + 1
+                && task.starts_with(&tasks)
+                && members.is_some_and(|member| member.key == "instance")
+        };
+        let mut counts = self.numbers();
+        counts.retain(|(path, _)| is_count(path));
+        counts
+    }
+
     /// Number of members or elements of the list at `path`; 0 if there is none.
     pub fn length(&self, path: &[usize]) -> usize {
         match self.at(path).map(|node| &node.value) {
@@ -255,6 +277,13 @@ mod tests {
         assert!(!smaller.text().contains("suspend") && smaller.text().contains("[3]"));
         assert_eq!(smaller.length(&[0, 0]), 1);
         assert_eq!(draft().without(&[0], 0..1).length(&[0]), 1);
+    }
+
+    #[test]
+    fn counts_of_tasks_are_told_from_other_numbers() {
+        let text = r#"{"tasks": {"a": {"run": 5, "instance": 3}, "b": {"instance": 1, "phases": {"instance": {"instance": 4}}}}, "global": {"instance": 7}}"#;
+        let draft = Draft::parse("file.json", text).unwrap();
+        assert_eq!(draft.instances(), [(vec![0, 0, 1], 3)]);
     }
 
     #[test]

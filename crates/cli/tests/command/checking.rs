@@ -122,6 +122,94 @@ const MISTAKES: &[Mistake] = &[
         case: "fork-storm",
         told: &["lies in a queue while a CPU that it may use is idle, and nobody kicks it"],
     },
+    // Who has slept for long comes first for as long.
+    Mistake {
+        changes: &[(
+            "	if (time_before(vtime, vtime_now - slice_ns))\n		vtime = vtime_now - slice_ns;\n",
+            "",
+        )],
+        case: "long-sleep",
+        told: &[
+            "starved (",
+            "lies in a queue from which others are always taken first",
+        ],
+    },
+    // Virtual time that ends after 4.3 s.
+    Mistake {
+        changes: &[(
+            "p->scx.dsq_vtime += used * 100 / weight;",
+            "p->scx.dsq_vtime = (u32)(p->scx.dsq_vtime + used * 100 / weight);",
+        )],
+        case: "cpuset-shrinks",
+        told: &[
+            "starved (",
+            "lies in a queue from which others are always taken first",
+        ],
+    },
+    // Light tasks that wake up are forgotten.
+    Mistake {
+        changes: &[(
+            "	scx_bpf_dsq_insert_vtime(p, QUEUE, slice, vtime, enq_flags);\n",
+            "	if (p->scx.weight < 20 && (enq_flags & SCX_ENQ_WAKEUP))\n		return;\n	scx_bpf_dsq_insert_vtime(p, QUEUE, slice, vtime, enq_flags);\n",
+        )],
+        case: "sleepers-of-all-kinds",
+        told: &["stays in the scheduler's own data and is never inserted into a dispatch queue"],
+    },
+    // Room for 512 tasks.
+    Mistake {
+        changes: &[(
+            "	scx_bpf_dsq_insert_vtime(p, QUEUE, slice, vtime, enq_flags);\n",
+            "	if (scx_bpf_dsq_nr_queued(QUEUE) >= 512)\n		return;\n	scx_bpf_dsq_insert_vtime(p, QUEUE, slice, vtime, enq_flags);\n",
+        )],
+        case: "crowd",
+        told: &["stays in the scheduler's own data and is never inserted into a dispatch queue"],
+    },
+    // Whoever wakes another keeps it on its own CPU.
+    Mistake {
+        changes: &[(
+            "	return scx_bpf_select_cpu_dfl(p, prev_cpu, wake_flags, &is_idle);",
+            "	prev_cpu = bpf_get_smp_processor_id();
+	if (!bpf_cpumask_test_cpu(prev_cpu, p->cpus_ptr))
+		return scx_bpf_select_cpu_dfl(p, prev_cpu, wake_flags, &is_idle);
+	scx_bpf_dsq_insert(p, SCX_DSQ_LOCAL_ON | prev_cpu, slice_ns, 0);
+	return prev_cpu;",
+        )],
+        case: "wakes-and-goes-on",
+        told: &[
+            "'idle_wasted < 2 %' with",
+            "lies in the local queue of a CPU",
+        ],
+    },
+    // Whoever is put into the queue interrupts the CPU that it comes from, and does so again when it is interrupted itself.
+    Mistake {
+        changes: &[(
+            KICK,
+            "	cpu = scx_bpf_task_cpu(p);\n	scx_bpf_kick_cpu(cpu, SCX_KICK_PREEMPT);\n",
+        )],
+        case: "one-more-than-cpus",
+        told: &["timed-out"],
+    },
+    // Bound tasks have a queue that comes first.
+    Mistake {
+        changes: &[
+            (
+                "	scx_bpf_dsq_insert_vtime(p, QUEUE, slice, vtime, enq_flags);\n",
+                "	scx_bpf_dsq_insert_vtime(p, p->nr_cpus_allowed < scx_bpf_nr_cpu_ids() ? QUEUE + 1 : QUEUE, slice, vtime, enq_flags);\n",
+            ),
+            (
+                "	scx_bpf_dsq_move_to_local(QUEUE, 0);",
+                "	if (!scx_bpf_dsq_move_to_local(QUEUE + 1, 0))\n		scx_bpf_dsq_move_to_local(QUEUE, 0);",
+            ),
+            (
+                "	return scx_bpf_create_dsq(QUEUE, -1);",
+                "	s32 err = scx_bpf_create_dsq(QUEUE, -1);
+
+	return err ?: scx_bpf_create_dsq(QUEUE + 1, -1);",
+            ),
+        ],
+        case: "affinity-storm",
+        told: &["hardly anything is taken: tasks from elsewhere are served first"],
+    },
 ];
 
 /// Checks a source in these cases.

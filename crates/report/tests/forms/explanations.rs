@@ -53,6 +53,7 @@ pub fn wait(place: Place, cause: Cause) -> Explanation {
                 task: "hog".to_owned(),
                 real_time: true,
                 duration_ns: 2_000_000,
+                turns: 1,
             }],
             idle_ns: 3_000_000,
         }],
