@@ -22,10 +22,6 @@ const volatile u32 slice = 12;
 const volatile u32 inverse_estcpu_weight = 8;
 const volatile u32 nice_weight = 1;
 
-/* Kernel priority of a sleeper: in general, and while it waits for a disk */
-#define PWAIT (PRI_MIN_KERN + 28)
-#define PRIBIO (PRI_MIN_KERN + 12)
-
 /* Load average when the scheduler starts, hundredths; 0 as at boot */
 const volatile u32 initial_load = 0;
 
@@ -91,6 +87,7 @@ DEFINE_TASK_DATA(struct td_sched, td_sched_map, td_sched)
 /* ---- Run queues ------------------------------------------------------------------------------------------------ */
 
 #include "freebsd.h"
+#include "sleep_priority.h"
 
 /* The queue of all CPUs; each CPU also has one, for threads that may not run everywhere */
 #define GLOBAL_RUNQ 0
@@ -384,10 +381,11 @@ void BPF_STRUCT_OPS(bsd4_runnable, struct task_struct *p, u64 enq_flags)
 	ts->slice = slice;
 }
 
-/* sched_sleep(): a timeshare thread that sleeps in the kernel has a kernel priority until it is back in user mode. */
+/* sched_sleep(): a timeshare thread has the priority that its sleep passes, if any, until it is back in user mode. */
 void BPF_STRUCT_OPS(bsd4_quiescent, struct task_struct *p, u64 deq_flags)
 {
 	struct td_sched *ts = td_sched_of(p);
+	s32 priority;
 
 	if (!ts)
 		return;
@@ -397,8 +395,11 @@ void BPF_STRUCT_OPS(bsd4_quiescent, struct task_struct *p, u64 deq_flags)
 	if (!(deq_flags & SCX_DEQ_SLEEP))
 		return;
 	ts->slptime = 0;
-	if (thread_class_of(p) == THREAD_TIMESHARE)
-		ts->priority = p->in_iowait ? PRIBIO : PWAIT;
+	if (thread_class_of(p) != THREAD_TIMESHARE)
+		return;
+	priority = sleep_priority(p);
+	if (priority != NO_SLEEP_PRIORITY)
+		ts->priority = priority;
 }
 
 /* ---- Choosing -------------------------------------------------------------------------------------------------- */

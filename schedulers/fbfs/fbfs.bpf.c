@@ -13,10 +13,6 @@
 
 /* Slice of every thread, ticks of stathz */
 const volatile u32 sched_slice = 12;
-/* Kernel priority of a thread that slept, until it returns to user mode; 0 keeps the user priority, as select() does */
-const volatile u32 sleep_priority;
-/* The same for threads that waited for a disk: PRIBIO */
-const volatile u32 disk_priority = 92;
 
 /* Priorities of kernel threads: software interrupts (PI_SOFT) for those bound to a CPU, PVM for the others */
 #define INTERRUPT_PRIORITY 24
@@ -52,6 +48,8 @@ struct td_sched {
 	s32 slice;
 	/* Current priority: better than its own while it is in the kernel after a sleep */
 	s32 priority;
+	/* What its last sleep passed to sched_sleep() */
+	s32 slept_with;
 	/* CPU it ran on last */
 	s32 cpu;
 	/* stathz tick up to which the current run is charged */
@@ -67,6 +65,7 @@ DEFINE_TASK_DATA(struct td_sched, td_sched_map, td_sched)
 
 #include "earliest_deadline.h"
 #include "freebsd.h"
+#include "sleep_priority.h"
 
 /* When `ticks` was 0 */
 static u64 first_tick;
@@ -252,12 +251,10 @@ void BPF_STRUCT_OPS(fbfs_enqueue, struct task_struct *p, u64 enq_flags)
 		return;
 	ts->priority = own_priority(p);
 	if (enq_flags & SCX_ENQ_WAKEUP) {
-		u32 kernel_priority = p->in_iowait ? disk_priority : sleep_priority;
-
 		/* sched_wakeup() */
 		ts->slice = sched_slice;
-		if (kernel_priority && (s32)kernel_priority < ts->priority)
-			ts->priority = kernel_priority;
+		if (ts->slept_with != NO_SLEEP_PRIORITY && ts->slept_with < ts->priority)
+			ts->priority = ts->slept_with;
 	}
 	ts->sliceend = false;
 	ts->waiting_since = scx_bpf_now();
@@ -339,6 +336,15 @@ void BPF_STRUCT_OPS(fbfs_stopping, struct task_struct *p, bool runnable)
 		hand_back(p);
 }
 
+/* sched_sleep(): a thread has the priority that its sleep passes, if any, until it is back in user mode. */
+void BPF_STRUCT_OPS(fbfs_quiescent, struct task_struct *p, u64 deq_flags)
+{
+	struct td_sched *ts = td_sched_of(p);
+
+	if (ts && (deq_flags & SCX_DEQ_SLEEP))
+		ts->slept_with = sleep_priority(p);
+}
+
 /* The idle thread looks for work until there is some. */
 void BPF_STRUCT_OPS(fbfs_update_idle, s32 cpu, bool idle)
 {
@@ -401,7 +407,7 @@ s32 BPF_STRUCT_OPS_SLEEPABLE(fbfs_init)
 }
 
 DEFINE_SCHEDULER(fbfs,
-	CALLBACKS_OF(fbfs, select_cpu, enqueue, dispatch, running, stopping, yield, update_idle, init_task, init)
+	CALLBACKS_OF(fbfs, select_cpu, enqueue, dispatch, running, stopping, quiescent, yield, update_idle, init_task, init)
 	CALLBACKS_OF(freebsd, tick)
 	.flags = SCX_OPS_KEEP_BUILTIN_IDLE | SCX_OPS_ENQ_EXITING | SCX_OPS_ENQ_MIGRATION_DISABLED,
 	.name = "fbfs");

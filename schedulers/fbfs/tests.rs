@@ -252,15 +252,11 @@ fn a_sleep_with_a_kernel_priority_goes_ahead_of_deadlines() {
     let json = r#"{ "tasks": {
         "hog": { "instance": 4, "priority": -20, "run": 1000 },
         "sleeper": { "priority": 19, "run": 20000, "sleep": 200000 } }, "global": { "duration": 30 } }"#;
-    let waits = |sleep_priority: &str| {
-        let (history, _) = run(ID, "1", json, 30, &[("sleep_priority", sleep_priority)]);
-        let runs = history.runs_of("sleeper", SECOND, 30 * SECOND);
-        let cut_short = runs.iter().filter(|run| run.length() < 20 * MS).count();
-        (runs.len(), cut_short)
-    };
-    // With PWAIT it runs at once, 20 ms of every 220; back in user mode nobody asks whether it should
-    let (runs, cut_short) = waits("108");
-    assert_near(runs as f64, 29_000.0 / 220.0, 3.0, "activations");
+    // nanosleep() passes PWAIT, so it runs at once, 20 ms of every 220; back in user mode nobody asks whether it should.
+    let (history, _) = run(ID, "1", json, 30, &[]);
+    let runs = history.runs_of("sleeper", SECOND, 30 * SECOND);
+    assert_near(runs.len() as f64, 29_000.0 / 220.0, 3.0, "activations");
+    let cut_short = runs.iter().filter(|run| run.length() < 20 * MS).count();
     assert_eq!(cut_short, 0);
 }
 
@@ -315,28 +311,42 @@ fn a_task_displaced_by_real_time_goes_on_at_an_idle_cpu() {
 }
 
 #[test]
-fn threads_that_slept_in_the_kernel_run_in_turn_and_not_by_deadline() {
+fn who_waited_for_a_pipe_runs_in_turn_and_who_waited_for_a_lock_by_deadline() {
     // The later one to be woken has the earlier deadline: it has never used a slice up.
-    let json = r#"{ "tasks": {
-        "waker": { "fairground": { "realtime": "global", "realtime_priority": 50 }, "delay": 400000,
-            "run0": 1000, "sem_post0": "late", "sem_post1": "early", "run1": 5000, "timer": { "ref": "t", "period": 100000 } },
-        "early": { "sem_wait": "early", "run": 500 },
-        "late": { "phases": {
-            "first": { "loop": 1, "run": 200000 },
-            "then": { "loop": -1, "sem_wait": "late", "run": 500 } } } }, "global": { "duration": 10 } }"#;
-    let in_turn = |sleep_priority: &str| {
-        let (history, _) = run(ID, "1", json, 10, &[("sleep_priority", sleep_priority)]);
+    let in_turn = |wake: [&str; 2], wait: [&str; 2]| {
+        let json = format!(
+            r#"{{ "tasks": {{
+            "waker": {{ "fairground": {{ "realtime": "global", "realtime_priority": 50 }}, "delay": 400000,
+                "run0": 1000, {}, {}, "run1": 5000, "timer": {{ "ref": "t", "period": 100000 }} }},
+            "early": {{ {}, "run": 500 }},
+            "late": {{ "phases": {{
+                "first": {{ "loop": 1, "run": 200000 }},
+                "then": {{ "loop": -1, {}, "run": 500 }} }} }} }}, "global": {{ "duration": 10 }} }}"#,
+            wake[1], wake[0], wait[0], wait[1]
+        );
+        let (history, _) = run(ID, "1", &json, 10, &[]);
         let early = history.runs_of("early", SECOND, 9 * SECOND);
         let late = history.runs_of("late", SECOND, 9 * SECOND);
         assert!(early.len() > 70 && late.len() > 70);
-        early
-            .iter()
-            .zip(&late)
-            .filter(|(e, l)| l.start < e.start)
-            .count()
+        let turns = early.iter().zip(&late);
+        turns.filter(|(e, l)| l.start < e.start).count()
     };
-    assert!(in_turn("108") > 70, "{}", in_turn("108"));
-    assert_eq!(in_turn("0"), 0);
+    let through_pipes = in_turn(
+        [
+            r#""fairground0": { "pipe_write": { "pipe": "early", "bytes": 1 } }"#,
+            r#""fairground1": { "pipe_write": { "pipe": "late", "bytes": 1 } }"#,
+        ],
+        [
+            r#""fairground0": { "pipe_read": { "pipe": "early", "bytes": 1 } }"#,
+            r#""fairground0": { "pipe_read": { "pipe": "late", "bytes": 1 } }"#,
+        ],
+    );
+    assert!(through_pipes > 70, "{through_pipes}");
+    let by_semaphores = in_turn(
+        [r#""sem_post0": "early""#, r#""sem_post1": "late""#],
+        [r#""sem_wait": "early""#, r#""sem_wait": "late""#],
+    );
+    assert_eq!(by_semaphores, 0);
 }
 
 #[test]

@@ -514,6 +514,15 @@ struct signal_struct {
 	int group_exit_code;
 };
 
+/* Registers with which a task entered the kernel, on x86; elsewhere they have other names */
+struct pt_regs {
+	unsigned long ax;
+	unsigned long dx;
+	unsigned long si;
+	unsigned long di;
+	unsigned long orig_ax;
+};
+
 struct task_struct {
 	struct thread_info thread_info;
 	unsigned int __state;

@@ -26,13 +26,6 @@ char _license[] SEC("license") = "GPL";
 #define FLAG_KERNEL_THREAD 0x00200000
 #define FLAGS_WITHOUT_REGISTERS (FLAG_KERNEL_THREAD | 0x00004000 | 0x00000010)
 
-/* Registers of a task in a system call, on x86; on other machines they have other names and are not recorded. */
-struct pt_regs {
-	unsigned long si;
-	unsigned long di;
-	unsigned long orig_ax;
-} __attribute__((preserve_access_index));
-
 /* Descriptions lost for lack of room. */
 u64 lost;
 

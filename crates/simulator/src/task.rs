@@ -10,8 +10,8 @@ use crate::core::DeadlineEntity;
 use crate::dispatch_queue::DsqIndex;
 use crate::program::Execution;
 use crate::structures::{
-    CpuMask, INITIAL_PID_NAMESPACE, ListHead, MmStruct, Pid, ROOT, SCHED_CLASSES, SignalStruct,
-    TaskStruct, Upid,
+    CpuMask, INITIAL_PID_NAMESPACE, ListHead, MmStruct, Pid, PtRegs, ROOT, SCHED_CLASSES,
+    SignalStruct, TaskStruct, Upid,
 };
 
 /// Scheduling class, lowest first.
@@ -83,6 +83,8 @@ pub struct Task {
     pub fair_slice: u64,
     /// Virtual runtime in the fair class.
     pub fair_vruntime: u64,
+    /// The registers with which it entered the kernel, as far as schedulers ask for them.
+    pub registers: PtRegs,
     /// Program and progress.
     pub execution: Execution,
     /// Values in task-storage maps, by map number.
@@ -255,6 +257,7 @@ impl Task {
             round_robin_ticks: 0,
             fair_slice: 0,
             fair_vruntime: 0,
+            registers: PtRegs::default(),
             execution: Execution::new(usize::MAX, &[], 0),
             storage: Vec::new(),
             last_ran_on: None,

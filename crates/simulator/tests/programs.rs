@@ -128,10 +128,39 @@ fn a_pipe_wakes_its_reader_synchronously() {
     assert!(seen("reader woken with 0x18"), "{:?}", outcome.messages);
     assert!(seen("waiter woken with 0x8"), "{:?}", outcome.messages);
     assert!(
-        seen("reader sleeps in state 1, for a disk 0"),
+        seen("reader sleeps in state 1, for a disk 0, in call 0"),
         "{:?}",
         outcome.messages
     );
+}
+
+#[test]
+fn a_sleeper_is_seen_in_its_system_call() {
+    let text = r#"{"fairground": {"pipes": {"full": {"capacity": 4096}}}, "tasks": {
+        "writer": {"loop": 1, "phases": {"p": {"fairground1": {"pipe_write": {"pipe": "full", "bytes": 8192}}}}},
+        "reader": {"loop": 1, "phases": {"p": {"sleep": 9000, "fairground1": {"pipe_read": {"pipe": "full", "bytes": 8192}}}}},
+        "locker": {"loop": 1, "phases": {"p": {"sem_wait": "s"}}},
+        "asker": {"loop": 1, "phases": {"p": {"fairground1": {"ask": "web"}}}},
+        "server": {"loop": 1, "phases": {"p": {"run": 2000, "fairground1": {"take": ["web", "mail"]}, "fairground2": {"answer": ""},
+            "sem_post": "s", "fairground3": {"take": ["web", "mail"]}}}},
+        "late": {"loop": 1, "phases": {"p": {"run": 30000, "fairground1": {"ask": "mail"}}}},
+        "last": {"loop": 1, "phases": {"p": {"fairground1": {"take": "mail"}}}}},
+        "global": {"duration": 1}}"#;
+    let outcome = run(&scheduler("waits", &[]), &free("8", text));
+    let in_call = |task: &str, call: u32| {
+        let expected = format!("{task} sleeps in state 1, for a disk 0, in call {call}");
+        assert!(
+            outcome.messages.contains(&expected),
+            "{expected}: {:?}",
+            outcome.messages
+        );
+    };
+    in_call("writer", 1);
+    in_call("reader", 230);
+    in_call("locker", 202);
+    in_call("asker", 45);
+    in_call("last", 45);
+    in_call("server", 232);
 }
 
 #[test]
@@ -225,7 +254,7 @@ fn a_disk_serves_one_after_the_other() {
     let seen = outcome
         .messages
         .iter()
-        .any(|line| line == "first sleeps in state 2, for a disk 1");
+        .any(|line| line == "first sleeps in state 2, for a disk 1, in call 0");
     assert!(seen, "{:?}", outcome.messages);
 }
 

@@ -13,6 +13,7 @@ use crate::constants::*;
 use crate::cost::Lock;
 use crate::kernel::Kernel;
 use crate::maps::{Store, words};
+use crate::program::call_of;
 use crate::task::TaskRef;
 
 /// Maximum number of iterations of `bpf_loop`.
@@ -373,6 +374,12 @@ kernel_functions! { TABLE;
             }
             _ => error(ENOENT),
         }
+    }
+
+    fn bpf_task_pt_regs(kernel, task) {
+        let Some(mut task) = kernel.passed_task(task) else { return 0 };
+        task.registers.orig_ax = call_of(task.execution.waiting, &kernel.programs.workload.choices);
+        &raw const task.registers as u64
     }
 
     fn bpf_cgrp_storage_get(kernel, address, cgroup, initial, flags) {

@@ -1,5 +1,6 @@
 //! The programs of tasks: the events of a workload, interpreted one by one in virtual time.
 
+mod call;
 mod disk;
 mod fork;
 mod futex;
@@ -22,6 +23,7 @@ use crate::hardware::Speed;
 use crate::kernel::Kernel;
 use crate::surroundings::Errand;
 use crate::task::TaskRef;
+pub(crate) use call::call_of;
 use pipe::Pipe;
 use service::{Request, Service, Stream};
 pub use sleep::Sleep;

@@ -16,10 +16,6 @@ struct trace_event_raw_sched_switch {
 	char next_comm[16];
 	int next_pid;
 };
-
-struct pt_regs {
-	unsigned long di, si, dx, ax;
-};
 #pragma clang attribute pop
 
 #define say(format, args...) bpf_printk(format, ##args)

@@ -8,8 +8,11 @@ char _license[] SEC("license") = "GPL";
 
 void BPF_STRUCT_OPS(waits_quiescent, struct task_struct *p, u64 deq_flags)
 {
+	const struct pt_regs *registers = (const struct pt_regs *)bpf_task_pt_regs(p);
+
 	if (deq_flags & SCX_DEQ_SLEEP)
-		bpf_printk("%s sleeps in state %d, for a disk %d", p->comm, p->__state, p->in_iowait);
+		bpf_printk("%s sleeps in state %d, for a disk %d, in call %d", p->comm, p->__state, p->in_iowait,
+			   (int)registers->orig_ax);
 }
 
 s32 BPF_STRUCT_OPS(waits_select_cpu, struct task_struct *p, s32 prev_cpu, u64 wake_flags)
