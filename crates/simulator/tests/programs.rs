@@ -135,6 +135,27 @@ fn a_pipe_wakes_its_reader_synchronously() {
 }
 
 #[test]
+fn a_pipe_of_2_6_wakes_synchronously_in_the_middle_of_a_transfer_only() {
+    // The writer's first page is the middle of its transfer, and its second the end.
+    let text = r#"{"fairground": {"pipes": {"p": {"release": "2.6"}}}, "tasks": {
+        "reader": {"loop": 1, "phases": {"p": {"fairground1": {"pipe_read": {"pipe": "p", "bytes": 8192}}}}},
+        "writer": {"loop": 1, "phases": {"p": {"run": 1000, "fairground1": {"pipe_write": {"pipe": "p", "bytes": 8192}}}}}}}"#;
+    let outcome = run(&scheduler("waits", &[]), &free("2", text));
+    assert_eq!(outcome.failure, None);
+    let woken = outcome
+        .messages
+        .iter()
+        .filter(|line| line.contains("woken"));
+    // SCX_WAKE_TTWU with and without SCX_WAKE_SYNC. The reader waits for the rest, since a writer does, and says so.
+    let expected = [
+        "reader woken with 0x18",
+        "writer woken with 0x18",
+        "reader woken with 0x8",
+    ];
+    assert_eq!(woken.collect::<Vec<_>>(), expected);
+}
+
+#[test]
 fn a_sleeper_is_seen_in_its_system_call() {
     let text = r#"{"fairground": {"pipes": {"full": {"capacity": 4096}}}, "tasks": {
         "writer": {"loop": 1, "phases": {"p": {"fairground1": {"pipe_write": {"pipe": "full", "bytes": 8192}}}}},

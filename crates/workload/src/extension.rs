@@ -6,7 +6,7 @@ use crate::error::Error;
 use crate::event::Reading;
 use crate::groups;
 use crate::json::Value;
-use crate::model::{Arrivals, Event, TimerMode, Workload};
+use crate::model::{Arrivals, Event, Pipe, TimerMode, Workload};
 use crate::names::{Shared, Use};
 use crate::notes::Place;
 use crate::object::{Field, Object, Reader};
@@ -412,14 +412,29 @@ pub(crate) fn read_settings(
             &field,
             |name| shared.pipes.find(name),
             "pipe",
-            |reader, index, object| {
-                object.check_keys(reader, &["capacity"])?;
-                if let Some(capacity) = object.integer(reader, "capacity", 1..=BYTES_MAX)? {
-                    workload.pipes[index].capacity = capacity as u64;
-                }
-                Ok(())
-            },
+            |reader, index, object| read_pipe_settings(reader, object, &mut workload.pipes[index]),
         )?;
+    }
+    Ok(())
+}
+
+/// Reads what a file says of one pipe.
+fn read_pipe_settings(reader: &mut Reader, object: &Object, pipe: &mut Pipe) -> Result<(), Error> {
+    object.check_keys(reader, &["capacity", "release"])?;
+    if let Some(field) = object.get(reader, "release") {
+        if field.string(reader)? != "2.6" {
+            let problem = "the pipes of this release are not known; write \"2.6\", or leave it out for those of today";
+            return Err(reader.error(&field.place, problem));
+        }
+        pipe.early = true;
+        pipe.capacity = Pipe::EARLY_CAPACITY;
+    }
+    if let Some(capacity) = object.integer(reader, "capacity", 1..=BYTES_MAX)? {
+        if pipe.early {
+            let problem = "a pipe of 2.6 holds 4096 bytes; leave the capacity out";
+            return Err(reader.error(&object.place, problem));
+        }
+        pipe.capacity = capacity as u64;
     }
     Ok(())
 }

@@ -62,11 +62,15 @@ pub struct Pipe {
     pub name: String,
     /// Bytes that it holds, before rounding up to the pages that the kernel gives it.
     pub capacity: u64,
+    /// Whether it is one of Linux 2.6 to 2.6.10: a page of bytes, whose wake-ups are synchronous only in the middle of a transfer.
+    pub early: bool,
 }
 
 impl Pipe {
     /// Capacity of a pipe unless it was changed.
     pub const CAPACITY: u64 = 65536;
+    /// Capacity of an early pipe.
+    pub const EARLY_CAPACITY: u64 = 4096;
 }
 
 /// A barrier.

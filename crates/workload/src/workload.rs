@@ -100,6 +100,7 @@ fn read(reader: &mut Reader, root: &Object) -> Result<Workload, Error> {
     let pipe = |name: &String| Pipe {
         name: name.clone(),
         capacity: Pipe::CAPACITY,
+        early: false,
     };
     let mut workload = Workload {
         name: String::new(),

@@ -64,6 +64,7 @@ fn events_are_read_in_order_with_those_of_rt_app() {
     let pipes = ["ring", "back"].map(|name| Pipe {
         name: name.into(),
         capacity,
+        early: false,
     });
     assert_eq!(workload.pipes, pipes);
     assert_eq!(workload.notes.len(), 2, "{:?}", workload.notes);
@@ -173,6 +174,14 @@ fn settings_of_mutexes_and_pipes() {
         (
             r#"{ "pipes": { "x": {} } }"#,
             "no event uses a pipe of this name",
+        ),
+        (
+            r#"{ "pipes": { "p": { "release": "2.4" } } }"#,
+            "the pipes of this release are not known",
+        ),
+        (
+            r#"{ "pipes": { "p": { "release": "2.6", "capacity": 1 } } }"#,
+            "a pipe of 2.6 holds 4096 bytes",
         ),
         (
             r#"{ "mutexes": { "m": { "spin": -1 } } }"#,

@@ -337,9 +337,11 @@ fn attributes(workload: &Workload) -> Result<Vec<Attributes>, Error> {
 fn check(workload: &Workload, root: bool) -> Result<(), Error> {
     let allowed = scheduling::cpus().map_err(Error::system("cannot read the allowed CPUs"))?;
     let spins = workload.barriers.iter().any(|barrier| barrier.spin > 0);
+    let has_early_pipes = workload.pipes.iter().any(|pipe| pipe.early);
     for (is_used, what) in [
         (!workload.services.is_empty(), "services"),
         (spins, "barriers at which tasks spin"),
+        (has_early_pipes, "pipes of 2.6"),
     ] {
         if is_used {
             return Err(Error::Usage {

@@ -466,6 +466,7 @@ mod tests {
         let described = fairground_workload::Pipe {
             name: "p".to_owned(),
             capacity: 4096,
+            early: false,
         };
         let pipe = Pipe::new(&described).expect("the system has pipes");
         let (over, mut read) = (Over::default(), vec![0; 20_000]);

@@ -2,6 +2,7 @@
 
 mod call;
 mod disk;
+mod early_pipe;
 mod fork;
 mod futex;
 mod pipe;
@@ -24,6 +25,7 @@ use crate::kernel::Kernel;
 use crate::surroundings::Errand;
 use crate::task::TaskRef;
 pub(crate) use call::call_of;
+use early_pipe::EarlyPipe;
 use pipe::Pipe;
 use service::{Request, Service, Stream};
 pub use sleep::Sleep;
@@ -96,6 +98,8 @@ pub struct Execution {
     waited: bool,
     /// Amount that its event has moved so far: bytes or pages.
     moved: u64,
+    /// How much of that the current call has read from an early pipe.
+    moved_in_call: u64,
     /// The random numbers of its varied events.
     draws: Option<Draws>,
     /// Number of sleeps so far.
@@ -149,6 +153,7 @@ impl Execution {
             resumed: false,
             waited: false,
             moved: 0,
+            moved_in_call: 0,
             draws: None,
             sleep: 0,
             sleeps_on: 0,
@@ -214,6 +219,8 @@ pub struct Programs {
     semaphores: Vec<Semaphore>,
     shared_timers: Vec<Option<u64>>,
     pipes: Vec<Pipe>,
+    /// By pipe, its state if it is one of 2.6.
+    early_pipes: Vec<Option<EarlyPipe>>,
     /// When each disk will have served all its requests.
     disks: Vec<u64>,
     /// Evicted pages of each memory that have not been read back in.
@@ -258,6 +265,9 @@ impl Programs {
                 .pipes
                 .iter()
                 .map(|pipe| Pipe::new(pipe.capacity))
+                .collect(),
+            early_pipes: { workload.pipes.iter() }
+                .map(|pipe| pipe.early.then(EarlyPipe::default))
                 .collect(),
             disks: vec![0; workload.disks.len()],
             evicted: vec![0; workload.memories.len()],
@@ -518,6 +528,12 @@ impl Kernel<'_> {
             Event::Take(choice) => self.take(task, choice),
             Event::Pass(service) => self.pass(task, service),
             Event::Answer => self.answer(task),
+            Event::PipeRead { pipe, bytes } if self.programs.early_pipes[pipe].is_some() => {
+                self.read_early_pipe(task, pipe, bytes)
+            }
+            Event::PipeWrite { pipe, bytes } if self.programs.early_pipes[pipe].is_some() => {
+                self.write_early_pipe(task, pipe, bytes)
+            }
             Event::PipeRead { pipe, bytes } => self.read_pipe(task, pipe, bytes),
             Event::PipeWrite { pipe, bytes } => self.write_pipe(task, pipe, bytes),
             Event::Disk { disk, service } => Some(self.wait_for_disk(task, disk, service)),
