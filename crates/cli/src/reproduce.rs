@@ -84,6 +84,10 @@ pub struct Arguments {
     #[arg(long)]
     brief: bool,
 
+    /// Also tell on standard error how much CPU time the simulations of each experiment took, the most first
+    #[arg(long)]
+    times: bool,
+
     /// Simulations at once [default: one for each CPU of this machine]
     #[arg(long)]
     threads: Option<NonZero<usize>>,
@@ -153,6 +157,9 @@ fn run(arguments: &Arguments) -> Result<ExitCode, ExitCode> {
     if outcomes.is_empty() {
         return Ok(ExitCode::from(UNUSABLE));
     }
+    if arguments.times {
+        tell_times(&outcomes);
+    }
     let reproductions: Vec<&Reproduction> = outcomes
         .iter()
         .map(|outcome| &outcome.reproduction)
@@ -180,6 +187,18 @@ fn run(arguments: &Arguments) -> Result<ExitCode, ExitCode> {
         return Ok(ExitCode::from(UNUSABLE));
     }
     Ok(ended)
+}
+
+/// Tells how much CPU time each experiment took.
+fn tell_times(outcomes: &[Outcome]) {
+    let mut costs: Vec<(u64, &str)> = { outcomes.iter() }
+        .map(|outcome| (outcome.cost, outcome.reproduction.id.as_str()))
+        .collect();
+    costs.sort_by_key(|(cost, _)| std::cmp::Reverse(*cost));
+    let all: u64 = costs.iter().map(|(cost, _)| cost).sum();
+    for (cost, name) in costs.into_iter().chain([(all, "in all")]) {
+        output::say!("{:8.1} s of CPU time: {name}", cost as f64 / 1e9);
+    }
 }
 
 /// Runs the experiments in the simulator.

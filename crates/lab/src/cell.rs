@@ -93,6 +93,9 @@ pub struct CellResult {
     pub(crate) nearness: Vec<f64>,
     /// The system's error number if its trace could not be written to the end.
     pub(crate) untraced: Option<i32>,
+    /// CPU time that the simulation took in this process; little if the scheduler had one of its own.
+    #[serde(skip)]
+    pub(crate) cost: Nanoseconds,
 }
 
 /// Why a run failed.
@@ -135,7 +138,9 @@ pub fn run_cells<T: Send>(
     let mut order: Vec<usize> = (0..cells.len()).collect();
     order.sort_by_cached_key(effort);
     run_in_order(&order, threads, progress, |index| {
-        let result = cells[index].run()?;
+        let begin = parallel::cpu_time();
+        let mut result = cells[index].run()?;
+        result.cost = parallel::cpu_time() - begin;
         Ok(finish(index, result))
     })
 }
@@ -459,6 +464,7 @@ impl Cell {
             breaches: Vec::new(),
             nearness: Vec::new(),
             untraced: None,
+            cost: 0,
         }
     }
 
@@ -536,6 +542,7 @@ impl Cell {
             breaches: Vec::new(),
             nearness: Vec::new(),
             untraced: None,
+            cost: 0,
         }
     }
 

@@ -5,6 +5,15 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread::Builder;
 
+use fairground_events::Nanoseconds;
+use rustix::time::{ClockId, clock_gettime};
+
+/// CPU time of this thread so far.
+pub(crate) fn cpu_time() -> Nanoseconds {
+    let time = clock_gettime(ClockId::ThreadCPUTime);
+    time.tv_sec as Nanoseconds * 1_000_000_000 + time.tv_nsec as Nanoseconds
+}
+
 /// The results of `work` for the indices in `order`, sorted by index. They are started in this order, at most `threads` at a time; `None` for
 /// one per CPU of this machine.
 pub(crate) fn map<T: Send>(

@@ -121,9 +121,17 @@ impl Interval {
         })
     }
 
-    /// Whether all of this interval is below all of `other`, so that the difference counts.
+    /// Whether all of this interval is below all of `other`, so that the difference counts. That of a single sample says nothing.
     pub fn is_below(&self, other: &Self) -> bool {
-        self.high < other.low
+        self.bounds().1 < other.bounds().0
+    }
+
+    /// What the samples say of where the mean lies: the interval, and for a single sample anywhere.
+    pub fn bounds(&self) -> (f64, f64) {
+        match self.samples {
+            ..2 => (f64::NEG_INFINITY, f64::INFINITY),
+            _ => (self.low, self.high),
+        }
     }
 }
 
@@ -384,5 +392,8 @@ mod tests {
         assert!(low.is_below(&high));
         assert!(!high.is_below(&low));
         assert!(!low.is_below(&low));
+        let one = Interval::of(&[1.0]).unwrap();
+        assert!(!one.is_below(&high));
+        assert!(!low.is_below(&Interval::of(&[100.0]).unwrap()));
     }
 }

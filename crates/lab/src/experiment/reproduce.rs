@@ -45,6 +45,8 @@ pub struct Outcome {
     pub histograms: Vec<Histogram>,
     /// Simulations that failed.
     pub failures: Vec<Failure>,
+    /// CPU time that its simulations took; 0 on a kernel.
+    pub cost: Nanoseconds,
 }
 
 /// The samples of one plot.
@@ -95,13 +97,18 @@ pub fn reproduce(
     let results = run_cells(&cells, request.threads, progress, |index, result| {
         let (experiment, point) = places[index];
         let (simulations, measures) = &all[experiment];
-        simulations.measure(result, point, measures)
+        let cost = result.cost;
+        (simulations.measure(result, point, measures), cost)
     })?;
     let mut results = results.into_iter();
     let outcome = |(number, (simulations, _)): (usize, &(Simulations<'_>, Measures))| {
         let own = places.iter().filter(|(one, _)| *one == number).count();
-        let results = results.by_ref().take(own).collect();
-        simulations.setup.outcome(results, simulations.world())
+        let (results, costs): (Vec<_>, Vec<Nanoseconds>) = results.by_ref().take(own).unzip();
+        let outcome = simulations.setup.outcome(results, simulations.world())?;
+        Ok(Outcome {
+            cost: costs.iter().sum(),
+            ..outcome
+        })
     };
     all.iter().enumerate().map(outcome).collect()
 }
@@ -411,6 +418,7 @@ impl Setup<'_> {
             reproduction: self.judge(&measured, world)?,
             histograms: self.histograms(&measured),
             failures,
+            cost: 0,
         })
     }
 

@@ -13,6 +13,12 @@ impl Samples {
         Interval::of(&self.0)
     }
 
+    /// Where the mean lies with 95 % certainty; nowhere without samples.
+    fn bounds(&self) -> (f64, f64) {
+        let nowhere = (f64::NAN, f64::NAN);
+        self.interval().map_or(nowhere, |one| one.bounds())
+    }
+
     fn mean(&mut self) -> f64 {
         self.interval().map_or(f64::NAN, |interval| interval.mean)
     }
@@ -87,12 +93,8 @@ pub(crate) fn register(engine: &mut Engine) {
     }
     engine
         .register_fn("mean", Samples::mean)
-        .register_fn("low", |one: &mut Samples| {
-            one.interval().map_or(f64::NAN, |interval| interval.low)
-        })
-        .register_fn("high", |one: &mut Samples| {
-            one.interval().map_or(f64::NAN, |interval| interval.high)
-        })
+        .register_fn("low", |one: &mut Samples| one.bounds().0)
+        .register_fn("high", |one: &mut Samples| one.bounds().1)
         .register_fn("least", |one: &mut Samples| {
             one.0.iter().copied().fold(f64::INFINITY, f64::min)
         })
@@ -106,12 +108,8 @@ pub(crate) fn register(engine: &mut Engine) {
                 _ => false,
             }
         })
-        .register_fn("below", |one: Samples, limit: f64| {
-            one.interval().is_some_and(|one| one.high < limit)
-        })
-        .register_fn("below", |limit: f64, one: Samples| {
-            one.interval().is_some_and(|one| limit < one.low)
-        })
+        .register_fn("below", |one: Samples, limit: f64| one.bounds().1 < limit)
+        .register_fn("below", |limit: f64, one: Samples| limit < one.bounds().0)
         .register_fn("within", |mut one: Samples, low: f64, high: f64| {
             (low..=high).contains(&one.mean())
         })
@@ -225,6 +223,18 @@ mod tests {
         assert!(is("within(high / low, 8.0, 10.0)"));
         assert!(is("mean(high - low) == 8.0"));
         assert!(is("mean(2 * low) == 2.0"));
+    }
+
+    #[test]
+    fn a_single_sample_shows_nothing() {
+        let engine = engine();
+        let mut scope = rhai::Scope::new();
+        scope.push("one", Samples(vec![1.0]));
+        scope.push("other", Samples(vec![9.0]));
+        let mut is = |text: &str| engine.eval_with_scope::<bool>(&mut scope, text).unwrap();
+        assert!(!is("below(one, other)"));
+        assert!(!is("below(one, 2.0) || below(0.5, one)"));
+        assert!(!is("one.low() > 0.0 || one.high() < 2.0"));
     }
 
     #[test]
