@@ -109,13 +109,17 @@ fn one_wakeup_interrupts_every_idle_cpu_and_one_gets_the_thread() {
 
 #[test]
 fn idle_neighbours_are_asked_first() {
-    // Threads on CPU 0, whose last CPU is busy with an equal thread of earlier deadline: the sibling takes it
+    // A thread whose last CPU is busy with an equal thread of earlier deadline: the sibling takes it. It waits for a lock, so it has
+    // no kernel priority
     let json = r#"{ "tasks": {
-        "sleeper": { "run": 1000, "sleep": 49000 },
-        "hog": { "cpus": [0], "delay": 5000, "run": 1000, "policy": "SCHED_OTHER" } },
+        "woken": { "phases": {
+            "first": { "loop": 1, "run": 1000 },
+            "then": { "loop": -1, "sem_wait": "go", "run": 1000 } } },
+        "hog": { "cpus": [0], "delay": 5000, "run": 1000, "policy": "SCHED_OTHER" },
+        "waker": { "cpus": [6], "sleep": 49000, "run": 10, "sem_post": "go" } },
         "global": { "duration": 1 } }"#;
     let (history, outcome) = run(ID, "core:4 pu:2", json, 1, &[]);
-    let runs = history.runs_of("sleeper", 0, SECOND);
+    let runs = history.runs_of("woken", 0, SECOND);
     assert_eq!((runs[0].cpu, runs[1].cpu), (0, 1));
     assert!(statistic(ID, &outcome, "interrupts") > 0);
 }
