@@ -222,6 +222,29 @@ fn a_sleeper_preempts_every_hog_whatever_it_has_used() {
 }
 
 #[test]
+fn a_wait_for_a_pipe_beats_a_better_nice_value_and_one_for_a_lock_does_not() {
+    let turns = |wake: &str, wait: &str| {
+        let json = format!(
+            r#"{{ "tasks": {{
+                "hog": {{ "priority": -20, "run": 1000 }},
+                "waker": {{ "priority": -20, "sleep": 99000, "run": 10, {wake} }},
+                "woken": {{ "priority": 19, {wait}, "run": 1000 }} }} }}"#
+        );
+        let (history, _) = run(ID, "1", &json, 10, &[("initial_load", "100")]);
+        history.runs_of("woken", 5 * SECOND, 10 * SECOND).len()
+    };
+    // A pipe passes PRIBIO, so it runs ten times a second, whenever it is woken.
+    let by_pipe = turns(
+        r#""fairground0": { "pipe_write": { "pipe": "go", "bytes": 1 } }"#,
+        r#""fairground0": { "pipe_read": { "pipe": "go", "bytes": 1 } }"#,
+    );
+    assert!(by_pipe > 45, "{by_pipe}");
+    // A lock passes none: it waits until the hog has sunk far enough, and then makes up for all the times that it was woken.
+    let by_lock = turns(r#""sem_post": "go""#, r#""sem_wait": "go""#);
+    assert!(by_lock < 25, "{by_lock}");
+}
+
+#[test]
 fn three_hogs_wander_over_two_cpus() {
     let (history, _) = run(ID, "2", &hogs(3), 12, &[]);
     for index in 0..3 {
