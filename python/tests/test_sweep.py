@@ -135,6 +135,22 @@ def test_a_task_returns_counts(tmp_path):
     assert counts["done"] == counts["cells"] == sum(counts["statuses"].values()) < 9
 
 
+def test_a_thread_keeps_its_process_and_gets_another_when_that_is_killed(tmp_path):
+    sweep = plan(tmp_path / "S")
+    folder = str(sweep.folder)
+    _dask.shard(folder, 0, 3, 1, None, None)
+    pid = _dask.warm(None).pid
+    _dask.shard(folder, 1, 3, 1, None, None)
+    assert _dask.warm(None).pid == pid
+    os.kill(pid, signal.SIGKILL)
+    os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT)
+    _dask.shard(folder, 2, 3, 1, None, None)
+    assert _dask.warm(None).pid != pid
+    assert sweep.status()["left"] == 0
+    with pytest.raises(fg.FairgroundError, match="no sweep"):
+        _dask.shard(str(tmp_path), 0, 3, 1, None, None)
+
+
 def test_tuning_on_dask_finds_the_same(client):
     pytest.importorskip("optuna")
     wanted = {"tunables": {"sched_latency": ("1ms", "60ms")}, "trials": 6, "batch": 3, "seeds": 1, "held_out_seeds": 0, "machine": 1, "duration": "100ms"}

@@ -14,7 +14,7 @@ use crate::play::Played;
 use crate::recording::Description;
 use crate::show::Shown;
 use crate::sweep::Progress;
-use crate::work::{Answer, Request};
+use crate::work::{Answer, Request, ShardRequest};
 
 /// The shells for which there are completions, and the folder and the name under which each looks for those of a command.
 const SHELLS: [(Shell, &str); 3] = [
@@ -52,6 +52,7 @@ fn schemas() -> Vec<(String, Schema)> {
         Played::schema(),
         Progress::schema(),
         Request::schema(),
+        ShardRequest::schema(),
         Answer::schema(),
     ]);
     all

@@ -1,18 +1,18 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Sweeps on a Dask cluster.
 
-A task is a shard: ``fairground sweep run`` on the shared folder, which skips what is there. The results are files, so a task returns counts, and
-one that Dask runs again, because a worker died, finds what the first one wrote.
+A task is a shard of the shared folder, run by a ``fairground work`` process that each thread of Dask keeps from one task to the next, and that skips what
+is there. The results are files, so a task returns counts, and one that Dask runs again, because a worker died, finds what the first one wrote.
 """
 
 from __future__ import annotations
 
-import json
+import threading
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ._command import FairgroundError, message, run
 from ._notebook import Progress
+from ._worker import Worker
 
 if TYPE_CHECKING:
     from distributed import Client
@@ -23,15 +23,21 @@ TASKS_PER_THREAD = 8
 RETRIES = 3
 
 
+# The worker of each thread.
+_kept = threading.local()
+
+
+def warm(program: str | None) -> Worker:
+    """The worker of this thread, which starts with its first use."""
+    if getattr(_kept, "program", None) != (program,):
+        _kept.worker, _kept.program = Worker(program=program), (program,)
+    worker: Worker = _kept.worker
+    return worker
+
+
 def shard(folder: str, number: int, count: int, threads: int, until: str | None, program: str | None) -> dict[str, Any]:
     """Runs a shard; returns how many of its cells have a result, and how these ended."""
-    here = [folder, "--shard", f"{number}/{count}"]
-    limit = [] if until is None else ["--until", until]
-    run(["sweep", "run", *here, "--threads", str(threads), *limit], (0, 75), program)
-    ended = run(["sweep", "status", *here, "--format", "json"], (0, 1), program)
-    if not ended.stdout:
-        raise FairgroundError(message(ended.stderr))
-    status = json.loads(ended.stdout)
+    status = warm(program).shard(folder, number, count, threads=threads, until=until)
     return {name: status[name] for name in ("cells", "done", "statuses")}
 
 

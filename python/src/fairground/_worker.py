@@ -11,7 +11,7 @@ import threading
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from ._command import PATIENCE_S, CellError, Text, WorkerDied, command, message
+from ._command import PATIENCE_S, CellError, FairgroundError, Text, WorkerDied, command, message
 from ._notebook import Progress
 
 # Cells that are sent before the first of them is answered, beyond those that run: enough that the worker never waits, and few enough that the pipe
@@ -68,16 +68,8 @@ class Worker:
         if errors not in ("raise", "return"):
             raise ValueError(f'errors={errors!r}: neither "raise" nor "return"')
         wanted = [dict(cell) for cell in cells]
-        lines = [json.dumps({**cell, "id": number}, default=os.fspath) for number, cell in enumerate(wanted)]
-        with self._lock:
-            try:
-                answers = self._exchange(lines, progress)
-            except BaseException:
-                # What is still to come would be taken for answers to the next cells.
-                self._kill()
-                raise
         results: list[Any] = []
-        for cell, answer in zip(wanted, answers):
+        for cell, answer in zip(wanted, self._answers(wanted, progress)):
             if answer["error"] is None:
                 results.append(answer["run"])
                 continue
@@ -86,6 +78,25 @@ class Worker:
                 raise error
             results.append(error)
         return results
+
+    def shard(self, folder: Text, number: int, count: int, *, threads: int = 1, until: str | None = None) -> dict[str, Any]:
+        """Runs what is left of a shard of a sweep, whose results are written into its folder, and returns its ``Sweep.status()``.
+
+        Args:
+            number, count: which of how many shards, counted from 0.
+            threads: cells at once.
+            until: begin no cell after this time, such as ``"55m"``.
+
+        Raises:
+            FairgroundError: if there is no such sweep, or something cannot be read or written.
+            WorkerDied: if the process ended before that. What it had written is not done again.
+        """
+        wanted = {"sweep": os.fspath(folder), "shard": f"{number}/{count}", "threads": threads, "until": until}
+        (answer,) = self._answers([wanted], False)
+        if answer["error"] is not None:
+            raise FairgroundError(answer["error"])
+        progress: dict[str, Any] = answer["progress"]
+        return progress
 
     def close(self) -> None:
         """Ends the process."""
@@ -106,6 +117,16 @@ class Worker:
     def pid(self) -> int | None:
         """The number of the process, if there is one."""
         return self._process.pid if self._process else None
+
+    def _answers(self, wanted: list[dict[str, Any]], progress: bool) -> list[dict[str, Any]]:
+        lines = [json.dumps({**one, "id": number}, default=os.fspath) for number, one in enumerate(wanted)]
+        with self._lock:
+            try:
+                return self._exchange(lines, progress)
+            except BaseException:
+                # What is still to come would be taken for answers to the next cells.
+                self._kill()
+                raise
 
     def _exchange(self, lines: list[str], progress: bool) -> list[dict[str, Any]]:
         answers: list[Any] = [None] * len(lines)

@@ -10,14 +10,18 @@ mod score;
 mod slurm;
 mod status;
 
-use std::path::PathBuf;
+use std::num::NonZero;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::str::FromStr;
+use std::sync::atomic::AtomicBool;
+use std::time::Instant;
 
 use clap::{Args, Subcommand};
 use fairground_lab::Error;
 
 use crate::output;
+pub use plan::LastOpened;
 use plan::Sweep;
 pub use status::Progress;
 
@@ -93,6 +97,32 @@ impl FromStr for Shard {
     }
 }
 
+/// Runs what is left of a shard such as `3/64`, and says how far it then is.
+///
+/// # Errors
+///
+/// If there is no sweep or no such shard, or something cannot be read or written.
+pub fn run_shard(
+    folder: &Path,
+    shard: &str,
+    (threads, until): (NonZero<usize>, Option<Instant>),
+    stop: &AtomicBool,
+    last: &mut LastOpened,
+) -> Result<Progress, Error> {
+    let wrong = |message| Error::Plan(format!("shard {shard}: {message}"));
+    let shard = Some(shard.parse().map_err(wrong)?);
+    let sweep = open(folder)?;
+    let job = run::Job {
+        sweep: &sweep,
+        cells: sweep.cells_of(shard),
+        threads: threads.get(),
+        until,
+        stop,
+    };
+    job.run(last, None)?;
+    status::progress(&sweep, shard)
+}
+
 /// Runs the subcommand.
 pub fn main(arguments: &Arguments) -> ExitCode {
     let ended = match &arguments.command {
@@ -137,6 +167,6 @@ fn plan_of(arguments: &PlanArguments) -> Result<ExitCode, Error> {
 }
 
 /// The sweep in a folder.
-fn open(folder: &std::path::Path) -> Result<Sweep, Error> {
+fn open(folder: &Path) -> Result<Sweep, Error> {
     Sweep::open(folder)
 }

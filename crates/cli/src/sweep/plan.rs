@@ -112,14 +112,14 @@ pub struct Sweep {
 pub struct LastOpened(Option<(String, Contender)>);
 
 impl LastOpened {
-    fn open(&mut self, object: &str, place: &str) -> Result<Contender, Error> {
+    fn open(&mut self, place: String) -> Result<Contender, Error> {
         if let Some((of, contender)) = &self.0 {
-            if of == object {
+            if *of == place {
                 return Ok(contender.clone());
             }
         }
-        let contender = Contender::open_any(place, &Default::default())?;
-        self.0 = Some((object.to_owned(), contender.clone()));
+        let contender = Contender::open_any(&place, &Default::default())?;
+        self.0 = Some((place, contender.clone()));
         Ok(contender)
     }
 }
@@ -306,7 +306,7 @@ impl Sweep {
             let problem = planned.problem.clone().unwrap_or_default();
             return Ok(Contender::missing(&planned.name, problem));
         };
-        let mut contender = last.open(object, &self.place(object))?;
+        let mut contender = last.open(self.place(object))?;
         if object.starts_with(INPUTS) {
             contender.set_companion(match &planned.companion {
                 Some(file) => Companion::read(Path::new(&self.place(file)))?,

@@ -1,13 +1,15 @@
 //! Runs the cells that are not done yet.
 
 use std::collections::HashSet;
+use std::io;
 use std::num::NonZero;
 use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Mutex, PoisonError};
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::Builder;
 use std::time::{Duration, Instant};
 
@@ -27,8 +29,8 @@ use crate::quantity::nanoseconds;
 /// A file is finished after so many runs, or after so much time, whichever is first.
 const MOST_RUNS: usize = 100_000;
 const MOST_TIME: Duration = Duration::from_secs(60);
-/// How often to look whether that time is over, or a signal has come.
-const LOOK: Duration = Duration::from_millis(500);
+/// How often to look whether that time is over, or no further cell is to begin.
+const LOOK: Duration = Duration::from_millis(100);
 
 /// Run the cells that have no result yet
 ///
@@ -65,50 +67,46 @@ pub struct Arguments {
 pub fn main(arguments: &Arguments) -> Result<ExitCode, Error> {
     let begun = Instant::now();
     let sweep = open(&arguments.folder)?;
-    let cells = sweep.cells_of(arguments.shard);
-    let signals = Signals::take().map_err(|error| Error::System(error.to_string()))?;
-    let mut done: HashSet<Identity> = HashSet::new();
-    sweep.done(&cells, |identity, _| {
-        done.insert(identity);
-    })?;
-    let until = arguments
-        .until
-        .map(|until| begun + Duration::from_nanos(until));
-    let writer = Writer::of(&sweep, &cells);
-    let runner = Runner {
+    let stop = Arc::new(AtomicBool::new(false));
+    stop_at_signals(&stop)?;
+    let job = Job {
         sweep: &sweep,
+        cells: sweep.cells_of(arguments.shard),
         threads: threads(arguments.threads),
-        stop: AtomicBool::new(false),
-        until,
-        writer: &writer,
-        finished: AtomicUsize::new(0),
-        failed: AtomicUsize::new(0),
-        progress: Progress::new("cells".into()),
+        until: { arguments.until }.map(|until| begun + Duration::from_nanos(until)),
+        stop: &stop,
     };
-    let ended = AtomicBool::new(false);
-    let outcome = std::thread::scope(|scope| {
-        let listener = Builder::new().spawn_scoped(scope, || runner.listen(signals, &ended));
-        listener.map_err(|error| Error::System(format!("there can be no thread: {error}")))?;
-        let outcome = runner.run(&cells, &done);
-        ended.store(true, Ordering::Relaxed);
-        outcome
-    });
-    let written = writer.finish();
-    runner.progress.clear();
-    let left = outcome?;
-    written.map_err(|(path, cause)| Error::Write { path, cause })?;
-    let (finished, failed) = (
-        runner.finished.load(Ordering::Relaxed),
-        runner.failed.load(Ordering::Relaxed),
-    );
+    let progress = Progress::new("cells".into());
+    let Outcome {
+        finished,
+        failed,
+        left,
+    } = job.run(&mut LastOpened::default(), Some(progress))?;
     output::say!(
         "fairground: {finished} cells done, {failed} of them failed; {} were done before, {left} are left",
-        cells.len() - finished - left
+        job.cells.len() - finished - left
     );
     Ok(match left {
         0 => ExitCode::SUCCESS,
         _ => ExitCode::from(UNFINISHED),
     })
+}
+
+/// Sets `stop` when this process is asked to end.
+fn stop_at_signals(stop: &Arc<AtomicBool>) -> Result<(), Error> {
+    let mut signals = Signals::take().map_err(|error| Error::System(error.to_string()))?;
+    let stop = stop.clone();
+    // It ends with the process.
+    let listener = Builder::new().spawn(move || {
+        while let Ok(None) = signals.wait(Duration::from_secs(60)) {}
+        stop.store(true, Ordering::Relaxed);
+    });
+    listener.map_err(no_thread)?;
+    Ok(())
+}
+
+fn no_thread(error: io::Error) -> Error {
+    Error::System(format!("there can be no thread: {error}"))
 }
 
 fn threads(wanted: Option<NonZero<usize>>) -> usize {
@@ -117,31 +115,89 @@ fn threads(wanted: Option<NonZero<usize>>) -> usize {
         .map_or(1, NonZero::get)
 }
 
+/// Cells to run.
+pub struct Job<'a> {
+    pub sweep: &'a Sweep,
+    pub cells: Range<usize>,
+    /// Cells at once.
+    pub threads: usize,
+    /// When no further cell is to begin.
+    pub until: Option<Instant>,
+    /// Whether no further cell is to begin.
+    pub stop: &'a AtomicBool,
+}
+
+/// What became of the cells of a job.
+pub struct Outcome {
+    /// Those that were run.
+    pub finished: usize,
+    /// Those among them that failed.
+    pub failed: usize,
+    /// Those that are still to be run.
+    pub left: usize,
+}
+
+impl Job<'_> {
+    /// Runs those that have no result, and writes their results.
+    ///
+    /// # Errors
+    ///
+    /// If something cannot be read or written.
+    pub fn run(&self, last: &mut LastOpened, progress: Option<Progress>) -> Result<Outcome, Error> {
+        let mut done: HashSet<Identity> = HashSet::new();
+        self.sweep.done(&self.cells, |identity, _| {
+            done.insert(identity);
+        })?;
+        let writer = Writer::of(self.sweep, &self.cells);
+        let runner = &Runner {
+            job: self,
+            writer: &writer,
+            finished: AtomicUsize::new(0),
+            failed: AtomicUsize::new(0),
+            progress,
+        };
+        let (ended, waiting) = mpsc::channel();
+        let outcome = std::thread::scope(|scope| {
+            let pacer = Builder::new().spawn_scoped(scope, move || runner.keep_pace(&waiting));
+            pacer.map_err(no_thread)?;
+            let outcome = runner.run(last, &done);
+            drop(ended);
+            outcome
+        });
+        let written = writer.finish();
+        if let Some(progress) = &runner.progress {
+            progress.clear();
+        }
+        let left = outcome?;
+        written.map_err(|(path, cause)| Error::Write { path, cause })?;
+        Ok(Outcome {
+            finished: runner.finished.load(Ordering::Relaxed),
+            failed: runner.failed.load(Ordering::Relaxed),
+            left,
+        })
+    }
+}
+
 /// A runner of cells.
 struct Runner<'a> {
-    sweep: &'a Sweep,
-    threads: usize,
-    /// Whether no further cell is to begin.
-    stop: AtomicBool,
-    until: Option<Instant>,
+    job: &'a Job<'a>,
     writer: &'a Writer<'a>,
     finished: AtomicUsize,
     failed: AtomicUsize,
-    progress: Progress,
+    progress: Option<Progress>,
 }
 
 impl Runner<'_> {
     fn stops(&self) -> bool {
-        let is_late = self.until.is_some_and(|until| Instant::now() >= until);
-        is_late || self.stop.load(Ordering::Relaxed) || self.writer.has_failed()
+        let is_late = { self.job.until }.is_some_and(|until| Instant::now() >= until);
+        is_late || self.job.stop.load(Ordering::Relaxed) || self.writer.has_failed()
     }
 
-    /// Waits for signals, and sees to it that results are not kept for long. At a signal the results so far are written at once, as a sender that asks this process
-    /// to end may not wait for its present cells.
-    fn listen(&self, mut signals: Signals, ended: &AtomicBool) {
-        while !ended.load(Ordering::Relaxed) {
-            if let Ok(Some(_)) | Err(_) = signals.wait(LOOK) {
-                self.stop.store(true, Ordering::Relaxed);
+    /// Sees to it that results are not kept for long, until `ended` has no other end. What is there when no further cell is to begin is written at
+    /// once: what asked this process to end may not wait for the cells that it is at.
+    fn keep_pace(&self, ended: &Receiver<()>) {
+        while let Err(RecvTimeoutError::Timeout) = ended.recv_timeout(LOOK) {
+            if self.job.stop.load(Ordering::Relaxed) {
                 self.writer.flush();
             }
             self.writer.keep_pace();
@@ -149,30 +205,29 @@ impl Runner<'_> {
     }
 
     /// Runs those of the cells that are not done; returns how many are left.
-    fn run(&self, cells: &Range<usize>, done: &HashSet<Identity>) -> Result<usize, Error> {
+    fn run(&self, last: &mut LastOpened, done: &HashSet<Identity>) -> Result<usize, Error> {
+        let Job { sweep, cells, .. } = self.job;
         let mut pending = Vec::new();
         let mut total = 0;
-        for part in self.sweep.parts() {
+        for part in sweep.parts() {
             let own = part.cells.start.max(cells.start)..part.cells.end.min(cells.end);
             if own.is_empty() {
                 continue;
             }
-            let identities = self.sweep.identities(own.clone());
-            let identities =
-                identities.map_err(|error| unreadable(&self.sweep.data("runs"), &error))?;
+            let identities = sweep.identities(own.clone());
+            let identities = identities.map_err(|error| unreadable(&sweep.data("runs"), &error))?;
             let left = own.zip(identities).filter(|(_, one)| !done.contains(one));
             let first = part.cells.start;
             let numbers: Vec<u32> = left.map(|(cell, _)| (cell - first) as u32).collect();
             total += numbers.len();
             pending.push((part, numbers));
         }
-        let mut last = LastOpened::default();
         for (part, numbers) in pending {
             if numbers.is_empty() || self.stops() {
                 continue;
             }
-            let contender = self.sweep.contender(part.scheduler, &mut last)?;
-            let of_part = self.sweep.cells(&part, &contender)?;
+            let contender = sweep.contender(part.scheduler, last)?;
+            let of_part = sweep.cells(&part, &contender)?;
             self.run_part(&part, numbers, &of_part, total);
         }
         Ok(total - self.finished.load(Ordering::Relaxed))
@@ -180,7 +235,7 @@ impl Runner<'_> {
 
     /// Runs cells of one part, the longest first.
     fn run_part(&self, part: &Part, mut numbers: Vec<u32>, cells: &Cells<Box<Plan>>, total: usize) {
-        let effort = |number: &u32| self.sweep.effort(part.cells.start + *number as usize);
+        let effort = |number: &u32| self.job.sweep.effort(part.cells.start + *number as usize);
         numbers.sort_by(|one, other| effort(other).total_cmp(&effort(one)));
         let next = AtomicUsize::new(0);
         let work = || {
@@ -194,13 +249,15 @@ impl Runner<'_> {
                 }
                 self.writer.add(run);
                 let finished = self.finished.fetch_add(1, Ordering::Relaxed) + 1;
-                self.progress.tell(finished, total);
+                if let Some(progress) = &self.progress {
+                    progress.tell(finished, total);
+                }
             }
         };
         std::thread::scope(|scope| {
             let start = |_| Builder::new().spawn_scoped(scope, work).ok();
             // The system may allow fewer threads, or none but this one.
-            (1..self.threads).map_while(start).count();
+            (1..self.job.threads).map_while(start).count();
             work();
         });
     }

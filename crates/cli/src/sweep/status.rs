@@ -10,7 +10,7 @@ use fairground_report::Document;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::plan::Identity;
+use super::plan::{Identity, Sweep};
 use super::results::unreadable;
 use super::{Shard, open};
 use crate::VERSION;
@@ -72,7 +72,25 @@ impl Document for Progress {
 /// If there is no sweep, or its results cannot be read.
 pub fn main(arguments: &Arguments) -> Result<ExitCode, Error> {
     let sweep = open(&arguments.folder)?;
-    let cells = sweep.cells_of(arguments.shard);
+    let progress = progress(&sweep, arguments.shard)?;
+    let printed = output::print(&match arguments.format {
+        Form::Json => progress.text(),
+        Form::Table => told(&progress),
+    });
+    let complete = match progress.left {
+        0 => ExitCode::SUCCESS,
+        _ => ExitCode::from(FAILED),
+    };
+    Ok(printed.err().unwrap_or(complete))
+}
+
+/// How far the cells of a shard are; without one, all of them.
+///
+/// # Errors
+///
+/// If results cannot be read.
+pub fn progress(sweep: &Sweep, shard: Option<Shard>) -> Result<Progress, Error> {
+    let cells = sweep.cells_of(shard);
     let mut names: Vec<String> = Vec::new();
     let mut ended: HashMap<Identity, u8> = HashMap::new();
     sweep.done(&cells, |identity, status| {
@@ -85,7 +103,7 @@ pub fn main(arguments: &Arguments) -> Result<ExitCode, Error> {
     })?;
     let mut counts = vec![0; names.len()];
     let identities = sweep.identities(cells.clone());
-    for identity in identities.map_err(|error| unreadable(&arguments.folder, &error))? {
+    for identity in identities.map_err(|error| unreadable(&sweep.data("runs"), &error))? {
         if let Some(place) = ended.get(&identity) {
             counts[usize::from(*place)] += 1;
         }
@@ -95,7 +113,7 @@ pub fn main(arguments: &Arguments) -> Result<ExitCode, Error> {
     let sizes = files.iter().flat_map(|file| [&file.runs, &file.tasks]);
     let sizes = sizes.filter_map(|path| Some(path.metadata().ok()?.len()));
     let counted = names.into_iter().zip(counts);
-    let progress = Progress {
+    Ok(Progress {
         version: Progress::VERSION,
         fairground: VERSION,
         cells: cells.len(),
@@ -104,16 +122,7 @@ pub fn main(arguments: &Arguments) -> Result<ExitCode, Error> {
         statuses: counted.filter(|(_, count)| *count > 0).collect(),
         bytes: sizes.sum(),
         files: files.len(),
-    };
-    let printed = output::print(&match arguments.format {
-        Form::Json => progress.text(),
-        Form::Table => told(&progress),
-    });
-    let complete = match progress.left {
-        0 => ExitCode::SUCCESS,
-        _ => ExitCode::from(FAILED),
-    };
-    Ok(printed.err().unwrap_or(complete))
+    })
 }
 
 fn told(progress: &Progress) -> String {

@@ -1,14 +1,17 @@
 //! The lines that come in and go out.
 
 use std::collections::BTreeMap;
+use std::num::NonZero;
 use std::path::PathBuf;
 
 use fairground_report::{Document, Run};
 use schemars::JsonSchema;
+use serde::de::IgnoredAny;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::VERSION;
+use crate::sweep::Progress;
 
 /// A cell for `fairground work`: one simulation, in the words of the options of `fairground compare`. Only workload and scheduler have to be
 /// there.
@@ -79,26 +82,74 @@ impl Document for Request {
     const VERSION: u32 = 1;
 }
 
-impl Request {
+/// A shard of a sweep for `fairground work`: those of its cells that have no result are run, and the results written into the sweep's folder.
+#[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[schemars(title = "Shard")]
+pub struct ShardRequest {
+    /// What the answer is to be told by; any value.
+    #[serde(default)]
+    pub id: Value,
+    /// The folder of the sweep.
+    pub sweep: PathBuf,
+    /// Which of how many shards, from 0, as for `fairground sweep run`: `3/64`.
+    pub shard: String,
+    /// Cells at once; 1 without it.
+    #[serde(default = "one")]
+    pub threads: NonZero<usize>,
+    /// Begin no cell after this time, such as 55m.
+    #[serde(default)]
+    pub until: Option<String>,
+}
+
+fn one() -> NonZero<usize> {
+    NonZero::<usize>::MIN
+}
+
+impl Document for ShardRequest {
+    const COMMAND: &'static str = "work-shard";
+    const VERSION: u32 = 1;
+}
+
+/// What a line asks for.
+pub enum Wanted {
+    /// One cell.
+    Cell(Box<Request>),
+    /// A shard of a sweep.
+    Shard(ShardRequest),
+}
+
+impl Wanted {
     /// Reads a line.
     ///
     /// # Errors
     ///
     /// The id, null if the line has none, and a message with the column.
     pub fn parse(line: &str) -> Result<Self, (Value, String)> {
-        serde_json::from_str(line).map_err(|error| {
-            let marked: Result<Marked, _> = serde_json::from_str(line);
-            let id = marked.map_or(Value::Null, |marked| marked.id);
-            (id, format!("this is no cell: {error}"))
-        })
+        let told = |what: &str, error: serde_json::Error| format!("this is no {what}: {error}");
+        let marks: Marks =
+            serde_json::from_str(line).map_err(|error| (Value::Null, told("cell", error)))?;
+        match marks.sweep {
+            None => match serde_json::from_str(line) {
+                Ok(request) => Ok(Self::Cell(Box::new(request))),
+                Err(error) => Err((marks.id, told("cell", error))),
+            },
+            Some(_) => match serde_json::from_str(line) {
+                Ok(request) => Ok(Self::Shard(request)),
+                Err(error) => Err((marks.id, told("shard", error))),
+            },
+        }
     }
 }
 
-/// A line of which nothing but the id is understood.
+/// What tells lines apart.
 #[derive(Deserialize)]
-struct Marked {
+#[serde(expecting = "an object")]
+struct Marks {
     #[serde(default)]
     id: Value,
+    #[serde(default)]
+    sweep: Option<IgnoredAny>,
 }
 
 /// A single value.
@@ -137,8 +188,11 @@ pub struct Answer {
     fairground: &'static str,
     /// The id that came with the cell.
     id: Value,
-    /// The run, however it ended; `None` if the cell could not be understood, or names things that are not there.
+    /// The run, however it ended; `None` if the cell could not be understood, or names things that are not there, and for a shard.
     run: Option<Run>,
+    /// For a shard: how far it is.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    progress: Option<Progress>,
     /// Why there is no run, and the remedy.
     error: Option<String>,
 }
@@ -155,6 +209,18 @@ impl Answer {
             fairground: VERSION,
             id,
             run: Some(run),
+            progress: None,
+            error: None,
+        }
+    }
+
+    pub fn progress(id: Value, progress: Progress) -> Self {
+        Self {
+            version: Self::VERSION,
+            fairground: VERSION,
+            id,
+            run: None,
+            progress: Some(progress),
             error: None,
         }
     }
@@ -165,6 +231,7 @@ impl Answer {
             fairground: VERSION,
             id,
             run: None,
+            progress: None,
             error: Some(message),
         }
     }

@@ -7,6 +7,7 @@ use std::io::{self, BufRead, Read as _, Write as _};
 use std::num::NonZero;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::process::ExitCode;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
@@ -16,7 +17,8 @@ use fairground_kernel::supervise::Signals;
 use serde_json::Value;
 
 use crate::output::{FAILED, fail};
-pub use form::{Answer, Request, Scalar};
+use form::Wanted;
+pub use form::{Answer, Request, Scalar, ShardRequest};
 use warm::Warm;
 
 /// The maximum length of a line, in bytes.
@@ -28,10 +30,10 @@ const WAIT: Duration = Duration::from_secs(60);
 ///
 /// A cell is one simulation: a line of JSON on standard input, such as {"workload":"mix-two","scheduler":"cfs","seed":3}. For each a line of
 /// JSON comes on standard output, as soon as it is there: {"id":...,"run":{...}}. The files that a cell names are read and compiled once, so that each
-/// further cell takes a fraction of a millisecond. A cell that fails is a line, too. At the end of the input, and when it is asked to end,
-/// the command finishes the cells that it has begun.
+/// further cell takes a fraction of a millisecond. A cell that fails is a line, too. A line may also ask for a shard of a sweep: its results go
+/// into the sweep's folder. At the end of the input, and when it is asked to end, the command finishes the cells that it has begun.
 ///
-/// The members are described in docs/sweeps.md, and in docs/schema/work-cell-1.json and work-1.json.
+/// The members are described in docs/sweeps.md, and in docs/schema/work-cell-1.json, work-shard-1.json and work-1.json.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   echo '{\"workload\":\"mix-two\",\"scheduler\":\"cfs\",\"machine\":\"2\",\"set\":{\"sched_latency\":\"12ms\"}}' | fairground work
@@ -59,17 +61,20 @@ pub fn main(arguments: &Arguments) -> ExitCode {
         Ok(signals) => signals,
         Err(error) => return fail(FAILED, error),
     };
+    let warm = Warm::default();
+    let stop = warm.stop.clone();
     let (sender, receiver) = sync_channel(1);
     let of_signals = sender.clone();
     // Both end with the process.
     let started = std::thread::Builder::new()
         .spawn(move || read(&sender))
-        .and_then(|_| std::thread::Builder::new().spawn(move || listen(signals, &of_signals)));
+        .and_then(|_| {
+            std::thread::Builder::new().spawn(move || listen(signals, &stop, &of_signals))
+        });
     if let Err(error) = started {
         return fail(FAILED, format_args!("there can be no thread: {error}"));
     }
     let source = Mutex::new((receiver, false));
-    let warm = Warm::default();
     let worker = || work(&source, &warm);
     let outcomes = std::thread::scope(|scope| {
         let others: Vec<_> = (1..arguments.threads.get())
@@ -126,9 +131,10 @@ fn next_line(input: &mut impl BufRead) -> io::Result<Option<Vec<u8>>> {
 }
 
 /// Ends the work at a signal.
-fn listen(mut signals: Signals, sender: &SyncSender<Message>) {
+fn listen(mut signals: Signals, stop: &AtomicBool, sender: &SyncSender<Message>) {
     while let Ok(request) = signals.wait(WAIT) {
         if request.is_some() {
+            stop.store(true, Ordering::Relaxed);
             let _ = sender.send(Message::End);
             return;
         }
@@ -169,15 +175,23 @@ fn work(source: &Source, warm: &Warm) -> io::Result<()> {
 fn answer(line: Result<String, String>, warm: &Warm) -> Answer {
     let without_id = |message| (Value::Null, message);
     let parsed = line.map_err(without_id);
-    let request = match parsed.and_then(|line| Request::parse(&line)) {
-        Ok(request) => request,
+    let wanted = match parsed.and_then(|line| Wanted::parse(&line)) {
+        Ok(wanted) => wanted,
         Err((id, message)) => return Answer::refusal(id, message),
     };
-    let id = request.id.clone();
+    let id = match &wanted {
+        Wanted::Cell(request) => request.id.clone(),
+        Wanted::Shard(request) => request.id.clone(),
+    };
     // A mistake of the simulator is the end of one cell, not of all.
-    let ended = catch_unwind(AssertUnwindSafe(|| warm.run(&request)));
+    let ended = catch_unwind(AssertUnwindSafe(|| match &wanted {
+        Wanted::Cell(request) => { warm.run(request) }.map(|run| Answer::result(id.clone(), run)),
+        Wanted::Shard(request) => warm
+            .run_shard(request)
+            .map(|progress| Answer::progress(id.clone(), progress)),
+    }));
     match ended {
-        Ok(Ok(run)) => Answer::result(id, run),
+        Ok(Ok(answer)) => answer,
         Ok(Err(message)) => Answer::refusal(id, message),
         Err(_) => Answer::refusal(
             id,

@@ -6,15 +6,18 @@ use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::num::NonZero;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
 use fairground_lab::{Cells, Contender, Error, Place, Plan};
 use fairground_report::Run;
 
-use super::form::Request;
-use crate::quantity::patience_or_usual;
+use super::form::{Request, ShardRequest};
+use crate::quantity::{nanoseconds, patience_or_usual};
 use crate::schedulers::Wanted;
 use crate::simulation::{Simulation, Sources};
+use crate::sweep::{LastOpened, Progress, run_shard};
 
 /// How many different cells, apart from their seeds, and how many schedulers are kept.
 const MOST_CELLS: usize = 1000;
@@ -58,6 +61,10 @@ impl<T: Clone> Kept<T> {
 pub struct Warm {
     cells: Kept<Arc<Cells<Box<Plan>>>>,
     schedulers: Kept<Contender>,
+    /// What was opened for shards, one for each that ran at the same time.
+    of_shards: Mutex<Vec<LastOpened>>,
+    /// Whether no further cell of a shard is to begin.
+    pub stop: Arc<AtomicBool>,
 }
 
 impl Default for Warm {
@@ -65,6 +72,8 @@ impl Default for Warm {
         Self {
             cells: Kept::of(MOST_CELLS),
             schedulers: Kept::of(MOST_SCHEDULERS),
+            of_shards: Mutex::default(),
+            stop: Arc::default(),
         }
     }
 }
@@ -97,6 +106,26 @@ impl Warm {
         result
             .map(|result| result.run)
             .map_err(|error| error.to_string())
+    }
+
+    /// How far a shard is when what was left of it has run.
+    ///
+    /// # Errors
+    ///
+    /// A message, if there is no such sweep or shard, or something cannot be read or written.
+    pub fn run_shard(&self, request: &ShardRequest) -> Result<Progress, String> {
+        let until = request.until.as_deref().map(nanoseconds).transpose();
+        let until = until.map_err(|message| format!("until: {message}"))?;
+        let until = until.map(|until| Instant::now() + Duration::from_nanos(until));
+        let opened = || {
+            let opened = self.of_shards.lock();
+            opened.unwrap_or_else(PoisonError::into_inner)
+        };
+        let mut last = opened().pop().unwrap_or_default();
+        let how = (request.threads, until);
+        let ended = run_shard(&request.sweep, &request.shard, how, &self.stop, &mut last);
+        opened().push(last);
+        ended.map_err(|error| error.to_string())
     }
 
     fn cells_of(&self, request: &Request) -> Result<Arc<Cells<Box<Plan>>>, Error> {

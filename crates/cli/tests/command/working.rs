@@ -177,3 +177,62 @@ fn a_line_without_end_is_not_read_to_its_end() {
     assert_eq!(worker.child.wait().unwrap().code(), Some(0));
     assert!(writer.join().unwrap());
 }
+
+#[test]
+fn shards_of_a_sweep_are_written_into_its_folder() {
+    let home = tempfile::tempdir().unwrap();
+    let file = home.path().join("s.toml");
+    let text = "workloads = [\"mix-two\"]\nmachines = [\"1\"]\nseeds = 8\nduration = \"100ms\"\n\
+                [[scheduler]]\nid = \"cfs\"\n[[scheduler]]\nid = \"cfs\"\nname = \"slow\"\nset.sched_latency = \"60ms\"\n";
+    std::fs::write(&file, text).unwrap();
+    let folder = home.path().join("S");
+    succeed(&format!(
+        "sweep plan {} -o {}",
+        file.display(),
+        folder.display()
+    ));
+    let mut worker = Worker::start(&[]);
+    let shard = |shard: &str| json!({"id": shard, "sweep": folder, "shard": shard});
+    for number in ["0/2", "1/2", "1/2"] {
+        let answer = worker.ask(&shard(number));
+        assert_eq!(answer["id"], number);
+        let progress = &answer["progress"];
+        assert_eq!(
+            (&progress["done"], &progress["left"]),
+            (&json!(8), &json!(0)),
+            "{answer}"
+        );
+        assert_eq!(progress["statuses"], json!({"ok": 8}));
+    }
+    for (wanted, message) in [
+        (shard("2/2"), "shard 2/2: not NUMBER/COUNT"),
+        (
+            json!({"id": "2/2", "sweep": home.path(), "shard": "0/1"}),
+            "this is no sweep",
+        ),
+        (
+            json!({"id": "2/2", "sweep": folder}),
+            "this is no shard: missing field `shard`",
+        ),
+    ] {
+        let answer = worker.ask(&wanted);
+        let error = answer["error"].as_str().unwrap();
+        assert!(error.contains(message), "{error}");
+        assert_eq!(answer["id"], "2/2");
+    }
+    assert_eq!(worker.end(), Some(0));
+    // Each shard that had something to do has its two files.
+    let counted = walk(&folder.join("data"));
+    assert_eq!(counted, 4);
+    succeed(&format!("sweep status {}", folder.display()));
+}
+
+/// Number of files in a folder and those below it.
+fn walk(folder: &std::path::Path) -> usize {
+    let entries = std::fs::read_dir(folder)
+        .unwrap()
+        .map(|entry| entry.unwrap().path());
+    entries
+        .map(|path| if path.is_dir() { walk(&path) } else { 1 })
+        .sum()
+}
