@@ -8,13 +8,14 @@ DEMO_SCHEDULERS = linux24,o1,cfs
 fairground = $${CARGO_TARGET_DIR:-target}/release/fairground
 PREFIX = /usr/local
 
-.PHONY: help demo build share install uninstall deb rpm arch packages test lint unit-test testbench mutants fuzz deny documents worlds overhead bench clean
+.PHONY: help demo build share install uninstall deb rpm arch wheel packages test lint unit-test testbench mutants fuzz deny documents worlds overhead bench clean
 
 help:
 	@echo 'make demo       build the command, compare schedulers on the examples of rt-app, and rank them for a recorded build'
 	@echo 'make build      build the command: target/release/fairground'
 	@echo 'make install    the command, its manual pages, completions and workloads: PREFIX=/usr/local, DESTDIR= for packages; make uninstall'
 	@echo 'make deb        a package for Debian; make rpm for Fedora, make arch for Arch Linux'
+	@echo 'make wheel      the Python package with the command in it, for glibc 2.28 and newer'
 	@echo 'make test       everything that must pass: lint, unit-test, testbench'
 	@echo 'make lint       formatting, and clippy without a warning'
 	@echo 'make unit-test  tests that need no kernel of their own'
@@ -58,6 +59,9 @@ uninstall:
 # Packages, in target/packages.
 deb rpm arch: share
 	packaging/build $@
+
+wheel:
+	packaging/wheel
 
 # That they can be installed, used and removed.
 packages:
