@@ -26,6 +26,8 @@ const LONGEST_RESULT: u64 = 1 << 30;
 const LONGEST_WORDS: u64 = 4096;
 /// Exit code of a process that could not produce its result.
 const NO_RESULT: i32 = 101;
+/// Exit code of a process that could not give up its rights, so that nothing ran in it.
+const NOT_CONFINED: i32 = 102;
 
 /// The descriptors that the process keeps from this one.
 #[derive(Default)]
@@ -42,7 +44,7 @@ pub(crate) struct Kept<'a> {
 ///
 /// # Errors
 ///
-/// If the system cannot create a process or pipe.
+/// If the system cannot create a process or pipe, or cannot confine the process.
 pub(crate) fn run<T: Serialize + DeserializeOwned>(
     kept: &Kept,
     capacities: &[u32],
@@ -94,7 +96,11 @@ pub(crate) fn run<T: Serialize + DeserializeOwned>(
         return Ok(serde_json::from_slice(&bytes)
             .map_err(|error| format!("it left a result that cannot be read: {error}")));
     }
-    Ok(Err(cause(status, &String::from_utf8_lossy(&said))))
+    let cause = cause(status, &String::from_utf8_lossy(&said));
+    if libc::WIFEXITED(status) && libc::WEXITSTATUS(status) == NOT_CONFINED {
+        return Err(io::Error::other(cause));
+    }
+    Ok(Err(cause))
 }
 
 /// Why a process ended, from its message and its exit status.
@@ -142,12 +148,19 @@ fn isolated<T: Serialize>(
     written.extend(socket);
     let mapped: Vec<RawFd> = kept.memory.iter().map(|file| file.as_raw_fd()).collect();
     // From here on, panics and crash reports go to the parent.
-    if give_all_up(words.into_raw_fd(), &mut written, &mapped, socket).is_err() {
-        return NO_RESULT;
-    }
-    // The default hook may print a backtrace, which needs files, and a thread that is not in this process may have the lock of standard error.
+    let given_up = give_all_up(words.into_raw_fd(), &mut written, &mapped, socket);
+    // A thread that is not in this process may have the lock of standard error.
     // SAFETY: the descriptor is this process's own.
-    let words = unsafe { File::from_raw_fd(libc::STDERR_FILENO) };
+    let mut words = unsafe { File::from_raw_fd(libc::STDERR_FILENO) };
+    if let Err(error) = given_up {
+        let _ = writeln!(
+            words,
+            "it could not be confined to computing, and no scheduler runs without that: {error} (the kernel, the container or the tool \
+             around fairground has to allow seccomp filters)"
+        );
+        return NOT_CONFINED;
+    }
+    // The default hook may print a backtrace, which needs files.
     std::panic::set_hook(Box::new(move |panic| {
         let _ = writeln!(&words, "{panic}");
     }));
@@ -329,6 +342,29 @@ mod tests {
         // SAFETY: signal 0 does nothing; whether it may be sent is the question.
         assert_eq!(run_alone(|| unsafe { libc::kill(1, 0) } as u64), denied);
         assert_eq!(run_alone(|| print_to_stdout().into()), denied);
+    }
+
+    /// As in a container whose runtime does not know the system call.
+    #[test]
+    fn nothing_runs_where_the_system_has_no_filters() {
+        let no_filters = SeccompFilter::new(
+            [(libc::SYS_seccomp, Vec::new())].into(),
+            SeccompAction::Allow,
+            SeccompAction::Errno(libc::ENOSYS as u32),
+            std::env::consts::ARCH
+                .try_into()
+                .expect("a known processor"),
+        );
+        let no_filters: BpfProgram = no_filters
+            .and_then(TryInto::try_into)
+            .expect("a well-formed filter");
+        // The filter is this thread's alone.
+        let refused = std::thread::spawn(move || {
+            seccompiler::apply_filter(&no_filters).expect("filters are allowed here");
+            run(&Kept::default(), &[], None, |_| 7).map_err(|error| error.to_string())
+        });
+        let refused = refused.join().expect("it ends").unwrap_err();
+        assert!(refused.contains("allow seccomp filters"), "{refused}");
     }
 
     fn print_to_stdout() -> bool {
