@@ -214,7 +214,7 @@ impl Kernel<'_> {
     /// Lets a CPU that is idle and has done its work sleep, if it has idle states.
     #[inline]
     pub(crate) fn fall_asleep(&mut self, cpu: usize) {
-        if !self.machine.hardware.idle.is_empty() {
+        if self.watches_idleness {
             self.choose_idle_state(cpu);
         }
     }
@@ -264,10 +264,13 @@ impl Kernel<'_> {
     }
 
     /// Wakes an idle CPU for an interrupt; it does nothing for its exit latency. Without idle states that is the cost of leaving idleness.
+    #[inline]
     pub(crate) fn wake_cpu(&mut self, cpu: usize, by_tick: bool) {
-        let latency = match self.machine.hardware.idle_states(cpu).is_empty() {
-            true => self.settings.cost.idle_exit,
-            false => self.leave_idle_state(cpu, by_tick),
+        let has_states =
+            self.watches_idleness && !self.machine.hardware.idle_states(cpu).is_empty();
+        let latency = match has_states {
+            true => self.leave_idle_state(cpu, by_tick),
+            false => self.settings.cost.idle_exit,
         };
         self.charge(cpu, OverheadKind::Switch, latency);
     }
