@@ -122,18 +122,6 @@ const MISTAKES: &[Mistake] = &[
         case: "fork-storm",
         told: &["lies in a queue while a CPU that it may use is idle, and nobody kicks it"],
     },
-    // Who has slept for long comes first for as long.
-    Mistake {
-        changes: &[(
-            "	if (time_before(vtime, vtime_now - slice_ns))\n		vtime = vtime_now - slice_ns;\n",
-            "",
-        )],
-        case: "long-sleep",
-        told: &[
-            "starved (",
-            "lies in a queue from which others are always taken first",
-        ],
-    },
     // Virtual time that ends after 4.3 s.
     Mistake {
         changes: &[(
@@ -187,7 +175,7 @@ const MISTAKES: &[Mistake] = &[
             "	cpu = scx_bpf_task_cpu(p);\n	scx_bpf_kick_cpu(cpu, SCX_KICK_PREEMPT);\n",
         )],
         case: "one-more-than-cpus",
-        told: &["timed-out"],
+        told: &["'throughput > 95 %' with"],
     },
     // Bound tasks have a queue that comes first.
     Mistake {
