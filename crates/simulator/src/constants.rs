@@ -190,8 +190,8 @@ pub const TASK_INTERRUPTIBLE: u32 = 1;
 pub const TASK_UNINTERRUPTIBLE: u32 = 2;
 pub const TASK_NORMAL: u32 = TASK_INTERRUPTIBLE | TASK_UNINTERRUPTIBLE;
 /// `on_rq` of a task that is on a run queue, and of one that moves to another.
-pub const TASK_ON_RQ_QUEUED: i32 = 1;
-pub const TASK_ON_RQ_MIGRATING: i32 = 2;
+pub const TASK_ON_RQ_QUEUED: u32 = 1;
+pub const TASK_ON_RQ_MIGRATING: u32 = 2;
 /// `in_iowait` of `struct task_struct`, the bit after another one.
 pub const IN_IOWAIT: u8 = 1 << 1;
 pub const TASK_DEAD: u32 = 0x80;

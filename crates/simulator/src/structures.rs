@@ -169,7 +169,7 @@ kernel_structures! {
     /// `struct task_struct`: no task prefers a node, because nothing looks at where its memory is. The large mask comes last, so that fields that every
     /// switch touches lie close together.
     TaskStruct = "task_struct" {
-        thread_info: ThreadInfo, __state: u32, flags: u32, on_cpu: i32, on_rq: i32,
+        thread_info: ThreadInfo, __state: u32, flags: u32, on_cpu: u32, on_rq: u32,
         wakee_flips: u32, wakee_flip_decay_ts: u64, last_wakee: *mut TaskStruct, recent_used_cpu: i32, wake_cpu: i32,
         prio: i32, static_prio: i32, normal_prio: i32, rt_priority: u32,
         se: SchedEntity, scx: SchedExtEntity, sched_task_group: *mut TaskGroup,
