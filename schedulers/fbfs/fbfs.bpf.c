@@ -48,7 +48,7 @@ struct td_sched {
 	s32 slice;
 	/* Current priority: better than its own while it is in the kernel after a sleep */
 	s32 priority;
-	/* What its last sleep passed to sched_sleep() */
+	/* The priority that its last sleep passed to sched_sleep() */
 	s32 slept_with;
 	/* CPU it ran on last */
 	s32 cpu;

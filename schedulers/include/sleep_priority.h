@@ -16,7 +16,7 @@
 #define PWAIT (PRI_MIN_KERN + 28)
 #define PPAUSE (PRI_MIN_KERN + 36)
 
-/* What a sleep passes that leaves the priority as it is */
+/* Passed by a sleep that leaves the priority as it is */
 #define NO_SLEEP_PRIORITY 0
 
 /* System calls of x86 in which threads sleep; select() and its relatives come in groups */
