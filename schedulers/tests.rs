@@ -1,4 +1,4 @@
-//! The recognition tests of every scheduler, each beside its scheduler. A new scheduler adds its line; this file is also what tells the
+//! The recognition tests of every scheduler, each beside its scheduler. A new scheduler adds its line; this file also tells the
 //! build of the catalogue that there is a new folder.
 
 #[path = "bfs/tests.rs"]

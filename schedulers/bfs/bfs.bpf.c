@@ -4,7 +4,7 @@
  * The waiting task with the earliest deadline runs, on whichever CPU looks first. The rules are those of 0.318, the release whose
  * scan sched-BFS.txt describes.
  *
- * README.md says where each mechanism is and what differs here.
+ * README.md lists the mechanisms' places and the departures.
  */
 #include "fairground.bpf.h"
 #include "pending_signals.h"
@@ -68,7 +68,7 @@ DEFINE_STATISTICS(NR_STATISTICS)
 struct task_ctx {
 	/* Virtual deadline, nanoseconds on the clock */
 	u64 deadline;
-	/* What is left of the slice, nanoseconds; may be overdrawn */
+	/* Rest of the slice, nanoseconds; may be overdrawn */
 	s64 time_slice;
 	/* Time up to which a running task has been charged */
 	u64 last_ran;
@@ -91,13 +91,13 @@ struct task_ctx {
 	bool first_time_slice;
 	/* Is being woken synchronously: the waker is about to sleep */
 	bool synchronous;
-	/* Slept uninterruptibly: others may wait for what it holds */
+	/* Slept uninterruptibly: others may wait for its locks */
 	bool uninterruptible;
 };
 
 DEFINE_TASK_DATA(struct task_ctx, task_ctx_map, task_ctx)
 
-/* What occupies a CPU, as the count of isochronous ticks sees it */
+/* The kind of task on a CPU, as the count of isochronous ticks sees it */
 enum cpu_use {
 	USE_IDLE,
 	/* Not idle and not ours: a real-time task */
@@ -106,7 +106,7 @@ enum cpu_use {
 	USE_OTHER,
 };
 
-/* What remains of struct rq, per CPU */
+/* The rest of struct rq, per CPU */
 struct rq_data {
 	/* enum cpu_use, and the time up to which its ticks have been counted */
 	u32 use;
@@ -166,7 +166,7 @@ static __always_inline void check_deadline(struct task_struct *p, struct task_ct
 		time_slice_expired(p, data, now);
 }
 
-/* Charges the running task what it has used, in real time. */
+/* Charges the running task the real time that it has used. */
 static __always_inline void update_cpu_clock(struct task_ctx *data, u64 now)
 {
 	if (!data->running)
@@ -176,7 +176,7 @@ static __always_inline void update_cpu_clock(struct task_ctx *data, u64 now)
 }
 
 /*
- * Lets the task run until a tick finds its slice used up, independently of the kernel's slice. What counts as used up depends on
+ * Lets the task run until a tick finds its slice used up, independently of the kernel's slice. When a slice counts as used up depends on
  * whether it begins in the first half of a tick: see task_running_tick().
  */
 static __always_inline void set_rq_task(struct task_struct *p, struct task_ctx *data, const struct rq_data *rq, u64 now)
@@ -328,7 +328,7 @@ static __always_inline void iso_ticks(u64 ticks)
 }
 
 /*
- * Counts the ticks that have hit a CPU; @use says what occupies it from now on. Ticks of idle CPUs are counted when the next task comes.
+ * Counts the ticks that have hit a CPU; @use is the kind of task that occupies it from now on. Ticks of idle CPUs are counted when the next task comes.
  * True if the running isochronous task must become an ordinary one.
  */
 __noinline bool count_iso_ticks(s32 cpu, u32 use, u64 now)
@@ -379,7 +379,7 @@ __noinline bool count_iso_ticks(s32 cpu, u32 use, u64 now)
 
 /* ---- Wake-up --------------------------------------------------------------------------------------------------- */
 
-/* What a distance costs: the time by which a deadline is moved. */
+/* The cost of a distance: the time by which a deadline is moved. */
 static __always_inline u64 cache_distance(s32 locality)
 {
 	if (locality == LOCALITY_SAME_NODE)
@@ -547,7 +547,7 @@ void BPF_STRUCT_OPS(bfs_dispatch, s32 cpu, struct task_struct *prev)
 		wake_idle_cpus(cpu);
 }
 
-/* What counts as isochronous is the policy, whether or not its share is used up. */
+/* A task counts as isochronous by its policy, whether or not its share is used up. */
 static __always_inline u32 use_by(struct task_struct *p)
 {
 	return iso_task(p) ? USE_ISO : USE_OTHER;
@@ -613,7 +613,7 @@ void BPF_STRUCT_OPS(bfs_stopping, struct task_struct *p, bool runnable)
 	update_cpu_clock(data, now);
 	data->running = false;
 	data->descheduled = runnable;
-	/* What comes now is a task of ours, the idle task, or else a real-time task */
+	/* The next task is one of ours, the idle task, or else a real-time task */
 	count_iso_ticks(scx_bpf_task_cpu(p), USE_REALTIME, now);
 	/* Whether displaced by a real-time task or not, it waits where all tasks wait */
 	if (runnable)
@@ -656,7 +656,7 @@ static __always_inline void lengthen_slice(struct task_ctx *data, s64 left)
 
 /*
  * sched_yield(): the task is put back as it is, and goes on at once if its deadline is the earliest. yield_to(): the other one
- * gets the earlier of both deadlines and what is left of the slice.
+ * gets the earlier of both deadlines and the rest of the slice.
  */
 bool BPF_STRUCT_OPS(bfs_yield, struct task_struct *from, struct task_struct *to)
 {
@@ -696,7 +696,7 @@ void BPF_STRUCT_OPS(bfs_set_weight, struct task_struct *p, u32 weight)
 }
 
 /*
- * sched_fork(): parent and child share what is left of the slice, and have the same deadline. If that is too little to share,
+ * sched_fork(): parent and child share the rest of the slice, and have the same deadline. If that is too little to share,
  * both get a new slice, the child first. Tasks older than this scheduler start with a full slice.
  */
 s32 BPF_STRUCT_OPS(bfs_init_task, struct task_struct *p, struct scx_init_task_args *args)

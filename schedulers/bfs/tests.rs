@@ -1,4 +1,4 @@
-//! BFS shows what makes it recognisable: equal slices, the staircase of nice, deadlines that outlive a sleep, isochronous and idle tasks.
+//! BFS shows the features by which it is recognised: equal slices, the staircase of nice, deadlines that outlive a sleep, isochronous and idle tasks.
 
 use crate::support::{
     History, MS, Run, SECOND, assert_near, assert_synchronous_waker_finishes,
@@ -190,7 +190,7 @@ fn a_deadline_outlives_sleep() {
     }
 }
 
-/// What part of the wake-ups, in percent, led to running within 0.1 ms, and the longest wait but one percent, in milliseconds, of a
+/// The part of the wake-ups, in percent, that led to running within 0.1 ms, and the longest wait but one percent, in milliseconds, of a
 /// task that runs and sleeps among five hogs on one CPU.
 fn wakeups(id: &str, work: u64, sleep: u64) -> (f64, f64) {
     let json = format!(
@@ -666,7 +666,7 @@ fn real_time_tasks_use_up_the_share_of_isochronous_ones() {
         let (_, outcome) = run(ID, "1", &json, 60, &[]);
         statistic(ID, &outcome, "iso_refractions")
     };
-    // What decays is a part of what has been counted, so a steady 41.5 percent of a CPU is the limit
+    // A part of the count decays, so a steady 41.5 percent of a CPU is the limit
     assert_eq!(falls(38), 0);
     assert!(falls(45) > 0 && falls(90) > 0);
 }

@@ -7,7 +7,7 @@
  * a task from a CPU that it has found overloaded N times in a row, where N is the distance between the two in ticks.
  * Global real-time tasks have a list of their own and may preempt on any CPU.
  *
- * Names are those of the document and of kernel/sched.c of that time. README.md says where each mechanism is and what
+ * Names are those of the document and of kernel/sched.c of that time. README.md lists the mechanisms' places and the
  * differs here.
  */
 #include "fairground.bpf.h"
@@ -27,11 +27,11 @@ const volatile u32 hz = 100;
 const volatile u32 min_nice_tslice = 10000;
 const volatile u32 max_nice_tslice = 65000;
 const volatile u32 nice_tslice_steps = 39;
-/* Limit of a parent's slice when it gets what its dead child had left, ms */
+/* Limit of a parent's slice when it gets the rest of its dead child's, ms */
 const volatile u32 max_tslice = 200;
 const volatile u32 max_dynprio = 40;
 const volatile u32 mm_affinity_bonus = 1;
-/* What sched_yield() does: 0 ends the slice and takes a point; 1, as in 2.5.1, does neither but moves the task to the end of its list */
+/* Effect of sched_yield(): 0 ends the slice and takes a point; 1, as in 2.5.1, does neither but moves the task to the end of its list */
 const volatile u32 yield_rule;
 
 /* Distances between CPUs, MSI, by what the two share: how long one may idle while it sees the other overloaded, ms */
@@ -311,7 +311,7 @@ static __always_inline s32 goodness(struct task_struct *p, const struct task_ctx
 	return weight + 20 - nice_of(p);
 }
 
-/* What a CPU gains by running @p instead of @current_task. */
+/* The gain of a CPU from running @p instead of @current_task. */
 static __always_inline s32 preemption_goodness(struct task_struct *current_task, const struct task_ctx *current_data,
 					       struct task_struct *p, const struct task_ctx *t, u64 this_mm, u64 now)
 {
@@ -543,7 +543,7 @@ static bool idle_tick(void)
 		if (!rq)
 			continue;
 		if (rq->slice_end) {
-			/* The slice ends here, at whatever rate the running kernel ticks. */
+			/* The slice ends here, at any tick rate of the running kernel. */
 			if (tick_at(now) >= rq->slice_end)
 				scx_bpf_kick_cpu(cpu, SCX_KICK_PREEMPT);
 		} else if (rq->online && num_online_cpus > 1) {
@@ -557,7 +557,7 @@ DEFINE_TIMER(idle_timer, idle_tick, time_to_tick(scx_bpf_now(), 1))
 
 /* ---- Picking the next task ------------------------------------------------------------------------------------- */
 
-/* What schedule() has found */
+/* The task that schedule() has found */
 struct choice {
 	s32 cpu;
 	u64 this_mm;
@@ -857,7 +857,7 @@ bool BPF_STRUCT_OPS(bmqs_yield, struct task_struct *from, struct task_struct *to
 /* ---- Fork and exit --------------------------------------------------------------------------------------------- */
 
 /*
- * do_fork(): parent and child share what the parent has left; the child gets the odd tick. A parent left with nothing gives way.
+ * do_fork(): parent and child share the rest of the parent's ticks; the child gets the odd tick. A parent left with nothing gives way.
  * The child inherits the points.
  */
 static __always_inline void share_slice(struct task_ctx *t)
@@ -918,7 +918,7 @@ void BPF_STRUCT_OPS(bmqs_disable, struct task_struct *p)
 	t->listed = false;
 }
 
-/* release_task(): the parent gets what the child had left, up to a limit. */
+/* release_task(): the parent gets the rest of the child's slice, up to a limit. */
 void BPF_STRUCT_OPS(bmqs_exit_task, struct task_struct *p, struct scx_exit_task_args *args)
 {
 	struct task_ctx *t = task_ctx_of(p), *parent_data;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * cpu_distance.h - balancing by distance, the second half of BMQS: where a new task goes, and what an idle CPU takes from others
+ * cpu_distance.h - balancing by distance, the second half of BMQS: where a new task goes, and which tasks an idle CPU takes from others
  *
  * The including file first defines struct run_queue and struct task_ctx, their functions, and the tunables for distances (MSI) and
  * costs.

@@ -1,4 +1,4 @@
-//! BMQS shows what made it recognisable: a list for each CPU, idle CPUs that wait as long as the other is far before they take a
+//! BMQS shows the features by which it is recognised: a list for each CPU, idle CPUs that wait as long as the other is far before they take a
 //! task, no search for an idle CPU, slices handed out to those that run, and real-time tasks of two kinds.
 
 use crate::support::{
@@ -325,7 +325,7 @@ fn a_task_wakes_on_its_cpu_though_another_idles() {
     let (history, outcome) = run(ID, "2", &json, 20, &settings);
     assert_eq!(moves(&history, 0), []);
     assert_eq!(statistic(ID, &outcome, "steals"), 0);
-    // It does wait: for what the hog has left of its six ticks.
+    // It does wait: for the rest of the hog's six ticks.
     let runs = history.runs_of("sleeper", 200 * MS, 20 * SECOND);
     assert!(runs.len() >= 99, "{} runs", runs.len());
     let late = runs
@@ -394,7 +394,7 @@ fn a_child_goes_to_the_nearest_of_the_emptiest_cpus() {
 
 // ---- Time slices ---------------------------------------------------------------------------------------------------
 
-/// Share of the first of two hogs on one CPU, percent of what both got.
+/// Share of the first of two hogs on one CPU, percent of the time of both.
 fn share(first: i32, second: i32, settings: &[(&str, &str)]) -> f64 {
     let json = workload(&[
         hogs("first", 1, first, "[0]"),
@@ -680,7 +680,7 @@ fn inherited(number: u32, settings: &[(&str, &str)]) -> u64 {
 #[test]
 fn a_parent_inherits_what_its_dead_children_have_left_up_to_a_limit() {
     assert_eq!(inherited(0, &[]), 0);
-    // What the child has left of its part of the process's three ticks.
+    // The rest of the child's part of the process's three ticks.
     let one = inherited(1, &[]);
     assert!((1..=3).contains(&one), "{one}");
     // At most 20, three of which it has had before.

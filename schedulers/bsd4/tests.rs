@@ -1,4 +1,4 @@
-//! 4BSD shows what made it recognisable: decayed CPU use, slices of the statistics clock, kernel priorities of sleepers, one queue
+//! 4BSD shows the features by which it is recognised: decayed CPU use, slices of the statistics clock, kernel priorities of sleepers, one queue
 //! for all CPUs, and a pass over all threads once a second.
 
 use crate::support::{
@@ -118,7 +118,7 @@ fn rest_and_fork(others: u32, rest: &str) -> String {
     )
 }
 
-/// What the parent has left of its estcpu when it forks.
+/// The rest of the parent's estcpu when it forks.
 fn left_after(others: u32, rest: &str, load: &str) -> u64 {
     let json = rest_and_fork(others, rest);
     let (_, outcome) = run(ID, "1", &json, 60, &[("initial_load", load)]);

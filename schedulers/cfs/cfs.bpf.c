@@ -104,7 +104,7 @@ struct run_queue {
 
 DEFINE_PER_CPU(struct run_queue, run_queue)
 
-/* What the scheduler keeps of a task */
+/* The scheduler's record of a task */
 struct task_ctx {
 	CFS_TASK_STATE
 	/* Number from its run queue when it became runnable or came there */
@@ -182,7 +182,7 @@ static __always_inline u64 next_event(const struct run_queue *rq, bool arrives, 
 	})
 
 /*
- * May the task be moved, and is it light enough? A task heavier than twice what is left to move stays, the document's W / 2 > L_imbal.
+ * May the task be moved, and is it light enough? A task heavier than twice the load left to move stays, the document's W / 2 > L_imbal.
  * 2.6.24 adds some slack, and takes the task anyway if it would have the best priority here.
  */
 static __always_inline bool can_migrate_task(struct run_queue *this_rq, const struct sched_domain *sd, const struct task_struct *p,

@@ -1,4 +1,4 @@
-//! CFS of Linux 2.6.24 shows what made it recognisable: shares by weight, slices that end at ticks, sleeper credit, wake-up
+//! CFS of Linux 2.6.24 shows the features by which it is recognised: shares by weight, slices that end at ticks, sleeper credit, wake-up
 //! granularity, fork, yield, and a balancer that counts weights.
 
 use crate::support::{History, MS, Run, SECOND, assert_near, run, statistic};
@@ -37,7 +37,7 @@ fn mean(values: &[f64]) -> f64 {
     values.iter().sum::<f64>() / values.len() as f64
 }
 
-/// Share of the first of two hogs on one CPU, percent of what both got.
+/// Share of the first of two hogs on one CPU, percent of the time of both.
 fn share(first: i32, second: i32, seconds: u64) -> f64 {
     let (history, _) = run(
         ID,
@@ -510,7 +510,7 @@ fn wake_up_waits(history: &History, task: &str, period: u64, to: Nanoseconds) ->
     waits
 }
 
-/// A task of this policy and nice value that runs for 0.2 ms of every 50, beside what `others` says.
+/// A task of this policy and nice value that runs for 0.2 ms of every 50, beside the tasks of `others`.
 fn beside_a_sleeper(policy: &str, nice: i32, others: &str) -> String {
     format!(
         r#"{{ "tasks": {{

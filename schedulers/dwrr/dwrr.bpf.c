@@ -59,7 +59,7 @@ DEFINE_STATISTICS(NR_STATISTICS)
 /* ---- Threads --------------------------------------------------------------------------------------------------- */
 
 struct task_ctx {
-	/* The round that the slice is for, and what is left of the slice, nanoseconds; while the thread runs, that is in its run queue */
+	/* The round that the slice is for, and the rest of the slice, nanoseconds; while the thread runs, that is in its run queue */
 	u64 round;
 	s64 round_slice;
 	CFS_TASK_STATE
@@ -76,7 +76,7 @@ enum reason {
 	HOST_BALANCING,
 };
 
-/* What a CPU looks for in another CPU's queue: up to @wanted threads whose round is @up_to or earlier */
+/* The threads that a CPU looks for in another CPU's queue: up to @wanted threads whose round is @up_to or earlier */
 struct search {
 	enum reason reason;
 	u64 up_to;
@@ -102,7 +102,7 @@ struct run_queue {
 	/* Which of the two queues is RQ; the other is EQ */
 	u32 active;
 
-	/* What is left of the running thread's round slice, as of exec_start */
+	/* Rest of the running thread's round slice, as of exec_start */
 	s64 curr_round_slice;
 
 	struct search search;
@@ -207,7 +207,7 @@ static __always_inline void finish_round_slice(const struct run_queue *rq, struc
 }
 
 /*
- * The thread comes to a CPU. What is left of its slice counts only in its own round: if it slept into a later one, it gets a full
+ * The thread comes to a CPU. The rest of its slice counts only in its own round: if it slept into a later one, it gets a full
  * slice. If it stayed runnable (@slept is false) and comes from a CPU that was behind, it keeps the rest on top of that.
  */
 static __always_inline void join_round(const struct run_queue *rq, struct task_ctx *t, bool slept)
@@ -658,7 +658,7 @@ bool BPF_STRUCT_OPS(dwrr_yield, struct task_struct *from, struct task_struct *to
 
 /* ---- Nobody waits for ever (not DWRR's) ------------------------------------------------------------------------ */
 
-/* Runs a thread that has waited too long, whatever its round: round slices of nice -20 last seconds. True if there is one. */
+/* Runs a thread that has waited too long, in any round: round slices of nice -20 last seconds. True if there is one. */
 __noinline bool rescue_starved(s32 cpu)
 {
 	if (!rescue_from_queue((u64)cpu * 2, 0, 0) && !rescue_from_queue((u64)cpu * 2 + 1, 0, 0))

@@ -1,4 +1,4 @@
-//! Distributed Weighted Round-Robin shows what makes it recognisable: equal progress in rounds on all CPUs, whatever the number of
+//! Distributed Weighted Round-Robin shows the features by which it is recognised: equal progress in rounds on all CPUs, for any number of
 //! threads, and within a round the order of its host.
 
 use crate::support::{self, History, MS, SECOND, assert_near, run_with, statistic};

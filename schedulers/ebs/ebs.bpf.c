@@ -371,7 +371,7 @@ static __always_inline u64 promotion_time(u32 k)
 	return half_life_ns * (log2_of(k + 1) - log2_of(k)) >> 16;
 }
 
-/* Sets half life and slice, and what is derived from them. */
+/* Sets half life and slice, and the values derived from them. */
 __noinline int set_parameters(u32 half_life_ms, u32 time_slice_ms)
 {
 	u64 now = scx_bpf_now(), clock = promotion_clock(now), tick = tick_length();
@@ -882,7 +882,7 @@ __noinline int review_background(struct run_queue *rq __arg_nonnull)
 /* Milliseconds between checks of `parameters`, of attributes of tasks in the sinbin or background, and of tasks that wait too long */
 #define REVIEW_INTERVAL 100
 
-/* Applies what has been written to `parameters`, if it is in range. */
+/* Applies the values written to `parameters`, if they are in range. */
 static __noinline void read_parameters(void)
 {
 	u32 key = 0;
@@ -1002,7 +1002,7 @@ void BPF_STRUCT_OPS(ebs_dispatch, s32 cpu, struct task_struct *prev)
 
 /*
  * The only heuristic: a child starts with its parent's usage rate. It also inherits the parent's attributes and, by the rules of
- * 2.6.2, half of what is left of the parent's slice. Runs in the parent's context.
+ * 2.6.2, half of the rest of the parent's slice. Runs in the parent's context.
  */
 static void sched_fork(struct task_struct *p, struct task_ctx *t)
 {
@@ -1041,7 +1041,7 @@ s32 BPF_STRUCT_OPS(ebs_init_task, struct task_struct *p, struct scx_init_task_ar
 	return 0;
 }
 
-/* sched_exit() of 2.6.2: what is left of a first slice goes back to the parent. */
+/* sched_exit() of 2.6.2: the rest of a first slice goes back to the parent. */
 void BPF_STRUCT_OPS(ebs_exit_task, struct task_struct *p, struct scx_exit_task_args *args)
 {
 	struct task_struct *parent = p->real_parent;

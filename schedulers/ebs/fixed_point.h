@@ -13,7 +13,7 @@
 static volatile u64 unknown_zero;
 
 /*
- * 2^(-time / half life): what is left after @time of something that halves in @half_life. Whole half lives are shifts; the
+ * 2^(-time / half life): the part left after @time of something that halves in @half_life. Whole half lives are shifts; the
  * rest is the series of e^-x, whose terms beyond the eighth are below 2^-24.
  */
 __noinline u64 decay_over(u64 time, u64 half_life)

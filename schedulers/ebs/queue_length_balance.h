@@ -138,7 +138,7 @@ __noinline u32 load_balance(struct balance *b __arg_nonnull)
 	return b->pulled;
 }
 
-/* A node's load: ten times the tasks per CPU, plus half of what it was when this CPU last looked. */
+/* A node's load: ten times the tasks per CPU, plus half of the load that this CPU last saw. */
 __noinline u32 node_load(s32 this_cpu, u32 node, u32 first, u32 count)
 {
 	struct queue_lengths *lengths = queue_lengths_of(this_cpu);

@@ -1,4 +1,4 @@
-//! The Entitlement Based Scheduler shows what made it recognisable: shares and their long-run split, the filter and its half life,
+//! The Entitlement Based Scheduler shows the features by which it is recognised: shares and their long-run split, the filter and its half life,
 //! fork, caps and the sinbin, background tasks, promotion.
 
 use std::sync::Arc;
@@ -68,7 +68,7 @@ impl Statistics {
     }
 }
 
-/// A workload of tasks that never sleep: names with what else there is to say about each.
+/// A workload of tasks that never sleep: names with the other properties of each.
 fn hogs(tasks: &[(&str, &str)]) -> String {
     let tasks: Vec<String> = tasks
         .iter()
@@ -466,7 +466,7 @@ fn background_tasks_take_turns() {
     }
 }
 
-/// Waits of a task between its wake-ups (every `period` ms, give or take what it waited) and its runs, nanoseconds.
+/// Waits of a task between its wake-ups (every `period` ms, give or take its wait) and its runs, nanoseconds.
 fn waits(history: &History, task: &str, sleep: u64) -> Vec<u64> {
     let runs: Vec<&Run> = history.runs.iter().filter(|run| run.task == task).collect();
     runs.windows(2)
@@ -568,8 +568,8 @@ fn nobody_waits_longer_than_it_takes_to_be_promoted_to_the_best_list() {
         1.0,
         "until the first comes",
     );
-    // 22.0 s by the formula; rounding up to intervals makes 24. Then those who came to the best list before are first: what has
-    // piled up by now, and who came in the same interval.
+    // 22.0 s by the formula; rounding up to intervals makes 24. Then those that came to the best list before are first: the ones that have
+    // piled up by now, and those that came in the same interval.
     let waited = (bursts[1].0 - bursts[0].1) as f64 / MS as f64;
     assert_near(promotion_time(20, 0), 23_973.0, 0.1, "by the table");
     assert!(
@@ -712,7 +712,7 @@ fn scheduling_costs_the_same_for_a_thousand_tasks() {
             simulate(&scheduler, &options, vec![&mut cost]).unwrap();
             cost.scheduling as f64
         };
-        // The difference of two durations: starting a thousand tasks is not what is measured. After 20 s they begin to be overdue.
+        // The difference of two durations: starting a thousand tasks is not measured. After 20 s they begin to be overdue.
         (cost(19) - cost(5)) / 14.0
     };
     let (ten, thousand) = (per_second(10), per_second(1000));
@@ -762,7 +762,7 @@ fn newcomers_share_equally_as_long_as_the_yardstick_of_a_hog_of_few_shares_stand
         shares(10)
     );
     let (history, _) = run(ID, "1", &json, 120, &[]);
-    // Both are at the best level, for the hog's usage per share was ten times what the weak one could have.
+    // Both are at the best level, for the hog's usage per share was ten times the most that the weak one could have.
     let early = history.percent("strong", 20 * SECOND, 24 * SECOND);
     assert_near(early, 50.0, 3.0, "at first");
     let late = history.percent("strong", 80 * SECOND, 120 * SECOND);

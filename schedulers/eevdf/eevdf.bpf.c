@@ -5,7 +5,7 @@
  * As in CFS a task's virtual runtime grows with the time it runs, divided by its weight. The weighted average
  * of all virtual runtimes is the virtual time V of a CPU: a task behind it is owed service (its lag is positive) and is eligible,
  * one ahead of it has had too much. A task asks for a slice at a time; the virtual time by which it should have it is its deadline.
- * The CPU goes to the eligible task with the earliest deadline. A sleeping task keeps what it is owed or owes.
+ * The CPU goes to the eligible task with the earliest deadline. A sleeping task keeps its lag, positive or negative.
  *
  * Names are those of kernel/sched/fair.c. The kernel keeps the waiting tasks of a CPU in one tree ordered by deadline, augmented
  * with the least virtual runtime of each subtree, and finds the task to run in O(log n). A dispatch queue cannot be augmented, so
@@ -184,7 +184,7 @@ struct run_queue {
 
 	/* Load of the entities of groups */
 	u64 group_load;
-	/* Averages of the load of other tasks, of runnable and running ones, and what other CPUs added or took away */
+	/* Averages of the load of other tasks, of runnable and running ones, and the amounts that other CPUs added or took away */
 	u64 pelt_last;
 	u64 load_avg;
 	u64 runnable_avg;
@@ -224,7 +224,7 @@ static __always_inline struct run_queue *run_queue_beside(struct run_queue *near
 
 #include "fair_running.h"
 
-/* What the scheduler keeps of a task */
+/* The scheduler's record of a task */
 struct task_ctx {
 	FAIR_TASK_STATE
 	/* Weight of its policy and nice value, which weight is for a task of the root, otherwise 0; and in the tree */
@@ -252,7 +252,7 @@ struct task_ctx {
 	bool rel_deadline;
 	bool custom_slice;
 	bool idle_policy;
-	/* By its policy or a group, it takes only what others leave */
+	/* By its policy or a group, it takes only the time that others leave */
 	bool counts_idle;
 	/* Clock when it last ran */
 	u64 exec_start;
@@ -548,7 +548,7 @@ static __always_inline void tree_del(struct run_queue *near, struct task_ctx *se
 
 /* ---- Placement --------------------------------------------------------------------------------------------------- */
 
-/* Keeps lag and deadline when the weight changes: what is owed is lag * weight. */
+/* Keeps lag and deadline when the weight changes: the service owed is lag * weight. */
 static __always_inline void rescale_entity(struct task_ctx *se, u64 weight)
 {
 	if (!se->h_load || se->h_load == weight)
@@ -1131,7 +1131,7 @@ static __always_inline void store_curr(struct run_queue *cfs_rq, struct task_ctx
 }
 
 /*
- * Gives the running task the weight that its groups leave it now, at a tick. It keeps its lag, and what it still has of request and protection:
+ * Gives the running task the weight that its groups leave it now, at a tick. It keeps its lag, and the rest of its request and protection:
  * in virtual time they are as much longer as the weight is smaller.
  */
 __noinline int reweight_curr(struct run_queue *cfs_rq __arg_nonnull, struct task_struct *curr __arg_trusted, u64 now)
@@ -1285,7 +1285,7 @@ static __always_inline void join(struct run_queue *cfs_rq, struct task_ctx *se, 
 	place_entity(cfs_rq, se, h_nr_queued(cfs_rq), initial, here ? average_of(&time) : avg_vruntime(cfs_rq, now));
 }
 
-/* What has joined enters the tree, whose time is @time then. Returns whether it is eligible; last_dsq says which queue that means. */
+/* A task that has joined enters the tree, whose time is @time then. Returns whether it is eligible; last_dsq says which queue that means. */
 static __always_inline bool enter(struct run_queue *cfs_rq, struct task_ctx *se, s32 cpu, struct virtual_time *time,
 				  u64 now)
 {

@@ -255,7 +255,7 @@ static __always_inline s64 adjust_numa_imbalance(s64 imbalance, u32 dst_running,
 	return imbalance <= NUMA_IMBALANCE_MIN ? 0 : imbalance;
 }
 
-/* What to move from the busiest group to this one, and in which unit; env->imbalance is 0 if nothing. */
+/* The amount to move from the busiest group to this one, and in which unit; env->imbalance is 0 if nothing. */
 static __always_inline void calculate_imbalance(struct lb_env *env, const struct sched_domain *sd)
 {
 	struct sg_lb_stats *local = &env->local, *busiest = &env->busiest;
@@ -275,7 +275,7 @@ static __always_inline void calculate_imbalance(struct lb_env *env, const struct
 
 	if (local->group_type == GROUP_HAS_SPARE) {
 		if (busiest->group_type > GROUP_FULLY_BUSY && !(sd->flags & SD_SHARE_LLC)) {
-			/* Fill what is left of this group's capacity */
+			/* Fill the rest of this group's capacity */
 			env->migration_type = MIGRATE_UTIL;
 			env->imbalance = local->group_capacity > local->group_util ?
 					 local->group_capacity - local->group_util : 0;
@@ -356,7 +356,7 @@ __noinline int update_sd_lb_stats(struct run_queue *this_rq __arg_nonnull, const
 	return 0;
 }
 
-/* Is there a group to take from, and what of it? False if all is balanced. */
+/* Is there a group to take from, and how much? False if all is balanced. */
 __noinline bool sched_balance_find_src_group(struct lb_env *env __arg_nonnull, const struct sched_domain *sd __arg_nonnull)
 {
 	const struct sg_lb_stats *local = &env->local, *busiest = &env->busiest;
@@ -398,7 +398,7 @@ force_balance:
 }
 
 /*
- * How much a CPU of the busiest group has of what @this_rq should pull: load, utilization, tasks, or the load of a misfit task; 0 if
+ * How much a CPU of the busiest group has of the kind that @this_rq should pull: load, utilization, tasks, or the load of a misfit task; 0 if
  * nothing should be taken from it. A function of its own, because the verifier would follow each of its branches through the rest
  * of the walk.
  */
@@ -504,7 +504,7 @@ static __always_inline bool can_migrate_task(struct lb_env *env, const struct sc
 	return !task_hot(p, se, src_rq, dst_rq, sd->flags, env->now) || sd->nr_balance_failed > sd->cache_nice_tries;
 }
 
-/* Is the task within what is left to move? Subtracts it if so. */
+/* Is the task within the amount left to move? Subtracts it if so. */
 static __always_inline bool within_imbalance(struct lb_env *env, const struct sched_domain *sd, const struct task_ctx *se,
 					     const struct run_queue *src_rq)
 {
@@ -750,7 +750,7 @@ __noinline s32 sched_balance_rq(struct run_queue *this_rq __arg_nonnull, struct 
 				}
 			}
 
-			/* The next level may balance what affinities prevent here */
+			/* The next level may even out load that affinities keep here */
 			if (parent < NR_LEVELS && group_rq && env->some_pinned && env->imbalance > 0)
 				group_rq->group_imbalance[parent] = true;
 		}

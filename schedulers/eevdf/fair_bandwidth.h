@@ -3,17 +3,17 @@
  * fair_bandwidth.h - CPU time that task groups may use (cpu.max), in the fair class of Linux 7.3
  *
  * A group has a pool, which gets a quota every period. Its CPUs take slices from the pool and use them up. A CPU that gets none is throttled
- * until a timer has refilled the pool and gives it what it owes. Its tasks leave the tree when they are next picked, or run
+ * until a timer has refilled the pool and pays its debt. Its tasks leave the tree when they are next picked, or run
  * (fair_throttle.h). Each level of the hierarchy has a pool of its own.
  *
  * Names are those of kernel/sched/fair.c. Included by fair_groups.h.
  */
 #pragma once
 
-/* What a CPU takes from a pool at a time, and keeps of it when the group leaves */
+/* The runtime that a CPU takes from a pool at a time, and keeps when the group leaves */
 #define BANDWIDTH_SLICE (5 * NSEC_PER_MSEC)
 #define MIN_CFS_RQ_RUNTIME NSEC_PER_MSEC
-/* What was given back is handed out after the former, unless a refill is nearer than the latter */
+/* Runtime that was given back is handed out after the former, unless a refill is nearer than the latter */
 #define BANDWIDTH_SLACK_PERIOD (5 * NSEC_PER_MSEC)
 #define MIN_BANDWIDTH_EXPIRATION (2 * NSEC_PER_MSEC)
 
@@ -44,7 +44,7 @@ struct slack {
 
 DEFINE_ARRAY(ARRAY, slack_timers, NR_GROUPS, struct slack)
 
-/* What cpu.stat says of a group, for whoever runs this scheduler; times in ns */
+/* The figures of cpu.stat for a group, for the kernel that runs this scheduler; times in ns */
 struct cpu_stat {
 	u64 cgroup_id;
 	u64 nr_periods;
@@ -81,7 +81,7 @@ static __always_inline u64 forward_period(struct cfs_bandwidth *cfs_b, u64 now)
 	return ended;
 }
 
-/* Takes up to @target from the pool, less what the CPU has; starts the period if there is none. True if the CPU may go on. */
+/* Takes up to @target from the pool, less the CPU's own; starts the period if there is none. True if the CPU may go on. */
 static __always_inline bool assign_cfs_rq_runtime(u32 group, struct group_rq *rq, u64 target, u64 now)
 {
 	struct cfs_bandwidth *cfs_b = cfs_bandwidth_of(group);
@@ -185,7 +185,7 @@ __noinline int check_enqueue_throttle(const struct fair_group *tg __arg_nonnull,
 	return 0;
 }
 
-/* The last of a group has left a CPU, which gives back what it has of runtime, but for a little. */
+/* The last of a group has left a CPU, which gives back its runtime, but for a little. */
 __noinline int return_cfs_rq_runtime(const struct fair_group *tg __arg_nonnull, struct group_rq *rq __arg_nonnull, u64 now)
 {
 	struct cfs_bandwidth *cfs_b = cfs_bandwidth_of(tg->number);
@@ -241,7 +241,7 @@ static __always_inline s32 first_throttled(u32 group)
 	return found;
 }
 
-/* Gives throttled CPUs, in their order, what they owe and 1 ns, as long as the pool has any. */
+/* Pays the debts of throttled CPUs, in their order, and gives each 1 ns, as long as the pool has any. */
 __noinline int distribute_cfs_runtime(u32 group)
 {
 	struct cfs_bandwidth *cfs_b = cfs_bandwidth_of(group);
@@ -296,7 +296,7 @@ static int period_timer_fires(void *map, u32 *group, struct cfs_bandwidth *cfs_b
 	return 0;
 }
 
-/* What CPUs have given back goes to those that are throttled. */
+/* Runtime that CPUs have given back goes to those that are throttled. */
 static int slack_timer_fires(void *map, u32 *group, struct slack *slack)
 {
 	struct cfs_bandwidth *cfs_b = cfs_bandwidth_of(*group);

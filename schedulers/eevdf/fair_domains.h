@@ -16,7 +16,7 @@ enum group_type {
 	GROUP_OVERLOADED,
 };
 
-/* What balancing moves, and measures the imbalance in */
+/* The unit in which balancing moves tasks and measures the imbalance */
 enum migration_type {
 	MIGRATE_LOAD,
 	MIGRATE_UTIL,

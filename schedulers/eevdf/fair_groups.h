@@ -40,7 +40,7 @@ struct fair_group {
 	u32 number;
 	u32 parent;
 	u64 shares;
-	/* What its CPUs have contributed of their averages */
+	/* The parts of their averages that its CPUs have contributed */
 	s64 load_avg;
 	s64 runnable_avg;
 };
@@ -54,14 +54,14 @@ struct group_rq {
 	u32 nr_queued;
 	/* Runnable tasks in it and below */
 	u32 h_nr_runnable;
-	/* Weight of its entity, and what of it counts in the queue above: 0 if nothing is in it */
+	/* Weight of its entity, and the part of it that counts in the queue above: 0 if nothing is in it */
 	u64 weight;
 	u64 counted;
-	/* Averages, and what other CPUs added or took away */
+	/* Averages, and the amounts that other CPUs added or took away */
 	u64 pelt_last;
 	u64 load_avg;
 	u64 runnable_avg;
-	/* Sum of weights, without fraction, when there was one; and what the entity adds to the load of the queue above */
+	/* Sum of weights, without fraction, when there was one; and the entity's part in the load of the queue above */
 	u64 last_weight;
 	u64 entity_load;
 	s64 moved_load;
@@ -70,7 +70,7 @@ struct group_rq {
 	u64 contributed_load;
 	u64 contributed_runnable;
 	u64 contributed_at;
-	/* What it has of the group's runtime, or owes */
+	/* Its part of the group's runtime, or its debt */
 	s64 runtime_remaining;
 	/* Throttled as the how manieth CPU of the group, or 0; since when its tasks have been leaving; and whether it may go on */
 	u64 throttled;
@@ -135,7 +135,7 @@ static __always_inline void update_group_rq_load_avg(struct group_rq *rq, u64 no
 	take_moved(&rq->runnable_avg, &rq->moved_runnable);
 }
 
-/* Do averages that have become @a and @b differ from what was contributed by more than a 64th? */
+/* Do averages that have become @a and @b differ from the contribution by more than a 64th? */
 static __always_inline bool differs(u64 average, u64 contributed)
 {
 	u64 delta = average > contributed ? average - contributed : contributed - average;
@@ -143,7 +143,7 @@ static __always_inline bool differs(u64 average, u64 contributed)
 	return delta > contributed / 64;
 }
 
-/* Brings what a CPU contributes to the group's sums up to date: once a millisecond at most, and if it has changed much. */
+/* Brings a CPU's contribution to the group's sums up to date: once a millisecond at most, and if it has changed much. */
 static __always_inline void update_tg_load_avg(struct fair_group *tg, struct group_rq *rq, u64 now)
 {
 	u64 load = rq->load_avg >> PELT_SHIFT, runnable = rq->runnable_avg >> PELT_SHIFT;
@@ -203,7 +203,7 @@ static __always_inline void count_queued(const struct fair_group *tg, struct gro
 		return_cfs_rq_runtime(tg, rq, now);
 }
 
-/* Makes @weight what the entity of @rq, a queue on @cpu of @tg, counts in the queue above, if there is one. */
+/* Makes @weight the weight of the entity of @rq, a queue on @cpu of @tg, in the queue above, if there is one. */
 static __always_inline void count_entity(const struct fair_group *tg, struct group_rq *rq, struct group_rq *above, s32 cpu, u64 weight,
 					 u64 now)
 {
@@ -243,7 +243,7 @@ static __always_inline void update_cfs_group(struct fair_group *tg, struct group
 	count_entity(tg, rq, above, cpu, rq->nr_queued ? rq->weight : 0, now);
 }
 
-/* ---- What a task counts in its groups ----------------------------------------------------------------------------- */
+/* ---- The weight of a task in its groups ---------------------------------------------------------------------------- */
 
 /*
  * Adds a task of @weight to the sums of @group on @cpu, or takes it away if that is negative, or leaves them; @runnable is the change of the number of
@@ -267,7 +267,7 @@ __noinline int change_group_sums(u32 group, s32 cpu, s64 weight, s32 runnable, u
 	return 0;
 }
 
-/* Adds the averages of a task to those of its groups on @cpu, or takes them away: of its load, what the weights leave at each level. */
+/* Adds the averages of a task to those of its groups on @cpu, or takes them away: of its load, the part that the weights leave at each level. */
 static __always_inline void move_group_averages(const struct task_ctx *se, s32 cpu, s64 sign)
 {
 	struct group_rq *rq, *above;
@@ -321,7 +321,7 @@ static __always_inline void leave_groups(struct task_ctx *se, u64 now)
 		count_in_groups(se, -1, false, now);
 }
 
-/* The task's weight in the tree of @cpu: its own, and what the groups that it is in leave of that. */
+/* The task's weight in the tree of @cpu: its own, times the parts that its groups leave of it. */
 __noinline u64 calc_prop_weight(const struct task_ctx *se __arg_nonnull, s32 cpu)
 {
 	u64 h = NICE_0_LOAD, weight = (u64)se->own_weight * LOAD_SCALE;
@@ -336,7 +336,7 @@ __noinline u64 calc_prop_weight(const struct task_ctx *se __arg_nonnull, s32 cpu
 	return max(h * weight / NICE_0_LOAD, MIN_SHARES);
 }
 
-/* Is a group that the task is in one of those that take what others leave (cpu.idle)? */
+/* Is a group that the task is in one of those that take the time that others leave (cpu.idle)? */
 static __always_inline bool group_is_idle(u32 group)
 {
 	struct fair_group *tg;

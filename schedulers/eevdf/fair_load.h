@@ -3,11 +3,11 @@
  * fair_load.h - how much tasks and CPUs have been runnable and running lately, as averaged by the fair class of Linux 7.3
  *
  * Per-entity load tracking: averages out of 1024 in which the weight of the past halves every 32 ms (pelt.h), for each task,
- * and summed up for each CPU; and an estimate of what a task will use when it wakes.
+ * and summed up for each CPU; and an estimate of a task's use when it wakes.
  */
 #pragma once
 
-/* Applies what other CPUs have added to an average or taken from it. */
+/* Applies the amounts that other CPUs have added to an average or taken from it. */
 static __always_inline void take_moved(u64 *average, s64 *moved_here)
 {
 	s64 moved = __sync_lock_test_and_set(moved_here, 0);
@@ -16,7 +16,7 @@ static __always_inline void take_moved(u64 *average, s64 *moved_here)
 		*average = (s64)*average > -moved ? *average + moved : 0;
 }
 
-/* Updates the averages of a CPU to @now; called before a change of what they average. */
+/* Updates the averages of a CPU to @now; called before a change of the averaged values. */
 static __always_inline void update_cfs_rq_load_avg(struct run_queue *cfs_rq, u64 now)
 {
 	if (nr_cpus == 1)
@@ -61,7 +61,7 @@ static __always_inline u64 cpu_runnable(const struct run_queue *cfs_rq, u64 now)
 			  load_factor(cfs_rq, now));
 }
 
-/* Utilization: its average, or what the CPU's tasks are estimated to need if that is more. */
+/* Utilization: its average, or the estimated need of the CPU's tasks if that is more. */
 static __always_inline u64 cpu_util_cfs(const struct run_queue *cfs_rq, u64 now)
 {
 	u64 util = average_at(cfs_rq->util_avg, cfs_rq->curr ? cfs_rq->capacity : 0, cfs_rq->moved_util,
@@ -137,7 +137,7 @@ static __always_inline void util_est_update(struct task_ctx *se)
 		se->util_est -= (se->util_est - se->util_avg) / 4;
 }
 
-/* A new task counts as always runnable, and as using up to half of what its CPU has left. */
+/* A new task counts as always runnable, and as using up to half of its CPU's spare capacity. */
 static __always_inline void post_init_entity_util_avg(struct run_queue *cfs_rq, struct task_ctx *se, u64 now)
 {
 	u64 util = cpu_util_cfs(cfs_rq, now);
@@ -162,7 +162,7 @@ static __always_inline void before_load_changes(struct run_queue *cfs_rq, u64 no
 /* With a real-time task, a task that waits behind it makes the CPU overloaded. */
 #define count_real_time_task(cfs_rq, number, now) __sync_fetch_and_add(&nr_overloaded, number)
 
-/* What a CPU also counts of its runnable tasks. */
+/* Further sums over a CPU's runnable tasks. */
 static __always_inline void count_besides(struct run_queue *cfs_rq, struct task_ctx *se, s32 number)
 {
 	__sync_fetch_and_add(&cfs_rq->util_est, number * (s64)se->util_est_counted);
@@ -181,7 +181,7 @@ static __always_inline u32 rq_nr_running(const struct run_queue *cfs_rq)
 	return cfs_rq->nr_running + cfs_rq->real_time;
 }
 
-/* What real-time tasks leave of a CPU's capacity: next to nothing while one runs. */
+/* The capacity that real-time tasks leave of a CPU: next to nothing while one runs. */
 static __always_inline u64 capacity_of(const struct run_queue *cfs_rq)
 {
 	return cfs_rq->real_time ? 1 : cfs_rq->capacity;

@@ -8,7 +8,7 @@
  */
 #pragma once
 
-/* The queue of a CPU's tasks in limbo. The bit says to whoever runs this scheduler that tasks there are throttled. */
+/* The queue of a CPU's tasks in limbo. The bit tells the kernel that runs this scheduler that tasks there are throttled. */
 #define THROTTLED_DSQ (1ULL << 61)
 
 static __always_inline u64 limbo_dsq(s32 cpu)
@@ -99,7 +99,7 @@ static __always_inline void unthrottle_groups(struct run_queue *cfs_rq, u64 now)
 		rq->refilled = false;
 		cfs_b = cfs_bandwidth_of(group);
 		stat = cpu_stat_of(group);
-		/* What has run since may have used it up */
+		/* Tasks that have run since may have used it up */
 		if (!rq->throttled || !cfs_b || !stat || rq->runtime_remaining <= 0)
 			continue;
 		if (rq->throttled_clock)

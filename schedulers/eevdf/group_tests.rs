@@ -6,7 +6,7 @@ use crate::support::{History, SECOND, assert_near, run};
 /// Measured after this time, so that averages have settled.
 const WARM_UP: u64 = SECOND;
 
-/// What happens to these tasks in these groups.
+/// The history of these tasks in these groups.
 pub fn history(machine: &str, groups: &str, tasks: &str, seconds: u64) -> History {
     let text =
         format!(r#"{{ "tasks": {{ {tasks} }}, "fairground": {{ "groups": {{ {groups} }} }} }}"#);
@@ -193,7 +193,7 @@ fn weights_and_idle_groups_count_on_several_cpus() {
 
 #[test]
 fn the_balancer_leaves_a_hog_with_one_of_eight_others() {
-    // Two CPUs are equally loaded, but what the group of eight contributes stays a little below its load, since its tasks have slept before, and
+    // Two CPUs are equally loaded, but the contribution of the group of eight stays a little below its load, since its tasks have slept before, and
     // so its entities weigh a little more: it is the CPU with three of them from which others pull.
     let slept = r#", "delay": 300000"#;
     let tasks = [hogs("a", 1, "/a", slept), hogs("b", 8, "/b", slept)];

@@ -2,8 +2,8 @@
 /*
  * pelt.h - per-entity load tracking: averages over the recent past, as Linux has kept them since 3.8
  *
- * Time is cut into periods of 2^20 ns, and what happened n periods ago counts y^n, where y^32 = 1/2. So an average loses half
- * of its value in 32 periods, about 34 ms. If what is averaged stays the same for some time, the average after that is
+ * Time is cut into periods of 2^20 ns, and an event n periods ago counts y^n, where y^32 = 1/2. So an average loses half
+ * of its value in 32 periods, about 34 ms. If the averaged value stays the same for some time, the average after that is
  *
  *	value' = target - (target - value) * y^(time / period)
  *
@@ -27,7 +27,7 @@ static const u32 pelt_factors[PELT_HALF_LIFE] = {
 	9975792, 9762032, 9552851, 9348154, 9147842, 8951823, 8760003, 8572295,
 };
 
-/* What is left of the past after @time nanoseconds, out of 2^24. */
+/* The part of the past that is left after @time nanoseconds, out of 2^24. */
 static __always_inline u64 pelt_factor(u64 time)
 {
 	u64 periods = time >> PELT_PERIOD_SHIFT, rest = time & ((1ULL << PELT_PERIOD_SHIFT) - 1);

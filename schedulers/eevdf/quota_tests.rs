@@ -3,7 +3,7 @@
 use super::groups::{history, hogs, percents, periodic};
 use crate::support::{History, MS, SECOND, assert_near};
 
-/// Checks what tasks get, in percent of a CPU, within a point for each CPU.
+/// Checks the shares of tasks, in percent of a CPU, within a point for each CPU.
 fn assert_gets(cpus: usize, groups: &str, tasks: &[String], expected: &[(&str, f64)]) {
     let names: Vec<&str> = expected.iter().map(|(name, _)| *name).collect();
     let found = percents(&cpus.to_string(), groups, &tasks.join(", "), 5, &names);

@@ -1,4 +1,4 @@
-//! EEVDF shows what makes it recognisable: shares by weight, runs of one request and the rest of a tick, lag that outlives sleep,
+//! EEVDF shows the features by which it is recognised: shares by weight, runs of one request and the rest of a tick, lag that outlives sleep,
 //! deadlines by slice, and a balancer that classifies groups.
 
 use crate::support::{History, MS, Run, SECOND, assert_near, run, statistic};
@@ -46,7 +46,7 @@ fn milliseconds(time: Nanoseconds) -> f64 {
     time as f64 / MS as f64
 }
 
-/// Share of the first of two hogs on one CPU, percent of what both got.
+/// Share of the first of two hogs on one CPU, percent of the time of both.
 fn share(first: i32, second: i32, seconds: u64, settings: &[(&str, &str)]) -> f64 {
     let (history, _) = run(ID, "1", &two_hogs(first, second), seconds, settings);
     let first = history.cpu_time("first", SECOND, seconds * SECOND) as f64;
@@ -150,7 +150,7 @@ fn who_is_picked_again_when_the_timer_fires_goes_on_until_a_tick() {
 }
 
 /// Runs on CPU 0 under these settings until 30 ms, as task, beginning and end. Slices are 2.8 ms and ticks are 10 ms apart,
-/// so that what happens between those a timer has done.
+/// so that a timer has caused all that happens between those.
 fn first_runs(tasks: &[(&str, &str)], settings: &[(&str, &str)]) -> Vec<(String, u64, u64)> {
     let mut all = vec![("hz", "100"), ("place_deadline_initial", "false")];
     all.extend(settings);
@@ -352,7 +352,7 @@ fn a_task_that_sleeps_half_the_time_gets_two_fifths_beside_a_hog() {
         ("half", r#""run": 2000, "sleep": 2000"#),
         ("hog", r#""run": 1000"#),
     ]);
-    // A cycle is 2 ms, 2 ms and what is left then of the hog's request: 1 ms at ticks, else 0.8 ms
+    // A cycle is 2 ms, 2 ms and the rest of the hog's request then: 1 ms at ticks, else 0.8 ms
     for (hrtick, expected) in [("false", 40.0), ("true", 41.7)] {
         let settings = [("hz", "1000"), ("hrtick", hrtick)];
         let (history, outcome) = run(ID, "8", &json, 20, &settings);
@@ -419,7 +419,7 @@ fn a_shorter_slice_runs_at_once_and_the_default_one_waits_for_the_running_reques
 }
 
 /// How long "wakee" waits each time "waker" on CPU 0 has posted, in order of length, milliseconds. Its slice is shorter than those of the
-/// `number` tasks beside it on CPU `cpu`, so that it preempts them; these do what `hog` says.
+/// `number` tasks beside it on CPU `cpu`, so that it preempts them; these run the program `hog`.
 fn remote_wakeups(
     (machine, cpu): (&str, u32),
     (number, hog): (usize, &str),
@@ -548,7 +548,7 @@ fn who_overran_and_slept_a_moment_waits_until_the_others_have_caught_up() {
 
 #[test]
 fn without_delayed_dequeue_negative_lag_survives_any_sleep() {
-    // It runs 3 ms at a time and then sleeps long: what it owed is forgiven, or kept
+    // It runs 3 ms at a time and then sleeps long: its debt is forgiven, or kept
     let json = on_cpu_0(&[
         ("hog", r#""run": 1000"#),
         ("batch", r#""run": 2700, "sleep": 20000"#),
@@ -574,7 +574,7 @@ fn a_yield_forfeits_the_rest_of_the_request() {
     ]);
     let (history, outcome) = run(ID, "8", &json, 10, &KHZ);
     assert!(statistic(ID, &outcome, "yields") > 100);
-    // If it kept what it is owed it would have more than a tenth.
+    // If it kept its lag it would have more than a tenth.
     let polite = history.percent("polite", SECOND, 10 * SECOND);
     assert_near(polite, 3.4, 0.3, "share of the one that yields");
 }

@@ -4,7 +4,7 @@
  * priority, round robin; user threads are in one list and idle threads in another, earliest deadline first. Clocks,
  * priorities, slices and the way CPUs are notified are still FreeBSD's.
  *
- * README.md says where each mechanism is and what differs here.
+ * README.md lists the mechanisms' places and the departures.
  */
 #include "fairground.bpf.h"
 #include "starvation.h"
@@ -44,7 +44,7 @@ DEFINE_STATISTICS(NR_STATISTICS)
 struct td_sched {
 	/* Virtual deadline in ticks; signed, and compared without regard to overflow */
 	s32 deadline;
-	/* What is left of the slice, stathz ticks */
+	/* Rest of the slice, stathz ticks */
 	s32 slice;
 	/* Current priority: better than its own while it is in the kernel after a sleep */
 	s32 priority;
@@ -77,7 +77,7 @@ static __always_inline s32 own_priority(struct task_struct *p)
 {
 	const struct task_attributes *attributes = attributes_of(p);
 
-	/* rtprio, 32 priorities; and what the report calls SCHED_ISO: static and round robin, the weakest of these */
+	/* rtprio, 32 priorities; and the report's SCHED_ISO: static and round robin, the weakest of these */
 	if (asks_for_realtime(attributes))
 		return PRI_MIN_REALTIME + (99 - min(attributes->realtime_priority, 99)) * 32 / 99;
 	if (asks_for_isochronous(attributes))
@@ -117,7 +117,7 @@ static __always_inline s32 ticks(u64 now)
 	return tick_at(now) - first_tick;
 }
 
-/* What happens at a slice's end. The distance is computed in ticks of stathz but added to ticks of hz: a defect of the original. */
+/* The end of a slice. The distance is computed in ticks of stathz but added to ticks of hz: a defect of the original. */
 static __always_inline void renew_deadline(struct task_struct *p, struct td_sched *ts, u64 now)
 {
 	ts->deadline = ticks(now) + (s32)(sched_slice * prio_ratio(task_nice(p)) / PRIO_RATIO_BASE);

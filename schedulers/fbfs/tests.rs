@@ -1,4 +1,4 @@
-//! FBFS shows what makes it recognisable: slices of 12 stathz ticks, deadlines in another unit, interrupts for every idle CPU.
+//! FBFS shows the features by which it is recognised: slices of 12 stathz ticks, deadlines in another unit, interrupts for every idle CPU.
 
 use crate::support::{
     History, MS, Run, SECOND, assert_kernel_threads_come_first, assert_near,

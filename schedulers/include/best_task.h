@@ -4,7 +4,7 @@
  *
  *	bpf_iter_scx_dsq_new(&it, list, 0);
  *	while ((p = bpf_iter_scx_dsq_next(&it)))
- *		if (... better than what has been kept ... && keep_task(&best, p))
+ *		if (... better than the one kept ... && keep_task(&best, p))
  *			...
  *	moved = take_task(&it, best);
  *

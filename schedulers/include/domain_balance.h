@@ -2,7 +2,7 @@
 /*
  * domain_balance.h - when a CPU balances, and the walk over its domains: the same from Linux 2.6.22 to 7.3
  *
- * See machine_levels.h; runnable_load.h counts the tasks. What differs between releases are the functions declared first.
+ * See machine_levels.h; runnable_load.h counts the tasks. The functions declared first differ between releases.
  */
 #pragma once
 
@@ -15,7 +15,7 @@ static s32 balance_domain(struct run_queue *rq, struct sched_domain *sd, u32 lev
 /* Does a CPU count as idle although it runs tasks? */
 static bool sched_idle_rq(const struct run_queue *rq);
 
-/* What it costs to move a task away from its cache, nanoseconds: a CPU that is idle for less than that on average does not look for tasks. */
+/* The cost of moving a task away from its cache, nanoseconds: a CPU that is idle for less than that on average does not look for tasks. */
 static u64 migration_cost(void);
 
 /* Held while a domain with SD_SERIALIZE is balanced */

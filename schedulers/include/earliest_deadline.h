@@ -153,7 +153,7 @@ __noinline s32 worst_running(struct task_struct *p __arg_trusted)
 /* When to look for a starved task next, nanoseconds */
 static u64 starvation_check_at;
 
-/* Moves the first starved task of the best class to this CPU; true if there is one. It gets a slice, or what is left of it. */
+/* Moves the first starved task of the best class to this CPU; true if there is one. It gets a slice, or the rest of its own. */
 static __always_inline bool rescue_starved(u64 now)
 {
 	if (!starvation_check_is_due(&starvation_check_at, now) || !rescue_from_queue(RUNQ, 0, 0))

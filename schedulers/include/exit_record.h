@@ -15,11 +15,11 @@
 struct exit_record {
 	/* enum scx_exit_kind; 0 until the scheduler has ended. */
 	s32 kind;
-	/* What scx_bpf_exit() was called with, or a combination of enum scx_exit_code. */
+	/* The code given to scx_bpf_exit(), or a combination of enum scx_exit_code. */
 	s64 exit_code;
 	/* The kernel's one-line description of the kind. */
 	char reason[EXIT_REASON_LENGTH];
-	/* What exactly went wrong; may be empty. */
+	/* The exact fault; may be empty. */
 	char msg[EXIT_MESSAGE_LENGTH];
 	/* The kernel's report of run queues and tasks at that moment; may be empty. */
 	char dump[EXIT_DUMP_LENGTH];

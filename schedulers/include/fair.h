@@ -2,7 +2,7 @@
 /*
  * fair.h - virtual time, slices and preemption of the Completely Fair Scheduler, Linux 2.6.24 and 3.0
  *
- * What kernel/sched_fair.c does on one CPU, without its tree, for schedulers that order tasks by virtual runtime. The virtual runtime of a
+ * The work of kernel/sched_fair.c on one CPU, without its tree, for schedulers that order tasks by virtual runtime. The virtual runtime of a
  * waiting task is in p->scx.dsq_vtime; that of the running task, which is in no queue, is in the run queue.
  *
  * The including file first defines

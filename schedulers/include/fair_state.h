@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * fair_state.h - what the fair classes of Linux keep for a CPU and a task, as members of their records
+ * fair_state.h - the state of Linux's fair classes for a CPU and a task, as members of their records
  *
- * FAIR_* is common to all of them; CFS_QUEUE_STATE and CFS_TASK_STATE add what CFS keeps besides (fair.h).
+ * FAIR_* is common to all of them; CFS_QUEUE_STATE and CFS_TASK_STATE add the further state of CFS (fair.h).
  */
 #pragma once
 
@@ -74,7 +74,7 @@ enum cfs_release {
 	FAIR_TASK_STATE									\
 	/* It has been put: its virtual runtime is in vruntime */			\
 	bool put;									\
-	/* What it had run since it was picked, if it goes on after a change */		\
+	/* Time it had run since it was picked, if it goes on after a change */		\
 	u64 slice_exec;									\
 	/* Clock when it last ran */							\
 	u64 last_ran;

@@ -2,7 +2,7 @@
 /*
  * fairground.bpf.h - the header that every scheduler includes
  *
- * It provides the kernel's interface (types, constants, kfuncs), libbpf's helpers and macros, and what every scheduler
+ * It provides the kernel's interface (types, constants, kfuncs), libbpf's helpers and macros, and the parts that every scheduler
  * has: the licence, the exit record, counters, loops. Shared pieces that define maps or variables are included by
  * the schedulers that use them: task_attributes.h, topology.h.
  *

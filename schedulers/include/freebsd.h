@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * freebsd.h - what FreeBSD's schedulers have in common: two clocks, priorities by range, a thread's slice, run queues of 64 lists
+ * freebsd.h - the common parts of FreeBSD's schedulers: two clocks, priorities by range, a thread's slice, run queues of 64 lists
  *
  * FreeBSD counts `ticks` at hz and calls the scheduler at stathz, a different rate so that no thread can hide from both. Priorities are
  * 0 to 255, smaller is better; four share a list of a run queue.
@@ -26,14 +26,14 @@ const volatile u32 hz = 1000;
 #define PRI_MIN_IDLE 224
 #define PRI_MAX_IDLE 255
 
-/* What a Linux task is to FreeBSD. Real-time tasks never come here. */
+/* The FreeBSD class of a Linux task. Real-time tasks never come here. */
 enum thread_class {
 	THREAD_TIMESHARE,
 	/* SCHED_IDLE: idprio */
 	THREAD_IDLE,
 	/* A kernel thread: never returns to user mode, so it keeps a kernel priority */
 	THREAD_KERNEL,
-	/* A kernel thread bound to one CPU: does what interrupt threads do */
+	/* A kernel thread bound to one CPU: does the work of interrupt threads */
 	THREAD_INTERRUPT,
 };
 
@@ -109,7 +109,7 @@ static __noinline void charge_ticks(struct task_struct *p, struct td_sched *ts, 
 	from = __sync_lock_test_and_set(&ts->charged_until, tick);
 	if (from >= tick)
 		return;
-	/* No slice is longer, no matter what kept the tick away */
+	/* No slice is longer, however long the tick was kept away */
 	bpf_for(i, 0, tick - from < 1000 ? tick - from : 1000)
 		sched_clock(p, ts);
 }

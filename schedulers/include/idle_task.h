@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * idle_task.h - what a CPU runs, seen from another one
+ * idle_task.h - the task of a CPU, seen from another one
  *
  * A CPU is idle here if its idle task is running: a CPU that has been kicked but has not responded yet still counts,
  * as it did for schedulers without a mask of idle CPUs.

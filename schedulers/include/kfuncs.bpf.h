@@ -10,9 +10,9 @@
  * So scx_bpf_dsq_insert___void names the kernel's scx_bpf_dsq_insert, and scx_bpf_dsq_insert___v2___bool names the
  * kernel's scx_bpf_dsq_insert___v2.
  *
- * What is under RCU below is so in every callback that may not sleep. To the verifier of 6.18, timer callbacks can sleep, and
+ * The parts under RCU below are so in every callback that may not sleep. To the verifier of 6.18, timer callbacks can sleep, and
  * every function that is neither static nor inline: those take the read lock themselves. Others must not, for where it is let go,
- * 6.18 invalidates the iterators of whoever called them.
+ * 6.18 invalidates the iterators of their callers.
  */
 #ifndef FAIRGROUND_KFUNCS_BPF_H
 #define FAIRGROUND_KFUNCS_BPF_H
@@ -75,7 +75,7 @@ void scx_bpf_dsq_insert___void(struct task_struct *p, u64 dsq_id, u64 slice,
 			       u64 enq_flags) __ksym __weak;
 
 /*
- * Puts @p into a FIFO dispatch queue for @slice nanoseconds (0 keeps what it has). False if the kernel found @p
+ * Puts @p into a FIFO dispatch queue for @slice nanoseconds (0 keeps its own). False if the kernel found @p
  * not to be this scheduler's to insert; 6.18 does not tell and the answer is true.
  */
 static __always_inline bool scx_bpf_dsq_insert(struct task_struct *p, u64 dsq_id, u64 slice,
@@ -149,7 +149,7 @@ static __always_inline void scx_bpf_reenqueue_local(void)
 bool scx_bpf_task_set_slice___since619(struct task_struct *p, u64 slice) __ksym __weak;
 bool scx_bpf_task_set_dsq_vtime___since619(struct task_struct *p, u64 vtime) __ksym __weak;
 
-/* Sets what is left of the slice of @p, nanoseconds. */
+/* Sets the rest of the slice of @p, nanoseconds. */
 static __always_inline void scx_bpf_task_set_slice(struct task_struct *p, u64 slice)
 {
 	if (bpf_ksym_exists(scx_bpf_task_set_slice___since619))

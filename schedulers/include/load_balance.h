@@ -5,7 +5,7 @@
  * CPUs balance their loads domain by domain (sched_domains.h): at intervals, and when one has just run out of tasks. The scheduler decides
  * which tasks move.
  *
- * The including file first defines, besides what sched_domains.h and runnable_load.h ask for,
+ * The including file first defines, besides the names that sched_domains.h and runnable_load.h ask for,
  *
  *   SCHED_LOAD_SCALE     load of a nice 0 task, and power of a CPU
  *   struct run_queue     with curr, curr_weight
@@ -19,7 +19,7 @@
 /* Slack of 2.6.24 when it decides whether to move a task, load */
 #define BALANCE_FUZZ 1024
 
-/* 3.0: what the threads of a core are worth together */
+/* 3.0: the capacity of a core's threads together */
 #define SMT_GAIN 1178ULL
 
 /* ---- Load history ---------------------------------------------------------------------------------------------- */
@@ -324,7 +324,7 @@ __noinline bool calculate_imbalance(struct run_queue *this_rq __arg_nonnull, con
 			return true;
 	}
 	fix_small_imbalance(attempt, this_rq, per_task);
-	/* Later releases take what there is; if that is nothing it counts as a failure */
+	/* Later releases take the tasks that there are; none counts as a failure */
 	return balance_rules() != BALANCE_2_6_22 || attempt->imbalance >= per_task;
 }
 

@@ -3,7 +3,7 @@
  * machine_levels.h - the levels of the machine at which Linux balances load, from 2.6.22 on
  *
  * A CPU balances in a domain for each level that has more CPUs than the one below: the threads of its core, the CPUs that share its
- * last-level cache, its node, the machine. The groups of a domain are the domains of the level below. What all releases do
+ * last-level cache, its node, the machine. The groups of a domain are the domains of the level below. The work that all releases do
  * at them is in domain_balance.h.
  *
  * The including file first defines
@@ -46,7 +46,7 @@ enum cpu_idle_type {
 /* Whose rules apply: one of these. */
 static u32 balance_rules(void);
 
-/* What a domain does; the last two names are those of 7.3 */
+/* The flags of a domain; the last two names are those of 7.3 */
 #define SD_BALANCE_NEWIDLE 1
 #define SD_BALANCE_FORK 2
 #define SD_WAKE_AFFINE 4

@@ -9,7 +9,7 @@
  *
  *   struct run_queue               with cpu, nr_running, load_weight, real_time, and curr, true if a task of the scheduler runs
  *   struct task_ctx                with on_rq (the CPU plus one, or 0) and weight
- *   REAL_TIME_WEIGHT               what a real-time task weighs in the sums; or count_real_time_task(rq, number, now), if it is counted otherwise
+ *   REAL_TIME_WEIGHT               the weight of a real-time task in the sums; or count_real_time_task(rq, number, now), if it is counted otherwise
  *
  * and if they do anything, the functions before_load_changes(rq, now), before the load of a CPU changes, and count_besides(rq, t, number),
  * which counts more than a task's weight. A function that replaces a default is also defined as a macro of its own name.

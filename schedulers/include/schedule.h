@@ -3,7 +3,7 @@
  * schedule.h - schedule() of Linux 1.2 to 2.4
  *
  * All CPUs take from one list of runnable tasks. schedule() walks over all of it and takes the task with the largest goodness, the
- * first among equals. If that is 0 an epoch begins: every task of the system, asleep or not, keeps half of what it has left and gets
+ * first among equals. If that is 0 an epoch begins: every task of the system, asleep or not, keeps half of its remaining ticks and gets
  * a quantum. So sleepers gain, up to nearly twice their quantum.
  *
  * The list without the running tasks is a dispatch queue whose virtual times are the tasks' places in the list, smaller is nearer the
@@ -14,7 +14,7 @@
  *	struct task_ctx	with counter, processor, place, running_since, waiting_since
  *	SEARCHES_AGAIN		whether another search follows when an epoch begins, as in 2.4; before, the task that has been found runs anyway
  *	NOTHING			less than any goodness
- *	prepare_search()	what schedule() does before it searches
+ *	prepare_search()	the work of schedule() before it searches
  *	goodness()		of a task on a CPU, given its loaded address space, or NOTHING
  *
  * and names the callbacks of one_list in its table.
@@ -39,7 +39,7 @@ static __always_inline s32 init_runqueue(void)
 	return scx_bpf_create_dsq(RUNQUEUE, NUMA_NO_NODE);
 }
 
-/* What is kept for each CPU; the last two members are those of 2.4. */
+/* The record of each CPU; the last two members are those of 2.4. */
 struct cpu_data {
 	/* The current task is to give the CPU to schedule() */
 	bool need_resched;
@@ -50,7 +50,7 @@ struct cpu_data {
 };
 DEFINE_PER_CPU(struct cpu_data, cpu_data)
 
-/* What a task gets when an epoch begins, ticks. */
+/* The ticks that a task gets when an epoch begins. */
 static s32 quantum_of(const struct task_struct *p);
 
 /* Does the running task have to leave its CPU? And lets it run until then. */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * task_data.h - what a scheduler keeps for every task
+ * task_data.h - a scheduler's record of every task
  *
  * DEFINE_TASK_DATA(struct task_ctx, task_ctx_map, task_ctx) defines the map task_ctx_map and three functions. task_ctx_of(p) returns the
  * record of a task, or NULL if it has none, so callers must check; expected_task_ctx(p) also ends the scheduler in that case.

@@ -4,7 +4,7 @@
  *
  * A task has a counter: the ticks it may still run. Every timer interrupt takes one from the counter of the task it finds
  * running; no other task pays, however long it ran. Once all runnable tasks have used up theirs an epoch begins: every task keeps
- * half of what it has left and gets a new quantum. The ticks are those of virtual_ticks.h.
+ * half of its remaining ticks and gets a new quantum. The ticks are those of virtual_ticks.h.
  */
 #pragma once
 
@@ -18,7 +18,7 @@ struct tick_counter {
 	u64 paid_until;
 };
 
-/* What is left at @now, after paying the ticks until then. */
+/* The remaining ticks at @now, after paying the ticks until then. */
 static __always_inline s32 ticks_left_at(const struct tick_counter *counter, u64 now)
 {
 	s64 left = counter->left;
@@ -50,7 +50,7 @@ static __always_inline void start_paying_ticks(struct tick_counter *counter, u64
 	counter->paid_until = now;
 }
 
-/* A new epoch: half of what is left, and a quantum. */
+/* A new epoch: half of the remaining ticks, and a quantum. */
 static __always_inline void refill_ticks(struct tick_counter *counter, s32 quantum, u64 now)
 {
 	pay_ticks(counter, now);

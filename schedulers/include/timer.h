@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * timer.h - what a scheduler does periodically
+ * timer.h - a scheduler's periodic work
  *
  * sched_ext does not call ops.tick() on CPUs that are idle or run other classes, and lets a timer move tasks between queues, but not
  * ops.tick(). DEFINE_TIMER(idle_tick, idle_balance, tick_nsec) defines init_idle_tick(), for ops.init(), and

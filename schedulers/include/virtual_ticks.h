@@ -6,7 +6,7 @@
  * tick has another rate, so the tick of the era is virtual: its boundaries are the multiples of 1/hz on the global clock
  * (scx_bpf_now()). A task that ran from @start to @end has been hit by the boundaries in (start, end], and a quantum of k
  * ticks ends at the k-th boundary from now. A boundary that finds a task of another class hits nobody, as when
- * update_process_times() charged whatever task the timer had interrupted. Times are in nanoseconds.
+ * update_process_times() charged the task that the timer had interrupted. Times are in nanoseconds.
  */
 #pragma once
 

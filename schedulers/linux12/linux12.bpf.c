@@ -3,7 +3,7 @@
  * Linux 1.2: one ring of all tasks, in order of creation. Every switch walks around it twice: the first walk wakes the sleeping
  * tasks that are due, the second finds the runnable task with the most ticks left. The rules are those of 1.2.13.
  *
- * 1.2 knew only one CPU. README.md says how several are served, where each mechanism is and what differs here.
+ * 1.2 knew only one CPU. README.md says how several are served, and lists the mechanisms' places and the departures.
  */
 #include "fairground.bpf.h"
 #include "idle_task.h"
@@ -19,7 +19,7 @@ const volatile u32 hz = 100;
 const volatile u32 def_priority = 15;
 /* A woken task takes the current one's CPU if it has more than this many ticks more */
 const volatile u32 wakeup_margin = 3;
-/* What a sleep that the timer ends is taken for: a timeout, which selections look for, or an interval timer, which requests one */
+/* The 1.2 kind of a sleep that the timer ends: a timeout, which selections look for, or an interval timer, which requests one */
 const volatile u32 timed_sleep;
 
 #define TIMED_SLEEP_INTERVAL_TIMER 1
@@ -285,7 +285,7 @@ void BPF_STRUCT_OPS(linux12_update_idle, s32 cpu, bool idle)
 /* ---- Fork, and start --------------------------------------------------------------------------------------------- */
 
 /*
- * fork(): the child gets half of what its parent has left, but the parent keeps all of it. The child is linked in before task 0, at
+ * fork(): the child gets half of its parent's ticks, but the parent keeps all of them. The child is linked in before task 0, at
  * the end of the walk. Tasks that existed before this scheduler start with a full quantum.
  */
 s32 BPF_STRUCT_OPS(linux12_init_task, struct task_struct *p, struct scx_init_task_args *args)

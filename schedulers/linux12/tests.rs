@@ -1,4 +1,4 @@
-//! Linux 1.2 shows what made it recognisable: quanta of 150 ms, the oldest task first, sleepers up to 29 ticks, children for free.
+//! Linux 1.2 shows the features by which it is recognised: quanta of 150 ms, the oldest task first, sleepers up to 29 ticks, children for free.
 
 use crate::support::early_linux::{
     assert_bound_tasks_wait_below, assert_runs, assert_weak_bound_task_is_rescued, first_run, hogs,

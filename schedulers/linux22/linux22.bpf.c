@@ -3,7 +3,7 @@
  * Linux 2.2: one list of runnable tasks for all CPUs, with scheduling classes. Every switch walks over the whole list to find the
  * task with the largest goodness, which takes processors and address spaces into account. The rules are those of 2.2.1.
  *
- * README.md says where each mechanism is and what differs here.
+ * README.md lists the mechanisms' places and the departures.
  */
 #include "fairground.bpf.h"
 #include "best_task.h"
@@ -192,7 +192,7 @@ static __always_inline void switched_out(struct task_ctx *data, u64 now)
 
 /* ---- Which CPU is notified: reschedule_idle() -------------------------------------------------------------------- */
 
-/* What a wake-up does on the CPU where it happens. */
+/* The effects of a wake-up on the CPU where it happens. */
 enum wakeup {
 	PREEMPT_CURRENT,
 	LEAVE_IT_WAITING,
@@ -389,7 +389,7 @@ DEFINE_TIMER(idle_timer, idle_tick, time_to_tick(scx_bpf_now(), 1))
 /* ---- Fork, and start --------------------------------------------------------------------------------------------- */
 
 /*
- * do_fork(): parent and child each get half of what the parent has left, and an odd tick is lost. Tasks that existed before this
+ * do_fork(): parent and child each get half of the parent's remaining ticks, and an odd tick is lost. Tasks that existed before this
  * scheduler start with a full quantum.
  */
 s32 BPF_STRUCT_OPS(linux22_init_task, struct task_struct *p, struct scx_init_task_args *args)

@@ -1,4 +1,4 @@
-//! Linux 2.2 shows what made it recognisable: quanta of 210 ms, latest first, real time by goodness, fork that splits, wake-ups that
+//! Linux 2.2 shows the features by which it is recognised: quanta of 210 ms, latest first, real time by goodness, fork that splits, wake-ups that
 //! look for idle CPUs.
 
 use crate::support::early_linux::{

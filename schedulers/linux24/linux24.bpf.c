@@ -3,7 +3,7 @@
  * Linux 2.4: one list of runnable tasks for all CPUs. Every switch walks over the whole list to find the task with the
  * largest goodness. The rules are those of 2.4.20 to 2.4.27.
  *
- * README.md says where each mechanism is and what differs here.
+ * README.md lists the mechanisms' places and the departures.
  */
 #include "fairground.bpf.h"
 #include "idle_task.h"
@@ -18,7 +18,7 @@ const volatile u32 hz = 100;
 const volatile u32 proc_change_penalty = 15;
 /* Goodness of sharing the address space that is loaded */
 const volatile u32 mm_bonus = 1;
-/* Limit of a parent's counter when it inherits what a dead child has left, ticks */
+/* Limit of a parent's counter when it inherits a dead child's ticks */
 const volatile u32 max_counter = 20;
 
 /* Goodness below that of every task */
@@ -320,7 +320,7 @@ void BPF_STRUCT_OPS(linux24_update_idle, s32 cpu, bool idle)
 /* ---- Fork, exit and start ---------------------------------------------------------------------------------------- */
 
 /*
- * do_fork(): parent and child share what the parent has left; the child gets the odd tick. Tasks that existed before this
+ * do_fork(): parent and child share the parent's remaining ticks; the child gets the odd tick. Tasks that existed before this
  * scheduler start with a full quantum.
  */
 s32 BPF_STRUCT_OPS(linux24_init_task, struct task_struct *p, struct scx_init_task_args *args)
@@ -353,7 +353,7 @@ s32 BPF_STRUCT_OPS(linux24_init_task, struct task_struct *p, struct scx_init_tas
 	return 0;
 }
 
-/* release_task(): the parent inherits what the child has left, up to a limit. */
+/* release_task(): the parent inherits the child's remaining ticks, up to a limit. */
 void BPF_STRUCT_OPS(linux24_exit_task, struct task_struct *p, struct scx_exit_task_args *args)
 {
 	struct task_ctx *data = task_ctx_of(p), *parent_data;

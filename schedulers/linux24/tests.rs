@@ -1,4 +1,4 @@
-//! Linux 2.4 shows what made it recognisable: quanta, nice staircase, sleeper credit, fork, yield, walk over one list.
+//! Linux 2.4 shows the features by which it is recognised: quanta, nice staircase, sleeper credit, fork, yield, walk over one list.
 
 use crate::support::early_linux::{
     assert_bound_tasks_wait_below, assert_only_the_idle_last_cpu_looks,

@@ -358,7 +358,7 @@ static __noinline void count_on(struct task_ctx *t, struct run_queue *rq, u64 no
 		start_balance_timer();
 }
 
-/* Makes @cpu reconsider what it runs. */
+/* Makes @cpu choose its task anew. */
 static __always_inline void resched_cpu(s32 cpu, const struct run_queue *rq)
 {
 	scx_bpf_kick_cpu(cpu, rq->idle ? SCX_KICK_IDLE : SCX_KICK_PREEMPT);
@@ -676,7 +676,7 @@ void BPF_STRUCT_OPS(o1_update_idle, s32 cpu, bool idle)
 
 /* ---- Balancing: which tasks move ------------------------------------------------------------------------------- */
 
-/* What move_tasks() still has to do */
+/* The rest of the work of move_tasks() */
 struct move {
 	u32 nr_left;
 	/* Array of this CPU into which tasks go */
@@ -971,7 +971,7 @@ void BPF_STRUCT_OPS(o1_dispatch, s32 cpu, struct task_struct *prev)
 
 /* ---- Fork, exit, nice ------------------------------------------------------------------------------------------ */
 
-/* sched_fork(): parent and child share what is left of the parent's slice. Runs in the parent. */
+/* sched_fork(): parent and child share the rest of the parent's slice. Runs in the parent. */
 static __always_inline void sched_fork(struct task_ctx *t, u64 now)
 {
 	struct task_struct *parent = bpf_get_current_task_btf();
@@ -1018,7 +1018,7 @@ s32 BPF_STRUCT_OPS(o1_init_task, struct task_struct *p, struct scx_init_task_arg
 	return 0;
 }
 
-/* sched_exit(): what is left of a first slice goes back to the parent, and a parent of hogs becomes less interactive. */
+/* sched_exit(): the rest of a first slice goes back to the parent, and a parent of hogs becomes less interactive. */
 void BPF_STRUCT_OPS(o1_exit_task, struct task_struct *p, struct scx_exit_task_args *args)
 {
 	struct task_struct *parent = p->real_parent;

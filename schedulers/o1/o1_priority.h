@@ -2,7 +2,7 @@
 /*
  * o1_priority.h - time slices, sleep credit and dynamic priorities of Linux 2.6.22 and 2.6.2
  *
- * What the O(1) scheduler computes for a task, without its queues.
+ * The O(1) scheduler's computations for a task, without its queues.
  */
 #pragma once
 
@@ -31,7 +31,7 @@
 /* Number of proofs beyond which 2.6.2 takes a task to be interactive, or a hog */
 #define CREDIT_LIMIT 100
 
-/* Kind of the last sleep, and so what waiting on the run queue after it is worth. */
+/* Kind of the last sleep, and so the worth of waiting on the run queue after it. */
 enum sleep_type {
 	SLEEP_NORMAL,
 	SLEEP_NONINTERACTIVE,
@@ -136,7 +136,7 @@ static bool task_interactive(const struct task_ctx *t)
 	return t->prio <= t->static_prio - interactivity_delta(t);
 }
 
-/* INTERACTIVE_SLEEP: 1000 * (5 + delta + 1) / 10 - 1 ms, just short of what makes a task interactive */
+/* INTERACTIVE_SLEEP: 1000 * (5 + delta + 1) / 10 - 1 ms, just short of the credit that makes a task interactive */
 static u64 interactive_sleep(const struct task_ctx *t)
 {
 	s32 steps = MAX_BONUS / 2 + interactivity_delta(t) + 1;
@@ -184,7 +184,7 @@ static __always_inline void earn_credit(struct task_ctx *t)
 		t->interactive_credit++;
 }
 
-/* After an uninterruptible sleep the credit grows no further than INTERACTIVE_SLEEP. Returns what is left of @slept. */
+/* After an uninterruptible sleep the credit grows no further than INTERACTIVE_SLEEP. Returns the rest of @slept. */
 static u64 limit_at_ceiling(struct task_ctx *t, u64 slept, u64 ceiling)
 {
 	if (t->sleep_avg >= ceiling)
@@ -255,7 +255,7 @@ static __noinline s32 recalc_task_prio(struct task_struct *p, struct task_ctx *t
 }
 
 /*
- * What schedule() does to the task it finds running: subtracts the time since the switch to it from its credit, or a tenth
+ * The part of schedule() about the task it finds running: subtracts the time since the switch to it from its credit, or a tenth
  * of that at full bonus.
  */
 static __noinline void charge_run_time(struct task_ctx *t, u64 now)

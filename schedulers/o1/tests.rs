@@ -1,4 +1,4 @@
-//! O(1) shows what made it recognisable: slices by nice value, two arrays, sleep credit and its defects, fork, yield, balancing.
+//! O(1) shows the features by which it is recognised: slices by nice value, two arrays, sleep credit and its defects, fork, yield, balancing.
 
 use std::sync::Arc;
 
@@ -239,7 +239,7 @@ fn one_long_sleep_is_worth_0_8_seconds_and_0_3_in_2_6_2() {
     let json = sleeper(1, 3000);
     assert_near(first_spin(&json, &[]), 800.0, 101.0, "2.6.22");
     let old = first_spin(&json, &[("release", "2.6.2")]);
-    // One sleep proves nothing yet, so 2.6.2 charges what it ran in full
+    // One sleep proves nothing yet, so 2.6.2 charges its run in full
     assert_near(old, 306.0, 2.0, "2.6.2");
 }
 
@@ -351,7 +351,7 @@ fn two_interactive_tasks_take_turns_within_their_slices() {
 fn starving_tasks_end_the_reign_of_an_interactive_one() {
     let (history, outcome) = run(ID, "1", &sleeper(30, 300), 20, &[]);
     assert!(statistic(ID, &outcome, "expired_starving") > 0);
-    // Two runnable tasks: the hog waits for at most two seconds and what is left of a slice.
+    // Two runnable tasks: the hog waits for at most two seconds and the rest of a slice.
     let runs = history.runs_of("hog", 0, 20 * SECOND);
     for pair in runs.windows(2) {
         let gap = pair[1].start - pair[0].end;
@@ -438,7 +438,7 @@ fn a_pick_costs_the_same_for_a_thousand_tasks() {
             let outcome = simulate(&scheduler, &options, vec![&mut cost]).unwrap();
             (cost.scheduling as f64, outcome.context_switches as f64)
         };
-        // The difference of two durations: starting a thousand tasks is not what is measured, nor what happens when some
+        // The difference of two durations: starting a thousand tasks is not measured, nor are the events when some
         // have waited for starvation_limit.
         let (short, long) = (cost(4), cost(14));
         (long.0 - short.0) / (long.1 - short.1)

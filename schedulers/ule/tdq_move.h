@@ -2,7 +2,7 @@
 /*
  * tdq_move.h - how ULE moves waiting threads: idle CPUs steal, and a balancer moves one from each loaded CPU
  *
- * The including file first defines, besides what cpu_search.h asks for: runq_of(), queue_of(), runq_place() and follow_idx();
+ * The including file first defines, besides the names that cpu_search.h asks for: runq_of(), queue_of(), runq_place() and follow_idx();
  * add_to(), thread_can_migrate() and tdq_setlowpri(); the tunables steal_idle and steal_thresh.
  */
 #pragma once

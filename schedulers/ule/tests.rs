@@ -1,4 +1,4 @@
-//! ULE shows what made it recognisable: the interactivity score, a calendar of batch threads, slices of the statistics clock,
+//! ULE shows the features by which it is recognised: the interactivity score, a calendar of batch threads, slices of the statistics clock,
 //! placement by warm caches and load, stealing, and a balancer that moves one thread at a time.
 
 use std::collections::BTreeSet;
@@ -109,7 +109,7 @@ fn an_editor_is_told_from_a_compiler() {
         "editor": { "run": 4000, "sleep": 60000 },
         "compiler": { "run": 150000, "sleep": 5000 } } }"#;
     let (history, outcome) = run(ID, "1", json, 40, &[]);
-    // What the editor ran is what interactive ticks saw.
+    // Interactive ticks saw the editor's run time.
     let editor = history.cpu_time("editor", 0, 40 * SECOND) as f64 / (STAT_TICK * MS as f64);
     let interactive = statistic(ID, &outcome, "interactive_ticks") as f64;
     assert_near(interactive / editor, 1.0, 0.15, "interactive ticks");
@@ -135,7 +135,7 @@ fn interactive_tasks_starve_a_batch_hog() {
     let (history, outcome) = run(ID, "1", json, 65, &[]);
     let share = history.percent("hog", 5 * SECOND, 65 * SECOND);
     assert!(share < 1.0, "the hog got {share} %");
-    // All it gets is what keeps it from starving for ever.
+    // It gets only the slices that keep it from starving for ever.
     assert!(statistic(ID, &outcome, "rescues") >= 3);
     let (history, _) = run(ID, "1", json, 25, &[("starvation_limit", "0")]);
     let share = history.percent("hog", 5 * SECOND, 25 * SECOND);

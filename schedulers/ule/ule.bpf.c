@@ -143,7 +143,7 @@ struct tdq {
 
 DEFINE_PER_CPU(struct tdq, tdq)
 
-/* The timeshare range: interactive threads have what nice values leave of its first half, PRI_MIN_BATCH begins the rest. */
+/* The timeshare range: interactive threads have the part of its first half that nice values leave, PRI_MIN_BATCH begins the rest. */
 #define PRI_MIN_INTERACT PRI_MIN_TIMESHARE
 #define PRI_MAX_INTERACT (PRI_MIN_BATCH - 1)
 #define PRI_MIN_BATCH 152
@@ -153,7 +153,7 @@ static u32 num_online_cpus;
 
 /* ---- Formulas -------------------------------------------------------------------------------------------------- */
 
-/* Half of what nice spans, and the range of priorities that CPU use spans */
+/* Half of the range of nice, and the range of priorities that CPU use spans */
 #define SCHED_PRI_NHALF 20
 #define SCHED_PRI_RANGE (PRI_MAX_TIMESHARE - PRI_MIN_BATCH - 2 * SCHED_PRI_NHALF + 1)
 
@@ -722,7 +722,7 @@ __noinline int rescue_threads_of(s32 cpu)
 
 /*
  * The balancer's part of sched_clock(), which runs on one CPU's clock, and the clock of idle CPUs, which have no ticks here: each of
- * its interrupts brings an idle CPU back into the idle loop, where it takes what waits for it, or else tries to
+ * its interrupts brings an idle CPU back into the idle loop, where it takes the thread that waits for it, or else tries to
  * steal.
  */
 static bool stat_clock_tick(void)
@@ -784,7 +784,7 @@ static __noinline enum pick tdq_choose(s32 cpu, struct tdq *tdq, struct td_sched
 	return prev ? PICK_PREV : PICK_NONE;
 }
 
-/* What a thread gets when it leaves the scheduler: the rest of its slice, and in user mode its own priority */
+/* Settings of a thread that leaves the scheduler: the rest of its slice, and in user mode its own priority */
 static __always_inline u64 switched_to(struct td_sched *ts, struct tdq *tdq, s32 cpu, u64 now)
 {
 	u64 left = slice_left(ts, now);
