@@ -40,7 +40,7 @@ build:
 	scripts/install build
 	cargo build --locked --release --package fairground
 
-# What belongs under /usr/share, in the form in which packages take it, too.
+# Files that belong under /usr/share, in the form in which packages take it, too.
 share: build
 	$(fairground) generate target/share
 

@@ -7,7 +7,7 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "python" / "src"))
-# What workers of Dask and kernels of notebooks inherit.
+# The environment that workers of Dask and kernels of notebooks inherit.
 os.environ["PYTHONPATH"] = os.pathsep.join([str(ROOT / "python" / "src"), *filter(None, [os.environ.get("PYTHONPATH")])])
 
 # Twenty lines: one queue, a slice that can be set.

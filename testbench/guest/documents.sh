@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 #
-# What the documents promise, on this kernel: experiments from them, shortened, and shares of the CPU as in the simulator's tests. Everything
+# The promises of the documents, on this kernel: experiments from them, shortened, and shares of the CPU as in the simulator's tests. Everything
 # is measured in virtual time, which the load of the host does not affect.
 
 # Schedulers with figures for one CPU, and with figures for two
@@ -94,7 +94,7 @@ shares() {
 	"$here/shares" "$work/output" "${@:5}"
 }
 
-# Plays hogs in control groups, under a scheduler or the kernel's own, and compares the share of each with what Linux 7.3.4 was seen to give it.
+# Plays hogs in control groups, under a scheduler or the kernel's own, and compares the share of each with its share under Linux 7.3.4.
 # usage: divides_among_groups [SCHEDULER]
 divides_among_groups() {
 	local run=()

@@ -326,7 +326,7 @@ records_command() {
 	fairground record -o "$work/user.recording" --user nobody -- sh -c 'sleep 1000 & echo $! > /tmp/left; id -un'
 	assert_status 0
 	assert_says "$work/output" nobody
-	# What the command left running must have ended with it.
+	# Processes that the command left running must have ended with it.
 	! kill -0 "$(cat /tmp/left)" 2> /dev/null || give_up 'a process of the command is left'
 	fairground record -o "$work/user.recording" --user no-such-user -- true
 	assert_status 2
@@ -374,7 +374,7 @@ reproduces_to_the_fault() {
 	assert_unloaded
 }
 
-# The scheduler's init callback checks what it was given; its exit message says what was run afterwards.
+# The scheduler's init callback checks the values that it was given; its exit message lists the programs that were run afterwards.
 follows_companion() {
 	fairground run "$objects/accompanied.o" -- sleep 100
 	assert_status 1
@@ -418,7 +418,7 @@ dump_loaded() {
 	local map
 	for map in mine.rodata mine.bss loaded_ops; do
 		printf '%s\n' "$map"
-		# What the kernel fills in differs every time.
+		# Values that the kernel fills in differ every time.
 		bpftool map dump name "$map" | grep -vE 'hotplug_seq|counter|state|"(select_cpu|enqueue|dispatch|init|exit|init_task)":'
 	done
 	# A hash map has no order.

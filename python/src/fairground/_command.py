@@ -15,16 +15,16 @@ from typing import Any, Union
 Text = Union[str, os.PathLike]
 """A name or a path."""
 
-# How long a process that is asked to end may take to write what it has.
+# How long a process that is asked to end may take to write its results so far.
 PATIENCE_S = 20
 
 
 class FairgroundError(RuntimeError):
-    """The command refused its input or could not do its work; the text is what it said."""
+    """The command refused its input or could not do its work; the text is its message."""
 
 
 class CellError(FairgroundError):
-    """A cell names what cannot be used, such as a scheduler or setting that there is not.
+    """A cell names something that cannot be used, such as a scheduler or setting that there is not.
 
     ``cell`` is the cell as it was given.
     """
@@ -93,7 +93,7 @@ def settings(values: Mapping[str, Any]) -> str:
 
 
 def message(stderr: str) -> str:
-    """What a command said, without its name before it and without bars of progress."""
+    """A command's message, without its name before it and without bars of progress."""
     lines = [line.removeprefix("fairground: ") for line in stderr.splitlines() if line.strip()]
     return "\n".join(lines) or "it said nothing"
 

@@ -23,7 +23,7 @@ Settings = Mapping[str, Any]
 
 
 class Comparison:
-    """What ``compare`` returns: runs, their tasks, and the page.
+    """The result of ``compare``: runs, their tasks, and the page.
 
     It can be given to polars, pandas, DuckDB and pyarrow as it is and is then its ``runs``, without a copy. In a notebook it shows the page.
 

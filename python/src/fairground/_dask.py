@@ -52,7 +52,7 @@ def run_on(client: Client, function: Any, parts: list[tuple[Any, ...]], told: An
         for future, result in as_completed(futures, with_results=True):
             results[places[future.key]] = result
             told(result)
-            # Dask would compute again what it holds and loses.
+            # Dask would compute again the results that it holds and loses.
             future.release()
     except BaseException:
         client.cancel(futures)
@@ -63,7 +63,7 @@ def run_on(client: Client, function: Any, parts: list[tuple[Any, ...]], told: An
 def run_sweep(
     client: Client, folder: Path, program: str | None, threads: int, shards: int | None, until: str | None, bar: Progress, cells: int
 ) -> None:
-    """Runs what is left of a sweep."""
+    """Runs the rest of a sweep."""
     slots = max(1, sum(client.nthreads().values()))
     count = min(shards or slots * TASKS_PER_THREAD, max(cells, 1))
     done = 0

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Sweeps: many cells that survive what ends the processes that run them."""
+"""Sweeps: many cells that survive any end of the processes that run them."""
 
 from __future__ import annotations
 
@@ -121,7 +121,7 @@ class Sweep:
         return self._table("tasks", ["task"])
 
     def dataset(self, what: str = "runs") -> ds.Dataset:
-        """All files of ``runs`` or ``tasks`` as they are, for what does not fit into memory.
+        """All files of ``runs`` or ``tasks`` as they are, for data that does not fit into memory.
 
         Cells that are not in the plan any more may be among them, and cells may be there twice.
         """
@@ -136,7 +136,7 @@ class Sweep:
         )
 
     def table(self, form: str = "table") -> str:
-        """What ``fairground compare`` prints, from the results that are there; ``form`` is ``table``, ``json``, ``csv`` or ``markdown``."""
+        """The output of ``fairground compare``, from the results that are there; ``form`` is ``table``, ``json``, ``csv`` or ``markdown``."""
         return self._command("table", self.folder, "--format", form)
 
     def pack(self) -> None:
@@ -223,7 +223,7 @@ def _toml(schedulers: Axis, scores: Sequence[Mapping[str, Any]], axes: Mapping[s
 
 
 def _found(name: str) -> str:
-    """The absolute path of a file, before whatever follows a colon or number sign, and other names as they are."""
+    """The absolute path of a file, before a colon or number sign, and other names as they are."""
     for mark in ("", ":", "#"):
         path, found, rest = name.rpartition(mark) if mark else (name, "", "")
         if path and os.path.exists(path) and (os.sep in path or "." in path):

@@ -56,7 +56,7 @@ MOST_CONFIRMED = 8
 
 
 class Goal(NamedTuple):
-    """What is sought: the smallest or largest value of a measure of the run or of a task."""
+    """The aim: the smallest or largest value of a measure of the run or of a task."""
 
     text: str
     direction: str
@@ -98,7 +98,7 @@ class Goal(NamedTuple):
 
 
 class Tuning:
-    """What ``tune`` found.
+    """The result of ``tune``.
 
     Attributes:
         study: the Optuna study; trial 0 is the default.
@@ -221,7 +221,7 @@ def importance(tuning: Tuning | optuna.Study, goal: int = 0) -> dict[str, float]
 
     study = tuning.study if isinstance(tuning, Tuning) else tuning
     evaluator = optuna.importance.PedAnovaImportanceEvaluator()
-    # It asks what leads to low values.
+    # It looks for settings with low values.
     sign = 1 if study.directions[goal] == optuna.study.StudyDirection.MINIMIZE else -1
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="PedAnovaImportanceEvaluator computes the importances of params to achieve low")
@@ -229,7 +229,7 @@ def importance(tuning: Tuning | optuna.Study, goal: int = 0) -> dict[str, float]
 
 
 class _Range(NamedTuple):
-    """What a tunable may be."""
+    """The possible values of a tunable."""
 
     distribution: optuna.distributions.BaseDistribution
     unit: str
@@ -253,7 +253,7 @@ class _Tuner:
         self.scheduler, self.workloads, self.goals, self.seeds = os.fspath(scheduler), workloads, goals, seeds
         self.space, self.folder, self.client, self.options = space, folder, client, options
         self.results: list[pa.Table] = []
-        # What was found for settings, as Optuna may ask for the same more than once.
+        # The results for settings, as Optuna may ask for the same more than once.
         self.known: dict[str, list[float] | None] = {}
 
     def default(self, study: optuna.Study) -> None:
@@ -406,7 +406,7 @@ def _name(number: int) -> str:
 
 
 def _settings(params: Mapping[str, Any], space: dict[str, _Range]) -> str:
-    """The settings of a trial as they are written behind the scheduler; what is as by default is left out."""
+    """The settings of a trial as they are written behind the scheduler; defaults are left out."""
     changed = {name: value for name, value in params.items() if value != space[name].default}
     return settings({name: f"{value}{space[name].unit}" if space[name].unit else value for name, value in changed.items()})
 

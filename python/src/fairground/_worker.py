@@ -20,7 +20,7 @@ AHEAD = 4
 
 
 class Worker:
-    """A warm ``fairground work`` process: what a cell names is read and compiled once, and each further cell takes a fraction of a millisecond.
+    """A warm ``fairground work`` process: the files that a cell names are read and compiled once, and each further cell takes a fraction of a millisecond.
 
     >>> with fairground.Worker() as worker:                                  # doctest: +SKIP
     ...     run = worker(workload="mix-two", scheduler="cfs", machine="2", set={"sched_latency": "12ms"}, seed=3)
@@ -124,7 +124,7 @@ class Worker:
             try:
                 return self._exchange(lines, progress)
             except BaseException:
-                # What is still to come would be taken for answers to the next cells.
+                # Answers still to come would be taken for answers to the next cells.
                 self._kill()
                 raise
 

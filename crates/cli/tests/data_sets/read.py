@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Reads the Parquet files of several commands as one data set, with each of the usual libraries, and prints what they find as JSON."""
+"""Reads the Parquet files of several commands as one data set, with each of the usual libraries, and prints their findings as JSON."""
 
 import json
 import sys

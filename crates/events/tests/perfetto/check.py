@@ -27,7 +27,7 @@ def check_known(message, path):
 
 
 def check_switches(cpu, events):
-    """Times never decrease, and what leaves a CPU is what came before."""
+    """Times never decrease, and the task that leaves a CPU is the one that came before."""
     time, running = 0, None
     for event in events:
         assert event.timestamp >= time, f"CPU {cpu}: {event.timestamp} after {time}"
