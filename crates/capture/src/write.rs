@@ -25,7 +25,7 @@ pub(crate) fn scheduler_name(object: &Object) -> String {
 
 /// The text of the companion.
 pub(crate) fn companion(object: &Object, state: &State, from: &str) -> String {
-    let mut text = String::from("# What the loader did until it had attached its scheduler.\n");
+    let mut text = String::from("# The loader's actions until it had attached its scheduler.\n");
     line(
         &mut text,
         format_args!("scheduler = {:?}", scheduler_name(object)),

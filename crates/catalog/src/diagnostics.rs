@@ -151,7 +151,7 @@ fn renamed(former: &[&Function], said: &str) -> String {
             _ => "stand",
         };
         advice += &format!(
-            "{}{} {verb} for old names here: change or remove what defines them",
+            "{}{} {verb} for old names here: change or remove their definitions",
             if advice.is_empty() { "" } else { ". " },
             macros.join(" and ")
         );

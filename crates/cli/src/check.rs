@@ -421,7 +421,7 @@ fn read_former(path: &Path) -> Result<Former, String> {
     let text = std::fs::read_to_string(path)
         .map_err(|error| format!("--baseline {file} cannot be read: {error}"))?;
     serde_json::from_str(&text).map_err(|error| {
-        format!("--baseline {file}: {error}; it has to be what check prints with --format json")
+        format!("--baseline {file}: {error}; it has to be the output of check with --format json")
     })
 }
 

@@ -109,7 +109,7 @@ impl Hunting {
             let hunted = go_on(&hunt, &title, budget).map_err(unusable)?;
             if hunted.began_with_former {
                 output::say!(
-                    "fairground: {title} or what is required of it is not what {} was of; the hunt began anew, with the cases of that one",
+                    "fairground: the hunt in {} was of another state of {title} or had other requirements; it began anew, with the cases of that one",
                     folder.display()
                 );
             }

@@ -76,7 +76,7 @@ pub fn main(arguments: &Arguments) -> ExitCode {
 }
 
 fn record(arguments: &Arguments) -> Result<u8, Error> {
-    host::check_root("recording what the scheduler does")?;
+    host::check_root("recording the scheduler's actions")?;
     let mut roots = roots(arguments)?;
     let cannot_write = |source: io::Error| Error::Write {
         path: arguments.output.clone(),

@@ -51,7 +51,7 @@ impl Capture {
 
     /// [`Capture::start`] with only the `wanted` programs, to measure their cost.
     pub(crate) fn start_programs(wanted: fn(&str) -> bool) -> Result<Self, Error> {
-        host::check_root("recording what the scheduler does")?;
+        host::check_root("recording the scheduler's actions")?;
         let cpus = libbpf_rs::num_possible_cpus().map_err(|error| failed(&error.to_string()))?;
         let cpus = u32::try_from(cpus).unwrap_or(u32::MAX);
         let mut program = Program::load("recording", &PROGRAMS, wanted, |map| {

@@ -604,11 +604,9 @@ impl Cell {
             notes.extend(self.changes_after(outcome.end));
         }
         let name = self.contender.name();
-        notes.extend(
-            self.contender.linked().map(|sources| {
-                format!("{name}: linked with {sources}, which define what it needs")
-            }),
-        );
+        notes.extend(self.contender.linked().map(|sources| {
+            format!("{name}: linked with {sources}, which define functions that it needs")
+        }));
         notes.extend(self.contender.assumption());
         if let Some(companion) = self.contender.own_companion() {
             let from = match companion.from() {

@@ -390,7 +390,7 @@ impl Contender {
     /// The assumption behind it, if it stands for another scheduler.
     pub(crate) fn assumption(&self) -> Option<String> {
         self.built_in.then(|| {
-            format!("{KERNEL}: the kernel's own scheduler, for which {STANDS_FOR_KERNEL} stands, without what callbacks cost")
+            format!("{KERNEL}: the kernel's own scheduler, for which {STANDS_FOR_KERNEL} stands, without the costs of callbacks")
         })
     }
 

@@ -131,7 +131,7 @@ fn the_readme_has_a_row_for_each_experiment_and_counts_all_lines() {
         ("S", "results that the documents state"),
         ("D", "that follow from their numbers"),
         ("X", "that the algorithms let expect"),
-        ("F", "that compare what was fitted"),
+        ("F", "that compare fitted values"),
         ("C", "that hold by construction"),
     ] {
         let counted = format!("{} {words}", levels[level]);

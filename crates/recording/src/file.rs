@@ -408,7 +408,7 @@ impl<R: Read> Input<'_, R> {
             .and_then(|mut decompressor| decompressor.decompress(&bytes, length))
             .map_err(|error| self.damaged(error.to_string()))?;
         if contents.len() != length {
-            return Err(self.damaged("the length of a chunk is not what it says"));
+            return Err(self.damaged("a chunk has another length than it says"));
         }
         Ok((head[0], bytes, contents))
     }

@@ -119,7 +119,7 @@ impl Display for Gaps {
             let seconds = self.cpu_time as f64 / 1e9;
             write!(
                 formatter,
-                ", so that it is not certain who had {seconds:.3} s of CPU time"
+                ", so that it is not certain which task had {seconds:.3} s of CPU time"
             )?;
         }
         if self.are_many() {

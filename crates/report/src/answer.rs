@@ -179,7 +179,7 @@ fn least_often_worse(blocks: &[Block], matrix: &Matrix) -> Option<String> {
         .map(|(count, name)| format!("{name} {count}"))
         .collect();
     Some(format!(
-        "{} {verb} {often} worse than the best by what matters{open}; how often the others are: {}.",
+        "{} {verb} {often} worse than the best by a margin that matters{open}; how often the others are: {}.",
         and(&names),
         others.join(", ")
     ))

@@ -73,7 +73,7 @@ fn origins(blocks: &[Block]) -> Option<Table> {
     }
     lines.sort();
     (!lines.is_empty()).then(|| Table {
-        caption: "What the results were made from".to_owned(),
+        caption: "Inputs of the results".to_owned(),
         heads: ["Kind", "Name", "SHA-256"].map(str::to_owned).into(),
         rows: { lines.into_iter() }
             .map(|line| line.map(Cell::plain).into())

@@ -319,7 +319,7 @@ pub(crate) fn counted(reproductions: &[&Reproduction]) -> String {
     let (fitted, forced) = (count(Level::F), count(Level::C));
     if fitted.all + forced.all > 0 {
         text.push_str(&format!(
-            " Not counted are {} that compare what was fitted and {} that hold by construction.",
+            " Not counted are {} that compare fitted values and {} that hold by construction.",
             fitted.all, forced.all
         ));
     }

@@ -46,7 +46,7 @@ const LABELS: [Fixed; 23] = [
     (
         "noise",
         Kind::Text,
-        "what the kernel's own threads did, as for `--noise`",
+        "load by the kernel's own threads, as for `--noise`",
     ),
     (
         "hotplug",
@@ -79,22 +79,22 @@ const LABELS: [Fixed; 23] = [
     (
         "scheduler_sha256",
         Kind::Text,
-        "hash of what a kernel sees of the scheduler's object",
+        "hash of the parts of the scheduler's object that a kernel sees",
     ),
     (
         "companion_sha256",
         Kind::Text,
-        "hash of the file that says what its loader does; absent if there is none",
+        "hash of the file that describes its loader; absent if there is none",
     ),
     (
         "workload_sha256",
         Kind::Text,
-        "hash of the workload, whatever it is called and however it is written",
+        "hash of the workload, independent of its name and notation",
     ),
     ("machine_sha256", Kind::Text, "the same of the machine"),
     ("costs_sha256", Kind::Text, "the same of the costs"),
     ("status", Kind::Text, "how the run ended"),
-    ("kind", Kind::Text, "what exactly went wrong"),
+    ("kind", Kind::Text, "the exact kind of the failure"),
     ("message", Kind::Text, "the same as a sentence"),
     ("failed_at_ns", Kind::Integer, "when, if known"),
 ];
@@ -110,7 +110,7 @@ const RUN: [Fixed; 2] = [
     (
         "notes",
         Kind::Text,
-        "what the reader should know, such as what was only approximated: a line each",
+        "remarks for the reader, such as on features that were only approximated: a line each",
     ),
 ];
 

@@ -350,7 +350,7 @@ fn service() -> Vec<Measure> {
             replay_error: SHARE_ERROR,
             shown: shown(["through-", "put"], "Throughput, of the possible", true),
             of_run: Some(|run| Some(run.throughput?.ratio)),
-            doc: "work, of what a work-conserving machine without overhead would have done",
+            doc: "work, as a part of what a work-conserving machine without overhead would have done",
             ..service
         },
         Measure {
@@ -703,7 +703,7 @@ fn accounts() -> Vec<Measure> {
         "idle" Time Some(|run| Some(run.cpu_time.idle_ns as f64)), None, "CPU time that was neither used nor overhead";
         "idle_while_runnable" Time Some(|run| Some(run.cpu_time.idle_while_runnable_ns as f64)), None, "idle time that waiting tasks could have used";
         "overhead_booked" Time Some(|run| Some(run.cpu_time.overhead_ns as f64)), None, "overhead up to the end; with busy and idle it is all that is available";
-        "overhead_total" Time Some(|run| kind(run, |of| of.total_ns)), None, "overhead of all kinds, also what lasts beyond the end";
+        "overhead_total" Time Some(|run| kind(run, |of| of.total_ns)), None, "overhead of all kinds, also the part beyond the end";
         "overhead_scheduling" Time Some(|run| kind(run, |of| of.scheduling_ns)), None, "scheduler callbacks, with their kfuncs and locks";
         "overhead_switch" Time Some(|run| kind(run, |of| of.switch_ns)), None, "switching from one task to another";
         "overhead_migration" Time Some(|run| kind(run, |of| of.migration_ns)), None, "refilling caches after migrations";

@@ -35,7 +35,7 @@ impl Moment {
     pub fn longest_wait(scheduler: &str, wait: &LongestWait, timeline: Timeline) -> Self {
         let length = value(Some((wait.to_ns - wait.from_ns) as f64), Unit::Time);
         let end = if timeline.to_ns < wait.to_ns {
-            " It goes on beyond the end of what is shown."
+            " It goes on beyond the end of the shown span."
         } else {
             ""
         };

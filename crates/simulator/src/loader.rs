@@ -128,7 +128,7 @@ impl Kernel<'_> {
     fn run_loader_program(&mut self, run: &ProgramRun, before: &mut Vec<u8>) -> bool {
         let Some(entry) = self.scheduler.code.entry(&run.program) else {
             self.programs.failure = Some(format!(
-                "{}: program {} is not part of what was loaded",
+                "{}: program {} was not loaded",
                 run.place, run.program
             ));
             return false;

@@ -230,7 +230,7 @@ impl Kernel<'_> {
             // Loops check the budget themselves. Those of helpers do not, but their iterations are calls.
             let place = self.place_of(entry);
             self.fail_endless(format!(
-                "a callback does not end: what it calls goes on and on{place}"
+                "a callback does not end: a function that it calls goes on and on{place}"
             ));
             self.context.instruction_limit = 0;
         }

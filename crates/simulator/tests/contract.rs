@@ -1161,7 +1161,8 @@ fn what_a_callback_calls_counts_towards_its_budget() {
         &free("2", TWO_HOGS),
     );
     assert_eq!(outcome.exit.kind, ExitKind::Error);
-    let message = "a callback does not end: what it calls goes on and on in innermost at ";
+    let message =
+        "a callback does not end: a function that it calls goes on and on in innermost at ";
     let said = outcome.exit.message;
     assert!(said.starts_with(message), "{said}");
 }

@@ -71,7 +71,7 @@ fn unanswered(usage: Use, shared: &Shared, used: impl Fn(Use) -> bool) -> Option
             shared.mutexes.list[mutex]
         )),
         Use::Lock(mutex) if !used(Use::Unlock(mutex)) => Finding::Note(
-            "nothing ever unlocks this mutex, so whoever locks it next waits for ever",
+            "nothing ever unlocks this mutex, so the next task that locks it waits for ever",
         ),
         Use::Signal(condition) if !used(Use::Wait(condition)) => Finding::Error(format!(
             "nothing ever waits for the condition \"{}\"; add a wait, or correct the name",

@@ -381,7 +381,7 @@ impl Facts<'_> {
         };
         match state.give_back(Held::Reference(origin)) {
             Some(false) => Verdict::refused(format!(
-                "{name}() releases what the program has no reference to"
+                "{name}() releases a reference that the program does not hold"
             )),
             known => {
                 if known.is_some() {

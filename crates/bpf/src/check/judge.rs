@@ -87,7 +87,7 @@ impl Facts<'_> {
                 Origin::Stack => "access outside of the stack".to_owned(),
                 Origin::Call(at) => {
                     format!(
-                        "access outside of what {}() returned",
+                        "access outside of the memory that {}() returned",
                         self.called(linked, at)
                     )
                 }

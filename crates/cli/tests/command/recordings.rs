@@ -361,7 +361,7 @@ fn seeds_of_a_replay_are_different_times_of_the_same_load() {
 fn the_kernels_own_scheduler_is_ranked_too_without_what_callbacks_cost() {
     let text = succeed(&format!("advise {BUILD} -s kernel,linux12 --repeat 2"));
     for part in [
-        "kernel: the kernel's own scheduler, for which eevdf stands, without what callbacks cost",
+        "kernel: the kernel's own scheduler, for which eevdf stands, without the costs of callbacks",
         "Load nothing: no other is known to be better than the kernel's own",
     ] {
         assert!(text.contains(part), "{part}:\n{text}");

@@ -193,7 +193,7 @@ impl Preparation<'_> {
         let missing = companion.file.missing.iter();
         self.done.notes.extend(missing.map(|what| {
             format!(
-                "{} leaves out what its loader also does: {what}",
+                "{} leaves out other actions of its loader: {what}",
                 companion.name
             )
         }));

@@ -141,7 +141,7 @@ impl<S: Sink + Send + 'static> Recorder<S> {
         cpus: u32,
         wanted: fn(&str) -> bool,
     ) -> Result<Self, Error> {
-        host::check_root("recording what the scheduler does")?;
+        host::check_root("recording the scheduler's actions")?;
         let program = Program::load("recorder", &PROGRAMS, wanted, |map| {
             if ends(map.name(), ".rodata")
                 && let Some(constants) = map.initial_value_mut()

@@ -1137,7 +1137,7 @@ fn a_task_that_is_late_seen_leaving_a_cpu_has_not_had_it_from_the_beginning() {
     assert_eq!(load.loss.gaps.cpu_time, 3 * MS);
     let told = load.loss.to_string();
     for part in [
-        "1 gap in 4 switches, where an entry is missing, so that it is not certain who had 0.003 s of CPU time",
+        "1 gap in 4 switches, where an entry is missing, so that it is not certain which task had 0.003 s of CPU time",
         "with gaps at 25.0 % of the switches, DO NOT RELY on this recording",
     ] {
         assert!(told.contains(part), "{told}");

@@ -227,7 +227,7 @@ fn the_sentence_counts_what_the_matrix_holds() {
     let counted = format!("Of {all} answers {same} are no difference that matters");
     assert!(answer.summary[0].contains(&counted), "{:?}", answer.summary);
     assert_eq!((worse("cfs"), worse("o1")), (1, 4));
-    let said = "cfs is once worse than the best by what matters";
+    let said = "cfs is once worse than the best by a margin that matters";
     assert!(answer.summary[0].starts_with(said), "{:?}", answer.summary);
     assert!(answer.summary[0].contains("the others are: o1 4."));
 }

@@ -162,7 +162,7 @@ fn markdown_has_a_table_for_each_document_and_counts_what_holds() {
     let text = reproductions_markdown(&list, &["one".to_owned()]);
     for line in [
         "From 20 runs of each scheduler at each point: of 3 results that the documents state, 1 hold and 1 are not shown",
-        "Not counted are 0 that compare what was fitted and 1 that hold by construction.",
+        "Not counted are 0 that compare fitted values and 1 that hold by construction.",
         "\nA document:\n\n| experiment |",
         "| [Experiment one](experiments/one) | dwrr takes longer | 1.5, 3 | 1.0 \\| 2.0 | yes |\n",
         "| Experiment two | dwrr takes longer | 1.5, 3 | 1.0 \\| 2.0 | no |\n",

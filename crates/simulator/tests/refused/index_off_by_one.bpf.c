@@ -9,7 +9,7 @@ RUNNING()
 	if (!value)
 		return;
 	bpf_for(i, 0, 5)
-		((volatile u64 *)value->numbers)[i] = i;		/* refused: outside of what bpf_map_lookup_elem() returned */
+		((volatile u64 *)value->numbers)[i] = i;		/* refused: outside of the memory that bpf_map_lookup_elem() returned */
 }
 
 SCHEDULER;

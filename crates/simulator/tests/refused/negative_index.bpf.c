@@ -7,7 +7,7 @@ RUNNING()
 	s32 index = 3 - p->pid;
 
 	if (value && index < 4)
-		value->numbers[index] = 1;		/* refused: outside of what bpf_map_lookup_elem() returned */
+		value->numbers[index] = 1;		/* refused: outside of the memory that bpf_map_lookup_elem() returned */
 }
 
 SCHEDULER;

@@ -3,7 +3,7 @@
 
 RUNNING()
 {
-	bpf_task_release(p);		/* refused: releases what the program has no reference to */
+	bpf_task_release(p);		/* refused: releases a reference that the program does not hold */
 }
 
 SCHEDULER;

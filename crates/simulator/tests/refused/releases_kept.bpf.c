@@ -10,7 +10,7 @@ RUNNING()
 		return;
 	task = value->task;
 	if (task)
-		bpf_task_release(task);		/* refused: releases what the program has no reference to */
+		bpf_task_release(task);		/* refused: releases a reference that the program does not hold */
 }
 
 SCHEDULER;
