@@ -8,7 +8,7 @@
  * Global real-time tasks have a list of their own and may preempt on any CPU.
  *
  * Names are those of the document and of kernel/sched.c of that time. README.md lists the mechanisms' places and the
- * differs here.
+ * departures.
  */
 #include "fairground.bpf.h"
 #include "best_task.h"

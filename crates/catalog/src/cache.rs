@@ -1,6 +1,6 @@
 //! Compiled sources, and other results that take long to make, kept in the user's cache folder from one command to the next.
 //!
-//! An object depends on how it is compiled, and on the files that clang reads. The first is known before; the list of files is kept in a list beside the
+//! An object depends on how it is compiled, and on the files that clang reads. The first is known before; the files are kept in a list beside the
 //! objects, for each way of compiling a source. An object is used again if all files on the list have the contents that they had, and no folder
 //! in which clang looks for headers has others than it had, because one of those might now be found first.
 //!

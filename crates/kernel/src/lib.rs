@@ -5,7 +5,7 @@
 //!
 //! [`calibrate`] measures the costs of scheduling on this machine. [`recorder`] turns the kernel's treatment of chosen tasks into the event
 //! stream, and [`play`] runs a workload with real threads, under whichever scheduler is in charge. [`capture`] records the activities of all tasks of this
-//! machine do, for a file.
+//! machine, for a file.
 
 pub mod attributes;
 pub mod calibrate;

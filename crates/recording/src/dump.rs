@@ -1,7 +1,7 @@
 //! The kernel's debug dump of a sched_ext scheduler that it unloads because of an error: the waiting tasks and their queues, as a workload to begin with.
 //!
 //! A dump (`scx_dump_state()` in `kernel/sched/ext.c`) has the CPUs that were not idle, with the task on each and those that waited there; tasks that
-//! slept are not in it. It has no past and no future of tasks, so each is a hog: it wants its CPU, and somebody has it.
+//! slept are not in it. It has no past and no future of tasks, so each is a hog: it always wants its CPU.
 
 use serde_json::{Map, Value, json};
 

@@ -1,4 +1,4 @@
-//! How a run ended, and why it is not to be relied on if it is not.
+//! How a run ended and, if its figures cannot be relied on, why.
 
 use std::fmt::{self, Display, Formatter};
 

@@ -1,5 +1,5 @@
-//! In which of the kernel's rules older releases of Linux differ from 7.3. Their functions and members are in the tables of `fairground-linux`, in
-//! `constants.rs` and in `structures.rs`; in everything that is named nowhere, all releases are simulated as 7.3 is.
+//! The kernel's rules in which older releases of Linux differ from 7.3. Their functions and members are in the tables of `fairground-linux`, in
+//! `constants.rs` and in `structures.rs`; everything that is named in none of them is simulated for all releases as in 7.3.
 
 use std::sync::LazyLock;
 

@@ -4,7 +4,7 @@
 //! `FAIRGROUND_CASES`, `FAIRGROUND_SEED` and `FAIRGROUND_MILLISECONDS` set how many cases to run, which, and how long each is.
 //!
 //! For billions of events, build with `--release` and keep the C library from returning each run's log to the kernel, which costs
-//! three times as long as the simulation: `MALLOC_MMAP_THRESHOLD_=268435456 MALLOC_TRIM_THRESHOLD_=2147483648`.
+//! three times as much as the simulation: `MALLOC_MMAP_THRESHOLD_=268435456 MALLOC_TRIM_THRESHOLD_=2147483648`.
 
 mod common;
 mod reference;

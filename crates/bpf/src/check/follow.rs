@@ -1,7 +1,7 @@
 //! Following the paths through a function until nothing new is learnt.
 //!
 //! States are kept where blocks begin. Within a block there is one path, and a state changes in place. Blocks are visited in the order of the
-//! text, so that mostly all that leads to a block has been followed before the block itself, and loops are finished before the code after them.
+//! text, so that most paths to a block are followed before the block itself, and loops are finished before the code after them.
 
 use std::collections::{BTreeMap, BTreeSet};
 

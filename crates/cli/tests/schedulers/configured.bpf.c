@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * A scheduler of one queue that does nothing sensible before its loader has described the machine to it: it checks in init the values that it
- * was told, and prints its orders.
+ * was given, and prints its orders.
  */
 #include "fairground.bpf.h"
 

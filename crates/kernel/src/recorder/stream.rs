@@ -194,7 +194,7 @@ impl Stream {
     }
 
     /// Hands over everything up to `end` (`CLOCK_MONOTONIC`), drops later events, and finishes the sink. Returns the activities of the threads that are
-    /// not tasks of the run did.
+    /// not tasks of the run.
     pub fn finish(mut self, end: u64, sink: &mut dyn Sink) -> Vec<OtherThread> {
         self.release(end, sink);
         sink.finish(self.last.max(self.since(end)));

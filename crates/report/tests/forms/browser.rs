@@ -33,7 +33,7 @@ struct Visit {
 }
 
 /// Opens a page from a file with an empty profile. No name resolves, so nothing leaves this machine, even if a page, or the browser
-/// itself, asks for.
+/// itself, asks for it.
 fn visit(html: &str, folder: &Path, options: &[&str]) -> Visit {
     let file = folder.join("page.html");
     std::fs::write(&file, html).unwrap();

@@ -1,4 +1,4 @@
-//! CPUs that share cores, sleep and change speed, on machines that say so ([`fairground_machine::Hardware`]).
+//! CPUs that share cores, sleep and change speed, on machines whose descriptions say so ([`fairground_machine::Hardware`]).
 //!
 //! Only the work of programs takes longer on a slow CPU. Costs, slices and the kernel's account of CPU time are in time, and so the same at every
 //! speed; the clock for load tracking knows of capacities and frequencies, as in the kernel, and not of busy siblings.

@@ -5,7 +5,7 @@ use super::{error, kernel_functions, signed};
 use crate::constants::*;
 use crate::structures::INITIAL_PID_NAMESPACE;
 
-/// The number that `bpf_strtol()` and `bpf_strtoul()` find at the beginning of a text: how many bytes of it they read, and the number. `None` if there is
+/// The number at the beginning of a text for `bpf_strtol()` and `bpf_strtoul()`: how many bytes of it they read, and the value. `None` if there is
 /// none, or if it is not to be read with the base in `flags`.
 fn number_in(text: &str, flags: u64) -> Result<(usize, i128), i64> {
     let base = flags & 0x1f;
