@@ -10,7 +10,7 @@ with_figures_for_two_cpus=(dwrr)
 test_documents() {
 	case $1 in
 	advise)
-		check "advise: --confirm runs a recorded command under the first two, also for who called sudo" confirms_advice
+		check "advise: --confirm runs a recorded command under the first two, also for the user that called sudo" confirms_advice
 		;;
 	linux12)
 		check "linux12: nice 10 gets a third of nice 0" shares linux12 8 '' "$(two_hogs 0 10)" first=75:2 second=25:2
@@ -36,7 +36,7 @@ test_documents() {
 			'"twenty": { "priority": 0, "run": 10000 }, "ten": { "priority": 10, "run": 10000 }, "five": { "priority": 15, "run": 10000 }' \
 			twenty=57:3 ten=28:3 five=15:3
 		# The first wake-ups, when no task has used anything yet, may wait, and are more than 1 % of those in ten seconds.
-		check "ebs: who uses less than the shares allow is favoured" reproduces ebs_shares 'A4 slice' --seeds 1 -d 10s --point '5 % and 8 hogs'
+		check "ebs: a task that uses less than its shares allow is favoured" reproduces ebs_shares 'A4 slice' --seeds 1 -d 10s --point '5 % and 8 hogs'
 		check "ebs: a background task gets what nobody wants" shares ebs 6 '' \
 			'"hog": { "run": 3000000, "loop": 1 },
 			 "background": { "run": 10000, "fairground": { "background": true } }' \

@@ -12,7 +12,7 @@ test_loader() {
 	done
 	check 'loader: SIGKILL leaves nothing behind' leaves_nothing_when_killed
 	check 'loader: SIGKILL at any time leaves neither scheduler nor command' leaves_no_command_when_killed
-	check 'loader: what the command has left running ends with it' ends_what_was_left
+	check 'loader: processes that the command has left running end with it' ends_what_was_left
 	check 'loader: the command is run by the user that was named, or who called sudo' runs_as_user
 	check 'loader: looks a command up before it loads a scheduler' looks_command_up
 	check 'task: attributes go to the scheduler in charge' finds_scheduler_in_charge
@@ -21,7 +21,7 @@ test_loader() {
 	check 'loader: every tunable reaches the kernel' sets_tunables
 	check 'loader: SysRq-S takes the scheduler out' tells_sysrq
 	check 'loader: loads the scheduler again after a change of CPUs' survives_hotplug
-	check 'record: a command under a scheduler, and who woke whom' records_command
+	check 'record: a command under a scheduler, and which task woke which' records_command
 	check 'record: says that the kernel took the scheduler out meanwhile' records_to_the_fault
 	check 'reproduce: SIGKILL leaves nothing behind' reproduces_nothing_when_killed
 	check 'reproduce: SIGINT ends it cleanly' reproduces_until_signal
