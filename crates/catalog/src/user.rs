@@ -364,7 +364,7 @@ impl<'a> Compilation<'a> {
     fn run(&self) -> Result<CompiledSource, Error> {
         let folders = [self.folders, &self.own_folders()].concat();
         let object_file = self.scratch.path().join("object.o");
-        // What is wrong with a header from elsewhere is not for the author of this source to mend.
+        // A fault of a header from elsewhere is not for the author of this source to mend.
         let include = ("-isystem", &folders[..]);
         let warnings = self
             .clang

@@ -249,7 +249,7 @@ pub enum EventKind {
         /// The figures.
         used: QuotaUse,
     },
-    /// What a CPU has consumed since the run began. Comes at the end, from machines whose power is known.
+    /// The energy that a CPU has consumed since the run began. Comes at the end, from machines whose power is known.
     Energy {
         /// The CPU.
         cpu: CpuId,

@@ -19,7 +19,7 @@ const MICROWATTS: u64 = 1;
 pub struct Captured {
     /// The file's text, TOML.
     pub text: String,
-    /// What could not be found out, and why.
+    /// Facts that could not be found out, and why.
     pub notes: Vec<String>,
 }
 

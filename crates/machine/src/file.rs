@@ -118,7 +118,7 @@ struct GivenStep {
     mw: Option<f64>,
 }
 
-/// What sets the frequencies.
+/// The governor of the frequencies.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct SetBy {

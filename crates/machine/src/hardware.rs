@@ -20,7 +20,7 @@ pub struct Hardware {
     pub smt: Vec<u32>,
     /// For each CPU, the states in which it can be while it is idle, the shallowest first; empty if that of no CPU is known.
     pub idle: Vec<Arc<[IdleState]>>,
-    /// What gives CPUs their frequencies; a CPU without a clock has one frequency.
+    /// The clocks that give CPUs their frequencies; a CPU without a clock has one frequency.
     pub clocks: Vec<Clock>,
     /// Whether the hardware sets the frequencies without asking the kernel, as most x86 processors do.
     pub sets_speed: bool,
@@ -35,11 +35,11 @@ pub struct IdleState {
     pub exit_latency: u64,
     /// How long the CPU should be in it for it to save energy, in nanoseconds.
     pub residency: u64,
-    /// What the CPU consumes meanwhile, in microwatts.
+    /// The CPU's power meanwhile, in microwatts.
     pub power: u64,
 }
 
-/// What gives one or more CPUs a common frequency (a cpufreq policy).
+/// A clock that gives one or more CPUs a common frequency (a cpufreq policy).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Clock {
     /// The CPUs.
@@ -55,7 +55,7 @@ pub struct Clock {
 pub struct Step {
     /// Kilohertz.
     pub frequency: u64,
-    /// What a busy CPU consumes at it, in microwatts, if that is known; all steps of a machine have it, or none.
+    /// The power of a busy CPU at it, in microwatts, if that is known; all steps of a machine have it, or none.
     pub power: Option<u64>,
 }
 

@@ -61,7 +61,7 @@ pub struct Machine {
     pub numbers: Vec<u32>,
     /// Parts of the description that were left out, and assumptions in their place, in words.
     pub notes: Vec<String>,
-    /// What of it comes from where, if the description says so.
+    /// The sources of its parts, if the description has them.
     pub origins: Vec<(String, String)>,
 }
 

@@ -50,7 +50,7 @@ pub struct RunMetrics {
     pub longest_wait_ns: Option<u64>,
     /// When the last task ended; `None` if a task was still alive at the end of the run. Daemons do not matter.
     pub makespan_ns: Option<u64>,
-    /// What the CPUs consumed; `None` unless the machine's power is known.
+    /// The energy that the CPUs consumed; `None` unless the machine's power is known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub energy: Option<Energy>,
     /// Events that contradict earlier ones, as in a recording that lost events; 0 for a sound stream.
@@ -61,7 +61,7 @@ pub struct RunMetrics {
     pub groups: Vec<GroupMetrics>,
 }
 
-/// What the CPUs of a machine consumed.
+/// The energy that the CPUs of a machine consumed.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Energy {

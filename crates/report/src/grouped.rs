@@ -12,7 +12,7 @@ use crate::table::{heading, layout};
 
 /// Runs in groups.
 pub struct Groups {
-    /// What the runs of a group have in common.
+    /// The keys that the runs of a group have in common.
     names: Vec<String>,
     measures: Vec<&'static Measure>,
     groups: BTreeMap<Vec<String>, Group>,

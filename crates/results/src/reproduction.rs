@@ -126,7 +126,7 @@ impl Interval {
         self.bounds().1 < other.bounds().0
     }
 
-    /// What the samples say of where the mean lies: the interval, and for a single sample anywhere.
+    /// The place of the mean according to the samples: the interval, and for a single sample anywhere.
     pub fn bounds(&self) -> (f64, f64) {
         match self.samples {
             ..2 => (f64::NEG_INFINITY, f64::INFINITY),

@@ -130,7 +130,7 @@ pub struct Cpu {
     pub nap: Option<Nap>,
     /// Chooses its idle states.
     pub menu: Menu,
-    /// What it consumes.
+    /// Its energy.
     pub meter: Meter,
     /// Performance level asked for with `scx_bpf_cpuperf_set`.
     pub performance: u32,

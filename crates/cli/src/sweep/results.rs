@@ -214,7 +214,7 @@ fn grouped(sweep: &Sweep, arguments: &Arguments) -> Result<ExitCode, Error> {
     Ok(output::print(&text).err().unwrap_or(ExitCode::SUCCESS))
 }
 
-/// What cells are grouped by.
+/// The keys by which cells are grouped.
 enum Key<'a> {
     Workload,
     Scheduler,

@@ -152,7 +152,7 @@ const MISTAKES: &[Mistake] = &[
         case: "crowd",
         told: &["stays in the scheduler's own data and is never inserted into a dispatch queue"],
     },
-    // Whoever wakes another keeps it on its own CPU.
+    // A task that wakes another keeps it on its own CPU.
     Mistake {
         changes: &[(
             "	return scx_bpf_select_cpu_dfl(p, prev_cpu, wake_flags, &is_idle);",
@@ -168,7 +168,7 @@ const MISTAKES: &[Mistake] = &[
             "lies in the local queue of a CPU",
         ],
     },
-    // Whoever is put into the queue interrupts the CPU that it comes from, and does so again when it is interrupted itself.
+    // A task that is put into the queue interrupts the CPU that it comes from, and does so again when it is interrupted itself.
     Mistake {
         changes: &[(
             KICK,

@@ -59,7 +59,7 @@ pub struct Metrics {
     /// CPU time, by control group, of tasks that are in another one now.
     left_groups: Vec<u64>,
     quotas_used: BTreeMap<GroupId, QuotaUse>,
-    /// What each CPU has consumed, in nanojoules; empty if that is not known.
+    /// The energy that each CPU has consumed, in nanojoules; empty if that is not known.
     energy: BTreeMap<CpuId, u64>,
     window_end: Nanoseconds,
     worst_window: Option<WindowSpread>,

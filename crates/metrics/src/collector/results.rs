@@ -74,7 +74,7 @@ impl Metrics {
         }
     }
 
-    /// What the CPUs have consumed, if that is known.
+    /// The energy that the CPUs have consumed, if that is known.
     fn energy(&self) -> Option<Energy> {
         let joules = |nanojoules: u64| nanojoules as f64 / 1e9;
         let cpus = self.energy.values().map(|used| joules(*used)).collect();

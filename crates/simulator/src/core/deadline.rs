@@ -22,7 +22,7 @@ pub(super) fn ratio(runtime: u64, period: u64) -> u64 {
     (runtime << BANDWIDTH_SHIFT) / period.max(1)
 }
 
-/// What these tasks need of a CPU by their bandwidth, of 1024 (`cpu_bw_dl`).
+/// The bandwidth of a CPU that these tasks need, of 1024 (`cpu_bw_dl`).
 pub(crate) fn bandwidth_as_capacity(tasks: &[TaskRef]) -> u64 {
     let bandwidth = tasks
         .iter()

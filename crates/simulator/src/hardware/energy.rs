@@ -1,4 +1,4 @@
-//! What CPUs consume, where the machine says what a busy CPU takes at each frequency and an idle one in each of its states.
+//! The energy of CPUs, where the machine has the power of a busy CPU at each frequency and of an idle one in each of its states.
 
 use fairground_events::{CpuId, EventKind};
 
@@ -11,7 +11,7 @@ pub struct Meter {
     power: u64,
     /// Since when.
     since: u64,
-    /// What it has consumed before, in femtojoules: microwatts times nanoseconds.
+    /// The energy that it has consumed before, in femtojoules: microwatts times nanoseconds.
     consumed: u128,
 }
 
@@ -34,7 +34,7 @@ impl Meter {
         self.consumed = 0;
     }
 
-    /// What has been consumed until `time`, in nanojoules.
+    /// The energy consumed until `time`, in nanojoules.
     fn nanojoules(&self, time: u64) -> u64 {
         (self.consumed_until(time) / 1_000_000) as u64
     }

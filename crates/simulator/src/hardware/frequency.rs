@@ -16,7 +16,7 @@ const FULL: u64 = 1024;
 pub struct Frequencies {
     /// The clock of each CPU; empty if no CPU has one.
     clock_of: Vec<Option<usize>>,
-    /// What each clock does.
+    /// The state of each clock.
     clocks: Vec<ClockState>,
 }
 

@@ -42,7 +42,7 @@ impl Nap {
     }
 }
 
-/// What the governor knows when it chooses; all in nanoseconds.
+/// The governor's knowledge when it chooses; all in nanoseconds.
 struct Situation {
     /// Time until the next timer of the CPU, apart from the tick.
     timer: u64,
@@ -63,7 +63,7 @@ struct Choice {
     stops_tick: bool,
 }
 
-/// What the governor has learned of a CPU (`struct menu_device`).
+/// The governor's experience with a CPU (`struct menu_device`).
 #[derive(Clone, Debug)]
 pub struct Menu {
     /// The last idle times, in microseconds.
