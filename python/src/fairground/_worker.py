@@ -50,7 +50,7 @@ class Worker:
         """The run of one cell, as in the JSON of ``fairground compare``; ``status`` says how it ended.
 
         Raises:
-            CellError: if the cell names what cannot be used.
+            CellError: if the cell names something that cannot be used.
             WorkerDied: if the process ended before it answered.
         """
         return self.many([{**(cell or {}), **members}])[0]
@@ -80,7 +80,7 @@ class Worker:
         return results
 
     def shard(self, folder: Text, number: int, count: int, *, threads: int = 1, until: str | None = None) -> dict[str, Any]:
-        """Runs what is left of a shard of a sweep, whose results are written into its folder, and returns its ``Sweep.status()``.
+        """Runs the rest of a shard of a sweep, whose results are written into its folder, and returns its ``Sweep.status()``.
 
         Args:
             number, count: which of how many shards, counted from 0.
@@ -89,7 +89,7 @@ class Worker:
 
         Raises:
             FairgroundError: if there is no such sweep, or something cannot be read or written.
-            WorkerDied: if the process ended before that. What it had written is not done again.
+            WorkerDied: if the process ended before that. Results that it had written are not computed again.
         """
         wanted = {"sweep": os.fspath(folder), "shard": f"{number}/{count}", "threads": threads, "until": until}
         (answer,) = self._answers([wanted], False)
