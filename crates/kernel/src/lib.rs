@@ -19,6 +19,7 @@ pub mod in_charge;
 pub mod libbpf_messages;
 pub mod loader;
 pub mod play;
+mod quotas;
 pub mod recorder;
 mod rings;
 pub mod scheduling;

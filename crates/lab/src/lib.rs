@@ -48,8 +48,9 @@ pub use experiment::{
 pub use explain::{Search, explain};
 pub use fairground_simulator::{Examined, Hotplug, Release};
 pub use fidelity::{
-    Agreement, Both, Control, Costs, Disorder, Figure, Foresight, Key, Pair, Player, Prediction,
-    Recording, Rejection, Span, TaskPair, TaskTime, Verdict, confront, foresee,
+    Agreement, Both, Control, Costs, Disorder, Figure, Foresight, GroupMeasure, GroupPair, Key,
+    Pair, Player, Prediction, Recording, Rejection, Span, TaskPair, TaskTime, Verdict, confront,
+    foresee,
 };
 pub use hunt::{Find, GENERATION, Hunt, Hunted, Scenario, Told, hunting_grounds};
 pub use identity::of_bytes as hash_of_bytes;

@@ -2,15 +2,17 @@
 
 use std::fs;
 use std::io;
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::thread::{Builder, JoinHandle};
 use std::time::Duration;
 
+use fairground_contract::quota;
 use fairground_metrics::GroupMetrics;
 use fairground_workload::{Group, GroupSettings, Share, Workload};
 
-use crate::{Error, clock};
+use crate::{Error, clock, quotas};
 
 /// Where cgroup v2 is mounted.
 const MOUNT: &str = "/sys/fs/cgroup";
@@ -84,6 +86,16 @@ impl CpuStat {
     fn value(&self, name: &str) -> Option<u64> {
         let mut lines = self.0.lines();
         lines.find_map(|line| line.strip_prefix(name)?.strip_prefix(' ')?.parse().ok())
+    }
+
+    /// The use of the quota, if the kernel tells it.
+    fn quota(&self) -> Option<quota::CpuStat> {
+        Some(quota::CpuStat {
+            cgroup: 0,
+            periods: self.value("nr_periods")?,
+            throttled_periods: self.value("nr_throttled")?,
+            throttled: self.value("throttled_usec")? * 1000,
+        })
     }
 }
 
@@ -180,22 +192,33 @@ impl Groups {
         )
     }
 
-    /// The kernel's figures of each group: its CPU time, and the use of its quota if it has one.
-    pub fn usage(&self, workload: &Workload) -> Vec<GroupMetrics> {
+    /// The figures of each group: its CPU time, and the use of its quota if it has one, as the scheduler in charge counts it, and without one the
+    /// kernel.
+    ///
+    /// # Errors
+    /// The records of the scheduler in charge cannot be read.
+    pub fn usage(&self, workload: &Workload) -> Result<Vec<GroupMetrics>, Error> {
+        let told = quotas::told()?;
         let usage = |group: &Group| {
-            let file = self.folder(&group.path).join("cpu.stat");
-            let stat = CpuStat(fs::read_to_string(file).unwrap_or_default());
-            let has_quota = group.quotas().next().is_some();
-            let quota = |name| stat.value(name).filter(|_| has_quota);
+            let folder = self.folder(&group.path);
+            let stat = CpuStat(fs::read_to_string(folder.join("cpu.stat")).unwrap_or_default());
+            let quota = match &told {
+                _ if group.quotas().next().is_none() => None,
+                None => stat.quota(),
+                Some(told) => {
+                    let id = fs::metadata(&folder).map_or(0, |metadata| metadata.ino());
+                    told.iter().find(|one| one.cgroup == id).copied()
+                }
+            };
             GroupMetrics {
                 path: group.path.clone(),
                 cpu_time_ns: stat.value("usage_usec").unwrap_or_default() * 1000,
-                nr_periods: quota("nr_periods"),
-                nr_throttled: quota("nr_throttled"),
-                throttled_ns: quota("throttled_usec").map(|time| time * 1000),
+                nr_periods: quota.map(|quota| quota.periods),
+                nr_throttled: quota.map(|quota| quota.throttled_periods),
+                throttled_ns: quota.map(|quota| quota.throttled),
             }
         };
-        workload.groups.iter().map(usage).collect()
+        Ok(workload.groups.iter().map(usage).collect())
     }
 
     /// Begins to write the settings that change after `start`, `CLOCK_MONOTONIC`.
@@ -268,7 +291,10 @@ mod tests {
         assert_eq!(stat.value("nr_throttled"), Some(7));
         assert_eq!(stat.value("usage_usec"), Some(1519));
         assert_eq!(stat.value("nr"), None);
-        assert_eq!(stat.value("throttled_usec"), None);
+        assert_eq!(stat.quota(), None, "not told for how long");
+        let whole = CpuStat(stat.0 + "throttled_usec 9\n");
+        let quota = whole.quota().map(|quota| quota.throttled);
+        assert_eq!(quota, Some(9_000));
     }
 
     #[test]

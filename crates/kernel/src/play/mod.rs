@@ -150,7 +150,7 @@ pub fn play(
         None => (None, None, Vec::new()),
     };
     if let (Some(metrics), Some(groups)) = (&mut metrics, &groups) {
-        metrics.groups = groups.usage(workload);
+        metrics.groups = groups.usage(workload)?;
     }
     if let Some(lost) = lost.filter(|lost| *lost > 0) {
         notes.push(format!("{lost} records were lost: the metrics have gaps"));

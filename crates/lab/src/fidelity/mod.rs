@@ -11,4 +11,7 @@ pub use control::Control;
 pub use foresight::{Foresight, Prediction, Span, foresee};
 pub use recording::{Player, Recording, TaskTime};
 pub use verdict::{Figure, Verdict};
-pub use worlds::{Agreement, Both, Costs, Disorder, Key, Pair, Rejection, TaskPair, confront};
+pub use worlds::{
+    Agreement, Both, Costs, Disorder, GroupMeasure, GroupPair, Key, Pair, Rejection, TaskPair,
+    confront,
+};

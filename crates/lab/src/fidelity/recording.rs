@@ -85,7 +85,7 @@ impl Recording {
     ///
     /// # Errors
     ///
-    /// If it cannot be read, is not such a recording, or is a recording of the kernel's own scheduler, which has no simulation to match.
+    /// If it cannot be read, is not such a recording, or no simulation of it would end.
     pub fn read(path: &Path) -> Result<Self, Error> {
         let unusable = |message: String| Error::Recording {
             path: path.to_owned(),
@@ -100,13 +100,6 @@ impl Recording {
                 "not the JSON of fairground play ({cause}); testbench/worlds collects it"
             ))
         })?;
-        if recording.scheduler.is_none() {
-            return Err(unusable(
-                "the kernel's own scheduler was in charge, and the simulator has no such; \
-                 play the workload under fairground run"
-                    .to_owned(),
-            ));
-        }
         if recording.duration_ns == 0 {
             return Err(unusable("the run has no length; play it again".to_owned()));
         }
@@ -169,8 +162,6 @@ mod tests {
 
     #[test]
     fn what_cannot_be_compared_is_refused() {
-        let own = read(&RUN.replace(r#""o1""#, "null")).expect_err("no scheduler");
-        assert!(own.to_string().contains("kernel's own"), "{own}");
         let endless = read(&RUN.replace("1000", "1000000000000000000")).expect_err("too long");
         assert!(endless.to_string().contains("a day"), "{endless}");
         let empty = read(&RUN.replace("1000", "0")).expect_err("no length");

@@ -3,7 +3,7 @@
 use comfy_table::{Cell, CellAlignment, Table, presets};
 
 use super::verdict::Verdict;
-use super::worlds::{Agreement, Both, Pair, Rejection, TaskPair};
+use super::worlds::{Agreement, Both, GroupMeasure, GroupPair, Pair, Rejection, TaskPair};
 
 /// Stands for values that were not measured.
 const ABSENT: &str = "-";
@@ -38,6 +38,14 @@ impl Agreement {
                 .flat_map(|run| run.tasks.iter().map(|task| run.cpu_time_verdict(task)));
             let times = counts("CPU times", Verdict::count(times));
             text.push_str(&format!("{cpus}: {times}\n"));
+            let groups = runs
+                .iter()
+                .flat_map(|run| run.groups.iter().map(|group| run.group_verdict(group)));
+            let groups = Verdict::count(groups);
+            if groups != [0; 4] {
+                let groups = counts("figures of control groups", groups);
+                text.push_str(&format!("{cpus}: {groups}\n"));
+            }
             let latencies = Verdict::count(runs.iter().filter_map(Pair::latency_verdict));
             if latencies != [0; 4] {
                 let latencies = counts("99th percentiles of wakeup latency", latencies);
@@ -104,6 +112,20 @@ fn disagreements(run: &Pair) -> String {
             ));
         }
     }
+    for group in &run.groups {
+        if run.group_verdict(group) == Verdict::Disagree {
+            let (measure, is) = match group.measure {
+                GroupMeasure::CpuTime => (group.measure.name(), "is"),
+                other => (other.name(), "are"),
+            };
+            let [kernel, simulator] = [group.figure.kernel, group.figure.simulator]
+                .map(|value| group_value(group.measure, value));
+            text.push_str(&format!(
+                "disagree: {name}, {}: {measure} {is} {kernel} on the kernel and {simulator} in the simulator\n",
+                group.path
+            ));
+        }
+    }
     if run.latency_verdict() == Some(Verdict::Disagree) {
         let [kernel, simulator] = both(run.latency);
         text.push_str(&format!(
@@ -158,6 +180,9 @@ fn block(runs: &[Pair]) -> String {
         for task in &run.tasks {
             table.add_row(cells(task_row(run, task)));
         }
+        for group in &run.groups {
+            table.add_row(cells(group_row(run, group)));
+        }
         let latency = both(run.latency);
         if run.latency.kernel.is_some() {
             let [kernel, simulator] = latency;
@@ -195,6 +220,39 @@ fn task_row(run: &Pair, task: &TaskPair) -> impl Iterator<Item = String> {
         simulator,
         mark(run.cpu_time_verdict(task)).to_owned(),
     ])
+}
+
+/// A figure of a control group, in the columns of the CPU times.
+fn group_row(run: &Pair, group: &GroupPair) -> impl Iterator<Item = String> {
+    let value = |value| match group.measure {
+        GroupMeasure::CpuTime => format!("{:.1}", value * run.duration_ns as f64 / 1e6),
+        GroupMeasure::Periods | GroupMeasure::Throttled => group_value(group.measure, value),
+    };
+    let figure = &group.figure;
+    let [low, high] = figure.spread.map(value);
+    let difference = match group.measure {
+        GroupMeasure::CpuTime => percent(figure.error()),
+        GroupMeasure::Periods | GroupMeasure::Throttled => String::new(),
+    };
+    labels(run).into_iter().chain([
+        format!("{} {}", group.path, group.measure.name()),
+        value(figure.kernel),
+        format!("{low} to {high}"),
+        value(figure.simulator),
+        difference,
+        String::new(),
+        String::new(),
+        String::new(),
+        mark(run.group_verdict(group)).to_owned(),
+    ])
+}
+
+/// A figure of a control group, with its unit.
+fn group_value(measure: GroupMeasure, value: f64) -> String {
+    match measure {
+        GroupMeasure::CpuTime => format!("{} % of the run", percent(value)),
+        GroupMeasure::Periods | GroupMeasure::Throttled => format!("{value:.0}"),
+    }
 }
 
 /// The mark at the end of a row: nothing if the worlds agree.

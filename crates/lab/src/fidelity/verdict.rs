@@ -5,6 +5,10 @@
 pub const CPU_TIME_ONE_CPU: f64 = 0.02;
 /// The same on several CPUs, where the kernel's figures depend on the load of its host.
 pub const CPU_TIME_SEVERAL_CPUS: f64 = 0.10;
+/// The same for all tasks of a control group together, on one CPU.
+pub const CPU_TIME_OF_GROUP: f64 = 0.01;
+/// Tolerance for the number of periods of a quota, and of those in which the group was throttled, as a fraction of the kernel's.
+pub const PERIODS: f64 = 0.10;
 /// Tolerance for the 99th percentile of the wakeup latency, as a fraction of the kernel's.
 pub const LATENCY: f64 = 0.10;
 /// How large a part of the percentiles that can be judged has to agree.

@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use fairground_events::Nanoseconds;
 use fairground_machine::Machine;
-use fairground_metrics::{Distribution, RunMetrics};
+use fairground_metrics::{Distribution, GroupMetrics, RunMetrics};
 use fairground_results::{Turn as TurnRecord, median};
 use fairground_simulator::{CostModel, Creator, Options, Surroundings, Thread, Turn};
 use fairground_workload::{Policy, Workload};
@@ -20,7 +20,7 @@ use super::control::Control;
 use super::recording::{Player, Recording};
 use super::verdict::{self, Figure, Verdict};
 use crate::cell::{Cell, Failure, run_cells};
-use crate::contender::Contender;
+use crate::contender::{Contender, KERNEL};
 use crate::error::Error;
 
 /// Latencies of two schedulers that differ by more than this fraction of the smaller one must be in the same order.
@@ -82,6 +82,8 @@ pub struct Pair {
     pub load: f64,
     /// Per task, in the order of the file.
     pub tasks: Vec<TaskPair>,
+    /// Of the control groups, in the order of the file.
+    pub groups: Vec<GroupPair>,
 }
 
 /// The parts of a run.
@@ -91,7 +93,7 @@ pub struct Key {
     pub cpus: u32,
     /// Name of the workload.
     pub workload: String,
-    /// Id of the scheduler.
+    /// Id of the scheduler, or `kernel` for the kernel's own.
     pub scheduler: String,
     /// Its tunables that were not at their defaults.
     pub tunables: BTreeMap<String, String>,
@@ -119,6 +121,39 @@ pub struct TaskPair {
     pub cpu_time: Figure,
     /// 99th percentile of the wakeup latency in nanoseconds; `None` if it only started.
     pub latency: Both<Option<f64>>,
+}
+
+/// A kind of figure of a control group.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum GroupMeasure {
+    /// CPU time of its tasks, as a fraction of the run's length.
+    CpuTime,
+    /// Periods of its quota.
+    Periods,
+    /// Those in which it was throttled.
+    Throttled,
+}
+
+impl GroupMeasure {
+    /// Its name, in a few words.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::CpuTime => "CPU time",
+            Self::Periods => "periods",
+            Self::Throttled => "throttled periods",
+        }
+    }
+}
+
+/// A figure of a control group on the kernel and in the simulator.
+#[derive(Clone, Debug, PartialEq)]
+pub struct GroupPair {
+    /// The group's path.
+    pub path: String,
+    /// The kind of the figure.
+    pub measure: GroupMeasure,
+    /// Its values.
+    pub figure: Figure,
 }
 
 /// A figure from the kernel and from the simulator.
@@ -149,6 +184,7 @@ impl Agreement {
         self.failures.is_empty()
             && self.disorders.is_empty()
             && self.cpu_times()[1] == 0
+            && self.group_figures()[1] == 0
             && latencies[0] as f64 >= verdict::LATENCIES_THAT_AGREE * judged as f64
             && !self
                 .controls
@@ -160,6 +196,13 @@ impl Agreement {
     pub fn cpu_times(&self) -> [usize; 4] {
         let verdicts = { self.runs.iter() }
             .flat_map(|run| run.tasks.iter().map(|task| run.cpu_time_verdict(task)));
+        Verdict::count(verdicts)
+    }
+
+    /// How many figures of control groups have each of them.
+    pub fn group_figures(&self) -> [usize; 4] {
+        let verdicts = { self.runs.iter() }
+            .flat_map(|run| run.groups.iter().map(|group| run.group_verdict(group)));
         Verdict::count(verdicts)
     }
 
@@ -185,6 +228,12 @@ impl Agreement {
                     is_lost(run.cpu_time_verdict(before), other.cpu_time_verdict(after))
                 })
                 .count();
+            let groups = run.groups.iter().zip(&other.groups);
+            lost += groups
+                .filter(|(before, after)| {
+                    is_lost(run.group_verdict(before), other.group_verdict(after))
+                })
+                .count();
             let latencies = run.latency_verdict().zip(other.latency_verdict());
             lost += usize::from(latencies.is_some_and(|(before, after)| is_lost(before, after)));
         }
@@ -201,13 +250,33 @@ impl Pair {
         }
     }
 
+    /// Whether its CPU times are no measurement: tasks cannot have more than there is, so the kernel charged them for time in which the host ran
+    /// something else.
+    fn is_void(&self) -> bool {
+        self.load > 1.0 + self.tolerance()
+    }
+
     /// Judges the CPU time of one of its tasks.
     pub fn cpu_time_verdict(&self, task: &TaskPair) -> Verdict {
-        // Tasks cannot have more than there is: the kernel charged them for time in which the host ran something else.
-        if self.load > 1.0 + self.tolerance() {
-            return Verdict::Void;
+        match self.is_void() {
+            true => Verdict::Void,
+            false => task.cpu_time.judge(self.tolerance()),
         }
-        task.cpu_time.judge(self.tolerance())
+    }
+
+    /// Judges a figure of one of its groups.
+    pub fn group_verdict(&self, group: &GroupPair) -> Verdict {
+        let tolerance = match group.measure {
+            GroupMeasure::CpuTime if self.key.cpus == 1 => verdict::CPU_TIME_OF_GROUP,
+            GroupMeasure::CpuTime => self.tolerance(),
+            GroupMeasure::Periods | GroupMeasure::Throttled => {
+                verdict::PERIODS * group.figure.kernel
+            }
+        };
+        match self.is_void() {
+            true => Verdict::Void,
+            false => group.figure.judge(tolerance),
+        }
     }
 
     /// Judges the 99th percentile of the wakeup latency of all tasks; `None` where it is not looked at: without records of the kernel's, with
@@ -240,11 +309,51 @@ struct TaskFigures {
     latency: Option<f64>,
 }
 
+/// A figure of a control group in a run.
+#[derive(Clone, Debug)]
+struct GroupFigure {
+    path: String,
+    measure: GroupMeasure,
+    value: f64,
+}
+
+impl GroupFigure {
+    /// The figures of all groups of a run that is so long.
+    fn of(groups: &[GroupMetrics], duration: Nanoseconds) -> Vec<Self> {
+        let of_group = |group: &GroupMetrics| {
+            let share = group.cpu_time_ns as f64 / duration.max(1) as f64;
+            let periods = group.nr_periods.map(|number| number as f64);
+            let throttled = group.nr_throttled.map(|number| number as f64);
+            let values = [
+                (GroupMeasure::CpuTime, Some(share)),
+                (GroupMeasure::Periods, periods),
+                (GroupMeasure::Throttled, throttled),
+            ];
+            values.map(|(measure, value)| {
+                Some(Self {
+                    path: group.path.clone(),
+                    measure,
+                    value: value?,
+                })
+            })
+        };
+        groups.iter().flat_map(of_group).flatten().collect()
+    }
+
+    /// Its value in another run.
+    fn within(&self, run: &Figures) -> Option<f64> {
+        let mut groups = run.groups.iter();
+        let same = groups.find(|one| one.path == self.path && one.measure == self.measure);
+        same.map(|one| one.value)
+    }
+}
+
 /// The figures of a run.
 #[derive(Clone, Debug)]
 struct Figures {
     latency: Option<f64>,
     tasks: Vec<TaskFigures>,
+    groups: Vec<GroupFigure>,
 }
 
 impl Figures {
@@ -264,6 +373,9 @@ impl Figures {
                         .and_then(|one| p99(one.wakeup_latency.as_ref(), LEAST_SAMPLES_OF_TASK)),
                 })
                 .collect(),
+            groups: metrics.map_or(Vec::new(), |metrics| {
+                GroupFigure::of(&metrics.groups, recording.duration_ns)
+            }),
         }
     }
 
@@ -284,6 +396,7 @@ impl Figures {
                     latency: p99(task.wakeup_latency.as_ref(), LEAST_SAMPLES_OF_TASK),
                 })
                 .collect(),
+            groups: GroupFigure::of(&metrics.groups, metrics.duration_ns),
         }
     }
 
@@ -316,7 +429,7 @@ fn p99(latency: Option<&Distribution>, least: u64) -> Option<f64> {
         .map(|latency| latency.p99_ns as f64)
 }
 
-/// The medians over several runs, with the tasks in the order of the first run.
+/// The medians over several runs, with the tasks and groups in the order of the first run.
 fn medians(runs: &[Figures]) -> Figures {
     let of_task = |name: &str| {
         runs.iter()
@@ -337,6 +450,16 @@ fn medians(runs: &[Figures]) -> Figures {
                     cpu_time: median(all.iter().map(|task| task.cpu_time)).unwrap_or(0.0),
                     latency: median(all.iter().filter_map(|task| task.latency)),
                 }
+            })
+            .collect(),
+        groups: runs
+            .first()
+            .into_iter()
+            .flat_map(|run| &run.groups)
+            .map(|group| GroupFigure {
+                value: median(runs.iter().filter_map(|run| group.within(run)))
+                    .unwrap_or(group.value),
+                ..group.clone()
             })
             .collect(),
     }
@@ -503,7 +626,7 @@ fn key_of(recording: &Recording) -> Key {
     Key {
         cpus: recording.cpus,
         workload: recording.workload.clone(),
-        scheduler: recording.scheduler.clone().unwrap_or_default(),
+        scheduler: { recording.scheduler.clone() }.unwrap_or_else(|| KERNEL.to_owned()),
         tunables: recording.tunables.clone().unwrap_or_default(),
         player: recording.player,
     }
@@ -650,6 +773,19 @@ fn pair(
             })
         })
         .collect();
+    let groups = { kernel.groups.iter() }
+        .filter_map(|here| {
+            Some(GroupPair {
+                path: here.path.clone(),
+                measure: here.measure,
+                figure: Figure {
+                    kernel: here.value,
+                    spread: spread(recorded.iter().filter_map(|run| here.within(run)))?,
+                    simulator: here.within(&simulator)?,
+                },
+            })
+        })
+        .collect();
     Ok(Pair {
         load: loads.fold(0.0, f64::max),
         key,
@@ -661,6 +797,7 @@ fn pair(
         },
         latency_spread: spread(recorded.iter().filter_map(|run| run.latency)),
         tasks,
+        groups,
     })
 }
 
@@ -722,6 +859,7 @@ mod tests {
                     latency: None,
                 })
                 .collect(),
+            groups: Vec::new(),
         }
     }
 
@@ -793,6 +931,49 @@ mod tests {
             ..run("o1", 1, (0.5, 1.0), (0.5, 1.0))
         };
         assert_eq!(none.latency_verdict(), Some(Verdict::Void));
+    }
+
+    #[test]
+    fn groups_have_bounds_of_their_own() {
+        let of = |kernel: [u64; 3], simulator: [u64; 3]| {
+            let figures = |[cpu_time_ns, periods, throttled]: [u64; 3]| Figures {
+                groups: GroupFigure::of(
+                    &[GroupMetrics {
+                        path: "/a".to_owned(),
+                        cpu_time_ns,
+                        nr_periods: Some(periods),
+                        nr_throttled: Some(throttled),
+                        throttled_ns: None,
+                    }],
+                    1000,
+                ),
+                ..figures(&[("hog", 0.5)], 1.0)
+            };
+            let runs = [kernel, simulator].map(|run| [figures(run)]);
+            let pair = pair(key("eevdf", 1), 1000, &runs[0], &runs[1]).expect("the same tasks");
+            agreement(vec![pair])
+        };
+        let near = of([200, 100, 90], [209, 91, 98]);
+        assert_eq!(near.group_figures(), [3, 0, 0, 0]);
+        assert!(near.holds(), "{}", near.table());
+        for (other, said) in [
+            (
+                [211, 100, 90],
+                "/a: CPU time is 20.00 % of the run on the kernel and 21.10 % of the run in the simulator",
+            ),
+            (
+                [200, 89, 89],
+                "/a: periods are 100 on the kernel and 89 in the simulator",
+            ),
+            (
+                [200, 100, 80],
+                "/a: throttled periods are 90 on the kernel and 80 in the simulator",
+            ),
+        ] {
+            let far = of([200, 100, 90], other);
+            assert!(!far.holds());
+            assert!(far.table().contains(said), "{}", far.table());
+        }
     }
 
     #[test]
