@@ -65,6 +65,17 @@ fn limited(settings: &str, tasks: &[String], seconds: u64) -> History {
     history("1", &groups, &tasks.join(", "), seconds)
 }
 
+#[test]
+fn the_use_of_a_quota_is_told_although_another_group_runs_to_the_end() {
+    let tasks = [hogs("a", 1, "/a", ""), hogs("b", 1, "/b", "")];
+    let history = limited(r#""cpu.max": "20000 100000""#, &tasks, 2);
+    let [used] = history.quotas[..] else {
+        panic!("{:?}", history.quotas);
+    };
+    assert_eq!(used.periods, 20);
+    assert!(used.throttled_periods >= 19, "{used:?}");
+}
+
 /// Jobs of `p` that are complete from the first second to this one: it has run for their length.
 fn served(history: &History, run: u64, seconds: u64) -> f64 {
     let ran = history.cpu_time("p", SECOND, seconds * SECOND);

@@ -412,7 +412,8 @@ impl Kernel<'_> {
                     throttled_periods: stat.throttled_periods,
                     throttled: stat.throttled,
                 };
-                self.emit(EventKind::QuotaUse { group, used });
+                // Not the time of a CPU that has run ahead, which is after the end.
+                self.emit_at(self.clock.now(), EventKind::QuotaUse { group, used });
             }
         }
     }
