@@ -1640,12 +1640,15 @@ s32 BPF_STRUCT_OPS_SLEEPABLE(eevdf_init_task, struct task_struct *p, struct scx_
 void BPF_STRUCT_OPS(eevdf_enable, struct task_struct *p)
 {
 	struct task_ctx *se = task_ctx_of(p);
+	u64 weight;
 
 	if (!se)
 		return;
 	/* Before it runs, so that other CPUs find a weight */
 	read_attributes(se, p, task_weight(p));
-	se->h_load = se->own_weight * LOAD_SCALE;
+	weight = (u64)se->own_weight * LOAD_SCALE;
+	rescale_entity(se, weight);
+	se->h_load = weight;
 	se->weight = se->group ? 0 : se->own_weight;
 	se->pelt_last = scx_bpf_now();
 }

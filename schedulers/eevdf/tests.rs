@@ -54,6 +54,23 @@ fn share(first: i32, second: i32, seconds: u64, settings: &[(&str, &str)]) -> f6
     100.0 * first / (first + second)
 }
 
+/// Real-time work begins at another weight than it returns to: the lag has to follow the weight as in other changes of policy.
+#[test]
+fn lag_follows_the_weight_through_another_class() {
+    let changing = r#""loop": -1, "phases": {
+        "normal": { "policy": "SCHED_OTHER", "run": 6000 },
+        "idle": { "policy": "SCHED_IDLE", "run": 200 },
+        "real-time": { "policy": "SCHED_FIFO", "priority": 10, "run": 300 } }"#;
+    let tasks = on_cpu_0(&[("changing", changing), ("hog", r#""run": 1000"#)]);
+    let (history, _) = run(ID, "1", &tasks, 4, &KHZ);
+    let hog = history.cpu_time("hog", SECOND, 4 * SECOND) as f64;
+    // 0.2 ms of each round have to be had with a weight of 3.
+    assert!(
+        hog > 0.9 * (3 * SECOND) as f64,
+        "the hog got {hog} ns of 3 s"
+    );
+}
+
 /// Lengths of the runs of a task after the start has been forgotten, milliseconds.
 fn run_lengths(history: &History, task: &str, seconds: u64) -> Vec<f64> {
     history

@@ -292,12 +292,8 @@ impl Arguments {
 
 /// The requirements: those given, and those of the usual ones that are on other measures.
 pub fn replaced(given: &[Requirement], usual: &[Requirement]) -> Vec<Requirement> {
-    let is_kept = |one: &&Requirement| {
-        let mut given = given.iter();
-        !given.any(|given| given.measure() == one.measure())
-    };
-    let kept = usual.iter().filter(is_kept);
-    given.iter().chain(kept).cloned().collect()
+    let kept = gauntlet::on_other_measures(given, usual);
+    given.iter().cloned().chain(kept).collect()
 }
 
 fn is_called(case: &Case, name: &str) -> bool {

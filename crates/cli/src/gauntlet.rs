@@ -8,7 +8,7 @@ use serde::Deserialize;
 use crate::quantity::nanoseconds;
 use crate::simulation::Change;
 
-/// The requirements on a scheduler in every case, beside that no task starves and that the kernel keeps it; `docs/metrics.md` has the reason.
+/// The requirements on a scheduler in every case that has no other on the measure, beside that no task starves and that the kernel keeps it; `docs/metrics.md` has the reason.
 const ALWAYS: [&str; 1] = ["idle_beside_waiting < 200ms"];
 
 /// Folder of the cases' names: `check/fork-storm`.
@@ -112,21 +112,35 @@ struct Line {
 
 impl Line {
     fn case(self) -> Result<Case, String> {
-        let always = ALWAYS.iter().map(|one| (*one).to_owned());
+        let parsed = |one: &str| one.parse::<Requirement>();
+        let always: Vec<Requirement> = ALWAYS.into_iter().map(parsed).collect::<Result<_, _>>()?;
+        let given: Vec<Requirement> = self
+            .require
+            .iter()
+            .map(|one| parsed(one))
+            .collect::<Result<_, _>>()?;
         // Of requirements that one wait breaks, the first is told.
-        let requirements = always.chain(self.require);
+        let mut requirements = on_other_measures(&given, &always);
+        requirements.extend(given);
         let changes = self.hotplug.iter();
         Ok(Case {
             name: PathBuf::from(format!("{FOLDER}{}", self.name)),
             machine: self.machine,
             duration: nanoseconds(&self.duration)?,
             hotplug: changes.map(|one| one.parse()).collect::<Result<_, _>>()?,
-            requirements: requirements
-                .map(|one| one.parse())
-                .collect::<Result<_, _>>()?,
+            requirements,
             why: self.why,
         })
     }
+}
+
+/// Those of the usual requirements whose measure none of the given ones is on.
+pub fn on_other_measures(given: &[Requirement], usual: &[Requirement]) -> Vec<Requirement> {
+    let is_kept = |one: &&Requirement| {
+        let mut given = given.iter();
+        !given.any(|given| given.measure() == one.measure())
+    };
+    usual.iter().filter(is_kept).cloned().collect()
 }
 
 /// The text of the workload of the case with this name.

@@ -1,5 +1,6 @@
 //! `fairground check`: mistakes in schedulers are found and named.
 
+use std::collections::BTreeSet;
 use std::fs;
 
 use crate::support::{Ended, fairground, folder};
@@ -280,4 +281,53 @@ fn a_case_that_does_not_exist_is_refused_with_those_that_do() {
         "{}",
         ended.stderr
     );
+}
+
+/// What is told of a scheduler: its id, a case, and the rule that it breaks there.
+type Told = (String, String, String);
+
+/// What the READMEs of the schedulers say that `check` finds.
+fn told_by_readmes() -> BTreeSet<Told> {
+    let mut told = BTreeSet::new();
+    for folder in fs::read_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/../../schedulers")).unwrap() {
+        let folder = folder.unwrap().path();
+        let Ok(text) = fs::read_to_string(folder.join("README.md")) else {
+            continue;
+        };
+        let id = folder.file_name().unwrap().to_string_lossy().into_owned();
+        for line in text.lines().filter(|line| line.starts_with("| `check/")) {
+            let mut cells = line.trim_matches('|').split('|').map(str::trim);
+            let (cases, rules) = (cells.next().unwrap(), cells.next().unwrap());
+            for case in cases.split(", ") {
+                for rule in rules.split(", ") {
+                    let (case, rule) = (case.trim_matches('`'), rule.trim_matches('`'));
+                    told.insert((id.clone(), case.to_owned(), rule.to_owned()));
+                }
+            }
+        }
+    }
+    told
+}
+
+#[test]
+fn readmes_have_what_is_found_in_their_schedulers() {
+    let ended = fairground(&["check", "all", "--format", "json"]);
+    let result: serde_json::Value = serde_json::from_str(&ended.stdout).unwrap();
+    let mut found = BTreeSet::new();
+    for fault in result["faults"].as_array().unwrap() {
+        let word = |key: &str| fault[key].as_str().unwrap().to_owned();
+        let rule = match word("status").as_str() {
+            "unmet" => word("kind"),
+            status => status.to_owned(),
+        };
+        for case in fault["cases"].as_array().unwrap() {
+            let case = format!("check/{}", case.as_str().unwrap());
+            found.insert((word("scheduler"), case, rule.clone()));
+        }
+    }
+    let told = told_by_readmes();
+    let missing: Vec<&Told> = found.difference(&told).collect();
+    let gone: Vec<&Told> = told.difference(&found).collect();
+    assert!(missing.is_empty(), "READMEs lack {missing:#?}");
+    assert!(gone.is_empty(), "READMEs have what is not found: {gone:#?}");
 }

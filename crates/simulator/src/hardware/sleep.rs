@@ -95,11 +95,10 @@ impl Default for Menu {
 
 impl Menu {
     /// The typical idle time, in microseconds, if there is one (`get_typical_interval`): the mean, if it is close to all, after leaving out up to a
-    /// quarter that are farthest from it. In doubt it is the longest.
+    /// quarter that are farthest from it. In doubt it is the longest of those that are left.
     fn typical_interval(&self) -> u64 {
         let known = self.intervals.iter().copied();
         let mut kept: Vec<u64> = known.filter(|interval| *interval < UNKNOWN).collect();
-        let longest = kept.iter().copied().max().unwrap_or(0);
         loop {
             let count = kept.len() as u64;
             let (Some(least), Some(most @ 1..)) =
@@ -116,7 +115,7 @@ impl Menu {
             }
             if kept.len() * 4 <= INTERVALS * 3 {
                 let enough = kept.len() >= INTERVALS / 2;
-                return if enough { longest } else { UNKNOWN };
+                return if enough { most } else { UNKNOWN };
             }
             match mean - least > most - mean {
                 true => kept.retain(|interval| *interval > least),
@@ -356,9 +355,12 @@ mod tests {
         assert_eq!(typical(intervals), 200);
         intervals[4] = 1_000;
         assert_eq!(typical(intervals), 200);
-        // Half of one kind and half of another are not typical of anything.
-        let mixed = [1, 40, 1, 40, 1, 40, 1, 40].map(|milliseconds| milliseconds * 1_000_000);
-        assert_eq!(typical(mixed), 40_000);
+        let milliseconds = |intervals: [u64; INTERVALS]| intervals.map(|one| one * 1_000_000);
+        // Of two kinds in equal numbers the longer one counts as outliers, which go all at once.
+        assert_eq!(typical(milliseconds([1, 40, 1, 40, 1, 40, 1, 40])), 1_000);
+        // Nothing is typical of these: the longest of the six that are left.
+        let spread = milliseconds([10, 20, 30, 40, 50, 60, 70, 80]);
+        assert_eq!(typical(spread), 60_000);
         assert_eq!(Menu::default().typical_interval(), UNKNOWN);
     }
 
