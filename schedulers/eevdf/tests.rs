@@ -64,9 +64,9 @@ fn lag_follows_the_weight_through_another_class() {
     let tasks = on_cpu_0(&[("changing", changing), ("hog", r#""run": 1000"#)]);
     let (history, _) = run(ID, "1", &tasks, 4, &KHZ);
     let hog = history.cpu_time("hog", SECOND, 4 * SECOND) as f64;
-    // 0.2 ms of each round have to be had with a weight of 3.
+    // 0.2 ms of each round have to be had with a weight of 3, so the hog has more than half.
     assert!(
-        hog > 0.9 * (3 * SECOND) as f64,
+        hog > 0.6 * (3 * SECOND) as f64,
         "the hog got {hog} ns of 3 s"
     );
 }

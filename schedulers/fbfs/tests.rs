@@ -110,13 +110,13 @@ fn one_wakeup_interrupts_every_idle_cpu_and_one_gets_the_thread() {
 #[test]
 fn idle_neighbours_are_asked_first() {
     // A thread whose last CPU is busy with an equal thread of earlier deadline: the sibling takes it. It waits for a lock, so it has
-    // no kernel priority
+    // no kernel priority, and its waker runs on, so that the waker's CPU does not take it
     let json = r#"{ "tasks": {
         "woken": { "phases": {
             "first": { "loop": 1, "run": 1000 },
             "then": { "loop": -1, "sem_wait": "go", "run": 1000 } } },
         "hog": { "cpus": [0], "delay": 5000, "run": 1000, "policy": "SCHED_OTHER" },
-        "waker": { "cpus": [6], "sleep": 49000, "run": 10, "sem_post": "go" } },
+        "waker": { "cpus": [6], "sleep": 49000, "sem_post": "go", "run": 1000 } },
         "global": { "duration": 1 } }"#;
     let (history, outcome) = run(ID, "core:4 pu:2", json, 1, &[]);
     let runs = history.runs_of("woken", 0, SECOND);

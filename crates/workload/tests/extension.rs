@@ -194,7 +194,9 @@ fn settings_of_mutexes_and_pipes() {
         (r#"{ "mutex": {} }"#, "did you mean `mutexes`"),
     ] {
         let error = refused(&format!(
-            r#"{{ "fairground": {settings}, "tasks": {{ "t": {{ "lock": "m", "run": 1, "unlock": "m" }} }} }}"#
+            r#"{{ "fairground": {settings}, "tasks": {{ "t": {{ "lock": "m", "run": 1, "unlock": "m",
+                "fairground1": {{ "pipe_write": {{ "pipe": "p", "bytes": 1 }} }} }},
+                "r": {{ "fairground1": {{ "pipe_read": {{ "pipe": "p", "bytes": 1 }} }} }} }} }}"#
         ));
         assert!(
             error.starts_with("w.json:1:") && error.contains(words),
