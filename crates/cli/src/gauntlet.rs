@@ -112,15 +112,9 @@ struct Line {
 
 impl Line {
     fn case(self) -> Result<Case, String> {
-        let parsed = |one: &str| one.parse::<Requirement>();
-        let always: Vec<Requirement> = ALWAYS.into_iter().map(parsed).collect::<Result<_, _>>()?;
-        let given: Vec<Requirement> = self
-            .require
-            .iter()
-            .map(|one| parsed(one))
-            .collect::<Result<_, _>>()?;
+        let given = parsed(&self.require)?;
         // Of requirements that one wait breaks, the first is told.
-        let mut requirements = on_other_measures(&given, &always);
+        let mut requirements = on_other_measures(&given, &parsed(&ALWAYS)?);
         requirements.extend(given);
         let changes = self.hotplug.iter();
         Ok(Case {
@@ -132,6 +126,15 @@ impl Line {
             why: self.why,
         })
     }
+}
+
+/// The requirements that these texts are.
+///
+/// # Errors
+///
+/// The fault of the first text that is none.
+pub fn parsed(texts: &[impl AsRef<str>]) -> Result<Vec<Requirement>, String> {
+    texts.iter().map(|one| one.as_ref().parse()).collect()
 }
 
 /// Those of the usual requirements whose measure none of the given ones is on.

@@ -15,6 +15,7 @@ use fairground_results::{Checkup, Fault, Patience, Requirement};
 use fairground_workload::Workload;
 
 use crate::check::{judging, mistake, replaced, sentence};
+use crate::gauntlet;
 use crate::loads::Wanted;
 use crate::output::{self, Progress};
 use crate::quantity::nanoseconds;
@@ -165,8 +166,7 @@ fn plan(
     for (site, contenders) in plan.sites.iter_mut().zip(opened) {
         site.contenders = contenders;
     }
-    let always = ALWAYS.iter().map(|text| text.parse());
-    let always: Vec<Requirement> = always.collect::<Result<_, _>>().map_err(Error::Plan)?;
+    let always = gauntlet::parsed(&ALWAYS).map_err(Error::Plan)?;
     simulation.require(&replaced(require, &always), &mut plan)?;
     Ok(plan)
 }
