@@ -22,6 +22,7 @@ test_loader() {
 	check 'loader: SysRq-S takes the scheduler out' tells_sysrq
 	check 'loader: loads the scheduler again after a change of CPUs' survives_hotplug
 	check 'record: a command under a scheduler, and which task woke which' records_command
+	check 'record: control groups and sessions, with their settings and changes' records_groups
 	check 'record: says that the kernel took the scheduler out meanwhile' records_to_the_fault
 	check 'reproduce: SIGKILL leaves nothing behind' reproduces_nothing_when_killed
 	check 'reproduce: SIGINT ends it cleanly' reproduces_until_signal
@@ -331,6 +332,39 @@ records_command() {
 	fairground record -o "$work/user.recording" --user no-such-user -- true
 	assert_status 2
 	assert_says "$work/errors" 'no user no-such-user'
+}
+
+# A group of its own for the command, with a quota that is changed meanwhile, and a session that the kernel schedules like one.
+records_groups() {
+	local groups=/sys/fs/cgroup loop='i=0; while [ $i -lt 60000 ]; do i=$((i+1)); done'
+	echo +cpu > $groups/cgroup.subtree_control
+	mkdir -p $groups/recorded/inner
+	echo +cpu > $groups/recorded/cgroup.subtree_control
+	echo 300 > $groups/recorded/cpu.weight
+	echo '40000 100000' > $groups/recorded/inner/cpu.max
+	cat > "$work/grouped" << END
+echo \$\$ > $groups/recorded/inner/cgroup.procs
+$loop &
+$loop &
+sleep 0.5
+echo '60000 100000' > $groups/recorded/inner/cpu.max
+wait
+END
+	sysctl -qw kernel.sched_autogroup_enabled=1
+	fairground record -o "$work/grouped.recording" -- sh "$work/grouped"
+	assert_status 0
+	fairground show "$work/grouped.recording" --rt-app
+	assert_status 0
+	assert_says "$work/output" '"taskgroup" : "/recorded/inner"'
+	grep -q '"/recorded":.*"cpu.weight":300' "$work/output" || give_up 'the weight of /recorded is not there'
+	grep -q '"cpu.max":"40000 100000"' "$work/output" || give_up 'the quota of /recorded/inner is not there'
+	grep -q '"at":[0-9]*,[^}]*"cpu.max":"60000 100000"' "$work/output" || give_up 'the change of the quota is not there'
+	fairground record -o "$work/session.recording" -- setsid -w sh -c "$loop"
+	assert_status 0
+	fairground show "$work/session.recording" --rt-app
+	assert_status 0
+	grep -q '"taskgroup" : "/session-[0-9]*"' "$work/output" || give_up 'the session is not there'
+	rmdir $groups/recorded/inner $groups/recorded
 }
 
 records_to_the_fault() {

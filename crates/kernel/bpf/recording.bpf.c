@@ -13,6 +13,7 @@
 #include <bpf/bpf_tracing.h>
 #include <bpf/bpf_core_read.h>
 
+#include "groups.h"
 #include "recording.h"
 #ifndef WATCH_INTERRUPTS
 #include "interrupts.h"
@@ -22,6 +23,8 @@ char _license[] SEC("license") = "GPL";
 
 /* State of a task that has ended (TASK_DEAD). */
 #define STATE_DEAD 0x80
+/* Flag of a task that is ending (PF_EXITING). */
+#define FLAG_ENDING 0x4
 /* Flags of tasks: a kernel thread, and one that the kernel runs for a user's process (PF_KTHREAD, PF_USER_WORKER, PF_IO_WORKER). */
 #define FLAG_KERNEL_THREAD 0x00200000
 #define FLAGS_WITHOUT_REGISTERS (FLAG_KERNEL_THREAD | 0x00004000 | 0x00000010)
@@ -70,6 +73,10 @@ struct told {
 	u32 looks;
 };
 struct told told[PLACES] SEC(".bss.told");
+
+/* The last report about each control group, at a place given by its number. */
+#define GROUP_PLACES (1 << 10)
+u64 told_groups[GROUP_PLACES] SEC(".bss.groups");
 
 /* A task that has not changed for SETTLED switches is checked only at every SELDOM-th: checking takes time, and its last description counts. */
 #define SETTLED 64
@@ -212,12 +219,78 @@ static __always_inline u64 mixed(u64 digest, u64 value)
 	return digest ^ digest >> 32;
 }
 
+static __always_inline u64 group_digest(struct task_group___recorded *group, u64 number)
+{
+	u64 digest = mixed(number, group->shares);
+
+	if (bpf_core_field_exists(group->idle))
+		digest = mixed(digest, group->idle);
+	if (bpf_core_field_exists(group->cfs_bandwidth)) {
+		digest = mixed(digest, group->cfs_bandwidth.quota);
+		digest = mixed(digest, group->cfs_bandwidth.period);
+	}
+	if (bpf_core_field_exists(group->cfs_bandwidth.burst))
+		digest = mixed(digest, group->cfs_bandwidth.burst);
+	return digest;
+}
+
+static __always_inline void fill_group(struct group_description *to, struct task_group___recorded *group, u64 number)
+{
+	struct cgroup *cgroup = group->css.cgroup;
+
+	__builtin_memset(to, 0, sizeof(*to));
+	to->time = bpf_ktime_get_ns();
+	to->cpu = bpf_get_smp_processor_id();
+	to->kind = ENTRY_GROUP;
+	to->shares = group->shares >> SHARES_SHIFT;
+	to->number = number;
+	to->parent = group_number(group->parent);
+	to->quota = ~0ULL;
+	if (bpf_core_field_exists(group->idle) && group->idle)
+		to->flags |= GROUP_IS_IDLE;
+	if (bpf_core_field_exists(group->cfs_bandwidth)) {
+		to->quota = group->cfs_bandwidth.quota;
+		to->period = group->cfs_bandwidth.period;
+	}
+	if (bpf_core_field_exists(group->cfs_bandwidth.burst))
+		to->burst = group->cfs_bandwidth.burst;
+	if (cgroup)
+		bpf_probe_read_kernel_str(to->name, sizeof(to->name), cgroup->kn->name);
+	else
+		to->flags |= GROUP_IS_SESSION;
+}
+
+/* Describes a control group and those above it, unless they have been described like this already. */
+static __always_inline void describe_groups(struct task_group___recorded *group)
+{
+	struct group_description *description;
+	u64 number, digest, *last;
+	int level;
+
+	for (level = 0; level < GROUP_DEPTH && group && group->parent; level++, group = group->parent) {
+		number = group_number(group);
+		digest = group_digest(group, number);
+		last = &told_groups[mixed(0, number) % GROUP_PLACES];
+		if (*last == digest)
+			continue;
+		description = bpf_ringbuf_reserve(&descriptions, sizeof(*description), 0);
+		if (!description) {
+			__sync_fetch_and_add(&lost, 1);
+			return;
+		}
+		*last = digest;
+		fill_group(description, group, number);
+		bpf_ringbuf_submit(description, BPF_RB_NO_WAKEUP);
+	}
+}
+
 /* Describes `task`, unless it has been described like this already. */
 static __always_inline void describe(struct task_struct *task)
 {
 	struct told *last = &told[(u32)task->pid % PLACES];
+	struct task_group___recorded *group = group_of(task);
 	struct description *description;
-	u64 digest, name[2];
+	u64 digest, name[2], number = group_number(group);
 
 	__builtin_memcpy(name, task->comm, sizeof(name));
 	digest = mixed((u64)task->pid << 32 | task->tgid, name[0]);
@@ -225,6 +298,10 @@ static __always_inline void describe(struct task_struct *task)
 	digest = mixed(digest, (u64)task->static_prio << 32 | task->policy);
 	digest = mixed(digest, (u64)task->rt_priority << 32 | task->nr_cpus_allowed);
 	digest = mixed(digest, task->cpus_ptr->bits[0]);
+	digest = mixed(digest, number);
+	/* No trace point tells of a group's new settings. */
+	if (last->digest != digest || !(last->looks % SELDOM))
+		describe_groups(group);
 	if (last->digest == digest)
 		return;
 	description = bpf_ringbuf_reserve(&descriptions, sizeof(*description), 0);
@@ -242,6 +319,8 @@ static __always_inline void describe(struct task_struct *task)
 	description->cpu = bpf_get_smp_processor_id();
 	description->kind = ENTRY_TASK;
 	description->flags = task->flags & FLAG_KERNEL_THREAD ? TASK_IS_KERNEL_THREAD : 0;
+	if (task->flags & FLAG_ENDING)
+		description->flags |= TASK_IS_ENDING;
 	description->policy = task->policy;
 	description->first_cpus_allowed = task->cpus_ptr->bits[0];
 	description->static_prio = task->static_prio;
@@ -249,6 +328,7 @@ static __always_inline void describe(struct task_struct *task)
 	description->process = task->tgid;
 	description->rt_priority = task->rt_priority;
 	__builtin_memcpy(description->comm, name, sizeof(name));
+	description->group = number;
 	/* The reader polls: waking it would disturb the tasks that it watches. */
 	bpf_ringbuf_submit(description, BPF_RB_NO_WAKEUP);
 }

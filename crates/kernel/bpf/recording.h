@@ -10,8 +10,11 @@ enum entry_kind {
 	ENTRY_WAKING = 2,
 	/* `other` has created `task`. */
 	ENTRY_BORN = 3,
+	/* 4 was a description without a group, in version 1 of recordings. */
 	/* A struct description of `task`. */
-	ENTRY_TASK = 4,
+	ENTRY_TASK = 5,
+	/* A struct group_description. */
+	ENTRY_GROUP = 6,
 };
 
 /* Flags of a switch. */
@@ -26,8 +29,14 @@ enum waking_context {
 	FROM_TIMER = 3,
 };
 
-/* Flag of a description. */
+/* Flags of a description. */
 #define TASK_IS_KERNEL_THREAD 1
+/* It is ending: its session, if it was in one, is no longer its group. */
+#define TASK_IS_ENDING 2
+
+/* Flags of a group: it has cpu.idle, or is a session. */
+#define GROUP_IS_IDLE 1
+#define GROUP_IS_SESSION 2
 
 struct entry {
 	/* CLOCK_MONOTONIC, nanoseconds. */
@@ -62,6 +71,32 @@ struct description {
 	u32 process;
 	u32 rt_priority;
 	char comm[16];
+	/* Number of its control group, 0 for the root. */
+	u64 group;
+};
+
+/* Longer names are cut off. */
+#define GROUP_NAME 128
+
+/* A control group, from now on. */
+struct group_description {
+	/* The beginning of a struct entry, up to its flags; it has no tasks. */
+	u64 time;
+	u32 task;
+	u32 other;
+	u16 cpu;
+	u8 kind;
+	u8 flags;
+	/* Its part relative to its siblings; that of a new group is 1024. */
+	u32 shares;
+	u64 number;
+	/* Number of the group above it, 0 for the root. */
+	u64 parent;
+	/* Nanoseconds; the quota is ~0 for none. */
+	u64 quota;
+	u64 period;
+	u64 burst;
+	char name[GROUP_NAME];
 };
 
 /* The ring of a CPU: crates/kernel/src/rings.rs reads the same layout. */

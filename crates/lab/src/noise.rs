@@ -135,6 +135,7 @@ fn kernel_thread(
             slice: None,
         },
         cpus,
+        group: None,
         turns: turns.into_iter().map(turn).collect(),
         period: Some(period),
     }

@@ -110,6 +110,7 @@ fn surroundings(load: &fairground_recording::Load) -> Surroundings {
         kernel: other.kernel,
         policy: other.policy,
         cpus: other.cpus.clone(),
+        group: other.group.clone(),
         turns: other.turns.iter().map(simulated_turn).collect(),
         period: None,
     });

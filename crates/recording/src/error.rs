@@ -30,7 +30,7 @@ pub enum Error {
     },
     /// The format version is not the one that this program reads.
     #[error(
-        "{file}: a recording of format version {version}, but this program reads version {}; record again, or use the program that wrote it",
+        "{file}: a recording of format version {version}, but this program reads versions up to {}; record again, or use the program that wrote it",
         crate::VERSION
     )]
     Version {

@@ -11,8 +11,9 @@ use crate::error::Error;
 use crate::lives::Gaps;
 use crate::record::{Entry, Kind};
 
-/// Version of the format.
-pub const VERSION: u32 = 1;
+/// Version of the format that is written. Files of version 1, which have no control groups, are read too.
+pub const VERSION: u32 = 2;
+const OLDEST_VERSION: u32 = 1;
 /// First bytes of a file. They show that it is not text, and whether a copy converted its line endings.
 const MAGIC: [u8; 8] = *b"\x89FGREC\r\n";
 /// Maximum size of a chunk before compression.
@@ -282,7 +283,7 @@ impl Recording {
             return Err(input.truncated());
         }
         let version = u32::from_le_bytes(head[MAGIC.len()..].try_into().unwrap_or_default());
-        if version != VERSION {
+        if !(OLDEST_VERSION..=VERSION).contains(&version) {
             return Err(Error::Version {
                 file: file.to_owned(),
                 version,
@@ -464,7 +465,7 @@ impl<R: Read> Input<'_, R> {
             if entry.time < before {
                 return Err(self.damaged("an entry is older than the one before it"));
             }
-            let named = !matches!(entry.kind, Kind::Task { .. });
+            let named = !matches!(entry.kind, Kind::Task { .. } | Kind::Group(_));
             if named && u32::from(entry.cpu) >= cpus {
                 return Err(self.damaged(format!("an entry for CPU {} of {cpus}", entry.cpu)));
             }

@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 
 use crate::file::{Recording, Roots};
+use crate::groups::Groups;
 use crate::load::Turn;
 use crate::numbers::Numbers;
 use crate::record::{Context, Description, Entry, Kind};
@@ -32,6 +33,10 @@ pub(crate) struct Life {
     pub description: Description,
     /// Whether it is a chosen task.
     pub chosen: bool,
+    /// Whether it has run in another control group before.
+    pub moved: bool,
+    /// Whether it has left a CPU.
+    ran: bool,
     /// When it was created, if that was recorded.
     pub born: Option<u64>,
     /// When it ended.
@@ -51,6 +56,16 @@ pub(crate) struct Life {
 }
 
 impl Life {
+    /// Takes note of a description.
+    fn describe(&mut self, description: &Description) {
+        let before = self.description.group;
+        self.description = description.clone();
+        if description.ending && self.ran {
+            self.description.group = before;
+        }
+        self.moved |= self.ran && self.description.group != before;
+    }
+
     /// Where its record begins.
     pub fn begin(&self) -> u64 {
         self.born.unwrap_or(0)
@@ -89,6 +104,7 @@ impl Gaps {
 pub(crate) struct Lives {
     pub all: Vec<Life>,
     pub gaps: Gaps,
+    pub groups: Groups,
     /// Whether the recording lacks system calls.
     pub without_calls: bool,
     /// Left out of runs.
@@ -262,8 +278,9 @@ fn unseen(from: u64, until: u64) -> Wait {
     }
 }
 
-/// All lives, with their descriptions and whether they are chosen.
-fn census(recording: &Recording) -> Vec<Life> {
+/// All lives, with their descriptions and whether they are chosen, and the control groups.
+fn census(recording: &Recording) -> (Vec<Life>, Groups) {
+    let mut groups = Groups::default();
     let mut census = Census::default();
     let mut lives: Vec<Life> = Vec::new();
     let mut numbers: Vec<u32> = Vec::new();
@@ -278,8 +295,12 @@ fn census(recording: &Recording) -> Vec<Life> {
         };
         match &entry.kind {
             Kind::Switch { task, next, .. } => {
-                meet(census.of(*task), *task);
+                let leaves = census.of(*task);
+                meet(leaves, *task);
                 meet(census.of(*next), *next);
+                if let Some(id) = leaves {
+                    lives[id].ran = true;
+                }
             }
             Kind::Waking { task, by, .. } => {
                 meet(census.of(*task), *task);
@@ -297,10 +318,11 @@ fn census(recording: &Recording) -> Vec<Life> {
             Kind::Task { task, description } => {
                 let id = census.of(*task);
                 meet(id, *task);
-                if let Some(id) = id {
-                    lives[id].description = description.clone();
+                if let Some(life) = id.map(|id| &mut lives[id]) {
+                    life.describe(description);
                 }
             }
+            Kind::Group(group) => groups.describe(entry.time, group),
         }
         census.after(&entry.kind);
     }
@@ -321,7 +343,7 @@ fn census(recording: &Recording) -> Vec<Life> {
             lives[id].description.name = format!("thread-{}", numbers[id]);
         }
     }
-    lives
+    (lives, groups)
 }
 
 impl Lives {
@@ -334,11 +356,13 @@ impl Lives {
 
     /// The tasks, before anything is known about their steps.
     fn census(recording: &Recording, work: KernelWork) -> Self {
+        let (all, groups) = census(recording);
         Self {
             work,
             crews: HashMap::new(),
             cpus: Vec::new(),
-            all: census(recording),
+            all,
+            groups,
             gaps: Gaps::default(),
             without_calls: recording.header.without_calls,
         }
@@ -477,6 +501,7 @@ impl Lives {
             Kind::Task { task, .. } => {
                 census.of(*task);
             }
+            Kind::Group(_) => {}
         }
     }
 

@@ -1,16 +1,17 @@
 //! A recording as a workload.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::mem;
 
-use fairground_workload::{Event, Policy, Task, Workload};
+use fairground_workload::{Event, Group, Policy, Task, Workload};
 
 use crate::chance::Chance;
 use crate::error::Error;
 use crate::file::Recording;
+use crate::groups::Groups;
 use crate::lives::{KernelWork, Life, LifeId, Lives};
 use crate::locks;
-use crate::loss::Loss;
+use crate::loss::{Loss, counted};
 use crate::program::{Going, Maker, going};
 
 /// From a wake-up of a thread to its next sleep; nanoseconds.
@@ -33,6 +34,8 @@ pub struct OtherThread {
     pub policy: Policy,
     /// CPUs that it may use; `None` for all.
     pub cpus: Option<Vec<u32>>,
+    /// Path of its control group, if that is not the root.
+    pub group: Option<String>,
     /// Its turns, in order of time.
     pub turns: Vec<Turn>,
 }
@@ -92,6 +95,8 @@ impl Recording {
             .map(|(place, id)| (*id, place))
             .collect();
         let reservations = note_on_reservations(&lives);
+        let (groups, note_on_groups) = groups(&lives, self.header.origin);
+        let known_groups = mem::take(&mut lives.groups);
         let mut maker = Maker::new(&lives, &goings, &definitions);
         let mut tasks = Vec::new();
         let mut alive = false;
@@ -115,7 +120,7 @@ impl Recording {
                 attributes: Vec::new(),
                 daemon: false,
                 process: Some(format!("process-{}", life.description.process)),
-                taskgroup: None,
+                taskgroup: group(&life, &known_groups),
             });
         }
         let chance = Chance {
@@ -125,8 +130,10 @@ impl Recording {
         workload.name = self.name.clone();
         workload.duration = alive.then_some(length);
         workload.notes = vec![format!("{}: a recording: {loss}", self.file)];
-        let note = reservations.map(|note| format!("{}: {note}", self.file));
-        workload.notes.extend(note);
+        let notes = reservations.into_iter().chain(note_on_groups);
+        let notes = notes.map(|note| format!("{}: {note}", self.file));
+        workload.notes.extend(notes);
+        workload.groups = groups;
         let others = lives
             .all
             .into_iter()
@@ -138,6 +145,7 @@ impl Recording {
                     kernel: life.description.kernel,
                     policy: policy(&life),
                     cpus: cpus(&life, self.header.cpus),
+                    group: group(&life, &known_groups),
                     name: life.description.name,
                     turns: life.turns,
                 })
@@ -209,6 +217,35 @@ fn note_on_reservations(lives: &Lives) -> Option<String> {
             names.join(", ")
         )
     })
+}
+
+/// Path of the control group in which a task competes, if that is not the root. Groups of real-time tasks have no effect.
+fn group(life: &Life, groups: &Groups) -> Option<String> {
+    match policy(life) {
+        Policy::Fifo { .. } | Policy::RoundRobin { .. } | Policy::Deadline { .. } => None,
+        _ => groups.path(life.description.group),
+    }
+}
+
+/// The control groups of the workload, and the note on how they differ from the recorded ones.
+fn groups(lives: &Lives, origin: u64) -> (Vec<Group>, Option<String>) {
+    let acts = |life: &&Life| life.chosen || !life.turns.is_empty();
+    let of_groups = |life: &&Life| group(life, &lives.groups).is_some();
+    let members: Vec<&Life> = lives.all.iter().filter(acts).filter(of_groups).collect();
+    let used: BTreeSet<u64> = members.iter().map(|life| life.description.group).collect();
+    let mut notes = Vec::new();
+    if lives.groups.have_sessions(&used) {
+        notes.push("sessions that the kernel treats as groups (autogroup) are control groups of the workload; on a kernel, sched_ext schedulers do not see them".to_owned());
+    }
+    let moved = members.iter().filter(|life| life.moved).count();
+    if moved > 0 {
+        notes.push(format!(
+            "{} changed control groups; in the replay each task is in its last one from its start",
+            counted(moved as u64, "task", "tasks")
+        ));
+    }
+    let note = (!notes.is_empty()).then(|| notes.join("; "));
+    (lives.groups.of_workload(&used, origin), note)
 }
 
 fn policy(life: &Life) -> Policy {

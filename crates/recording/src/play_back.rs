@@ -129,6 +129,7 @@ impl Teller<'_> {
             Kind::Task { task, .. } => {
                 self.census.of(*task);
             }
+            Kind::Group(_) => {}
         }
     }
 

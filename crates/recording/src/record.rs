@@ -2,8 +2,13 @@
 
 use serde::{Deserialize, Serialize};
 
+/// Size of a task description in version 1, which has no control groups.
+const DESCRIPTION_1: usize = 64;
 /// Size of a task description.
-const DESCRIPTION: usize = 64;
+const DESCRIPTION: usize = 72;
+/// Size of the description of a control group, and where its name begins.
+const GROUP: usize = 192;
+const GROUP_NAME: usize = 64;
 /// Size of all other entries.
 const USUAL: usize = 40;
 /// State bits of a task that has ended: `TASK_DEAD`, `EXIT_DEAD` and `EXIT_ZOMBIE`.
@@ -43,6 +48,33 @@ pub struct Description {
     pub first_allowed: u64,
     /// How many CPUs it may use.
     pub allowed: u32,
+    /// Number of its control group; 0 for the root.
+    pub group: u64,
+    /// Whether it is ending: the kernel has taken it out of its session then.
+    pub ending: bool,
+}
+
+/// The description of a control group.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct GroupDescription {
+    /// Its number, which is not 0.
+    pub number: u64,
+    /// Number of the group above it; 0 for the root.
+    pub parent: u64,
+    /// The name of its folder; a session has none.
+    pub name: String,
+    /// Whether it is a session, which the kernel treats like a group (autogroup).
+    pub session: bool,
+    /// Whether it gets only the time that others leave (`cpu.idle`).
+    pub idle: bool,
+    /// Its part relative to its siblings; that of a new group is 1024.
+    pub shares: u32,
+    /// CPU time per period, nanoseconds; `None` for any.
+    pub quota: Option<u64>,
+    /// Length of a period, nanoseconds.
+    pub period: u64,
+    /// How much of unused quota may be used later, nanoseconds.
+    pub burst: u64,
 }
 
 /// The kind of an event, with its data.
@@ -90,6 +122,8 @@ pub enum Kind {
         /// Its description.
         description: Description,
     },
+    /// The description of a control group from now on.
+    Group(GroupDescription),
 }
 
 impl Kind {
@@ -118,7 +152,9 @@ impl Entry {
     pub(crate) fn size(bytes: &[u8]) -> Result<usize, Wrong> {
         let size = match bytes.get(18) {
             Some(1..=3) => USUAL,
-            Some(4) => DESCRIPTION,
+            Some(4) => DESCRIPTION_1,
+            Some(5) => DESCRIPTION,
+            Some(6) => GROUP,
             Some(_) => return Err("an entry of unknown kind"),
             None => return Err("a truncated entry"),
         };
@@ -164,27 +200,25 @@ impl Entry {
                 },
             },
             3 => Kind::Born { task, by: other },
-            _ => {
-                let name = &bytes[48..64];
-                let end = name.iter().position(|byte| *byte == 0).unwrap_or(16);
-                Kind::Task {
-                    task,
-                    description: Description {
-                        process: number(bytes, 40),
-                        parent: other,
-                        // A thread may call itself anything; a name in a workload can be shown.
-                        name: String::from_utf8_lossy(&name[..end]).replace(char::is_control, "?"),
-                        kernel: flags & 1 != 0,
-                        policy: number(bytes, 20),
-                        nice: (number(bytes, 32) as i32)
-                            .saturating_sub(120)
-                            .clamp(-20, 19),
-                        rt_priority: number(bytes, 44).min(99),
-                        first_allowed: wide(bytes, 24),
-                        allowed: number(bytes, 36),
-                    },
-                }
-            }
+            6 => Kind::Group(group(bytes)?),
+            described => Kind::Task {
+                task,
+                description: Description {
+                    process: number(bytes, 40),
+                    parent: other,
+                    name: name(&bytes[48..64]),
+                    kernel: flags & 1 != 0,
+                    policy: number(bytes, 20),
+                    nice: (number(bytes, 32) as i32)
+                        .saturating_sub(120)
+                        .clamp(-20, 19),
+                    rt_priority: number(bytes, 44).min(99),
+                    first_allowed: wide(bytes, 24),
+                    allowed: number(bytes, 36),
+                    group: if described == 4 { 0 } else { wide(bytes, 64) },
+                    ending: flags & 2 != 0,
+                },
+            },
         };
         let entry = Self {
             time: wide(bytes, 0),
@@ -196,7 +230,7 @@ impl Entry {
 
     /// Appends the entry as bytes.
     pub fn write(&self, to: &mut Vec<u8>) {
-        let mut bytes = [0_u8; DESCRIPTION];
+        let mut bytes = [0_u8; GROUP];
         let mut put = |place: usize, value: &[u8]| {
             bytes[place..place + value.len()].copy_from_slice(value);
         };
@@ -231,7 +265,8 @@ impl Entry {
             Kind::Born { task, by } => pair(3, 0, *task, *by),
             Kind::Task { task, description } => {
                 size = DESCRIPTION;
-                pair(4, u8::from(description.kernel), *task, description.parent);
+                let flags = u8::from(description.kernel) | u8::from(description.ending) << 1;
+                pair(5, flags, *task, description.parent);
                 put(20, &description.policy.to_le_bytes());
                 put(24, &description.first_allowed.to_le_bytes());
                 put(32, &(120 + description.nice).to_le_bytes());
@@ -240,10 +275,54 @@ impl Entry {
                 put(44, &description.rt_priority.to_le_bytes());
                 let name = description.name.as_bytes();
                 put(48, &name[..name.len().min(15)]);
+                put(64, &description.group.to_le_bytes());
+            }
+            Kind::Group(group) => {
+                size = GROUP;
+                let flags = u8::from(group.idle) | u8::from(group.session) << 1;
+                pair(6, flags, 0, 0);
+                put(20, &group.shares.to_le_bytes());
+                let numbers = [
+                    group.number,
+                    group.parent,
+                    group.quota.unwrap_or(u64::MAX),
+                    group.period,
+                    group.burst,
+                ];
+                for (place, number) in numbers.iter().enumerate() {
+                    put(24 + 8 * place, &number.to_le_bytes());
+                }
+                let name = group.name.as_bytes();
+                put(GROUP_NAME, &name[..name.len().min(GROUP - GROUP_NAME - 1)]);
             }
         }
         to.extend_from_slice(&bytes[..size]);
     }
+}
+
+/// The name in a field that ends with zeros. A thread may call itself anything; a name in a workload can be shown.
+fn name(field: &[u8]) -> String {
+    let end = field.iter().position(|byte| *byte == 0);
+    String::from_utf8_lossy(&field[..end.unwrap_or(field.len())]).replace(char::is_control, "?")
+}
+
+/// The description of a control group in an entry of that kind.
+fn group(bytes: &[u8]) -> Result<GroupDescription, Wrong> {
+    let [id, parent, quota, period, burst] = [24, 32, 40, 48, 56].map(|place| wide(bytes, place));
+    if id == 0 {
+        return Err("a control group without a number");
+    }
+    Ok(GroupDescription {
+        number: id,
+        parent,
+        name: name(&bytes[GROUP_NAME..GROUP]).replace('/', "?"),
+        session: bytes[19] & 2 != 0,
+        idle: bytes[19] & 1 != 0,
+        shares: number(bytes, 20),
+        quota: (quota != u64::MAX).then_some(quota),
+        period,
+        burst,
+    })
 }
 
 fn number(bytes: &[u8], place: usize) -> u32 {

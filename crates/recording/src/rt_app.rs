@@ -1,17 +1,21 @@
 //! A workload as an rt-app file.
 
-use fairground_workload::{Event, Policy, Task, TimerMode, Workload};
-use serde_json::{Value, json};
+use std::collections::BTreeSet;
+
+use fairground_workload::{Event, GroupSettings, Policy, Share, Task, TimerMode, Workload};
+use serde_json::{Map, Value, json};
 
 /// Most events in a file that people still read.
 const MOST: usize = 100_000;
+/// Most control groups that tasks of an rt-app file are in.
+const MOST_GROUPS: usize = 32;
 
 /// Writes a workload made from a recording as an rt-app file. Its times are whole microseconds; the fraction that is cut off one run is added to the
 /// next.
 ///
 /// # Errors
 ///
-/// If the workload is too long for such a file.
+/// If the workload is too long for such a file, or has too many control groups.
 pub fn rt_app(workload: &Workload) -> Result<String, String> {
     let phases = workload.tasks.iter().flat_map(|task| &task.phases);
     let events: usize = phases.map(|phase| phase.events.len()).sum();
@@ -19,6 +23,18 @@ pub fn rt_app(workload: &Workload) -> Result<String, String> {
         return Err(format!(
             "{} has {events} events, and rt-app files are only written for up to {MOST}; record for a shorter time",
             workload.name
+        ));
+    }
+    let used: BTreeSet<&str> = workload
+        .tasks
+        .iter()
+        .filter_map(|task| task.taskgroup.as_deref())
+        .collect();
+    if used.len() > MOST_GROUPS {
+        return Err(format!(
+            "{} has tasks in {} control groups, and rt-app files have at most {MOST_GROUPS}; record fewer processes (--cgroup, --pid)",
+            workload.name,
+            used.len()
         ));
     }
     // rt-app only takes whole seconds.
@@ -39,10 +55,15 @@ pub fn rt_app(workload: &Workload) -> Result<String, String> {
             json!("SCHED_OTHER").to_string(),
         ),
     ];
-    let file = [
+    let mut file = vec![
         ("tasks".to_owned(), object(&tasks, 1)),
         ("global".to_owned(), object(&global, 1)),
     ];
+    let groups = groups(workload, &used);
+    if !groups.is_empty() {
+        let extension = json!({ "groups": groups });
+        file.push(("fairground".to_owned(), extension.to_string()));
+    }
     Ok(object(&file, 0) + "\n")
 }
 
@@ -54,6 +75,58 @@ fn object(entries: &[(String, String)], depth: usize) -> String {
         .map(|(key, value)| format!("{indent}{} : {value}", json!(key)))
         .collect();
     format!("{{\n{}\n{}}}", lines.join(",\n"), "\t".repeat(depth))
+}
+
+/// The groups that tasks are in and those above them, with their settings.
+fn groups(workload: &Workload, used: &BTreeSet<&str>) -> Map<String, Value> {
+    let contains =
+        |path: &str, below: &str| below == path || below.starts_with(&format!("{path}/"));
+    let groups = workload.groups.iter();
+    groups
+        .filter(|group| used.iter().any(|used| contains(&group.path, used)))
+        .map(|group| {
+            let mut entry = settings(&group.settings);
+            let changes: Vec<Value> = group
+                .changes
+                .iter()
+                .map(|change| {
+                    let mut entry = settings(&change.settings);
+                    entry.insert("at".to_owned(), json!(change.at / 1000));
+                    Value::Object(entry)
+                })
+                .collect();
+            if !changes.is_empty() {
+                entry.insert("changes".to_owned(), json!(changes));
+            }
+            (group.path.clone(), Value::Object(entry))
+        })
+        .collect()
+}
+
+/// All settings, under the names of the kernel's files.
+fn settings(settings: &GroupSettings) -> Map<String, Value> {
+    let bandwidth = settings.bandwidth;
+    let quota = bandwidth
+        .quota
+        .map_or("max".to_owned(), |quota| (quota / 1000).to_string());
+    let share = match settings.share {
+        Share::Weight(weight) => Some(("cpu.weight", json!(weight))),
+        Share::Nice(nice) => Some(("cpu.weight.nice", json!(nice))),
+        Share::Idle => None,
+    };
+    let entries = [
+        // Also for a weight, because the group may have been idle before.
+        ("cpu.idle", json!(u8::from(share.is_none()))),
+        (
+            "cpu.max",
+            json!(format!("{quota} {}", bandwidth.period / 1000)),
+        ),
+        ("cpu.max.burst", json!(bandwidth.burst / 1000)),
+    ];
+    let entries = share.into_iter().chain(entries);
+    entries
+        .map(|(key, value)| (key.to_owned(), value))
+        .collect()
 }
 
 fn definition(workload: &Workload, task: &Task) -> String {
@@ -76,6 +149,9 @@ fn definition(workload: &Workload, task: &Task) -> String {
     add("priority", json!(priority));
     if let Some(cpus) = &task.cpus {
         add("cpus", json!(cpus));
+    }
+    if let Some(group) = &task.taskgroup {
+        add("taskgroup", json!(group));
     }
     if let Some(process) = &task.process {
         add("fairground", json!({ "process": process }));

@@ -51,6 +51,8 @@ pub struct Thread {
     pub policy: Policy,
     /// CPUs that it may use; `None`: all.
     pub cpus: Option<Vec<u32>>,
+    /// Path of its control group, if that is not the root.
+    pub group: Option<String>,
     /// Its turns, in order of time.
     pub turns: Vec<Turn>,
     /// After how long it does all of that again; `None` for never.
@@ -162,6 +164,9 @@ impl Kernel<'_> {
                 task.seen.mm = memory;
                 task.seen.active_mm = memory;
             }
+            if let Some(path) = &thread.group {
+                self.put_in_group(task, path);
+            }
             self.add_other_thread(task, thread.policy, thread.cpus.as_deref());
         }
     }
@@ -176,6 +181,14 @@ impl Kernel<'_> {
         task.seen.cgroups = set;
         task.seen.sched_task_group = group;
         self.tasks.place(task)
+    }
+
+    /// Puts a thread that is not part of the workload into the control group at `path`.
+    fn put_in_group(&mut self, mut task: TaskRef, path: &str) {
+        task.cgroup = self.groups.find(path);
+        let (set, group) = self.groups.pointers(task.cgroup);
+        task.seen.cgroups = set;
+        task.seen.sched_task_group = group;
     }
 
     /// Sets the policy and CPUs of such a thread, and adds it.

@@ -212,6 +212,7 @@ fn threads_of_the_kernel_are_woken_on_time() {
             kernel: true,
             policy: Policy::Fifo { priority: 50 },
             cpus: Some(vec![0]),
+            group: None,
             turns: (1..20).map(turn).collect(),
             period: None,
         }],

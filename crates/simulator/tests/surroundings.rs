@@ -38,6 +38,7 @@ fn thread(cpu: u32, kernel: bool, policy: Policy) -> Thread {
         kernel,
         policy,
         cpus: Some(vec![cpu]),
+        group: None,
         turns: (1..100)
             .map(|number| Turn {
                 at: number * 10_000_000,
@@ -56,6 +57,7 @@ fn a_thread_may_do_the_same_again_and_again() {
     };
     let surroundings = |turns: Vec<Turn>, period| Surroundings {
         threads: vec![Thread {
+            group: None,
             turns,
             period,
             ..thread(0, true, ordinary())

@@ -98,19 +98,21 @@ pub(crate) fn failed(reason: &str) -> Error {
     }
 }
 
-/// The one line of libbpf's messages that says why, in brackets: the verifier's last line before its statistics, or else the first message.
+/// The one line of libbpf's messages that says why, in brackets: the verifier's summary, or its last line before its statistics, or else the
+/// first message.
 fn cause(messages: &str) -> String {
     let lines: Vec<&str> = messages
         .lines()
         .map(str::trim)
         .filter(|line| !line.is_empty())
         .collect();
+    let summary = lines.iter().find_map(|line| line.strip_prefix("Verification failed: "));
     let statistics = lines.iter().position(|line| line.starts_with("processed "));
-    let line = match statistics {
+    let last = match statistics {
         Some(place) if place > 0 => lines.get(place - 1),
         _ => lines.first(),
     };
-    let line = line.map(|line| line.trim_start_matches("libbpf: "));
+    let line = summary.or(last.map(|line| line.trim_start_matches("libbpf: ")));
     line.map_or_else(String::new, |line| format!(" ({line})"))
 }
 
@@ -128,6 +130,14 @@ mod tests {
         assert_eq!(
             cause(messages),
             " (ldimm64 failed to find the address for kernel symbol '__preempt_count'.)"
+        );
+        let messages = "libbpf: prog 'record_switch': -- BEGIN PROG LOAD LOG --\n\
+            R2 pointer arithmetic with >>= operator prohibited\n\n\
+            Verification failed: Register Type Safety: Invalid pointer arithmetic operator\n\n\
+            Suggestion:\n  Use only supported operations.\n\nprocessed 455 insns (limit 1000000)\n";
+        assert_eq!(
+            cause(messages),
+            " (Register Type Safety: Invalid pointer arithmetic operator)"
         );
         assert_eq!(cause("libbpf: no BTF\nlibbpf: no object\n"), " (no BTF)");
         assert_eq!(cause(""), "");

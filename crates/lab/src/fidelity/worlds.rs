@@ -662,6 +662,7 @@ fn surroundings(recording: &Recording) -> Surroundings {
             priority => Policy::Fifo { priority },
         },
         cpus: (!other.cpus.is_empty()).then(|| other.cpus.clone()),
+        group: None,
         turns: other
             .turns
             .iter()
@@ -1096,6 +1097,7 @@ mod tests {
                 slice: None,
             },
             cpus: Some(vec![1]),
+            group: None,
             turns: vec![
                 Turn {
                     at: 20,

@@ -7,12 +7,12 @@ use std::collections::BTreeSet;
 
 use fairground_events::{Event as Told, EventKind, Nanoseconds, Sink, TaskId, TaskInfo};
 use fairground_recording::{
-    Chance, Context, Ending, Entry, Header, KernelWork, Kind, Load, Recording, Roots, Writer,
-    rt_app,
+    Chance, Context, Description, Ending, Entry, GroupDescription, Header, KernelWork, Kind, Load,
+    Recording, Roots, Writer, rt_app,
 };
 use fairground_workload::{Event, Phase, Task, TimerMode, Workload};
 use proptest::prelude::*;
-use support::{FUTEX, MS, NANOSLEEP, POLL, READ, Script};
+use support::{FUTEX, MS, NANOSLEEP, ORIGIN, POLL, READ, Script};
 
 fn events(load: &Load, name: &str) -> Vec<Event> {
     task(load, name).phases[0].events.iter().collect()
@@ -839,6 +839,116 @@ fn the_event_stream_has_the_same_times() {
     assert_eq!(times.used[0], 80 * MS);
 }
 
+fn group(number: u64, parent: u64, name: &str) -> GroupDescription {
+    GroupDescription {
+        number,
+        parent,
+        name: name.to_owned(),
+        shares: 1024,
+        period: 100 * MS,
+        ..GroupDescription::default()
+    }
+}
+
+/// A hog in `/web/page`, one in a session, one in the root, a real-time task in `/web`, and a kernel thread; `/web` gets a quota.
+fn grouped() -> Script {
+    let mut script = Script::default();
+    script.group(0, group(50, 0, "web"));
+    script.group(0, group(80, 50, "page"));
+    script.group(
+        0,
+        GroupDescription {
+            session: true,
+            ..group(1 << 63 | 4, 0, "")
+        },
+    );
+    for (task, name, policy) in [
+        (1, "page", 0),
+        (2, "shell", 0),
+        (3, "init", 0),
+        (4, "audio", 1),
+    ] {
+        script.describe_as(task, name, policy);
+    }
+    script.join(0, 1, 50);
+    script.join(25 * MS, 1, 80);
+    script.join(0, 2, 1 << 63 | 4);
+    script.join(0, 4, 50);
+    script.leave_group(35 * MS, 2);
+    let limited = GroupDescription {
+        quota: Some(20 * MS),
+        ..group(50, 0, "web")
+    };
+    script.group(50 * MS, limited);
+    for (at, task, next) in [(10, 4, 1), (20, 1, 2), (30, 2, 3), (40, 3, 1), (60, 1, 2)] {
+        script.preempt(at * MS, task, next);
+    }
+    script
+}
+
+#[test]
+fn tasks_compete_in_the_groups_that_they_were_in() {
+    let load = load(grouped(), 100 * MS);
+    let groups: Vec<_> = ["page", "shell", "init", "audio"]
+        .map(|name| task(&load, name).taskgroup.as_deref())
+        .into();
+    assert_eq!(
+        groups,
+        [Some("/web/page"), Some("/session-4"), None, None],
+        "real-time tasks do not compete by groups"
+    );
+    let paths: Vec<&str> = load
+        .workload
+        .groups
+        .iter()
+        .map(|group| group.path.as_str())
+        .collect();
+    assert_eq!(paths, ["/session-4", "/web", "/web/page"]);
+    let web = &load.workload.groups[1];
+    assert_eq!(web.settings.bandwidth.quota, None);
+    assert_eq!(
+        (web.changes[0].at, web.changes[0].settings.bandwidth.quota),
+        (50 * MS, Some(20 * MS))
+    );
+    let notes = load.workload.notes.join("\n");
+    assert!(notes.contains("1 task changed control groups"), "{notes}");
+    assert!(notes.contains("(autogroup)"), "{notes}");
+}
+
+#[test]
+fn groups_are_in_its_rt_app_file() {
+    let load = load(grouped(), 100 * MS);
+    let text = rt_app(&load.workload).expect("it is short");
+    let read = Workload::parse("file", &text).expect("it is an rt-app file");
+    assert_eq!(read.groups, load.workload.groups);
+    let page = read.tasks.iter().find(|task| task.name == "page");
+    assert_eq!(
+        page.and_then(|task| task.taskgroup.as_deref()),
+        Some("/web/page")
+    );
+}
+
+#[test]
+fn recordings_of_version_1_are_read() {
+    let entry = Entry {
+        time: ORIGIN,
+        cpu: 0,
+        kind: Kind::Task {
+            task: 1,
+            description: Description {
+                name: "old".to_owned(),
+                ..Description::default()
+            },
+        },
+    };
+    let mut bytes = Vec::new();
+    entry.write(&mut bytes);
+    // The kind that descriptions had, which ended before the number of the group.
+    bytes[18] = 4;
+    let (read, size) = Entry::parse(&bytes[..64]).expect("it is an entry");
+    assert_eq!((read, size), (entry, 64));
+}
+
 #[test]
 fn it_can_be_written_as_an_rt_app_file() {
     let load = load(periodic(0), 401 * MS);
@@ -868,8 +978,8 @@ fn what_is_no_recording_is_said_in_one_line() {
     assert!(message(&bytes[..bytes.len() - 1]).contains("cut off"));
     assert!(message(&bytes[..10]).contains("cut off"));
     let mut other = bytes.clone();
-    other[8] = 2;
-    assert!(message(&other).contains("version 2"));
+    other[8] = 3;
+    assert!(message(&other).contains("version 3"));
     let mut other = bytes.clone();
     let middle = bytes.len() / 2;
     other[middle] ^= 0x40;

@@ -1,7 +1,7 @@
 //! Recordings made by hand.
 
 use fairground_recording::{
-    Context, Description, Ending, Entry, Header, Kind, Recording, Roots, Writer,
+    Context, Description, Ending, Entry, GroupDescription, Header, Kind, Recording, Roots, Writer,
 };
 
 pub const FUTEX: i32 = 202;
@@ -60,6 +60,32 @@ impl Script {
             ..Description::default()
         };
         self.add(0, Kind::Task { task, description });
+    }
+
+    /// A control group from this time on.
+    pub fn group(&mut self, time: u64, group: GroupDescription) {
+        self.add(time, Kind::Group(group));
+    }
+
+    /// Moves a described task to the control group with this number.
+    pub fn join(&mut self, time: u64, task: u32, group: u64) {
+        let described = self.described.iter_mut().find(|(one, _)| *one == task);
+        let (_, description) = described.expect("it has been described");
+        description.group = group;
+        let description = description.clone();
+        self.add(time, Kind::Task { task, description });
+    }
+
+    /// Describes a task that is ending, which is in no session any more.
+    pub fn leave_group(&mut self, time: u64, task: u32) {
+        let described = self.described.iter().find(|(one, _)| *one == task);
+        let (_, description) = described.expect("it has been described");
+        let description = Description {
+            group: 0,
+            ending: true,
+            ..description.clone()
+        };
+        self.add(time, Kind::Task { task, description });
     }
 
     pub fn born(&mut self, time: u64, task: u32, by: u32) {

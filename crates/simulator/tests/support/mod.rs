@@ -346,6 +346,7 @@ pub fn busy_kernel_thread() -> Thread {
             slice: None,
         },
         cpus: None,
+        group: None,
         turns: (1..1000).map(turn).collect(),
         period: None,
     }
