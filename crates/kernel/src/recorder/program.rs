@@ -106,7 +106,9 @@ fn cause(messages: &str) -> String {
         .map(str::trim)
         .filter(|line| !line.is_empty())
         .collect();
-    let summary = lines.iter().find_map(|line| line.strip_prefix("Verification failed: "));
+    let summary = lines
+        .iter()
+        .find_map(|line| line.strip_prefix("Verification failed: "));
     let statistics = lines.iter().position(|line| line.starts_with("processed "));
     let last = match statistics {
         Some(place) if place > 0 => lines.get(place - 1),

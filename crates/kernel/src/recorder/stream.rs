@@ -5,12 +5,16 @@
 //! inserted before it, so that sinks see a consistent story.
 
 use std::cmp::Reverse;
-use std::collections::{BTreeMap, BinaryHeap, HashMap};
+use std::collections::{BTreeMap, BinaryHeap, HashMap, HashSet};
 
 use fairground_events::{CpuId, Event, EventKind, Policy, Sink, TaskId, TaskInfo, load_weight};
 use fairground_results::{OtherThread, Turn};
 
 use super::record::{Happening, Leaving, Record, RecordedTask};
+
+/// Longest stay on a CPU of a task that comes only to be put aside, nanoseconds: two switches of the kernel, on a slow machine. Where a task's
+/// group runs out of its runtime in that time, as much of the task's run is taken for such a stay.
+const VISIT: u64 = 50_000;
 
 /// Something that user space knows and the kernel does not.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -130,6 +134,10 @@ pub struct Stream {
     cpus: u32,
     /// Threads that are not tasks of the run, by number.
     others: BTreeMap<u32, OtherThread>,
+    /// The last switch of each CPU that has arrived: its time, and the thread that comes.
+    arrived: HashMap<u32, (u64, u32)>,
+    /// Switches, by CPU and time, with which tasks come that leave again without having returned to their programs.
+    visits: HashSet<(u32, u64)>,
 }
 
 impl Stream {
@@ -146,6 +154,8 @@ impl Stream {
             current: Vec::new(),
             cpus,
             others: BTreeMap::new(),
+            arrived: HashMap::new(),
+            visits: HashSet::new(),
         }
     }
 
@@ -155,8 +165,26 @@ impl Stream {
     }
 
     /// Adds a record.
-    pub fn push_record(&mut self, record: Record) {
+    pub fn push_record(&mut self, mut record: Record) {
+        self.hide_visit(&mut record);
         self.push(record.time, Item::Record(record));
+    }
+
+    /// Finds the visit that ends with a record, and takes the task out of it. The fair class picks each task of a group without runtime once,
+    /// and puts it aside on its way back to its program, which has not run then: for the task it is a part of the wait.
+    fn hide_visit(&mut self, record: &mut Record) {
+        let Happening::Switch { prev, next } = &mut record.happening else {
+            return;
+        };
+        let comes = next.as_ref().map_or(0, |task| task.pid);
+        let before = self.arrived.insert(record.cpu, (record.time, comes));
+        if let (Some((task, Leaving::Throttled)), Some((since, pid))) = (&*prev, before)
+            && pid == task.pid
+            && record.time.saturating_sub(since) <= VISIT
+        {
+            self.visits.insert((record.cpu, since));
+            *prev = None;
+        }
     }
 
     /// Adds a note.
@@ -273,7 +301,17 @@ impl Stream {
     fn tell_record(&mut self, record: Record, sink: &mut dyn Sink) {
         let cpu = record.cpu;
         match record.happening {
-            Happening::Switch { prev, next } => self.switch(cpu, prev, next, sink),
+            Happening::Switch { prev, next } => {
+                let visits = self.visits.remove(&(cpu, record.time));
+                let (next, visitor) = if visits { (None, next) } else { (next, None) };
+                self.switch(cpu, prev, next, sink);
+                if let Some(task) = visitor {
+                    let task = self.meet(&task, sink);
+                    self.wake(task, cpu, None, sink);
+                    let begins = true;
+                    self.emit(EventKind::Throttle { task, begins }, sink);
+                }
+            }
             Happening::Wake { task, waker } => {
                 let waker = self.ids.get(&waker).copied();
                 let task = self.meet(&task, sink);
@@ -556,13 +594,17 @@ mod tests {
     }
 
     fn told(records: Vec<Record>) -> Vec<String> {
+        told_until(2000, records)
+    }
+
+    fn told_until(end: u64, records: Vec<Record>) -> Vec<String> {
         let mut stream = Stream::new(2);
         stream.begin(1000);
         let mut notebook = Notebook::default();
         for record in records {
             stream.push_record(record);
         }
-        stream.finish(2000, &mut notebook);
+        stream.finish(end, &mut notebook);
         notebook.0
     }
 
@@ -617,21 +659,54 @@ mod tests {
 
     #[test]
     fn a_task_that_leaves_because_of_a_quota_is_throttled() {
-        let told = told(vec![
-            record(1010, 0, switch(None, Some(7))),
-            record(1020, 0, switch(Some((7, Leaving::Throttled)), None)),
-            record(1080, 0, switch(None, Some(7))),
-        ]);
+        let told = told_until(
+            2000 + 2 * VISIT,
+            vec![
+                record(1010, 0, switch(None, Some(7))),
+                record(1011 + VISIT, 0, switch(Some((7, Leaving::Throttled)), None)),
+                record(1080 + VISIT, 0, switch(None, Some(7))),
+            ],
+        );
         let expected = [
-            "20 Throttle { task: TaskId(0), begins: true }",
-            "20 cpu 0: 0 to -",
-            "80 cpu 0: - to 0",
+            "50011 Throttle { task: TaskId(0), begins: true }",
+            "50011 cpu 0: 0 to -",
+            "50080 cpu 0: - to 0",
         ];
         let from = told
             .iter()
-            .position(|line| line.starts_with("20 "))
+            .position(|line| line.starts_with("50011 "))
             .unwrap();
         assert_eq!(told[from..from + 3], expected);
+    }
+
+    #[test]
+    fn a_visit_before_a_throttled_wait_is_part_of_it() {
+        let wake = |time, pid| {
+            let task = task(pid);
+            record(time, 0, Happening::Wake { task, waker: 0 })
+        };
+        let told = told(vec![
+            record(1005, 0, switch(None, Some(8))),
+            wake(1010, 7),
+            record(1020, 0, switch(Some((8, Leaving::Runnable)), Some(7))),
+            record(1030, 0, switch(Some((7, Leaving::Throttled)), Some(8))),
+            record(1080, 0, switch(Some((8, Leaving::Runnable)), Some(7))),
+        ]);
+        let from = told
+            .iter()
+            .position(|line| line.starts_with("10 wake"))
+            .unwrap();
+        let told: Vec<&str> = told[from + 1..].iter().map(String::as_str).collect();
+        assert_eq!(
+            told,
+            [
+                "20 cpu 0: 0 to -",
+                "20 Throttle { task: TaskId(1), begins: true }",
+                "30 cpu 0: - to 0",
+                "80 cpu 0: 0 to 1",
+                "1000 end"
+            ]
+        );
     }
 
     #[test]

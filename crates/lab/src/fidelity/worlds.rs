@@ -379,8 +379,12 @@ impl Figures {
         }
     }
 
-    /// The CPU time charged to each task in a simulation, and their latencies.
-    fn of_simulation(metrics: &RunMetrics, charged: &[(String, Nanoseconds)]) -> Self {
+    /// The CPU time charged to each task in a simulation, and to the groups in which they are, and their latencies.
+    fn of_simulation(
+        metrics: &RunMetrics,
+        charged: &[(String, Nanoseconds)],
+        workload: &Workload,
+    ) -> Self {
         let charged = |name: &str| {
             let own = charged.iter().find(|(task, _)| task == name);
             own.map_or(0, |(_, time)| *time)
@@ -396,7 +400,10 @@ impl Figures {
                     latency: p99(task.wakeup_latency.as_ref(), LEAST_SAMPLES_OF_TASK),
                 })
                 .collect(),
-            groups: GroupFigure::of(&metrics.groups, metrics.duration_ns),
+            groups: GroupFigure::of(
+                &charged_groups(metrics, &charged, workload),
+                metrics.duration_ns,
+            ),
         }
     }
 
@@ -420,6 +427,36 @@ impl Figures {
         }
         self
     }
+}
+
+/// The groups of a simulation with the time that they were charged, as a kernel counts it: its events leave out the overhead on a task's CPU.
+fn charged_groups(
+    metrics: &RunMetrics,
+    charged: &impl Fn(&str) -> Nanoseconds,
+    workload: &Workload,
+) -> Vec<GroupMetrics> {
+    let path_of = |name: &str| {
+        let mut tasks = workload.tasks.iter();
+        let task = tasks
+            .find(|task| (0..task.instances).any(|instance| task.instance_name(instance) == name));
+        task.and_then(|task| task.taskgroup.as_deref())
+    };
+    let overhead = |group: &str| -> Nanoseconds {
+        let tasks = metrics.tasks.iter();
+        let members = tasks.filter(|task| {
+            path_of(&task.name).is_some_and(|path| Path::new(path).starts_with(group))
+        });
+        members
+            .map(|task| charged(&task.name).saturating_sub(task.cpu_time_ns))
+            .sum()
+    };
+    let groups = metrics.groups.iter();
+    groups
+        .map(|group| GroupMetrics {
+            cpu_time_ns: group.cpu_time_ns + overhead(&group.path),
+            ..group.clone()
+        })
+        .collect()
 }
 
 /// The 99th percentile, if there are enough samples.
@@ -569,7 +606,7 @@ impl<'a> Subjects<'a> {
                 .iter()
                 .filter_map(|result| Some((result.run.metrics.as_ref()?, &result.charged)))
                 .map(|(metrics, charged)| {
-                    Figures::of_simulation(metrics, charged).order_instances(workload)
+                    Figures::of_simulation(metrics, charged, workload).order_instances(workload)
                 })
                 .collect();
             let duration = length_of(recordings[0]);
