@@ -358,7 +358,7 @@ END
 	assert_says "$work/output" '"taskgroup" : "/recorded/inner"'
 	grep -q '"/recorded":.*"cpu.weight":300' "$work/output" || give_up 'the weight of /recorded is not there'
 	grep -q '"cpu.max":"40000 100000"' "$work/output" || give_up 'the quota of /recorded/inner is not there'
-	grep -q '"at":[0-9]*,[^}]*"cpu.max":"60000 100000"' "$work/output" || give_up 'the change of the quota is not there'
+	grep -q '"changes":[[]{[^}]*"cpu.max":"60000 100000"' "$work/output" || give_up 'the change of the quota is not there'
 	fairground record -o "$work/session.recording" -- setsid -w sh -c "$loop"
 	assert_status 0
 	fairground show "$work/session.recording" --rt-app

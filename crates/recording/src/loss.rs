@@ -92,7 +92,7 @@ impl Display for Loss {
         }
         if self.without_calls {
             formatter.write_str(
-                "; imported: without system calls, which would tell mutexes, yields and arrivals apart, and without CPU affinity",
+                "; imported: without system calls, which would tell mutexes, yields and arrivals apart, and without CPU affinity and control groups",
             )?;
         }
         if self.lost > 0 {
