@@ -867,7 +867,7 @@ s32 BPF_STRUCT_OPS_SLEEPABLE(dwrr_init)
 		error = scx_bpf_create_dsq(rq_dsq(rq), NUMA_NO_NODE) ?: scx_bpf_create_dsq(eq_dsq(rq), NUMA_NO_NODE);
 		if (error)
 			return error;
-		rq->exists = !place || place->capacity;
+		rq->exists = cpu_exists(cpu);
 		rq->position = place ? place->position : cpu;
 		rq->llc.first = place ? place->llc_cpus.first : 0;
 		rq->llc.count = place ? place->llc_cpus.count : nr_cpus;

@@ -920,7 +920,7 @@ static bool timer_tick(void)
 			review_background(rq);
 			rescue(rq);
 		}
-		if (num_online_cpus == 1)
+		if (num_online_cpus == 1 || !cpu_exists(cpu))
 			continue;
 		bpf_rcu_read_lock();
 		notice_real_time(rq, scx_bpf_now());

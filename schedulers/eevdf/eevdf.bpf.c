@@ -366,7 +366,7 @@ static __always_inline struct rq_lock *lock_of(const struct run_queue *cfs_rq)
 /* Takes the lock of a CPU's sums; none, NULL, on a single CPU, where nothing interrupts a callback. */
 static __always_inline struct rq_lock *lock_sums(const struct run_queue *cfs_rq)
 {
-	struct rq_lock *lock = topology_nr_cpus == 1 ? NULL : lock_of(cfs_rq);
+	struct rq_lock *lock = topology_nr_online == 1 ? NULL : lock_of(cfs_rq);
 
 	if (lock)
 		bpf_spin_lock(&lock->lock);
@@ -1734,8 +1734,8 @@ s32 BPF_STRUCT_OPS_SLEEPABLE(eevdf_init)
 	s32 cpu, err;
 
 	init_machine();
-	smt_active = topology_nr_cores < topology_nr_cpus;
-	asym_active = topology_nr_cpus && has_asym_capacity(0, topology_nr_cpus);
+	smt_active = topology_nr_cores < topology_nr_online;
+	asym_active = topology_nr_online && has_asym_capacity(0, topology_nr_online);
 
 	bpf_for(cpu, 0, nr_cpus) {
 		cfs_rq = run_queue_of(cpu);

@@ -144,7 +144,7 @@ static __always_inline bool worth_balancing(void)
 
 	if (nr_overloaded)
 		return true;
-	if (topology_nr_cores >= topology_nr_cpus && !caches)
+	if (topology_nr_cores >= topology_nr_online && !caches)
 		return false;
 
 	for_each_rq_in_span(rq, position, 0, nr_cpus) {
@@ -161,10 +161,8 @@ static __always_inline bool worth_balancing(void)
 /* Prepares the run queue of a CPU except for its domains: balancing is due from now on. */
 static __always_inline void init_balancing(struct run_queue *rq, s32 cpu)
 {
-	const volatile struct cpu_topology *place = topology_of(cpu);
-
 	rq->cpu = cpu;
-	rq->exists = !place || place->capacity;
+	rq->exists = cpu_exists(cpu);
 	nr_online += rq->exists;
 	rq->next_balance = balance_ticks_at(scx_bpf_now());
 	rq->avg_idle = 2 * migration_cost();

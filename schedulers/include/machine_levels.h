@@ -165,7 +165,7 @@ static __always_inline void init_spans(struct topology_span *span, s32 cpu, bool
 	span[LEVEL_SELF].count = 1;
 	span[LEVEL_SMT] = span[LEVEL_SELF];
 	span[LEVEL_NODE].first = 0;
-	span[LEVEL_NODE].count = nr_cpus;
+	span[LEVEL_NODE].count = topology_nr_online ?: nr_cpus;
 	span[LEVEL_CPU] = span[LEVEL_NODE];
 	span[LEVEL_MC] = span[unknown];
 

@@ -7,8 +7,10 @@
  * this header only where topology is used.
  *
  *   topology_nr_cpus, _cores, _llcs, _nodes, _packages
- *                    how many; ids are dense, 0 to number - 1. CPU ids are the kernel's: one below topology_nr_cpus
- *                    without a CPU has capacity 0.
+ *                    how many; ids are dense, 0 to number - 1. CPU ids are the kernel's: topology_nr_cpus is nr_cpu_ids,
+ *                    and one without a CPU that was online when the scheduler was loaded has capacity 0.
+ *   topology_nr_online
+ *                    how many CPUs were online then
  *   topology_cgroup_mode
  *                    how a control group's weight grows with CPUs and tasks, as numbered in fair_groups.h: not topology, but the machine's
  *   cpu_topology[]   one record per CPU id, topology_nr_cpus of them
@@ -21,7 +23,7 @@
  *
  * CPUs also have an order: the depth-first order of the topology tree (hwloc's logical index). In that order the CPUs
  * of a core, a last-level cache, a node or a package are adjacent, so they are a span of positions, and the cost of scanning
- * them with for_each_cpu_in_span() depends only on their number.
+ * them with for_each_cpu_in_span() depends only on their number. CPUs that are offline come last, in no group.
  */
 #pragma once
 
@@ -50,6 +52,7 @@ struct cpu_topology {
 };
 
 const volatile u32 topology_nr_cpus;
+const volatile u32 topology_nr_online;
 const volatile u32 topology_nr_cores;
 const volatile u32 topology_nr_llcs;
 const volatile u32 topology_nr_nodes;
@@ -86,6 +89,14 @@ const volatile u16 node_distance[1] SEC(".rodata.node_distance");
 static __always_inline const volatile struct cpu_topology *topology_of(s32 cpu)
 {
 	return TOPOLOGY_ELEMENT(cpu_topology, (u32)cpu, topology_nr_cpus);
+}
+
+/* Was @cpu online when the scheduler was loaded? Without a known topology all were. */
+static __always_inline bool cpu_exists(s32 cpu)
+{
+	const volatile struct cpu_topology *place = topology_of(cpu);
+
+	return !place || place->capacity;
 }
 
 /* The CPU at a position of the order, or -1; without a known topology the order is that of CPU numbers. */

@@ -31,13 +31,6 @@ static __always_inline u32 cg_level(u32 level)
 
 #define CG_SHARE_L2 2
 
-static __always_inline bool cpu_exists(s32 cpu)
-{
-	const volatile struct cpu_topology *place = topology_of(cpu);
-
-	return !place || place->capacity;
-}
-
 /* The group of @cpu at @level. Without a known topology all CPUs share one cache. */
 static __always_inline void group_span(u32 level, s32 cpu, struct topology_span *span)
 {

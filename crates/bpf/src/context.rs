@@ -71,6 +71,11 @@ pub struct Context {
     pub slots: *const *mut u8,
     /// The sizes in bytes of the sections in [`Context::slots`], at the same places.
     pub slot_sizes: *const u64,
+    /// Number of accesses through null pointers into the arena so far, which do nothing and load 0, and the place of the last one
+    /// ([`crate::Code::place`]).
+    pub null_accesses: u64,
+    /// See [`Context::null_accesses`].
+    pub null_access_place: u64,
 }
 
 /// A compiled function. Programs get a pointer to an array of 64-bit

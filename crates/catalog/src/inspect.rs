@@ -4,6 +4,7 @@ use std::path::Path;
 
 use fairground_bpf::{Object, Variable, VariableKind};
 use fairground_contract::{attributes, topology};
+use fairground_machine::{Machine, Online};
 
 use crate::error::Error;
 use crate::manifest::Manifest;
@@ -18,7 +19,7 @@ const STATISTICS: &str = "statistics";
 /// The `const volatile` numbers of an object, with their compiled values: they may be set before it is loaded. Those that loaders fill in are
 /// left out: the topology, and the variables of scx's headers (`__SCX_…`, the lengths of dumps).
 pub fn tunables(object: &Object) -> Vec<Tunable> {
-    let filled = topology::variables(&fairground_machine::Machine {
+    let nowhere = Machine {
         description: String::new(),
         cpus: Vec::new(),
         node_distances: Vec::new(),
@@ -28,7 +29,8 @@ pub fn tunables(object: &Object) -> Vec<Tunable> {
         origins: Vec::new(),
         numbers: Vec::new(),
         notes: Vec::new(),
-    });
+    };
+    let filled = topology::variables(&Online::whole(&nowhere));
     let mut tunables = Vec::new();
     for section in object.sections() {
         if section.name != CONSTANTS {

@@ -19,7 +19,7 @@ use fairground_kernel::statistics::Counters;
 use fairground_kernel::supervise::{Signal, Signals};
 use fairground_kernel::{Error, host, libbpf_messages};
 use fairground_lab::Accompanied;
-use fairground_machine::Machine;
+use fairground_machine::Online;
 use sd_notify::NotifyState;
 
 use crate::output;
@@ -403,27 +403,13 @@ impl Scheduler {
             opened.set(tunable, value)?;
         }
         let companion = self.whole.companion().name();
-        // The kernel and the machine description number CPUs alike only if there are no gaps.
-        if !host::cpus_are_contiguous() {
-            if !companion.is_empty() {
-                let reason = format!(
-                    "some CPUs are offline, and {companion} numbers them without gaps; bring them online, or use --with none"
-                );
-                return Err(unusable(&reason));
-            }
-            output::say!(
-                "fairground: some CPUs are offline; {} treats the machine as flat",
-                self.name
-            );
-            return Ok(opened);
-        }
-        let machine = Machine::parse("host").map_err(|error| unusable(&error))?;
-        for variable in topology::variables(&machine) {
+        let online = Online::host().map_err(|error| unusable(&error))?;
+        for variable in topology::variables(&online) {
             opened.set_bytes(variable.section, variable.name, &variable.bytes)?;
         }
         let constants = host::constants()?;
         let constant = |name: &str| constants.get(name).copied();
-        let prepared = self.whole.prepare(&self.object, &constant, &machine);
+        let prepared = self.whole.prepare(&self.object, &constant, &online);
         let prepared = prepared.map_err(|error| unusable(&error))?;
         if !companion.is_empty() {
             tell(format_args!("its loader is {companion}"));

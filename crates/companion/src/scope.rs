@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use fairground_bpf::{Kind, Object};
-use fairground_machine::Machine;
-use rhai::{Array, Dynamic, Engine, EvalAltResult, INT, Map, Scope};
+use fairground_machine::Online;
+use rhai::{Array, Dynamic, Engine, EvalAltResult, FnPtr, INT, Map, NativeCallContext, Scope};
 
 use crate::bounds::{bound, takes_too_long};
 
@@ -22,8 +22,8 @@ pub(crate) const STEPS: u64 = 10_000_000;
 /// No kernel has more CPUs.
 const CPUS: usize = 1 << 16;
 
-/// An engine whose only data are the scope and the sizes of those structures of `object` that `text` mentions.
-pub(crate) fn engine(text: &str, object: &Object) -> Engine {
+/// An engine whose only data are the scope, the sizes of those structures of `object` that `text` mentions, and the CPUs by their ids.
+pub(crate) fn engine(text: &str, object: &Object, online: &Online) -> Engine {
     let sizes = sizes(text, object);
     let mut engine = Engine::new();
     engine.register_fn(
@@ -40,10 +40,34 @@ pub(crate) fn engine(text: &str, object: &Object) -> Engine {
         (are_over || takes_too_long(step)).then_some(Dynamic::UNIT)
     });
     engine.register_fn("mask", mask);
+    let by_id = by_id(online);
+    engine.register_fn("by_id", move |context: NativeCallContext, of: FnPtr| {
+        values_by_id(&by_id, |cpu| {
+            of.call_within_context::<Dynamic>(&context, (cpu,))
+        })
+    });
     engine.register_fn("log2", |value: INT| -> INT {
         INT::from(value.max(1).ilog2())
     });
     engine
+}
+
+/// A value of each CPU at the place of its id; 0 or false for CPUs that are offline.
+fn values_by_id(
+    cpus: &[Option<Dynamic>],
+    of: impl Fn(Dynamic) -> Result<Dynamic, Box<EvalAltResult>>,
+) -> Result<Array, Box<EvalAltResult>> {
+    let values = cpus.iter().map(|cpu| cpu.clone().map(&of).transpose());
+    let values: Vec<Option<Dynamic>> = values.collect::<Result<_, _>>()?;
+    let are_truths = values.iter().flatten().all(Dynamic::is_bool);
+    let none = match are_truths {
+        true => Dynamic::from_bool(false),
+        false => Dynamic::from_int(0),
+    };
+    let values = values.into_iter();
+    Ok(values
+        .map(|value| value.unwrap_or_else(|| none.clone()))
+        .collect())
 }
 
 /// A CPU mask with these CPUs, as 64-bit words.
@@ -72,13 +96,13 @@ pub(crate) fn scope(
     text: &str,
     object: &Object,
     constants: &dyn Fn(&str) -> Option<u64>,
-    machine: &Machine,
+    online: &Online,
 ) -> Scope<'static> {
     let mut scope = Scope::new();
     for (name, value) in UNITS {
         scope.push_constant(name, value);
     }
-    push_machine(&mut scope, machine);
+    push_machine(&mut scope, online);
     for name in names(text) {
         if let Some(value) = constants(name).or_else(|| enumerator(object, name)) {
             scope.push_constant(name, value.cast_signed());
@@ -118,9 +142,10 @@ fn enumerator(object: &Object, name: &str) -> Option<u64> {
     })
 }
 
-fn ids(cpus: impl Iterator<Item = usize>) -> Dynamic {
-    let list: Array = cpus.map(|cpu| Dynamic::from_int(cpu as INT)).collect();
-    Dynamic::from_array(list)
+/// The ids of CPUs.
+fn list(online: &Online, places: impl Iterator<Item = usize>) -> Dynamic {
+    let ids = places.map(|place| Dynamic::from_int(online.ids[place] as INT));
+    Dynamic::from_array(ids.collect())
 }
 
 fn map<const N: usize>(members: [(&str, Dynamic); N]) -> Dynamic {
@@ -131,29 +156,43 @@ fn map<const N: usize>(members: [(&str, Dynamic); N]) -> Dynamic {
     Dynamic::from_map(map)
 }
 
-fn push_machine(scope: &mut Scope<'static>, machine: &Machine) {
+/// The CPUs that are online.
+fn cpus(online: &Online) -> Array {
+    let Online { machine, ids, .. } = online;
     let number = |value: u32| Dynamic::from_int(INT::from(value));
-    let cpus: Array = machine
-        .cpus
-        .iter()
-        .enumerate()
-        .map(|(id, cpu)| {
-            let sibling = machine.siblings(id).find(|other| *other != id);
-            map([
-                ("id", Dynamic::from_int(id as INT)),
-                ("core", number(cpu.core)),
-                ("llc", number(cpu.llc)),
-                ("node", number(cpu.node)),
-                ("socket", number(cpu.package)),
-                ("capacity", number(cpu.capacity)),
-                ("siblings", ids(machine.siblings(id))),
-                (
-                    "sibling",
-                    Dynamic::from_int(sibling.map_or(-1, |other| other as INT)),
-                ),
-            ])
-        })
-        .collect();
+    let cpus = machine.cpus.iter().enumerate();
+    cpus.map(|(place, cpu)| {
+        let sibling = machine.siblings(place).find(|other| *other != place);
+        map([
+            ("id", Dynamic::from_int(ids[place] as INT)),
+            ("core", number(cpu.core)),
+            ("llc", number(cpu.llc)),
+            ("node", number(cpu.node)),
+            ("socket", number(cpu.package)),
+            ("capacity", number(cpu.capacity)),
+            ("siblings", list(online, machine.siblings(place))),
+            (
+                "sibling",
+                Dynamic::from_int(sibling.map_or(-1, |other| ids[other] as INT)),
+            ),
+        ])
+    })
+    .collect()
+}
+
+/// Each CPU at the place of its id; none for those that are offline.
+fn by_id(online: &Online) -> Vec<Option<Dynamic>> {
+    let mut all = vec![None; online.id_count];
+    for (id, cpu) in online.ids.iter().zip(cpus(online)) {
+        all[*id] = Some(cpu);
+    }
+    all
+}
+
+fn push_machine(scope: &mut Scope<'static>, online: &Online) {
+    let machine = &online.machine;
+    let number = |value: u32| Dynamic::from_int(INT::from(value));
+    let cpus = cpus(online);
     let first = |mut members: Box<dyn Iterator<Item = usize> + '_>| {
         members.next().map(|cpu| &machine.cpus[cpu])
     };
@@ -163,7 +202,7 @@ fn push_machine(scope: &mut Scope<'static>, machine: &Machine) {
             let of = first(Box::new(machine.core_members(core)));
             map([
                 ("id", number(core)),
-                ("cpus", ids(machine.core_members(core))),
+                ("cpus", list(online, machine.core_members(core))),
                 ("llc", number(of.map_or(0, |cpu| cpu.llc))),
                 ("node", number(of.map_or(0, |cpu| cpu.node))),
             ])
@@ -175,7 +214,7 @@ fn push_machine(scope: &mut Scope<'static>, machine: &Machine) {
             let of = first(Box::new(machine.llc_members(llc)));
             map([
                 ("id", number(llc)),
-                ("cpus", ids(machine.llc_members(llc))),
+                ("cpus", list(online, machine.llc_members(llc))),
                 ("node", number(of.map_or(0, |cpu| cpu.node))),
             ])
         })
@@ -189,12 +228,13 @@ fn push_machine(scope: &mut Scope<'static>, machine: &Machine) {
                 .collect();
             map([
                 ("id", number(node)),
-                ("cpus", ids(machine.node_members(node))),
+                ("cpus", list(online, machine.node_members(node))),
                 ("distances", Dynamic::from_array(distances)),
             ])
         })
         .collect();
     scope.push_constant("nr_cpus", machine.cpus.len() as INT);
+    scope.push_constant("nr_cpu_ids", online.id_count as INT);
     scope.push_constant("smt", cores.len() < cpus.len());
     for (name, list) in [
         ("cpus", cpus),

@@ -1,6 +1,6 @@
 //! The values that loaders write into the variables of `schedulers/include/topology.h`.
 
-use fairground_machine::{Cpu, Machine};
+use fairground_machine::{Cpu, Machine, Online};
 
 /// A read-only variable of a scheduler, and the bytes it is to hold.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -14,9 +14,11 @@ pub struct Variable {
     pub bytes: Vec<u8>,
 }
 
-/// The variables that describe `machine`. An object that has none of them does not use topology; a loader sets those that it finds.
-pub fn variables(machine: &Machine) -> Vec<Variable> {
+/// The variables that describe a machine. An object that has none of them does not use topology; a loader sets those that it finds.
+pub fn variables(online: &Online) -> Vec<Variable> {
+    let machine = &online.machine;
     let order = Order::of(machine);
+    let narrow_count = |count: usize| u32::try_from(count).unwrap_or(u32::MAX);
     let count = |group: fn(&Cpu) -> u32| {
         let largest = machine.cpus.iter().map(group).max();
         largest.map_or(0, |largest| largest + 1)
@@ -32,22 +34,17 @@ pub fn variables(machine: &Machine) -> Vec<Variable> {
         bytes: values.into_iter().flat_map(u16::to_ne_bytes).collect(),
     };
     vec![
-        number(
-            "topology_nr_cpus",
-            u32::try_from(machine.cpus.len()).unwrap_or(u32::MAX),
-        ),
+        number("topology_nr_cpus", narrow_count(online.id_count)),
+        number("topology_nr_online", narrow_count(machine.cpus.len())),
         number("topology_nr_cores", count(|cpu| cpu.core)),
         number("topology_nr_llcs", count(|cpu| cpu.llc)),
-        number(
-            "topology_nr_nodes",
-            u32::try_from(machine.nodes().len()).unwrap_or(u32::MAX),
-        ),
+        number("topology_nr_nodes", narrow_count(machine.nodes().len())),
         number("topology_nr_packages", count(|cpu| cpu.package)),
         number("topology_cgroup_mode", machine.cgroup_mode as u32),
         array(
             "cpu_topology",
             ".rodata.cpu_topology",
-            order.records(machine),
+            order.records(online),
         ),
         array(
             "node_distance",
@@ -65,12 +62,13 @@ const LEVELS: [fn(&Cpu) -> u32; 4] = [
     |cpu| cpu.package,
 ];
 
+/// Numbers of a `struct cpu_topology`.
+const RECORD: usize = 7 + 2 * LEVELS.len();
+
 /// CPUs in the depth-first order of the topology tree.
 struct Order {
     /// The CPU at each position.
     cpus: Vec<usize>,
-    /// The position of each CPU.
-    positions: Vec<usize>,
 }
 
 impl Order {
@@ -89,11 +87,7 @@ impl Order {
             let groups: Vec<u32> = levels.iter().map(|g| g(&machine.cpus[*cpu])).collect();
             (groups, *cpu)
         });
-        let mut positions = vec![0; cpus.len()];
-        for (position, cpu) in cpus.iter().enumerate() {
-            positions[*cpu] = position;
-        }
-        Self { cpus, positions }
+        Self { cpus }
     }
 
     /// The first position of the CPUs around `position` that are in the same group, and their number.
@@ -112,16 +106,27 @@ impl Order {
         (first, end - first + 1)
     }
 
-    /// `struct cpu_topology` of every CPU: 15 numbers each.
-    fn records(&self, machine: &Machine) -> Vec<u16> {
-        let mut values = Vec::with_capacity(machine.cpus.len() * 15);
-        for (index, cpu) in machine.cpus.iter().enumerate() {
-            let position = self.positions[index];
-            values.extend([cpu.core, cpu.llc, cpu.node, cpu.package, cpu.capacity].map(narrow));
-            values.extend([position, self.cpus[index]].map(narrow));
-            for group in LEVELS {
+    /// `struct cpu_topology` of every number that the kernel has for CPUs: [`RECORD`] numbers each. The CPUs that are offline come last in the
+    /// order.
+    fn records(&self, online: &Online) -> Vec<u16> {
+        let Online { machine, ids, .. } = online;
+        let by_position = self.cpus.iter().map(|cpu| ids[*cpu]);
+        let by_position: Vec<usize> = by_position.chain(online.offline()).collect();
+        let mut values = vec![0; online.id_count * RECORD];
+        for (record, cpu) in values.chunks_mut(RECORD).zip(&by_position) {
+            record[6] = narrow(*cpu);
+        }
+        for (position, cpu) in by_position.iter().enumerate() {
+            let record = &mut values[cpu * RECORD..][..RECORD];
+            record[5] = narrow(position);
+            let Some(cpu) = self.cpus.get(position).map(|cpu| &machine.cpus[*cpu]) else {
+                continue;
+            };
+            let place = [cpu.core, cpu.llc, cpu.node, cpu.package, cpu.capacity];
+            record[..5].copy_from_slice(&place.map(narrow));
+            for (span, group) in record[7..].chunks_mut(2).zip(LEVELS) {
                 let (first, count) = self.span(machine, position, group);
-                values.extend([first, count].map(narrow));
+                span.copy_from_slice(&[first, count].map(narrow));
             }
         }
         values
@@ -170,7 +175,7 @@ mod tests {
 
     #[test]
     fn counts_and_distances() {
-        let variables = variables(&machine());
+        let variables = variables(&Online::whole(&machine()));
         let number = |name: &str| words(&variables, name)[0];
         assert_eq!(number("topology_nr_cpus"), 8);
         assert_eq!(number("topology_nr_cores"), 4);
@@ -182,7 +187,7 @@ mod tests {
 
     #[test]
     fn siblings_lie_side_by_side_in_the_order() {
-        let records = words(&variables(&machine()), "cpu_topology");
+        let records = words(&variables(&Online::whole(&machine())), "cpu_topology");
         let order: Vec<u16> = records.chunks_exact(15).map(|record| record[6]).collect();
         assert_eq!(order, [0, 4, 1, 5, 2, 6, 3, 7]);
         // CPU 6: core 2, cache, node and package 1, position 5; core span 4+2, the others 4+4.
@@ -193,12 +198,28 @@ mod tests {
     }
 
     #[test]
+    fn cpus_that_are_offline_have_no_capacity_and_come_last() {
+        let variables = variables(&Online::without(&machine(), &[1, 7]));
+        let number = |name: &str| words(&variables, name)[0];
+        assert_eq!(number("topology_nr_cpus"), 8);
+        assert_eq!(number("topology_nr_online"), 6);
+        assert_eq!(number("topology_nr_cores"), 4);
+        let records = words(&variables, "cpu_topology");
+        let order: Vec<u16> = records.chunks_exact(15).map(|record| record[6]).collect();
+        assert_eq!(order, [0, 4, 5, 2, 6, 3, 1, 7]);
+        let of = |cpu: usize| &records[cpu * 15..][..15];
+        assert_eq!(of(1), [0, 0, 0, 0, 0, 6, 4, 0, 0, 0, 0, 0, 0, 0, 0]);
+        // The second thread of core 1 is alone there.
+        assert_eq!(of(5), [1, 0, 0, 0, 1024, 2, 3, 2, 1, 0, 3, 0, 3, 0, 3]);
+    }
+
+    #[test]
     fn a_node_may_hold_several_packages() {
         let mut machine = machine();
         for cpu in &mut machine.cpus {
             cpu.node = 0;
         }
-        let records = words(&variables(&machine), "cpu_topology");
+        let records = words(&variables(&Online::whole(&machine)), "cpu_topology");
         // CPU 6: node span 0+8, package span 4+4.
         assert_eq!(records[6 * 15 + 11..7 * 15], [0, 8, 4, 4]);
     }

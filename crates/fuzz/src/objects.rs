@@ -5,7 +5,7 @@ use std::sync::OnceLock;
 
 use fairground_bpf::{Object, TypeId};
 use fairground_companion::Companion;
-use fairground_machine::Machine;
+use fairground_machine::{Machine, Online};
 use fairground_simulator::{Release, Scheduler};
 
 use crate::check_message;
@@ -60,7 +60,7 @@ pub fn companion(bytes: &[u8]) {
         Err(error) => return check_message(&error.to_string()),
     };
     let constant = |name: &str| Scheduler::constant(name, Release::NEWEST);
-    if let Err(error) = companion.prepare(object, &constant, &machine, &[]) {
+    if let Err(error) = companion.prepare(object, &constant, &Online::whole(&machine), &[]) {
         check_message(&error.to_string());
     }
 }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use fairground_bpf::Object;
 use fairground_catalog::Build;
 use fairground_companion::{Companion, Prepared, Setting};
-use fairground_machine::Machine;
+use fairground_machine::Online;
 
 use crate::error::Error;
 
@@ -82,7 +82,7 @@ impl Accompanied {
         &self.companion
     }
 
-    /// The actions of its loader on `machine` with `object`, the scheduler's object. `constants` knows the kernel's constants by name.
+    /// The actions of its loader with `object`, the scheduler's object, while these CPUs are `online`. `constants` knows the kernel's constants by name.
     ///
     /// # Errors
     ///
@@ -91,12 +91,12 @@ impl Accompanied {
         &self,
         object: &Object,
         constants: &dyn Fn(&str) -> Option<u64>,
-        machine: &Machine,
+        online: &Online,
     ) -> Result<Prepared, Error> {
         let settings = &self.settings;
         Ok(self
             .companion
-            .prepare(object, constants, machine, settings)?)
+            .prepare(object, constants, online, settings)?)
     }
 
     /// The tunables that were set.

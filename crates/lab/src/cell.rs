@@ -17,6 +17,7 @@ use fairground_companion::Prepared;
 use fairground_contract::exit;
 use fairground_events::{FanOut, Nanoseconds, PerfettoWriter, Renumbered, Sink};
 use fairground_files::Unfinished;
+use fairground_machine::Online;
 use fairground_metrics::{MachineFacts, Metrics};
 use fairground_results::format::{seconds, time};
 use fairground_results::{
@@ -184,11 +185,15 @@ impl Cell {
     pub fn new(mut contender: Contender, mut options: Options) -> Self {
         options.variables = contender.variables();
         options.cost = contender.costs(options.cost);
-        let (prepared, unprepared) = match contender.prepare(&options.machine, options.release) {
+        let mut offline = options.offline();
+        let at_first = Online::without(&options.machine, &offline[0]);
+        let (prepared, unprepared) = match contender.prepare(&at_first, options.release) {
             Ok(prepared) => (prepared, None),
             Err(error) => (Prepared::default(), Some(error.to_string())),
         };
         options.setup = Arc::new(prepared.setup);
+        offline.remove(0);
+        options.later_setups = contender.prepare_later(&options.machine, options.release, offline);
         contender.load_for(&options);
         let mut loader_notes = prepared.notes;
         loader_notes.extend(contender.left_out(options.release));

@@ -9,9 +9,11 @@ use fairground_bpf::{Object, Setup};
 use fairground_capture::{Captured, Followed, KernelFacts};
 use fairground_catalog::Build;
 use fairground_companion::{Companion, Prepared};
-use fairground_machine::Machine;
+use fairground_machine::{Machine, Online};
 use fairground_results::short_name;
-use fairground_simulator::{CostModel, Examined, LoadError, Options, Release, Scheduler, examine};
+use fairground_simulator::{
+    CostModel, Examined, LaterSetup, LoadError, Options, Release, Scheduler, examine,
+};
 
 use crate::accompanied::Accompanied;
 use crate::cell::Cell;
@@ -300,20 +302,38 @@ impl Contender {
         self.whole().map(Accompanied::companion)
     }
 
-    /// The actions of its loader on `machine` under `release`.
+    /// The actions of its loader under `release` while these CPUs are `online`.
     ///
     /// # Errors
     ///
     /// If its companion or a setting does not fit the scheduler or the machine.
-    pub fn prepare(&self, machine: &Machine, release: Release) -> Result<Prepared, Error> {
+    pub fn prepare(&self, online: &Online, release: Release) -> Result<Prepared, Error> {
         let Ok(opened) = &self.opened else {
             return Ok(Prepared::default());
         };
         opened.whole.prepare(
             &opened.object,
             &|name| Scheduler::constant(name, release),
-            machine,
+            online,
         )
+    }
+
+    /// The actions of its loader when it loads the scheduler again while these CPUs of `machine` are offline, for each such set.
+    pub(crate) fn prepare_later(
+        &self,
+        machine: &Machine,
+        release: Release,
+        offline: Vec<Vec<usize>>,
+    ) -> Vec<LaterSetup> {
+        let mut later: Vec<LaterSetup> = Vec::new();
+        for offline in offline {
+            if later.iter().all(|(known, _)| *known != offline) {
+                let prepared = self.prepare(&Online::without(machine, &offline), release);
+                let setup = prepared.map(|prepared| Arc::new(prepared.setup));
+                later.push((offline, setup.map_err(|error| error.to_string())));
+            }
+        }
+        later
     }
 
     /// The judgements of Linux releases, from the first to the last, on it with its loader's actions on `machine`.
@@ -330,7 +350,7 @@ impl Contender {
         let mut verdicts = Vec::new();
         for release in Release::ALL {
             options.release = release;
-            options.setup = Arc::new(self.prepare(machine, release)?.setup);
+            options.setup = Arc::new(self.prepare(&Online::whole(machine), release)?.setup);
             verdicts.push((release, examine(&opened.object, &options)));
         }
         Ok(verdicts)

@@ -85,7 +85,7 @@ pub(crate) fn of_template(cell: &Cell) -> String {
         options.release,
         &options.hotplug,
     );
-    of(&(
+    let all = (
         cell.contender.content(),
         &options.setup,
         &cell.unprepared,
@@ -94,7 +94,11 @@ pub(crate) fn of_template(cell: &Cell) -> String {
         cell.patience,
         requirements,
         references,
-    ))
+    );
+    match options.later_setups.is_empty() {
+        true => of(&all),
+        false => of(&(all, &options.later_setups)),
+    }
 }
 
 /// The identity of a simulation: the hash of the parts that it has in common with others ([`of_template`]), of its workload, and of the rest.

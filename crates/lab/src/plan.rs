@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use fairground_contract::attributes::Attributes;
 use fairground_events::Nanoseconds;
-use fairground_machine::Machine;
+use fairground_machine::{Machine, Online};
 use fairground_results::format::seconds;
 use fairground_results::{Hashes, Patience, Requirement};
 use fairground_simulator::{
@@ -193,7 +193,7 @@ impl Plan {
                         contender.reference()
                     )));
                 }
-                contender.prepare(machine, self.settings.release)?;
+                contender.prepare(&Online::whole(machine), self.settings.release)?;
             }
         }
         Ok(())

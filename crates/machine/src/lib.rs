@@ -39,6 +39,7 @@ mod file;
 mod hardware;
 mod host;
 mod model;
+mod online;
 mod synthetic;
 mod xml;
 
@@ -47,3 +48,4 @@ pub use error::Error;
 pub use file::NAMED;
 pub use hardware::{ALONE, Clock, Hardware, IdleState, Step};
 pub use model::{Cpu, Distance, Machine};
+pub use online::Online;

@@ -91,6 +91,8 @@ pub enum Due {
     Loader {
         /// Index into its runs.
         run: u32,
+        /// How often the scheduler had been unloaded when it began with that.
+        load: u32,
     },
     /// The scheduler's loader has loaded it again.
     Reload,

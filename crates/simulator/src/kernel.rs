@@ -602,7 +602,7 @@ impl<'a> Kernel<'a> {
             }
             Due::Group { change } => self.change_group(change),
             Due::Offline { cpu } => self.set_online(cpu as usize, false),
-            Due::Loader { run } => self.handle_loader(run, due),
+            Due::Loader { run, load } => self.handle_loader(run, load, due),
             Due::Reload => self.reload(),
             Due::Start => self.start_programs(),
         }

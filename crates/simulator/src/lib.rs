@@ -61,6 +61,8 @@ pub use fairground_linux::Release;
 pub use restart::Restart;
 pub use scheduler::{Examined, LoadError, Scheduler, Store, examine};
 pub use shortfalls::Shortfall;
-pub use simulation::{Hotplug, Options, Outcome, TaskOutcome, simulate, simulate_beside};
+pub use simulation::{
+    Hotplug, LaterSetup, Options, Outcome, TaskOutcome, simulate, simulate_beside,
+};
 pub use strays::recover;
 pub use surroundings::{Creator, Surroundings, Thread, Turn};

@@ -65,18 +65,14 @@ impl Kernel<'_> {
             return;
         }
         let setup = self.settings.setup.clone();
+        let load = self.restarts.all.len() as u32;
         for (number, run) in setup.runs.iter().enumerate() {
             if let (RunTime::Every(interval), false) = (run.time, run.follows) {
                 let run = number as u32;
                 self.clock
-                    .at(self.clock.now() + interval, Due::Loader { run });
+                    .at(self.clock.now() + interval, Due::Loader { run, load });
             }
         }
-    }
-
-    /// Runs the programs again that the loader runs once the scheduler is attached. Those at intervals go on as before.
-    pub(crate) fn run_after_attach(&mut self) {
-        self.run_once(RunTime::AfterAttach);
     }
 
     /// Runs the programs that are due at this time, at no cost: the machine is idle. `false` if the loader would give up.
@@ -95,8 +91,11 @@ impl Kernel<'_> {
         true
     }
 
-    /// Makes a run at an interval that is due.
-    pub(crate) fn handle_loader(&mut self, number: u32, due: Due) {
+    /// Makes a run at an interval that is due, if the scheduler has not been unloaded since the loader began with it.
+    pub(crate) fn handle_loader(&mut self, number: u32, load: u32, due: Due) {
+        if load as usize != self.restarts.all.len() {
+            return;
+        }
         let setup = self.settings.setup.clone();
         let number = number as usize;
         let first = &setup.runs[number];
@@ -105,9 +104,6 @@ impl Kernel<'_> {
         }
         if let RunTime::Every(interval) = first.time {
             self.clock.at(self.clock.now() + interval, due);
-        }
-        if !self.initialised {
-            return;
         }
         self.interrupt(first.cpu);
         self.account_progress(first.cpu);

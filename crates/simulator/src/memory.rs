@@ -2,6 +2,8 @@
 
 use fairground_bpf::{Context, InitialValue, NULL_PAGE, NullPage, Slot, Stack, map_kind};
 
+use fairground_machine::Online;
+
 use crate::kfunc::arena::Arena;
 use crate::lockstep::Companion;
 use crate::maps::{Map, Maps, Store, words};
@@ -28,16 +30,17 @@ pub struct Memory {
 }
 
 impl Memory {
-    /// Memory of one simulation on `cpus` CPUs, with the values that the object, the machine and the options give it. Sections and an arena
-    /// that a loader shares are in the loader's memory.
+    /// Memory of a scheduler that is loaded while these CPUs are `online`, with the values that the object, the machine and the options give it.
+    /// Sections and an arena that a loader shares are in the loader's memory.
     pub fn new(
         scheduler: &Scheduler,
         options: &Options,
-        cpus: usize,
+        online: &Online,
         mut companion: Option<&mut Companion>,
     ) -> Result<Self, LoadError> {
+        let cpus = online.id_count;
         let (mut maps, mut arena) = maps(scheduler, options, cpus, companion.as_deref_mut())?;
-        let given = variables::given(options);
+        let given = variables::given(options, online);
         let mut sections = Vec::new();
         let mut places = Vec::new();
         for (number, section) in scheduler.object.sections().iter().enumerate() {
@@ -101,6 +104,8 @@ impl Memory {
             stack: self.stack.top(),
             slots: self.slots.as_ptr(),
             slot_sizes: self.slot_sizes.as_ptr(),
+            null_accesses: 0,
+            null_access_place: 0,
         }
     }
 }

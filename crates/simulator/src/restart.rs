@@ -1,7 +1,9 @@
 //! Schedulers that ask their loader to load them again (`SCX_ECODE_ACT_RESTART`), as those without callbacks for CPUs that come and go do when
 //! one comes or goes. Until the loader has done it, all tasks run in the kernel's own class.
 
+use fairground_bpf::Context;
 use fairground_events::{Nanoseconds, OverheadKind};
+use fairground_machine::Online;
 
 use crate::clock::Due;
 use crate::constants::*;
@@ -100,19 +102,26 @@ impl Kernel<'_> {
             }
         }
         self.tell_of_idle_cpus();
-        self.run_after_attach();
+        self.begin_loader();
         self.reschedule_all();
     }
 
-    /// Sets up anew everything that belongs to one loaded scheduler.
+    /// Sets up anew everything that belongs to one loaded scheduler. Its loader looks at the CPUs that are online now.
     fn forget_scheduler(&mut self) -> Result<(), LoadError> {
         let cpus = self.cpus.len();
-        let scheduler = self.scheduler.clone();
+        let offline: Vec<usize> = (0..cpus).filter(|cpu| !self.cpus[*cpu].online).collect();
+        let online = Online::without(&self.machine, &offline);
+        self.settings.setup = self.settings.setup_without(&offline)?;
+        let scheduler = self.scheduler.loaded_again(&self.settings, &online)?;
+        self.scheduler = scheduler.clone();
         self.operations = scheduler.operations_with(&self.settings.setup)?;
-        self.memory = Memory::new(&scheduler, &self.settings, cpus, None)?;
-        let instructions = self.context.instructions;
-        *self.context = self.memory.context();
-        self.context.instructions = instructions;
+        self.memory = Memory::new(&scheduler, &self.settings, &online, None)?;
+        *self.context = Context {
+            instructions: self.context.instructions,
+            null_accesses: self.context.null_accesses,
+            null_access_place: self.context.null_access_place,
+            ..self.memory.context()
+        };
         self.dsqs = DispatchQueues::new(cpus, self.topology.nodes.len());
         self.idle = self.operations.idle_state(self.topology.nodes.len());
         self.tracing = Tracing::new(&scheduler.object, &scheduler.code);

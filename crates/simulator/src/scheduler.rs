@@ -7,6 +7,7 @@ use fairground_bpf::{
     Translated, map_kind,
 };
 use fairground_linux::{CID_FORM, CPU_FORM, Kind, Release, Releases, function, member, members};
+use fairground_machine::Online;
 
 use crate::constants::*;
 use crate::linker::{self, KernelLinker};
@@ -28,6 +29,8 @@ pub enum LoadError {
     Operations(String),
     /// A map of a type, or of a size, that the simulator does not have.
     Map(String),
+    /// Its loader gives up.
+    Loader(String),
 }
 
 impl std::fmt::Display for LoadError {
@@ -36,7 +39,8 @@ impl std::fmt::Display for LoadError {
             LoadError::Object(error) => write!(f, "{error}"),
             LoadError::Table(message)
             | LoadError::Operations(message)
-            | LoadError::Map(message) => f.write_str(message),
+            | LoadError::Map(message)
+            | LoadError::Loader(message) => f.write_str(message),
         }
     }
 }
@@ -62,6 +66,8 @@ pub struct Scheduler {
     /// The release of Linux that it was compiled for.
     release: Release,
     left_out: Vec<&'static str>,
+    /// Whether it is translated for certain values of its read-only variables.
+    has_values: bool,
     store: Option<Arc<dyn Store>>,
     /// Versions for other kernels, as far as they were requested.
     others: Mutex<Vec<(Target, Arc<Scheduler>)>>,
@@ -124,8 +130,36 @@ impl Scheduler {
         options: &Options,
         store: Option<Arc<dyn Store>>,
     ) -> Result<Scheduler, LoadError> {
-        let read_only = variables::read_only(&object, options);
-        Scheduler::load_for(object, Target::of(options), &read_only, store)
+        Scheduler::load_with_values_of(object, options, &options.online_at_first(), store)
+    }
+
+    fn load_with_values_of(
+        object: Arc<Object>,
+        options: &Options,
+        online: &Online,
+        store: Option<Arc<dyn Store>>,
+    ) -> Result<Scheduler, LoadError> {
+        let read_only = variables::read_only(&object, options, online);
+        let mut scheduler = Scheduler::load_for(object, Target::of(options), &read_only, store)?;
+        scheduler.has_values = true;
+        Ok(scheduler)
+    }
+
+    /// The scheduler for the values that it has when it is loaded again while these CPUs are `online`.
+    ///
+    /// # Errors
+    ///
+    /// As [`Scheduler::load`].
+    pub(crate) fn loaded_again(
+        self: &Arc<Self>,
+        options: &Options,
+        online: &Online,
+    ) -> Result<Arc<Scheduler>, LoadError> {
+        if !self.has_values {
+            return Ok(self.clone());
+        }
+        let (object, store) = (self.object.clone(), self.store.clone());
+        Scheduler::load_with_values_of(object, options, online, store).map(Arc::new)
     }
 
     /// The same without run-time checks, to measure their cost.
@@ -176,6 +210,7 @@ impl Scheduler {
             operations,
             release: target.release,
             left_out,
+            has_values: false,
             store: None,
             others: Mutex::default(),
         })
@@ -396,7 +431,7 @@ pub fn examine(object: &Object, options: &Options) -> Examined {
     let target = Target::of(options);
     let examined = table_of(object).and_then(|table| {
         let linker = linker_for(object, table, target)?;
-        let read_only = variables::read_only(object, options);
+        let read_only = variables::read_only(object, options, &options.online_at_first());
         let needs =
             fairground_bpf::examine(object, &linker, &read_only).map_err(LoadError::Object)?;
         check_license(object)?;

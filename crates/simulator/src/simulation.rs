@@ -6,7 +6,7 @@ use std::sync::Arc;
 use fairground_bpf::{Loader, Setup};
 use fairground_events::{Nanoseconds, Sink, TaskId};
 use fairground_linux::Release;
-use fairground_machine::Machine;
+use fairground_machine::{Machine, Online};
 use fairground_workload::Workload;
 use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::SeedableRng;
@@ -72,6 +72,8 @@ pub struct Options {
     pub variables: Vec<(String, Vec<u8>)>,
     /// The settings, entries and program runs of the scheduler's loader.
     pub setup: Arc<Setup>,
+    /// The same for when it loads the scheduler again while other CPUs are offline than at first, or why it gives up then.
+    pub later_setups: Vec<LaterSetup>,
     /// CPUs that come online or go offline.
     pub hotplug: Vec<Hotplug>,
     /// How long the scheduler's loader takes to load it again when it asks for that; `None` if the loader does not.
@@ -97,12 +99,58 @@ impl Options {
             release: Release::NEWEST,
             variables: Vec::new(),
             setup: Arc::default(),
+            later_setups: Vec::new(),
             hotplug: Vec::new(),
             restart_after: None,
             surroundings: Surroundings::default(),
             details: false,
             most_events: None,
         }
+    }
+}
+
+/// The CPUs that are offline, and the actions of a scheduler's loader then, or why it gives up.
+pub type LaterSetup = (Vec<usize>, Result<Arc<Setup>, String>);
+
+impl Options {
+    /// The CPUs that are offline at first, and after each further change of the machine, in ascending order.
+    pub fn offline(&self) -> Vec<Vec<usize>> {
+        let mut changes = self.hotplug.clone();
+        changes.sort_by_key(|change| change.at);
+        let mut states = vec![Vec::new()];
+        for change in &changes {
+            let mut offline = states.last().cloned().unwrap_or_default();
+            match offline.binary_search(&change.cpu) {
+                Ok(place) if change.online => _ = offline.remove(place),
+                // The last CPU stays online.
+                Err(place) if !change.online && offline.len() + 1 < self.machine.cpus.len() => {
+                    offline.insert(place, change.cpu);
+                }
+                _ => continue,
+            }
+            match change.at {
+                0 => states = vec![offline],
+                _ => states.push(offline),
+            }
+        }
+        states
+    }
+
+    /// The CPUs that are online when the scheduler is loaded for the first time.
+    pub fn online_at_first(&self) -> Online {
+        Online::without(&self.machine, &self.offline()[0])
+    }
+
+    /// The actions of the scheduler's loader while these CPUs are offline.
+    ///
+    /// # Errors
+    ///
+    /// If it gives up then.
+    pub(crate) fn setup_without(&self, offline: &[usize]) -> Result<Arc<Setup>, LoadError> {
+        let mut later = self.later_setups.iter();
+        let setup = later.find(|(others, _)| others == offline);
+        let setup = setup.map_or_else(|| Ok(self.setup.clone()), |(_, setup)| setup.clone());
+        setup.map_err(LoadError::Loader)
     }
 }
 
@@ -305,7 +353,8 @@ impl<'a> Kernel<'a> {
         let count = machine.cpus.len();
         let operations = scheduler.operations_with(&options.setup)?;
         let possible = CpuMask::first_cpus(count);
-        let mut memory = Memory::new(scheduler, options, count, companion.as_mut())?;
+        let online = options.online_at_first();
+        let mut memory = Memory::new(scheduler, options, &online, companion.as_mut())?;
         let context = Box::new(memory.context());
         let mut tasks = TaskMemory::default();
         let cpus = idle_cpus(&machine, &mut tasks, possible);
@@ -390,12 +439,9 @@ impl<'a> Kernel<'a> {
     /// Loads the scheduler: `init`, the groups, the existing tasks (`scx_root_enable_workfn`).
     fn enable(&mut self) {
         self.clock.advance_to(self.first_time());
-        // CPUs that go offline at time 0 are offline before the scheduler is loaded. The last CPU stays online.
-        for place in 0..self.settings.hotplug.len() {
-            let Hotplug { at, cpu, online } = self.settings.hotplug[place];
-            if at == 0 && !online && self.cpus.iter().filter(|cpu| cpu.online).count() > 1 {
-                self.mark_online(cpu, false);
-            }
+        // CPUs that go offline at time 0 are offline before the scheduler is loaded.
+        for cpu in self.settings.offline().swap_remove(0) {
+            self.mark_online(cpu, false);
         }
         if !self.attach() {
             return;
@@ -421,7 +467,8 @@ impl<'a> Kernel<'a> {
         if !self.load() {
             return false;
         }
-        self.enter(0);
+        let first = self.cpus.iter().position(|cpu| cpu.online);
+        self.enter(first.unwrap_or(0));
         self.trace(Hook::BpfScxReg, &[0, 0]);
         self.forget_costs();
         if !self.make_cids() {
@@ -497,6 +544,13 @@ impl<'a> Kernel<'a> {
 
     /// Reports accesses to arena pages that were not allocated, as a kernel does in the program's own stream.
     fn report_strays(&mut self) {
+        let count = self.context.null_accesses;
+        if count > 0 {
+            let place = self.scheduler.describe(self.context.null_access_place);
+            self.say(format!(
+                "ERROR: Arena access through a null pointer, {count} times, the last one{place}: stores were dropped, and loads gave 0, as in a kernel"
+            ));
+        }
         let strays = self.memory.arena.as_mut().map(Arena::strays);
         for (address, instruction) in strays.into_iter().flatten() {
             let place = self.scheduler.locate(instruction);

@@ -1,14 +1,16 @@
 //! The contents of a scheduler's global variables when its programs are loaded.
 
 use fairground_bpf::Object;
+use fairground_machine::Online;
 
 use crate::linker;
 use crate::simulation::Options;
 
-/// The values that runs with `options` give to variables, by name: those that the options name, and the machine's topology.
-pub(crate) fn given(options: &Options) -> Vec<(String, Vec<u8>)> {
+/// The values that runs with `options` give to variables when a scheduler is loaded, by name: those that the options name, and the topology of
+/// the CPUs that are `online` then.
+pub(crate) fn given(options: &Options, online: &Online) -> Vec<(String, Vec<u8>)> {
     let mut given = options.variables.clone();
-    for variable in fairground_contract::topology::variables(&options.machine) {
+    for variable in fairground_contract::topology::variables(online) {
         given.push((variable.name.to_owned(), variable.bytes));
     }
     given
@@ -61,9 +63,13 @@ pub(crate) fn initial_bytes(
     bytes
 }
 
-/// The sections that no program can change, by number, with their contents in runs with `options`.
-pub(crate) fn read_only(object: &Object, options: &Options) -> Vec<(usize, Vec<u8>)> {
-    let given = given(options);
+/// The sections that no program can change, by number, with their contents in runs with `options` when these CPUs are `online`.
+pub(crate) fn read_only(
+    object: &Object,
+    options: &Options,
+    online: &Online,
+) -> Vec<(usize, Vec<u8>)> {
+    let given = given(options, online);
     let sections = object.sections().iter().enumerate();
     sections
         .filter(|(_, section)| section.name.starts_with(".rodata"))

@@ -735,6 +735,34 @@ fn hotplug_moves_tasks_or_restarts_the_scheduler() {
 }
 
 #[test]
+fn the_cpus_that_are_offline_follow_from_the_changes() {
+    let mut options = free("4", r#"{"tasks": {"t": {"run": 1000}}}"#);
+    assert_eq!(options.offline(), [[0; 0]]);
+    options.hotplug = vec![
+        change(9, 3, true),
+        change(0, 3, false),
+        change(0, 1, false),
+        change(5, 0, false),
+        change(6, 2, false),
+    ];
+    // The last CPU stays online.
+    assert_eq!(options.offline(), [vec![1, 3], vec![0, 1, 3], vec![0, 1]]);
+}
+
+#[test]
+fn a_loader_that_gives_up_when_it_loads_again_ends_the_run() {
+    let mut options = free(
+        "2",
+        r#"{"tasks": {"t": {"loop": -1, "run": 1000}}, "global": {"duration": 2}}"#,
+    );
+    options.hotplug = vec![change(1_000_000_000, 1, false)];
+    options.restart_after = Some(200_000_000);
+    options.later_setups = vec![(vec![1], Err("no pair of CPUs".into()))];
+    let outcome = run(&scheduler("fault", &[]), &options);
+    assert_eq!(outcome.failure.as_deref(), Some("no pair of CPUs"));
+}
+
+#[test]
 fn a_scheduler_that_asks_for_it_is_loaded_again() {
     let mut options = free(
         "2",

@@ -23,6 +23,7 @@ impl Facts<'_> {
     pub(super) fn access(&self, state: &State, register: u8, access: Access) -> Verdict {
         match state.registers[usize::from(register)] {
             Value::Any => Verdict::Fine,
+            Value::Arena => Verdict::Guarded(Some(Guard::Arena)),
             Value::Unset => Verdict::refused(format!("r{register} is used before it is set")),
             value @ Value::Number(_) if value.is_null() => {
                 Verdict::refused("NULL is used as a pointer")

@@ -39,6 +39,12 @@ pub(super) fn calculate(one: Instruction, state: &mut State) -> Verdict {
             (Value::Pointer(pointer), Value::Any) if wide && one.operation() == alu::ADD => {
                 move_pointer(one, pointer, Number::between(0, u64::MAX))
             }
+            (Value::Arena, Value::Arena) => (Value::Any, Verdict::Fine),
+            (Value::Arena, _) | (_, Value::Arena)
+                if wide && matches!(one.operation(), alu::ADD | alu::SUB) =>
+            {
+                (Value::Arena, Verdict::Fine)
+            }
             (Value::Any, Value::Number(number)) if wide && one.operation() == alu::AND => {
                 let masked = number.value().map(|mask| Number::between(0, mask));
                 (masked.map_or(Value::Any, Value::Number), Verdict::Fine)
@@ -52,7 +58,10 @@ pub(super) fn calculate(one: Instruction, state: &mut State) -> Verdict {
 
 fn moved(one: Instruction, value: Value, wide: bool) -> Value {
     if one.uses_register() && one.offset == ADDRESS_SPACE_CAST && wide {
-        return Value::Any;
+        return match one.immediate {
+            1 => Value::Arena,
+            _ => Value::Any,
+        };
     }
     match value {
         _ if wide && one.offset == 0 => value,

@@ -63,7 +63,7 @@ pub(super) fn after(one: Instruction, mut state: State, taken: bool) -> Option<S
 /// Whether the verifier may know a value that is unknown here.
 fn is_doubtful(value: Value) -> bool {
     match value {
-        Value::Any => true,
+        Value::Any | Value::Arena => true,
         Value::Number(number) => matches!(number.root, Some(Root::Cell { .. })),
         _ => false,
     }

@@ -80,6 +80,7 @@ impl Facts<'_> {
     fn broken(&self, linked: &Linked, guard: Guard) -> String {
         match guard {
             Guard::NotNull => "NULL is used as a pointer".to_owned(),
+            Guard::Arena => String::new(),
             Guard::Within { origin, .. } => match origin {
                 Origin::Slot(slot) => {
                     format!("access outside of {}", self.name(Target::Section(slot)))

@@ -30,6 +30,8 @@ use crate::special::SpecialField;
 pub(crate) enum Guard {
     /// The pointer is not NULL.
     NotNull,
+    /// The pointer into the arena is not NULL with an offset; otherwise the access does nothing, and the program goes on.
+    Arena,
     /// The address lies in an object: at least `start` and at most `last` bytes from its beginning.
     Within {
         origin: Origin,

@@ -18,6 +18,8 @@ pub(super) enum Value {
     Any,
     Number(Number),
     Pointer(Pointer),
+    /// An address in the arena, in the kernel's form, or NULL. Nothing else is known about it.
+    Arena,
 }
 
 /// A number between two others.
@@ -218,7 +220,7 @@ impl Value {
                 is_free: false,
                 ..number
             }),
-            Value::Unset | Value::Any => self,
+            Value::Unset | Value::Any | Value::Arena => self,
         }
     }
 
@@ -246,6 +248,7 @@ impl Value {
                     ..pointer
                 })
             }
+            (Value::Arena, null) | (null, Value::Arena) if null.is_null() => Value::Arena,
             _ => Value::Any,
         }
     }

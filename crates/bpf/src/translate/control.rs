@@ -132,7 +132,7 @@ impl Translation<'_, '_> {
         let stop = self.stop_block();
         self.builder.ins().brif(limit, report, &[], stop, &[]);
         self.builder.switch_to_block(report);
-        let place = self.number(((self.linked.function as i64) << 32) | at as i64);
+        let place = self.place(at);
         self.call_native(self.environment.runaway, &[place]);
         self.stop_everything();
     }
@@ -176,9 +176,14 @@ impl Translation<'_, '_> {
         let (address, length) = self.environment.problems[at];
         let address = self.address_in(Base::Problems, address);
         let length = self.number(length as i64);
-        let place = self.number(((self.linked.function as i64) << 32) | at as i64);
+        let place = self.place(at);
         self.call_native(receiver, &[address, length, place]);
         self.stop_everything();
+    }
+
+    /// The token for the place of an instruction.
+    pub(super) fn place(&mut self, at: usize) -> Value {
+        self.number(((self.linked.function as i64) << 32) | at as i64)
     }
 
     /// Translates a call.

@@ -54,6 +54,8 @@ impl Translation<'_, '_> {
         let register = if loads { one.source } else { one.destination };
         let (base, offset) = self.address(register, one.offset);
         let strays = match check.guard {
+            // Done with the access itself.
+            Guard::Arena => return,
             Guard::NotNull => {
                 let page = self.number(NULL_PAGE);
                 let ins = self.builder.ins();
@@ -78,6 +80,51 @@ impl Translation<'_, '_> {
         self.builder.ins().brif(strays, report, &[], next, &[]);
         self.builder.switch_to_block(report);
         self.report(self.environment.stray, at);
+        self.builder.switch_to_block(next);
+    }
+
+    /// Whether an access needs to be kept from a null pointer into the arena.
+    pub(super) fn may_be_null_in_arena(&self, at: usize) -> bool {
+        let check = self.linked.checks[at].as_ref();
+        check.is_some_and(|check| check.guard == Guard::Arena)
+    }
+
+    /// Carries out an access through a pointer into the arena. As in a kernel, where the instruction faults and is skipped, one through a null
+    /// pointer does nothing, and loads 0. The offset of a null pointer is below the size of an arena, and the arena lies above.
+    pub(super) fn access_arena(
+        &mut self,
+        at: usize,
+        one: Instruction,
+        access: impl FnOnce(&mut Self),
+    ) {
+        let loads = one.class() == class::LDX
+            || one.mode() == mode::ATOMIC && one.immediate == atomic::LOAD_ACQUIRE;
+        let register = if loads { one.source } else { one.destination };
+        let base = self.read(register);
+        let limit = self.number(1 << 32);
+        let is_null = self
+            .builder
+            .ins()
+            .icmp(IntCC::UnsignedLessThan, base, limit);
+        let null = self.builder.create_block();
+        self.builder.set_cold_block(null);
+        let (there, next) = (self.builder.create_block(), self.builder.create_block());
+        self.builder.ins().brif(is_null, null, &[], there, &[]);
+        self.builder.switch_to_block(null);
+        let count = self.load_context(offset_of!(Context, null_accesses));
+        let one_more = self.number(1);
+        let count = self.builder.ins().iadd(count, one_more);
+        self.store_context(offset_of!(Context, null_accesses), count);
+        let place = self.place(at);
+        self.store_context(offset_of!(Context, null_access_place), place);
+        if loads {
+            let zero = self.number(0);
+            self.write(one.destination, zero);
+        }
+        self.builder.ins().jump(next, &[]);
+        self.builder.switch_to_block(there);
+        access(self);
+        self.builder.ins().jump(next, &[]);
         self.builder.switch_to_block(next);
     }
 

@@ -302,6 +302,16 @@ impl Translation<'_, '_> {
             return true;
         }
         self.guard(at, one);
+        if self.may_be_null_in_arena(at) {
+            self.access_arena(at, one, |this| _ = this.carry_out(at, operation));
+            return true;
+        }
+        self.carry_out(at, operation)
+    }
+
+    /// Translates one instruction without the checks before it; returns whether control continues at the next.
+    fn carry_out(&mut self, at: usize, operation: &Operation) -> bool {
+        let one = operation.instruction;
         match one.class() {
             class::LD => {
                 let value = self.wide(operation);

@@ -202,6 +202,8 @@ impl Run {
                 stack: stack.top(),
                 slots: std::ptr::null(),
                 slot_sizes: std::ptr::null(),
+                null_accesses: 0,
+                null_access_place: 0,
             },
             sizes,
             _stack: stack,

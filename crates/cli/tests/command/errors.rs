@@ -685,6 +685,28 @@ fn a_page_of_an_arena_that_nobody_has_allocated_is_named_and_read_as_zeros() {
     assert_eq!(ended.stdout.matches("ERROR: Arena").count(), 1);
 }
 
+#[test]
+fn a_null_pointer_into_an_arena_loads_zeros_and_drops_stores() {
+    let scheduler = "schedulers/nothing_there.bpf.c";
+    let ended = fairground(&[
+        "compare",
+        "workloads/hogs.json",
+        "-d",
+        "1s",
+        "-s",
+        scheduler,
+    ]);
+    assert_eq!((ended.code, ended.stderr.as_str()), (Some(0), ""));
+    let reported = "ERROR: Arena access through a null pointer, ";
+    let line = ended.stdout.lines().find(|line| line.contains(reported));
+    let line = line.expect("it is reported");
+    assert!(
+        line.contains("times, the last one in nothing_there_running at "),
+        "{line}"
+    );
+    assert_eq!(ended.stdout.matches("ERROR: Arena").count(), 1);
+}
+
 /// Runs `compare` with these arguments in a shell, after this command of the shell.
 fn compare_after(setup: &str, arguments: &str) -> crate::support::Ended {
     let line = format!("{setup}; exec \"$0\" compare workloads/hogs.json -d 50ms {arguments}");

@@ -114,7 +114,7 @@ impl Preparation<'_> {
         place: &str,
     ) -> Result<Vec<Vec<u8>>, Error> {
         let copies = if PER_CPU_MAPS.contains(&definition.kind) {
-            self.machine.cpus.len()
+            self.online.id_count
         } else {
             1
         };
@@ -124,8 +124,12 @@ impl Preparation<'_> {
         for cpu in 0..copies {
             let level = self.scope.len();
             if copies > 1 {
+                let Ok(place) = self.online.ids.binary_search(&cpu) else {
+                    values.push(vec![0; definition.value_size as usize]);
+                    continue;
+                };
                 let cpus: Array = self.scope.get_value("cpus").unwrap_or_default();
-                let cpu = cpus.get(cpu).cloned().unwrap_or_default();
+                let cpu = cpus.get(place).cloned().unwrap_or_default();
                 self.scope.push_constant_dynamic("cpu", cpu);
             }
             let value = self.value(expression, "entry.value")?;

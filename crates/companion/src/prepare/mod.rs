@@ -7,7 +7,7 @@ mod variables;
 use std::collections::BTreeMap;
 
 use fairground_bpf::{Object, Setup};
-use fairground_machine::Machine;
+use fairground_machine::Online;
 use rhai::{Array, Dynamic, Engine, EvalAltResult, INT, Map, Scope};
 use toml::{Spanned, Value};
 
@@ -40,7 +40,7 @@ pub struct Prepared {
 }
 
 impl Companion {
-    /// The actions of the companion with these settings for `object` on `machine`. `constants` looks up the kernel's constants by name.
+    /// The actions of the companion with these settings for `object` on the CPUs that are `online`. `constants` looks up the kernel's constants by name.
     ///
     /// # Errors
     ///
@@ -50,7 +50,7 @@ impl Companion {
         &self,
         object: &Object,
         constants: &dyn Fn(&str) -> Option<u64>,
-        machine: &Machine,
+        online: &Online,
         settings: &[Setting],
     ) -> Result<Prepared, Error> {
         let mut text = self.text.clone();
@@ -61,9 +61,9 @@ impl Companion {
         let mut preparation = Preparation {
             companion: self,
             object,
-            machine,
-            engine: scope::engine(&text, object),
-            scope: scope::scope(&text, object, constants, machine),
+            online,
+            engine: scope::engine(&text, object, online),
+            scope: scope::scope(&text, object, constants, online),
             constants,
             sections: BTreeMap::new(),
             bytes: 0,
@@ -83,7 +83,7 @@ const MOST_BYTES: usize = 256 << 20;
 struct Preparation<'a> {
     companion: &'a Companion,
     object: &'a Object,
-    machine: &'a Machine,
+    online: &'a Online,
     engine: Engine,
     scope: Scope<'static>,
     /// The kernel's constants.

@@ -42,19 +42,16 @@ impl Preparation<'_> {
             }
             if self.holds(run.condition.as_ref(), "run")? {
                 let cpu = match &run.cpu {
-                    Some(cpu) => self.whole(cpu, "run.cpu")?,
-                    None => 0,
+                    Some(cpu) => usize::try_from(self.whole(cpu, "run.cpu")?).ok(),
+                    None => self.online.ids.first().copied(),
                 };
-                let cpu = usize::try_from(cpu)
-                    .ok()
-                    .filter(|cpu| *cpu < self.machine.cpus.len());
+                let ids = &self.online.ids;
+                let cpu = cpu.filter(|cpu| ids.binary_search(cpu).is_ok());
                 let cpu = cpu.ok_or_else(|| {
+                    let ids: Vec<String> = ids.iter().map(ToString::to_string).collect();
                     wrong(
                         &self.companion.place(&run.program),
-                        format!(
-                            "run.cpu: the machine has CPUs 0 to {}",
-                            self.machine.cpus.len() - 1
-                        ),
+                        format!("run.cpu: the CPUs that are online are {}", ids.join(", ")),
                     )
                 })?;
                 self.add_run(
