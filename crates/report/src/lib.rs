@@ -36,7 +36,7 @@ mod text;
 pub use advice::{advice_json, advice_page, advice_text, confirmation_text};
 pub use checkup::{checkup_csv, checkup_json, checkup_markdown, checkup_text};
 pub use csv_format::csv_of;
-pub use data_set::{Kept, kept, pack, runs_of};
+pub use data_set::{Fault, Kept, Pack, Unread, kept, runs_of};
 pub use explanation::{diagnosis, waits_json, waits_text, why};
 pub use fairground_results::Unit;
 pub use fairground_results::{Comparison, Difference, Labels, Run};

@@ -7,10 +7,12 @@ use std::sync::Arc;
 
 use fairground_files::Unfinished;
 use parquet::basic::{Compression, Encoding, LogicalType, Repetition, Type as Physical, ZstdLevel};
-use parquet::column::writer::ColumnWriter;
+use parquet::column::writer::{ColumnCloseResult, ColumnWriter};
 use parquet::data_type::ByteArray;
 use parquet::errors::ParquetError;
+use parquet::file::metadata::FileMetaData;
 use parquet::file::properties::{EnabledStatistics, WriterProperties};
+use parquet::file::reader::{FileReader as _, SerializedFileReader};
 use parquet::file::writer::SerializedFileWriter;
 use parquet::schema::types::{ColumnPath, Type, TypePtr};
 
@@ -85,6 +87,21 @@ impl DataFiles {
     pub(crate) fn add_rows(&mut self, runs: &[Row], tasks: &[Row]) -> Result<(), Unwritten> {
         self.tasks.add(tasks)?;
         self.runs.add(runs)
+    }
+
+    /// Adds all groups of other files of the data set as they are.
+    ///
+    /// # Errors
+    ///
+    /// As for [`add`](Self::add).
+    pub(crate) fn copy(&mut self, runs: &Path, tasks: &Path) -> Result<(), Unwritten> {
+        self.tasks.copy(tasks)?;
+        self.runs.copy(runs)
+    }
+
+    /// Whether the files have the columns of these, in the same form.
+    pub(crate) fn are_like(&self, runs: &FileMetaData, tasks: &FileMetaData) -> bool {
+        self.runs.is_like(runs) && self.tasks.is_like(tasks)
     }
 
     /// Puts the files into their places.
@@ -175,6 +192,37 @@ impl TableFile {
             }
         }
         group.close().map_err(other)?;
+        Ok(())
+    }
+
+    fn is_like(&self, other: &FileMetaData) -> bool {
+        self.writer.schema_descr().columns() == other.schema_descr().columns()
+    }
+
+    /// Adds the groups of another file as they are. The columns have to be the same.
+    fn copy(&mut self, from: &Path) -> Result<(), Unwritten> {
+        self.try_copy(from)
+            .map_err(|error| (from.to_owned(), error))
+    }
+
+    fn try_copy(&mut self, from: &Path) -> io::Result<()> {
+        let file = File::open(from)?;
+        let reader = SerializedFileReader::new(file.try_clone()?).map_err(other)?;
+        for group in reader.metadata().row_groups() {
+            let mut copy = self.writer.next_row_group().map_err(other)?;
+            for column in group.columns() {
+                let whole = ColumnCloseResult {
+                    bytes_written: column.compressed_size().cast_unsigned(),
+                    rows_written: group.num_rows().cast_unsigned(),
+                    metadata: column.clone(),
+                    bloom_filter: None,
+                    column_index: None,
+                    offset_index: None,
+                };
+                copy.append_column(&file, whole).map_err(other)?;
+            }
+            copy.close().map_err(other)?;
+        }
         Ok(())
     }
 
@@ -359,7 +407,6 @@ fn of_maps<T>(maps: Vec<Vec<(ByteArray, T)>>, typed: impl Fn(Vec<T>) -> Values) 
 
 #[cfg(test)]
 mod tests {
-    use parquet::file::reader::{FileReader as _, SerializedFileReader};
     use parquet::record::{Field, Row as Read};
 
     use super::*;

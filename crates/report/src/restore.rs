@@ -36,7 +36,7 @@ impl Row {
     }
 
     /// A number that is there in every row.
-    fn count(&self, column: &str) -> u64 {
+    pub(crate) fn count(&self, column: &str) -> u64 {
         self.whole(column).unwrap_or(0)
     }
 

@@ -58,6 +58,20 @@ impl Collector<'_> {
             let message = "a sweep needs workloads and at least one [[scheduler]]";
             return Err(Error::Plan(message.to_owned()));
         }
+        for (axis, is_empty) in [
+            (
+                "machines",
+                wanted.machines.as_ref().is_some_and(Vec::is_empty),
+            ),
+            ("costs", wanted.costs.is_empty()),
+            ("hz", wanted.hz.is_empty()),
+            ("hotplug", wanted.hotplug.is_empty()),
+        ] {
+            if is_empty {
+                let message = "an empty list makes no cells; leave it out for what is usual";
+                return Err(Error::Plan(format!("{axis}: {message}")));
+            }
+        }
         let (seed, seeds) = wanted.seeds.first_and_count();
         if seeds == 0 {
             return Err(Error::Plan("seeds: there has to be one".to_owned()));
@@ -90,7 +104,8 @@ impl Collector<'_> {
             Some((name.to_owned(), text.clone()))
         });
         let workloads = wanted.workloads.iter().map(|one| self.workload(one));
-        let machines = wanted.machines.iter().map(|one| self.machine(one));
+        let machines = wanted.machines.iter().flatten();
+        let machines = machines.map(|one| self.machine(one));
         let mut planned = Planned {
             version: VERSION,
             fairground: crate::VERSION.to_owned(),
@@ -239,6 +254,10 @@ impl Collector<'_> {
             let values = values
                 .texts()
                 .map_err(|message| Error::Plan(format!("{name}.{key}: {message}")))?;
+            if values.is_empty() {
+                let message = "an empty list makes no cells; leave it out for the default";
+                return Err(Error::Plan(format!("{name}.{key}: {message}")));
+            }
             set.push((key.clone(), values));
         }
         let mut scheduler = Scheduler {

@@ -17,8 +17,7 @@ pub struct File {
     /// Files, or names of loads, with the values of their parameters.
     pub workloads: Vec<String>,
     /// Descriptions of machines; without any one as for `fairground compare`.
-    #[serde(default)]
-    pub machines: Vec<String>,
+    pub machines: Option<Vec<String>>,
     /// Cost models.
     #[serde(default = "usual_costs")]
     pub costs: Vec<String>,
@@ -63,7 +62,10 @@ fn no_changes() -> Vec<Vec<String>> {
 
 /// Seeds: so many from 0, or from another one.
 #[derive(Clone, Copy, Debug, Deserialize)]
-#[serde(untagged)]
+#[serde(
+    untagged,
+    expecting = "seeds are a number, such as 20, or { from = 100, count = 20 }"
+)]
 pub enum Seeds {
     /// So many, from 0.
     Count(u32),
@@ -119,7 +121,10 @@ pub struct SchedulerTable {
 
 /// The values of a setting.
 #[derive(Debug, Deserialize)]
-#[serde(untagged)]
+#[serde(
+    untagged,
+    expecting = "the values of a setting are one, a list of them, or { from = \"1ms\", to = \"8ms\", steps = 4 }, perhaps with scale = \"log\""
+)]
 pub enum Values {
     /// One, or a range or list for many, as with `--set`.
     One(Scalar),

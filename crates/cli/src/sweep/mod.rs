@@ -118,6 +118,7 @@ pub fn run_shard(
         threads: threads.get(),
         until,
         stop,
+        abandon: None,
     };
     job.run(last, None)?;
     status::progress(&sweep, shard)

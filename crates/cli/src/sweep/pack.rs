@@ -1,18 +1,17 @@
 //! Makes few files of many.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::fs;
-use std::io;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::Args;
 use fairground_lab::Error;
-use fairground_report::{DataFiles, Unwritten};
+use fairground_report::{Fault, Pack, Unwritten};
 
 use super::open;
 use super::plan::{Identity, Sweep, parse};
-use super::results::DataFile;
+use super::results::{DataFile, unreadable};
 use crate::output::{self, FAILED};
 
 /// About how many bytes of small files become one.
@@ -38,7 +37,7 @@ pub struct Arguments {
 /// If there is no sweep, or something cannot be read or written.
 pub fn main(arguments: &Arguments) -> Result<ExitCode, Error> {
     let sweep = open(&arguments.folder)?;
-    let packed = pack(&sweep).map_err(|(path, cause)| Error::Write { path, cause })?;
+    let packed = pack(&sweep)?;
     let text = format!(
         "{} files became {}; {} cells were there twice\n",
         packed.before, packed.after, packed.repeated
@@ -64,50 +63,69 @@ struct Packed {
     different: Vec<Identity>,
 }
 
-fn pack(sweep: &Sweep) -> Result<Packed, Unwritten> {
-    let files = sweep.files(&(0..sweep.len()));
-    let files = files.map_err(|error| (sweep.data("runs"), io::Error::other(error)))?;
+fn pack(sweep: &Sweep) -> Result<Packed, Error> {
+    let files = sweep.files(&(0..sweep.len()))?;
+    let repeated = repeated(&files)?;
+    let is_repeated = |cell: &str| parse(cell).is_some_and(|one| repeated.contains(&one));
     let mut packed = Packed {
         before: files.len(),
         ..Packed::default()
     };
+    // The first result of each cell that there are several of.
     let mut known: HashMap<Identity, u64> = HashMap::new();
-    let mut into: Option<(DataFiles, u64)> = None;
+    let mut into: Option<(Pack, u64)> = None;
     for file in &files {
         let (target, size) = match &mut into {
             Some(into) => into,
             None => {
                 packed.after += 1;
-                into.insert((sweep.new_files(&(0..sweep.len()))?, 0))
+                into.insert((sweep.new_pack().map_err(unwritten)?, 0))
             }
         };
-        fairground_report::pack(target, &file.runs, &file.tasks, |cell, result| {
-            let Some(identity) = parse(cell) else {
-                return false;
+        let added = target.add(&file.runs, &file.tasks, is_repeated, |cell, result| {
+            let other = parse(cell).and_then(|one| known.insert(one, result));
+            let Some(other) = other else {
+                return true;
             };
-            match known.insert(identity, result) {
-                None => true,
-                Some(other) => {
-                    packed.repeated += 1;
-                    if other != result {
-                        packed.different.push(identity);
-                    }
-                    false
-                }
+            packed.repeated += 1;
+            if other != result {
+                packed.different.extend(parse(cell));
             }
+            false
+        });
+        added.map_err(|fault| match fault {
+            Fault::Read(path, cause) => unreadable(&path, &cause),
+            Fault::Write(path, cause) => Error::Write { path, cause },
         })?;
         *size += size_of(&file.runs) + size_of(&file.tasks);
         if *size >= SIZE
             && let Some((target, _)) = into.take()
         {
-            target.finish()?;
+            target.finish().map_err(unwritten)?;
         }
     }
     if let Some((target, _)) = into {
-        target.finish()?;
+        target.finish().map_err(unwritten)?;
     }
-    remove(&files).map_err(|error| (sweep.data("runs"), error))?;
+    remove(&files).map_err(unwritten)?;
     Ok(packed)
+}
+
+fn unwritten((path, cause): Unwritten) -> Error {
+    Error::Write { path, cause }
+}
+
+/// The cells that have several results.
+fn repeated(files: &[DataFile]) -> Result<HashSet<Identity>, Error> {
+    let mut all = Vec::new();
+    for file in files {
+        let kept = fairground_report::kept(&file.runs);
+        let kept = kept.map_err(|error| unreadable(&file.runs, &error))?;
+        all.extend(kept.iter().filter_map(|one| parse(&one.cell)));
+    }
+    all.sort_unstable();
+    let pairs = all.windows(2).filter(|pair| pair[0] == pair[1]);
+    Ok(pairs.map(|pair| pair[0]).collect())
 }
 
 fn size_of(path: &Path) -> u64 {
@@ -115,10 +133,9 @@ fn size_of(path: &Path) -> u64 {
 }
 
 /// Removes the files that were packed.
-fn remove(packed: &[DataFile]) -> io::Result<()> {
-    for file in packed {
-        fs::remove_file(&file.runs)?;
-        fs::remove_file(&file.tasks)?;
+fn remove(packed: &[DataFile]) -> Result<(), Unwritten> {
+    for path in packed.iter().flat_map(|file| [&file.runs, &file.tasks]) {
+        fs::remove_file(path).map_err(|cause| (path.clone(), cause))?;
     }
     Ok(())
 }

@@ -167,7 +167,22 @@ impl Sweep {
                 folder.display()
             )));
         }
-        Ok(Self::of(folder.to_owned(), planned))
+        let sweep = Self::of(folder.to_owned(), planned);
+        let size = sweep.list().metadata().map(|metadata| metadata.len());
+        match size.map_err(|cause| sweep.unlisted(&cause))? {
+            size if size == sweep.len() as u64 * BYTES => Ok(sweep),
+            size => Err(sweep.unlisted(&format_args!(
+                "it has {size} bytes, which is not the size of the plan's"
+            ))),
+        }
+    }
+
+    /// That the list of the cells is not as the plan left it.
+    fn unlisted(&self, problem: &dyn std::fmt::Display) -> Error {
+        Error::Plan(format!(
+            "{}: {problem}; plan again, which keeps all results",
+            self.list().display()
+        ))
     }
 
     pub fn of(folder: PathBuf, planned: Planned) -> Self {
@@ -275,11 +290,13 @@ impl Sweep {
     /// # Errors
     ///
     /// If their list cannot be read.
-    pub fn identities(&self, cells: Range<usize>) -> io::Result<Vec<Identity>> {
-        let mut file = File::open(self.list())?;
-        file.seek(SeekFrom::Start(cells.start as u64 * BYTES))?;
+    pub fn identities(&self, cells: Range<usize>) -> Result<Vec<Identity>, Error> {
         let mut bytes = vec![0; cells.len() * BYTES as usize];
-        file.read_exact(&mut bytes)?;
+        let read = File::open(self.list()).and_then(|mut file| {
+            file.seek(SeekFrom::Start(cells.start as u64 * BYTES))?;
+            file.read_exact(&mut bytes)
+        });
+        read.map_err(|cause| self.unlisted(&cause))?;
         let (chunks, _) = bytes.as_chunks();
         Ok(chunks
             .iter()
@@ -407,7 +424,7 @@ impl Sweep {
     /// # Errors
     ///
     /// If their list cannot be read.
-    pub fn numbers(&self, cells: Range<usize>) -> io::Result<HashMap<Identity, usize>> {
+    pub fn numbers(&self, cells: Range<usize>) -> Result<HashMap<Identity, usize>, Error> {
         let identities = self.identities(cells.clone())?;
         Ok(identities.into_iter().zip(cells).collect())
     }

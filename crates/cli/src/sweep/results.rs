@@ -35,8 +35,15 @@ impl DataFile {
     }
 }
 
+/// That a file or folder of results cannot be read.
 pub fn unreadable(path: &Path, cause: &io::Error) -> Error {
-    Error::System(format!("{}: cannot be read: {cause}", path.display()))
+    let is_lost = cause.raw_os_error().is_none() || cause.kind() == io::ErrorKind::NotFound;
+    let remedy = match is_lost {
+        true => "remove the files of this name in runs and tasks, and run the sweep again",
+        false => fairground_files::remedy(cause),
+    };
+    let path = path.display();
+    Error::System(format!("{path}: cannot be read: {cause}; {remedy}"))
 }
 
 impl Sweep {
@@ -103,9 +110,7 @@ impl Sweep {
     /// If a file cannot be read.
     pub fn runs(&self, with_tasks: bool, mut each: impl FnMut(usize, Run)) -> Result<(), Error> {
         let all = 0..self.len();
-        let list = self.numbers(all.clone());
-        let mut numbers: HashMap<Identity, usize> =
-            list.map_err(|error| unreadable(&self.data("runs"), &error))?;
+        let mut numbers: HashMap<Identity, usize> = self.numbers(all.clone())?;
         for file in self.files(&all)? {
             let tasks = with_tasks.then_some(&*file.tasks);
             let read = fairground_report::runs_of(&file.runs, tasks, |run| {
@@ -114,7 +119,7 @@ impl Sweep {
                     each(number, run);
                 }
             });
-            read.map_err(|error| unreadable(&file.runs, &error))?;
+            read.map_err(|(path, error)| unreadable(&path, &error))?;
         }
         Ok(())
     }

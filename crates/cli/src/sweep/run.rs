@@ -16,14 +16,13 @@ use std::time::{Duration, Instant};
 use clap::Args;
 use fairground_kernel::supervise::Signals;
 use fairground_lab::{Cell, Cells, Error, Plan};
-use fairground_report::{DataFiles, GROUP, Run, Unwritten};
+use fairground_report::{DataFiles, GROUP, Pack, Run, Unwritten};
 use fairground_results::Status;
 
 use super::plan::{Identity, LastOpened, Part, Sweep};
-use super::results::unreadable;
 use super::{Shard, UNFINISHED, open};
 use crate::VERSION;
-use crate::output::{self, Progress};
+use crate::output::{self, FAILED, Progress};
 use crate::quantity::nanoseconds;
 
 /// A file is finished after so many runs, or after so much time, whichever is first.
@@ -34,7 +33,8 @@ const LOOK: Duration = Duration::from_millis(100);
 
 /// Run the cells that have no result yet
 ///
-/// Results are written as they come, at least once a minute, and when the command is asked to end (SIGTERM, Ctrl-C). Killed, it loses at most the work that it
+/// Results are written as they come, at least once a minute, and when the command is asked to end (SIGTERM, Ctrl-C); it then waits for the cells that run,
+/// unless it is asked again. Killed, it loses at most the work that it
 /// did in the last minute; run again, it does the rest. Several may run at the same time, on any machines that share the folder: give each a shard
 /// of its own. A cell that fails is a result like any other, and the exit status is 0.
 #[derive(Debug, Args)]
@@ -67,14 +67,15 @@ pub struct Arguments {
 pub fn main(arguments: &Arguments) -> Result<ExitCode, Error> {
     let begun = Instant::now();
     let sweep = open(&arguments.folder)?;
-    let stop = Arc::new(AtomicBool::new(false));
-    stop_at_signals(&stop)?;
+    let [stop, abandon] = [false; 2].map(AtomicBool::new).map(Arc::new);
+    heed_signals(stop.clone(), abandon.clone())?;
     let job = Job {
         sweep: &sweep,
         cells: sweep.cells_of(arguments.shard),
         threads: threads(arguments.threads),
         until: { arguments.until }.map(|until| begun + Duration::from_nanos(until)),
         stop: &stop,
+        abandon: Some(&abandon),
     };
     let progress = Progress::new("cells".into());
     let Outcome {
@@ -92,14 +93,16 @@ pub fn main(arguments: &Arguments) -> Result<ExitCode, Error> {
     })
 }
 
-/// Sets `stop` when this process is asked to end.
-fn stop_at_signals(stop: &Arc<AtomicBool>) -> Result<(), Error> {
+/// Sets `stop` when this process is asked to end, and `abandon` when it is asked once more.
+fn heed_signals(stop: Arc<AtomicBool>, abandon: Arc<AtomicBool>) -> Result<(), Error> {
     let mut signals = Signals::take().map_err(|error| Error::System(error.to_string()))?;
-    let stop = stop.clone();
     // It ends with the process.
     let listener = Builder::new().spawn(move || {
         while let Ok(None) = signals.wait(Duration::from_secs(60)) {}
         stop.store(true, Ordering::Relaxed);
+        output::say!("fairground: ends with the cells that run now, and at once if asked again");
+        while let Ok(None) = signals.wait(Duration::from_secs(60)) {}
+        abandon.store(true, Ordering::Relaxed);
     });
     listener.map_err(no_thread)?;
     Ok(())
@@ -125,6 +128,8 @@ pub struct Job<'a> {
     pub until: Option<Instant>,
     /// Whether no further cell is to begin.
     pub stop: &'a AtomicBool,
+    /// Whether not to wait for the cells that run, but to end this process.
+    pub abandon: Option<&'a AtomicBool>,
 }
 
 /// What became of the cells of a job.
@@ -199,9 +204,23 @@ impl Runner<'_> {
         while let Err(RecvTimeoutError::Timeout) = ended.recv_timeout(LOOK) {
             if self.job.stop.load(Ordering::Relaxed) {
                 self.writer.flush();
+                if { self.job.abandon }.is_some_and(|abandon| abandon.load(Ordering::Relaxed)) {
+                    self.abandon();
+                }
             }
             self.writer.keep_pace();
         }
+    }
+
+    /// Ends this process, with what has a result.
+    fn abandon(&self) -> ! {
+        std::process::exit(match self.writer.finish() {
+            Ok(()) => UNFINISHED.into(),
+            Err((path, cause)) => {
+                output::say!("fairground: {}", Error::Write { path, cause });
+                FAILED.into()
+            }
+        })
     }
 
     /// Runs those of the cells that are not done; returns how many are left.
@@ -214,8 +233,7 @@ impl Runner<'_> {
             if own.is_empty() {
                 continue;
             }
-            let identities = sweep.identities(own.clone());
-            let identities = identities.map_err(|error| unreadable(&sweep.data("runs"), &error))?;
+            let identities = sweep.identities(own.clone())?;
             let left = own.zip(identities).filter(|(_, one)| !done.contains(one));
             let first = part.cells.start;
             let numbers: Vec<u32> = left.map(|(cell, _)| (cell - first) as u32).collect();
@@ -425,14 +443,25 @@ impl Sweep {
     ///
     /// If they cannot be written.
     pub fn new_files(&self, cells: &Range<usize>) -> Result<DataFiles, Unwritten> {
+        let [runs, tasks] = self.new_places(cells);
+        DataFiles::create(&runs, &tasks)
+    }
+
+    /// The same for files that become one, of any cells.
+    ///
+    /// # Errors
+    ///
+    /// If they cannot be written.
+    pub fn new_pack(&self) -> Result<Pack, Unwritten> {
+        let [runs, tasks] = self.new_places(&(0..self.len()));
+        Pack::create(&runs, &tasks)
+    }
+
+    fn new_places(&self, cells: &Range<usize>) -> [PathBuf; 2] {
         let mark = &self.planned.mark;
         let (first, end) = (cells.start, cells.end);
-        let unique = unique();
-        let name = format!("{mark}-{first}-{end}-{unique:016x}.parquet");
-        DataFiles::create(
-            &self.data("runs").join(&name),
-            &self.data("tasks").join(&name),
-        )
+        let name = format!("{mark}-{first}-{end}-{:016x}.parquet", unique());
+        ["runs", "tasks"].map(|table| self.data(table).join(&name))
     }
 }
 

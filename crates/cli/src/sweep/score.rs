@@ -1,6 +1,6 @@
 //! One number for each scheduler with its settings.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -96,13 +96,28 @@ fn scores(
     let conditions = sweep.planned.conditions.len();
     let mut of_rows: BTreeMap<_, Vec<f64>> = BTreeMap::new();
     let mut titles: BTreeMap<(usize, usize), String> = BTreeMap::new();
+    let mut tasks: BTreeSet<String> = BTreeSet::new();
     sweep.runs(score.task.is_some(), |cell, run| {
         let row = sweep.row(cell);
+        for task in run.metrics.iter().flat_map(|metrics| &metrics.tasks) {
+            if !tasks.contains(&task.name) {
+                tasks.insert(task.name.clone());
+            }
+        }
         let number = number(&run, score, measure).unwrap_or(worst);
         of_rows.entry(row).or_default().push(number);
         let variant = (row.part / conditions, row.variant);
         titles.entry(variant).or_insert_with(|| title(&run));
     })?;
+    if let Some(task) = &score.task
+        && !tasks.is_empty()
+        && !tasks.contains(task)
+    {
+        let tasks: Vec<String> = tasks.into_iter().collect();
+        let (name, tasks) = (&score.name, tasks.join(", "));
+        let message = format!("score {name}: no run has a task {task}, but {tasks}");
+        return Err(Error::Plan(message));
+    }
     let mut of_variants: BTreeMap<(usize, usize), Vec<f64>> = BTreeMap::new();
     for (row, numbers) in of_rows {
         let is_whole = numbers.len() == sweep.planned.seeds as usize;

@@ -11,7 +11,6 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::plan::{Identity, Sweep};
-use super::results::unreadable;
 use super::{Shard, open};
 use crate::VERSION;
 use crate::output::{self, FAILED, Form};
@@ -102,8 +101,7 @@ pub fn progress(sweep: &Sweep, shard: Option<Shard>) -> Result<Progress, Error> 
         ended.insert(identity, place as u8);
     })?;
     let mut counts = vec![0; names.len()];
-    let identities = sweep.identities(cells.clone());
-    for identity in identities.map_err(|error| unreadable(&sweep.data("runs"), &error))? {
+    for identity in sweep.identities(cells.clone())? {
         if let Some(place) = ended.get(&identity) {
             counts[usize::from(*place)] += 1;
         }

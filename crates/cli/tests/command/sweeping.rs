@@ -406,6 +406,31 @@ fn a_run_that_is_asked_to_end_keeps_what_it_has() {
 }
 
 #[test]
+fn a_run_that_is_asked_twice_does_not_wait_for_its_cells() {
+    let sweep = Sweep::of(&SMALL.replace("\"1s\"", "\"1000000s\""));
+    sweep.plan();
+    let scratch = tempfile::tempdir().unwrap();
+    let mut child = sweep
+        .command("run S --threads 1")
+        .env("TMPDIR", scratch.path())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    while fs::read_dir(scratch.path()).unwrap().next().is_none() {
+        std::thread::sleep(Duration::from_millis(2));
+    }
+    // Two that come together would count as one.
+    while child.try_wait().unwrap().is_none() {
+        signal(&child, "INT");
+        let_run(&mut child, 50);
+    }
+    assert_eq!(child.wait().unwrap().code(), Some(75));
+    let said = std::io::read_to_string(child.stderr.take().unwrap()).unwrap();
+    assert!(said.contains("at once if asked again\n"), "{said}");
+    assert_eq!(sweep.status()["left"], 36);
+}
+
+#[test]
 fn scores_are_one_number() {
     let text = format!(
         "{SMALL}\n[[score]]\nname = \"switches\"\nmeasure = \"context_switches\"\ngoal = \"min\"\n\
@@ -427,6 +452,13 @@ fn scores_are_one_number() {
     assert_eq!(numbers.len(), 3, "{scores}");
     assert!(numbers.is_sorted() && numbers[0] > 0.0);
     assert!(scores.contains("\tcfs sched_latency=24 ms\n"), "{scores}");
+    let of_task = format!("{text}task = \"nobody\"\n");
+    sweep.write(&of_task);
+    sweep.plan();
+    let nobody = sweep.sweep("score S waits");
+    assert_eq!(nobody.code, Some(2));
+    let message = "no run has a task nobody, but hog-0, ";
+    assert!(nobody.stderr.contains(message), "{}", nobody.stderr);
     // A single one is nothing but the number.
     let one = text.replace("[\"6ms\", \"24ms\"]", "\"24ms\"");
     let one = one.replace("[[scheduler]]\nid = \"o1\"\n", "");
@@ -540,6 +572,157 @@ fn the_script_for_slurm_is_short() {
 }
 
 #[test]
+fn files_that_are_damaged_are_named_with_the_way_out() {
+    let sweep = Sweep::of(SMALL);
+    sweep.plan();
+    sweep.succeed("run S");
+    let whole = sweep.succeed("table S --format csv");
+    let refuse = |line: &str, code: i32, messages: &[&str]| {
+        let ended = sweep.sweep(line);
+        assert_eq!(ended.code, Some(code), "{line}: {}", ended.stderr);
+        for message in messages {
+            assert!(ended.stderr.contains(message), "{line}: {}", ended.stderr);
+        }
+    };
+    let remedy = "remove the files of this name in runs and tasks, and run the sweep again";
+    for table in ["runs", "tasks"] {
+        let of_table = |path: &&PathBuf| path.iter().any(|part| part == table);
+        let file = sweep.files().iter().find(of_table).unwrap().clone();
+        let bytes = fs::read(&file).unwrap();
+        let name = format!("{}: cannot be read: ", file.file_name().unwrap().display());
+        let place = format!("S/data/{table}/");
+        let lines: &[&str] = match table {
+            "runs" => &["table S", "pack S", "status S", "run S"],
+            _ => &["table S", "pack S"],
+        };
+        for line in lines {
+            fs::write(&file, &bytes[..1000]).unwrap();
+            refuse(line, 1, &[&place, &name, remedy]);
+        }
+        if table == "tasks" {
+            fs::remove_file(&file).unwrap();
+            refuse("table S", 1, &[&place, &name, remedy]);
+        }
+        for file in sweep.files() {
+            let _ = fs::remove_file(file);
+        }
+        sweep.succeed("run S");
+        assert_eq!(sweep.succeed("table S --format csv"), whole);
+    }
+    let list = sweep.home.path().join("S/plan/cells");
+    fs::write(&list, [0; 160]).unwrap();
+    for line in ["status S", "run S", "table S"] {
+        let messages = [
+            "S/plan/cells: it has 160 bytes",
+            "plan again, which keeps all",
+        ];
+        refuse(line, 2, &messages);
+    }
+    fs::remove_file(&list).unwrap();
+    refuse("status S", 2, &["S/plan/cells: ", "plan again"]);
+    sweep.plan();
+    assert_eq!(sweep.succeed("table S --format csv"), whole);
+    let plan = sweep.home.path().join("S/plan/plan.json");
+    let text = fs::read_to_string(&plan).unwrap();
+    fs::write(&plan, text.replacen("\"engine\": \"", "\"engine\": \"0", 1)).unwrap();
+    refuse("run S", 2, &["was made by", "or plan again"]);
+    fs::write(&plan, "{").unwrap();
+    refuse("run S", 2, &["its plan cannot be read"]);
+}
+
+#[test]
+fn results_that_cannot_be_written_are_an_error_and_computed_again() {
+    let sweep = Sweep::of(SMALL);
+    sweep.plan();
+    // Files have at most half a kilobyte, which stands for a disk that is full.
+    let limited = |line: &str| {
+        let mut command = Command::new("sh");
+        command
+            .args(["-c", &format!("ulimit -f 1; exec \"$0\" sweep {line}")])
+            .arg(env!("CARGO_BIN_EXE_fairground"))
+            .current_dir(sweep.home.path());
+        end_of(&mut command)
+    };
+    let ended = limited("run S");
+    assert_eq!(ended.code, Some(1), "{}", ended.stderr);
+    assert!(
+        ended.stderr.contains("cannot write S/data/") && ended.stderr.contains("ulimit -f"),
+        "{}",
+        ended.stderr
+    );
+    assert_eq!(ended.stderr.trim().lines().count(), 1, "{}", ended.stderr);
+    assert_eq!(sweep.files(), Vec::<PathBuf>::new());
+    sweep.succeed("run S");
+    let ended = limited("pack S");
+    assert_eq!(ended.code, Some(1), "{}", ended.stderr);
+    assert_eq!(sweep.files().len(), 2);
+    // A file where the folder of its results should be.
+    fs::remove_dir_all(sweep.home.path().join("S/data")).unwrap();
+    fs::write(sweep.home.path().join("S/data"), "").unwrap();
+    let ended = sweep.sweep("run S");
+    assert_eq!(ended.code, Some(1));
+    let message = "name a folder, not a file";
+    assert!(ended.stderr.contains(message), "{}", ended.stderr);
+}
+
+#[test]
+fn two_that_do_the_same_shard_at_once_agree() {
+    let sweep = Sweep::of(SMALL);
+    sweep.plan();
+    let start = || {
+        let mut command = sweep.command("run S --threads 1");
+        command.stderr(Stdio::null()).spawn().unwrap()
+    };
+    let mut both = [start(), start()];
+    for child in &mut both {
+        assert_eq!(child.wait().unwrap().code(), Some(0));
+    }
+    assert_eq!(sweep.status()["done"], 36);
+    let table = sweep.succeed("table S --format csv");
+    let packed = sweep.succeed("pack S");
+    assert!(packed.contains(" files became 1; "), "{packed}");
+    assert_eq!(sweep.succeed("table S --format csv"), table);
+    let alone = Sweep::of(SMALL);
+    alone.plan();
+    alone.succeed("run S");
+    assert_eq!(alone.succeed("table S --format csv"), table);
+}
+
+/// The blocks of a document that begin with this line.
+fn blocks(text: &str, begin: &str) -> Vec<String> {
+    let begin = format!("\n{begin}\n");
+    text.split(&begin)
+        .skip(1)
+        .map(|part| part.split("\n```").next().unwrap().to_owned())
+        .collect()
+}
+
+#[test]
+fn the_first_steps_in_the_document_are_all_that_is_needed() {
+    let path = folder().join("../../../docs/sweeps.md");
+    let text = fs::read_to_string(path).unwrap();
+    let toml = blocks(&text, "```toml").remove(0);
+    let quick = toml.replace("\"2s\"", "\"100ms\"").replace("= 10 ", "= 1 ");
+    assert_ne!(toml, quick);
+    let sweep = Sweep::of("");
+    fs::write(sweep.home.path().join("granularity.toml"), quick).unwrap();
+    let steps = blocks(&text, "In an empty folder, a minute on two CPUs:\n\n```").remove(0);
+    assert!(steps.lines().count() > 5, "{steps}");
+    for line in steps.lines() {
+        let line = line.split(" #").next().unwrap();
+        let program = env!("CARGO_BIN_EXE_fairground");
+        let line = line.replacen("fairground ", &format!("'{program}' "), 1);
+        let ended = end_of(
+            Command::new("sh")
+                .args(["-c", &line])
+                .current_dir(sweep.home.path()),
+        );
+        assert_eq!(ended.code, Some(0), "{line}: {}", ended.stderr);
+    }
+    assert_eq!(sweep.status()["statuses"].as_object().unwrap().len(), 1);
+}
+
+#[test]
 fn mistakes_are_told() {
     let sweep = Sweep::of("");
     for (text, message) in [
@@ -601,4 +784,59 @@ fn mistakes_are_told() {
         "{}",
         ended.stderr
     );
+}
+
+#[test]
+fn mistakes_in_axes_are_told() {
+    let sweep = Sweep::of("");
+    for (text, message) in [
+        (
+            &format!("colour = 3\n{SMALL}"),
+            "s.toml:1:1: unknown field `colour`",
+        ),
+        (
+            &SMALL.replace("[\"1\", \"2\"]", "[]"),
+            "machines: an empty list makes no cells",
+        ),
+        (
+            &format!("costs = []\n{SMALL}"),
+            "costs: an empty list makes no cells",
+        ),
+        (
+            &format!("hz = []\n{SMALL}"),
+            "hz: an empty list makes no cells",
+        ),
+        (
+            &format!("hotplug = []\n{SMALL}"),
+            "hotplug: an empty list makes no cells",
+        ),
+        (
+            &SMALL.replace("[\"6ms\", \"24ms\"]", "[]"),
+            "cfs.sched_latency: an empty list makes no cells",
+        ),
+        (
+            &SMALL.replace("[\"6ms\", \"24ms\"]", "\"1ms..8ms:+0ms\""),
+            "cfs.sched_latency: 1ms..8ms:+0ms does not end",
+        ),
+        (
+            &SMALL.replace(
+                "[\"6ms\", \"24ms\"]",
+                "{ from = \"1ms\", to = \"8ms\", step = 3 }",
+            ),
+            "s.toml:9:21: the values of a setting are one, a list of them, or { from = ",
+        ),
+        (
+            &SMALL.replace("seeds = 3", "seeds = -3"),
+            "s.toml:4:9: seeds are a number, such as 20, or { from = ",
+        ),
+        (
+            &SMALL.replace("[\"6ms\", \"24ms\"]", "\"1h\""),
+            "3600 s is out of range; it takes 0 ns to 100 ms",
+        ),
+    ] {
+        sweep.write(text);
+        let ended = sweep.sweep("plan s.toml -o S");
+        assert!(ended.stderr.contains(message), "{text}: {}", ended.stderr);
+        assert_eq!(ended.code, Some(2), "{text}");
+    }
 }

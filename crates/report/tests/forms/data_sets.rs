@@ -1,6 +1,6 @@
 //! Data sets that are read back.
 
-use fairground_report::{DataFiles, Forms as _, Run, Style, kept, pack, runs_of};
+use fairground_report::{DataFiles, Forms as _, Pack, Run, Style, kept, runs_of};
 use fairground_results::MEASURES;
 
 use crate::small_machine::comparison;
@@ -61,15 +61,15 @@ fn what_was_written_is_read_back() {
     // Those that nobody wants are left out, with their tasks.
     let [packed, packed_tasks] =
         ["runs", "tasks"].map(|name| folder.path().join(name).join("2.parquet"));
-    let mut files = DataFiles::create(&packed, &packed_tasks).unwrap();
+    let mut pack = Pack::create(&packed, &packed_tasks).unwrap();
     let wanted = all[0].cell.clone();
     let mut results = Vec::new();
-    pack(&mut files, &runs, &tasks, |cell, result| {
+    let is_wanted = |cell: &str, result| {
         results.push(result);
         cell == wanted
-    })
-    .unwrap();
-    files.finish().unwrap();
+    };
+    pack.add(&runs, &tasks, |_| true, is_wanted).unwrap();
+    pack.finish().unwrap();
     let mut left = Vec::new();
     runs_of(&packed, Some(&packed_tasks), |run| left.push(run)).unwrap();
     let count = all.iter().filter(|one| one.cell == wanted).count();
@@ -82,6 +82,7 @@ fn what_was_written_is_read_back() {
     );
 
     // Tasks that are not where their runs are do not get lost.
-    let error = runs_of(&packed, Some(&tasks), |_| ()).unwrap_err();
+    let (path, error) = runs_of(&packed, Some(&tasks), |_| ()).unwrap_err();
+    assert_eq!(path, tasks);
     assert!(error.to_string().contains("another place"), "{error}");
 }
