@@ -84,8 +84,23 @@ def test_variables_of_an_own_source_are_tuned_in_its_own_ranges(source):
     found = fg.tune(source, "mix-two", "wakeup_p99", tunables={"slice_ns": [1_000_000, 5_000_000]}, trials=4, held_out_seeds=2, machine=2, duration="200ms", seeds=1)
     assert {trial.params.get("slice_ns") for trial in found.study.trials} <= {None, 1_000_000, 5_000_000}
     assert len(found.best) == 1
-    with pytest.raises(ValueError, match="slice_ns: the scheduler's manifest does not know it"):
+    with pytest.raises(ValueError, match="slice_ns: no manifest says its range.*; its default is 20000000"):
         fg.tune(source, "mix-two", "wakeup_p99", tunables=["slice_ns"], machine=2)
+    with pytest.raises(ValueError, match=r"it has slice_ns \(default 20000000\)"):
+        fg.tune(source, "mix-two", "wakeup_p99", machine=2)
+    with pytest.raises(ValueError, match="slow: no manifest says its range; say from where to where: .*'slow': "):
+        fg.tune(source, "mix-two", "wakeup_p99", tunables=["slow"], machine=2)
+
+
+def test_the_default_of_an_own_source_is_the_first_trial_with_its_value(source):
+    quick = {"trials": 3, "held_out_seeds": 0, "machine": 2, "duration": "100ms", "seeds": 1}
+    found = fg.tune(source, "mix-two", "wakeup_p99", tunables={"slice_ns": ("1ms", "50ms", "log")}, **quick)
+    assert found.study.trials[0].params == {"slice_ns": 20_000_000}
+    source.write_text(source.read_text().replace("slice_ns = 20000000", "slice_us = 20000").replace("slice_ns", "slice_us * 1000"))
+    found = fg.tune(source, "mix-two", "wakeup_p99", tunables={"slice_us": ("1ms", "50ms")}, **quick)
+    assert found.study.trials[0].params == {"slice_us": 20_000}
+    assert all(1000 <= value <= 50_000 for value in found.trials["slice_us"].to_pylist())
+    assert found.trials["state"].to_pylist() == ["complete"] * 3
 
 
 def test_ranges_come_from_the_manifest():

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 use std::io::Read as _;
 use std::path::Path;
 
-use fairground_catalog::Build;
+use fairground_catalog::Scheduler;
 use fairground_companion::Companion;
 use fairground_lab::{Contender, costs_of};
 use fairground_machine::Machine;
@@ -64,10 +64,8 @@ pub fn of(path: &Path) -> Result<String, String> {
 ///
 /// # Errors
 ///
-/// A message, if it does not compile, or its companion cannot be read.
-pub fn scheduler(reference: &str, build: &Build) -> Result<String, String> {
-    let contender = Contender::open(reference, build).map_err(|error| error.to_string())?;
-    let entry = contender.entry().ok_or("there is no scheduler")?;
+/// A message, if it cannot be prepared for the machine on which kernels are tried.
+pub fn scheduler(contender: &Contender, entry: &Scheduler) -> Result<String, String> {
     let mut text = format!(
         "{}: a scheduler of your own, {} for the kernel\n",
         entry.id(),
@@ -93,7 +91,7 @@ pub fn scheduler(reference: &str, build: &Build) -> Result<String, String> {
         }
         _ => text.push_str("  none: nothing is known about what its loader sets\n"),
     }
-    let _ = write!(text, "\nKernels\n{}", kernels(&contender)?);
+    let _ = write!(text, "\nKernels\n{}", kernels(contender)?);
     let _ = writeln!(text, "\nSource\n  {}", entry.source_file.display());
     Ok(text)
 }

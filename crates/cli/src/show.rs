@@ -6,6 +6,7 @@ use std::process::ExitCode;
 use clap::Args;
 use clap::builder::NonEmptyStringValueParser;
 use fairground_catalog::{Build, Manifest, Scheduler, Tunable};
+use fairground_lab::Contender;
 use fairground_recording::{Recording, is_recording, rt_app};
 use fairground_report::Document;
 use schemars::JsonSchema;
@@ -29,6 +30,7 @@ const WIDTH: usize = 100;
   fairground show o1 --source=o1_priority.h | less
   fairground show cfs --format json
   fairground show ./mine.bpf.c -I scx/scheds/include
+  fairground show ./mine.bpf.c --format json
   fairground show workloads/mix-two.json
   fairground show 'numa:2 l3:2 core:4 pu:2'
   fairground show build.recording
@@ -91,9 +93,14 @@ fn text(arguments: &Arguments) -> Result<String, String> {
     }
     let found = fairground_catalog::find(name);
     let is_file = found.is_err() && path.exists();
-    let as_json = arguments.format == Form::Json && found.is_err();
+    let is_own = match is_file {
+        true => path.is_dir() || (path.is_file() && contents::is_source(path)),
+        // Sources joined by '+', or one table of an object.
+        false => found.is_err() && (name.contains(".bpf.c") || name.contains(".o#")),
+    };
+    let as_json = arguments.format == Form::Json && found.is_err() && !is_own;
     for (is_given, option, what) in [
-        (as_json, "--format", "schedulers with an id, and recordings"),
+        (as_json, "--format", "schedulers and recordings"),
         (arguments.rt_app, "--rt-app", "recordings and loads"),
         (arguments.tasks, "--tasks", "recordings"),
     ] {
@@ -123,8 +130,7 @@ fn text(arguments: &Arguments) -> Result<String, String> {
             Ok(Shown::of(&scheduler.manifest).text())
         }
         Ok(scheduler) => Ok(describe(scheduler)),
-        Err(_) if is_file && path.is_dir() => own(arguments),
-        Err(_) if is_file && path.is_file() && contents::is_source(path) => own(arguments),
+        Err(_) if is_own => own(arguments),
         // Of files that come through a pipe, only recordings are shown.
         Err(_) if is_file && (!path.is_file() || is_recording(path)) => {
             let description = recording::describe(path)?;
@@ -134,8 +140,6 @@ fn text(arguments: &Arguments) -> Result<String, String> {
             })
         }
         Err(_) if is_file => contents::of(path),
-        // Sources joined by '+', or one table of an object.
-        Err(_) if name.contains(".bpf.c") || name.contains(".o#") => own(arguments),
         Err(error) => match contents::machine(name) {
             Ok(text) => Ok(text),
             // A machine is described by levels and numbers.
@@ -176,7 +180,13 @@ fn own(arguments: &Arguments) -> Result<String, String> {
         defines: arguments.defines.clone(),
         ..Build::default()
     };
-    contents::scheduler(&arguments.scheduler, &build)
+    let contender = Contender::open(&arguments.scheduler, &build);
+    let contender = contender.map_err(|error| error.to_string())?;
+    let entry = contender.entry().ok_or("there is no scheduler")?;
+    match arguments.format {
+        Form::Json => Ok(Shown::of(&entry.manifest).text()),
+        Form::Table => contents::scheduler(&contender, entry),
+    }
 }
 
 /// The text of a scheduler's source, or of the `header` that is named.
@@ -198,7 +208,8 @@ fn as_rt_app(path: &Path) -> Result<String, String> {
     rt_app(&load.map_err(|error| error.to_string())?.workload)
 }
 
-/// The document that `fairground show ID --format json` prints.
+/// The document that `fairground show ID|SOURCE --format json` prints. Of a scheduler of your own only the id and the tunables are known, unless there
+/// is a `scheduler.toml` beside it; everything else is then empty.
 #[derive(Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(title = "Scheduler")]
@@ -211,7 +222,7 @@ pub struct Shown<'a> {
     id: &'a str,
     /// Its description.
     title: &'a str,
-    /// Year it appeared.
+    /// Year it appeared; 0 if that is not known.
     year: u32,
     /// Family it belongs to.
     lineage: &'a str,
@@ -241,9 +252,9 @@ struct ShownTunable<'a> {
     unit: &'a str,
     /// Its value if it is not set.
     default: Option<Number>,
-    /// Its smallest value.
+    /// Its smallest value; `null` for a variable of which no manifest says that.
     minimum: Option<Number>,
-    /// Its largest value.
+    /// Its largest value, likewise.
     maximum: Option<Number>,
     /// The names of the values from the smallest on, if they have names.
     choices: &'a [String],
@@ -294,13 +305,20 @@ impl<'a> Shown<'a> {
 
 impl<'a> ShownTunable<'a> {
     fn of(tunable: &'a Tunable) -> Self {
+        // Every manifest has a text for each of its tunables.
+        let is_described = !tunable.doc.is_empty();
+        let limit = |value| {
+            Some(value)
+                .filter(|_| is_described)
+                .and_then(Number::from_i128)
+        };
         Self {
             name: &tunable.name,
             r#type: tunable.integer_type.name(),
             unit: tunable.unit.suffix(),
             default: Number::from_i128(tunable.default),
-            minimum: Number::from_i128(tunable.minimum),
-            maximum: Number::from_i128(tunable.maximum),
+            minimum: limit(tunable.minimum),
+            maximum: limit(tunable.maximum),
             choices: &tunable.choices,
             doc: &tunable.doc,
         }

@@ -183,8 +183,12 @@ def tune(
     Raises:
         ValueError: for a goal or range that cannot be used.
         FairgroundError: if nothing can be run, as from ``compare``.
+        ImportError: without the extra ``tune``.
     """
-    import optuna
+    try:
+        import optuna
+    except ModuleNotFoundError:
+        raise ImportError("tune() needs Optuna; install it with `pip install './python[tune]'`") from None
 
     wanted = [Goal.parse(goal) for goal in ([goals] if isinstance(goals, str) else goals)]
     space = _space(scheduler, tunables, options)
@@ -420,7 +424,7 @@ def _contains(distribution: Any, value: Value) -> bool:
 
 
 def _manifest(scheduler: Text, options: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
-    """The tunables of a scheduler by their names; none for one without an id, which has no manifest."""
+    """The tunables of a scheduler by their names; those of a source without a manifest have no ranges."""
     arguments = ["show", os.fspath(scheduler), "--format", "json"]
     for option, of in (("-I", "include"), ("-D", "define")):
         for one in listed(options.get(of)):
@@ -433,12 +437,13 @@ def _manifest(scheduler: Text, options: Mapping[str, Any]) -> dict[str, dict[str
 def _space(scheduler: Text, tunables: Ranges, options: Mapping[str, Any]) -> dict[str, _Range]:
     known = _manifest(scheduler, options)
     if tunables is None:
-        tunables = list(known)
+        tunables = [name for name, one in known.items() if one["minimum"] is not None]
     if isinstance(tunables, str):
         tunables = [tunables]
     given: Mapping[str, Any] = tunables if isinstance(tunables, Mapping) else dict.fromkeys(tunables)
     if not given:
-        raise ValueError(f"{os.fspath(scheduler)}: no manifest says what can be tuned; name ranges: tunables={{'slice_ns': ('1ms', '20ms')}}")
+        there = ", ".join(f"{name} (default {one['default']})" for name, one in known.items()) or "none"
+        raise ValueError(f"{os.fspath(scheduler)}: name ranges, such as tunables={{'slice_ns': ('1ms', '20ms')}}; it has {there}")
     return {name: _range(name, ends, known.get(name)) for name, ends in given.items()}
 
 
@@ -449,10 +454,11 @@ def _range(name: str, ends: Any, known: dict[str, Any] | None) -> _Range:
     default = known and known["default"]
     unit = "ns" if known and known["unit"] == "ns" else ""
     if ends is None:
-        if known is None:
-            raise ValueError(f"{name}: the scheduler's manifest does not know it; say from where to where: {name}=(1, 100)")
-        if known["type"] == "bool":
+        if known and known["type"] == "bool":
             return _Range(distributions.CategoricalDistribution([False, True]), "", bool(default))
+        if known is None or known["minimum"] is None:
+            has = "" if known is None else f"; its default is {default}"
+            raise ValueError(f"{name}: no manifest says its range; say from where to where: tunables={{'{name}': (1, 100)}}{has}")
         if known["choices"]:
             return _Range(distributions.CategoricalDistribution(range(len(known["choices"]))), "", default)
         return _Range(distributions.IntDistribution(known["minimum"], known["maximum"]), unit, default)
@@ -464,7 +470,10 @@ def _range(name: str, ends: Any, known: dict[str, Any] | None) -> _Range:
         raise ValueError(f"{name}={ends!r}: neither a list of values nor (from, to) or (from, to, 'log')")
     (low, is_time), (high, _) = _number(name, ends[0]), _number(name, ends[1])
     log = ends[2:] == ("log",)
-    unit = "ns" if is_time else unit
+    if is_time:
+        # A tunable takes whole numbers of its unit.
+        unit = known["unit"] if known and known["unit"] in UNITS else "ns"
+        low, high = round(low / UNITS[unit]), round(high / UNITS[unit])
     if isinstance(low, float) or isinstance(high, float):
         return _Range(distributions.FloatDistribution(low, high, log=log), unit, default)
     return _Range(distributions.IntDistribution(low, high, log=log), unit, default)

@@ -68,6 +68,10 @@ fn what_is_printed_fits_its_schema() {
     fits("list-loads-1.json", "list --loads --format json");
     fits("show-scheduler-1.json", "show cfs --format json");
     fits(
+        "show-scheduler-1.json",
+        "show schedulers/rotation.bpf.c --format json",
+    );
+    fits(
         "show-recording-1.json",
         "show ../../../workloads/build.recording --format json",
     );

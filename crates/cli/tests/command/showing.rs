@@ -2,7 +2,9 @@
 
 use std::fs;
 
-use crate::support::{fairground, refuse, succeed};
+use serde_json::{Value, json};
+
+use crate::support::{fairground, folder, refuse, succeed};
 
 #[test]
 fn every_kind_of_file_is_shown() {
@@ -68,6 +70,29 @@ fn every_kind_of_file_is_shown() {
         &["its name ends in none of .json"],
     );
     refuse("show numa:2:3", 2, &["`numa:2:3`"]);
+}
+
+#[test]
+fn the_variables_of_a_source_are_shown_with_their_defaults() {
+    let scratch = tempfile::tempdir().unwrap();
+    let path = scratch.path().join("mine.bpf.c");
+    let source = fs::read_to_string(folder().join("schedulers/rotation.bpf.c")).unwrap();
+    let variables = "const volatile u64 slice_us = SLICE;\nconst volatile bool eager = true;\n";
+    fs::write(&path, format!("{source}{variables}")).unwrap();
+    let line = format!("show {} -D SLICE=7000 --format json", path.display());
+    let shown: Value = serde_json::from_str(&succeed(&line)).unwrap();
+    assert_eq!(shown["id"], "mine");
+    let own: Vec<&Value> = { shown["tunables"].as_array().unwrap().iter() }
+        .filter(|one| one["name"] == "slice_us" || one["name"] == "eager")
+        .collect();
+    let variable = |name: &str, of: &str, unit: &str, default: u64| json!({"name": name, "type": of, "unit": unit, "default": default, "minimum": null, "maximum": null, "choices": [], "doc": ""});
+    let slice = variable("slice_us", "u64", "us", 7000);
+    assert_eq!(own, [&slice, &variable("eager", "bool", "", 1)]);
+    refuse(
+        "show mix-two --format json",
+        2,
+        &["--format is for schedulers and recordings"],
+    );
 }
 
 /// A scheduler of the features that its macros name.
