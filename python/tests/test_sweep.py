@@ -2,6 +2,8 @@
 import os
 import shutil
 import signal
+import subprocess
+import sys
 import threading
 import time
 from pathlib import Path
@@ -10,6 +12,7 @@ import duckdb
 import fairground as fg
 import polars
 import pytest
+from conftest import ROOT
 from fairground import _dask
 
 AXES = {"workloads": "mix-two", "machines": ["2"], "seeds": 3, "duration": "100ms"}
@@ -52,6 +55,25 @@ def test_cells_that_are_there_twice_count_once(tmp_path):
     assert sweep.runs.num_rows == 9 and sweep.tasks.num_rows == 9 * 6
     sweep.pack()
     assert sweep.dataset().count_rows() == 9
+
+
+def test_an_interrupt_ends_the_run_and_another_goes_on(tmp_path, monkeypatch):
+    def interrupt(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("fairground._command.PATIENCE_S", 0.5)
+    sweep = plan(tmp_path / "S", duration="1000000s")
+    before = signal.signal(signal.SIGALRM, interrupt)
+    try:
+        signal.setitimer(signal.ITIMER_REAL, 0.5)
+        with pytest.raises(KeyboardInterrupt):
+            sweep.run()
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+    children = Path(f"/proc/{os.getpid()}/task/{os.getpid()}/children").read_text().split()
+    assert not any("sweep" in Path(f"/proc/{child}/cmdline").read_text() for child in children)
+    assert plan(tmp_path / "S").run()["statuses"] == {"ok": 9}
 
 
 def test_files_and_sources_are_found_from_the_current_folder(tmp_path, source, monkeypatch):
@@ -122,6 +144,44 @@ def test_dask_does_what_one_machine_does_though_a_worker_is_killed(tmp_path, cli
     assert there.run(client=client)["files"] == files
 
 
+@pytest.fixture
+def slurm(tmp_path, monkeypatch):
+    """A cluster of Slurm, of this machine alone."""
+    pytest.importorskip("dask_jobqueue")
+    programs = ("slurmctld", "slurmd", "munged", "sbatch")
+    path = f"{os.environ['PATH']}:/usr/sbin:/sbin"
+    if not all(shutil.which(program, path=path) for program in programs):
+        assert os.environ.get("CI") != "true", "Slurm is missing; run scripts/install test"
+        pytest.skip("Slurm is missing; run scripts/install test")
+    home = tmp_path / "slurm"
+    script = ROOT / "crates/cli/tests/slurm/cluster"
+    process = subprocess.Popen([script, home], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    try:
+        assert process.stdout.readline() == "ready\n"
+        monkeypatch.setenv("SLURM_CONF", str(home / "slurm.conf"))
+        yield
+    finally:
+        process.stdin.close()
+        process.wait()
+
+
+def test_workers_of_dask_that_slurm_starts_do_the_same(tmp_path, slurm):
+    from dask_jobqueue import SLURMCluster
+    from distributed import Client
+
+    here = plan(tmp_path / "here")
+    here.run()
+    there = plan(tmp_path / "there")
+    options = {"cores": 1, "processes": 1, "memory": "1GB", "walltime": "00:10:00", "log_directory": str(tmp_path)}
+    local = {"interface": "lo", "local_directory": str(tmp_path), "job_directives_skip": ["--mem"], "python": sys.executable}
+    scheduler = {"scheduler_options": {"dashboard_address": None}}
+    with SLURMCluster(**options, **local, **scheduler) as cluster, Client(cluster) as client:
+        cluster.scale(jobs=1)
+        status = there.run(client=client, shards=3)
+    assert (status["done"], status["files"]) == (9, 3)
+    assert measured(there) == measured(here)
+
+
 def kill_at_first_file(folder: Path, pid: int):
     end = time.monotonic() + 120
     while time.monotonic() < end and not any(folder.glob("data/runs/*/*.parquet")):
@@ -153,7 +213,11 @@ def test_a_thread_keeps_its_process_and_gets_another_when_that_is_killed(tmp_pat
 
 def test_tuning_on_dask_finds_the_same(client):
     pytest.importorskip("optuna")
-    wanted = {"tunables": {"sched_latency": ("1ms", "60ms")}, "trials": 6, "batch": 3, "seeds": 1, "held_out_seeds": 0, "machine": 1, "duration": "100ms"}
-    one = fg.tune("cfs", "mix-two", "wakeup_p99 of sleeper", **wanted)
-    two = fg.tune("cfs", "mix-two", "wakeup_p99 of sleeper", client=client, **wanted)
+    ranges = {"sched_latency": ("1ms", "60ms", "log"), "sched_min_granularity": ("100us", "20ms", "log")}
+    wanted = {"tunables": ranges, "trials": 8, "batch": 4, "seeds": 1, "held_out_seeds": 0, "machine": 1, "duration": "500ms"}
+    goals = ["wakeup_p99 of fast", "min context_switches"]
+    workload = ROOT / "workloads/periodic-hogs.json"
+    one = fg.tune("cfs", workload, goals, **wanted)
+    two = fg.tune("cfs", workload, goals, client=client, **wanted)
     assert one.trials.equals(two.trials)
+    assert [trial.values for trial in one.best] == [trial.values for trial in two.best]

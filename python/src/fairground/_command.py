@@ -151,5 +151,8 @@ def end(process: subprocess.Popen[Any]) -> None:
     try:
         process.communicate(timeout=PATIENCE_S)
     except (subprocess.TimeoutExpired, ValueError):
+        pass
+    finally:
+        # Also if Python is interrupted once more.
         process.kill()
         process.wait()
