@@ -31,6 +31,7 @@ pub(crate) fn of_workload(workload: &Workload, replay: Option<&Replay>) -> Strin
         timers,
         pipes,
         disks,
+        drives,
         memories,
         services,
         choices,
@@ -41,7 +42,11 @@ pub(crate) fn of_workload(workload: &Workload, replay: Option<&Replay>) -> Strin
         conditions, barriers, semaphores, timers, pipes, disks, memories,
     );
     let resources = (resources, services, choices, arrivals, groups);
-    of(&(duration, tasks, mutexes, resources, replay))
+    let rest = (duration, tasks, mutexes, resources, replay);
+    match drives.is_empty() {
+        true => of(&rest),
+        false => of(&(rest, drives)),
+    }
 }
 
 /// The hash of a machine, without its description.

@@ -491,6 +491,7 @@ impl<'a> Maker<'a> {
                 .collect(),
             pipes: Vec::new(),
             disks: named(self.disks.len(), "disk"),
+            drives: Vec::new(),
             memories: Vec::new(),
             services: Vec::new(),
             choices: Vec::new(),

@@ -35,6 +35,13 @@ pub enum Due {
         /// Task number.
         task: u32,
     },
+    /// A drive has served a request, or waited long enough for another one.
+    Drive {
+        /// Which one.
+        drive: u32,
+        /// Number of its event.
+        event: u32,
+    },
     /// Requests come from outside.
     Arrival {
         /// Number of their stream.

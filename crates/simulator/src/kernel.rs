@@ -586,6 +586,7 @@ impl<'a> Kernel<'a> {
             Due::Wakeups { cpu } => self.handle_wakeups(cpu as usize, due),
             Due::Timeout { task, generation } => self.handle_timeout(task, generation, due),
             Due::Disk { task } => self.handle_disk(task, due),
+            Due::Drive { drive, event } => self.handle_drive(drive as usize, event, due),
             Due::Arrival { number } => self.handle_arrival(number, due),
             Due::BpfTimer { timer, generation } => self.handle_bpf_timer(timer, generation),
             Due::DeadlineServer { cpu, class, timer } => {

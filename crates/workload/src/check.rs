@@ -284,6 +284,7 @@ fn takes_time(events: impl Iterator<Item = Event>, barriers: &[Barrier]) -> bool
                 false
             }
             Event::Disk { service, .. } => service > 0,
+            Event::Read { .. } => true,
             Event::PipeRead { pipe, bytes } => {
                 *pipes.entry(pipe).or_default() -= bytes as i64;
                 false
@@ -292,8 +293,9 @@ fn takes_time(events: impl Iterator<Item = Event>, barriers: &[Barrier]) -> bool
                 *pipes.entry(pipe).or_default() += bytes as i64;
                 false
             }
-            // There may be nothing to read back in.
+            // There may be nothing to read back in, and room for what is written.
             Event::Fault { .. }
+            | Event::Write { .. }
             | Event::Evict { .. }
             | Event::Lap { .. }
             | Event::Pass(_)

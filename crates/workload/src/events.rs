@@ -170,7 +170,7 @@ impl<const COUNT: usize> PartialEq<[Event; COUNT]> for Events {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::TimerMode;
+    use crate::model::{Source, TimerMode};
 
     fn many() -> Vec<Event> {
         let kinds = |number: u64| {
@@ -183,8 +183,10 @@ mod tests {
                 },
                 Event::Fault {
                     memory: usize::MAX,
-                    disk: usize::MAX,
-                    service: u64::MAX,
+                    source: Source::Drive {
+                        drive: usize::MAX,
+                        bytes: u64::MAX,
+                    },
                     most: u64::MAX,
                 },
                 Event::Yield,

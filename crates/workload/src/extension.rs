@@ -6,7 +6,9 @@ use crate::error::Error;
 use crate::event::Reading;
 use crate::groups;
 use crate::json::Value;
-use crate::model::{Arrivals, Event, Pipe, TimerMode, Workload};
+use crate::model::{
+    Arrivals, Drive, Elevator, Event, Pipe, Place as Where, Source, TimerMode, Workload,
+};
 use crate::names::{Shared, Use};
 use crate::notes::Place;
 use crate::object::{Field, Object, Reader};
@@ -18,12 +20,14 @@ use crate::variation::{Factor, Variation};
 const BYTES_MAX: i64 = 1 << 30;
 
 /// Events that can be under a key beginning with `fairground`, exactly one per key.
-const EVENTS: [&str; 13] = [
+const EVENTS: [&str; 15] = [
     "lap",
     "migration",
     "pipe_read",
     "pipe_write",
     "disk",
+    "read",
+    "write",
     "evict",
     "fault",
     "timer",
@@ -52,6 +56,8 @@ pub(crate) fn read_event(reading: &mut Reading) -> Result<Event, Error> {
         "pipe_read" => pipe(reading, false),
         "pipe_write" => pipe(reading, true),
         "disk" => disk(reading),
+        "read" => transfer(reading, false),
+        "write" => transfer(reading, true),
         "evict" => evict(reading),
         "fault" => fault(reading),
         "ask" => {
@@ -166,6 +172,48 @@ fn disk(reading: &mut Reading) -> Result<Event, Error> {
     Ok(Event::Disk { disk, service })
 }
 
+fn transfer(reading: &mut Reading, writes: bool) -> Result<Event, Error> {
+    let reader = &mut *reading.reader;
+    let object = reading.field.object(reader)?;
+    object.check_keys(reader, &["drive", "bytes", "place"])?;
+    let bytes = bytes(reader, &object)?;
+    let place = match object.get(reader, "place") {
+        None => Where::Next,
+        Some(field) => match field.string(reader)? {
+            "next" => Where::Next,
+            "new" => Where::New,
+            _ => return Err(field.mismatch(reader, "\"next\" or \"new\"")),
+        },
+    };
+    let drive = drive_of(reader, reading.shared, &object)?;
+    Ok(match writes {
+        false => Event::Read {
+            drive,
+            bytes,
+            place,
+        },
+        true => Event::Write {
+            drive,
+            bytes,
+            place,
+        },
+    })
+}
+
+fn bytes(reader: &mut Reader, object: &Object) -> Result<u64, Error> {
+    let field = object.require(reader, "bytes", "\"bytes\" : 4096")?;
+    Ok(field.integer(reader, 1..=BYTES_MAX)? as u64)
+}
+
+/// The drive of events that do not name one.
+const DEFAULT_DRIVE: &str = "drive";
+
+fn drive_of(reader: &mut Reader, shared: &mut Shared, object: &Object) -> Result<usize, Error> {
+    let field = object.get(reader, "drive");
+    let name = field.map_or(Ok(DEFAULT_DRIVE), |field| field.name(reader))?;
+    Ok(shared.drives.intern(name))
+}
+
 /// The disk of events that do not name one.
 const DEFAULT_DISK: &str = "disk";
 
@@ -197,17 +245,28 @@ fn evict(reading: &mut Reading) -> Result<Event, Error> {
 
 fn fault(reading: &mut Reading) -> Result<Event, Error> {
     let object = reading.field.object(reading.reader)?;
-    let keys = ["memory", "service", "disk", "most"];
+    let is_file = object.has("bytes");
+    let keys = match is_file {
+        true => ["memory", "bytes", "drive", "most"],
+        false => ["memory", "service", "disk", "most"],
+    };
     object.check_keys(reading.reader, &keys)?;
     let memory = memory(reading, &object)?;
-    let service = service(reading.reader, &object)?;
+    let source = match is_file {
+        true => Source::Drive {
+            bytes: bytes(reading.reader, &object)?,
+            drive: drive_of(reading.reader, reading.shared, &object)?,
+        },
+        false => Source::Disk {
+            service: service(reading.reader, &object)?,
+            disk: disk_of(reading.reader, reading.shared, &object)?,
+        },
+    };
     let most = object.integer(reading.reader, "most", 1..=i64::from(u32::MAX))?;
-    let disk = disk_of(reading.reader, reading.shared, &object)?;
     reading.refer(Use::Fault(memory));
     Ok(Event::Fault {
         memory,
-        disk,
-        service,
+        source,
         most: most.unwrap_or(1) as u64,
     })
 }
@@ -373,6 +432,7 @@ pub(crate) fn read_settings(
     let keys = [
         "mutexes",
         "pipes",
+        "drives",
         "barriers",
         "groups",
         "arrivals",
@@ -414,6 +474,63 @@ pub(crate) fn read_settings(
             "pipe",
             |reader, index, object| read_pipe_settings(reader, object, &mut workload.pipes[index]),
         )?;
+    }
+    if let Some(field) = object.get(reader, "drives") {
+        each(
+            reader,
+            &field,
+            |name| shared.drives.find(name),
+            "drive",
+            |reader, index, object| {
+                read_drive_settings(reader, object, &mut workload.drives[index])
+            },
+        )?;
+    }
+    Ok(())
+}
+
+impl Drive {
+    /// A drive of which a file says nothing: a desktop's of 2004 with 7200 revolutions a minute, in a machine with 256 MiB.
+    pub(crate) fn new(name: &str) -> Drive {
+        Drive {
+            name: name.into(),
+            positioning: 12_660_000,
+            rate: 58_000_000,
+            read_ahead: 128 << 10,
+            memory: 256 << 20,
+            elevator: Elevator::default(),
+        }
+    }
+}
+
+/// Reads what a file says of one drive.
+fn read_drive_settings(
+    reader: &mut Reader,
+    object: &Object,
+    drive: &mut Drive,
+) -> Result<(), Error> {
+    let keys = ["positioning", "rate", "read_ahead", "memory", "elevator"];
+    object.check_keys(reader, &keys)?;
+    if let Some(time) = object.integer(reader, "positioning", 0..=MICROSECONDS_MAX)? {
+        drive.positioning = time as u64 * 1000;
+    }
+    if let Some(field) = object.get(reader, "rate") {
+        let expected = "a number of megabytes per second, from 0.001 to 1e6";
+        let is_possible = |rate: f64| (0.001..=1e6).contains(&rate);
+        drive.rate = (field.decimal(reader, expected, is_possible)? * 1e6).round() as u64;
+    }
+    if let Some(bytes) = object.integer(reader, "read_ahead", 8192..=1 << 24)? {
+        drive.read_ahead = bytes as u64;
+    }
+    if let Some(bytes) = object.integer(reader, "memory", 1 << 20..=1 << 50)? {
+        drive.memory = bytes as u64;
+    }
+    if let Some(field) = object.get(reader, "elevator") {
+        drive.elevator = match field.string(reader)? {
+            "anticipatory" => Elevator::Anticipatory,
+            "deadline" => Elevator::Deadline,
+            _ => return Err(field.mismatch(reader, "\"anticipatory\" or \"deadline\"")),
+        };
     }
     Ok(())
 }

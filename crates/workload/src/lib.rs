@@ -43,7 +43,8 @@ pub use error::Error;
 pub use events::{Cursor, Events};
 pub use groups::{Bandwidth, Group, GroupChange, GroupSettings, Share};
 pub use model::{
-    Arrivals, Barrier, Event, Mutex, Phase, Pipe, Policy, Task, Timer, TimerMode, Workload,
+    Arrivals, Barrier, Drive, Elevator, Event, Mutex, Phase, Pipe, Place, Policy, Source, Task,
+    Timer, TimerMode, Workload,
 };
 pub use parameter::Parameter;
 pub use template::{Arguments, Template};

@@ -32,6 +32,8 @@ pub struct Workload {
     pub pipes: Vec<Pipe>,
     /// Names of disks.
     pub disks: Vec<String>,
+    /// Drives.
+    pub drives: Vec<Drive>,
     /// Names of memories that tasks compete for.
     pub memories: Vec<String>,
     /// Names of services, at which requests wait until a task takes them.
@@ -71,6 +73,33 @@ impl Pipe {
     pub const CAPACITY: u64 = 65536;
     /// Capacity of an early pipe.
     pub const EARLY_CAPACITY: u64 = 4096;
+}
+
+/// A disk with a head, which has to move from one file to another. Reads come from an elevator, writes follow in the background.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Drive {
+    /// Its name.
+    pub name: String,
+    /// How long it takes to get to another file: the seek and half a revolution, nanoseconds.
+    pub positioning: u64,
+    /// Bytes per second that pass under the head.
+    pub rate: u64,
+    /// Largest window of read-ahead, bytes.
+    pub read_ahead: u64,
+    /// Memory of the machine, of which writes may fill parts before they reach the drive, bytes.
+    pub memory: u64,
+    /// How the next request is chosen.
+    pub elevator: Elevator,
+}
+
+/// An elevator of Linux 2.6.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Elevator {
+    /// It waits a little for the next read of the task whose read it has just served. The default of 2.6.0 to 2.6.17.
+    #[default]
+    Anticipatory,
+    /// It serves the next request of any task.
+    Deadline,
 }
 
 /// A barrier.
@@ -228,6 +257,34 @@ pub enum TimerMode {
     Skip,
 }
 
+/// Where on a drive bytes are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Place {
+    /// After those of the task's last event of the same kind.
+    Next,
+    /// In a file of their own, far from all others.
+    New,
+}
+
+/// Where a page comes from that was taken away.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Source {
+    /// A request of a disk.
+    Disk {
+        /// Index into `Workload::disks`.
+        disk: usize,
+        /// How long the disk needs for it.
+        service: u64,
+    },
+    /// A file of a drive.
+    Drive {
+        /// Index into `Workload::drives`.
+        drive: usize,
+        /// Size of the file.
+        bytes: u64,
+    },
+}
+
 /// One event of a phase. Times are in nanoseconds; indices refer to the vectors of [`Workload`].
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub enum Event {
@@ -333,6 +390,24 @@ pub enum Event {
         /// How long the disk needs for it.
         service: u64,
     },
+    /// Read from a drive until this many bytes have come.
+    Read {
+        /// Index into `Workload::drives`.
+        drive: usize,
+        /// Number of bytes.
+        bytes: u64,
+        /// Where they are.
+        place: Place,
+    },
+    /// Write to a drive, in the background.
+    Write {
+        /// Index into `Workload::drives`.
+        drive: usize,
+        /// Number of bytes.
+        bytes: u64,
+        /// Where they go.
+        place: Place,
+    },
     /// Take memory away from other tasks, which have to read it back in.
     Evict {
         /// Index into `Workload::memories`.
@@ -340,14 +415,12 @@ pub enum Event {
         /// Pages taken.
         pages: u64,
     },
-    /// Read back in pages that were taken away, one disk request each.
+    /// Read back in pages that were taken away.
     Fault {
         /// Index into `Workload::memories`.
         memory: usize,
-        /// Index into `Workload::disks`.
-        disk: usize,
-        /// How long the disk needs for a page.
-        service: u64,
+        /// Where a page comes from.
+        source: Source,
         /// Maximum number of pages to read.
         most: u64,
     },
@@ -369,7 +442,10 @@ impl Event {
             | Event::Runtime(time)
             | Event::Sleep(time)
             | Event::Disk { service: time, .. }
-            | Event::Fault { service: time, .. } => Some(time),
+            | Event::Fault {
+                source: Source::Disk { service: time, .. },
+                ..
+            } => Some(time),
             _ => None,
         }
     }

@@ -84,6 +84,7 @@ pub(crate) struct Shared {
     pub semaphores: Names,
     pub pipes: Names,
     pub disks: Names,
+    pub drives: Names,
     pub memories: Names,
     pub services: Names,
     /// Services to which requests come from outside.

@@ -12,6 +12,8 @@ pub enum Waiting {
     Time,
     /// A disk.
     Disk,
+    /// Earlier writes to reach a drive.
+    Writeback,
     /// A mutex.
     Mutex(usize),
     /// A condition.
@@ -40,7 +42,7 @@ impl Waiting {
         arrived: impl FnOnce(usize) -> u64,
     ) -> Option<String> {
         let thing = match self {
-            Self::Nothing | Self::Time | Self::Disk => return None,
+            Self::Nothing | Self::Time | Self::Disk | Self::Writeback => return None,
             Self::Mutex(mutex) => {
                 let held = holder(mutex).map(|holder| format!(", held by {holder}"));
                 format!(

@@ -8,7 +8,7 @@ use crate::extension;
 use crate::global::{self, Global};
 use crate::groups;
 use crate::json::{Departure, Node, Position};
-use crate::model::{Mutex, Pipe, Workload};
+use crate::model::{Drive, Mutex, Pipe, Workload};
 use crate::names::Shared;
 use crate::notes::{Notes, Place, Remark};
 use crate::object::{Object, Reader};
@@ -113,6 +113,12 @@ fn read(reader: &mut Reader, root: &Object) -> Result<Workload, Error> {
         timers: shared.timers.clone(),
         pipes: shared.pipes.list.iter().map(pipe).collect(),
         disks: shared.disks.list.clone(),
+        drives: shared
+            .drives
+            .list
+            .iter()
+            .map(|name| Drive::new(name))
+            .collect(),
         memories: shared.memories.list.clone(),
         services: shared.services.list.clone(),
         choices: shared.choices.clone(),

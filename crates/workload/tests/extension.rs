@@ -2,7 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use fairground_workload::{Event, Factor, Mutex, Pipe, TimerMode, Variation, Workload};
+use fairground_workload::{
+    Drive, Elevator, Event, Factor, Mutex, Pipe, Place, Source, TimerMode, Variation, Workload,
+};
 
 fn read(text: &str) -> Workload {
     Workload::parse("w.json", text).unwrap_or_else(|error| panic!("{text}\n{error}"))
@@ -119,8 +121,10 @@ fn laps_disks_and_memory() {
         event(r#"{ "fault": { "memory": "ram", "service": 8000, "most": 3 } }"#);
     let expected = Event::Fault {
         memory: 0,
-        disk: 0,
-        service: 8_000_000,
+        source: Source::Disk {
+            disk: 0,
+            service: 8_000_000,
+        },
         most: 3,
     };
     assert_eq!(fault, expected);
@@ -203,6 +207,76 @@ fn settings_of_mutexes_and_pipes() {
             "{error}"
         );
     }
+}
+
+#[test]
+fn drives_have_settings() {
+    let workload = read(
+        r#"{ "fairground": { "drives": { "sda": { "positioning": 9, "rate": 0.5, "read_ahead": 8192, "memory": 1048576, "elevator": "deadline" } } },
+            "tasks": { "t": { "fairground1": { "read": { "drive": "sda", "bytes": 4096 } },
+                "fairground2": { "write": { "bytes": 1, "place": "new" } },
+                "fairground3": { "evict": { "memory": "ram" } },
+                "fairground4": { "fault": { "memory": "ram", "bytes": 2, "drive": "sda" } } } } }"#,
+    );
+    assert_eq!(
+        workload.tasks[0].phases[0].events,
+        [
+            Event::Read {
+                drive: 0,
+                bytes: 4096,
+                place: Place::Next
+            },
+            Event::Write {
+                drive: 1,
+                bytes: 1,
+                place: Place::New
+            },
+            Event::Evict {
+                memory: 0,
+                pages: 1
+            },
+            Event::Fault {
+                memory: 0,
+                source: Source::Drive { drive: 0, bytes: 2 },
+                most: 1
+            },
+        ]
+    );
+    let set = Drive {
+        name: "sda".into(),
+        positioning: 9_000,
+        rate: 500_000,
+        read_ahead: 8192,
+        memory: 1 << 20,
+        elevator: Elevator::Deadline,
+    };
+    assert_eq!(workload.drives[0], set);
+    assert_eq!(workload.drives[1].elevator, Elevator::Anticipatory);
+    assert!(workload.notes.is_empty(), "{:?}", workload.notes);
+    for (settings, words) in [
+        (r#"{ "sdb": {} }"#, "no event uses a drive of this name"),
+        (
+            r#"{ "sda": { "elevator": "cfq" } }"#,
+            "write \"anticipatory\" or \"deadline\"",
+        ),
+        (r#"{ "sda": { "rate": 0 } }"#, "megabytes per second"),
+        (r#"{ "sda": { "seek": 1 } }"#, "unknown key"),
+    ] {
+        let error = refused(&format!(
+            r#"{{ "fairground": {{ "drives": {settings} }}, "tasks": {{ "t": {{ "fairground1": {{ "read": {{ "drive": "sda", "bytes": 1 }} }} }} }} }}"#
+        ));
+        assert!(error.contains(words), "{error}");
+    }
+    refused_event(r#"{ "read": 4096 }"#, "an object");
+    refused_event(r#"{ "read": { "drive": "d" } }"#, "`bytes` is missing");
+    refused_event(
+        r#"{ "write": { "bytes": 1, "place": "far" } }"#,
+        "write \"next\" or \"new\"",
+    );
+    refused_event(
+        r#"{ "fault": { "memory": "ram", "bytes": 1, "service": 1 } }"#,
+        "unknown key",
+    );
 }
 
 #[test]

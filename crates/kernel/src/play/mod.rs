@@ -358,13 +358,17 @@ fn check(workload: &Workload, root: bool) -> Result<(), Error> {
         let simulated = |event: Event| {
             matches!(
                 event,
-                Event::Disk { .. } | Event::Evict { .. } | Event::Fault { .. }
+                Event::Disk { .. }
+                    | Event::Read { .. }
+                    | Event::Write { .. }
+                    | Event::Evict { .. }
+                    | Event::Fault { .. }
             )
         };
         if events.any(simulated) {
             return Err(Error::Usage {
                 reason: format!(
-                    "{}: tasks.{}: only a simulation models disks and memory, so \"disk\", \"evict\" and \"fault\" cannot be \
+                    "{}: tasks.{}: only a simulation models disks and memory, so \"disk\", \"read\", \"write\", \"evict\" and \"fault\" cannot be \
                      played; leave them out, or simulate the file with `fairground compare`",
                     workload.name, task.name
                 ),

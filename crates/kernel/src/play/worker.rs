@@ -305,6 +305,8 @@ impl<'run> Worker<'run> {
                 ));
             }
             Event::Disk { .. }
+            | Event::Read { .. }
+            | Event::Write { .. }
             | Event::Evict { .. }
             | Event::Fault { .. }
             | Event::Ask(_)

@@ -161,6 +161,7 @@ impl Kernel<'_> {
                     let arguments = [current.address(), u64::from(is_last)];
                     self.trace(Hook::SchedProcessExit, &arguments);
                     current.seen.__state = TASK_DEAD;
+                    self.close_files(current);
                     self.emit(EventKind::Exit { task: current.id });
                     self.schedule(cpu);
                     self.finish_dead(current);

@@ -19,7 +19,7 @@ pub(crate) fn call_of(waiting: Waiting, choices: &[Vec<usize>]) -> u64 {
         Waiting::Nothing => NONE,
         Waiting::Time => CLOCK_NANOSLEEP,
         Waiting::Disk | Waiting::Data(_) => READ,
-        Waiting::Room(_) => WRITE,
+        Waiting::Room(_) | Waiting::Writeback => WRITE,
         Waiting::Mutex(_) | Waiting::Condition(_) | Waiting::Barrier(_) | Waiting::Semaphore(_) => {
             FUTEX
         }

@@ -41,13 +41,17 @@ impl Kernel<'_> {
         Some(self.wait_for_disk(task, disk, service))
     }
 
+    /// This CPU or, if it is offline, the first one that is online.
+    pub(super) fn online_cpu_near(&self, home: usize) -> usize {
+        let online = |cpu: &usize| self.cpus[*cpu].online;
+        let cpu = std::iter::once(home).chain(0..self.cpus.len()).find(online);
+        cpu.unwrap_or(home)
+    }
+
     /// The interrupt with which a disk reports that it has served a request. It goes to the CPU that made the request.
     pub(crate) fn handle_disk(&mut self, number: u32, due: Due) {
         let task = self.tasks.workload()[number as usize];
-        let home = task.execution.sleeps_on;
-        let online = |cpu: &usize| self.cpus[*cpu].online;
-        let cpu = std::iter::once(home).chain(0..self.cpus.len()).find(online);
-        let cpu = cpu.unwrap_or(home);
+        let cpu = self.online_cpu_near(task.execution.sleeps_on);
         if self.postponed(cpu, due) {
             return;
         }

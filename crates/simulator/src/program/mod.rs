@@ -2,7 +2,9 @@
 
 mod call;
 mod disk;
+mod drive;
 mod early_pipe;
+mod elevator;
 mod fork;
 mod futex;
 mod pipe;
@@ -16,7 +18,7 @@ use std::sync::Arc;
 
 use fairground_events::EventKind;
 use fairground_workload::{
-    Cursor, Draws, Event, Phase, Policy, Task as Definition, Variation, Waiting, Workload,
+    Cursor, Draws, Event, Phase, Policy, Source, Task as Definition, Variation, Waiting, Workload,
 };
 
 use crate::constants::*;
@@ -25,6 +27,7 @@ use crate::kernel::Kernel;
 use crate::surroundings::Errand;
 use crate::task::TaskRef;
 pub(crate) use call::call_of;
+use drive::Drive;
 use early_pipe::EarlyPipe;
 use pipe::Pipe;
 use service::{Request, Service, Stream};
@@ -223,6 +226,7 @@ pub struct Programs {
     early_pipes: Vec<Option<EarlyPipe>>,
     /// When each disk will have served all its requests.
     disks: Vec<u64>,
+    drives: Vec<Drive>,
     /// Evicted pages of each memory that have not been read back in.
     evicted: Vec<u64>,
     services: Vec<Service>,
@@ -270,6 +274,7 @@ impl Programs {
                 .map(|pipe| pipe.early.then(EarlyPipe::default))
                 .collect(),
             disks: vec![0; workload.disks.len()],
+            drives: workload.drives.iter().map(Drive::new).collect(),
             evicted: vec![0; workload.memories.len()],
             services: { workload.services.iter() }
                 .map(|_| Service::default())
@@ -541,13 +546,37 @@ impl Kernel<'_> {
                 self.programs.evicted[memory] += pages;
                 None
             }
+            Event::Read { .. } | Event::Write { .. } | Event::Fault { .. } => {
+                self.transfer(task, event)
+            }
+            _ => self.synchronize(task, event),
+        }
+    }
+
+    /// Carries out an event that reads or writes.
+    fn transfer(&mut self, task: TaskRef, event: Event) -> Option<Action> {
+        match event {
+            Event::Read {
+                drive,
+                bytes,
+                place,
+            } => self.read_drive(task, drive, bytes, place),
+            Event::Write {
+                drive,
+                bytes,
+                place,
+            } => self.write_drive(task, drive, bytes, place),
             Event::Fault {
                 memory,
-                disk,
-                service,
+                source: Source::Disk { disk, service },
                 most,
             } => self.fault(task, memory, disk, (service, most)),
-            _ => self.synchronize(task, event),
+            Event::Fault {
+                memory,
+                source: Source::Drive { drive, bytes },
+                most,
+            } => self.fault_from_drive(task, memory, drive, (bytes, most)),
+            _ => None,
         }
     }
 
