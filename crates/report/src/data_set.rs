@@ -27,22 +27,21 @@ pub struct Kept {
     pub status: String,
 }
 
-/// The runs in a file of a data set, in its order.
+/// Calls `each` with the runs in a file of a data set, in its order.
 ///
 /// # Errors
 ///
 /// If it cannot be read.
-pub fn kept(path: &Path) -> io::Result<Vec<Kept>> {
+pub fn kept(path: &Path, mut each: impl FnMut(Kept)) -> io::Result<()> {
     let reader = SerializedFileReader::new(File::open(path)?).map_err(other)?;
-    let mut all = Vec::new();
     for number in 0..reader.num_row_groups() {
         let group = reader.get_row_group(number).map_err(other)?;
         let cells = texts(&*group, "cell").map_err(other)?;
         let statuses = texts(&*group, "status").map_err(other)?;
         let pairs = cells.into_iter().zip(statuses);
-        all.extend(pairs.map(|(cell, status)| Kept { cell, status }));
+        pairs.for_each(|(cell, status)| each(Kept { cell, status }));
     }
-    Ok(all)
+    Ok(())
 }
 
 /// A column of texts that is nowhere absent.

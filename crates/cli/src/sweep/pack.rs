@@ -119,9 +119,8 @@ fn unwritten((path, cause): Unwritten) -> Error {
 fn repeated(files: &[DataFile]) -> Result<HashSet<Identity>, Error> {
     let mut all = Vec::new();
     for file in files {
-        let kept = fairground_report::kept(&file.runs);
-        let kept = kept.map_err(|error| unreadable(&file.runs, &error))?;
-        all.extend(kept.iter().filter_map(|one| parse(&one.cell)));
+        let read = fairground_report::kept(&file.runs, |one| all.extend(parse(&one.cell)));
+        read.map_err(|error| unreadable(&file.runs, &error))?;
     }
     all.sort_unstable();
     let pairs = all.windows(2).filter(|pair| pair[0] == pair[1]);

@@ -88,16 +88,15 @@ impl Sweep {
         mut each: impl FnMut(Identity, &str),
     ) -> Result<(), Error> {
         for file in self.files(cells)? {
-            let kept = match fairground_report::kept(&file.runs) {
-                Ok(kept) => kept,
-                // Packed by another process meanwhile.
-                Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
-                Err(error) => return Err(unreadable(&file.runs, &error)),
-            };
-            for Kept { cell, status } in kept {
+            let read = fairground_report::kept(&file.runs, |Kept { cell, status }| {
                 if let Some(identity) = parse(&cell) {
                     each(identity, &status);
                 }
+            });
+            match read {
+                // Packed by another process meanwhile.
+                Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+                read => read.map_err(|error| unreadable(&file.runs, &error))?,
             }
         }
         Ok(())
