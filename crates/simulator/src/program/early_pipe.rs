@@ -3,9 +3,10 @@
 
 use std::collections::VecDeque;
 
-use fairground_workload::{Pipe, Waiting};
+use fairground_workload::{Pipe as Described, Waiting};
 
 use super::Action;
+use super::pipe::Pipe;
 use crate::kernel::Kernel;
 use crate::task::TaskRef;
 
@@ -28,7 +29,7 @@ impl EarlyPipe {
 
     /// Puts in up to `most` bytes if there is room for at least `least`.
     fn put(&mut self, least: u64, most: u64) -> u64 {
-        let room = Pipe::EARLY_CAPACITY - self.length;
+        let room = Described::EARLY_CAPACITY - self.length;
         let bytes = if room >= least { room.min(most) } else { 0 };
         self.length += bytes;
         bytes
@@ -37,8 +38,10 @@ impl EarlyPipe {
 
 impl Kernel<'_> {
     fn early_pipe(&mut self, pipe: usize) -> &mut EarlyPipe {
-        let state = self.programs.early_pipes[pipe].as_mut();
-        state.expect("only early pipes come here")
+        match &mut self.programs.pipes[pipe] {
+            Pipe::Early(state) => state,
+            Pipe::Paged(_) => unreachable!("newer pipes have functions of their own"),
+        }
     }
 
     /// Reads until `bytes` have come, with as many read() calls as it takes.
@@ -82,7 +85,7 @@ impl Kernel<'_> {
     ) -> Option<Action> {
         let waited = std::mem::take(&mut task.execution.waited);
         let missing = bytes - task.execution.moved;
-        let least = if bytes > Pipe::EARLY_CAPACITY {
+        let least = if bytes > Described::EARLY_CAPACITY {
             1
         } else {
             missing

@@ -28,7 +28,6 @@ use crate::surroundings::Errand;
 use crate::task::TaskRef;
 pub(crate) use call::call_of;
 use drive::Drive;
-use early_pipe::EarlyPipe;
 use pipe::Pipe;
 use service::{Request, Service, Stream};
 pub use sleep::Sleep;
@@ -222,8 +221,6 @@ pub struct Programs {
     semaphores: Vec<Semaphore>,
     shared_timers: Vec<Option<u64>>,
     pipes: Vec<Pipe>,
-    /// By pipe, its state if it is one of 2.6.
-    early_pipes: Vec<Option<EarlyPipe>>,
     /// When each disk will have served all its requests.
     disks: Vec<u64>,
     drives: Vec<Drive>,
@@ -265,14 +262,7 @@ impl Programs {
                 .map(|_| Semaphore::default())
                 .collect(),
             shared_timers: vec![None; workload.timers.len()],
-            pipes: workload
-                .pipes
-                .iter()
-                .map(|pipe| Pipe::new(pipe.capacity))
-                .collect(),
-            early_pipes: { workload.pipes.iter() }
-                .map(|pipe| pipe.early.then(EarlyPipe::default))
-                .collect(),
+            pipes: workload.pipes.iter().map(Pipe::new).collect(),
             disks: vec![0; workload.disks.len()],
             drives: workload.drives.iter().map(Drive::new).collect(),
             evicted: vec![0; workload.memories.len()],
@@ -533,12 +523,6 @@ impl Kernel<'_> {
             Event::Take(choice) => self.take(task, choice),
             Event::Pass(service) => self.pass(task, service),
             Event::Answer => self.answer(task),
-            Event::PipeRead { pipe, bytes } if self.programs.early_pipes[pipe].is_some() => {
-                self.read_early_pipe(task, pipe, bytes)
-            }
-            Event::PipeWrite { pipe, bytes } if self.programs.early_pipes[pipe].is_some() => {
-                self.write_early_pipe(task, pipe, bytes)
-            }
             Event::PipeRead { pipe, bytes } => self.read_pipe(task, pipe, bytes),
             Event::PipeWrite { pipe, bytes } => self.write_pipe(task, pipe, bytes),
             Event::Disk { disk, service } => Some(self.wait_for_disk(task, disk, service)),

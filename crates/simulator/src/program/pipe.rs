@@ -2,9 +2,10 @@
 
 use std::collections::VecDeque;
 
-use fairground_workload::Waiting;
+use fairground_workload::{Pipe as Described, Waiting};
 
 use super::Action;
+use super::early_pipe::EarlyPipe;
 use crate::kernel::Kernel;
 use crate::task::TaskRef;
 
@@ -18,8 +19,26 @@ struct Page {
     left: u64,
 }
 
-/// A pipe.
-pub(super) struct Pipe {
+/// A pipe of one of two kinds.
+pub(super) enum Pipe {
+    /// That of newer kernels.
+    Paged(PagedPipe),
+    /// That of early 2.6.
+    Early(EarlyPipe),
+}
+
+impl Pipe {
+    /// An empty pipe.
+    pub fn new(described: &Described) -> Pipe {
+        match described.early {
+            true => Pipe::Early(EarlyPipe::default()),
+            false => Pipe::Paged(PagedPipe::new(described.capacity)),
+        }
+    }
+}
+
+/// A pipe of pages.
+pub(super) struct PagedPipe {
     pages: VecDeque<Page>,
     most_pages: usize,
     readers: VecDeque<TaskRef>,
@@ -33,10 +52,10 @@ struct Moved {
     wakes: bool,
 }
 
-impl Pipe {
+impl PagedPipe {
     /// An empty pipe that holds at least `capacity` bytes: as in the kernel, the number of its pages is a power of two.
-    pub fn new(capacity: u64) -> Pipe {
-        Pipe {
+    fn new(capacity: u64) -> PagedPipe {
+        PagedPipe {
             pages: VecDeque::new(),
             most_pages: (capacity.div_ceil(PAGE) as usize).next_power_of_two(),
             readers: VecDeque::new(),
@@ -98,14 +117,31 @@ impl Pipe {
 
 impl Kernel<'_> {
     /// Reads from a pipe until `bytes` have come, with as many read() calls as it takes.
-    pub(super) fn read_pipe(
-        &mut self,
-        mut task: TaskRef,
-        pipe: usize,
-        bytes: u64,
-    ) -> Option<Action> {
+    pub(super) fn read_pipe(&mut self, task: TaskRef, pipe: usize, bytes: u64) -> Option<Action> {
+        match self.programs.pipes[pipe] {
+            Pipe::Paged(_) => self.read_paged_pipe(task, pipe, bytes),
+            Pipe::Early(_) => self.read_early_pipe(task, pipe, bytes),
+        }
+    }
+
+    /// Writes `bytes` to a pipe in one write() call, which waits for room as often as it has to.
+    pub(super) fn write_pipe(&mut self, task: TaskRef, pipe: usize, bytes: u64) -> Option<Action> {
+        match self.programs.pipes[pipe] {
+            Pipe::Paged(_) => self.write_paged_pipe(task, pipe, bytes),
+            Pipe::Early(_) => self.write_early_pipe(task, pipe, bytes),
+        }
+    }
+
+    fn paged_pipe(&mut self, pipe: usize) -> &mut PagedPipe {
+        match &mut self.programs.pipes[pipe] {
+            Pipe::Paged(state) => state,
+            Pipe::Early(_) => unreachable!("early pipes have functions of their own"),
+        }
+    }
+
+    fn read_paged_pipe(&mut self, mut task: TaskRef, pipe: usize, bytes: u64) -> Option<Action> {
         loop {
-            let state = &mut self.programs.pipes[pipe];
+            let state = self.paged_pipe(pipe);
             if state.pages.is_empty() {
                 state.readers.push_back(task);
                 return Some(self.block_in_event(task, Waiting::Data(pipe)));
@@ -128,15 +164,9 @@ impl Kernel<'_> {
         }
     }
 
-    /// Writes `bytes` to a pipe in one write() call, which waits for room as often as it has to.
-    pub(super) fn write_pipe(
-        &mut self,
-        mut task: TaskRef,
-        pipe: usize,
-        bytes: u64,
-    ) -> Option<Action> {
+    fn write_paged_pipe(&mut self, mut task: TaskRef, pipe: usize, bytes: u64) -> Option<Action> {
         let waited = std::mem::take(&mut task.execution.waited);
-        let state = &mut self.programs.pipes[pipe];
+        let state = self.paged_pipe(pipe);
         let moved = state.write(bytes - task.execution.moved, !waited);
         task.execution.moved += moved.bytes;
         let done = task.execution.moved >= bytes;
@@ -162,9 +192,9 @@ impl Kernel<'_> {
         &mut self,
         task: TaskRef,
         pipe: usize,
-        queue: impl Fn(&mut Pipe) -> &mut VecDeque<TaskRef>,
+        queue: impl Fn(&mut PagedPipe) -> &mut VecDeque<TaskRef>,
     ) {
-        if let Some(waiter) = queue(&mut self.programs.pipes[pipe]).pop_front() {
+        if let Some(waiter) = queue(self.paged_pipe(pipe)).pop_front() {
             self.wake(waiter, Some(task), true);
         }
     }
@@ -176,7 +206,7 @@ mod tests {
 
     #[test]
     fn a_pipe_is_full_by_pages() {
-        let mut pipe = Pipe::new(5000);
+        let mut pipe = PagedPipe::new(5000);
         assert_eq!(pipe.most_pages, 2);
         assert!(pipe.write(3000, true).wakes);
         // Merged into the existing page.
