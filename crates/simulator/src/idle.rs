@@ -17,6 +17,16 @@ pub struct IdleMasks {
     pub smt: Box<CpuMask>,
 }
 
+impl IdleMasks {
+    /// The core of `cpu` is not fully idle.
+    fn clear_core(&mut self, cpu: usize, topology: &Topology) {
+        let siblings = &topology.siblings[cpu].bits;
+        for word in topology.sibling_words[cpu].clone() {
+            self.smt.bits[word] &= !siblings[word];
+        }
+    }
+}
+
 /// The kernel's idle tracking.
 pub struct IdleState {
     /// Whether built-in tracking is on.
@@ -83,12 +93,7 @@ impl IdleState {
         let group = self.group(cpu, topology);
         let masks = &mut self.masks[group];
         if topology.smt {
-            for (word, siblings) in masks.smt.bits[..topology.words]
-                .iter_mut()
-                .zip(&topology.siblings[cpu].bits)
-            {
-                *word &= !siblings;
-            }
+            masks.clear_core(cpu, topology);
         }
         let was_idle = masks.cpu.test(cpu);
         masks.cpu.clear(cpu);
@@ -102,22 +107,16 @@ impl IdleState {
         if !topology.smt {
             return;
         }
-        let siblings = &topology.siblings[cpu];
-        let words = topology.words;
-        if idle {
-            let whole = siblings.bits[..words]
-                .iter()
-                .zip(&masks.cpu.bits)
-                .all(|(sibling, idle)| sibling & !idle == 0);
-            if whole {
-                for (word, sibling) in masks.smt.bits[..words].iter_mut().zip(&siblings.bits) {
-                    *word |= sibling;
-                }
-            }
-        } else {
-            for (word, sibling) in masks.smt.bits[..words].iter_mut().zip(&siblings.bits) {
-                *word &= !sibling;
-            }
+        if !idle {
+            return masks.clear_core(cpu, topology);
+        }
+        let siblings = &topology.siblings[cpu].bits;
+        let words = topology.sibling_words[cpu].clone();
+        if words
+            .clone()
+            .all(|word| siblings[word] & !masks.cpu.bits[word] == 0)
+        {
+            words.for_each(|word| masks.smt.bits[word] |= siblings[word]);
         }
     }
 

@@ -103,9 +103,16 @@ pub fn hexadecimal(mask: &CpuMask, count: usize) -> String {
 
 /// Finds the first CPU of `a & b` at or after `start`, wrapping around (`cpumask_any_and_distribute`).
 pub fn first_common_from(a: &CpuMask, b: &CpuMask, start: usize, words: usize) -> Option<usize> {
-    let (start_word, start_bit) = (start / 64 % words, start % 64);
+    // A division takes longer than all else here.
+    let start_word = if start < words * 64 {
+        start / 64
+    } else {
+        start / 64 % words
+    };
+    let start_bit = start % 64;
     for step in 0..=words {
-        let word = (start_word + step) % words;
+        let word = start_word + step;
+        let word = if word < words { word } else { word - words };
         let mut bits = a.bits[word] & b.bits[word];
         if step == 0 {
             bits &= u64::MAX << start_bit;

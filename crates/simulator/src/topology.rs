@@ -1,5 +1,7 @@
 //! CPU masks of the machine's groups, computed once.
 
+use std::ops::Range;
+
 use fairground_machine::Machine;
 
 use crate::structures::CpuMask;
@@ -8,6 +10,8 @@ use crate::structures::CpuMask;
 pub struct Topology {
     /// SMT siblings of each CPU, including itself.
     pub siblings: Vec<CpuMask>,
+    /// The 64-bit words of a mask that hold the siblings of each CPU.
+    pub sibling_words: Vec<Range<usize>>,
     /// CPUs of each last-level cache.
     pub caches: Vec<CpuMask>,
     /// CPUs of each node.
@@ -49,6 +53,12 @@ impl Topology {
             .iter()
             .map(|cpu| cores[cpu.core as usize])
             .collect();
+        let words_of = |mask: &CpuMask| {
+            let mut words = mask.iter().map(|cpu| cpu / 64);
+            let first = words.next().unwrap_or(0);
+            first..words.last().unwrap_or(first) + 1
+        };
+        let sibling_words = siblings.iter().map(words_of).collect();
         let smt = cores.iter().any(|core| core.weight() > 1);
         let cache_of: Vec<usize> = machine.cpus.iter().map(|cpu| cpu.llc as usize).collect();
         let node_of: Vec<usize> = machine.cpus.iter().map(|cpu| cpu.node as usize).collect();
@@ -67,6 +77,7 @@ impl Topology {
         let select_by_node = (nodes[node_of[0]].weight() as usize) < count && mismatch;
         Topology {
             siblings,
+            sibling_words,
             caches,
             smt,
             unequal: machine
