@@ -268,22 +268,19 @@ kernel_functions! { TABLE;
 
     fn bpf_ktime_get_ns(kernel) { kernel.local_time() }
 
-    fn bpf_jiffies64(kernel) {
-        kernel.inline_call(3);
+    fn bpf_jiffies64(kernel) costing 3 {
         kernel.jiffies()
     }
 
     fn bpf_get_prandom_u32(kernel) { kernel.random_below(1 << 32) }
 
-    fn bpf_get_smp_processor_id(kernel) {
-        kernel.inline_call(3);
+    fn bpf_get_smp_processor_id(kernel) costing 3 {
         kernel.this_cpu as u64
     }
 
     fn bpf_get_numa_node_id(kernel) { kernel.topology.node_of[kernel.this_cpu] as u64 }
 
-    fn bpf_get_current_task(kernel) {
-        kernel.inline_call(3);
+    fn bpf_get_current_task(kernel) costing 3 {
         kernel.executing().address()
     }
 
@@ -302,16 +299,14 @@ kernel_functions! { TABLE;
     fn bpf_probe_read_kernel_str(kernel, target, size, source) { kernel.read_kernel_string(target, size, source) }
 
     // The cost of a lock covers both taking and releasing it.
-    fn bpf_spin_lock(kernel, lock) {
-        kernel.inline_call(0);
+    fn bpf_spin_lock(kernel, lock) costing 0 {
         if !kernel.take_spin_lock(lock) {
             kernel.fail(ExitKind::Error, "bpf_spin_lock() takes a lock that the program holds".into());
         }
         0
     }
 
-    fn bpf_spin_unlock(kernel, lock) {
-        kernel.inline_call(0);
+    fn bpf_spin_unlock(kernel, lock) costing 0 {
         if !kernel.let_spin_lock_go(lock) {
             kernel.fail(ExitKind::Error, "bpf_spin_unlock() releases a lock that the program does not hold".into());
         }
@@ -460,8 +455,7 @@ kernel_functions! { TABLE;
         kernel.timers.cancel(timer).map_or(error(EINVAL), u64::from)
     }
 
-    fn bpf_kptr_xchg(kernel, place, value) {
-        kernel.inline_call(2);
+    fn bpf_kptr_xchg(kernel, place, value) costing 2 {
         let before = replace::<u64>(place, value);
         kernel.holdings.give_back(value);
         if !kernel.is_object(before) {

@@ -68,8 +68,7 @@ impl Kernel<'_> {
 }
 
 kernel_functions! { TABLE;
-    fn bpf_iter_num_new(kernel, place, start, end) {
-        kernel.inline_call(9);
+    fn bpf_iter_num_new(kernel, place, start, end) costing 9 {
         let (start, end) = (start as i32, end as i32);
         store(place, NumberIterator { current: 0, end: 0 });
         if start > end {
@@ -83,8 +82,7 @@ kernel_functions! { TABLE;
         0
     }
 
-    fn bpf_iter_num_next(kernel, place) {
-        kernel.inline_call(7);
+    fn bpf_iter_num_next(kernel, place) costing 7 {
         let NumberIterator { current, end } = load(place);
         if i64::from(current) + 1 >= i64::from(end) {
             store(place, NumberIterator { current: 0, end: 0 });
@@ -94,8 +92,7 @@ kernel_functions! { TABLE;
         place + offset_of!(NumberIterator, current) as u64
     }
 
-    fn bpf_iter_num_destroy(kernel, place) {
-        kernel.inline_call(1);
+    fn bpf_iter_num_destroy(kernel, place) costing 1 {
         store(place, NumberIterator { current: 0, end: 0 });
         0
     }

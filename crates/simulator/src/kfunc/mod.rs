@@ -33,9 +33,15 @@ pub(crate) unsafe fn kernel_of<'k>(context: *mut Context) -> &'k mut Kernel<'k> 
     unsafe { &mut *(*context).kernel.cast::<Kernel<'k>>() }
 }
 
-/// Defines functions with the calling convention of compiled code, and the table of their names.
+/// Defines functions with the calling convention of compiled code, and the table of their names. Each costs a call, or is
+/// `costing` so many BPF instructions: on x86-64 the verifier replaces the call with them.
 macro_rules! kernel_functions {
-    ($table:ident; $($(#[$meta:meta])* fn $name:ident($kernel:ident $(, $argument:ident)*) $body:block)*) => {
+    (@cost $kernel:ident) => { $kernel.spent += $kernel.settings.cost.kfunc };
+    (@cost $kernel:ident $instructions:literal) => { $kernel.context.instructions += $instructions };
+    ($table:ident; $(
+        $(#[$meta:meta])*
+        fn $name:ident($kernel:ident $(, $argument:ident)*) $(costing $instructions:literal)? $body:block
+    )*) => {
         $(
             $(#[$meta])*
             #[allow(unused_variables, non_snake_case)]
@@ -44,7 +50,7 @@ macro_rules! kernel_functions {
             ) -> u64 {
                 // SAFETY: called by compiled scheduler code only.
                 let $kernel = unsafe { crate::kfunc::kernel_of(context) };
-                $kernel.spent += $kernel.settings.cost.kfunc;
+                $crate::kfunc::kernel_functions!(@cost $kernel $($instructions)?);
                 let [$($argument,)* ..] = [r1, r2, r3, r4, r5];
                 $body
             }
