@@ -156,8 +156,7 @@ impl PartialEq for Entry {
 impl Eq for Entry {}
 
 /// One time for every CPU, and the earliest of them: a tree in which every node holds the earlier of its two children, or the one with the
-/// lower CPU if they are equal. Setting a time replays the matches on the way to the root: always the same number of them, and without a branch
-/// on their outcome.
+/// lower CPU if they are equal. Setting a time replays the matches on the way to the root, up to one that ends as before.
 struct CpuTimes {
     /// The root at 1, the children of `node` at `2 * node` and `2 * node + 1`; the CPUs in the second half.
     tree: Vec<(u64, u32)>,
@@ -181,6 +180,10 @@ impl CpuTimes {
             let stays = winner.0 < sibling.0 || (winner.0 == sibling.0 && node & 1 == 0);
             winner = if stays { winner } else { sibling };
             node /= 2;
+            if self.tree[node] == winner {
+                // Nothing changes from here on.
+                break;
+            }
             self.tree[node] = winner;
         }
     }
@@ -195,6 +198,10 @@ impl CpuTimes {
 
     /// Whether a CPU other than `cpu` has a time up to and including `limit`.
     fn is_other_due_by(&self, limit: u64, cpu: usize) -> bool {
+        let (earliest, first) = self.earliest();
+        if earliest > limit || first != cpu as u32 {
+            return earliest <= limit;
+        }
         let mut node = self.tree.len() / 2 + cpu;
         while node > 1 {
             if self.tree[node ^ 1].0 <= limit {

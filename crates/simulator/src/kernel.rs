@@ -524,6 +524,9 @@ impl<'a> Kernel<'a> {
     /// Counts an event. Whether time has stopped: events follow one another endlessly in one instant. If so, ejects the scheduler.
     fn is_at_a_standstill(&mut self) -> bool {
         let at_once = self.progress.count(self.clock.now());
+        if at_once <= EVENTS_AT_ONCE {
+            return false;
+        }
         let limit = EVENTS_AT_ONCE
             + EVENTS_OF_A_TASK * (self.tasks.workload().len() + self.cpus.len()) as u64;
         if at_once <= limit {

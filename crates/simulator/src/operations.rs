@@ -16,7 +16,7 @@ pub use fairground_events::Callback as Op;
 #[derive(Clone)]
 pub struct Operations {
     /// Code of each callback, in the order of [`Op`].
-    pub entries: Vec<Option<Entry>>,
+    pub entries: [Option<Entry>; Op::ALL.len()],
     /// Whether it is of the cid form, in which CPUs have topological ids.
     pub cid_form: bool,
     /// `ops.name`.
@@ -96,7 +96,7 @@ impl Kernel<'_> {
         self.running_op = Some(op);
         self.running_argument = arguments.first().copied().unwrap_or(0);
         let begin = self.settings.details.then(|| self.local_time());
-        let result = self.call_program(entry, arguments);
+        let result = self.run_program(entry, [arguments.as_ptr() as u64, 0, 0, 0, 0]);
         if let Some(begin) = begin {
             self.emit_callback(op, result, begin);
         }
@@ -151,13 +151,9 @@ impl Kernel<'_> {
         }
     }
 
-    /// Calls a scheduler program with its argument array.
-    pub(crate) fn call_program(&mut self, entry: Entry, arguments: &[u64]) -> u64 {
-        self.run_program(entry, [arguments.as_ptr() as u64, 0, 0, 0, 0])
-    }
-
     /// Runs a program of the scheduler from beginning to end. Meanwhile the current task of the CPU cannot migrate, and shows it
     /// (`__bpf_prog_enter`).
+    #[inline]
     pub(crate) fn run_program(&mut self, entry: Entry, registers: [u64; 5]) -> u64 {
         let mut current = self.executing();
         current.seen.migration_disabled += 1;
@@ -198,15 +194,30 @@ impl Kernel<'_> {
         self.context.instruction_limit == 0
     }
 
+    /// Stops the running code: `entry` would be called too deeply.
+    #[cold]
+    fn refuse_call(&mut self, entry: Entry) {
+        let place = self.place_of(entry);
+        let message = format!("callbacks call each other too deeply{place}");
+        self.fail(ExitKind::Error, message);
+        self.context.instruction_limit = 0;
+    }
+
+    /// Stops the running code: `entry`, a function that a callback has called, went on for too long.
+    #[cold]
+    fn stop_endless(&mut self, entry: Entry) {
+        let place = self.place_of(entry);
+        self.fail_endless(format!(
+            "a callback does not end: a function that it calls goes on and on{place}"
+        ));
+        self.context.instruction_limit = 0;
+    }
+
     /// Calls any function of the scheduler with its five registers. The cost is charged to the program that it is part of.
+    #[inline]
     pub(crate) fn call_function(&mut self, entry: Entry, registers: [u64; 5]) -> u64 {
         if self.nested_calls == Stack::NESTED_CALLS {
-            let place = self.place_of(entry);
-            self.fail(
-                ExitKind::Error,
-                format!("callbacks call each other too deeply{place}"),
-            );
-            self.context.instruction_limit = 0;
+            self.refuse_call(entry);
             return 0;
         }
         // A function that a callback calls, directly or through helpers, counts towards its own budget.
@@ -225,14 +236,12 @@ impl Kernel<'_> {
         };
         self.nested_calls -= 1;
         if self.nested_calls == 0 {
-            self.retired.clear();
+            if !self.retired.is_empty() {
+                self.retired.clear();
+            }
         } else if !self.is_stopped() && self.context.instructions > self.context.instruction_limit {
             // Loops check the budget themselves. Those of helpers do not, but their iterations are calls.
-            let place = self.place_of(entry);
-            self.fail_endless(format!(
-                "a callback does not end: a function that it calls goes on and on{place}"
-            ));
-            self.context.instruction_limit = 0;
+            self.stop_endless(entry);
         }
         result
     }

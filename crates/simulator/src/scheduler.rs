@@ -687,7 +687,7 @@ fn read_operations(
     }
     let or_default = |value: u64, default: u64| if value == 0 { default } else { value };
     let operations = Operations {
-        entries: Vec::new(),
+        entries: [None; Op::ALL.len()],
         name,
         cid_form,
         flags: number("flags"),
@@ -714,7 +714,7 @@ fn link_operations(
     release: Release,
 ) -> Result<Operations, LoadError> {
     let mut operations = read_operations(table, code.needs(), release)?;
-    for (name, program) in programs_of(table) {
+    for (place, (name, program)) in operations.entries.iter_mut().zip(programs_of(table)) {
         let entry = program.map(|program| {
             code.entry(program).ok_or_else(|| {
                 LoadError::Operations(format!(
@@ -722,7 +722,7 @@ fn link_operations(
                 ))
             })
         });
-        operations.entries.push(entry.transpose()?);
+        *place = entry.transpose()?;
     }
     Ok(operations)
 }

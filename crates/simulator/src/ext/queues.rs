@@ -84,7 +84,9 @@ impl Kernel<'_> {
             let task = task.id;
             self.emit(EventKind::Remove { task, queue });
         }
-        self.report_throttle(index, task, false);
+        if self.dsq(index).holds_back() {
+            self.report_throttle(task, false);
+        }
         task.seen.scx.dsq = std::ptr::null_mut();
         self.dsq_mut(index).remove(task);
         if task.seen.scx.flags & SCX_TASK_IMMED != 0
@@ -107,15 +109,16 @@ impl Kernel<'_> {
                 vtime: is_ordered.then_some(task.seen.scx.dsq_vtime),
             });
         }
-        self.report_throttle(index, task, true);
+        if self.dsq(index).holds_back() {
+            self.report_throttle(task, true);
+        }
     }
 
     /// Reports that a task comes to a queue in which the scheduler holds tasks back, or leaves it.
-    fn report_throttle(&mut self, index: DsqIndex, task: TaskRef, begins: bool) {
-        if self.dsq(index).holds_back() {
-            let task = task.id;
-            self.emit(EventKind::Throttle { task, begins });
-        }
+    #[cold]
+    fn report_throttle(&mut self, task: TaskRef, begins: bool) {
+        let task = task.id;
+        self.emit(EventKind::Throttle { task, begins });
     }
 
     /// `task_leave_custody`, including its call of `ops.dequeue`.
