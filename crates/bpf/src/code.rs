@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::context::Entry;
 use crate::error::{Error, Missing};
-use crate::link::{Calls, KernelCall, LinkedObject, kconfig_values, link};
+use crate::link::{Calls, HelperCall, KernelCall, LinkedObject, kconfig_values, link};
 use crate::linker::Linker;
 use crate::location::{Location, Places};
 use crate::object::Object;
@@ -318,6 +318,19 @@ impl Needs {
     /// The kernel function calls that a program can reach, in itself, in functions that it calls and in its callbacks.
     #[must_use]
     pub fn kernel_calls(&self, program: &str) -> Vec<&KernelCall> {
+        let calls = self.calls_of(program).into_iter();
+        calls.flat_map(|calls| &calls.kernel).collect()
+    }
+
+    /// The same for helpers.
+    #[must_use]
+    pub fn helper_calls(&self, program: &str) -> Vec<&HelperCall> {
+        let calls = self.calls_of(program).into_iter();
+        calls.flat_map(|calls| &calls.helpers).collect()
+    }
+
+    /// The calls of the functions that a program can reach.
+    fn calls_of(&self, program: &str) -> Vec<&Calls> {
         let start = self.calls.iter().find(|(name, _)| name == program);
         let mut wanted: Vec<usize> = start.map(|(_, one)| one.function).into_iter().collect();
         let mut seen = Vec::new();
@@ -329,7 +342,7 @@ impl Needs {
             seen.push(function);
             let calls = self.calls.iter().map(|(_, calls)| calls);
             for calls in calls.filter(|one| one.function == function) {
-                found.extend(&calls.kernel);
+                found.push(calls);
                 wanted.extend(&calls.own);
             }
         }

@@ -37,7 +37,7 @@ pub use code::{Code, Needs, compile, compile_unguarded, compile_with, examine};
 pub use context::{Context, Entry, NULL_PAGE, NullPage, Stack};
 pub use contract::{Argument, Contract, Effect, Outcome, Region};
 pub use error::{Error, Missing};
-pub use link::KernelCall;
+pub use link::{HelperCall, KernelCall};
 pub use linker::{Bits, Field, Linker, Native};
 pub use location::Location;
 pub use lockstep::{

@@ -140,6 +140,8 @@ pub(crate) struct Calls {
     pub function: usize,
     /// Kernel functions.
     pub kernel: Vec<KernelCall>,
+    /// Helpers.
+    pub helpers: Vec<HelperCall>,
     /// Functions of the object that it calls, or passes to others as callbacks.
     pub own: Vec<usize>,
 }
@@ -149,6 +151,15 @@ pub(crate) struct Calls {
 pub struct KernelCall {
     /// The function's name, without `___flavor`.
     pub name: String,
+    /// Where: function, and source line if known.
+    pub place: String,
+}
+
+/// A call of a helper.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct HelperCall {
+    /// The helper's number (`BPF_FUNC_*`).
+    pub number: u32,
     /// Where: function, and source line if known.
     pub place: String,
 }
@@ -306,6 +317,11 @@ fn calls_of(object: &Object, index: usize, operations: &[Operation], flow: &Flow
         {
             calls.kernel.push(KernelCall {
                 name: object.externs()[index].essential_name().to_owned(),
+                place: object.location(function, at).to_string(),
+            });
+        } else if operation.instruction.is_call() && operation.instruction.source == 0 {
+            calls.helpers.push(HelperCall {
+                number: operation.instruction.immediate.cast_unsigned(),
                 place: object.location(function, at).to_string(),
             });
         }

@@ -10,6 +10,11 @@
 
 #include_next "vmlinux.h"
 
+/* Flags that older kernels know, and 7.3 refuses */
+enum {
+	SCX_OPS_HAS_CGROUP_WEIGHT = 1ULL << 16,
+};
+
 #ifndef BPF_NO_KFUNC_PROTOTYPES
 
 #pragma push_macro("kfunc")

@@ -162,10 +162,16 @@ fn renamed(former: &[&Function], said: &str) -> String {
 /// The macros that errors come from, with the places of their definitions, each once.
 fn macros(said: &str) -> Vec<String> {
     let mut found: Vec<String> = Vec::new();
+    // Notes may say that of other things, such as of a similar name's declaration.
+    let mut is_of_error = false;
     for line in said.lines() {
         let Some((place, rest)) = line.split_once(": note: expanded from macro '") else {
+            is_of_error = line.contains(": error: ") || is_of_error && !line.contains(": note: ");
             continue;
         };
+        if !is_of_error {
+            continue;
+        }
         let name = rest.trim_end_matches('\'');
         let place = place.rsplit_once(':').map_or(place, |(line, _)| line);
         let one = format!("{name} ({place})");
@@ -235,6 +241,7 @@ mod tests {
                     a.c:6:16: note: expanded from macro 'insert'\n    6 | #define insert scx_bpf_dispatch\n\
                     a.c:10:3: error: call to undeclared function 'scx_bpf_consume'; ISO C99 does not\n\
                     a.c:7:14: note: expanded from macro 'take'\n\
+                    v.h:30:1: note: 'scx_bpf_create' declared here\nv.h:17:3: note: expanded from macro 'kfunc'\n\
                     a.c:12:3: error: call to undeclared function 'scx_bpf_cpu_rq'; ISO C99 does not";
         let told = explain(&[], said);
         assert!(told.starts_with(said));
@@ -247,6 +254,7 @@ mod tests {
         ] {
             assert!(told.contains(part), "{part}:\n{told}");
         }
+        assert!(!told.contains("kfunc (v.h:17)"), "{told}");
     }
 
     #[test]

@@ -26,15 +26,19 @@ static COMPANIONS: &[(&str, &str, &str)] = companions![
     "flash-1.0.16",
     "forge",
     "lavd",
+    "layered",
     "mitosis",
     "nest",
+    "numa",
     "p2dq",
     "pair",
     "qmap",
+    "rustland",
     "rusty",
     "scx_flow",
     "tickless",
     "tickless-1.0.16",
+    "userland",
 ];
 
 /// Files and texts of the companions for releases of the scheduler that calls itself `scheduler`, the newest first.
@@ -57,7 +61,11 @@ mod tests {
             let mut all = Companion::built_in(scheduler).map(Result::unwrap);
             let companion = all.find(|one| one.name() == *file).unwrap();
             assert_eq!(companion.scheduler(), scheduler, "{file}");
-            let trees = ["scheds/", "tools/sched_ext/"];
+            let trees = [
+                "scheds/",
+                "tools/sched_ext/",
+                "tools/testing/selftests/sched_ext/",
+            ];
             assert!(
                 trees.iter().any(|tree| companion.from().contains(tree)),
                 "{file}"

@@ -160,12 +160,19 @@ fn isolated<T: Serialize>(
         );
         return NOT_CONFINED;
     }
+    // SAFETY: only the thread that called fork exists, and the filter allows no system call to create another.
+    if let Err(error) = unsafe { memory::isolate() } {
+        let _ = writeln!(
+            words,
+            "its memory cannot lie where it always lies, so that results would differ from run to run: {error} (`ulimit -v` may be \
+             too low)"
+        );
+        return NOT_CONFINED;
+    }
     // The default hook may print a backtrace, which needs files.
     std::panic::set_hook(Box::new(move |panic| {
         let _ = writeln!(&words, "{panic}");
     }));
-    // SAFETY: only the thread that called fork exists, and the filter allows no system call to create another.
-    unsafe { memory::isolate() };
     let outcome = catch_unwind(AssertUnwindSafe(|| match stream {
         Some(stream) => {
             let mut writer = TraceWriter::new(File::from(stream), capacities)?;

@@ -5,6 +5,7 @@
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::UnsafeCell;
+use std::io;
 use std::ptr::null_mut;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -12,6 +13,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 const BASE: usize = 0x2000_0000_0000;
 /// Its size: the maximum for an isolated simulation.
 const SIZE: usize = 8 << 30;
+/// Its least size, where the system allows no more address space.
+const LEAST: usize = 256 << 20;
 /// Reserved for a crash report, when the rest of the memory cannot be trusted.
 const RESERVE: usize = 1 << 20;
 
@@ -38,23 +41,42 @@ unsafe impl Sync for Shared {}
 static ISOLATED: AtomicBool = AtomicBool::new(false);
 static REGION: Shared = Shared(UnsafeCell::new(Region {
     next: BASE,
-    end: BASE + SIZE - RESERVE,
+    end: BASE,
     free: [0; CLASSES],
 }));
 
-/// Takes all further memory of this process from the region, if that can be mapped.
+/// Takes all further memory of this process from the region.
+///
+/// # Errors
+///
+/// If it cannot be mapped.
 ///
 /// # Safety
 ///
 /// The process must have one thread and never get another.
-pub(crate) unsafe fn isolate() {
+pub(crate) unsafe fn isolate() -> io::Result<()> {
     let protection = libc::PROT_READ | libc::PROT_WRITE;
     let flags =
         libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE | libc::MAP_FIXED_NOREPLACE;
-    // SAFETY: the flags replace no other mapping.
-    let region = unsafe { libc::mmap(BASE as *mut _, SIZE, protection, flags, -1, 0) };
-    if region as usize == BASE {
-        ISOLATED.store(true, Ordering::Relaxed);
+    let mut size = SIZE;
+    loop {
+        // SAFETY: the flags replace no other mapping.
+        let region = unsafe { libc::mmap(BASE as *mut _, size, protection, flags, -1, 0) };
+        if region as usize == BASE {
+            // SAFETY: see `Shared`.
+            unsafe { &mut *REGION.0.get() }.end = BASE + size - RESERVE;
+            ISOLATED.store(true, Ordering::Relaxed);
+            return Ok(());
+        }
+        if region != libc::MAP_FAILED {
+            return Err(io::Error::other(
+                "the system does not map memory at a fixed address",
+            ));
+        }
+        if size == LEAST {
+            return Err(io::Error::last_os_error());
+        }
+        size /= 2;
     }
 }
 
@@ -67,8 +89,8 @@ pub(crate) fn use_reserve() -> bool {
     // SAFETY: as for `Shared`; the crash has ended all other use.
     let region = unsafe { &mut *REGION.0.get() };
     *region = Region {
-        next: BASE + SIZE - RESERVE,
-        end: BASE + SIZE,
+        next: region.end,
+        end: region.end + RESERVE,
         free: [0; CLASSES],
     };
     true

@@ -6,7 +6,9 @@ use fairground_bpf::{
     Code, Extern, Linker as _, Needs, Object, Setup, StructOps, StructOpsMember, StructOpsValue,
     Translated, map_kind,
 };
-use fairground_linux::{CID_FORM, CPU_FORM, Kind, Release, Releases, function, member, members};
+use fairground_linux::{
+    CID_FORM, CPU_FORM, Kind, Release, Releases, function, helper, member, members,
+};
 use fairground_machine::Online;
 
 use crate::constants::*;
@@ -565,6 +567,17 @@ fn check_calls(
                 call.name, call.place
             )));
         }
+    }
+    for call in needs.helper_calls(program) {
+        let problem = match helper(call.number) {
+            Some(one) if one.for_callbacks => continue,
+            Some(one) => format!("helper {} is not for callbacks", one.name),
+            None => format!("there is no helper {}", call.number),
+        };
+        return Err(LoadError::Operations(format!(
+            "{problem}, and ops.{name}() calls it at {}",
+            call.place
+        )));
     }
     Ok(())
 }
