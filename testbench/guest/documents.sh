@@ -46,6 +46,7 @@ test_documents() {
 		;;
 	eevdf)
 		check "play: control groups divide a CPU, and are removed" divides_among_groups
+		check "play: --require judges the threads" is_judged
 		check "eevdf: control groups divide a CPU as under the kernel's own scheduler" divides_among_groups eevdf
 		;;
 	dwrr)
@@ -112,6 +113,18 @@ END
 	assert_status 0
 	"$here/shares" "$work/output" x=37.5:2 y=4.2:1 b=50:2
 	wait_until has_no_groups
+}
+
+# Two threads share a CPU: each has to wait for the other, for more than a microsecond and less than a second.
+is_judged() {
+	printf '{ "tasks": { "hog": { "instance": 2, "cpus": [0], "run": 10000 } }, "global": { "duration": 2, "calibration": 100 } }' \
+		> "$work/judged.json"
+	fairground play "$work/judged.json" --require 'longest_wait of hog < 1s'
+	assert_status 0
+	fairground play "$work/judged.json" --require 'longest_wait of hog < 1us'
+	assert_status 1
+	assert_says "$work/errors" "did not meet 'longest_wait of hog < 1us' with"
+	assert_says "$work/errors" ': hog-'
 }
 
 # Whether nothing is left of groups that a run made.

@@ -11,7 +11,7 @@ use fairground_metrics::Explanation;
 use fairground_report::{
     Forms as _, checkup_csv, checkup_json, checkup_markdown, checkup_text, diagnosis, why,
 };
-use fairground_results::{Checkup, Comparison, Fault, Patience, Requirement, Run, Status};
+use fairground_results::{Breach, Checkup, Comparison, Fault, Patience, Requirement, Run, Status};
 use serde::Deserialize;
 
 use crate::gauntlet::{self, Case};
@@ -372,6 +372,9 @@ fn cause(finding: &Finding) -> Option<&Explanation> {
 
 /// The mistake that a finding on a machine of this many CPUs points to; empty if nothing is known.
 pub fn mistake(finding: &Finding, cpus: u32) -> String {
+    if finding.breach.as_ref().is_some_and(Breach::is_excess) {
+        return "a task gets more CPU time than its weight is worth".to_owned();
+    }
     cause(finding).map_or_else(String::new, |wait| diagnosis(wait, cpus))
 }
 

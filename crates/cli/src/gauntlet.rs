@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use fairground_lab::Noise;
 use fairground_results::Requirement;
 use serde::Deserialize;
 
@@ -43,9 +44,12 @@ const TEXTS: &[(&str, &str)] = texts! {
     "hotplug"
     "hotplug-with-bound"
     "idle-policy"
+    "idle-policy-among-many"
+    "kernel-threads"
     "late-hogs"
     "lock-convoy"
     "long-sleep"
+    "long-sleep-on-two-cpus"
     "many-cpus"
     "many-hogs-on-one-cpu"
     "moves-and-sleeps"
@@ -61,6 +65,8 @@ const TEXTS: &[(&str, &str)] = texts! {
     "real-time-hog-and-bound"
     "real-time-theft"
     "released"
+    "renice"
+    "short-sleeps"
     "sleepers-between-hogs"
     "sleepers-of-all-kinds"
     "sleepers-that-fill"
@@ -84,6 +90,8 @@ pub struct Case {
     pub duration: u64,
     /// CPUs that go or come.
     pub hotplug: Vec<Change>,
+    /// The kernel's own threads beside the workload.
+    pub noise: Noise,
     /// The requirements.
     pub requirements: Vec<Requirement>,
     /// Why, in a line.
@@ -106,6 +114,8 @@ struct Line {
     #[serde(default)]
     hotplug: Vec<String>,
     #[serde(default)]
+    noise: Option<String>,
+    #[serde(default)]
     require: Vec<String>,
     why: String,
 }
@@ -117,11 +127,13 @@ impl Line {
         let mut requirements = on_other_measures(&given, &parsed(&ALWAYS)?);
         requirements.extend(given);
         let changes = self.hotplug.iter();
+        let noise = self.noise.map(|noise| noise.parse()).transpose()?;
         Ok(Case {
             name: PathBuf::from(format!("{FOLDER}{}", self.name)),
             machine: self.machine,
             duration: nanoseconds(&self.duration)?,
             hotplug: changes.map(|one| one.parse()).collect::<Result<_, _>>()?,
+            noise: noise.unwrap_or_default(),
             requirements,
             why: self.why,
         })

@@ -10,7 +10,7 @@ use fairground_kernel::play::{self, Report};
 use fairground_kernel::supervise::Signals;
 use fairground_kernel::{Error, host};
 use fairground_machine::Machine;
-use fairground_metrics::{MachineFacts, Options as Metrics};
+use fairground_metrics::{MachineFacts, Options as Metrics, RunMetrics};
 use fairground_recording::Source;
 use fairground_report::{Comparison, Document, Labels, Run, Style, csv_of};
 use fairground_results::{Breach, Recipe, Requirement, Shared, Status};
@@ -84,10 +84,15 @@ fn play(arguments: &Arguments) -> Result<ExitCode, ExitCode> {
         let (scheduler, sentence) = (report.scheduler_name(), breach.sentence());
         crate::output::say!("fairground: {scheduler} did not meet {sentence}");
     }
-    Ok(match breaches.as_slice() {
+    Ok(ended(&breaches))
+}
+
+/// The exit code of a run that went on to its end.
+fn ended(breaches: &[Breach]) -> ExitCode {
+    match breaches {
         [] => ExitCode::SUCCESS,
         _ => ExitCode::from(FAILED),
-    })
+    }
 }
 
 /// A requirement that needs no other run.
@@ -117,21 +122,30 @@ fn played(arguments: &Arguments) -> Result<(Report, Vec<Breach>), Error> {
         },
     };
     let report = play::play(&workload, &options, machine_facts(), tunables, &mut signals)?;
-    let breaches = match (&report.metrics, arguments.require.as_slice()) {
-        (_, []) => Vec::new(),
+    let breaches = judged(report.metrics.as_ref(), &arguments.require, &report.notes)?;
+    Ok((report, breaches))
+}
+
+/// Where a run falls short of what is required.
+///
+/// # Errors
+///
+/// If something is required and nothing was measured; the notes tell why.
+fn judged(
+    metrics: Option<&RunMetrics>,
+    required: &[Requirement],
+    notes: &[String],
+) -> Result<Vec<Breach>, Error> {
+    match (metrics, required) {
+        (_, []) => Ok(Vec::new()),
         (Some(metrics), required) => {
             let breaches = required.iter().filter_map(|one| one.breach(metrics, None));
-            breaches.collect()
+            Ok(breaches.collect())
         }
-        (None, _) => {
-            let reason = format!(
-                "--require: nothing was measured: {}",
-                report.notes.join("; ")
-            );
-            return Err(Error::Usage { reason });
-        }
-    };
-    Ok((report, breaches))
+        (None, _) => Err(Error::Usage {
+            reason: format!("--require: nothing was measured: {}", notes.join("; ")),
+        }),
+    }
 }
 
 /// The capacities of this machine's CPUs; none if the CPU numbers have gaps, in which case all count as equal.
@@ -278,8 +292,51 @@ fn table(report: &Report) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::tunables;
-    use std::collections::BTreeMap;
+    use fairground_metrics::Metrics;
+
+    use super::*;
+
+    #[test]
+    fn a_run_is_judged_by_its_own_measures_only() {
+        assert!(requirement("longest_wait < 5ms").is_ok());
+        let error = requirement("wakeup_p99 < 3x eevdf").unwrap_err();
+        assert!(error.starts_with("eevdf does not run here"), "{error}");
+        let error = requirement("longest_weight < 5ms").unwrap_err();
+        assert!(error.contains("there is no measure"), "{error}");
+    }
+
+    #[test]
+    fn a_requirement_that_is_not_met_is_told_and_ends_with_1() {
+        let facts = MachineFacts {
+            capacities: vec![1024],
+        };
+        let metrics = RunMetrics {
+            longest_wait_ns: Some(7_000_000),
+            ..Metrics::new(facts, Default::default()).result()
+        };
+        let judge = |text: &str| {
+            let required = [requirement(text).unwrap()];
+            judged(Some(&metrics), &required, &[]).unwrap()
+        };
+        assert_eq!(judge("longest_wait < 8ms"), []);
+        let unmet = judge("longest_wait < 5ms");
+        assert_eq!(unmet[0].sentence(), "'longest_wait < 5ms' with 7.00 ms");
+        let code = |breaches: &[Breach]| format!("{:?}", ended(breaches));
+        assert_eq!(code(&unmet), format!("{:?}", ExitCode::from(FAILED)));
+        assert_eq!(code(&[]), format!("{:?}", ExitCode::SUCCESS));
+    }
+
+    #[test]
+    fn what_was_not_measured_cannot_be_judged() {
+        let required = [requirement("longest_wait < 5ms").unwrap()];
+        let notes = ["the kernel has no tracepoints".to_owned()];
+        let error = judged(None, &required, &notes).unwrap_err().to_string();
+        assert!(
+            error.contains("--require: nothing was measured: the kernel has no tracepoints"),
+            "{error}"
+        );
+        assert_eq!(judged(None, &[], &notes).unwrap(), []);
+    }
 
     #[test]
     fn tunables_are_named_that_are_not_at_their_defaults() {

@@ -239,6 +239,7 @@ impl Simulation {
             machines: vec![case.machine.clone()],
             duration: Some(case.duration),
             hotplug: case.hotplug.clone(),
+            noise: case.noise,
             ..Self::usual(vec![case.name.clone()], sources)
         }
     }

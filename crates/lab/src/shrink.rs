@@ -114,6 +114,7 @@ impl Search<'_> {
             self.shorten();
             self.shrink_machine();
             self.shrink_machine_with_tasks();
+            self.shrink_counts();
             self.shrink_lists();
             self.shrink_numbers();
             let after = (self.best.draft.text(), self.best.machine.clone());
@@ -219,37 +220,47 @@ impl Search<'_> {
         }
     }
 
-    /// Tries fewer CPUs with as many fewer of equal tasks, or with as much a smaller part of them: what needs one task more than CPUs shows with few of
-    /// both.
+    /// Tries fewer CPUs with as many fewer of equal tasks, with as much a smaller part of them, or without one of the others: what needs one task
+    /// more than CPUs shows with few of both.
     fn shrink_machine_with_tasks(&mut self) {
         if self.cell.contender.reference().starts_with(LOADER) {
             return;
         }
         loop {
-            let (before, counts) = (cpus_of(&self.best.machine), self.best.draft.instances());
+            let before = cpus_of(&self.best.machine);
             let mut smaller = smaller_machines(&self.best.machine).into_iter();
             let found = smaller.any(|machine| {
                 let cpus = cpus_of(&machine);
-                let less = |count: u64| count.saturating_sub(before - cpus);
-                let part = |count: u64| count * cpus / before;
-                let ways: [&dyn Fn(u64) -> u64; 2] = [&less, &part];
-                ways.into_iter().any(|fewer| {
-                    let mut draft = self.best.draft.clone();
-                    for (path, count) in &counts {
-                        draft = draft.with_number(path, fewer(*count).max(1));
-                    }
-                    let case = Case {
-                        draft,
-                        machine: machine.clone(),
-                        ..self.best.clone()
-                    };
-                    !counts.is_empty() && self.shows(case)
-                })
+                let drafts = with_fewer_tasks(&self.best.draft, before, cpus);
+                self.shows_one(drafts, &machine)
             });
             if !found {
                 return;
             }
         }
+    }
+
+    /// Tries fewer of all equal tasks at once: what a pair of each shows need not show with a pair of one and a crowd of the other.
+    fn shrink_counts(&mut self) {
+        loop {
+            let machine = self.best.machine.clone();
+            let drafts = with_fewer_of_all(&self.best.draft);
+            if !self.shows_one(drafts, &machine) {
+                return;
+            }
+        }
+    }
+
+    /// Whether one of these workloads shows the failure on this machine; the first that does becomes the best case.
+    fn shows_one(&mut self, drafts: Vec<Draft>, machine: &str) -> bool {
+        drafts.into_iter().any(|draft| {
+            let case = Case {
+                draft,
+                machine: machine.to_owned(),
+                duration: self.best.duration,
+            };
+            self.shows(case)
+        })
     }
 
     /// Removes members and elements from every list: first many at once, then fewer, then one by one.
@@ -311,6 +322,51 @@ fn smaller_numbers(value: u64) -> Vec<u64> {
     smaller
 }
 
+/// Copies for a machine with `cpus` CPUs instead of `before`: with as many fewer of all equal tasks, with as much a smaller part of them, and
+/// without one of the tasks that stand for themselves.
+fn with_fewer_tasks(draft: &Draft, before: u64, cpus: u64) -> Vec<Draft> {
+    let counts = draft.instances();
+    let mut drafts = Vec::new();
+    if !counts.is_empty() {
+        drafts.push(with_counts(draft, |count| {
+            count.saturating_sub(before - cpus)
+        }));
+        drafts.push(with_counts(draft, |count| count * cpus / before));
+    }
+    if let Some(tasks) = draft.tasks() {
+        let is_counted = |place: usize| counts.iter().any(|(path, _)| path[tasks.len()] == place);
+        let alone = (0..draft.length(&tasks)).filter(|place| !is_counted(*place));
+        drafts.extend(alone.map(|place| draft.without(&tasks, place..place + 1)));
+    }
+    drafts
+}
+
+/// Copies with fewer of all equal tasks: one or two of each, half as many, and one less; none if there are no equal tasks.
+fn with_fewer_of_all(draft: &Draft) -> Vec<Draft> {
+    let ways: [fn(u64) -> u64; 4] = [
+        |_| 1,
+        |count| count.min(2),
+        |count| count / 2,
+        |count| count - 1,
+    ];
+    let mut fewer: Vec<Draft> = Vec::new();
+    for way in ways {
+        let one = with_counts(draft, way);
+        if one != *draft && !fewer.contains(&one) {
+            fewer.push(one);
+        }
+    }
+    fewer
+}
+
+/// A copy with other counts of equal tasks, of which each is at least 1.
+fn with_counts(draft: &Draft, fewer: impl Fn(u64) -> u64) -> Draft {
+    let counts = draft.instances().into_iter();
+    counts.fold(draft.clone(), |draft, (path, count)| {
+        draft.with_number(&path, fewer(count).max(1))
+    })
+}
+
 /// Number of CPUs of a machine; 0 if the description is none.
 fn cpus_of(machine: &str) -> u64 {
     Machine::parse(machine).map_or(0, |machine| machine.cpu_count() as u64)
@@ -364,6 +420,24 @@ mod tests {
         assert_eq!(smaller_numbers(3), [1, 2]);
         assert_eq!(smaller_numbers(2), [1]);
         assert_eq!(smaller_numbers(1_000_000), [1, 100_000]);
+    }
+
+    #[test]
+    fn tasks_become_fewer_with_the_cpus_and_all_at_once() {
+        let text = r#"{"tasks": {"a": {"instance": 8}, "b": {"run": 5}, "c": {"instance": 4}}}"#;
+        let draft = Draft::parse("file.json", text).unwrap();
+        let counts = |draft: &Draft| {
+            let counts = draft.instances().into_iter();
+            counts.map(|(_, count)| count).collect::<Vec<_>>()
+        };
+        let fewer = with_fewer_tasks(&draft, 4, 2);
+        assert!(!fewer[2].text().contains("\"b\""));
+        let fewer: Vec<Vec<u64>> = fewer.iter().map(counts).collect();
+        assert_eq!(fewer, [vec![6, 2], vec![4, 2], vec![8, 4]]);
+        let fewer: Vec<Vec<u64>> = with_fewer_of_all(&draft).iter().map(counts).collect();
+        assert_eq!(fewer, [vec![], vec![2, 2], vec![4, 2], vec![7, 3]]);
+        let alone = Draft::parse("file.json", r#"{"tasks": {"b": {"run": 5}}}"#).unwrap();
+        assert_eq!(with_fewer_of_all(&alone), []);
     }
 
     #[test]

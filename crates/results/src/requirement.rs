@@ -36,6 +36,9 @@ const OF_SHARES: [&str; 9] = [
     "window_spread",
 ];
 
+/// Those of them that are large where a task got much.
+const OF_LARGE_PARTS: [&str; 3] = ["lag_ahead", "share", "window_share_max"];
+
 /// [`Requirement::nearness`] of a run that could not fall shorter: where nothing is allowed.
 const MOST_NEARNESS: f64 = 1e6;
 
@@ -272,9 +275,18 @@ impl Breach {
         OF_SHARES.contains(&self.measure.as_str())
     }
 
+    /// Whether a task had more than it is allowed, which no wait of it explains.
+    #[must_use]
+    pub fn is_excess(&self) -> bool {
+        OF_LARGE_PARTS.contains(&self.measure.as_str()) && self.requirement.contains('<')
+    }
+
     /// The wait that explains it: when it began, and the task that waited.
     #[must_use]
     pub fn wait(&self, run: &RunMetrics) -> Option<(String, u64)> {
+        if self.is_excess() {
+            return None;
+        }
         if self.is_about_shares() {
             return wait_of_the_poorest(run);
         }

@@ -97,7 +97,7 @@ const MISTAKES: &[Mistake] = &[
         changes: &[("used * 100 / weight", "used * weight / 100")],
         case: "eight-nice-levels",
         told: &[
-            "'share of n0 > 12.5 %' with",
+            "'share of n0 > 15 %' with",
             "lies in a queue from which others are always taken first",
         ],
     },
@@ -198,6 +198,292 @@ const MISTAKES: &[Mistake] = &[
         ],
         case: "affinity-storm",
         told: &["hardly anything is taken: tasks from elsewhere are served first"],
+    },
+    // Sleep earns as much as it lasted.
+    Mistake {
+        changes: &[(
+            "	if (time_before(vtime, vtime_now - slice_ns))\n		vtime = vtime_now - slice_ns;\n",
+            "",
+        )],
+        case: "long-sleep-on-two-cpus",
+        told: &[
+            "'lag_ahead of z < 1.5s' with",
+            "a task gets more CPU time than its weight is worth",
+        ],
+    },
+    // New tasks begin behind all others.
+    Mistake {
+        changes: &[(
+            "	p->scx.dsq_vtime = vtime_now;\n",
+            "	p->scx.dsq_vtime = vtime_now + 1000 * slice_ns;\n",
+        )],
+        case: "forks-beside-old-hogs",
+        told: &[
+            "'jain_index > 0.9' with",
+            "lies in a queue from which others are always taken first",
+        ],
+    },
+    // A task that sleeps before the end of its slice is not charged.
+    Mistake {
+        changes: &[(
+            "	p->scx.dsq_vtime += used * 100 / weight;\n",
+            "	if (runnable)\n		p->scx.dsq_vtime += used * 100 / weight;\n",
+        )],
+        case: "short-sleeps",
+        told: &[
+            "starved (",
+            "lies in a queue from which others are always taken first",
+        ],
+    },
+    // Nice does not matter.
+    Mistake {
+        changes: &[("used * 100 / weight", "used")],
+        case: "eight-nice-levels",
+        told: &["'share of n0 > 15 %' with"],
+    },
+    // A task keeps the weight that it began with.
+    Mistake {
+        changes: &[
+            (
+                "	p->scx.dsq_vtime = vtime_now;\n",
+                "	p->scx.dsq_vtime = vtime_now;\n	weights[(u32)p->pid % 4096] = p->scx.weight;\n",
+            ),
+            (
+                "weight = p->scx.weight;",
+                "weight = weights[(u32)p->pid % 4096];",
+            ),
+            (
+                "static u64 vtime_now;",
+                "static u64 vtime_now, weights[4096];",
+            ),
+        ],
+        case: "renice",
+        told: &[
+            "'share of a < 15 %' with",
+            "a task gets more CPU time than its weight is worth",
+        ],
+    },
+    // Weights are cut to eight bits.
+    Mistake {
+        changes: &[(
+            "u64 used = slice_ns - p->scx.slice, weight = p->scx.weight;",
+            "u64 used = slice_ns - p->scx.slice;\n	u8 weight = p->scx.weight;",
+        )],
+        case: "eight-nice-levels",
+        told: &["'share of n0 > 15 %' with"],
+    },
+    // SCHED_IDLE counts as much as others.
+    Mistake {
+        changes: &[("		weight = 5;", "		weight = 100;")],
+        case: "idle-policy-among-many",
+        told: &[
+            "'share of i < 5.5 %' with",
+            "a task gets more CPU time than its weight is worth",
+        ],
+    },
+    // Threads of the kernel are forgotten.
+    Mistake {
+        changes: &[(
+            "	scx_bpf_dsq_insert_vtime(p, QUEUE, slice, vtime, enq_flags);\n",
+            "	if (p->flags & 0x200000)\n		return;\n	scx_bpf_dsq_insert_vtime(p, QUEUE, slice, vtime, enq_flags);\n",
+        )],
+        case: "kernel-threads",
+        told: &["ejected (SCX_EXIT_ERROR_STALL)", "failed to run for"],
+    },
+    // Tasks that wake up come before all others.
+    Mistake {
+        changes: &[
+            (
+                "(p, QUEUE, slice",
+                "(p, enq_flags & SCX_ENQ_WAKEUP ? QUEUE + 1 : QUEUE, slice",
+            ),
+            (
+                "	scx_bpf_dsq_move_to_local(QUEUE, 0);",
+                "	if (!scx_bpf_dsq_move_to_local(QUEUE + 1, 0))\n		scx_bpf_dsq_move_to_local(QUEUE, 0);",
+            ),
+            (
+                "	return scx_bpf_create_dsq(QUEUE, -1);",
+                "	s32 err = scx_bpf_create_dsq(QUEUE, -1);\n\n	return err ?: scx_bpf_create_dsq(QUEUE + 1, -1);",
+            ),
+        ],
+        case: "short-sleeps",
+        told: &["starved ("],
+    },
+    // Heavy tasks come before all others.
+    Mistake {
+        changes: &[
+            (
+                "(p, QUEUE, slice",
+                "(p, p->scx.weight > 100 ? QUEUE + 1 : QUEUE, slice",
+            ),
+            (
+                "	scx_bpf_dsq_move_to_local(QUEUE, 0);",
+                "	if (!scx_bpf_dsq_move_to_local(QUEUE + 1, 0))\n		scx_bpf_dsq_move_to_local(QUEUE, 0);",
+            ),
+            (
+                "	return scx_bpf_create_dsq(QUEUE, -1);",
+                "	s32 err = scx_bpf_create_dsq(QUEUE, -1);\n\n	return err ?: scx_bpf_create_dsq(QUEUE + 1, -1);",
+            ),
+        ],
+        case: "eight-nice-levels",
+        told: &[
+            "starved (",
+            "hardly anything is taken: tasks from elsewhere are served first",
+        ],
+    },
+    // SCHED_BATCH comes after all others.
+    Mistake {
+        changes: &[
+            (
+                "(p, QUEUE, slice",
+                "(p, p->policy == SCHED_BATCH ? QUEUE + 1 : QUEUE, slice",
+            ),
+            (
+                "	scx_bpf_dsq_move_to_local(QUEUE, 0);",
+                "	if (!scx_bpf_dsq_move_to_local(QUEUE, 0))\n		scx_bpf_dsq_move_to_local(QUEUE + 1, 0);",
+            ),
+            (
+                "	return scx_bpf_create_dsq(QUEUE, -1);",
+                "	s32 err = scx_bpf_create_dsq(QUEUE, -1);\n\n	return err ?: scx_bpf_create_dsq(QUEUE + 1, -1);",
+            ),
+        ],
+        case: "policy-changes",
+        told: &[
+            "starved (",
+            "hardly anything is taken: tasks from elsewhere are served first",
+        ],
+    },
+    // The slice is refilled at each tick.
+    Mistake {
+        changes: &[
+            (
+                "void BPF_STRUCT_OPS(sound_enable,",
+                "void BPF_STRUCT_OPS(sound_tick, struct task_struct *p)\n{\n	p->scx.slice = slice_ns;\n}\n\nvoid BPF_STRUCT_OPS(sound_enable,",
+            ),
+            ("stopping, enable", "stopping, tick, enable"),
+        ],
+        case: "hogs-on-one-cpu",
+        told: &[
+            "starved (",
+            "lies in a queue behind others, which run for long without being preempted",
+        ],
+    },
+    // A task that can go on goes on.
+    Mistake {
+        changes: &[(
+            "	scx_bpf_dsq_move_to_local(QUEUE, 0);",
+            "	if (prev && (prev->scx.flags & SCX_TASK_QUEUED)) {\n		prev->scx.slice = slice_ns;\n		return;\n	}\n	scx_bpf_dsq_move_to_local(QUEUE, 0);",
+        )],
+        case: "hogs-on-one-cpu",
+        told: &[
+            "starved (",
+            "lies in a queue behind others, which run for long without being preempted",
+        ],
+    },
+    // Every fourth call of dispatch hands nothing out.
+    Mistake {
+        changes: &[(
+            "	scx_bpf_dsq_move_to_local(QUEUE, 0);",
+            "	static u64 calls;\n\n	if (calls++ % 4 == 3)\n		return;\n	scx_bpf_dsq_move_to_local(QUEUE, 0);",
+        )],
+        case: "pinned-everywhere",
+        told: &[
+            "starved (",
+            "lies in a queue while a CPU that it may use is idle, and nobody kicks it",
+        ],
+    },
+    // A task that is alone is not put back.
+    Mistake {
+        changes: &[
+            (
+                ".name = \"sound\"",
+                ".flags = SCX_OPS_ENQ_LAST, .name = \"sound\"",
+            ),
+            (
+                "	scx_bpf_dsq_insert_vtime(p, QUEUE, slice, vtime, enq_flags);\n",
+                "	if (enq_flags & SCX_ENQ_LAST)\n		return;\n	scx_bpf_dsq_insert_vtime(p, QUEUE, slice, vtime, enq_flags);\n",
+            ),
+        ],
+        case: "pinned-everywhere",
+        told: &[
+            "starved (",
+            "stays in the scheduler's own data and is never inserted into a dispatch queue",
+        ],
+    },
+    // Tasks that come back from a CPU that a real-time task took are dropped.
+    Mistake {
+        changes: &[
+            (
+                "	return scx_bpf_select_cpu_dfl(p, prev_cpu, wake_flags, &is_idle);",
+                "	prev_cpu = scx_bpf_select_cpu_dfl(p, prev_cpu, wake_flags, &is_idle);\n	if (is_idle)\n		scx_bpf_dsq_insert(p, SCX_DSQ_LOCAL, slice_ns, 0);\n	return prev_cpu;",
+            ),
+            (
+                "	scx_bpf_dsq_insert_vtime(p, QUEUE, slice, vtime, enq_flags);\n",
+                "	if (enq_flags & SCX_ENQ_REENQ)\n		return;\n	scx_bpf_dsq_insert_vtime(p, QUEUE, slice, vtime, enq_flags);\n",
+            ),
+        ],
+        case: "real-time-theft",
+        told: &[
+            "starved (",
+            "stays in the scheduler's own data and is never inserted into a dispatch queue",
+        ],
+    },
+    // Heavy tasks get the kernel's slice, of which more is used than there was.
+    Mistake {
+        changes: &[(
+            "u64 vtime = p->scx.dsq_vtime, slice = slice_ns;",
+            "u64 vtime = p->scx.dsq_vtime, slice = p->scx.weight > 100 ? 0 : slice_ns;",
+        )],
+        case: "sleepers-of-all-kinds",
+        told: &[
+            "starved (",
+            "lies in a queue from which others are always taken first",
+        ],
+    },
+    // Heavy tasks are never interrupted.
+    Mistake {
+        changes: &[(
+            "u64 vtime = p->scx.dsq_vtime, slice = slice_ns;",
+            "u64 vtime = p->scx.dsq_vtime, slice = p->scx.weight > 100 ? SCX_SLICE_INF : slice_ns;",
+        )],
+        case: "nice-changes",
+        told: &[
+            "starved (",
+            "lies in a queue behind others, which run for long without being preempted",
+        ],
+    },
+    // Times before the first slice count as times far ahead.
+    Mistake {
+        changes: &[(
+            "time_before(vtime, vtime_now - slice_ns)",
+            "vtime < vtime_now - slice_ns",
+        )],
+        case: "late-hogs",
+        told: &[
+            "starved (",
+            "lies in a queue from which others are always taken first",
+        ],
+    },
+    // An idle CPU is claimed and not used.
+    Mistake {
+        changes: &[
+            (
+                "	return scx_bpf_select_cpu_dfl(p, prev_cpu, wake_flags, &is_idle);",
+                "	(void)is_idle;\n	scx_bpf_pick_idle_cpu(p->cpus_ptr, 0);\n	return prev_cpu;",
+            ),
+            (KICK, "	(void)cpu;\n"),
+        ],
+        case: "one-more-than-cpus",
+        told: &["lies in a queue while a CPU that it may use is idle, and nobody kicks it"],
+    },
+    // A CPU is kicked only if the queue was empty.
+    Mistake {
+        changes: &[(
+            KICK,
+            "	if (scx_bpf_dsq_nr_queued(QUEUE) > 1)\n		return;\n	cpu = scx_bpf_pick_idle_cpu(p->cpus_ptr, 0);\n	if (cpu >= 0)\n		scx_bpf_kick_cpu(cpu, SCX_KICK_IDLE);\n",
+        )],
+        case: "released",
+        told: &["lies in a queue while a CPU that it may use is idle, and nobody kicks it"],
     },
 ];
 

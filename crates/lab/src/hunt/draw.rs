@@ -71,6 +71,7 @@ const KINDS: &[Kind] = &[
     coarse(1, |draw| draw.policy_changers()),
     coarse(2, |draw| draw.parents()),
     coarse(3, |draw| draw.real_time()),
+    coarse(1, |draw| draw.real_time_herd()),
     coarse(2, |draw| draw.barrier()),
     coarse(2, |draw| draw.herd()),
     coarse(1, |draw| draw.convoy()),
@@ -155,7 +156,20 @@ impl Draw<'_> {
         self.dice.one_of(&[-20, -10, -5, -1, 1, 5, 10, 15, 19])
     }
 
-    /// A task with attributes that any task may have: several instances, CPUs, nice, a policy, a late start.
+    /// A control group with a weight, or a quota in microseconds of a period, as tasks are in one.
+    fn group(&mut self) -> Value {
+        let path = format!("/{}", self.name("group"));
+        if self.dice.once_in(2) {
+            let weight = self.dice.one_of(&[1, 10, 50, 200, 1_000, 10_000]);
+            return json!({ "path": path, "cpu.weight": weight });
+        }
+        let period = self.dice.one_of(&[10_000, 100_000]);
+        let most = period * self.cpus.min(4) as u64;
+        let quota = self.dice.magnitude(period / 10, most);
+        json!({ "path": path, "cpu.max": format!("{quota} {period}") })
+    }
+
+    /// A task with attributes that any task may have: several instances, CPUs, nice, a policy, a control group, a late start.
     fn task(&mut self, instances: usize, mut task: Tasks) -> Value {
         if instances > 1 {
             task.insert("instance".into(), json!(instances));
@@ -174,6 +188,9 @@ impl Draw<'_> {
                 task.insert("policy".into(), json!("SCHED_IDLE"));
             }
             _ => {}
+        }
+        if self.dice.once_in(10) {
+            task.insert("taskgroup".into(), self.group());
         }
         if self.dice.once_in(6) {
             task.insert("delay".into(), json!(self.dice.magnitude(1_000, 1_000_000)));
@@ -290,7 +307,11 @@ impl Draw<'_> {
             }
             phases.insert(format!("p{phase}"), work);
         }
-        self.alike("policy", count, json!({ "phases": phases }))
+        let mut tasks = self.alike("policy", count, json!({ "phases": phases }));
+        // Control groups have no real-time tasks.
+        let tasks_of = tasks.values_mut().filter_map(Value::as_object_mut);
+        tasks_of.for_each(|task| drop(task.remove("taskgroup")));
+        tasks
     }
 
     /// A task that forks others, which end.
@@ -334,6 +355,23 @@ impl Draw<'_> {
             task["run"] = json!(period * part / 100);
             task["timer"] = json!({ "ref": "unique", "period": period });
         }
+        Map::from_iter([(self.name("rt"), task)])
+    }
+
+    /// Real-time tasks that come and go on all CPUs, round robin or first come, first served.
+    fn real_time_herd(&mut self) -> Tasks {
+        let count = self.instances().min(64);
+        let (run, sleep) = (
+            self.dice.magnitude(100, 20_000),
+            self.dice.magnitude(1_000, 50_000),
+        );
+        let task = json!({
+            "instance": count,
+            "policy": self.dice.one_of(&["SCHED_FIFO", "SCHED_RR"]),
+            "priority": self.dice.one_of(&[1, 50, 99]),
+            "run": run,
+            "sleep": sleep,
+        });
         Map::from_iter([(self.name("rt"), task)])
     }
 
