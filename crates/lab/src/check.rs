@@ -2,7 +2,7 @@
 
 use std::num::NonZero;
 
-use fairground_metrics::{Explanation, RunMetrics};
+use fairground_metrics::{Cause, Explanation, RunMetrics};
 use fairground_results::{Breach, Run, Status};
 
 use crate::cell::{Cell, CellResult, Failure, run_cells};
@@ -131,5 +131,15 @@ pub(crate) fn findings(cell: &Cell, result: &CellResult) -> Result<Vec<Finding>,
             wait,
         })
     });
-    explained.collect()
+    let all: Result<Vec<Finding>, Error> = explained.collect();
+    Ok(all?.into_iter().filter(Finding::is_of_scheduler).collect())
+}
+
+impl Finding {
+    /// Whether the scheduler could have done otherwise: all CPUs of a task that starved may have been those of real-time tasks, which the kernel places.
+    fn is_of_scheduler(&self) -> bool {
+        let cause = self.wait.as_ref().map(|wait| wait.cause);
+        let is_behind_real_time = matches!(cause, Some(Cause::RealTime { cpu: None, .. }));
+        !(self.failure.status == Status::Starved && is_behind_real_time)
+    }
 }

@@ -148,6 +148,32 @@ fn what_is_no_budget_or_no_state_is_refused() {
     );
 }
 
+/// The kernel chooses the CPU of a real-time task, though another one is idle.
+#[test]
+fn a_task_whose_only_cpu_a_real_time_task_has_is_no_fault_of_the_scheduler() {
+    let place = place(&fs::read_to_string(folder().join("schedulers/sound.bpf.c")).unwrap());
+    let case = place.path().join("case.json").display().to_string();
+    let workload = r#"{"tasks": {
+        "bound": {"cpus": [0], "loop": -1, "run": 1000},
+        "rt": {"policy": "SCHED_FIFO", "priority": 50, "loop": -1, "run": 1000}
+    }}"#;
+    fs::write(&case, workload).unwrap();
+    let source = place.path().join("mine.bpf.c").display().to_string();
+    let starved = fairground(&["compare", &case, "-s", &source, "-m", "2", "-d", "4s"]);
+    assert!(
+        starved.stderr.contains("behind real-time tasks"),
+        "{}",
+        starved.stderr
+    );
+    let ended = hunt(
+        &place,
+        "hunt",
+        &["--hunt", "32", "--from", &case, "-m", "2"],
+    );
+    let told = "has only CPUs that real-time tasks have";
+    assert!(!ended.stdout.contains(told), "{}", ended.stdout);
+}
+
 #[test]
 fn a_debug_dump_becomes_a_workload_from_which_a_hunt_begins() {
     let place = place(&forgetful());
