@@ -149,8 +149,12 @@ mod tests {
                 u32::try_from(nix::unistd::gettid().as_raw()).expect("thread numbers are positive");
             assert!(descriptor(own).is_ok());
             assert_eq!(threads(own).expect("it is there"), [own]);
-            let process = threads(std::process::id()).expect("it is there");
-            assert!(process.contains(&own) && process.contains(&std::process::id()));
+            // A folder that is read while other threads end may lack some that are there.
+            let has_all = || {
+                let process = threads(std::process::id()).expect("it is there");
+                process.contains(&own) && process.contains(&std::process::id())
+            };
+            assert!((0..1000).any(|_| has_all()));
         })
         .join()
         .expect("no assertion fails");

@@ -116,7 +116,9 @@ impl Options {
     /// The CPUs that are offline at first, and after each further change of the machine, in ascending order.
     pub fn offline(&self) -> Vec<Vec<usize>> {
         let mut changes = self.hotplug.clone();
-        changes.sort_by_key(|change| change.at);
+        // Those that go offline at time 0 are offline from the first; one that comes then comes to a loaded scheduler.
+        let is_first = |change: &Hotplug| change.at == 0 && !change.online;
+        changes.sort_by_key(|change| (!is_first(change), change.at));
         let mut states = vec![Vec::new()];
         for change in &changes {
             let mut offline = states.last().cloned().unwrap_or_default();
@@ -128,9 +130,9 @@ impl Options {
                 }
                 _ => continue,
             }
-            match change.at {
-                0 => states = vec![offline],
-                _ => states.push(offline),
+            match is_first(change) {
+                true => states = vec![offline],
+                false => states.push(offline),
             }
         }
         states

@@ -103,6 +103,8 @@ fn heed_signals(stop: Arc<AtomicBool>, abandon: Arc<AtomicBool>) -> Result<(), E
         output::say!("fairground: ends with the cells that run now, and at once if asked again");
         while let Ok(None) = signals.wait(Duration::from_secs(60)) {}
         abandon.store(true, Ordering::Relaxed);
+        // One more must not kill it while it cleans up, as it would without a listener.
+        while signals.wait(Duration::from_secs(60)).is_ok() {}
     });
     listener.map_err(no_thread)?;
     Ok(())
