@@ -9,6 +9,8 @@ use crate::record::GroupDescription;
 
 /// Deepest nesting that is followed; a damaged file may have groups that contain each other.
 const DEPTH: usize = 32;
+/// Numbers of sessions have this bit, which those of folders have not: `SESSION_NUMBERS` of `crates/kernel/bpf/groups.h`.
+const SESSION_NUMBERS: u64 = 1 << 63;
 
 /// A group, as far as descriptions tell.
 #[derive(Clone, Debug)]
@@ -33,7 +35,7 @@ impl Groups {
         let known = self.known.entry(group.number).or_insert_with(|| Known {
             parent: group.parent,
             name: match group.session {
-                true => format!("session-{}", group.number & !(1 << 63)),
+                true => format!("session-{}", group.number & !SESSION_NUMBERS),
                 false => group.name.clone(),
             },
             session: group.session,

@@ -1,6 +1,7 @@
 //! A workload as an rt-app file.
 
 use std::collections::BTreeSet;
+use std::path::Path;
 
 use fairground_workload::{Event, GroupSettings, Policy, Share, Task, TimerMode, Workload};
 use serde_json::{Map, Value, json};
@@ -79,11 +80,12 @@ fn object(entries: &[(String, String)], depth: usize) -> String {
 
 /// The groups that tasks are in and those above them, with their settings.
 fn groups(workload: &Workload, used: &BTreeSet<&str>) -> Map<String, Value> {
-    let contains =
-        |path: &str, below: &str| below == path || below.starts_with(&format!("{path}/"));
     let groups = workload.groups.iter();
     groups
-        .filter(|group| used.iter().any(|used| contains(&group.path, used)))
+        .filter(|group| {
+            used.iter()
+                .any(|used| Path::new(used).starts_with(&group.path))
+        })
         .map(|group| {
             let mut entry = settings(&group.settings);
             let changes: Vec<Value> = group

@@ -20,6 +20,21 @@ const KICK: &str = "	cpu = scx_bpf_pick_idle_cpu(p->cpus_ptr, 0);
 		scx_bpf_kick_cpu(cpu, SCX_KICK_IDLE);
 ";
 
+/// There is a second queue.
+const SECOND_QUEUE: (&str, &str) = (
+    "	return scx_bpf_create_dsq(QUEUE, -1);",
+    "	s32 err = scx_bpf_create_dsq(QUEUE, -1);
+
+	return err ?: scx_bpf_create_dsq(QUEUE + 1, -1);",
+);
+
+/// The second queue is served first.
+const SECOND_QUEUE_FIRST: (&str, &str) = (
+    "	scx_bpf_dsq_move_to_local(QUEUE, 0);",
+    "	if (!scx_bpf_dsq_move_to_local(QUEUE + 1, 0))
+		scx_bpf_dsq_move_to_local(QUEUE, 0);",
+);
+
 const MISTAKES: &[Mistake] = &[
     // Nobody is told that a task waits.
     Mistake {
@@ -113,12 +128,7 @@ const MISTAKES: &[Mistake] = &[
                 "(p, QUEUE + (u32)scx_bpf_task_cpu(p) / 4, slice",
             ),
             ("(QUEUE, 0)", "(QUEUE + (u32)cpu / 4, 0)"),
-            (
-                "	return scx_bpf_create_dsq(QUEUE, -1);",
-                "	s32 err = scx_bpf_create_dsq(QUEUE, -1);
-
-	return err ?: scx_bpf_create_dsq(QUEUE + 1, -1);",
-            ),
+            SECOND_QUEUE,
         ],
         case: "fork-storm",
         told: &["lies in a queue while a CPU that it may use is idle, and nobody kicks it"],
@@ -185,16 +195,8 @@ const MISTAKES: &[Mistake] = &[
                 "	scx_bpf_dsq_insert_vtime(p, QUEUE, slice, vtime, enq_flags);\n",
                 "	scx_bpf_dsq_insert_vtime(p, p->nr_cpus_allowed < scx_bpf_nr_cpu_ids() ? QUEUE + 1 : QUEUE, slice, vtime, enq_flags);\n",
             ),
-            (
-                "	scx_bpf_dsq_move_to_local(QUEUE, 0);",
-                "	if (!scx_bpf_dsq_move_to_local(QUEUE + 1, 0))\n		scx_bpf_dsq_move_to_local(QUEUE, 0);",
-            ),
-            (
-                "	return scx_bpf_create_dsq(QUEUE, -1);",
-                "	s32 err = scx_bpf_create_dsq(QUEUE, -1);
-
-	return err ?: scx_bpf_create_dsq(QUEUE + 1, -1);",
-            ),
+            SECOND_QUEUE_FIRST,
+            SECOND_QUEUE,
         ],
         case: "affinity-storm",
         told: &["hardly anything is taken: tasks from elsewhere are served first"],
@@ -297,14 +299,8 @@ const MISTAKES: &[Mistake] = &[
                 "(p, QUEUE, slice",
                 "(p, enq_flags & SCX_ENQ_WAKEUP ? QUEUE + 1 : QUEUE, slice",
             ),
-            (
-                "	scx_bpf_dsq_move_to_local(QUEUE, 0);",
-                "	if (!scx_bpf_dsq_move_to_local(QUEUE + 1, 0))\n		scx_bpf_dsq_move_to_local(QUEUE, 0);",
-            ),
-            (
-                "	return scx_bpf_create_dsq(QUEUE, -1);",
-                "	s32 err = scx_bpf_create_dsq(QUEUE, -1);\n\n	return err ?: scx_bpf_create_dsq(QUEUE + 1, -1);",
-            ),
+            SECOND_QUEUE_FIRST,
+            SECOND_QUEUE,
         ],
         case: "short-sleeps",
         told: &["starved ("],
@@ -316,14 +312,8 @@ const MISTAKES: &[Mistake] = &[
                 "(p, QUEUE, slice",
                 "(p, p->scx.weight > 100 ? QUEUE + 1 : QUEUE, slice",
             ),
-            (
-                "	scx_bpf_dsq_move_to_local(QUEUE, 0);",
-                "	if (!scx_bpf_dsq_move_to_local(QUEUE + 1, 0))\n		scx_bpf_dsq_move_to_local(QUEUE, 0);",
-            ),
-            (
-                "	return scx_bpf_create_dsq(QUEUE, -1);",
-                "	s32 err = scx_bpf_create_dsq(QUEUE, -1);\n\n	return err ?: scx_bpf_create_dsq(QUEUE + 1, -1);",
-            ),
+            SECOND_QUEUE_FIRST,
+            SECOND_QUEUE,
         ],
         case: "eight-nice-levels",
         told: &[
@@ -342,10 +332,7 @@ const MISTAKES: &[Mistake] = &[
                 "	scx_bpf_dsq_move_to_local(QUEUE, 0);",
                 "	if (!scx_bpf_dsq_move_to_local(QUEUE, 0))\n		scx_bpf_dsq_move_to_local(QUEUE + 1, 0);",
             ),
-            (
-                "	return scx_bpf_create_dsq(QUEUE, -1);",
-                "	s32 err = scx_bpf_create_dsq(QUEUE, -1);\n\n	return err ?: scx_bpf_create_dsq(QUEUE + 1, -1);",
-            ),
+            SECOND_QUEUE,
         ],
         case: "policy-changes",
         told: &[

@@ -668,43 +668,38 @@ fn on_a_kernel_the_unknown_is_named_before_anything_else() {
     refuse("task 99999999", 2, &["there is no thread 99999999"]);
 }
 
-#[test]
-fn a_page_of_an_arena_that_nobody_has_allocated_is_named_and_read_as_zeros() {
-    let ended = fairground(&[
-        "compare",
-        "workloads/hogs.json",
-        "-d",
-        "1s",
-        "-s",
-        "schedulers/arena.bpf.c",
-    ]);
-    assert_eq!((ended.code, ended.stderr.as_str()), (Some(0), ""));
-    let reported = "ERROR: Arena access at unmapped address 0x7f0000002000 in arena_running at ";
-    let line = ended.stdout.lines().find(|line| line.contains(reported));
-    assert!(line.is_some_and(|line| line.contains("arena.bpf.c:29:")));
-    assert_eq!(ended.stdout.matches("ERROR: Arena").count(), 1);
-}
-
-#[test]
-fn a_null_pointer_into_an_arena_loads_zeros_and_drops_stores() {
-    let scheduler = "schedulers/nothing_there.bpf.c";
-    let ended = fairground(&[
+/// The line that reports where a scheduler reached into its arena and nothing was there; it runs to its end.
+fn reach_into_arena(scheduler: &str, reported: &str) -> String {
+    let run = [
         "compare",
         "workloads/hogs.json",
         "-d",
         "1s",
         "-s",
         scheduler,
-    ]);
+    ];
+    let ended = fairground(&run);
     assert_eq!((ended.code, ended.stderr.as_str()), (Some(0), ""));
-    let reported = "ERROR: Arena access through a null pointer, ";
+    assert_eq!(ended.stdout.matches("ERROR: Arena").count(), 1);
     let line = ended.stdout.lines().find(|line| line.contains(reported));
-    let line = line.expect("it is reported");
+    line.expect("it is reported").to_owned()
+}
+
+#[test]
+fn a_page_of_an_arena_that_nobody_has_allocated_is_named_and_read_as_zeros() {
+    let reported = "ERROR: Arena access at unmapped address 0x7f0000002000 in arena_running at ";
+    let line = reach_into_arena("schedulers/arena.bpf.c", reported);
+    assert!(line.contains("arena.bpf.c:29:"), "{line}");
+}
+
+#[test]
+fn a_null_pointer_into_an_arena_loads_zeros_and_drops_stores() {
+    let reported = "ERROR: Arena access through a null pointer, ";
+    let line = reach_into_arena("schedulers/nothing_there.bpf.c", reported);
     assert!(
         line.contains("times, the last one in nothing_there_running at "),
         "{line}"
     );
-    assert_eq!(ended.stdout.matches("ERROR: Arena").count(), 1);
 }
 
 /// Runs `compare` with these arguments in a shell, after this command of the shell.
