@@ -5,7 +5,6 @@ use std::process::ExitCode;
 
 use clap::Args;
 use fairground_kernel::calibrate::{self, Pairs};
-use fairground_kernel::host;
 use fairground_lab::{Measured, cost_file};
 use fairground_machine::{Distance, Machine};
 
@@ -82,7 +81,7 @@ fn calibrate(arguments: &Arguments) -> Result<(), ExitCode> {
     }
 }
 
-/// The first pair of CPUs at each distance. If the kernel's CPU numbers have gaps, the description's numbers differ from them, and nothing is measured.
+/// The first pair of CPUs at each distance, by the kernel's numbers.
 fn pairs(machine: &Machine) -> Pairs {
     let distances = [
         Distance::Sibling,
@@ -91,10 +90,21 @@ fn pairs(machine: &Machine) -> Pairs {
         Distance::Remote,
     ];
     distances.map(|distance| {
-        if !host::cpus_are_contiguous() {
-            return None;
-        }
         let other = (1..machine.cpus.len()).find(|&cpu| machine.distance(0, cpu) == distance)?;
-        Some((0, u32::try_from(other).ok()?))
+        Some((machine.numbers[0], machine.numbers[other]))
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn costs_are_measured_on_cpus_with_the_kernels_numbers() {
+        let machine = Machine {
+            numbers: vec![2, 3, 8, 9],
+            ..Machine::parse("l3:2 core:1 pu:2").unwrap()
+        };
+        assert_eq!(pairs(&machine), [Some((2, 3)), None, Some((2, 8)), None]);
+    }
 }

@@ -6,11 +6,11 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::Args;
-use fairground_kernel::play::{self, Report};
+use fairground_kernel::play::{self, OnlineCpus, Report};
 use fairground_kernel::supervise::Signals;
 use fairground_kernel::{Error, host};
 use fairground_machine::Machine;
-use fairground_metrics::{MachineFacts, Options as Metrics, RunMetrics};
+use fairground_metrics::{Options as Metrics, RunMetrics};
 use fairground_recording::Source;
 use fairground_report::{Comparison, Document, Labels, Run, Style, csv_of};
 use fairground_results::{Breach, Recipe, Requirement, Shared, Status};
@@ -121,7 +121,7 @@ fn played(arguments: &Arguments) -> Result<(Report, Vec<Breach>), Error> {
             records: arguments.records,
         },
     };
-    let report = play::play(&workload, &options, machine_facts(), tunables, &mut signals)?;
+    let report = play::play(&workload, &options, &online_cpus(), tunables, &mut signals)?;
     let breaches = judged(report.metrics.as_ref(), &arguments.require, &report.notes)?;
     Ok((report, breaches))
 }
@@ -148,13 +148,17 @@ fn judged(
     }
 }
 
-/// The capacities of this machine's CPUs; none if the CPU numbers have gaps, in which case all count as equal.
-fn machine_facts() -> MachineFacts {
-    let machine = host::cpus_are_contiguous().then(|| Machine::parse("host"));
-    let cpus = machine.and_then(Result::ok).map(|machine| machine.cpus);
-    let capacities = cpus.into_iter().flatten().map(|cpu| cpu.capacity);
-    MachineFacts {
-        capacities: capacities.collect(),
+/// The CPUs of this machine; all count as equal if it cannot be described.
+fn online_cpus() -> OnlineCpus {
+    match Machine::parse("host") {
+        Ok(machine) => {
+            let capacities = machine.cpus.iter().map(|cpu| cpu.capacity);
+            machine.numbers.iter().copied().zip(capacities).collect()
+        }
+        Err(_) => (0..)
+            .map(|cpu| (cpu, 1024))
+            .take(host::online_cpus())
+            .collect(),
     }
 }
 
@@ -292,7 +296,7 @@ fn table(report: &Report) -> String {
 
 #[cfg(test)]
 mod tests {
-    use fairground_metrics::Metrics;
+    use fairground_metrics::{MachineFacts, Metrics};
 
     use super::*;
 

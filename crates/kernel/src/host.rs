@@ -241,18 +241,6 @@ fn parse_events(text: &str) -> Vec<(String, u64)> {
         .collect()
 }
 
-/// Whether the numbers of the online CPUs start at 0 and have no gap.
-#[must_use]
-pub fn cpus_are_contiguous() -> bool {
-    let online = fs::read_to_string("/sys/devices/system/cpu/online").unwrap_or_default();
-    is_contiguous(online.trim())
-}
-
-fn is_contiguous(online: &str) -> bool {
-    let numbers: Vec<&str> = online.split('-').collect();
-    matches!(numbers[..], ["0"] | ["0", _]) && !online.contains(',')
-}
-
 /// A file in sched_ext's sysfs folder without the trailing newline; `None` if it cannot be read.
 fn read(name: &str) -> Option<String> {
     let text = fs::read_to_string(Path::new(SCHED_EXT).join(name)).ok()?;
@@ -321,12 +309,6 @@ mod tests {
             Some("Some CPU @ 2 GHz: fast")
         );
         assert_eq!(value(processor, "stepping", ':'), None);
-    }
-
-    #[test]
-    fn gaps_between_cpus() {
-        assert!(is_contiguous("0") && is_contiguous("0-63"));
-        assert!(!is_contiguous("0-2,4-7") && !is_contiguous("1-3") && !is_contiguous(""));
     }
 
     #[test]

@@ -20,7 +20,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use fairground_contract::attributes::Attributes;
-use fairground_metrics::{MachineFacts, Metrics};
+use fairground_events::{CpuId, EventKind, Sink as _};
+use fairground_metrics::{MachineFacts, Metrics, RunMetrics};
 use fairground_workload::{Event, Policy, Workload};
 
 use fairground_results::Creator;
@@ -61,15 +62,17 @@ pub struct Options {
 /// values of its global constants; `None` if its tunables are unknown.
 pub type NameTunables = fn(&str, &BTreeMap<String, i128>) -> Option<BTreeMap<String, String>>;
 
-/// Runs a workload until its end, its duration, or a signal that asks for the end. The metrics take the CPUs' capacities from `machine`; if
-/// its number of CPUs differs from the number online, all CPUs count as equal.
+/// The CPUs that are online: the kernel's number of each, and its capacity (1024 is the reference).
+pub type OnlineCpus = Vec<(u32, u32)>;
+
+/// Runs a workload until its end, its duration, or a signal that asks for the end. The metrics are those of the CPUs that are `online`.
 ///
 /// # Errors
 /// The workload asks for something that this machine or this user does not have, or the system runs out of something.
 pub fn play(
     workload: &Workload,
     options: &Options,
-    machine: MachineFacts,
+    online: &OnlineCpus,
     name_tunables: NameTunables,
     signals: &mut Signals,
 ) -> Result<Report, Error> {
@@ -84,12 +87,7 @@ pub fn play(
     notes.extend(without_effect(&attributes, known).map(str::to_owned));
     let groups = set_up_groups(workload, root, &mut notes);
 
-    let cpus = online_cpus()?;
-    let machine = match machine.capacities.len() {
-        all if all == cpus => machine,
-        _ => MachineFacts::equal(cpus),
-    };
-    let recorder = start_recorder(root, machine, options.metrics, &mut notes);
+    let recorder = start_recorder(root, online, options.metrics, &mut notes);
     let recording = match &recorder {
         Some(recorder) => Some(Recording {
             tracker: recorder.tracker()?,
@@ -146,7 +144,13 @@ pub fn play(
     notes.extend(starved(&tasks));
     notes.extend(incumbent.change("run"));
     let (mut metrics, lost, others) = match recorded {
-        Some((metrics, summary)) => (Some(metrics.result()), Some(summary.lost), summary.others),
+        Some((metrics, summary)) => {
+            let metrics = RunMetrics {
+                cpus: online.len() as u32,
+                ..metrics.result()
+            };
+            (Some(metrics), Some(summary.lost), summary.others)
+        }
         None => (None, None, Vec::new()),
     };
     if let (Some(metrics), Some(groups)) = (&mut metrics, &groups) {
@@ -160,7 +164,7 @@ pub fn play(
         kernel: host::release()?,
         scheduler: incumbent.name().map(str::to_owned),
         tunables,
-        cpus,
+        cpus: online.len(),
         start,
         scheduler_start: ahead.and_then(|ahead| start.checked_add_signed(ahead)),
         stop,
@@ -285,7 +289,7 @@ fn starved(tasks: &[Ended]) -> Option<String> {
 /// The recorder; if there cannot be one, the run goes on without it, and a note says which measures are missing.
 fn start_recorder(
     root: bool,
-    machine: MachineFacts,
+    online: &OnlineCpus,
     options: fairground_metrics::Options,
     notes: &mut Vec<String>,
 ) -> Option<Recorder<Metrics>> {
@@ -296,19 +300,37 @@ fn start_recorder(
         ));
         return None;
     }
-    let cpus = machine.capacities.len();
-    let metrics = Metrics::new(machine, options);
-    match Recorder::start(
-        metrics,
-        options.records,
-        u32::try_from(cpus).unwrap_or(u32::MAX),
-    ) {
+    let cpus = online.iter().map(|(cpu, _)| cpu + 1).max().unwrap_or(1);
+    match Recorder::start(metrics_of(online, options), options.records, cpus) {
         Ok(recorder) => Some(recorder),
         Err(error) => {
             notes.push(format!("there are {missing}: {error}"));
             None
         }
     }
+}
+
+/// Metrics of the CPUs that are online. Events have the kernel's numbers, and a number without such a CPU counts as one that is offline.
+fn metrics_of(online: &OnlineCpus, options: fairground_metrics::Options) -> Metrics {
+    let last = online.iter().map(|(cpu, _)| *cpu).max().unwrap_or(0);
+    let capacity = |cpu| {
+        let mut known = online.iter().filter(|(number, _)| *number == cpu);
+        known.next().map(|(_, capacity)| *capacity)
+    };
+    let facts = MachineFacts {
+        capacities: (0..=last)
+            .map(|cpu| capacity(cpu).unwrap_or(1024))
+            .collect(),
+    };
+    let mut metrics = Metrics::new(facts, options);
+    for cpu in (0..last).filter(|cpu| capacity(*cpu).is_none()) {
+        let kind = EventKind::CpuOnline {
+            cpu: CpuId(cpu),
+            online: false,
+        };
+        metrics.event(&fairground_events::Event { time: 0, kind });
+    }
+    metrics
 }
 
 /// The attributes of each task definition.
@@ -419,22 +441,19 @@ fn check(workload: &Workload, root: bool) -> Result<(), Error> {
     Ok(())
 }
 
-/// Number of CPUs of the machine up to the last one online, including offline ones.
-fn online_cpus() -> Result<usize, Error> {
-    let path = "/sys/devices/system/cpu/online";
-    let online =
-        std::fs::read_to_string(path).map_err(Error::system(format!("cannot read {path}")))?;
-    let last = online
-        .trim()
-        .rsplit([',', '-'])
-        .next()
-        .and_then(|last| last.parse::<usize>().ok());
-    Ok(last.map_or(1, |last| last + 1))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn numbers_without_a_cpu_are_no_idle_cpus() {
+        let options = fairground_metrics::Options::default();
+        let mut metrics = metrics_of(&vec![(0, 1024), (3, 512)], options);
+        metrics.finish(1_000_000);
+        let result = metrics.result();
+        assert_eq!(result.cpu_time.available_ns, 2_000_000);
+        assert_eq!(result.cpu_time.idle_ns, 2_000_000);
+    }
 
     #[test]
     fn processes_of_their_own_are_refused() {
