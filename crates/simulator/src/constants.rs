@@ -198,6 +198,8 @@ pub const TASK_DEAD: u32 = 0x80;
 pub const TASK_WAKING: u32 = 0x200;
 pub const TASK_NEW: u32 = 0x800;
 
+pub const SIGCHLD: i32 = 17;
+
 pub const SCHED_NORMAL: u32 = 0;
 pub const SCHED_FIFO: u32 = 1;
 pub const SCHED_RR: u32 = 2;

@@ -13,8 +13,8 @@ use crate::constants::{DEQUEUE_MOVE, DEQUEUE_SAVE};
 use crate::kernel::Kernel;
 use crate::operations::Op;
 use crate::structures::{
-    Cgroup, CgroupInitArgs, CgroupSubsysState, CssSet, KernfsNode, PercpuRef, ScxTaskGroup,
-    TaskGroup, TaskStruct,
+    Cgroup, CgroupInitArgs, CgroupSubsysState, CssSet, GROUP_LEVELS, KernfsNode, PercpuRef,
+    ScxTaskGroup, TaskGroup, TaskStruct,
 };
 use crate::task::TaskRef;
 use crate::tracing::Hook;
@@ -174,10 +174,16 @@ impl Groups {
             level,
             nr_descendants: 0,
             dom_cgrp: std::ptr::null_mut(),
+            ancestors: parent.map_or([std::ptr::null_mut(); GROUP_LEVELS], |parent| {
+                self.groups[parent].cgroup.ancestors
+            }),
         });
         let itself = &raw mut *cgroup;
         cgroup.self_.cgroup = itself;
         cgroup.dom_cgrp = itself;
+        if let Some(place) = cgroup.ancestors.get_mut(level as usize) {
+            *place = itself;
+        }
         let mut above = parent;
         while let Some(group) = above {
             self.groups[group].cgroup.nr_descendants += 1;

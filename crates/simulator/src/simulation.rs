@@ -339,6 +339,7 @@ fn creator(
     task.seen.sched_task_group = group;
     let task = tasks.place(task);
     task.fix_pointers();
+    memory.owner = task.address() as *mut _;
     task
 }
 
@@ -364,7 +365,10 @@ impl<'a> Kernel<'a> {
         let nodes = topology.nodes.len();
         let idle = operations.idle_state(nodes);
         let mut groups = Groups::new(&options.workload.groups);
-        let mut address_space = Box::new(MmStruct { mm_users: 1 });
+        let mut address_space = Box::new(MmStruct {
+            mm_users: 1,
+            owner: std::ptr::null_mut(),
+        });
         let initial_parent = creator(
             options,
             &mut tasks,

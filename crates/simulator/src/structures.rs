@@ -15,6 +15,9 @@ pub const CPU_MASK_WORDS: usize = 64;
 /// Largest number of CPUs a machine can have.
 pub const MAX_CPUS: usize = CPU_MASK_WORDS * 64;
 
+/// Levels of groups whose ancestors a scheduler can read, from the root to the group itself.
+pub const GROUP_LEVELS: usize = 64;
+
 /// How a type takes part in field look-ups.
 pub trait KernelType {
     /// Name of the structure, if fields can be looked up inside it.
@@ -33,6 +36,20 @@ pub type Opaque = *const u8;
 impl<T> KernelType for *mut T {}
 impl<T> KernelType for *const T {}
 impl<T: KernelType, const N: usize> KernelType for [T; N] {}
+
+impl ClampRequest {
+    /// A request for this utilization, by the kernel's default number of buckets.
+    pub fn of(value: u32) -> Self {
+        const BUCKETS: u32 = 5;
+        let width = (1024 + BUCKETS / 2) / BUCKETS;
+        Self {
+            value,
+            bucket_id: (value / width).min(BUCKETS - 1),
+            active: 0,
+            user_defined: 0,
+        }
+    }
+}
 
 /// One named field of a structure.
 pub struct FieldEntry {
@@ -129,6 +146,7 @@ kernel_structures! {
     /// `struct cgroup`.
     Cgroup = "cgroup" {
         self_: CgroupSubsysState, subsys: [*mut CgroupSubsysState; 14], kn: *mut KernfsNode, level: i32, nr_descendants: i32, dom_cgrp: *mut Cgroup,
+        ancestors: [*mut Cgroup; GROUP_LEVELS],
     }
     /// `struct css_set`.
     CssSet = "css_set" { subsys: [*mut CgroupSubsysState; 14], dfl_cgrp: *mut Cgroup }
@@ -138,8 +156,18 @@ kernel_structures! {
     }
     /// `struct task_group`.
     TaskGroup = "task_group" { css: CgroupSubsysState, shares: u64, idle: i32, scx: ScxTaskGroup = "6.17.." }
-    /// `struct mm_struct`: only its identity matters.
-    MmStruct = "mm_struct" { mm_users: u32 }
+    /// `struct mm_struct`: only its identity and its owner, the first thread of the process, matter.
+    MmStruct = "mm_struct" { mm_users: u32, owner: *mut TaskStruct }
+    /// `struct uclamp_se`: no group limits it, so a request is also what counts.
+    ClampRequest = "uclamp_se" { value: u32, bucket_id: u32, active: u8, user_defined: u8 }
+    /// `struct sched_statistics`: a kernel counts only with `kernel.sched_schedstats=1`, which is not its default.
+    SchedStatistics = "sched_statistics" {
+        wait_start: u64, wait_max: u64, wait_count: u64, wait_sum: u64, iowait_count: u64, iowait_sum: u64, sleep_start: u64, sleep_max: u64,
+        sum_sleep_runtime: i64, block_start: u64, block_max: u64, sum_block_runtime: i64, exec_max: i64, slice_max: u64,
+        nr_migrations_cold: u64, nr_failed_migrations_affine: u64, nr_failed_migrations_running: u64, nr_failed_migrations_hot: u64,
+        nr_forced_migrations: u64, nr_wakeups: u64, nr_wakeups_sync: u64, nr_wakeups_migrate: u64, nr_wakeups_local: u64,
+        nr_wakeups_remote: u64, nr_wakeups_affine: u64, nr_wakeups_affine_attempts: u64, nr_wakeups_passive: u64, nr_wakeups_idle: u64,
+    }
     /// `struct list_head`.
     ListHead = "list_head" { next: *mut ListHead, prev: *mut ListHead }
     /// `struct signal_struct`: the data that the threads of a process share.
@@ -166,7 +194,7 @@ kernel_structures! {
     Mempolicy = "mempolicy" { mode: u16, flags: u16, nodes: NodeMask, home_node: i32 }
     /// `struct thread_info`.
     ThreadInfo = "thread_info" { flags: u64, cpu: u32 }
-    /// `struct task_struct`: no task prefers a node, because nothing looks at where its memory is. The large mask comes last, so that fields that every
+    /// `struct task_struct`: no task prefers a node or shares pages with others in a group, because nothing looks at where its memory is. The large mask comes last, so that fields that every
     /// switch touches lie close together.
     TaskStruct = "task_struct" {
         thread_info: ThreadInfo, __state: u32, flags: u32, on_cpu: u32, on_rq: u32,
@@ -179,7 +207,8 @@ kernel_structures! {
         group_leader: *mut TaskStruct, utime: u64, stime: u64, nvcsw: u64, nivcsw: u64, start_time: u64,
         start_boottime: u64, comm: [u8; 16], cgroups: *mut CssSet, thread_pid: *mut Pid, thread_node: ListHead,
         signal: *mut SignalStruct, real_cred: *const Credentials, cred: *const Credentials, mempolicy: *mut Mempolicy,
-        numa_preferred_nid: i32, sched_class: Opaque,
+        numa_preferred_nid: i32, numa_group: Opaque, numa_faults: *const u64, total_numa_faults: u64, sched_class: Opaque,
+        ptrace: u32, exit_signal: i32, gtime: u64, uclamp_req: [ClampRequest; 2], uclamp: [ClampRequest; 2], stats: SchedStatistics,
         cpus_mask: CpuMask,
     }
     /// `struct scx_rq`.

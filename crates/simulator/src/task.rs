@@ -5,13 +5,13 @@ use std::ptr::NonNull;
 
 use fairground_events::TaskId;
 
-use crate::constants::{SCX_DSQ_INVALID, SCX_SLICE_DFL};
+use crate::constants::{SCHED_FIFO, SCHED_RR, SCX_DSQ_INVALID, SCX_SLICE_DFL, SIGCHLD};
 use crate::core::DeadlineEntity;
 use crate::dispatch_queue::DsqIndex;
 use crate::program::Execution;
 use crate::structures::{
-    CpuMask, INITIAL_PID_NAMESPACE, ListHead, MmStruct, Pid, PtRegs, ROOT, SCHED_CLASSES,
-    SignalStruct, TaskStruct, Upid,
+    ClampRequest, CpuMask, INITIAL_PID_NAMESPACE, ListHead, MmStruct, Pid, PtRegs, ROOT,
+    SCHED_CLASSES, SignalStruct, TaskStruct, Upid,
 };
 
 /// Scheduling class, lowest first.
@@ -228,6 +228,8 @@ impl Task {
         for (target, source) in seen.comm[..15].iter_mut().zip(name.bytes()) {
             *target = source;
         }
+        seen.uclamp_req = [0, 1024].map(ClampRequest::of);
+        seen.uclamp = seen.uclamp_req;
         seen.real_cred = &raw const ROOT;
         seen.cred = &raw const ROOT;
         let number = Upid {
@@ -295,6 +297,13 @@ impl TaskRef {
         self.join_process(self.leader().unwrap_or(self));
     }
 
+    /// Asks for the utilization of its policy: a real-time task for all that there is (`sysctl_sched_uclamp_util_min_rt_default`).
+    pub fn request_utilization(mut self) {
+        let is_real_time = [SCHED_FIFO, SCHED_RR].contains(&self.seen.policy);
+        self.seen.uclamp_req[0] = ClampRequest::of(if is_real_time { 1024 } else { 0 });
+        self.seen.uclamp = self.seen.uclamp_req;
+    }
+
     /// Makes the task a thread of the process that `leader` is the first thread of.
     pub fn join_process(mut self, mut leader: TaskRef) {
         self.leave_process();
@@ -306,6 +315,8 @@ impl TaskRef {
             };
             self.signal.pids = [&raw mut self.pid; 4];
         }
+        // A thread's end is no signal for the parent, that of the process is.
+        self.seen.exit_signal = if leader == self { SIGCHLD } else { -1 };
         self.seen.group_leader = leader.address() as *mut TaskStruct;
         self.seen.tgid = leader.seen.pid;
         self.seen.signal = &raw mut leader.signal;

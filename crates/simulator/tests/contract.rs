@@ -922,6 +922,22 @@ fn a_loop_costs_its_instructions_once() {
     assert!(round > 3.0 && round < 6.0, "{round} ns a round");
 }
 
+/// Without NUMA balancing, utilization clamps and `kernel.sched_schedstats` a kernel leaves these fields at such values.
+#[test]
+fn fields_that_nothing_changes_have_a_kernels_values() {
+    let text = r#"{"tasks": {"a": {"loop": 1, "run": 1, "fairground": {"process": "p"}}, "b": {"loop": 1, "run": 1, "fairground": {"process": "p"}}}}"#;
+    let outcome = run(&scheduler("fields", &[]), &free("1", text));
+    let said: Vec<&str> = outcome.messages.iter().map(String::as_str).collect();
+    for line in [
+        "a: clamps 0 1024 in 4",
+        "a: signal 17 owner 0",
+        "b: signal -1 owner -1",
+        "a: numa 0 wakeups 0",
+    ] {
+        assert!(said.contains(&line), "no {line:?} in {said:#?}");
+    }
+}
+
 #[test]
 fn kernel_functions_belong_to_their_callbacks() {
     for (definition, function, callback) in [

@@ -105,3 +105,25 @@ fn changes_are_told_before_what_sched_ext_keeps_of_them_and_only_if_they_are_som
         ]
     );
 }
+
+#[test]
+fn a_group_has_its_ancestors_from_the_root_on() {
+    let text = r#"{ "tasks": { "x": { "taskgroup": "/a/x", "loop": 1, "run": 1 } } }"#;
+    let said = run(&scheduler("fields", &[]), &free("1", text)).messages;
+    let levels: Vec<_> = said
+        .iter()
+        .filter(|line| line.starts_with("level"))
+        .collect();
+    // The groups are /, /a and /a/x.
+    assert_eq!(
+        levels,
+        [
+            "level 0: ancestor 0 is 1",
+            "level 1: ancestor 0 is 1",
+            "level 1: ancestor 1 is 2",
+            "level 2: ancestor 0 is 1",
+            "level 2: ancestor 1 is 2",
+            "level 2: ancestor 2 is 3",
+        ]
+    );
+}

@@ -260,7 +260,10 @@ impl Kernel<'_> {
         let index = index.unwrap_or_else(|| {
             self.processes.push(Process {
                 name: name.to_owned(),
-                memory: Box::new(MmStruct { mm_users: 1 }),
+                memory: Box::new(MmStruct {
+                    mm_users: 1,
+                    owner: task.address() as *mut _,
+                }),
                 leader: task,
             });
             self.processes.len() - 1
@@ -369,6 +372,7 @@ impl Kernel<'_> {
         task.seen.static_prio = 120 + nice;
         task.seen.prio = prio;
         task.seen.normal_prio = prio;
+        task.request_utilization();
         let weight = load_weight(events::Policy::from_number(policy), nice);
         task.seen.se.load.weight = u64::from(weight);
         task.seen.se.load.inv_weight = (u32::MAX as u64 / u64::from(weight)) as u32;
