@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use fairground_bpf::StructOpsValue;
 use fairground_events::Nanoseconds;
 use fairground_linux::Release;
 use fairground_machine::Machine;
@@ -39,6 +40,8 @@ pub enum Shortfall {
     },
     /// The CPUs of the machine are of several kinds, and it is not known how fast each is.
     Speeds,
+    /// The scheduler lets others be attached below it, and there are none.
+    SubSchedulers,
     /// The kernel is older than the one that the model follows.
     Release(Release),
 }
@@ -76,6 +79,10 @@ impl fmt::Display for Shortfall {
             Self::Speeds => formatter.write_str(
                 "the machine has CPUs of several kinds and does not say how fast each is, so all compute at the same speed, and no scheduler can tell \
                  them apart; LinuxCapacity for each cpukind of an hwloc XML file says it",
+            ),
+            Self::SubSchedulers => formatter.write_str(
+                "the scheduler lets others be attached below it (ops.sub_attach), which are not simulated: it holds all CPUs, as on a kernel while nobody \
+                 attaches one, and its functions for them find none",
             ),
             Self::Release(release) => write!(
                 formatter,
@@ -140,6 +147,14 @@ impl Kernel<'_> {
         percent.checked_div(available).unwrap_or(0) as u64
     }
 
+    /// Whether the scheduler has a callback for a scheduler that is attached below it.
+    fn takes_sub_schedulers(&self) -> bool {
+        let tables = self.scheduler.object.struct_ops().iter();
+        let mut members = tables.flat_map(|table| &table.members);
+        members
+            .any(|one| one.name == "sub_attach" && matches!(one.value, StructOpsValue::Program(_)))
+    }
+
     /// The features that the run asked for and the model does not have.
     pub(crate) fn shortfalls(&self) -> Vec<Shortfall> {
         let groups = self.groups.below_the_root();
@@ -163,6 +178,8 @@ impl Kernel<'_> {
             }),
             (percent > 0).then_some(Shortfall::Siblings { percent }),
             self.machine.unknown_speeds.then_some(Shortfall::Speeds),
+            self.takes_sub_schedulers()
+                .then_some(Shortfall::SubSchedulers),
             (release != Release::NEWEST).then_some(Shortfall::Release(release)),
         ];
         found.into_iter().flatten().collect()

@@ -90,3 +90,13 @@ fn kinds_of_cpus_without_a_speed_are_alike() {
     let known = r#"<info name="LinuxCapacity" value="1024"/>"#;
     assert_eq!(said(known), []);
 }
+
+#[test]
+fn a_scheduler_for_others_below_it_has_none() {
+    let text = r#"{"tasks": {"hog": {"loop": 1, "run": 5000}}}"#;
+    let said = |definitions: &[&str]| {
+        let outcome = run(&scheduler("cids", definitions), &free("1", text));
+        outcome.shortfalls.contains(&Shortfall::SubSchedulers)
+    };
+    assert!(said(&["PARENT"]) && !said(&[]));
+}

@@ -136,6 +136,13 @@ void BPF_STRUCT_OPS(cids_update_idle, s32 cid, bool idle)
 	bpf_printk("update_idle %d %d", cid, idle);
 }
 
+#ifdef PARENT
+s32 BPF_STRUCT_OPS_SLEEPABLE(cids_sub_attach, void *args)
+{
+	return 0;
+}
+#endif
+
 char _license[] SEC("license") = "GPL";
 
 SEC(".struct_ops.link")
@@ -149,6 +156,9 @@ struct sched_ext_ops_cid cids_ops = {
 	.enqueue = (void *)cids_enqueue,
 	.running = (void *)cids_running,
 	.update_idle = (void *)cids_update_idle,
+#ifdef PARENT
+	.sub_attach = (void *)cids_sub_attach,
+#endif
 #ifdef SUB
 	.sub_cgroup_id = 5,
 #endif
