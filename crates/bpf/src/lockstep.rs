@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::setup::NewMap;
+use crate::setup::{NewMap, Setup};
 
 /// Process id of a loader in a simulation. Its further threads have the numbers after it.
 pub const LOADER_PID: i32 = 500;
@@ -86,6 +86,18 @@ pub enum Demand {
     },
     /// To be scheduled differently from now on.
     Attributes(ThreadAttributes),
+    /// To load the scheduler again. Nothing is left of the one before it.
+    Load {
+        /// The loader's settings and entries so far.
+        setup: Box<Setup>,
+        /// The address at which it has its arena now, if it has one.
+        arena: Option<u64>,
+    },
+    /// To attach the scheduler that was loaded again.
+    Attach {
+        /// The loader's settings, now with the table of callbacks.
+        setup: Box<Setup>,
+    },
     /// To end.
     Exit,
     /// To end with the whole loader, for this reason.
@@ -155,6 +167,12 @@ pub trait Loader {
 
     /// The loader's threads, once it has attached the scheduler; the first is the one that did so.
     fn threads(&mut self) -> Vec<LoaderThread>;
+
+    /// Tells the loader that its scheduler has been unloaded and asks to be loaded again.
+    fn unloaded(&mut self);
+
+    /// Tells the loader which CPUs are offline now.
+    fn offline(&mut self, cpus: &[usize]);
 
     /// Lets `thread` continue at `now`, in nanoseconds on the kernel's clock, with the reply to its demand.
     ///

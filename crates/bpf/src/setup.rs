@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 /// The settings, entries and program runs of a scheduler's loader, as plain data. It belongs to one object on one machine: maps and sections are
 /// numbered as in [`crate::Object`], values are the bytes that end up in memory.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Setup {
     /// Programs other than callbacks that are to be loaded or not, against the default of their section.
     pub programs: Vec<(String, bool)>,
@@ -21,7 +21,7 @@ pub struct Setup {
 }
 
 /// Bytes of a section of global variables.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct VariablePatch {
     /// Index into [`crate::Object::sections`].
     pub section: usize,
@@ -32,7 +32,7 @@ pub struct VariablePatch {
 }
 
 /// An entry of a map.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MapEntry {
     /// Where it was requested, for errors.
     pub place: String,
@@ -59,7 +59,7 @@ pub struct NewMap {
 pub type NewEntry = (Vec<u8>, Vec<Vec<u8>>);
 
 /// One run of a program, as by `BPF_PROG_TEST_RUN`.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ProgramRun {
     /// Where it was requested, for errors.
     pub place: String,
@@ -81,7 +81,7 @@ pub struct ProgramRun {
 }
 
 /// A part of a context that is copied from another.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Passed {
     /// Offset in the context of the previous run.
     pub from: usize,
@@ -92,7 +92,7 @@ pub struct Passed {
 }
 
 /// When a loader runs a program.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum RunTime {
     /// Before the scheduler is attached.
     BeforeAttach,

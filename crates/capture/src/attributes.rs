@@ -5,6 +5,7 @@ use std::io;
 use fairground_bpf::ThreadAttributes;
 
 use crate::process::{self, Answer, Call};
+use crate::tree::Tree;
 
 /// The system calls that are answered here.
 pub(crate) const CALLS: &[i64] = &[
@@ -23,16 +24,16 @@ pub(crate) const CALLS: &[i64] = &[
 /// `SCHED_RESET_ON_FORK`.
 const RESET_ON_FORK: u32 = 0x4000_0000;
 
-/// Carries out one of [`CALLS`] for a thread with these attributes on a machine with this many CPUs; `None` if it is not one of them.
+/// Carries out one of [`CALLS`] for a thread with these attributes on this machine; `None` if it is not one of them.
 pub(crate) fn carry_out(
     call: &Call,
     attributes: &mut ThreadAttributes,
-    cpus: usize,
+    machine: &Tree,
 ) -> Option<io::Result<Answer>> {
     let [_, second, third, ..] = call.arguments;
     Some(match call.number {
-        libc::SYS_sched_getaffinity => affinity(call, attributes, cpus),
-        libc::SYS_sched_setaffinity => set_affinity(call, attributes, cpus),
+        libc::SYS_sched_getaffinity => affinity(call, attributes, machine),
+        libc::SYS_sched_setaffinity => set_affinity(call, attributes, machine.cpus()),
         libc::SYS_sched_setscheduler => process::read_word(call.thread, third).map(|priority| {
             attributes.policy = second as u32 & !RESET_ON_FORK;
             attributes.priority = priority;
@@ -64,12 +65,14 @@ pub(crate) fn carry_out(
     })
 }
 
-fn affinity(call: &Call, attributes: &ThreadAttributes, cpus: usize) -> io::Result<Answer> {
+/// A kernel reports the CPUs that are online among those that a thread may use.
+fn affinity(call: &Call, attributes: &ThreadAttributes, machine: &Tree) -> io::Result<Answer> {
     let [_, room, target, ..] = call.arguments;
+    let cpus = machine.cpus();
     let mut bytes = vec![0_u8; cpus.div_ceil(64) * 8];
     let allowed = |cpu: usize| {
         let list = attributes.cpus.as_ref();
-        list.is_none_or(|list| list.contains(&(cpu as u32)))
+        machine.is_online(cpu) && list.is_none_or(|list| list.contains(&(cpu as u32)))
     };
     for cpu in (0..cpus).filter(|cpu| allowed(*cpu)) {
         bytes[cpu / 8] |= 1 << (cpu % 8);

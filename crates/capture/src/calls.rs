@@ -128,6 +128,17 @@ enum Thing {
 struct Entry {
     file: File,
     thing: Thing,
+    /// Whether it belongs to the scheduler before the one that is being loaded.
+    is_former: bool,
+}
+
+impl Entry {
+    fn as_map(&self) -> Option<&Map> {
+        match &self.thing {
+            Thing::Map(map) => Some(map),
+            _ => None,
+        }
+    }
 }
 
 /// One run of a program.
@@ -154,6 +165,17 @@ pub(crate) struct State {
     pub cpu: usize,
     /// Contents of arrays, by number, at the time when a kernel took over.
     handed_over: Option<BTreeMap<u32, Vec<u8>>>,
+    /// Whether the scheduler has been unloaded, and the loader has not begun to load it again.
+    unloaded: bool,
+}
+
+/// A call for which the scheduler has to be in a kernel.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Need {
+    /// It runs one of its programs.
+    Run,
+    /// It attaches the scheduler.
+    Attach,
 }
 
 /// The arguments of a bpf(2) call.
@@ -186,7 +208,58 @@ impl State {
             attached: None,
             cpu: 0,
             handed_over: None,
+            unloaded: false,
         }
+    }
+
+    /// Whether the maps belong to a kernel.
+    pub(crate) fn is_handed_over(&self) -> bool {
+        self.handed_over.is_some()
+    }
+
+    /// The scheduler has been unloaded, and may be loaded again.
+    pub(crate) fn unload(&mut self) {
+        self.attached = None;
+        self.unloaded = true;
+    }
+
+    /// Begins anew with the first map of a scheduler that is loaded again; its maps are kept here until a kernel takes over.
+    fn begin_anew(&mut self) {
+        self.unloaded = false;
+        self.handed_over = None;
+        self.loaded.clear();
+        self.runs.clear();
+        for entry in self.things.values_mut() {
+            entry.is_former = true;
+        }
+    }
+
+    /// What a call needs of a kernel that has the scheduler.
+    pub(crate) fn need(
+        &self,
+        thread: i32,
+        arguments: &[u64; 6],
+        object: &Object,
+    ) -> io::Result<Option<Need>> {
+        let [command, address, size, ..] = *arguments;
+        if ![command::RUN, command::LINK_CREATE, command::UPDATE].contains(&command) {
+            return Ok(None);
+        }
+        let a = attributes(thread, address, size)?;
+        let number = self.number_of(thread, a.word(0));
+        let entry = number.and_then(|number| self.things.get(&number));
+        let is_table = |map: &Map| map.kind == map_type::STRUCT_OPS;
+        Ok(match (command, entry.map(|entry| &entry.thing)) {
+            (command::RUN, Some(Thing::Program { name, .. })) => {
+                let is_own = object.programs().iter().any(|one| one.name == *name);
+                is_own.then_some(Need::Run)
+            }
+            (command::LINK_CREATE, _) if a.word(8) == STRUCT_OPS_ATTACH => Some(Need::Attach),
+            (command::UPDATE, Some(Thing::Map(map))) if is_table(map) => {
+                (map.flags & LINK_FLAG == 0).then_some(Need::Attach)
+            }
+            _ => None,
+        })
     }
 
     /// Keeps the present result of [`maps`](Self::maps): from here on the maps belong to a kernel.
@@ -203,18 +276,31 @@ impl State {
 
     /// The attached table, as the kernel would have received it.
     pub(crate) fn table(&self) -> Option<&[u8]> {
-        match &self.things.get(&self.attached?)?.thing {
-            Thing::Map(map) => Some(&map.table),
-            _ => None,
+        Some(&self.inner_map(self.attached?)?.table)
+    }
+
+    /// The table of callbacks that a call is about to attach.
+    pub(crate) fn note_table(&mut self, thread: i32, arguments: &[u64; 6]) -> io::Result<()> {
+        let [command, address, size, ..] = *arguments;
+        let a = attributes(thread, address, size)?;
+        if let Some(number) = self.number_of(thread, a.word(0)) {
+            if command == command::UPDATE {
+                let length = self.inner_map(number).map_or(0, |map| map.value_size);
+                let value = process::read(thread, a.long(16), length as usize)?;
+                if let Some((map, _)) = self.map(thread, a.word(0)) {
+                    map.table = value;
+                }
+            }
+            self.attached = Some(number);
         }
+        Ok(())
     }
 
     /// The maps in the order of their creation, with the contents of arrays.
     pub(crate) fn maps(&self) -> impl Iterator<Item = (&Map, io::Result<Vec<u8>>)> {
-        self.things.iter().filter_map(|(number, entry)| {
-            let Thing::Map(map) = &entry.thing else {
-                return None;
-            };
+        let present = self.things.iter().filter(|(_, entry)| !entry.is_former);
+        present.filter_map(|(number, entry)| {
+            let map = entry.as_map()?;
             let kept = self.handed_over.as_ref().and_then(|kept| kept.get(number));
             Some((
                 map,
@@ -228,8 +314,35 @@ impl State {
         let file = process::memory(&format!("{PREFIX}{number}"), size)?;
         let descriptor = file.as_raw_fd();
         self.next += 1;
-        self.things.insert(number, Entry { file, thing });
+        let entry = Entry {
+            file,
+            thing,
+            is_former: false,
+        };
+        self.things.insert(number, entry);
         Ok(Answer::Shared(descriptor))
+    }
+
+    /// A map that takes the place of its predecessor in the scheduler before, if both share memory with a kernel: the kernel cannot get other
+    /// memory once it runs. `None` if there is no such map.
+    fn replace(&mut self, map: Map, size: u64, object: &Object) -> io::Result<Result<Answer, Map>> {
+        let place = |map: &Map| match map.kind {
+            map_type::ARENA => write::definition(object, map).map(|one| one.name.as_str()),
+            _ => write::section_of(object, map).map(|one| one.name.as_str()),
+        };
+        let is_predecessor = |entry: &&mut Entry| {
+            let before = entry.as_map().and_then(place);
+            entry.is_former && before.is_some() && before == place(&map)
+        };
+        let Some(entry) = self.things.values_mut().find(is_predecessor) else {
+            return Ok(Err(map));
+        };
+        process::clear(&entry.file)?;
+        let length = entry.file.metadata()?.len();
+        entry.file.set_len(length.max(size))?;
+        entry.thing = Thing::Map(map);
+        entry.is_former = false;
+        Ok(Ok(Answer::Shared(entry.file.as_raw_fd())))
     }
 
     /// The number of the thing behind a thread's descriptor.
@@ -257,8 +370,8 @@ impl State {
     /// as long, and its arena.
     pub(crate) fn memory(&self, process: i32, object: &Object) -> io::Result<Vec<Memory>> {
         let mut found = Vec::new();
-        for (number, entry) in &self.things {
-            let Thing::Map(map) = &entry.thing else {
+        for (number, entry) in self.things.iter().filter(|(_, entry)| !entry.is_former) {
+            let Some(map) = entry.as_map() else {
                 continue;
             };
             if map.kind == map_type::ARENA && write::definition(object, map).is_some() {
@@ -310,7 +423,10 @@ impl State {
             return Ok(None);
         }
         let cpus = self.cpus;
-        let Some((map, _)) = self.map(thread, a.word(0)) else {
+        let number = self.number_of(thread, a.word(0));
+        let entry = number.and_then(|number| self.things.get(&number));
+        let present = entry.filter(|entry| !entry.is_former);
+        let Some(map) = present.and_then(Entry::as_map) else {
             return Ok(None);
         };
         let length = value_length(map, cpus);
@@ -389,7 +505,7 @@ impl State {
         let [command, address, size, ..] = *arguments;
         let a = &attributes(thread, address, size)?;
         match command {
-            command::MAP_CREATE => self.make_map(a),
+            command::MAP_CREATE => self.make_map(a, object),
             command::LOOK_UP | command::TAKE => self.look_up(thread, a),
             command::UPDATE => self.update(thread, a),
             command::DELETE => self.delete(thread, a),
@@ -431,7 +547,7 @@ impl State {
         }
     }
 
-    fn make_map(&mut self, a: &Attributes) -> io::Result<Answer> {
+    fn make_map(&mut self, a: &Attributes, object: &Object) -> io::Result<Answer> {
         let (value_size, max_entries) = (u64::from(a.word(8)), u64::from(a.word(12)));
         let size = match a.word(0) {
             map_type::ARRAY => value_size.next_multiple_of(8) * max_entries,
@@ -454,7 +570,17 @@ impl State {
             entries: Vec::new(),
             table: Vec::new(),
         };
-        self.add(Thing::Map(map), size.next_multiple_of(PAGE))
+        let size = size.next_multiple_of(PAGE);
+        let is_own = |map| {
+            write::definition(object, map).is_some() || write::section_of(object, map).is_some()
+        };
+        if self.unloaded && is_own(&map) {
+            self.begin_anew();
+        }
+        match self.replace(map, size, object)? {
+            Ok(answer) => Ok(answer),
+            Err(map) => self.add(Thing::Map(map), size),
+        }
     }
 
     fn look_up(&mut self, thread: i32, a: &Attributes) -> io::Result<Answer> {

@@ -113,8 +113,9 @@ fn start(
     })?;
     let btf = kernel_btf::generate(&bytes, &parsed, kernel)?;
     let tree = tree::Tree::make(machine, &btf, &parsed, kernel)?;
+    let cpus = machine.cpus.len();
     Ok(Followed {
-        supervisor: Supervisor::start(&program, command, tree, parsed, machine)?,
+        supervisor: Supervisor::start(&program, command, tree, parsed, cpus)?,
         object: bytes,
         origin: format!("{} on machine {}", command.join(" "), machine.description),
         asked: None,

@@ -5,7 +5,7 @@ use std::io;
 use fairground_bpf::{BpfCall, Demand, LoaderThread, Reply, Request, Wait};
 
 use crate::Captured;
-use crate::calls::{Ask, Memory};
+use crate::calls::{Ask, Memory, Need, Place};
 use crate::error::Error;
 use crate::process::{self, Answer};
 use crate::supervisor::{Asked, Left, Supervisor};
@@ -43,6 +43,10 @@ pub(crate) enum Pending {
     Bpf(Ask),
     /// Its call creates a thread, if the kernel accepts one.
     Spawn,
+    /// The kernel has the scheduler again, and its call can be handled.
+    Load,
+    /// Its call has attached the scheduler, unless the kernel refuses it.
+    Attach,
 }
 
 impl Followed {
@@ -80,6 +84,34 @@ impl Followed {
     /// Whether it has attached its scheduler.
     pub fn is_attached(&self) -> bool {
         self.supervisor.state.table().is_some()
+    }
+
+    /// Tells it that its scheduler has been unloaded and asks to be loaded again.
+    pub fn unloaded(&mut self) {
+        self.supervisor.state.unload();
+        self.supervisor.tree.disable();
+    }
+
+    /// Takes these CPUs offline, and all others online.
+    ///
+    /// # Errors
+    ///
+    /// If the machine's files cannot be written.
+    pub fn set_offline(&mut self, cpus: Vec<usize>) -> io::Result<()> {
+        self.supervisor.tree.set_offline(cpus)
+    }
+
+    /// The address at which it has its arena, if it has one.
+    ///
+    /// # Errors
+    ///
+    /// If its memory cannot be shared.
+    pub fn arena(&self) -> Result<Option<u64>, Error> {
+        let memory = self.memory()?;
+        Ok(memory.iter().find_map(|one| match one.place {
+            Place::Arena(address) => Some(address),
+            Place::Section(_) => None,
+        }))
     }
 
     /// Lets it continue until it attaches the scheduler; see [`fairground_bpf::Loader::prepare`].
@@ -165,7 +197,12 @@ impl Followed {
                 return Ok(Demand::Time);
             }
             self.supervisor.calls += 1;
-            if let Some(Asked { call, ask, .. }) = self.supervisor.ask(number)? {
+            if let Some(demand) = self.reload(number)? {
+                return Ok(demand);
+            }
+            if self.supervisor.state.is_handed_over()
+                && let Some(Asked { call, ask, .. }) = self.supervisor.ask(number)?
+            {
                 self.replies[number] = Pending::Bpf(ask);
                 return Ok(Demand::Bpf(call));
             }
@@ -189,6 +226,28 @@ impl Followed {
         }
     }
 
+    /// The demand of a thread whose call needs the scheduler in the kernel that has unloaded it. The settings are missing in it.
+    fn reload(&mut self, number: usize) -> io::Result<Option<Demand>> {
+        if self.is_attached() {
+            return Ok(None);
+        }
+        let Some(need) = self.supervisor.need(number)? else {
+            return Ok(None);
+        };
+        if !self.supervisor.state.is_handed_over() {
+            self.replies[number] = Pending::Load;
+            let (setup, arena) = Default::default();
+            return Ok(Some(Demand::Load { setup, arena }));
+        }
+        if need == Need::Run {
+            return Ok(None);
+        }
+        self.supervisor.note_table(number)?;
+        self.replies[number] = Pending::Attach;
+        let setup = Default::default();
+        Ok(Some(Demand::Attach { setup }))
+    }
+
     /// Answers the call that a thread is in.
     fn reply(&mut self, number: usize, pending: Pending, reply: &Reply) -> io::Result<()> {
         let supervisor = &mut self.supervisor;
@@ -204,6 +263,22 @@ impl Followed {
             Pending::Bpf(ask) => Some(thread.answer_with(&ask, reply)?),
             Pending::Spawn if reply.result < 0 => Some(Answer::Error(-reply.result as i32)),
             Pending::Spawn => return self.spawn(number),
+            Pending::Load => {
+                supervisor.state.hand_over();
+                None
+            }
+            Pending::Attach if reply.result < 0 => {
+                supervisor.state.unload();
+                Some(Answer::Error(-reply.result as i32))
+            }
+            Pending::Attach => {
+                let answered = supervisor.handle(number)?;
+                supervisor.tell_attached();
+                match answered {
+                    Step::Answer(answer) => Some(answer),
+                    Step::Wait | Step::Yield => None,
+                }
+            }
         };
         match answer {
             Some(answer) => supervisor.proceed(number, answer),

@@ -445,6 +445,17 @@ pub(crate) fn memory(name: &str, size: u64) -> io::Result<File> {
     Ok(file)
 }
 
+/// Makes a memfd as empty as it was when it was made; whoever has mapped it keeps it.
+pub(crate) fn clear(file: &File) -> io::Result<()> {
+    let length = file.metadata()?.len() as libc::off_t;
+    let mode = libc::FALLOC_FL_PUNCH_HOLE | libc::FALLOC_FL_KEEP_SIZE;
+    if length > 0 {
+        // SAFETY: changes the content of our own file only.
+        check(unsafe { libc::fallocate(file.as_raw_fd(), mode, 0, length) }.into())?;
+    }
+    Ok(())
+}
+
 /// An eventfd that never fires.
 pub(crate) fn event() -> io::Result<OwnedFd> {
     // SAFETY: the descriptor is new.

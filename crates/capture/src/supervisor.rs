@@ -5,9 +5,8 @@ use std::io::{self, Read, Seek};
 use std::path::Path;
 
 use fairground_bpf::{BpfCall, Object};
-use fairground_machine::Machine;
 
-use crate::calls::{Ask, State};
+use crate::calls::{Ask, Need, State};
 use crate::error::{Error, system};
 use crate::process::{self, Answer, Call, Loader};
 use crate::threads::{Step, Thread};
@@ -42,7 +41,7 @@ pub(crate) struct Asked {
 /// A loader under supervision.
 pub(crate) struct Supervisor {
     pub state: State,
-    tree: Tree,
+    pub tree: Tree,
     pub object: Object,
     pub loader: Loader,
     pub threads: Vec<Thread>,
@@ -70,13 +69,13 @@ pub(crate) struct Supervisor {
 }
 
 impl Supervisor {
-    /// Starts a loader.
+    /// Starts a loader on a machine with this many CPUs.
     pub(crate) fn start(
         program: &Path,
         command: &[String],
         tree: Tree,
         object: Object,
-        machine: &Machine,
+        cpus: usize,
     ) -> Result<Self, Error> {
         let output = system(
             "create a file for the loader's output",
@@ -85,7 +84,7 @@ impl Supervisor {
         let started = Loader::start(program, command, &output);
         let loader = system(&format!("start {}", program.display()), started)?;
         let mut supervisor = Self {
-            state: State::new(machine.cpus.len()),
+            state: State::new(cpus),
             tree,
             object,
             loader,
@@ -130,8 +129,7 @@ impl Supervisor {
     pub(crate) fn run_until_attached(&mut self, left: Left) -> Result<Option<Asked>, Error> {
         for _ in 0..MOST_CALLS {
             if self.state.table().is_some() {
-                let name = write::scheduler_name(&self.object);
-                self.tree.enable(&name);
+                self.tell_attached();
                 return Ok(None);
             }
             if let Some(how) = self.ended.clone() {
@@ -150,6 +148,11 @@ impl Supervisor {
         }
         let how = format!("it made {MOST_CALLS} system calls without attaching one");
         Err(self.not_attached(how))
+    }
+
+    /// Lets the loader find that its scheduler is attached.
+    pub(crate) fn tell_attached(&self) {
+        self.tree.enable(&write::scheduler_name(&self.object));
     }
 
     fn not_attached(&mut self, how: String) -> Error {
@@ -184,6 +187,23 @@ impl Supervisor {
         };
         let asked = self.state.ask(call.thread, &call.arguments, &self.object)?;
         Ok(asked.map(|(call, ask)| Asked { thread, call, ask }))
+    }
+
+    /// What a thread's call needs of a kernel that has the scheduler.
+    pub(crate) fn need(&self, thread: usize) -> io::Result<Option<Need>> {
+        let call = self.threads[thread].call.as_ref();
+        match call.filter(|call| call.number == libc::SYS_bpf) {
+            Some(call) => self.state.need(call.thread, &call.arguments, &self.object),
+            None => Ok(None),
+        }
+    }
+
+    /// Notes the table of callbacks that a thread's call attaches.
+    pub(crate) fn note_table(&mut self, thread: usize) -> io::Result<()> {
+        match self.threads[thread].call {
+            Some(call) => self.state.note_table(call.thread, &call.arguments),
+            None => Ok(()),
+        }
     }
 
     /// Carries out one call of a thread that can continue.

@@ -368,7 +368,7 @@ impl Supervisor {
         };
         let attributes = &mut self.threads[target].attributes;
         let before = attributes.clone();
-        let answer = crate::attributes::carry_out(call, attributes, self.state.cpus)?;
+        let answer = crate::attributes::carry_out(call, attributes, &self.tree)?;
         if *attributes != before {
             let first = attributes.cpus.as_ref().and_then(|cpus| cpus.first());
             self.state.cpu = first.map_or(0, |cpu| *cpu as usize);

@@ -55,6 +55,11 @@ const TELLING: [&str; 1] = ["scx_group_set_bandwidth"];
 /// The files, in their own folder.
 pub(crate) struct Tree {
     folder: tempfile::TempDir,
+    machine: Machine,
+    /// CPUs that are offline, in ascending order.
+    offline: Vec<usize>,
+    /// Number of times that CPUs came or went.
+    changes: u64,
 }
 
 impl Tree {
@@ -68,8 +73,13 @@ impl Tree {
             "create a folder for the machine's files",
             tempfile::tempdir(),
         )?;
-        let tree = Self { folder };
-        let made = tree.fill(machine, btf, object, kernel);
+        let tree = Self {
+            folder,
+            machine: machine.clone(),
+            offline: Vec::new(),
+            changes: 0,
+        };
+        let made = tree.fill(btf, object, kernel);
         system("write the machine's files", made)?;
         Ok(tree)
     }
@@ -92,55 +102,11 @@ impl Tree {
         std::fs::write(path, format!("{contents}\n"))
     }
 
-    fn fill(
-        &self,
-        machine: &Machine,
-        btf: &[u8],
-        object: &Object,
-        kernel: &dyn KernelFacts,
-    ) -> std::io::Result<()> {
-        let count = machine.cpus.len();
-        let all = ranges((0..count).collect());
-        let cpus = "sys/devices/system/cpu";
-        for name in ["online", "possible", "present"] {
-            self.write(&format!("{cpus}/{name}"), &all)?;
-        }
-        let smt = machine.cores().len() < count;
-        self.write(&format!("{cpus}/offline"), "")?;
-        self.write(&format!("{cpus}/kernel_max"), Machine::CPUS_MAX - 1)?;
-        self.write(&format!("{cpus}/smt/active"), u8::from(smt))?;
-        self.write(
-            &format!("{cpus}/smt/control"),
-            if smt { "on" } else { "notsupported" },
-        )?;
-        for cpu in 0..count {
-            self.write_cpu(machine, cpu)?;
-        }
-        let nodes = "sys/devices/system/node";
-        let numbers = ranges(machine.nodes().map(|node| node as usize).collect());
-        for name in ["online", "possible"] {
-            self.write(&format!("{nodes}/{name}"), &numbers)?;
-        }
-        let has_cpu = |node: &usize| machine.node_members(*node as u32).next().is_some();
-        let with_cpus = machine.nodes().map(|node| node as usize).filter(has_cpu);
-        self.write(&format!("{nodes}/has_cpu"), ranges(with_cpus.collect()))?;
-        for node in machine.nodes() {
-            let folder = format!("{nodes}/node{node}");
-            let members: Vec<usize> = machine.node_members(node).collect();
-            let distances: Vec<String> = machine
-                .nodes()
-                .map(|other| machine.node_distance(node, other).to_string())
-                .collect();
-            self.write(&format!("{folder}/distance"), distances.join(" "))?;
-            self.write(&format!("{folder}/cpumap"), mask(&members, count))?;
-            for cpu in &members {
-                std::fs::create_dir_all(self.folder.path().join(format!("{folder}/cpu{cpu}")))?;
-            }
-            self.write(&format!("{folder}/cpulist"), ranges(members))?;
-        }
+    fn fill(&self, btf: &[u8], object: &Object, kernel: &dyn KernelFacts) -> std::io::Result<()> {
+        self.write_machine()?;
         let sched_ext = "sys/kernel/sched_ext";
         self.write(&format!("{sched_ext}/state"), "disabled")?;
-        for name in ["hotplug_seq", "nr_rejected", "enable_seq", "switch_all"] {
+        for name in ["nr_rejected", "enable_seq", "switch_all"] {
             self.write(&format!("{sched_ext}/{name}"), 0)?;
         }
         let types = self.folder.path().join("sys/kernel/btf");
@@ -153,8 +119,61 @@ impl Tree {
             &format!("boot/config-{RELEASE}"),
             configuration(object, kernel),
         )?;
-        self.write("proc/kallsyms", symbols(object, kernel))?;
-        let per_cpu = |line: &dyn Fn(usize) -> String| (0..count).map(line).collect::<String>();
+        self.write("proc/kallsyms", symbols(object, kernel))
+    }
+
+    /// Takes these CPUs offline, and all others online.
+    pub(crate) fn set_offline(&mut self, offline: Vec<usize>) -> std::io::Result<()> {
+        self.offline = offline;
+        self.changes += 1;
+        for folder in ["sys/devices/system/cpu", "sys/devices/system/node"] {
+            std::fs::remove_dir_all(self.folder.path().join(folder))?;
+        }
+        self.write_machine()
+    }
+
+    /// Number of CPUs, online or not.
+    pub(crate) fn cpus(&self) -> usize {
+        self.machine.cpus.len()
+    }
+
+    /// Whether a CPU is online.
+    pub(crate) fn is_online(&self, cpu: usize) -> bool {
+        !self.offline.contains(&cpu)
+    }
+
+    /// The files that change when a CPU comes or goes.
+    fn write_machine(&self) -> std::io::Result<()> {
+        let count = self.machine.cpus.len();
+        let all = ranges((0..count).collect());
+        let online = self.online(0..count);
+        let cpus = "sys/devices/system/cpu";
+        self.write(&format!("{cpus}/online"), ranges(online.clone()))?;
+        for name in ["possible", "present"] {
+            self.write(&format!("{cpus}/{name}"), &all)?;
+        }
+        let smt = online
+            .iter()
+            .any(|cpu| self.online(self.machine.siblings(*cpu)).len() > 1);
+        self.write(&format!("{cpus}/offline"), ranges(self.offline.clone()))?;
+        self.write(&format!("{cpus}/kernel_max"), Machine::CPUS_MAX - 1)?;
+        self.write(&format!("{cpus}/smt/active"), u8::from(smt))?;
+        let has_smt = self.machine.cores().len() < count;
+        let control = if has_smt { "on" } else { "notsupported" };
+        self.write(&format!("{cpus}/smt/control"), control)?;
+        for cpu in 0..count {
+            let is_online = self.is_online(cpu);
+            self.write(&format!("{cpus}/cpu{cpu}/online"), u8::from(is_online))?;
+            if is_online {
+                self.write_cpu(cpu)?;
+            }
+        }
+        self.write_nodes()?;
+        self.write("sys/kernel/sched_ext/hotplug_seq", self.changes)?;
+        let per_cpu = |line: &dyn Fn(usize) -> String| {
+            let lines = online.iter().map(|cpu| line(*cpu));
+            lines.collect::<String>()
+        };
         let information = |cpu| {
             format!("processor\t: {cpu}\nmodel name\t: fairground\ncpu MHz\t\t: 3000.000\n\n")
         };
@@ -165,6 +184,40 @@ impl Tree {
             "proc/stat",
             format!("cpu {zeros}\n{}intr 0\nctxt 0\nbtime 1800000000\nprocesses 1\nprocs_running 1\nprocs_blocked 0\nsoftirq 0", per_cpu(&times)),
         )
+    }
+
+    fn write_nodes(&self) -> std::io::Result<()> {
+        let machine = &self.machine;
+        let nodes = "sys/devices/system/node";
+        let numbers = ranges(machine.nodes().map(|node| node as usize).collect());
+        for name in ["online", "possible"] {
+            self.write(&format!("{nodes}/{name}"), &numbers)?;
+        }
+        let members = |node: usize| self.online(machine.node_members(node as u32));
+        let with_cpus = machine.nodes().map(|node| node as usize);
+        let with_cpus = with_cpus.filter(|node| !members(*node).is_empty());
+        self.write(&format!("{nodes}/has_cpu"), ranges(with_cpus.collect()))?;
+        for node in machine.nodes() {
+            let folder = format!("{nodes}/node{node}");
+            let members = members(node as usize);
+            let distances: Vec<String> = machine
+                .nodes()
+                .map(|other| machine.node_distance(node, other).to_string())
+                .collect();
+            self.write(&format!("{folder}/distance"), distances.join(" "))?;
+            let count = machine.cpus.len();
+            self.write(&format!("{folder}/cpumap"), mask(&members, count))?;
+            for cpu in &members {
+                std::fs::create_dir_all(self.folder.path().join(format!("{folder}/cpu{cpu}")))?;
+            }
+            self.write(&format!("{folder}/cpulist"), ranges(members))?;
+        }
+        Ok(())
+    }
+
+    /// Those of these CPUs that are online.
+    fn online(&self, cpus: impl Iterator<Item = usize>) -> Vec<usize> {
+        cpus.filter(|cpu| self.is_online(*cpu)).collect()
     }
 
     /// The mount table in its two forms, and the files that loaders look for in the mounted file systems.
@@ -184,11 +237,12 @@ impl Tree {
         self.write("sys/kernel/tracing/available_tracers", "function nop")
     }
 
-    fn write_cpu(&self, machine: &Machine, number: usize) -> std::io::Result<()> {
+    fn write_cpu(&self, number: usize) -> std::io::Result<()> {
+        let machine = &self.machine;
         let cpu = &machine.cpus[number];
         let folder = format!("sys/devices/system/cpu/cpu{number}");
-        let siblings = ranges(machine.siblings(number).collect());
-        let package = ranges(machine.package_members(cpu.package).collect());
+        let siblings = ranges(self.online(machine.siblings(number)));
+        let package = ranges(self.online(machine.package_members(cpu.package)));
         let topology = format!("{folder}/topology");
         self.write(&format!("{topology}/physical_package_id"), cpu.package)?;
         self.write(&format!("{topology}/core_id"), cpu.core)?;
@@ -201,9 +255,8 @@ impl Tree {
             self.write(&format!("{topology}/{name}"), &package)?;
         }
         self.write(&format!("{folder}/cpu_capacity"), cpu.capacity)?;
-        self.write(&format!("{folder}/online"), 1)?;
         self.write(&format!("{folder}/power/pm_qos_resume_latency_us"), 0)?;
-        let llc = ranges(machine.llc_members(cpu.llc).collect());
+        let llc = ranges(self.online(machine.llc_members(cpu.llc)));
         let caches = [
             (1, "Data", "32K", &siblings, cpu.core),
             (1, "Instruction", "32K", &siblings, cpu.core),
@@ -226,6 +279,12 @@ impl Tree {
         // A loader that still finds the old state only waits.
         let _ = self.write("sys/kernel/sched_ext/state", "enabled");
         let _ = self.write("sys/kernel/sched_ext/root/ops", name);
+    }
+
+    /// Makes the kernel report that no scheduler is attached.
+    pub(crate) fn disable(&self) {
+        let _ = self.write("sys/kernel/sched_ext/state", "disabled");
+        let _ = std::fs::remove_dir_all(self.folder.path().join("sys/kernel/sched_ext/root"));
     }
 }
 
@@ -318,10 +377,49 @@ fn mask(members: &[usize], count: usize) -> String {
 mod tests {
     use super::*;
 
+    fn tree(machine: &str) -> Tree {
+        Tree {
+            folder: tempfile::tempdir().unwrap(),
+            machine: Machine::parse(machine).unwrap(),
+            offline: Vec::new(),
+            changes: 0,
+        }
+    }
+
+    #[test]
+    fn a_cpu_that_goes_is_no_longer_among_the_others() {
+        let mut tree = tree("numa:2 core:1 pu:2");
+        tree.write_machine().unwrap();
+        tree.set_offline(vec![1, 2, 3]).unwrap();
+        let read = |path: &str| {
+            let path = tree.redirect(path).unwrap();
+            std::fs::read_to_string(path).map(|text| text.trim().to_owned())
+        };
+        let cpus = "/sys/devices/system/cpu";
+        for (file, text) in [
+            ("online", "0"),
+            ("offline", "1-3"),
+            ("possible", "0-3"),
+            ("smt/active", "0"),
+            ("cpu1/online", "0"),
+            ("cpu0/topology/thread_siblings_list", "0"),
+            ("../node/has_cpu", "0"),
+            ("../node/node1/cpulist", ""),
+        ] {
+            assert_eq!(read(&format!("{cpus}/{file}")).unwrap(), text, "{file}");
+        }
+        assert!(read(&format!("{cpus}/cpu1/topology/core_id")).is_err());
+        assert_eq!(read("/sys/kernel/sched_ext/hotplug_seq").unwrap(), "1");
+
+        tree.set_offline(Vec::new()).unwrap();
+        let siblings = "/sys/devices/system/cpu/cpu3/topology/thread_siblings_list";
+        let siblings = std::fs::read_to_string(tree.redirect(siblings).unwrap());
+        assert_eq!(siblings.unwrap(), "2-3\n");
+    }
+
     #[test]
     fn loaders_find_the_file_system_of_traces_and_its_tracers() {
-        let folder = tempfile::tempdir().unwrap();
-        let tree = Tree { folder };
+        let tree = tree("1");
         tree.write_file_systems().unwrap();
         let read = |path: &str| std::fs::read_to_string(tree.redirect(path).unwrap()).unwrap();
         for path in ["/proc/mounts", "/proc/self/mounts"] {

@@ -34,7 +34,7 @@ use crate::contender::{Contender, Unloadable};
 use crate::crash;
 use crate::error::Error;
 use crate::isolation::{self, Kept};
-use crate::lockstep::{Remote, Waiting};
+use crate::lockstep::{Remote, Site, Waiting};
 use crate::noise::Noise;
 use crate::parallel;
 use crate::recorded::Replay;
@@ -353,6 +353,14 @@ impl Cell {
         }
     }
 
+    fn site(&self) -> Site<'_> {
+        Site {
+            contender: &self.contender,
+            release: self.options.release,
+            machine: &self.options.machine,
+        }
+    }
+
     /// Runs the cell in its own process, with the loader in this one.
     fn run_beside(
         &self,
@@ -369,8 +377,9 @@ impl Cell {
             socket: Some(&there),
         };
         std::thread::scope(|scope| {
+            let site = self.site();
             // The thread ends when the other end of the socket is closed: at the end of the simulation, however it ends.
-            scope.spawn(move || loader.serve(here));
+            scope.spawn(move || loader.serve(&site, here));
             let ended = isolation::run(&kept, capacities, events, |events| {
                 let call_cost = self.options.cost.system_call + self.options.cost.loader_call;
                 let mut remote = Remote::new(&there, &memory, call_cost);
@@ -648,11 +657,14 @@ impl Cell {
             ));
         }
         notes.extend(outcome.restarts.iter().map(|restart| {
+            let (at, message) = (seconds(restart.at), &restart.message);
+            let needed = match (self.contender.loader().is_some(), restart.pause) {
+                (true, Some(pause)) => format!("needed {}", seconds(pause / 1000 * 1000)),
+                (true, None) => "had not enough time".to_owned(),
+                (false, _) => format!("is taken to need {}", seconds(RESTART_AFTER)),
+            };
             format!(
-                "{name} asked to be loaded again after {} ({}); its loader is taken to need {} for that, in which the kernel's own class ran the tasks",
-                seconds(restart.at),
-                restart.message,
-                seconds(RESTART_AFTER)
+                "{name} asked to be loaded again after {at} ({message}); its loader {needed} for that, in which the kernel's own class ran the tasks"
             )
         }));
         notes.extend(self.not_under_the_scheduler(outcome));

@@ -318,6 +318,26 @@ impl Contender {
         )
     }
 
+    /// The same with this `companion` instead of its own.
+    ///
+    /// # Errors
+    ///
+    /// As for [`prepare`](Self::prepare).
+    pub(crate) fn prepare_as(
+        &self,
+        companion: Companion,
+        online: &Online,
+        release: Release,
+    ) -> Result<Prepared, Error> {
+        let Ok(opened) = &self.opened else {
+            return Ok(Prepared::default());
+        };
+        let mut whole = Accompanied::clone(&opened.whole);
+        whole.set_companion(companion);
+        let constants = |name: &str| Scheduler::constant(name, release);
+        whole.prepare(&opened.object, &constants, online)
+    }
+
     /// The actions of its loader when it loads the scheduler again while these CPUs of `machine` are offline, for each such set.
     pub(crate) fn prepare_later(
         &self,

@@ -5,12 +5,14 @@ use std::io::{self, BufRead as _, BufReader, Write as _};
 use std::os::fd::AsRawFd as _;
 use std::os::unix::net::UnixStream;
 
-use fairground_bpf::{BpfCall, Loader, LoaderThread, Reply, Request};
+use fairground_bpf::{BpfCall, Demand, Loader, LoaderThread, Reply, Request, Setup};
 use fairground_capture::{Captured, Followed, Memory, Place};
-use fairground_machine::Machine;
+use fairground_companion::Companion;
+use fairground_machine::{Machine, Online};
+use fairground_simulator::Release;
 use serde::{Deserialize, Serialize};
 
-use crate::contender::follow_loader;
+use crate::contender::{Contender, follow_loader};
 use crate::error::Error;
 
 /// The address of memory that a simulation shares with a loader: the same in every run, after the simulation's own memory.
@@ -25,6 +27,10 @@ enum Question {
     Threads { call_cost: u64 },
     /// A thread's next step.
     Resume { thread: u32, reply: Reply, now: u64 },
+    /// Nothing: its scheduler has been unloaded.
+    Unloaded,
+    /// Nothing: these CPUs are offline.
+    Offline { cpus: Vec<usize> },
 }
 
 /// A loader that waits for a simulation.
@@ -32,6 +38,15 @@ pub(crate) struct Waiting {
     followed: Followed,
     /// The memory that it shares.
     pub memory: Vec<Memory>,
+    /// CPUs that are offline.
+    offline: Vec<usize>,
+}
+
+/// The scheduler of a loader, and the kernel and machine of its simulation.
+pub(crate) struct Site<'a> {
+    pub contender: &'a Contender,
+    pub release: Release,
+    pub machine: &'a Machine,
 }
 
 impl Waiting {
@@ -41,7 +56,11 @@ impl Waiting {
             command: command.join(" "),
             reason,
         })?;
-        Ok(Self { followed, memory })
+        Ok(Self {
+            followed,
+            memory,
+            offline: Vec::new(),
+        })
     }
 
     /// Whether it has attached its scheduler.
@@ -54,8 +73,38 @@ impl Waiting {
         self.followed.captured()
     }
 
+    /// Its settings so far, for a scheduler that it loads again.
+    fn setup(&mut self, site: &Site) -> Result<Setup, Error> {
+        let captured = self.captured().map_err(|reason| Error::Capture {
+            command: site.contender.name().to_owned(),
+            reason,
+        })?;
+        let companion = Companion::parse("the loader", &captured.companion)?;
+        let online = Online::without(site.machine, &self.offline);
+        site.contender
+            .prepare_as(companion, &online, site.release)
+            .map(|prepared| prepared.setup)
+    }
+
+    /// Lets a thread continue; a demand gets the settings that belong to it.
+    fn resume(
+        &mut self,
+        site: &Site,
+        (thread, reply, now): (u32, &Reply, u64),
+    ) -> Result<Request, String> {
+        let mut request = self.followed.resume(thread, reply, now)?;
+        if let Demand::Load { setup, .. } | Demand::Attach { setup } = &mut request.demand {
+            let found = self.setup(site).map_err(|error| error.to_string())?;
+            **setup = found;
+        }
+        if let Demand::Load { arena, .. } = &mut request.demand {
+            *arena = self.followed.arena().map_err(|error| error.to_string())?;
+        }
+        Ok(request)
+    }
+
     /// Answers a simulation until it ends.
-    pub(crate) fn serve(&mut self, socket: UnixStream) -> io::Result<()> {
+    pub(crate) fn serve(&mut self, site: &Site, socket: UnixStream) -> io::Result<()> {
         let mut answers = socket.try_clone()?;
         for line in BufReader::new(socket).lines() {
             let mut answer = match serde_json::from_str(&line?)? {
@@ -67,7 +116,12 @@ impl Waiting {
                     serde_json::to_vec(&self.followed.threads(call_cost))?
                 }
                 Question::Resume { thread, reply, now } => {
-                    serde_json::to_vec(&self.followed.resume(thread, &reply, now))?
+                    serde_json::to_vec(&self.resume(site, (thread, &reply, now)))?
+                }
+                Question::Unloaded => serde_json::to_vec(&self.followed.unloaded())?,
+                Question::Offline { cpus } => {
+                    self.offline.clone_from(&cpus);
+                    serde_json::to_vec(&self.followed.set_offline(cpus)?)?
                 }
             };
             answer.push(b'\n');
@@ -81,6 +135,8 @@ impl Waiting {
 pub(crate) struct Remote<'a> {
     socket: BufReader<&'a UnixStream>,
     memory: &'a [Memory],
+    /// The address at which the loader has its arena.
+    arena: Option<u64>,
     /// Address for the next section.
     next: usize,
     call_cost: u64,
@@ -88,9 +144,14 @@ pub(crate) struct Remote<'a> {
 
 impl<'a> Remote<'a> {
     pub(crate) fn new(socket: &'a UnixStream, memory: &'a [Memory], call_cost: u64) -> Self {
+        let arena = memory.iter().find_map(|one| match one.place {
+            Place::Arena(address) => Some(address),
+            Place::Section(_) => None,
+        });
         Self {
             socket: BufReader::new(socket),
             memory,
+            arena,
             next: BASE,
             call_cost,
         }
@@ -131,10 +192,7 @@ impl Loader for Remote<'_> {
     }
 
     fn arena(&self) -> Option<u64> {
-        self.memory.iter().find_map(|one| match one.place {
-            Place::Arena(address) => Some(address),
-            Place::Section(_) => None,
-        })
+        self.arena
     }
 
     fn map_arena(&mut self, window: *mut u8, size: usize) -> bool {
@@ -161,6 +219,20 @@ impl Loader for Remote<'_> {
     fn resume(&mut self, thread: u32, reply: Reply, now: u64) -> Result<Request, String> {
         let answer: io::Result<Result<Request, String>> =
             self.ask(&Question::Resume { thread, reply, now });
-        answer.map_err(|error| error.to_string())?
+        let request = answer.map_err(|error| error.to_string())??;
+        if let Demand::Load { arena, .. } = request.demand {
+            self.arena = arena;
+        }
+        Ok(request)
+    }
+
+    fn unloaded(&mut self) {
+        // A loader that is gone shows that at its next step.
+        let _: io::Result<()> = self.ask(&Question::Unloaded);
+    }
+
+    fn offline(&mut self, cpus: &[usize]) {
+        let cpus = cpus.to_vec();
+        let _: io::Result<()> = self.ask(&Question::Offline { cpus });
     }
 }

@@ -199,6 +199,8 @@ pub struct Kernel<'a> {
     pub(crate) processes: Vec<Process>,
     /// The scheduler's loader, if it keeps running.
     pub(crate) companion: Option<Companion<'a>>,
+    /// How often CPUs have come or gone (`scx_hotplug_seq`).
+    pub(crate) hotplug_changes: u64,
     pub(crate) cids: crate::cids::Cids,
     pub(crate) objects: crate::kfunc::Objects,
     pub(crate) operations: Operations,

@@ -20,6 +20,11 @@ fn write_entry(map: &mut Map, key: &[u8], values: &[Vec<u8>]) -> Result<(), i64>
 impl Kernel<'_> {
     /// The loader's actions before it attaches the scheduler. `false` if it would give up.
     pub(crate) fn load(&mut self) -> bool {
+        self.write_entries() && self.run_once(RunTime::BeforeAttach) && self.await_attachment()
+    }
+
+    /// Writes the loader's entries into the maps. `false` if it would give up.
+    pub(crate) fn write_entries(&mut self) -> bool {
         let setup = self.settings.setup.clone();
         for entry in &setup.entries {
             if let Err(errno) = self.fill(entry) {
@@ -31,7 +36,7 @@ impl Kernel<'_> {
                 return false;
             }
         }
-        self.run_once(RunTime::BeforeAttach) && self.await_attachment()
+        true
     }
 
     fn fill(&mut self, entry: &MapEntry) -> Result<(), i64> {

@@ -3,6 +3,8 @@
 //! A thread's code runs for real, in no virtual time, up to its next demand. The cost model charges a fixed CPU time per system call for it;
 //! the demand is met when that time has passed.
 
+use std::sync::Arc;
+
 use fairground_bpf::{
     BpfCall, Demand, LOADER_PID, Loader, LoaderThread, MapOperation, Reply, Request,
     ThreadAttributes,
@@ -10,6 +12,7 @@ use fairground_bpf::{
 use fairground_events::{CpuId, EventKind, OverheadKind};
 use fairground_workload::{Policy, Waiting};
 
+use crate::clock::Due;
 use crate::constants::*;
 use crate::kernel::Kernel;
 use crate::program::Action;
@@ -214,6 +217,16 @@ impl Kernel<'_> {
                 })
             }
             Demand::Spawn { name } => self.spawn_loader_thread(number, name, task),
+            Demand::Load { setup, .. } => {
+                self.load_again(Arc::new(*setup));
+                self.has_ended().then_some(Action::Failed)
+            }
+            Demand::Attach { setup } => {
+                self.restarts.attaches = Some(task);
+                self.settings.setup = Arc::new(*setup);
+                self.clock.at(self.clock.now(), Due::Reload);
+                Some(Action::Block)
+            }
             Demand::Attributes(attributes) => {
                 self.change_policy(task, policy_of(&attributes));
                 self.change_affinity(task, attributes.cpus.as_deref());
@@ -221,9 +234,14 @@ impl Kernel<'_> {
             }
             Demand::Exit => Some(Action::Exit),
             Demand::End { how } => {
-                self.programs.failure = Some(format!(
-                    "the loader has gone, and the scheduler with it: {how}"
-                ));
+                let unloaded = self.restarts.all.last().filter(|one| one.pause.is_none());
+                self.programs.failure = Some(match unloaded {
+                    Some(restart) => format!(
+                        "the loader has gone instead of loading the scheduler again, as it was asked ({}): {how}",
+                        restart.message
+                    ),
+                    None => format!("the loader has gone, and the scheduler with it: {how}"),
+                });
                 Some(Action::Failed)
             }
         }
@@ -277,6 +295,36 @@ impl Kernel<'_> {
         let action = self.let_loader_run(number, parent);
         self.wake_new(task);
         action
+    }
+
+    /// Whether the run is over.
+    fn has_ended(&self) -> bool {
+        self.exit.is_some() || self.programs.failure.is_some()
+    }
+
+    /// Tells a loader that its scheduler asks to be loaded again; it does so when it finds out. `false` if there is no loader beside the simulation.
+    pub(crate) fn leave_to_loader(&mut self) -> bool {
+        if let Some(companion) = &mut self.companion {
+            companion.loader.unloaded();
+        }
+        self.companion.is_some()
+    }
+
+    /// Lets the thread go on that has attached the scheduler.
+    pub(crate) fn answer_attaching(&mut self) {
+        if let Some(task) = self.restarts.attaches.take() {
+            self.enter(task.cpu());
+            self.wake(task, None, false);
+            self.leave(OverheadKind::Scheduling);
+        }
+    }
+
+    /// Tells the loader which CPUs are offline now.
+    pub(crate) fn tell_loader_of_cpus(&mut self) {
+        let cpus = self.offline();
+        if let Some(companion) = &mut self.companion {
+            companion.loader.offline(&cpus);
+        }
     }
 
     /// Takes back the newest thread, which the scheduler refused.

@@ -31,6 +31,8 @@ pub struct Operations {
     pub exit_dump_len: usize,
     /// `ops.cid_shard_size`.
     pub cid_shard_size: u32,
+    /// `ops.hotplug_seq`: how often CPUs had come or gone when the loader looked at the machine; 0 if it does not care.
+    pub hotplug_seq: u64,
 }
 
 impl Operations {

@@ -1,13 +1,16 @@
 //! Schedulers that ask their loader to load them again (`SCX_ECODE_ACT_RESTART`), as those without callbacks for CPUs that come and go do when
 //! one comes or goes. Until the loader has done it, all tasks run in the kernel's own class.
 
-use fairground_bpf::Context;
+use std::sync::Arc;
+
+use fairground_bpf::{Context, Setup};
 use fairground_events::{Nanoseconds, OverheadKind};
 use fairground_machine::Online;
 
 use crate::clock::Due;
 use crate::constants::*;
 use crate::dispatch_queue::DispatchQueues;
+use crate::exit::ExitRecord;
 use crate::kernel::Kernel;
 use crate::memory::Memory;
 use crate::scheduler::LoadError;
@@ -21,6 +24,8 @@ pub struct Restart {
     pub at: Nanoseconds,
     /// The reason, as the kernel tells the loader.
     pub message: String,
+    /// How long it took until it was loaded again; `None` if it was not.
+    pub pause: Option<Nanoseconds>,
 }
 
 /// The restarts of a run.
@@ -30,6 +35,20 @@ pub struct Restarts {
     pub all: Vec<Restart>,
     /// The tasks that the scheduler knew when it was unloaded.
     known: Vec<TaskRef>,
+    /// The exit that a loader beside the simulation has not answered yet by loading the scheduler again.
+    pub unanswered: Option<ExitRecord>,
+    /// The thread of a loader beside the simulation that waits until the scheduler is attached.
+    pub attaches: Option<TaskRef>,
+}
+
+impl Restarts {
+    /// The scheduler is loaded again.
+    fn note_end(&mut self, now: Nanoseconds) {
+        self.unanswered = None;
+        if let Some(restart) = self.all.last_mut() {
+            restart.pause = Some(now.saturating_sub(restart.at));
+        }
+    }
 }
 
 fn state(task: TaskRef) -> u32 {
@@ -46,13 +65,13 @@ impl Kernel<'_> {
         let Some(pause) = self.settings.restart_after else {
             return false;
         };
-        if code & SCX_ECODE_ACT_RESTART == 0 || self.companion.is_some() {
+        if code & SCX_ECODE_ACT_RESTART == 0 {
             return false;
         }
-        self.restarts.known = self.all_tasks();
-        self.restarts
-            .known
-            .retain(|task| state(*task) != SCX_TASK_NONE);
+        let mut known = self.all_tasks();
+        // One that was ejected while it was loaded may not know them all yet.
+        known.retain(|task| state(*task) != SCX_TASK_NONE || self.restarts.known.contains(task));
+        self.restarts.known = known;
         let record = self.take_down(|kernel, task| {
             if task.class == Class::Ext {
                 let flags = DEQUEUE_SAVE | DEQUEUE_MOVE;
@@ -62,7 +81,8 @@ impl Kernel<'_> {
         self.exit = None;
         self.restarts.all.push(Restart {
             at: record.time.saturating_sub(self.origin),
-            message: record.message,
+            message: record.message.clone(),
+            pause: None,
         });
         // No callback, and new tasks go to the fair class.
         self.operations.entries.fill(None);
@@ -70,22 +90,44 @@ impl Kernel<'_> {
         self.initialised = false;
         self.tracing = Tracing::default();
         self.timers.forget(0..u64::MAX);
-        self.clock.at(self.clock.now() + pause, Due::Reload);
+        if self.leave_to_loader() {
+            self.restarts.unanswered = Some(record);
+        } else {
+            self.clock.at(self.clock.now() + pause, Due::Reload);
+        }
+        self.answer_attaching();
         self.reschedule_all();
         true
     }
 
-    /// Loads the scheduler again.
+    /// Gives a scheduler that a loader beside the simulation loads again its memory, with the loader's settings and entries.
+    pub(crate) fn load_again(&mut self, setup: Arc<Setup>) {
+        self.settings.setup = setup;
+        match self.renew_memory() {
+            Ok(()) => _ = self.write_entries(),
+            Err(error) => self.programs.failure = Some(error.to_string()),
+        }
+    }
+
+    /// Attaches the scheduler again; the loader is one beside the simulation, or has just loaded it.
     pub(crate) fn reload(&mut self) {
-        if let Err(error) = self.forget_scheduler() {
-            self.programs.failure = Some(error.to_string());
+        if let Some(thread) = self.restarts.attaches
+            && thread.seen.__state != TASK_INTERRUPTIBLE
+        {
+            // It is still on its way to sleep.
+            self.clock.at(self.clock.now() + 1000, Due::Reload);
             return;
         }
-        if !self.attach() {
-            return;
+        match self.prepare_reload() {
+            Ok(true) => self.restarts.note_end(self.clock.now() - self.origin),
+            Ok(false) => return,
+            Err(error) => {
+                self.programs.failure = Some(error.to_string());
+                return;
+            }
         }
         let mut tasks = self.all_tasks();
-        let known = std::mem::take(&mut self.restarts.known);
+        let known = &self.restarts.known;
         tasks.retain(|task| task.seen.__state != TASK_DEAD);
         tasks.retain(|task| known.contains(task) || state(*task) != SCX_TASK_NONE);
         for task in &tasks {
@@ -101,36 +143,60 @@ impl Kernel<'_> {
                 self.with_change(task, flags, Class::Ext, |_, _| {});
             }
         }
+        self.restarts.known.clear();
         self.tell_of_idle_cpus();
         self.begin_loader();
+        self.answer_attaching();
         self.reschedule_all();
     }
 
-    /// Sets up anew everything that belongs to one loaded scheduler. Its loader looks at the CPUs that are online now.
-    fn forget_scheduler(&mut self) -> Result<(), LoadError> {
-        let cpus = self.cpus.len();
-        let offline: Vec<usize> = (0..cpus).filter(|cpu| !self.cpus[*cpu].online).collect();
-        let online = Online::without(&self.machine, &offline);
-        self.settings.setup = self.settings.setup_without(&offline)?;
+    /// Loads the scheduler, unless a loader beside the simulation has done so, and initialises it. `false` if its loader gives up or it is ejected.
+    fn prepare_reload(&mut self) -> Result<bool, LoadError> {
+        if self.companion.is_some() {
+            self.forget_scheduler()?;
+            return Ok(self.initialise());
+        }
+        self.settings.setup = self.settings.setup_without(&self.offline())?;
+        self.renew_memory()?;
+        self.forget_scheduler()?;
+        Ok(self.attach())
+    }
+
+    /// The CPUs that are offline.
+    pub(crate) fn offline(&self) -> Vec<usize> {
+        let cpus = 0..self.cpus.len();
+        cpus.filter(|cpu| !self.cpus[*cpu].online).collect()
+    }
+
+    /// Sets up anew the memory of a scheduler. Its loader looks at the CPUs that are online now.
+    fn renew_memory(&mut self) -> Result<(), LoadError> {
+        let online = Online::without(&self.machine, &self.offline());
         let scheduler = self.scheduler.loaded_again(&self.settings, &online)?;
         self.scheduler = scheduler.clone();
-        self.operations = scheduler.operations_with(&self.settings.setup)?;
-        self.memory = Memory::new(&scheduler, &self.settings, &online, None)?;
+        let loader = self.companion.as_mut();
+        self.memory = Memory::new(&scheduler, &self.settings, &online, loader)?;
         *self.context = Context {
             instructions: self.context.instructions,
             null_accesses: self.context.null_accesses,
             null_access_place: self.context.null_access_place,
             ..self.memory.context()
         };
-        self.dsqs = DispatchQueues::new(cpus, self.topology.nodes.len());
-        self.idle = self.operations.idle_state(self.topology.nodes.len());
-        self.tracing = Tracing::new(&scheduler.object, &scheduler.code);
         self.objects = Default::default();
         self.allocations = Default::default();
         self.iterations = Default::default();
         self.holdings = Default::default();
         self.spin_locks.clear();
         self.probed.clear();
+        Ok(())
+    }
+
+    /// Sets up anew everything else that belongs to one attached scheduler.
+    fn forget_scheduler(&mut self) -> Result<(), LoadError> {
+        let nodes = self.topology.nodes.len();
+        self.operations = self.scheduler.operations_with(&self.settings.setup)?;
+        self.dsqs = DispatchQueues::new(self.cpus.len(), nodes);
+        self.idle = self.operations.idle_state(nodes);
+        self.tracing = Tracing::new(&self.scheduler.object, &self.scheduler.code);
         for cpu in &mut self.cpus {
             cpu.buffer.clear();
             cpu.deferred_locals.clear();

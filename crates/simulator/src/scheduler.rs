@@ -711,6 +711,7 @@ fn read_operations(
         ) as u32,
         exit_dump_len: or_default(number("exit_dump_len"), SCX_EXIT_DUMP_DFL_LEN as u64) as usize,
         cid_shard_size: number("cid_shard_size") as u32,
+        hotplug_seq: number("hotplug_seq"),
     };
     let programs: Vec<_> = programs_of(table).map(|(_, program)| program).collect();
     let has = |op: Op| programs[op as usize].is_some();

@@ -271,7 +271,14 @@ pub fn simulate_beside<'a>(
     kernel.report_quotas();
     kernel.report_energy();
     kernel.reports.finish(end);
-    let exit = kernel.disable();
+    let mut exit = kernel.disable();
+    if let (ExitKind::Unregistered, Some(record)) = (exit.kind, kernel.restarts.unanswered.take()) {
+        let message = format!(
+            "{}; its loader had not loaded it again by the end",
+            record.message
+        );
+        exit = ExitRecord { message, ..record };
+    }
     kernel.report_strays();
     let mut events = kernel.event_counters();
     events.retain(|(_, count)| *count != 0);
@@ -399,6 +406,7 @@ impl<'a> Kernel<'a> {
             programs: Programs::new(options.workload.clone(), options.seed),
             groups,
             companion,
+            hotplug_changes: 0,
             cids: Default::default(),
             objects: Default::default(),
             // SAFETY: all members of the structure are integers, for which zero is a value.
@@ -470,9 +478,11 @@ impl<'a> Kernel<'a> {
 
     /// Loads and initialises the scheduler; the tasks come next. `false` if its loader gives up or it is ejected.
     pub(crate) fn attach(&mut self) -> bool {
-        if !self.load() {
-            return false;
-        }
+        self.load() && self.initialise()
+    }
+
+    /// Initialises a scheduler that has been loaded. `false` if it is ejected.
+    pub(crate) fn initialise(&mut self) -> bool {
         let first = self.cpus.iter().position(|cpu| cpu.online);
         self.enter(first.unwrap_or(0));
         self.trace(Hook::BpfScxReg, &[0, 0]);
@@ -486,6 +496,9 @@ impl<'a> Kernel<'a> {
                 self.fail_on(ExitKind::Error, 0, format!("ops.init() failed ({result})"));
                 return false;
             }
+        }
+        if !self.is_as_the_loader_saw_it() {
+            return false;
         }
         self.initialised = true;
         if let Err(error) = self.init_groups() {

@@ -11,17 +11,20 @@ use crate::support::{Ended, end_with, fairground};
 /// The loader among the examples of this crate.
 fn loader() -> &'static str {
     static LOADER: OnceLock<String> = OnceLock::new();
-    LOADER.get_or_init(|| {
-        let built = Command::new(env!("CARGO"))
-            // As the tests are built: this package alone would be built with other features, and so would all that it needs.
-            .args(["build", "--quiet", "--workspace", "--example", "loader"])
-            .current_dir(env!("CARGO_MANIFEST_DIR"))
-            .status();
-        assert!(built.unwrap().success());
-        let program = Path::new(env!("CARGO_BIN_EXE_fairground"));
-        let loader = program.with_file_name("examples").join("loader");
-        loader.display().to_string()
-    })
+    LOADER.get_or_init(|| example("loader"))
+}
+
+/// Builds an example of this crate; returns its path.
+fn example(name: &str) -> String {
+    let built = Command::new(env!("CARGO"))
+        // As the tests are built: this package alone would be built with other features, and so would all that it needs.
+        .args(["build", "--quiet", "--workspace", "--example", name])
+        .current_dir(env!("CARGO_MANIFEST_DIR"))
+        .status();
+    assert!(built.unwrap().success());
+    let program = Path::new(env!("CARGO_BIN_EXE_fairground"));
+    let example = program.with_file_name("examples").join(name);
+    example.display().to_string()
 }
 
 fn object(folder: &Path) -> PathBuf {
@@ -143,9 +146,9 @@ fn what_cannot_be_captured_is_said() {
 }
 
 /// A loader that carries its object, as `exec:` wants it, and the reference to it.
-fn carrying(folder: &Path, name: &str, slice: &str) -> String {
+fn carrying(loader: &str, folder: &Path, name: &str, slice: &str) -> String {
     let object = object_of(folder, name);
-    let mut program = std::fs::read(loader()).unwrap();
+    let mut program = std::fs::read(loader).unwrap();
     program.extend(std::fs::read(&object).unwrap());
     let path = folder.join("loader");
     std::fs::write(&path, program).unwrap();
@@ -170,7 +173,7 @@ fn a_loader_that_needs_what_its_programs_return_is_sent_to_a_simulation() {
 #[test]
 fn a_loader_that_decides_goes_on_beside_the_simulation() {
     let folder = tempfile::tempdir().unwrap();
-    let reference = carrying(folder.path(), "served", "2000000");
+    let reference = carrying(loader(), folder.path(), "served", "2000000");
     let mut arguments = vec!["compare", "workloads/hogs.json", "-d", "200ms", "-m", "1"];
     arguments.extend(["--format", "json", "-s", &reference]);
     let ended = fairground(&arguments);
@@ -194,4 +197,50 @@ fn a_loader_that_decides_goes_on_beside_the_simulation() {
     let idle = metrics["cpu_time"]["idle_while_runnable_ns"].as_u64();
     assert!(idle.unwrap() < 2_000_000, "{metrics}");
     assert_eq!(fairground(&arguments).stdout, ended.stdout);
+}
+
+/// The result of a run beside a loader while CPUs come and go.
+fn with_hotplug(reference: &str, changes: &[&str]) -> serde_json::Value {
+    let mut arguments = vec!["compare", "workloads/hogs.json", "-d", "300ms", "-m", "4"];
+    arguments.extend(["--format", "json", "-s", reference]);
+    for change in changes {
+        arguments.extend(["--hotplug", change]);
+    }
+    let ended = fairground(&arguments);
+    assert_eq!(fairground(&arguments).stdout, ended.stdout);
+    let result: serde_json::Value = serde_json::from_str(&ended.stdout).unwrap();
+    result["runs"][0].clone()
+}
+
+#[test]
+fn a_loader_finds_the_cpus_that_are_online_and_loads_its_scheduler_again_when_they_change() {
+    let folder = tempfile::tempdir().unwrap();
+    let reference = carrying(&example("returning"), folder.path(), "returning", "");
+    let run = with_hotplug(&reference, &["2:off@100ms", "2:on@200ms"]);
+    assert_eq!(run["status"], "ok", "{run}");
+    let notes = run["notes"].to_string();
+    for part in [
+        "load 1, 4 CPUs",
+        "load 2, 3 CPUs",
+        "load 3, 4 CPUs",
+        "after 0.1 s (cpu 2 going offline, exiting scheduler); its loader needed",
+        "after 0.2 s (cpu 2 going online, exiting scheduler); its loader needed",
+    ] {
+        assert!(notes.contains(part), "no {part:?} in {notes}");
+    }
+    // Four CPUs, for 100 ms three; meanwhile the kernel's own class runs the tasks.
+    let busy = run["metrics"]["cpu_time"]["busy_ns"].as_u64().unwrap();
+    assert!(busy > 1_050_000_000, "{run}");
+}
+
+#[test]
+fn a_loader_that_does_not_load_its_scheduler_again_leaves_it_unloaded() {
+    let folder = tempfile::tempdir().unwrap();
+    let reference = carrying(loader(), folder.path(), "loaded", "2000000");
+    let run = with_hotplug(&reference, &["3:off@100ms"]);
+    assert_eq!(run["status"], "ejected", "{run}");
+    let message = run["failure"]["message"].to_string();
+    for part in ["cpu 3 going offline", "its loader had not loaded it again"] {
+        assert!(message.contains(part), "no {part:?} in {message}");
+    }
 }

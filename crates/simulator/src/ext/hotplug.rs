@@ -49,6 +49,7 @@ impl Kernel<'_> {
                 self.push_off(task, None);
             }
         }
+        self.tell_loader_of_cpus();
         self.leave(OverheadKind::Scheduling);
     }
 
@@ -58,9 +59,23 @@ impl Kernel<'_> {
         self.online.assign(cpu, online);
     }
 
+    /// Ejects a scheduler whose loader looked at the machine before a CPU came or went (`check_hotplug_seq`); `false` if it did.
+    pub(crate) fn is_as_the_loader_saw_it(&mut self) -> bool {
+        let (seen, now) = (self.operations.hotplug_seq, self.hotplug_changes);
+        if seen == 0 || seen == now {
+            return true;
+        }
+        let code = SCX_ECODE_ACT_RESTART | SCX_ECODE_RSN_HOTPLUG;
+        let message = format!("expected hotplug seq {seen} did not match actual {now}");
+        let cpu = self.this_cpu as i32;
+        self.exit_with(ExitKind::UnregisteredKernel, code as i64, cpu, message);
+        false
+    }
+
     /// `handle_hotplug`: a scheduler without a callback for this is unloaded.
     fn tell_of_hotplug(&mut self, cpu: usize, online: bool) {
         self.online.assign(cpu, online);
+        self.hotplug_changes += 1;
         self.write_online_cids();
         let (op, direction) = match online {
             true => (Op::CpuOnline, "online"),
