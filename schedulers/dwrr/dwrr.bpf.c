@@ -218,6 +218,22 @@ static __always_inline void join_round(const struct run_queue *rq, struct task_c
 	t->round = rq->round;
 }
 
+/*
+ * The thread comes from another CPU. One that has finished its CPU's round there waits here for the next, and has run ahead by as many rounds
+ * as there: the rounds of CPUs that bound threads keep apart are not comparable.
+ */
+static __always_inline void convert_round(const struct run_queue *rq, struct task_ctx *t)
+{
+	struct run_queue *old_rq = run_queue_of(t->vruntime_cpu - 1);
+	u64 ahead = 1;
+
+	if (!old_rq || old_rq == rq)
+		return;
+	if (t->round > old_rq->round)
+		ahead = t->round - old_rq->round;
+	t->round = min(t->round, rq->round + ahead);
+}
+
 /* May a thread be woken or forked here: is round(p) highest or highest - 1? A CPU without threads joins the highest. */
 static __always_inline bool round_is_open(const struct run_queue *rq)
 {
@@ -592,6 +608,7 @@ void BPF_STRUCT_OPS(dwrr_enqueue, struct task_struct *p, u64 enq_flags)
 
 	if (!rq->nr_running && rq->round < highest)
 		rq->round = highest;
+	convert_round(rq, t);
 	vruntime = set_task_cpu(rq, t, p, now);
 	update_curr(rq, now);
 	account_enqueue(rq, t, task_weight(p), now);

@@ -1,7 +1,10 @@
 //! Distributed Weighted Round-Robin shows the features by which it is recognised: equal progress in rounds on all CPUs, for any number of
 //! threads, and within a round the order of its host.
 
-use crate::support::{self, History, MS, SECOND, assert_near, run_with, statistic};
+use crate::support::{
+    self, History, MS, SECOND, assert_near, assert_time_alone_is_no_debt_elsewhere, run_with,
+    statistic,
+};
 use fairground_events::Nanoseconds;
 use fairground_simulator::Outcome;
 
@@ -658,6 +661,12 @@ fn who_wakes_in_a_round_that_it_has_finished_does_not_disturb() {
     let expired = statistic(ID, &outcome, "woken_expired");
     assert!(expired > 50, "{expired}");
     assert_eq!(statistic(ID, &outcome, "ran_ahead"), 0);
+}
+
+#[test]
+fn a_thread_that_may_not_stay_waits_for_one_round_elsewhere() {
+    // Its own round may have just begun, then comes one of the three others.
+    assert_time_alone_is_no_debt_elsewhere(ID, 150);
 }
 
 #[test]

@@ -1303,6 +1303,24 @@ static __always_inline bool enter(struct run_queue *cfs_rq, struct task_ctx *se,
 
 #include "fair_throttle.h"
 
+/*
+ * The kernel has moved a waiting task here because it may not stay where it was, of which a scheduler learns only that it is enqueued
+ * elsewhere: it leaves that CPU with its lag.
+ */
+__noinline int leave_moved(struct task_ctx *se __arg_nonnull, s32 pid, u64 now)
+{
+	struct run_queue *old_rq = run_queue_of(se->vruntime_cpu - 1);
+
+	if (old_rq) {
+		clear_buddies(old_rq, pid);
+		save_lag(old_rq, se, false, now);
+	}
+	tree_del(old_rq, se);
+	update_load_avg(se, now, true, 0);
+	account_dequeue(se, now);
+	return 0;
+}
+
 void BPF_STRUCT_OPS(eevdf_enqueue, struct task_struct *p, u64 enq_flags)
 {
 	struct task_ctx *se = task_ctx_of(p);
@@ -1325,6 +1343,8 @@ void BPF_STRUCT_OPS(eevdf_enqueue, struct task_struct *p, u64 enq_flags)
 	delayed = se->delayed_cpu == a.cpu + 1;
 
 	resched = update_curr(cfs_rq, now);
+	if (se->on_rq && se->vruntime_cpu != a.cpu + 1)
+		leave_moved(se, p->pid, now);
 	tree_del(cfs_rq, se);
 	if (!se->on_rq) {
 		join(cfs_rq, se, p, a.new_task, now);

@@ -1,7 +1,9 @@
 //! EEVDF shows the features by which it is recognised: shares by weight, runs of one request and the rest of a tick, lag that outlives sleep,
 //! deadlines by slice, and a balancer that classifies groups.
 
-use crate::support::{History, MS, Run, SECOND, assert_near, run, statistic};
+use crate::support::{
+    History, MS, Run, SECOND, assert_near, assert_time_alone_is_no_debt_elsewhere, run, statistic,
+};
 use fairground_events::Nanoseconds;
 
 #[path = "group_tests.rs"]
@@ -69,6 +71,11 @@ fn lag_follows_the_weight_through_another_class() {
         hog > 0.6 * (3 * SECOND) as f64,
         "the hog got {hog} ns of 3 s"
     );
+}
+
+#[test]
+fn a_task_that_may_not_stay_takes_its_lag_along() {
+    assert_time_alone_is_no_debt_elsewhere(ID, 10);
 }
 
 /// Lengths of the runs of a task after the start has been forgotten, milliseconds.
@@ -1004,7 +1011,7 @@ fn who_sleeps_ahead_of_its_share_wakes_where_it_is() {
     let json = r#"{ "tasks": {
         "hog": { "cpus": [0], "run": 1000 },
         "greedy": { "phases": {
-            "back": { "cpus": [0], "run": 2600, "loop": 1 },
+            "back": { "cpus": [0], "run": 1000, "loop": 1 },
             "anywhere": { "cpus": [0, 1], "sleep": 100, "run": 100, "loop": 1 } } } },
         "global": { "duration": 1000 } }"#;
     let (_, outcome) = run(ID, "2", json, 5, &KHZ);

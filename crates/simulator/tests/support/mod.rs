@@ -246,6 +246,22 @@ pub fn assert_the_displaced_move(id: &str, delay: u64) {
     assert!(lost <= (delay + 1) * MS, "{id}: {} ms lost", lost / MS);
 }
 
+/// A task that had a CPU to itself for a second, and then may only use that of three hogs, waits for at most `most` milliseconds there: it takes no
+/// debt along for time that nobody else wanted.
+#[track_caller]
+pub fn assert_time_alone_is_no_debt_elsewhere(id: &str, most: u64) {
+    let json = r#"{ "tasks": {
+        "hog": { "instance": 3, "cpus": [0], "run": 1000 },
+        "moved": { "phases": {
+            "alone": { "cpus": [1], "run": 1000, "loop": 1000 },
+            "bound": { "cpus": [0], "run": 1000, "loop": -1 } } } } }"#;
+    let (history, _) = run(id, "2", json, 5, &[]);
+    let wait = history.longest_wait("moved", 0, 5 * SECOND);
+    assert!(wait <= most * MS, "{id}: {} ms", wait / MS);
+    let share = history.percent("moved", 2 * SECOND, 5 * SECOND);
+    assert_near(share, 25.0, 1.0, id);
+}
+
 /// The outcome of a run until `end`, otherwise as [`run`]. Runs of different lengths are the same as far as they go, so
 /// their counters tell the events between their ends.
 pub fn outcome_at(
