@@ -796,6 +796,20 @@ fn a_scheduler_that_asks_for_it_is_loaded_again() {
 }
 
 #[test]
+fn the_class_between_two_loads_leaves_no_cpu_idle_beside_a_waiting_task() {
+    let mut options = free(
+        "3",
+        r#"{"tasks": {"hog": {"instance": 2, "cpus": [2], "loop": -1, "run": 1000}}, "global": {"duration": 2}}"#,
+    );
+    options.duration = Some(1_100_000_000);
+    options.hotplug = vec![change(600_000_000, 2, false)];
+    options.restart_after = Some(500_000_000);
+    let (_, referee) = referee(&scheduler("fault", &[]), &options);
+    // One CPU for 0.6 s, then two of those that are left for 0.5 s.
+    assert!(referee.ran.iter().sum::<u64>() >= 1_590_000_000);
+}
+
+#[test]
 fn a_task_whose_only_cpu_goes_offline_may_use_all() {
     let text = r#"{"tasks": {
         "hog": {"loop": -1, "run": 1000, "cpus": [1]},

@@ -1,5 +1,7 @@
 //! The fair class, a stand-in for the kernel's own under a scheduler that switches partially.
 
+use std::cmp::Reverse;
+
 use crate::constants::*;
 use crate::kernel::Kernel;
 use crate::task::{Class, TaskRef};
@@ -46,6 +48,34 @@ impl Kernel<'_> {
             .filter(|&cpu| self.cpus[cpu].online)
             .min_by_key(|&cpu| (load(self, cpu), cpu != previous))
             .unwrap_or(previous)
+    }
+
+    /// A CPU that would be idle takes a task that waits elsewhere, from the CPU where most do; returns whether there was one
+    /// (`sched_balance_newidle`). Where all tasks are sched_ext's, there is none to look for.
+    pub(super) fn fair_pull(&mut self, cpu: usize) -> bool {
+        if self.operations.flags & SCX_OPS_SWITCH_PARTIAL == 0 || !self.cpus[cpu].online {
+            return false;
+        }
+        let movable =
+            |task: &TaskRef| task.allowed().test(cpu) && task.seen.migration_disabled == 0;
+        let first = |from: usize| {
+            let waiting = &self.cpus[from].fair;
+            let task = waiting.iter().copied().find(movable)?;
+            Some((waiting.len(), Reverse(from), task))
+        };
+        let found = { (0..self.cpus.len()).filter_map(first) }
+            .max_by_key(|(waiting, from, _)| (*waiting, *from));
+        let Some((_, Reverse(from), task)) = found else {
+            return false;
+        };
+        self.lock_run_queue(from);
+        self.wait_until_off_cpu(task);
+        self.cpus[from].fair.retain(|other| *other != task);
+        self.cpus[from].rq.nr_running -= 1;
+        self.set_task_cpu(task, cpu);
+        self.fair_enqueue(cpu, task, false);
+        self.unlock_run_queue(from);
+        true
     }
 
     pub(crate) fn fair_pick(&mut self, cpu: usize, previous: TaskRef) -> Option<TaskRef> {

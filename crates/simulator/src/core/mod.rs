@@ -280,6 +280,9 @@ impl Kernel<'_> {
         if !self.cpus[cpu].real_time.is_empty() || !self.cpus[cpu].deadline.is_empty() {
             return None;
         }
+        if picked.is_none() && self.fair_pull(cpu) {
+            return self.fair_pick(cpu, previous);
+        }
         Some(picked.unwrap_or(self.cpus[cpu].idle))
     }
 
