@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::Args;
-use fairground_kernel::play::{self, OnlineCpus, Report};
+use fairground_kernel::play::{self, OnlineCpu, Report};
 use fairground_kernel::supervise::Signals;
 use fairground_kernel::{Error, host};
 use fairground_machine::Machine;
@@ -149,7 +149,7 @@ fn judged(
 }
 
 /// The CPUs of this machine; all count as equal if it cannot be described.
-fn online_cpus() -> OnlineCpus {
+fn online_cpus() -> Vec<OnlineCpu> {
     match Machine::parse("host") {
         Ok(machine) => {
             let capacities = machine.cpus.iter().map(|cpu| cpu.capacity);

@@ -62,8 +62,8 @@ pub struct Options {
 /// values of its global constants; `None` if its tunables are unknown.
 pub type NameTunables = fn(&str, &BTreeMap<String, i128>) -> Option<BTreeMap<String, String>>;
 
-/// The CPUs that are online: the kernel's number of each, and its capacity (1024 is the reference).
-pub type OnlineCpus = Vec<(u32, u32)>;
+/// A CPU that is online: the kernel's number of it, and its capacity (1024 is the reference).
+pub type OnlineCpu = (u32, u32);
 
 /// Runs a workload until its end, its duration, or a signal that asks for the end. The metrics are those of the CPUs that are `online`.
 ///
@@ -72,7 +72,7 @@ pub type OnlineCpus = Vec<(u32, u32)>;
 pub fn play(
     workload: &Workload,
     options: &Options,
-    online: &OnlineCpus,
+    online: &[OnlineCpu],
     name_tunables: NameTunables,
     signals: &mut Signals,
 ) -> Result<Report, Error> {
@@ -289,7 +289,7 @@ fn starved(tasks: &[Ended]) -> Option<String> {
 /// The recorder; if there cannot be one, the run goes on without it, and a note says which measures are missing.
 fn start_recorder(
     root: bool,
-    online: &OnlineCpus,
+    online: &[OnlineCpu],
     options: fairground_metrics::Options,
     notes: &mut Vec<String>,
 ) -> Option<Recorder<Metrics>> {
@@ -311,7 +311,7 @@ fn start_recorder(
 }
 
 /// Metrics of the CPUs that are online. Events have the kernel's numbers, and a number without such a CPU counts as one that is offline.
-fn metrics_of(online: &OnlineCpus, options: fairground_metrics::Options) -> Metrics {
+fn metrics_of(online: &[OnlineCpu], options: fairground_metrics::Options) -> Metrics {
     let last = online.iter().map(|(cpu, _)| *cpu).max().unwrap_or(0);
     let capacity = |cpu| {
         let mut known = online.iter().filter(|(number, _)| *number == cpu);
@@ -448,7 +448,7 @@ mod tests {
     #[test]
     fn numbers_without_a_cpu_are_no_idle_cpus() {
         let options = fairground_metrics::Options::default();
-        let mut metrics = metrics_of(&vec![(0, 1024), (3, 512)], options);
+        let mut metrics = metrics_of(&[(0, 1024), (3, 512)], options);
         metrics.finish(1_000_000);
         let result = metrics.result();
         assert_eq!(result.cpu_time.available_ns, 2_000_000);
