@@ -337,6 +337,24 @@ fn let_run(child: &mut Child, looks: u32) {
     }
 }
 
+/// Waits until requests to end no longer kill the process: until then it has no work that could be lost.
+///
+/// It blocks them, to receive them as data. A process that is starting another one blocks all signals for a moment.
+fn await_heed(child: &mut Child) {
+    let blocks = |signals: u64, signal: libc::c_int| signals >> (signal - 1) & 1 == 1;
+    let status = format!("/proc/{}/status", child.id());
+    let is_heeded = || {
+        let status = fs::read_to_string(&status).unwrap();
+        let blocked = { status.lines() }.find_map(|line| line.strip_prefix("SigBlk:"));
+        let blocked = u64::from_str_radix(blocked.unwrap().trim(), 16).unwrap();
+        blocks(blocked, libc::SIGINT) && !blocks(blocked, libc::SIGUSR1)
+    };
+    while !is_heeded() {
+        assert_eq!(child.try_wait().unwrap(), None);
+        std::thread::sleep(Duration::from_millis(2));
+    }
+}
+
 fn signal(child: &Child, name: &str) {
     let sent = Command::new("kill")
         .args(["-s", name, &child.id().to_string()])
@@ -393,10 +411,7 @@ fn a_run_that_is_asked_to_end_keeps_what_it_has() {
         .stderr(Stdio::null())
         .spawn()
         .unwrap();
-    // It is at work as soon as it has a folder for temporary files; a signal that comes before is seen later.
-    while fs::read_dir(scratch.path()).unwrap().next().is_none() {
-        std::thread::sleep(Duration::from_millis(2));
-    }
+    await_heed(&mut child);
     let_run(&mut child, 400);
     signal(&child, "TERM");
     assert_eq!(child.wait().unwrap().code(), Some(75));
@@ -416,9 +431,7 @@ fn a_run_that_is_asked_twice_does_not_wait_for_its_cells() {
         .stderr(Stdio::piped())
         .spawn()
         .unwrap();
-    while fs::read_dir(scratch.path()).unwrap().next().is_none() {
-        std::thread::sleep(Duration::from_millis(2));
-    }
+    await_heed(&mut child);
     // Two that come together would count as one.
     while child.try_wait().unwrap().is_none() {
         signal(&child, "INT");
