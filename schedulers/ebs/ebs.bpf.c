@@ -103,17 +103,17 @@ struct ebs_task {
 	/* 1 to 420, and the corresponding nice value */
 	u32 shares;
 	s32 nice;
-	/* Estimated usage rate as of `estimated_at`, and cap, in units of 2^-32 */
-	u64 usage;
-	u64 cap;
-	u64 estimated_at;
+	/* Estimated usage rate as of `estimated_at`, and cap */
+	u64 usage __unit("2^-32");
+	u64 cap __unit("2^-32");
+	u64 estimated_at __unit("ns");
 	/* Priority as last calculated, 100 to 140 */
 	s32 prio;
 	u32 reserved;
 	/* Time on a CPU, waiting for one, and in the sinbin; the rest is sleep */
-	u64 run_time;
-	u64 wait_time;
-	u64 sinbin_time;
+	u64 run_time __unit("ns");
+	u64 wait_time __unit("ns");
+	u64 sinbin_time __unit("ns");
 	u64 wakeups;
 	/* How often it got a CPU, used up a slice, lost the CPU before that, and was put into the sinbin */
 	u64 runs;

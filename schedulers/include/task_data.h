@@ -12,6 +12,9 @@
  */
 #pragma once
 
+/* The unit of a member, "ns" or "2^-32", for fairground task, which prints what the map task_statistics begins with */
+#define __unit(text) __attribute__((btf_decl_tag(text)))
+
 #define DEFINE_TASK_STORAGE(record_type, map_name, name)				\
 	struct {									\
 		__uint(type, BPF_MAP_TYPE_TASK_STORAGE);				\

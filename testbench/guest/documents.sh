@@ -142,6 +142,7 @@ $fairground task \$hog --cap 1/4!
 $fairground task \$hog
 sleep 10
 cat /proc/\$hog/schedstat /proc/uptime
+$fairground task \$hog
 sleep 10
 cat /proc/\$hog/schedstat /proc/uptime
 kill -KILL \$hog
@@ -149,8 +150,11 @@ END
 	fairground run ebs -- sh "$work/capped"
 	assert_status 0
 	assert_says "$work/output" 'hard_cap 1/4'
-	# CPU time in nanoseconds and uptime in seconds, before and after.
-	sed 1d "$work/output" | awk '
+	# The scheduler's statistics of the task, with their units.
+	assert_says "$work/output" 'cap 0.250000'
+	assert_says "$work/output" 'run_time '
+	# CPU time in nanoseconds and uptime in seconds, before and after, are the lines that begin with a number.
+	grep '^[0-9]' "$work/output" | awk '
 		{ value[NR] = $1 }
 		END {
 			percent = (value[3] - value[1]) / (value[4] - value[2]) / 1e7

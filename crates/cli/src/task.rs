@@ -5,12 +5,14 @@ use std::process::ExitCode;
 use clap::{Args, ValueEnum};
 use fairground_contract::attributes::{Attributes, Fraction, Realtime};
 use fairground_kernel::attributes::{AttributeMap, threads};
+use fairground_kernel::task_statistics::TaskStatistics;
 use fairground_kernel::{Error, host};
 
 /// Read or set a live task's attributes
 ///
 /// These are attributes that the kernel's policies cannot express; the scheduler in charge keeps them as long as it is loaded. Each
-/// scheduler accepts the attributes of its document and refuses others. Without an option, the attributes are printed. Nice values
+/// scheduler accepts the attributes of its document and refuses others. Without an option, the attributes are printed, and the statistics
+/// of the task that the scheduler publishes, as EBS does. Nice values
 /// and the policies SCHED_FIFO, RR, BATCH and IDLE are set with nice, renice and chrt as usual. Needs root.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
@@ -102,13 +104,18 @@ fn task(arguments: &Arguments) -> Result<String, Error> {
     let scheduler = host::loaded_scheduler().ok_or_else(|| Error::Usage {
         reason: "no scheduler is loaded; attributes belong to one: see `fairground run`".to_owned(),
     })?;
-    let map = map.ok_or_else(|| Error::Usage {
+    let reads_none = || Error::Usage {
         reason: format!("the scheduler in charge, {scheduler}, reads no task attributes"),
-    })?;
-    check_understood(&scheduler, &asked)?;
+    };
     if changes.is_empty() && !arguments.clear {
-        return attributes_of(&map, &threads);
+        let statistics = TaskStatistics::find()?;
+        if map.is_none() && statistics.is_none() {
+            return Err(reads_none());
+        }
+        return known_of(map.as_ref(), statistics.as_ref(), &threads);
     }
+    let map = map.ok_or_else(reads_none)?;
+    check_understood(&scheduler, &asked)?;
     for &thread in &threads {
         let mut attributes = if arguments.clear {
             Attributes::default()
@@ -146,20 +153,33 @@ fn check_understood(scheduler: &str, asked: &Attributes) -> Result<(), Error> {
     }
 }
 
-/// The attributes of each thread; with several threads, only of those that have any.
-fn attributes_of(map: &AttributeMap, threads: &[u32]) -> Result<String, Error> {
+/// Attributes and statistics of each thread, a line each; with several threads, a line begins with the thread's number.
+fn known_of(
+    map: Option<&AttributeMap>,
+    statistics: Option<&TaskStatistics>,
+    threads: &[u32],
+) -> Result<String, Error> {
+    let of_thread = |thread| -> Result<String, Error> {
+        let attributes = map.map(|map| map.get(thread)).transpose()?.flatten();
+        let mut text = describe(&attributes.unwrap_or_default());
+        let numbers = statistics.map(|statistics| statistics.of(thread));
+        for (name, value) in numbers.transpose()?.unwrap_or_default() {
+            text += &format!("{name} {value}\n");
+        }
+        Ok(text)
+    };
     let mut text = String::new();
     for &thread in threads {
-        let attributes = match map.get(thread) {
+        let of_thread = match of_thread(thread) {
+            // With several threads, any of them may have ended.
             Err(_) if threads.len() > 1 && host::thread_is_gone(thread) => continue,
-            attributes => attributes?.unwrap_or_default(),
+            of_thread => of_thread?,
         };
-        for line in describe(&attributes).lines() {
-            let line = match threads {
+        for line in of_thread.lines() {
+            text += &match threads {
                 [_] => format!("{line}\n"),
                 _ => format!("{thread}: {line}\n"),
             };
-            text.push_str(&line);
         }
     }
     Ok(text)

@@ -3,13 +3,13 @@
 //! Schedulers that know such attributes keep them in a map of task storage, with a common layout (see [`fairground_contract::attributes`]).
 //! The map belongs to the scheduler in the kernel and is found by its name.
 
-use std::os::fd::{AsRawFd as _, FromRawFd as _, OwnedFd};
+use std::os::fd::AsRawFd as _;
 
 use fairground_contract::attributes::{Attributes, MAP};
-use libbpf_rs::query::MapInfoIter;
 use libbpf_rs::{MapCore as _, MapFlags, MapHandle, MapType};
 use nix::libc;
 
+use crate::host::{no_thread, thread_descriptor};
 use crate::{Error, host, in_charge};
 
 /// The attributes that the scheduler in the kernel keeps.
@@ -25,14 +25,10 @@ impl AttributeMap {
     /// Not root, or the map cannot be opened.
     pub fn find() -> Result<Option<Self>, Error> {
         host::check_root("reading and setting task attributes")?;
-        let Some(btf) = in_charge::type_information()? else {
+        let Some(found) = in_charge::map(MAP, MapType::TaskStorage)? else {
             return Ok(None);
         };
-        let id = MapInfoIter::default()
-            .find(|info| info.name == MAP && info.ty == MapType::TaskStorage && info.btf_id == btf)
-            .map(|info| info.id);
-        let Some(id) = id else { return Ok(None) };
-        let map = MapHandle::from_map_id(id).map_err(|error| {
+        let map = MapHandle::from_map_id(found.id).map_err(|error| {
             failed(
                 "task attributes",
                 format!("their map cannot be opened: {error}"),
@@ -46,7 +42,7 @@ impl AttributeMap {
     /// # Errors
     /// There is no such thread.
     pub fn get(&self, pid: u32) -> Result<Option<Attributes>, Error> {
-        let task = descriptor(pid)?;
+        let task = thread_descriptor(pid)?;
         let bytes = self
             .map
             .lookup(&task.as_raw_fd().to_ne_bytes(), MapFlags::ANY)
@@ -60,7 +56,7 @@ impl AttributeMap {
     /// # Errors
     /// There is no such thread.
     pub fn set(&self, pid: u32, attributes: &Attributes) -> Result<(), Error> {
-        let task = descriptor(pid)?;
+        let task = thread_descriptor(pid)?;
         if let Some(nice) = attributes.nice() {
             // SAFETY: the call takes numbers.
             let result = unsafe { libc::setpriority(libc::PRIO_PROCESS, pid, nice) };
@@ -107,25 +103,6 @@ pub fn threads(pid: u32) -> Result<Vec<u32>, Error> {
     }
 }
 
-fn no_thread(pid: u32, error: &std::io::Error) -> Error {
-    Error::Usage {
-        reason: format!("there is no thread {pid}: {error}"),
-    }
-}
-
-/// A file descriptor of a thread, the key of task storage.
-fn descriptor(pid: u32) -> Result<OwnedFd, Error> {
-    /// `PIDFD_THREAD`: any thread, not only the first of its process.
-    const THREAD: libc::c_int = libc::O_EXCL;
-    // SAFETY: the call takes numbers and returns a new descriptor or an error.
-    let result = unsafe { libc::syscall(libc::SYS_pidfd_open, pid, THREAD) };
-    match i32::try_from(result) {
-        // SAFETY: the descriptor is new and has no other owner.
-        Ok(descriptor) if descriptor >= 0 => Ok(unsafe { OwnedFd::from_raw_fd(descriptor) }),
-        _ => Err(no_thread(pid, &std::io::Error::last_os_error())),
-    }
-}
-
 fn of_thread(pid: u32, action: &str, error: &libbpf_rs::Error) -> Error {
     let name = format!("task attributes of thread {pid}");
     failed(&name, format!("cannot be {action}: {error}"))
@@ -147,7 +124,7 @@ mod tests {
         std::thread::spawn(|| {
             let own =
                 u32::try_from(nix::unistd::gettid().as_raw()).expect("thread numbers are positive");
-            assert!(descriptor(own).is_ok());
+            assert!(thread_descriptor(own).is_ok());
             assert_eq!(threads(own).expect("it is there"), [own]);
             // A folder that is read while other threads end may lack some that are there.
             let has_all = || {
@@ -158,7 +135,7 @@ mod tests {
         })
         .join()
         .expect("no assertion fails");
-        let error = descriptor(u32::MAX >> 1).expect_err("there are not so many threads");
+        let error = thread_descriptor(u32::MAX >> 1).expect_err("there are not so many threads");
         assert_eq!(error.exit_code(), 2);
         assert!(threads(u32::MAX >> 1).is_err());
     }

@@ -2,9 +2,11 @@
 
 use std::collections::BTreeMap;
 use std::fs;
+use std::os::fd::{FromRawFd as _, OwnedFd};
 use std::path::Path;
 
 use libbpf_rs::btf::Btf;
+use nix::libc;
 
 use crate::{Error, variables};
 
@@ -204,6 +206,28 @@ impl Incumbent {
                 )
             }
         })
+    }
+}
+
+/// A file descriptor of a thread, the key of task storage.
+///
+/// # Errors
+/// There is no such thread.
+pub(crate) fn thread_descriptor(pid: u32) -> Result<OwnedFd, Error> {
+    /// `PIDFD_THREAD`: any thread, not only the first of its process.
+    const THREAD: libc::c_int = libc::O_EXCL;
+    // SAFETY: the call takes numbers and returns a new descriptor or an error.
+    let result = unsafe { libc::syscall(libc::SYS_pidfd_open, pid, THREAD) };
+    match i32::try_from(result) {
+        // SAFETY: the descriptor is new and has no other owner.
+        Ok(descriptor) if descriptor >= 0 => Ok(unsafe { OwnedFd::from_raw_fd(descriptor) }),
+        _ => Err(no_thread(pid, &std::io::Error::last_os_error())),
+    }
+}
+
+pub(crate) fn no_thread(pid: u32, error: &std::io::Error) -> Error {
+    Error::Usage {
+        reason: format!("there is no thread {pid}: {error}"),
     }
 }
 

@@ -7,8 +7,8 @@ use std::collections::BTreeMap;
 
 use libbpf_rs::btf::Btf;
 use libbpf_rs::btf::types::Struct;
-use libbpf_rs::query::{LinkInfoIter, LinkTypeInfo, MapInfoIter, ProgInfoIter};
-use libbpf_rs::{MapCore as _, MapFlags, MapHandle, MapType};
+use libbpf_rs::query::{LinkInfoIter, LinkTypeInfo, MapInfo, MapInfoIter, ProgInfoIter};
+use libbpf_rs::{AsRawLibbpf as _, MapCore as _, MapFlags, MapHandle, MapType};
 
 use crate::{Error, host, variables};
 
@@ -49,6 +49,42 @@ pub fn constants() -> Result<BTreeMap<String, i128>, Error> {
         name: "constants of the scheduler in charge".to_owned(),
         reason: format!("they cannot be read: {error}"),
     })
+}
+
+/// A map of the scheduler in charge.
+///
+/// # Errors
+/// The kernel's types cannot be read.
+pub(crate) fn map(name: &str, kind: MapType) -> Result<Option<MapInfo>, Error> {
+    let types = type_information()?;
+    let of_scheduler = |info: &MapInfo| Some(info.btf_id) == types;
+    let found = MapInfoIter::default()
+        .find(|info| info.name == name && info.ty == kind && of_scheduler(info));
+    Ok(found)
+}
+
+/// The type information with this id.
+///
+/// # Errors
+/// It is gone, or cannot be read.
+pub(crate) fn types(id: u32) -> Result<fairground_bpf::Btf, Error> {
+    let failed = |reason: String| Error::Setup {
+        name: "types of the scheduler in charge".to_owned(),
+        reason: format!("they cannot be read: {reason}"),
+    };
+    let program = ProgInfoIter::default().find(|program| program.btf_id == id);
+    let program = program.ok_or_else(|| failed("it has no program".to_owned()))?;
+    let types = Btf::from_prog_id(program.id).map_err(|error| failed(error.to_string()))?;
+    let mut size = 0;
+    // SAFETY: the bytes belong to `types`, which lives until they have been read.
+    let bytes = unsafe {
+        let bytes = libbpf_sys::btf__raw_data(types.as_libbpf_object().as_ptr(), &raw mut size);
+        if bytes.is_null() {
+            return Err(failed("there is no memory".to_owned()));
+        }
+        std::slice::from_raw_parts(bytes.cast::<u8>(), size as usize)
+    };
+    fairground_bpf::Btf::parse(bytes).map_err(|error| failed(error.to_string()))
 }
 
 /// Id of the type information shared by all maps and programs of the scheduler in charge.

@@ -26,6 +26,7 @@ pub mod scheduling;
 mod setup;
 pub mod statistics;
 pub mod supervise;
+pub mod task_statistics;
 pub mod variables;
 pub mod verifier;
 
