@@ -1,6 +1,6 @@
 //! Writes a TOML file of the machine that this program runs on, from the kernel's files under `/sys`.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -49,6 +49,7 @@ impl Capture<'_> {
             },
         };
         capture.topology(&machine);
+        capture.caches(&machine);
         capture.idle_states(&machine);
         capture.clocks(&machine);
         Ok(capture.captured)
@@ -110,6 +111,28 @@ impl Capture<'_> {
             .collect();
         self.table("[capacity]", "/sys/devices/system/cpu/cpu*/cpu_capacity");
         self.line(format_args!("list = {}", quoted(&runs.join(","))));
+    }
+
+    /// The size of the last-level caches is only half of the matter: how long memory takes has to be measured.
+    fn caches(&mut self, machine: &Machine) {
+        let sizes = { machine.numbers.iter() }.map(|cpu| {
+            let folder = self.cpu_folder(*cpu).join("cache");
+            let sizes = folders(&folder, "index").into_iter().filter_map(|index| {
+                let folder = folder.join(format!("index{index}"));
+                Some((number(&folder.join("level"))?, text(&folder.join("size"))?))
+            });
+            sizes.max_by_key(|(level, _)| *level)
+        });
+        let sizes: BTreeSet<Option<String>> = sizes.map(|size| Some(size?.1)).collect();
+        let note = match sizes.first() {
+            Some(Some(size)) if sizes.len() == 1 => format!(
+                "a table [cache] says how long memory takes, which no kernel knows; the caches of the last level have {size} each, and without the table tasks \
+                 displace nothing from them"
+            ),
+            _ => "the kernel does not say how large the caches of the last level are, or they differ; a table [cache] says it, and without one tasks displace \
+                  nothing from them".to_owned(),
+        };
+        self.note(note);
     }
 
     fn cpu_folder(&self, number: u32) -> PathBuf {

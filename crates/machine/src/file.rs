@@ -8,7 +8,7 @@ use serde::Deserialize;
 use crate::assemble::{Facts, NodeDistances, assemble};
 use crate::capacity;
 use crate::error::Error;
-use crate::hardware::{self, Clock, IdleState, Step};
+use crate::hardware::{self, CacheSize, Clock, IdleState, Step};
 use crate::host::cpu_list;
 use crate::model::{Machine, ranges};
 use crate::synthetic;
@@ -38,6 +38,7 @@ struct File {
     #[serde(default)]
     clock: Vec<GivenClock>,
     speed: Option<SetBy>,
+    cache: Option<GivenCache>,
 }
 
 /// CPUs, caches and nodes: a synthetic description, or all CPUs with who shares what. All are lists such as `0-3,8`.
@@ -118,6 +119,15 @@ struct GivenStep {
     mw: Option<f64>,
 }
 
+/// The last-level caches.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct GivenCache {
+    kib: u64,
+    line_ns: u64,
+    origin: String,
+}
+
 /// The governor of the frequencies.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -185,6 +195,11 @@ impl File {
                 .map_err(|message| error("[[clock]]", message))?;
         }
         check_power(&machine).map_err(|message| error("[[clock]]", message))?;
+        if let Some(cache) = &self.cache {
+            let size = CacheSize::new(cache.kib, cache.line_ns);
+            machine.hardware.cache = Some(size.map_err(|message| error("[cache]", message))?);
+            machine.origin("size of caches", &cache.origin);
+        }
         if let Some(SetBy { set_by, origin }) = &self.speed {
             machine.hardware.sets_speed = matches!(set_by, Setter::Hardware);
             if !machine.hardware.clocks.is_empty() {

@@ -12,6 +12,9 @@ pub(crate) const SMT: &str = "smt:";
 /// Throughput of a core with one busy CPU, in the unit of [`Hardware::smt`].
 pub const ALONE: u32 = 1000;
 
+/// Bytes that a cache fetches at once.
+pub const LINE: u64 = 64;
+
 /// Behaviour of a machine's CPUs besides computing at a constant speed; the default is none.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Hardware {
@@ -22,8 +25,19 @@ pub struct Hardware {
     pub idle: Vec<Arc<[IdleState]>>,
     /// The clocks that give CPUs their frequencies; a CPU without a clock has one frequency.
     pub clocks: Vec<Clock>,
+    /// Size of each last-level cache, where tasks with a footprint displace one another; `None` if it is not known.
+    pub cache: Option<CacheSize>,
     /// Whether the hardware sets the frequencies without asking the kernel, as most x86 processors do.
     pub sets_speed: bool,
+}
+
+/// Size of a last-level cache.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CacheSize {
+    /// Bytes.
+    pub bytes: u64,
+    /// How long it takes to fetch [`LINE`] bytes from memory, in nanoseconds.
+    pub line_time: u64,
 }
 
 /// A state of a CPU that is idle.
@@ -57,6 +71,27 @@ pub struct Step {
     pub frequency: u64,
     /// The power of a busy CPU at it, in microwatts, if that is known; all steps of a machine have it, or none.
     pub power: Option<u64>,
+}
+
+impl CacheSize {
+    /// A cache of so many KiB, where a line takes so many nanoseconds.
+    ///
+    /// # Errors
+    ///
+    /// If that is no cache.
+    pub fn new(kib: u64, line_time: u64) -> Result<Self, String> {
+        if !(1..=1 << 30).contains(&kib) {
+            return Err(format!("{kib} KiB is no size of a cache"));
+        }
+        if !(1..=1_000_000).contains(&line_time) {
+            let message = format!("{line_time} ns is no time to fetch a line");
+            return Err(message);
+        }
+        Ok(Self {
+            bytes: kib * 1024,
+            line_time,
+        })
+    }
 }
 
 impl Hardware {
@@ -100,6 +135,9 @@ impl fmt::Display for Hardware {
         let frequencies = || steps().map(|step| step.frequency / 1000);
         if let (Some(lowest), Some(highest)) = (frequencies().min(), frequencies().max()) {
             parts.push(format!("{lowest} to {highest} MHz"));
+        }
+        if let Some(cache) = self.cache {
+            parts.push(format!("caches of {} KiB", cache.bytes / 1024));
         }
         if self.has_power() {
             parts.push("known power".to_owned());

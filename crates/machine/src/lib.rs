@@ -46,6 +46,6 @@ mod xml;
 pub use capture::{Captured, capture};
 pub use error::Error;
 pub use file::NAMED;
-pub use hardware::{ALONE, Clock, Hardware, IdleState, Step};
+pub use hardware::{ALONE, CacheSize, Clock, Hardware, IdleState, LINE, Step};
 pub use model::{Cpu, Distance, Machine};
 pub use online::Online;

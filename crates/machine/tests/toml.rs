@@ -1,6 +1,6 @@
 //! Machines as TOML files.
 
-use fairground_machine::{Machine, NAMED};
+use fairground_machine::{CacheSize, Machine, NAMED};
 
 /// A file with two kinds of CPUs.
 const FILE: &str = r#"
@@ -27,6 +27,11 @@ cpus = "2,3"
 each = true
 origin = "a data sheet"
 steps = [{ khz = 2000000, mw = 900 }]
+
+[cache]
+kib = 2048
+line_ns = 90
+origin = "a ruler"
 "#;
 
 fn refused(file: &str) -> String {
@@ -38,9 +43,16 @@ fn refused(file: &str) -> String {
 fn a_file_says_how_cpus_sleep_and_change_speed() {
     let machine = Machine::parse_toml("mine.toml", FILE).unwrap();
     assert_eq!(machine.description, "mine.toml");
-    let told = "4 CPUs, 4 cores, 1 last-level cache, 1 node, 1 package, capacities 2x1024, 2x512, 2 idle states, 500 to 2000 MHz, known power";
+    let told = "4 CPUs, 4 cores, 1 last-level cache, 1 node, 1 package, capacities 2x1024, 2x512, 2 idle states, 500 to 2000 MHz, caches of 2048 KiB, known power";
     assert_eq!(machine.to_string(), told);
     let hardware = &machine.hardware;
+    assert_eq!(
+        hardware.cache,
+        Some(CacheSize {
+            bytes: 2 << 20,
+            line_time: 90
+        })
+    );
     let deep = &hardware.idle_states(3)[1];
     assert_eq!(
         (deep.exit_latency, deep.residency, deep.power),
@@ -63,6 +75,7 @@ fn a_file_says_how_cpus_sleep_and_change_speed() {
         "idle states of CPUs 0-3: a clock",
         "frequencies of CPUs 0-1: a data sheet",
         "frequencies of CPUs 2-3: a data sheet",
+        "size of caches: a ruler",
     ];
     assert_eq!(origins, expected);
 }
@@ -179,6 +192,16 @@ fn mistakes_are_named_with_their_place() {
             "khz = 500000",
             "khz = 5000000",
             "steps are in the order of their frequencies",
+        ),
+        (
+            "kib = 2048",
+            "kib = 0",
+            "[cache]: 0 KiB is no size of a cache",
+        ),
+        (
+            "line_ns = 90",
+            "line_ns = 2000000",
+            "2000000 ns is no time to fetch a line",
         ),
         (
             "khz = 500000",

@@ -119,6 +119,7 @@ impl Recording {
                 cpus: cpus(&life, self.header.cpus),
                 attributes: Vec::new(),
                 daemon: false,
+                footprint: 0,
                 process: Some(format!("process-{}", life.description.process)),
                 taskgroup: group(&life, &known_groups),
             });

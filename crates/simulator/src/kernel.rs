@@ -17,7 +17,7 @@ use crate::deadline_server::DeadlineServers;
 use crate::dispatch_queue::{DispatchQueues, DsqIndex};
 use crate::exit::ExitRecord;
 use crate::groups::Groups;
-use crate::hardware::{Frequencies, Menu, Meter, Nap, Speed};
+use crate::hardware::{Cache, Frequencies, Menu, Meter, Nap, Speed};
 use crate::lockstep::Companion;
 use crate::maps::Retired;
 use crate::memory::Memory;
@@ -211,6 +211,8 @@ pub struct Kernel<'a> {
     pub(crate) frequencies: Frequencies,
     /// Whether anything follows when a CPU begins or ends to be idle: it has idle states, or its power is known.
     pub(crate) watches_idleness: bool,
+    /// What each last-level cache holds.
+    pub(crate) caches: Vec<Cache>,
     /// Whether the power of its CPUs is known.
     pub(crate) has_power: bool,
     pub(crate) clock: Clock,

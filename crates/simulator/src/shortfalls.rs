@@ -38,6 +38,8 @@ pub enum Shortfall {
         /// Part of the time of all cores, in percent, at least 1.
         percent: u64,
     },
+    /// Tasks of the workload have footprints, and the machine does not say how large its caches are.
+    Footprints,
     /// The CPUs of the machine are of several kinds, and it is not known how fast each is.
     Speeds,
     /// The scheduler lets others be attached below it, and there are none.
@@ -75,6 +77,10 @@ impl fmt::Display for Shortfall {
                 "SMT siblings were busy at the same time, and each computed at full speed; on a real core the two together do about 1.15 times (the \
                  kernel's former smt_gain) to 1.3 times the work of one, so throughput is too high here and latencies are too low; `smt:1.15` at the end of the machine's \
                  description says it",
+            ),
+            Self::Footprints => formatter.write_str(
+                "footprints of tasks have no effect: the machine does not say how large its caches are, so nothing is displaced from them, and a task \
+                 that returns to a CPU goes on at once; [cache] in the machine's file says it (docs/machines.md)",
             ),
             Self::Speeds => formatter.write_str(
                 "the machine has CPUs of several kinds and does not say how fast each is, so all compute at the same speed, and no scheduler can tell \
@@ -168,6 +174,8 @@ impl Kernel<'_> {
         let by_hardware = hardware.sets_speed;
         let percent = self.shared_percent();
         let release = self.settings.release;
+        let mut tasks = self.settings.workload.tasks.iter();
+        let has_footprints = tasks.any(|task| task.footprint > 0);
         let found = [
             (groups > 0 && !asks).then_some(Shortfall::Groups { groups }),
             (quotas > 0 && asks && !self.operations.has(Op::CgroupSetBandwidth))
@@ -177,6 +185,7 @@ impl Kernel<'_> {
                 by_hardware,
             }),
             (percent > 0).then_some(Shortfall::Siblings { percent }),
+            (has_footprints && hardware.cache.is_none()).then_some(Shortfall::Footprints),
             self.machine.unknown_speeds.then_some(Shortfall::Speeds),
             self.takes_sub_schedulers()
                 .then_some(Shortfall::SubSchedulers),

@@ -445,6 +445,7 @@ impl<'a> Kernel<'a> {
             frequencies: Frequencies::new(&machine),
             watches_idleness: has_power || !machine.hardware.idle.is_empty(),
             has_power,
+            caches: vec![Default::default(); machine.llcs().len()],
             machine,
             topology,
         })

@@ -53,6 +53,8 @@ pub struct Task {
     pub name: String,
     /// Whether the run does not wait for it.
     pub daemon: bool,
+    /// How much of a last-level cache it uses, in bytes; 0 if that is not known.
+    pub footprint: u64,
     /// Class that schedules it now; see [`Task::set_class`].
     pub class: Class,
     /// Its pid, as schedulers see it.
@@ -241,6 +243,7 @@ impl Task {
             id,
             name,
             daemon: false,
+            footprint: 0,
             class: Class::Ext,
             pid: Pid {
                 level: 0,

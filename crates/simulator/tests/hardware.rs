@@ -85,6 +85,52 @@ states = [
 ]
 "#;
 
+/// Two tasks that take turns, each with 100 ms of work and this footprint.
+fn turns(machine: Machine, footprint: u64, cpus: &str) -> Outcome {
+    let task = |name: &str| {
+        format!(
+            r#""{name}": {{"loop": 1, "cpus": [{cpus}], "run": 100000, "fairground": {{"footprint": {footprint}}}}}"#
+        )
+    };
+    on(machine, &[], &[task("a"), task("b")].join(","))
+}
+
+const CACHE: &str = "[cache]\nkib = 64\nline_ns = 100\norigin = \"a test\"\n";
+
+#[test]
+fn tasks_displace_one_another_from_a_cache() {
+    // Both fit: each fetches its 512 lines once.
+    let fitting = turns(machine("1", CACHE), 32 << 10, "0");
+    assert_eq!(fitting.end, 200_000_000 + 2 * 51_200);
+    // Together they are twice as large as the cache, so each turn, of which there are many, begins with all 1024 lines.
+    let displacing = turns(machine("1", CACHE), 64 << 10, "0");
+    let fetches = (displacing.end - 200_000_000) / 102_400;
+    assert_eq!(displacing.end, 200_000_000 + fetches * 102_400);
+    assert!(fetches >= 8, "{fetches}");
+    assert!(
+        displacing.context_switches.abs_diff(fetches) <= 1,
+        "{fetches}"
+    );
+    // No more than the cache holds.
+    let larger = turns(machine("1", CACHE), 1 << 30, "0");
+    assert_eq!(larger.end, displacing.end);
+    // On two CPUs of one cache they run side by side, and each fetches once.
+    let beside = turns(machine("l3:1 core:2", CACHE), 32 << 10, "0, 1");
+    assert_eq!(beside.end, 100_000_000 + 51_200);
+}
+
+#[test]
+fn footprints_need_a_cache() {
+    let without = turns(machine("1", ""), 64 << 10, "0");
+    assert_eq!(without.end, 200_000_000);
+    assert_eq!(
+        without.shortfalls,
+        [fairground_simulator::Shortfall::Footprints]
+    );
+    let known = turns(machine("1", CACHE), 64 << 10, "0");
+    assert_eq!(known.shortfalls, []);
+}
+
 /// A run of tasks on a machine, without costs unless there is a cost of leaving idleness, under a scheduler that asks for a level if it is defined.
 fn on(machine: Machine, definitions: &[&str], tasks: &str) -> Outcome {
     let text = format!(r#"{{"tasks": {{{tasks}}}}}"#);

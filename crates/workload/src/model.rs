@@ -213,6 +213,8 @@ pub struct Task {
     pub phases: Vec<Phase>,
     /// Whether the run does not wait for it: the run ends when all other tasks have. From the `fairground` key.
     pub daemon: bool,
+    /// How much of a last-level cache it uses, in bytes; 0 if that is not known. From the `fairground` key.
+    pub footprint: u64,
     /// Policy at start.
     pub policy: Policy,
     /// Allowed CPUs at start; `None` for all.

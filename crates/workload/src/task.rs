@@ -21,6 +21,9 @@ pub(crate) const INSTANCES_MAX: i64 = 100_000;
 /// Highest CPU and node number that a file may name; the largest machine has 4096 CPUs.
 pub(crate) const CPU_MAX: u32 = 4095;
 
+/// Largest footprint in bytes, larger than any cache.
+const FOOTPRINT_MAX: i64 = 1 << 40;
+
 /// Maximum number of control groups in rt-app.
 const TASKGROUPS_MAX: usize = 32;
 
@@ -129,6 +132,7 @@ fn read(
         loops: None,
         phases: Vec::new(),
         daemon: false,
+        footprint: 0,
         policy,
         cpus,
         attributes: Vec::new(),
@@ -305,8 +309,8 @@ fn check_taskgroup_policy(
     }
 }
 
-/// Reads the key `fairground`: attributes for the scheduler, as written, the name of the process, and whether the task is a daemon. Returns
-/// how the events vary.
+/// Reads the key `fairground`: attributes for the scheduler, as written, the name of the process, the footprint, and whether the task is a daemon.
+/// Returns how the events vary.
 fn read_extension<'a>(
     reader: &mut Reader,
     object: &Object<'a>,
@@ -325,6 +329,10 @@ fn read_extension<'a>(
         }
         if field.key == "daemon" {
             task.daemon = field.boolean(reader)?;
+            continue;
+        }
+        if field.key == "footprint" {
+            task.footprint = field.integer(reader, 0..=FOOTPRINT_MAX)? as u64;
             continue;
         }
         if field.key == "process" {

@@ -116,6 +116,7 @@ mod tests {
             cpus: None,
             attributes: Vec::new(),
             daemon: false,
+            footprint: 0,
             process: None,
             taskgroup: None,
         }

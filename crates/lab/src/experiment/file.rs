@@ -304,8 +304,20 @@ pub(crate) struct MachineFile {
     pub(crate) mhz: Option<f64>,
     /// Name of the cost file beside this one; the default model if absent.
     pub(crate) cost: Option<String>,
+    /// Size of its last-level caches, where tasks with a footprint displace one another.
+    pub(crate) cache: Option<CacheFile>,
     /// The source of these facts.
     pub(crate) origin: String,
+}
+
+/// The last-level caches of a machine.
+#[derive(Clone, Copy, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct CacheFile {
+    /// KiB of each.
+    pub(crate) kib: u64,
+    /// Nanoseconds to fetch 64 bytes from memory.
+    pub(crate) line_ns: u64,
 }
 
 /// `document.toml`: the document's figures.

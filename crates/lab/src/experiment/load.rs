@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use fairground_machine::Machine;
+use fairground_machine::{CacheSize, Machine};
 use fairground_results::Level;
 use fairground_simulator::CostModel;
 use fairground_workload::Workload;
@@ -264,10 +264,16 @@ impl Experiment {
         let name = point.machine.as_ref().unwrap_or(&self.file.machine);
         let path = format!("{MACHINES}/{name}.toml");
         let file: MachineFile = self.place.toml(&path)?;
-        let machine = Machine::parse(&file.topology).map_err(|error| Error::Experiment {
+        let wrong = |message| Error::Experiment {
             place: self.place.name(&path),
-            message: error.to_string(),
-        })?;
+            message,
+        };
+        let machine = Machine::parse(&file.topology);
+        let mut machine = machine.map_err(|error| wrong(error.to_string()))?;
+        let cache = file
+            .cache
+            .map(|cache| CacheSize::new(cache.kib, cache.line_ns));
+        machine.hardware.cache = cache.transpose().map_err(wrong)?;
         let mut costs = match &file.cost {
             None => toml::Table::new(),
             Some(cost) => {

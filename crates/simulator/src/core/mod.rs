@@ -13,7 +13,6 @@ use fairground_events::{CpuId, EventKind, OverheadKind};
 
 use crate::clock::Due;
 use crate::constants::*;
-use crate::cost::CostModel;
 use crate::kernel::Kernel;
 use crate::program::Action;
 use crate::surroundings::is_hidden;
@@ -362,20 +361,15 @@ impl Kernel<'_> {
         if next == idle {
             return;
         }
-        if let Some(last) = next.last_ran_on
-            && last != cpu
-        {
-            let refill =
-                CostModel::by_distance(&self.settings.cost.migration, self.distance(last, cpu));
-            if refill > 0 {
-                let state = &mut self.cpus[cpu];
-                state.resume_at = state.resume_at.max(now) + refill;
-                self.emit(EventKind::Overhead {
-                    cpu: CpuId(cpu as u32),
-                    kind: OverheadKind::Migration,
-                    duration: refill,
-                });
-            }
+        let refill = self.refill(cpu, next);
+        if refill > 0 {
+            let state = &mut self.cpus[cpu];
+            state.resume_at = state.resume_at.max(now) + refill;
+            self.emit(EventKind::Overhead {
+                cpu: CpuId(cpu as u32),
+                kind: OverheadKind::Migration,
+                duration: refill,
+            });
         }
         next.last_ran_on = Some(cpu);
     }

@@ -1,8 +1,9 @@
-//! CPUs that share cores, sleep and change speed, on machines whose descriptions say so ([`fairground_machine::Hardware`]).
+//! CPUs that share cores and caches, sleep and change speed, on machines whose descriptions say so ([`fairground_machine::Hardware`]).
 //!
 //! Only the work of programs takes longer on a slow CPU. Costs, slices and the kernel's account of CPU time are in time, and so the same at every
 //! speed; the clock for load tracking knows of capacities and frequencies, as in the kernel, and not of busy siblings.
 
+mod cache;
 mod energy;
 mod frequency;
 mod sleep;
@@ -12,6 +13,7 @@ use fairground_machine::ALONE;
 
 use crate::kernel::Kernel;
 use crate::task::TaskRef;
+pub use cache::Cache;
 pub use energy::Meter;
 pub use frequency::Frequencies;
 pub use sleep::{Menu, Nap};

@@ -196,6 +196,7 @@ impl Kernel<'_> {
         task.execution = execution;
         task.parent = parent.map(|parent| parent.id).filter(|id| !is_hidden(*id));
         task.daemon = source.daemon;
+        task.footprint = source.footprint;
         task.attributes = source.attributes.clone();
         let idle = load_weight(events::Policy::from_number(SCHED_IDLE), 0);
         let wanted = Attributes::parse(&task.attributes).ok();
