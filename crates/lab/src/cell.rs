@@ -876,10 +876,12 @@ impl Failure {
     }
 
     /// Whether this failure is of the same kind as another and at the same place, no matter for which task, on which CPU and after what time.
+    /// Whether a starved task still waits at the end depends on when that is.
     pub fn is_like(&self, other: &Self) -> bool {
         self.status == other.status
             && match self.status {
-                Status::Starved | Status::Unmet => self.kind == other.kind,
+                Status::Starved => true,
+                Status::Unmet => self.kind == other.kind,
                 _ => essence(&self.message) == essence(&other.message),
             }
     }
@@ -981,5 +983,22 @@ mod tests {
             "after 1 s: invalid CPU 5",
             "after 2 s: invalid CPU -1"
         ));
+    }
+
+    #[test]
+    fn a_starved_task_is_like_one_that_waits_to_the_end() {
+        let failure = |status, kind: &str| Failure {
+            workload: String::new(),
+            machine: String::new(),
+            scheduler: String::new(),
+            status,
+            kind: kind.to_owned(),
+            message: String::new(),
+            after_ns: None,
+            dump: String::new(),
+        };
+        let is_like = |status, one, other| failure(status, one).is_like(&failure(status, other));
+        assert!(is_like(Status::Starved, "late", "lost"));
+        assert!(!is_like(Status::Unmet, "lag", "longest_wait"));
     }
 }

@@ -2,7 +2,7 @@
 
 use std::num::NonZero;
 
-use fairground_metrics::{Cause, Explanation, RunMetrics};
+use fairground_metrics::{Cause, Explanation, Place, RunMetrics};
 use fairground_results::{Breach, Run, Status};
 
 use crate::cell::{Cell, CellResult, Failure, run_cells};
@@ -136,10 +136,101 @@ pub(crate) fn findings(cell: &Cell, result: &CellResult) -> Result<Vec<Finding>,
 }
 
 impl Finding {
-    /// Whether the scheduler could have done otherwise: all CPUs of a task that starved may have been those of real-time tasks, which the kernel places.
+    /// The kind of its reason, which a smaller case has as well.
+    pub(crate) fn reason(&self) -> String {
+        reason_of(self.wait.as_ref())
+    }
+
+    /// Whether the scheduler could have done otherwise: all CPUs of a task that starved may have been those of real-time tasks, which the kernel places,
+    /// or the task belonged to another class, as all do between two loads of a scheduler.
     fn is_of_scheduler(&self) -> bool {
         let cause = self.wait.as_ref().map(|wait| wait.cause);
         let is_behind_real_time = matches!(cause, Some(Cause::RealTime { cpu: None, .. }));
-        !(self.failure.status == Status::Starved && is_behind_real_time)
+        let place = Place::Kernel;
+        let is_elsewhere = cause == Some(Cause::Lay { place });
+        !is_elsewhere && !(self.failure.status == Status::Starved && is_behind_real_time)
+    }
+}
+
+/// The kind of the reason for a wait: where the task lay, and whether a CPU that it may use was idle meanwhile; empty if there was no wait.
+fn reason_of(wait: Option<&Explanation>) -> String {
+    let Some(wait) = wait else {
+        return String::new();
+    };
+    let half = (wait.to_ns - wait.from_ns).div_ceil(2).max(1);
+    let is_beside_idle = wait.cpus.iter().any(|cpu| cpu.idle_ns >= half);
+    let place = match wait.cause {
+        Cause::RealTime { .. } => "behind real-time tasks",
+        Cause::Throttled { .. } => "without runtime",
+        Cause::Quota { .. } => "without quota",
+        Cause::Lay { place } => match place {
+            Place::Kernel => "in another class",
+            Place::Scheduler => "in the scheduler's data",
+            Place::Local { .. } => "in a local queue",
+            Place::Global | Place::Queue { .. } => "in a queue",
+        },
+    };
+    let beside = if is_beside_idle {
+        ", beside an idle CPU"
+    } else {
+        ""
+    };
+    format!("{place}{beside}")
+}
+
+#[cfg(test)]
+mod tests {
+    use fairground_metrics::CpuUse;
+
+    use super::*;
+
+    /// A wait for 100 ns for this reason, beside a CPU that was idle for part of it.
+    fn wait(cause: Cause, idle_ns: u64) -> Explanation {
+        let cpu = CpuUse {
+            cpu: 1,
+            ran: Vec::new(),
+            idle_ns,
+        };
+        Explanation {
+            task: "a".to_owned(),
+            from_ns: 100,
+            to_ns: 200,
+            ran: true,
+            cause,
+            places: Vec::new(),
+            cpus: vec![cpu],
+            steps: Vec::new(),
+            steps_left_out: 0,
+        }
+    }
+
+    #[test]
+    fn reasons_are_where_a_task_lay_and_whether_a_cpu_was_idle_beside_it() {
+        let reason = |place, idle_ns| reason_of(Some(&wait(Cause::Lay { place }, idle_ns)));
+        let (one, other) = (Place::Queue { id: 7 }, Place::Queue { id: 8 });
+        assert_eq!(reason(one, 50), reason(other, 100));
+        assert_ne!(reason(one, 49), reason(one, 50));
+        assert_ne!(reason(one, 0), reason(Place::Local { cpu: 1 }, 0));
+        assert_eq!(reason_of(None), "");
+    }
+
+    #[test]
+    fn a_wait_in_another_class_is_no_fault_of_the_scheduler() {
+        let finding = |place| Finding {
+            failure: Failure {
+                workload: String::new(),
+                machine: String::new(),
+                scheduler: String::new(),
+                status: Status::Starved,
+                kind: "lost".to_owned(),
+                message: String::new(),
+                after_ns: None,
+                dump: String::new(),
+            },
+            breach: None,
+            wait: Some(wait(Cause::Lay { place }, 0)),
+        };
+        assert!(!finding(Place::Kernel).is_of_scheduler());
+        assert!(finding(Place::Scheduler).is_of_scheduler());
     }
 }

@@ -11,6 +11,7 @@ mod compare;
 mod contender;
 mod cost_file;
 mod crash;
+mod dice;
 mod error;
 mod evidence;
 mod experiment;

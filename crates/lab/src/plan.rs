@@ -34,10 +34,10 @@ pub(crate) fn check_tasks(workload: &Workload, machine: &Machine) -> Result<(), 
         Attributes::parse(&task.attributes).map_err(|problem| {
             Error::Plan(format!("task {name} of {}: {problem}", workload.name))
         })?;
-        for phase in 0..task.phases.len() {
-            let Some(allowed) = task.cpus_in(phase) else {
-                continue;
-            };
+        // It begins with its own, whatever its phases have.
+        let own = task.cpus.as_deref().into_iter();
+        let of_phases = (0..task.phases.len()).filter_map(|phase| task.cpus_in(phase));
+        for allowed in own.chain(of_phases) {
             if !allowed.iter().any(|cpu| machine.find(*cpu).is_some()) {
                 return Err(Error::Plan(format!(
                     "{name} of {} may only use CPUs {allowed:?}, and the machine has {}; \

@@ -9,8 +9,9 @@ use fairground_machine::Machine;
 use fairground_simulator::{Hotplug, Options, Surroundings};
 use fairground_workload::{Draft, Workload};
 
-use crate::cell::{Cell, DEFAULT_DURATION, Failure};
+use crate::cell::{Cell, CellResult, DEFAULT_DURATION, Failure};
 use crate::contender::LOADER;
+use crate::dice::Dice;
 use crate::plan::{Cells, Plan, check_hotplug, check_tasks};
 
 /// Lengths of shrunk runs are multiples of this.
@@ -18,6 +19,12 @@ const GRAIN: Nanoseconds = 1_000_000;
 
 /// Numbers up to this one may count tasks, which are better few than round.
 const MOST_COUNT: u64 = 40;
+
+/// A case of so few tasks is understood.
+const FEW_TASKS: usize = 4;
+
+/// Number of tries to make a case smaller by several changes at once.
+const THROWS: u64 = 80;
 
 /// A failure in its smallest form.
 #[derive(Clone, Debug)]
@@ -50,9 +57,13 @@ struct Search<'a> {
     wanted: Failure,
     /// Name of the file, which schedulers may see.
     file: &'a str,
+    /// Whether a run with such a failure shows it for the same reason.
+    is_same: &'a dyn Fn(&Cell, &CellResult) -> bool,
     most: usize,
     progress: &'a dyn Fn(usize, usize),
     runs: usize,
+    /// Tries with several changes at once.
+    throws: u64,
     /// Workloads, machines and lengths that do not show the failure.
     failed: BTreeSet<(String, String, Nanoseconds)>,
     best: Case,
@@ -71,17 +82,19 @@ impl Plan {
         progress: &dyn Fn(usize, usize),
     ) -> Option<Shrunk> {
         let cell = Cells::of(self).get(number);
-        let (shrunk, _) = shrink(cell, wanted, (file, text), most, progress)?;
+        let (shrunk, _) = shrink(cell, wanted, (file, text), most, &|_, _| true, progress)?;
         Some(shrunk)
     }
 }
 
-/// Shrinks the failure of this cell as [`Plan::shrink`] does; also returns the cell of the smallest form.
+/// Shrinks the failure of this cell as [`Plan::shrink`] does, to a form in which `is_same` says of the run that it fails for the same reason; also
+/// returns the cell of the smallest form.
 pub(crate) fn shrink(
     cell: Cell,
     wanted: &Failure,
     (file, text): (&str, &str),
     most: usize,
+    is_same: &dyn Fn(&Cell, &CellResult) -> bool,
     progress: &dyn Fn(usize, usize),
 ) -> Option<(Shrunk, Cell)> {
     let best = Case {
@@ -96,9 +109,11 @@ pub(crate) fn shrink(
         cell,
         wanted: wanted.clone(),
         file,
+        is_same,
         most,
         progress,
         runs: 0,
+        throws: 0,
         failed: BTreeSet::new(),
         best: best.clone(),
         failure: wanted.clone(),
@@ -118,7 +133,8 @@ impl Search<'_> {
             self.shrink_lists();
             self.shrink_numbers();
             let after = (self.best.draft.text(), self.best.machine.clone());
-            if self.runs >= self.most || (after == before && self.best.duration == length) {
+            let is_as_before = after == before && self.best.duration == length;
+            if self.runs >= self.most || (is_as_before && !self.scatter()) {
                 break;
             }
         }
@@ -144,9 +160,14 @@ impl Search<'_> {
             return false;
         };
         self.runs += 1;
-        let failure = cell.run().ok().and_then(|result| result.failure);
+        let result = cell.run().ok();
         (self.progress)(self.runs, self.most);
-        let Some(failure) = failure.filter(|failure| failure.is_like(&self.wanted)) else {
+        let failure = result.and_then(|result| {
+            let failure = result.failure.clone()?;
+            let is_it = failure.is_like(&self.wanted) && (self.is_same)(&cell, &result);
+            is_it.then_some(failure)
+        });
+        let Some(failure) = failure else {
             self.failed.insert(key);
             return false;
         };
@@ -251,6 +272,22 @@ impl Search<'_> {
         }
     }
 
+    /// Leaves a case of many tasks that no single change makes smaller: tries several at once, by chance, until one with fewer tasks shows the
+    /// failure. `false` if none does.
+    fn scatter(&mut self) -> bool {
+        // A loader's settings for one machine do not apply to another.
+        let is_fixed = self.cell.contender.reference().starts_with(LOADER);
+        while !is_fixed && self.throws < THROWS && task_count(&self.best.draft) > FEW_TASKS {
+            let mut dice = Dice::new(0, self.throws);
+            self.throws += 1;
+            let thrown = thrown(&mut dice, &self.best);
+            if thrown.is_some_and(|case| self.shows(case)) {
+                return true;
+            }
+        }
+        false
+    }
+
     /// Whether one of these workloads shows the failure on this machine; the first that does becomes the best case.
     fn shows_one(&mut self, drafts: Vec<Draft>, machine: &str) -> bool {
         drafts.into_iter().any(|draft| {
@@ -322,16 +359,24 @@ fn smaller_numbers(value: u64) -> Vec<u64> {
     smaller
 }
 
-/// Copies for a machine with `cpus` CPUs instead of `before`: with as many fewer of all equal tasks, with as much a smaller part of them, and
-/// without one of the tasks that stand for themselves.
+/// Copies for a machine with `cpus` CPUs instead of `before`: with as many fewer of all equal tasks, with as much a smaller part of them, rounded
+/// down and up, with one more of each than CPUs at most, and without one of the tasks that stand for themselves.
 fn with_fewer_tasks(draft: &Draft, before: u64, cpus: u64) -> Vec<Draft> {
     let counts = draft.instances();
-    let mut drafts = Vec::new();
+    let mut drafts: Vec<Draft> = Vec::new();
     if !counts.is_empty() {
-        drafts.push(with_counts(draft, |count| {
-            count.saturating_sub(before - cpus)
-        }));
-        drafts.push(with_counts(draft, |count| count * cpus / before));
+        let ways: [&dyn Fn(u64) -> u64; 4] = [
+            &|count| count.saturating_sub(before - cpus),
+            &|count| count * cpus / before,
+            &|count| (count * cpus).div_ceil(before),
+            &|count| count.min(cpus + 1),
+        ];
+        for way in ways {
+            let one = with_counts(draft, way);
+            if !drafts.contains(&one) {
+                drafts.push(one);
+            }
+        }
     }
     if let Some(tasks) = draft.tasks() {
         let is_counted = |place: usize| counts.iter().any(|(path, _)| path[tasks.len()] == place);
@@ -365,6 +410,43 @@ fn with_counts(draft: &Draft, fewer: impl Fn(u64) -> u64) -> Draft {
     counts.fold(draft.clone(), |draft, (path, count)| {
         draft.with_number(&path, fewer(count).max(1))
     })
+}
+
+/// A copy with fewer tasks, perhaps on a smaller machine and with other numbers; `None` if chance makes none.
+fn thrown(dice: &mut Dice, case: &Case) -> Option<Case> {
+    let smaller = smaller_machines(&case.machine);
+    let machine = match smaller.is_empty() || dice.once_in(2) {
+        true => case.machine.clone(),
+        false => smaller[dice.below(smaller.len())].clone(),
+    };
+    let mut draft = case.draft.clone();
+    for (path, count) in case.draft.instances() {
+        draft = draft.with_number(&path, 1 + dice.below(count as usize) as u64);
+    }
+    if let Some(tasks) = draft.tasks()
+        && dice.once_in(2)
+    {
+        let place = dice.below(draft.length(&tasks));
+        draft = draft.without(&tasks, place..place + 1);
+    }
+    let is_fewer = task_count(&draft) < task_count(&case.draft);
+    let counts = draft.instances();
+    for (path, number) in draft.numbers() {
+        if dice.once_in(4) && !counts.iter().any(|(count, _)| *count == path) {
+            let other = dice.magnitude(number / 4, number.saturating_mul(4));
+            draft = draft.with_number(&path, other.max(1));
+        }
+    }
+    is_fewer.then_some(Case {
+        draft,
+        machine,
+        duration: case.duration,
+    })
+}
+
+/// Number of tasks at the beginning; 0 if the draft is no workload.
+fn task_count(draft: &Draft) -> usize {
+    Workload::parse("draft.json", &draft.text()).map_or(0, |workload| workload.task_count())
 }
 
 /// Number of CPUs of a machine; 0 if the description is none.
@@ -431,13 +513,38 @@ mod tests {
             counts.map(|(_, count)| count).collect::<Vec<_>>()
         };
         let fewer = with_fewer_tasks(&draft, 4, 2);
-        assert!(!fewer[2].text().contains("\"b\""));
+        assert!(!fewer[3].text().contains("\"b\""));
         let fewer: Vec<Vec<u64>> = fewer.iter().map(counts).collect();
-        assert_eq!(fewer, [vec![6, 2], vec![4, 2], vec![8, 4]]);
+        assert_eq!(fewer, [vec![6, 2], vec![4, 2], vec![3, 3], vec![8, 4]]);
+        let fewer = with_fewer_tasks(&draft, 7, 3);
+        let fewer: Vec<Vec<u64>> = fewer.iter().map(counts).collect();
+        assert_eq!(
+            fewer,
+            [vec![4], vec![3], vec![4, 2], vec![4, 4], vec![8, 4]]
+        );
         let fewer: Vec<Vec<u64>> = with_fewer_of_all(&draft).iter().map(counts).collect();
         assert_eq!(fewer, [vec![], vec![2, 2], vec![4, 2], vec![7, 3]]);
         let alone = Draft::parse("file.json", r#"{"tasks": {"b": {"run": 5}}}"#).unwrap();
         assert_eq!(with_fewer_of_all(&alone), []);
+    }
+
+    #[test]
+    fn several_changes_at_once_leave_fewer_tasks() {
+        let text = r#"{"tasks": {"a": {"instance": 8, "run": 100}, "b": {"run": 5}, "c": {"instance": 4, "run": 7}}}"#;
+        let case = Case {
+            draft: Draft::parse("file.json", text).unwrap(),
+            machine: "4".to_owned(),
+            duration: 20 * GRAIN,
+        };
+        let throw = |number| thrown(&mut Dice::new(0, number), &case);
+        let all: Vec<Case> = (0..THROWS).filter_map(throw).collect();
+        let numbers = all.iter().map(|one| task_count(&one.draft));
+        assert!(numbers.clone().all(|tasks| (1..13).contains(&tasks)));
+        assert!(numbers.clone().any(|tasks| tasks <= FEW_TASKS) && all.len() > 40);
+        let cpus: BTreeSet<u64> = all.iter().map(|one| cpus_of(&one.machine)).collect();
+        assert_eq!(cpus, BTreeSet::from([1, 2, 3, 4]));
+        assert!(all.iter().any(|one| !one.draft.text().contains(": 100")));
+        assert!(all.iter().any(|one| !one.draft.text().contains("\"b\"")));
     }
 
     #[test]

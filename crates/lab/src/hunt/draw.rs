@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value, json};
 
-use super::dice::Dice;
+use crate::dice::Dice;
 
 /// Descriptions of machines, each with how often it is drawn: small ones most, since their runs are short.
 pub(super) const MACHINES: &[(&str, usize)] = &[

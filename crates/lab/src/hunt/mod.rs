@@ -4,7 +4,6 @@
 //! A hunt goes on in generations of [`GENERATION`] cases. The cases of a generation depend on the seed and on those that were kept before, not on
 //! time or threads, and its state is written to a file after each: a hunt that was ended goes on as if it had not been.
 
-mod dice;
 mod draw;
 mod scenario;
 
@@ -18,11 +17,11 @@ use fairground_results::{Patience, Requirement, Status};
 use fairground_simulator::{Hotplug, Options};
 use serde::{Deserialize, Serialize};
 
-use self::dice::Dice;
 use self::scenario::Kept;
 pub use self::scenario::Scenario;
-use crate::cell::{Cell, Failure};
+use crate::cell::{Cell, CellResult, Failure};
 use crate::check::{Finding, findings};
+use crate::dice::Dice;
 use crate::error::Error;
 use crate::identity;
 use crate::parallel;
@@ -36,7 +35,7 @@ const KEPT: usize = 16;
 /// Maximum number of runs to reduce a case to its smallest form.
 const MOST_RUNS: usize = 250;
 /// Version of the state's file.
-const VERSION: u32 = 1;
+const VERSION: u32 = 2;
 /// The rule beside the plan's requirements: no task starves.
 const STARVED: &str = "starved";
 
@@ -109,6 +108,8 @@ struct Sighting {
     failure: Failure,
     requirement: Option<String>,
     diagnosis: String,
+    /// The kind of its reason.
+    reason: String,
     message: String,
     run: usize,
 }
@@ -277,6 +278,7 @@ impl Hunt<'_> {
             Sighting {
                 scenario: scenario.clone(),
                 diagnosis: told.diagnosis,
+                reason: finding.reason(),
                 message: told.message,
                 requirement: requirement(&finding),
                 failure: finding.failure,
@@ -357,10 +359,14 @@ impl Hunt<'_> {
     /// The smallest form of a case.
     fn smallest(&self, templates: &[Cell], seen: &Sighting) -> Result<Find, Error> {
         let mut scenario = seen.scenario.clone();
+        let is_same = |cell: &Cell, result: &CellResult| {
+            first_finding(cell, result).is_some_and(|found| found.reason() == seen.reason)
+        };
         let shows = |scenario: &Scenario| {
             let cell = self.judging(self.cell(templates, scenario)?, seen);
-            let failure = cell.run().ok()?.failure?;
-            failure.is_like(&seen.failure).then_some(cell)
+            let result = cell.run().ok()?;
+            let is_like = result.failure.as_ref()?.is_like(&seen.failure);
+            (is_like && is_same(&cell, &result)).then_some(cell)
         };
         let calm = Scenario {
             hotplug: Vec::new(),
@@ -375,7 +381,7 @@ impl Hunt<'_> {
         let shrunk = cell.and_then(|cell| {
             let cell = self.judging(cell, seen);
             let text = (scenario::FILE, scenario.workload.as_str());
-            shrink::shrink(cell, &seen.failure, text, MOST_RUNS, &|_, _| {})
+            shrink::shrink(cell, &seen.failure, text, MOST_RUNS, &is_same, &|_, _| {})
         });
         let mut find = Find {
             tasks: 0,
@@ -395,9 +401,8 @@ impl Hunt<'_> {
                 ..find.scenario
             };
             find.failure = shrunk.failure;
-            let again = findings(&cell, &cell.run()?)?;
-            if let Some(finding) = again.into_iter().next() {
-                let told = (self.tell)(&finding, cpus_of(&cell));
+            if let Some(found) = first_finding(&cell, &cell.run()?) {
+                let told = (self.tell)(&found, cpus_of(&cell));
                 (find.diagnosis, find.message) = (told.diagnosis, told.message);
             }
         }
@@ -488,6 +493,11 @@ fn never_began(failure: &Failure) -> bool {
 
 fn cpus_of(cell: &Cell) -> u32 {
     cell.options.machine.cpu_count() as u32
+}
+
+/// The first finding of a run; `None` if there is none.
+fn first_finding(cell: &Cell, result: &CellResult) -> Option<Finding> {
+    findings(cell, result).ok()?.into_iter().next()
 }
 
 /// The requirement that a finding is about.

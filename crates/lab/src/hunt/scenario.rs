@@ -6,8 +6,8 @@ use fairground_results::CpuChange;
 use fairground_workload::{Draft, Workload};
 use serde::{Deserialize, Serialize};
 
-use super::dice::Dice;
 use super::draw::{self, MACHINES};
+use crate::dice::Dice;
 use crate::plan::check_tasks;
 
 /// Name of a case's file in messages.
@@ -260,6 +260,19 @@ mod tests {
         }
         let is_first = |one: &Kept| one.scenario == kept[0].scenario;
         assert!(!kept[1..].iter().any(is_first));
+    }
+
+    #[test]
+    fn a_task_whose_own_cpus_the_machine_lacks_is_not_valid() {
+        let on = |machine: &str| Scenario {
+            workload:
+                r#"{"tasks": {"a": {"cpus": [1], "phases": {"p": {"cpus": [0], "run": 1}}}}}"#
+                    .to_owned(),
+            machine: machine.to_owned(),
+            duration: SHORTEST,
+            hotplug: Vec::new(),
+        };
+        assert!(on("2").is_valid() && !on("1").is_valid());
     }
 
     #[test]

@@ -4,11 +4,11 @@ use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::{Rng, SeedableRng};
 
 /// The choices for one case.
-pub(super) struct Dice(Xoshiro256PlusPlus);
+pub(crate) struct Dice(Xoshiro256PlusPlus);
 
 impl Dice {
     /// The choices for the case with this number in a hunt with this seed.
-    pub(super) fn new(seed: u64, number: u64) -> Self {
+    pub(crate) fn new(seed: u64, number: u64) -> Self {
         let mut of_hunt = Xoshiro256PlusPlus::seed_from_u64(seed);
         Self(Xoshiro256PlusPlus::seed_from_u64(
             of_hunt.next_u64().wrapping_add(number),
@@ -16,23 +16,23 @@ impl Dice {
     }
 
     /// A number below `bound`, which is not 0.
-    pub(super) fn below(&mut self, bound: usize) -> usize {
+    pub(crate) fn below(&mut self, bound: usize) -> usize {
         let bound = bound.max(1) as u64;
         (self.0.next_u64() % bound) as usize
     }
 
     /// Whether something happens that happens once in `times`.
-    pub(super) fn once_in(&mut self, times: usize) -> bool {
+    pub(crate) fn once_in(&mut self, times: usize) -> bool {
         self.below(times) == 0
     }
 
     /// One of these, of which there is at least one.
-    pub(super) fn one_of<T: Copy>(&mut self, choices: &[T]) -> T {
+    pub(crate) fn one_of<T: Copy>(&mut self, choices: &[T]) -> T {
         choices[self.below(choices.len())]
     }
 
     /// A number from `low` to `high`, of all magnitudes equally often, with one digit other than 0, or two.
-    pub(super) fn magnitude(&mut self, low: u64, high: u64) -> u64 {
+    pub(crate) fn magnitude(&mut self, low: u64, high: u64) -> u64 {
         let (low, high) = (low.max(1), high.max(low).max(1));
         let part = self.below(1 << 20) as f64 / f64::from(1 << 20);
         let exact = low as f64 * (high as f64 / low as f64).powf(part);
