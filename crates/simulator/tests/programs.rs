@@ -154,6 +154,36 @@ fn a_pipe_of_2_6_wakes_synchronously_in_the_middle_of_a_transfer_only() {
 }
 
 #[test]
+fn a_socket_wakes_all_that_wait_the_last_one_first() {
+    // 278 messages of 100 bytes fill a socket; with the 209th that is read, three quarters of its memory are free.
+    let text = r#"{"fairground": {"pipes": {"s": {"socket": 1}}}, "tasks": {
+        "filler": {"loop": 1, "cpus": [0], "phases": {"p": {"loop": 278, "fairground1": {"pipe_write": {"pipe": "s", "bytes": 100}}}}},
+        "first": {"loop": 1, "cpus": [1], "phases": {"p": {"run": 1000, "fairground1": {"pipe_write": {"pipe": "s", "bytes": 100}}}}},
+        "second": {"loop": 1, "cpus": [2], "phases": {"p": {"run": 2000, "fairground1": {"pipe_write": {"pipe": "s", "bytes": 100}}}}},
+        "reader": {"loop": 1, "cpus": [3], "phases": {
+            "p": {"sleep": 5000, "loop": 1, "fairground1": {"pipe_read": {"pipe": "s", "bytes": 20800}}},
+            "q": {"sleep": 5000, "loop": 1, "fairground1": {"pipe_read": {"pipe": "s", "bytes": 100}}},
+            "r": {"sleep": 5000, "loop": 1, "fairground1": {"pipe_read": {"pipe": "s", "bytes": 7100}}}}}}}"#;
+    let (outcome, lines) = logged(&free("4", text), &["Wake {"]);
+    assert_eq!(outcome.end, 15 * MS);
+    let woken = lines.iter().map(|line| number(line, "task: TaskId("));
+    // After the starts of all four come the ends of the reader's sleeps, at 5, 10 and 15 ms.
+    assert_eq!(woken.skip(4).collect::<Vec<_>>(), [3, 3, 2, 1, 3]);
+}
+
+#[test]
+fn a_socket_wakes_synchronously() {
+    let text = r#"{"fairground": {"pipes": {"s": {"socket": 1}}}, "tasks": {
+        "reader": {"loop": 1, "phases": {"p": {"fairground1": {"pipe_read": {"pipe": "s", "bytes": 40000}}}}},
+        "writer": {"loop": 1, "phases": {"p": {"run": 1000, "fairground1": {"pipe_write": {"pipe": "s", "bytes": 40000}}}}}}}"#;
+    let outcome = run(&scheduler("waits", &[]), &free("2", text));
+    assert_eq!(outcome.failure, None);
+    let is_woken = |line: &&String| line.contains("woken") && !line.ends_with("0x4");
+    let woken = outcome.messages.iter().filter(is_woken);
+    assert_eq!(woken.collect::<Vec<_>>(), ["reader woken with 0x18"]);
+}
+
+#[test]
 fn a_sleeper_is_seen_in_its_system_call() {
     let text = r#"{"fairground": {"pipes": {"full": {"capacity": 4096}}}, "tasks": {
         "writer": {"loop": 1, "phases": {"p": {"fairground1": {"pipe_write": {"pipe": "full", "bytes": 8192}}}}},

@@ -7,7 +7,7 @@ use crate::event::Reading;
 use crate::groups;
 use crate::json::Value;
 use crate::model::{
-    Arrivals, Drive, Elevator, Event, Pipe, Place as Where, Source, TimerMode, Workload,
+    Arrivals, Drive, Elevator, Event, Pipe, PipeKind, Place as Where, Source, TimerMode, Workload,
 };
 use crate::names::{Shared, Use};
 use crate::notes::Place;
@@ -467,13 +467,7 @@ pub(crate) fn read_settings(
         )?;
     }
     if let Some(field) = object.get(reader, "pipes") {
-        each(
-            reader,
-            &field,
-            |name| shared.pipes.find(name),
-            "pipe",
-            |reader, index, object| read_pipe_settings(reader, object, &mut workload.pipes[index]),
-        )?;
+        read_pipes(reader, &field, &mut workload.pipes)?;
     }
     if let Some(field) = object.get(reader, "drives") {
         each(
@@ -535,25 +529,54 @@ fn read_drive_settings(
     Ok(())
 }
 
-/// Reads what a file says of one pipe.
-fn read_pipe_settings(reader: &mut Reader, object: &Object, pipe: &mut Pipe) -> Result<(), Error> {
-    object.check_keys(reader, &["capacity", "release"])?;
-    if let Some(field) = object.get(reader, "release") {
-        if field.string(reader)? != "2.6" {
-            let problem = "the pipes of this release are not known; write \"2.6\", or leave it out for those of today";
-            return Err(reader.error(&field.place, problem));
+/// Reads what a file says of pipes: of one, or of all whose names have the same beginning.
+fn read_pipes(reader: &mut Reader, field: &Field, pipes: &mut [Pipe]) -> Result<(), Error> {
+    let object = field.object(reader)?;
+    for (index, field) in object.fields().enumerate() {
+        object.check_unique(reader, index, &field)?;
+        let kind = read_pipe_kind(reader, &field.object(reader)?)?;
+        let is_meant = |name: &str| match field.key.strip_suffix('*') {
+            Some(beginning) => name.starts_with(beginning),
+            None => name == field.key,
+        };
+        let mut meant = { pipes.iter_mut() }
+            .filter(|pipe| is_meant(&pipe.name))
+            .peekable();
+        if meant.peek().is_none() {
+            return Err(no_such(reader, &field, "pipe"));
         }
-        pipe.early = true;
-        pipe.capacity = Pipe::EARLY_CAPACITY;
-    }
-    if let Some(capacity) = object.integer(reader, "capacity", 1..=BYTES_MAX)? {
-        if pipe.early {
-            let problem = "a pipe of 2.6 holds 4096 bytes; leave the capacity out";
-            return Err(reader.error(&object.place, problem));
-        }
-        pipe.capacity = capacity as u64;
+        meant.for_each(|pipe| pipe.kind = kind);
     }
     Ok(())
+}
+
+/// Reads the kind of a pipe.
+fn read_pipe_kind(reader: &mut Reader, object: &Object) -> Result<PipeKind, Error> {
+    object.check_keys(reader, &["capacity", "release", "socket"])?;
+    let release = object.get(reader, "release");
+    if let Some(field) = &release
+        && field.string(reader)? != "2.6"
+    {
+        let problem = "the pipes of this release are not known; write \"2.6\", or leave it out for those of today";
+        return Err(reader.error(&field.place, problem));
+    }
+    let is_socket = object.integer(reader, "socket", 0..=1)? == Some(1);
+    let capacity = object.integer(reader, "capacity", 1..=BYTES_MAX)?;
+    let problem = match (&release, is_socket, capacity) {
+        (Some(_), true, _) => "sockets are those of today; leave the release out",
+        (Some(_), false, Some(_)) => "a pipe of 2.6 holds 4096 bytes; leave the capacity out",
+        (None, true, Some(_)) => {
+            "a socket holds what fits into 212992 bytes of memory; leave the capacity out"
+        }
+        (Some(_), false, None) => return Ok(PipeKind::Early),
+        (None, true, None) => return Ok(PipeKind::Socket),
+        (None, false, capacity) => {
+            return Ok(PipeKind::Paged {
+                capacity: capacity.map_or(Pipe::CAPACITY, |capacity| capacity as u64),
+            });
+        }
+    };
+    Err(reader.error(&object.place, problem))
 }
 
 /// Largest number of requests per second from outside.
@@ -635,14 +658,17 @@ fn each(
     for (index, field) in object.fields().enumerate() {
         object.check_unique(reader, index, &field)?;
         let Some(index) = find(field.key) else {
-            return Err(reader.error(
-                &field.key_place,
-                format!("no event uses a {what} of this name; correct the name"),
-            ));
+            return Err(no_such(reader, &field, what));
         };
         read(reader, index, &field.object(reader)?)?;
     }
     Ok(())
+}
+
+/// There is nothing of the name that is the key of `field`.
+fn no_such(reader: &Reader, field: &Field, what: &str) -> Error {
+    let problem = format!("no event uses a {what} of this name; correct the name");
+    reader.error(&field.key_place, problem)
 }
 
 /// The timer mode with this name; `extended` allows those that rt-app does not have.

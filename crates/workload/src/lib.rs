@@ -43,8 +43,8 @@ pub use error::Error;
 pub use events::{Cursor, Events};
 pub use groups::{Bandwidth, Group, GroupChange, GroupSettings, Share};
 pub use model::{
-    Arrivals, Barrier, Drive, Elevator, Event, Mutex, Phase, Pipe, Place, Policy, Source, Task,
-    Timer, TimerMode, Workload,
+    Arrivals, Barrier, Drive, Elevator, Event, Mutex, Phase, Pipe, PipeKind, Place, Policy, Source,
+    Task, Timer, TimerMode, Workload,
 };
 pub use parameter::Parameter;
 pub use template::{Arguments, Template};

@@ -57,15 +57,13 @@ pub struct Mutex {
     pub spin: u64,
 }
 
-/// A pipe.
+/// A pipe, or one direction of a pair of sockets.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Pipe {
     /// Its name.
     pub name: String,
-    /// Bytes that it holds, before rounding up to the pages that the kernel gives it.
-    pub capacity: u64,
-    /// Whether it is one of Linux 2.6 to 2.6.10: a page of bytes, whose wake-ups are synchronous only in the middle of a transfer.
-    pub early: bool,
+    /// Its kind.
+    pub kind: PipeKind,
 }
 
 impl Pipe {
@@ -73,6 +71,30 @@ impl Pipe {
     pub const CAPACITY: u64 = 65536;
     /// Capacity of an early pipe.
     pub const EARLY_CAPACITY: u64 = 4096;
+}
+
+impl Display for Pipe {
+    fn fmt(&self, formatter: &mut Formatter<'_>) -> fmt::Result {
+        let kind = match self.kind {
+            PipeKind::Paged { .. } | PipeKind::Early => "pipe",
+            PipeKind::Socket => "socket",
+        };
+        write!(formatter, "{kind} {}", self.name)
+    }
+}
+
+/// Kinds of pipes, which differ in what they hold and in the wake-ups.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PipeKind {
+    /// That of today, with the bytes that it holds before rounding up to the pages that the kernel gives it.
+    Paged {
+        /// Number of bytes.
+        capacity: u64,
+    },
+    /// One of Linux 2.6 to 2.6.10: a page of bytes, whose wake-ups are synchronous only in the middle of a transfer.
+    Early,
+    /// A stream socket of a pair (`AF_UNIX`).
+    Socket,
 }
 
 /// A disk with a head, which has to move from one file to another. Reads come from an elevator, writes follow in the background.

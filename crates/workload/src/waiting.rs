@@ -59,8 +59,8 @@ impl Waiting {
                 workload.barriers[barrier].parties
             ),
             Self::Semaphore(semaphore) => format!("semaphore {}", workload.semaphores[semaphore]),
-            Self::Data(pipe) => format!("data in pipe {}", workload.pipes[pipe].name),
-            Self::Room(pipe) => format!("room in pipe {}", workload.pipes[pipe].name),
+            Self::Data(pipe) => format!("data in {}", workload.pipes[pipe]),
+            Self::Room(pipe) => format!("room in {}", workload.pipes[pipe]),
             Self::Request(choice) => {
                 let services = &workload.choices[choice];
                 let mut arrivals = workload.arrivals.iter();

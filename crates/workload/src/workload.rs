@@ -8,7 +8,7 @@ use crate::extension;
 use crate::global::{self, Global};
 use crate::groups;
 use crate::json::{Departure, Node, Position};
-use crate::model::{Drive, Mutex, Pipe, Workload};
+use crate::model::{Drive, Mutex, Pipe, PipeKind, Workload};
 use crate::names::Shared;
 use crate::notes::{Notes, Place, Remark};
 use crate::object::{Object, Reader};
@@ -99,8 +99,9 @@ fn read(reader: &mut Reader, root: &Object) -> Result<Workload, Error> {
     };
     let pipe = |name: &String| Pipe {
         name: name.clone(),
-        capacity: Pipe::CAPACITY,
-        early: false,
+        kind: PipeKind::Paged {
+            capacity: Pipe::CAPACITY,
+        },
     };
     let mut workload = Workload {
         name: String::new(),

@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 
 use fairground_workload::{
-    Drive, Elevator, Event, Factor, Mutex, Pipe, Place, Source, TimerMode, Variation, Workload,
+    Drive, Elevator, Event, Factor, Mutex, Pipe, PipeKind, Place, Source, TimerMode, Variation,
+    Workload,
 };
 
 fn read(text: &str) -> Workload {
@@ -65,8 +66,7 @@ fn events_are_read_in_order_with_those_of_rt_app() {
     let capacity = Pipe::CAPACITY;
     let pipes = ["ring", "back"].map(|name| Pipe {
         name: name.into(),
-        capacity,
-        early: false,
+        kind: PipeKind::Paged { capacity },
     });
     assert_eq!(workload.pipes, pipes);
     assert_eq!(workload.notes.len(), 2, "{:?}", workload.notes);
@@ -157,6 +157,31 @@ fn timers_have_one_mode_more() {
 }
 
 #[test]
+fn pipes_whose_names_begin_alike_have_one_setting() {
+    let workload = read(
+        r#"{ "fairground": { "pipes": { "to*": { "socket": 1 }, "top": { "release": "2.6" }, "back": { "socket": 0 } } },
+            "tasks": { "t": { "instance": 2, "phases": { "p": { "run": 1,
+                "fairground1": { "pipe_write": { "pipe": "to%i", "bytes": 1 } },
+                "fairground2": { "pipe_read": { "pipe": "to%i", "bytes": 1 } },
+                "fairground3": { "pipe_write": { "pipe": "back", "bytes": 1 } },
+                "fairground4": { "pipe_read": { "pipe": "back", "bytes": 1 } },
+                "fairground5": { "pipe_write": { "pipe": "top", "bytes": 1 } },
+                "fairground6": { "pipe_read": { "pipe": "top", "bytes": 1 } } } } } } }"#,
+    );
+    let pipes = workload.pipes.iter();
+    let mut kinds: Vec<(&str, PipeKind)> = pipes.map(|pipe| (&*pipe.name, pipe.kind)).collect();
+    kinds.sort_by_key(|(name, _)| *name);
+    let capacity = Pipe::CAPACITY;
+    let expected = [
+        ("back", PipeKind::Paged { capacity }),
+        ("to0", PipeKind::Socket),
+        ("to1", PipeKind::Socket),
+        ("top", PipeKind::Early),
+    ];
+    assert_eq!(kinds, expected);
+}
+
+#[test]
 fn settings_of_mutexes_and_pipes() {
     let workload = read(
         r#"{ "fairground": { "mutexes": { "m": { "spin": 2 } }, "pipes": { "p": { "capacity": 4096 } } },
@@ -169,7 +194,8 @@ fn settings_of_mutexes_and_pipes() {
         spin,
     };
     assert_eq!(workload.mutexes, [mutex("m", 2_000), mutex("n", 0)]);
-    assert_eq!(workload.pipes[0].capacity, 4096);
+    let kind = PipeKind::Paged { capacity: 4096 };
+    assert_eq!(workload.pipes[0].kind, kind);
     for (settings, words) in [
         (
             r#"{ "mutexes": { "x": {} } }"#,
@@ -186,6 +212,18 @@ fn settings_of_mutexes_and_pipes() {
         (
             r#"{ "pipes": { "p": { "release": "2.6", "capacity": 1 } } }"#,
             "a pipe of 2.6 holds 4096 bytes",
+        ),
+        (
+            r#"{ "pipes": { "p": { "socket": 1, "capacity": 1 } } }"#,
+            "a socket holds what fits into 212992 bytes",
+        ),
+        (
+            r#"{ "pipes": { "p": { "socket": 1, "release": "2.6" } } }"#,
+            "sockets are those of today",
+        ),
+        (
+            r#"{ "pipes": { "q*": { "socket": 1 } } }"#,
+            "no event uses a pipe of this name",
         ),
         (
             r#"{ "mutexes": { "m": { "spin": -1 } } }"#,

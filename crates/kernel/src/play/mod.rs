@@ -22,7 +22,7 @@ use std::time::Duration;
 use fairground_contract::attributes::Attributes;
 use fairground_events::{CpuId, EventKind, Sink as _};
 use fairground_metrics::{MachineFacts, Metrics, RunMetrics};
-use fairground_workload::{Event, Policy, Workload};
+use fairground_workload::{Event, PipeKind, Policy, Workload};
 
 use fairground_results::Creator;
 use groups::Groups;
@@ -359,7 +359,7 @@ fn attributes(workload: &Workload) -> Result<Vec<Attributes>, Error> {
 fn check(workload: &Workload, root: bool) -> Result<(), Error> {
     let allowed = scheduling::cpus().map_err(Error::system("cannot read the allowed CPUs"))?;
     let spins = workload.barriers.iter().any(|barrier| barrier.spin > 0);
-    let has_early_pipes = workload.pipes.iter().any(|pipe| pipe.early);
+    let has_early_pipes = { workload.pipes.iter() }.any(|pipe| pipe.kind == PipeKind::Early);
     for (is_used, what) in [
         (!workload.services.is_empty(), "services"),
         (spins, "barriers at which tasks spin"),

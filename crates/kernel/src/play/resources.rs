@@ -4,11 +4,12 @@
 //! remembers. A wait ends early only when the run is over; every function that waits then returns `false`.
 
 use std::io::{ErrorKind, PipeReader, PipeWriter, Read as _, Write as _};
-use std::os::fd::AsRawFd as _;
+use std::os::fd::{AsRawFd as _, OwnedFd};
+use std::os::unix::net::UnixStream;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
-use fairground_workload::Workload;
+use fairground_workload::{PipeKind, Workload};
 use nix::libc;
 use rustix::thread::futex;
 
@@ -227,7 +228,7 @@ impl Semaphore {
     }
 }
 
-/// A kernel pipe.
+/// A kernel pipe, or a pair of sockets of which one is written to and the other read.
 #[derive(Debug)]
 pub struct Pipe {
     reader: PipeReader,
@@ -236,8 +237,19 @@ pub struct Pipe {
 
 impl Pipe {
     fn new(described: &fairground_workload::Pipe) -> std::io::Result<Self> {
+        let capacity = match described.kind {
+            PipeKind::Paged { capacity } => capacity,
+            PipeKind::Early => fairground_workload::Pipe::EARLY_CAPACITY,
+            PipeKind::Socket => {
+                let (reader, writer) = UnixStream::pair()?;
+                return Ok(Self {
+                    reader: OwnedFd::from(reader).into(),
+                    writer: OwnedFd::from(writer).into(),
+                });
+            }
+        };
         let (reader, writer) = std::io::pipe()?;
-        let capacity = i32::try_from(described.capacity).unwrap_or(i32::MAX);
+        let capacity = i32::try_from(capacity).unwrap_or(i32::MAX);
         // SAFETY: the descriptor is open, and the command only changes the size of the pipe.
         let result = unsafe { libc::fcntl(writer.as_raw_fd(), libc::F_SETPIPE_SZ, capacity) };
         if result < 0 {
@@ -463,17 +475,18 @@ mod tests {
 
     #[test]
     fn a_pipe_carries_more_than_it_holds() {
-        let described = fairground_workload::Pipe {
-            name: "p".to_owned(),
-            capacity: 4096,
-            early: false,
-        };
-        let pipe = Pipe::new(&described).expect("the system has pipes");
-        let (over, mut read) = (Over::default(), vec![0; 20_000]);
-        thread::scope(|scope| {
-            scope.spawn(|| assert!(pipe.write(&[7; 20_000], &over).expect("it is open")));
-            assert!(pipe.read(&mut read, &over).expect("it is open"));
-        });
-        assert!(read.iter().all(|byte| *byte == 7));
+        for kind in [PipeKind::Paged { capacity: 4096 }, PipeKind::Socket] {
+            let described = fairground_workload::Pipe {
+                name: "p".to_owned(),
+                kind,
+            };
+            let pipe = Pipe::new(&described).expect("the system has pipes");
+            let (over, mut read) = (Over::default(), vec![0; 1_000_000]);
+            thread::scope(|scope| {
+                scope.spawn(|| assert!(pipe.write(&[7; 1_000_000], &over).expect("it is open")));
+                assert!(pipe.read(&mut read, &over).expect("it is open"));
+            });
+            assert!(read.iter().all(|byte| *byte == 7));
+        }
     }
 }

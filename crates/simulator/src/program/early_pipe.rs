@@ -40,7 +40,9 @@ impl Kernel<'_> {
     fn early_pipe(&mut self, pipe: usize) -> &mut EarlyPipe {
         match &mut self.programs.pipes[pipe] {
             Pipe::Early(state) => state,
-            Pipe::Paged(_) => unreachable!("newer pipes have functions of their own"),
+            Pipe::Paged(_) | Pipe::Socket(_) => {
+                unreachable!("other kinds have functions of their own")
+            }
         }
     }
 

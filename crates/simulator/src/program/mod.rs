@@ -10,6 +10,7 @@ mod futex;
 mod pipe;
 mod service;
 mod sleep;
+mod socket;
 mod sync;
 
 use std::collections::VecDeque;

@@ -2,15 +2,16 @@
 
 use std::collections::VecDeque;
 
-use fairground_workload::{Pipe as Described, Waiting};
+use fairground_workload::{Pipe as Described, PipeKind, Waiting};
 
 use super::Action;
 use super::early_pipe::EarlyPipe;
+use super::socket::Socket;
 use crate::kernel::Kernel;
 use crate::task::TaskRef;
 
 /// Size of a page, the unit by which a pipe fills up.
-const PAGE: u64 = 4096;
+pub(super) const PAGE: u64 = 4096;
 
 /// One page of a pipe: bytes already read from it, and bytes left in it.
 #[derive(Clone, Copy)]
@@ -19,20 +20,23 @@ struct Page {
     left: u64,
 }
 
-/// A pipe of one of two kinds.
+/// A pipe of one of several kinds.
 pub(super) enum Pipe {
     /// That of newer kernels.
     Paged(PagedPipe),
     /// That of early 2.6.
     Early(EarlyPipe),
+    /// A stream socket.
+    Socket(Socket),
 }
 
 impl Pipe {
     /// An empty pipe.
     pub fn new(described: &Described) -> Pipe {
-        match described.early {
-            true => Pipe::Early(EarlyPipe::default()),
-            false => Pipe::Paged(PagedPipe::new(described.capacity)),
+        match described.kind {
+            PipeKind::Paged { capacity } => Pipe::Paged(PagedPipe::new(capacity)),
+            PipeKind::Early => Pipe::Early(EarlyPipe::default()),
+            PipeKind::Socket => Pipe::Socket(Socket::default()),
         }
     }
 }
@@ -121,6 +125,7 @@ impl Kernel<'_> {
         match self.programs.pipes[pipe] {
             Pipe::Paged(_) => self.read_paged_pipe(task, pipe, bytes),
             Pipe::Early(_) => self.read_early_pipe(task, pipe, bytes),
+            Pipe::Socket(_) => self.read_socket(task, pipe, bytes),
         }
     }
 
@@ -129,13 +134,16 @@ impl Kernel<'_> {
         match self.programs.pipes[pipe] {
             Pipe::Paged(_) => self.write_paged_pipe(task, pipe, bytes),
             Pipe::Early(_) => self.write_early_pipe(task, pipe, bytes),
+            Pipe::Socket(_) => self.write_socket(task, pipe, bytes),
         }
     }
 
     fn paged_pipe(&mut self, pipe: usize) -> &mut PagedPipe {
         match &mut self.programs.pipes[pipe] {
             Pipe::Paged(state) => state,
-            Pipe::Early(_) => unreachable!("early pipes have functions of their own"),
+            Pipe::Early(_) | Pipe::Socket(_) => {
+                unreachable!("other kinds have functions of their own")
+            }
         }
     }
 

@@ -1,5 +1,5 @@
 //! Services: requests wait there until a task takes them, and carry their origin and their arrival. They come from tasks, which wait for the answer, or
-//! from outside. They wake as sockets do: one waiter, synchronously if a task wakes it.
+//! from outside. They wake as datagram sockets do: one waiter, synchronously if a task wakes it.
 
 use std::collections::VecDeque;
 
