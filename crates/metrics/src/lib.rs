@@ -23,8 +23,9 @@ pub use explainer::{Explainer, LAST_STEPS};
 pub use explanation::{Action, Cause, CpuUse, Explanation, Place, Ran, Stay, Step, Taken};
 pub use result::{
     Bucket, CpuTime, Distribution, Energy, Fairness, GroupMetrics, IdleBeside, IdleCpu, JobRecord,
-    LONG_IDLE, LONG_WAIT, Lag, LapRecord, LongWait, OverheadTime, Periods, RunMetrics, Share,
-    ShareRange, TaskMetrics, TaskRecords, Throughput, WindowRecord, WindowShare, WindowSpread,
+    LASTING_WAIT, LONG_IDLE, LONG_WAIT, Lag, LapRecord, LongWait, OverheadTime, Periods,
+    RunMetrics, Share, ShareRange, TaskMetrics, TaskRecords, Throughput, WindowRecord, WindowShare,
+    WindowSpread,
 };
 pub use timeline::{
     LongestWait, LongestWaitFinder, Slice, Timeline, TimelineRecorder, Wait, is_instance_of,

@@ -298,6 +298,10 @@ pub struct TaskMetrics {
     /// Among the windows in which it wanted a CPU all the time, the one whose share differs most from the ideal, relative to that; `None` for
     /// real-time policies.
     pub worst_share: Option<WindowShare>,
+    /// If it waits at the end, for more than [`LASTING_WAIT`]: the longest wait of all its equals; `None` if it does not, or has none. Equals have the same
+    /// policy, weight and allowed CPUs, live to the end, were not woken more than twice as often, and have been runnable for at least half as long as that wait took.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub longest_wait_of_equals_ns: Option<u64>,
     /// Times it became runnable.
     pub wakeups: u64,
     /// Times it left a CPU because it went to sleep or ended.
@@ -315,6 +319,9 @@ pub struct TaskMetrics {
 
 /// Shorter waits, in nanoseconds, are not considered for [`TaskMetrics::worst_wait`].
 pub const LONG_WAIT: u64 = 50_000_000;
+
+/// Shorter waits, in nanoseconds, are not considered for [`TaskMetrics::longest_wait_of_equals_ns`].
+pub const LASTING_WAIT: u64 = 1_000_000_000;
 
 /// Shorter times, in nanoseconds, are not considered for [`RunMetrics::idle_beside`] and [`TaskMetrics::idle_beside`].
 pub const LONG_IDLE: u64 = 1_000_000;

@@ -30,6 +30,7 @@ pub(crate) struct Task {
     pub(crate) name: String,
     pub(crate) nice: i32,
     pub(crate) weight: u32,
+    pub(crate) policy: Policy,
     /// Whether its policy divides CPU time by weight.
     pub(crate) fair: bool,
     /// Whether the run does not wait for it.
@@ -94,6 +95,7 @@ impl Task {
             name: info.name.clone(),
             nice: info.nice,
             weight: info.weight,
+            policy: info.policy,
             fair: is_fair(info.policy),
             daemon: info.daemon,
             set,

@@ -269,6 +269,7 @@ fn task(row: &Row) -> TaskMetrics {
         }),
         wakeups: row.count("wakeups"),
         voluntary_switches: switches.saturating_sub(involuntary),
+        longest_wait_of_equals_ns: None,
         involuntary_switches: involuntary,
         migrations: row.count("migrations"),
         ended_ns: row.whole("makespan_ns"),

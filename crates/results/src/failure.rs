@@ -118,28 +118,16 @@ pub enum Patience {
 pub const DUE: u64 = 500_000_000;
 
 /// A task that still waits at the end, for more than a second and this many times as long as each of its equals ever did, is left behind,
-/// even if it is due little, as among many equals. Its equals are the tasks of the same weight that live to the end and were not woken
-/// more than twice as often.
+/// even if it is due little, as among many equals ([`TaskMetrics::longest_wait_of_equals_ns`]).
 ///
 /// Under the documented schedulers equals take turns, so at the end no wait is longer than 1.01 times the longest of an equal, on one CPU, on
 /// four and on eight in two nodes, with the workloads that come with fairground and with sixty equal tasks.
 pub const LEFT_BEHIND: u64 = 3;
-/// Shorter waits, in nanoseconds, leave nobody behind.
-const LEFT_BEHIND_AFTER: u64 = 1_000_000_000;
 
 /// The wait of a task that is left behind; `None` if it is not.
-fn left_behind(task: &TaskMetrics, all: &[TaskMetrics]) -> Option<LongWait> {
-    let is_lasting = |wait: &LongWait| !wait.ended && wait.length_ns > LEFT_BEHIND_AFTER;
-    let wait = task.longest_wait.filter(is_lasting)?;
-    let is_equal = |other: &&TaskMetrics| {
-        !std::ptr::eq(*other, task)
-            && other.weight == task.weight
-            && other.ended_ns.is_none()
-            && other.wakeups <= 2 * task.wakeups + 1
-    };
-    let waits = all.iter().filter(is_equal);
-    let longest = waits.filter_map(|other| other.longest_wait_ns).max()?;
-    (wait.length_ns > LEFT_BEHIND.saturating_mul(longest)).then_some(wait)
+fn left_behind(task: &TaskMetrics) -> Option<LongWait> {
+    let most = LEFT_BEHIND.saturating_mul(task.longest_wait_of_equals_ns?);
+    task.longest_wait.filter(|wait| wait.length_ns > most)
 }
 
 /// The wait of a task that makes a run starved.
@@ -180,7 +168,7 @@ impl Patience {
                 Self::Due => task
                     .worst_wait
                     .filter(exceeds)
-                    .or_else(|| left_behind(task, &run.tasks)),
+                    .or_else(|| left_behind(task)),
                 Self::Off => None,
             };
             Some(Starvation {

@@ -718,6 +718,12 @@ fn a_task_that_is_lost_among_many_equals_starves() {
     assert!(!ended.stderr.contains("rotation"), "{}", ended.stderr);
 }
 
+/// Of three tasks of SCHED_IDLE two have come to the barrier and sleep there, so they never waited for long.
+#[test]
+fn a_task_whose_equals_sleep_is_not_left_behind() {
+    succeed("compare workloads/idle-at-barrier.json -m 2 -s dwrr");
+}
+
 const STARVING: &str = "compare workloads/hogs.json -m 4 -d 3s -s schedulers/forgetful.bpf.c,schedulers/rotation.bpf.c \
                         --set forgetful.ops.timeout_ms=30000";
 

@@ -433,6 +433,7 @@ impl Sink for Metrics {
                 known.name.clone_from(&info.name);
                 known.nice = info.nice;
                 known.weight = info.weight;
+                known.policy = info.policy;
                 known.fair = fair;
                 known.daemon = info.daemon;
                 known.set = set;

@@ -4,8 +4,8 @@ use super::Metrics;
 use super::machine::Available;
 use crate::distribution::Samples;
 use crate::result::{
-    CpuTime, Energy, Fairness, GroupMetrics, LONG_WAIT, Lag, LongWait, OverheadTime, Periods,
-    RunMetrics, Share, TaskMetrics, Throughput,
+    CpuTime, Energy, Fairness, GroupMetrics, LASTING_WAIT, LONG_WAIT, Lag, LongWait, OverheadTime,
+    Periods, RunMetrics, Share, TaskMetrics, Throughput,
 };
 use crate::task::{State, Task, longer, worse};
 use fairground_events::GroupId;
@@ -198,6 +198,7 @@ impl Metrics {
             ),
             idle_beside: task.idle_beside,
             worst_share: task.worst_share,
+            longest_wait_of_equals_ns: self.longest_wait_of_equals(number, longest),
             wakeups: task.wakeups,
             voluntary_switches: task.voluntary_switches,
             involuntary_switches: task.involuntary_switches,
@@ -208,6 +209,26 @@ impl Metrics {
                 .as_ref()
                 .map(|records| Box::new(records.result(task.open_job(self.machine.now)))),
         })
+    }
+
+    /// The longest wait of the equals of a task whose longest wait is this one.
+    fn longest_wait_of_equals(&self, number: usize, longest: Option<LongWait>) -> Option<u64> {
+        let task = self.tasks[number].as_ref()?;
+        let lasting =
+            longest.filter(|wait| !wait.ended && wait.length_ns > LASTING_WAIT && task.fair)?;
+        let waits = { self.tasks.iter().enumerate() }.filter_map(|(other_number, other)| {
+            let other = other.as_ref().filter(|_| other_number != number)?;
+            let open = self.open_wait(other_number, other);
+            let runnable = other.cpu_time + other.wait + open.map_or(0, |wait| wait.length_ns);
+            // Of a task that sleeps, as at a barrier, a short wait tells nothing.
+            let is_equal = (other.policy, other.weight, other.set)
+                == (task.policy, task.weight, task.set)
+                && other.ended.is_none()
+                && other.wakeups <= 2 * task.wakeups + 1
+                && runnable >= lasting.length_ns / 2;
+            is_equal.then(|| longer(other.longest_wait, open).map(|wait| wait.length_ns))?
+        });
+        waits.max()
     }
 
     /// The wait of a waiting task.
