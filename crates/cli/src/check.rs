@@ -11,7 +11,7 @@ use fairground_metrics::Explanation;
 use fairground_report::{
     Forms as _, checkup_csv, checkup_json, checkup_markdown, checkup_text, diagnosis, why,
 };
-use fairground_results::{Breach, Checkup, Comparison, Fault, Patience, Requirement, Run, Status};
+use fairground_results::{Checkup, Comparison, Fault, Patience, Requirement, Run, Status};
 use serde::Deserialize;
 
 use crate::gauntlet::{self, Case};
@@ -372,8 +372,18 @@ fn cause(finding: &Finding) -> Option<&Explanation> {
 
 /// The mistake that a finding on a machine of this many CPUs points to; empty if nothing is known.
 pub fn mistake(finding: &Finding, cpus: u32) -> String {
-    if finding.breach.as_ref().is_some_and(Breach::is_excess) {
-        return "a task gets more CPU time than its weight is worth".to_owned();
+    if let Some(breach) = &finding.breach {
+        let known = match breach.measure.as_str() {
+            _ if breach.is_excess() => "a task gets more CPU time than its weight is worth",
+            "migrations" => "tasks leave CPUs on which they could have stayed",
+            _ if breach.is_about_costs() => {
+                "scheduling takes far more CPU time than the load needs, as where many CPUs are kicked for one task"
+            }
+            _ => "",
+        };
+        if !known.is_empty() {
+            return known.to_owned();
+        }
     }
     cause(finding).map_or_else(String::new, |wait| diagnosis(wait, cpus))
 }

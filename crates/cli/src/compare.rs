@@ -80,8 +80,8 @@ pub struct Arguments {
     /// Requirement on every run, such as 'idle_beside_waiting < 5ms' or 'throughput > 99 %'; may be given several times
     ///
     /// On the left is a measure of docs/metrics.md, with 'of TASK' that of a task: 'longest_wait of audio < 2ms'. On the right is a number with its
-    /// unit, or a multiple of another scheduler's value under the same conditions: 'wakeup_p99 < 3x eevdf'. Runs that are otherwise take
-    /// no part in rankings, and the exit status is 1.
+    /// unit, or a multiple of another scheduler's value under the same conditions, 'wakeup_p99 < 3x eevdf', or of another measure of the run,
+    /// 'wakeup_p50 of s < 0.5x longest_wait of h'. Runs that are otherwise take no part in rankings, and the exit status is 1.
     #[arg(long, value_name = "REQUIREMENT")]
     require: Vec<Requirement>,
 

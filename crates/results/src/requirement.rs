@@ -15,12 +15,18 @@ use crate::measure::{Episode, IDLE_BESIDE_WAITING, MEASURES, Measure};
 #[derive(Clone, Debug)]
 pub struct Requirement {
     text: String,
-    measure: &'static Measure,
-    /// Only for the task of this name and its instances.
-    task: Option<String>,
+    subject: Subject,
     /// Whether the measure must be above the bound, rather than below.
     above: bool,
     bound: Bound,
+}
+
+/// A measure of a run, or of some of its tasks.
+#[derive(Clone, Debug)]
+struct Subject {
+    measure: &'static Measure,
+    /// Only for the task of this name and its instances.
+    task: Option<String>,
 }
 
 /// Ids of the measures of how CPU time was divided.
@@ -39,16 +45,21 @@ const OF_SHARES: [&str; 9] = [
 /// Those of them that are large where a task got much.
 const OF_LARGE_PARTS: [&str; 3] = ["lag_ahead", "share", "window_share_max"];
 
+/// Ids of the measures of what scheduling itself costs, whoever waits.
+const OF_COSTS: [&str; 3] = ["overhead", "migrations", "context_switches"];
+
 /// [`Requirement::nearness`] of a run that could not fall shorter: where nothing is allowed.
 const MOST_NEARNESS: f64 = 1e6;
 
 /// How much is allowed.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug)]
 enum Bound {
     /// In the measure's unit.
     Value(f64),
     /// This many times the value of another scheduler on the same machine, with the same workload and seed.
     Times(f64, String),
+    /// This many times another value of the same run.
+    Own(f64, Subject),
 }
 
 /// A requirement that a run does not meet.
@@ -60,7 +71,7 @@ pub struct Breach {
     pub measure: String,
     /// The measured value, in the measure's unit.
     pub value: f64,
-    /// The allowed value, if that depends on another scheduler.
+    /// The allowed value, if that depends on another scheduler or measure.
     pub allowed: Option<f64>,
     /// The task for which the measure is worst; `None` if it is not one of tasks.
     pub task: Option<String>,
@@ -72,14 +83,14 @@ impl Requirement {
     /// Id of the measure.
     #[must_use]
     pub fn measure(&self) -> &'static str {
-        self.measure.id
+        self.subject.measure.id
     }
 
     /// The scheduler with which a run is compared, if with any.
     #[must_use]
     pub fn reference(&self) -> Option<&str> {
         match &self.bound {
-            Bound::Value(_) => None,
+            Bound::Value(_) | Bound::Own(..) => None,
             Bound::Times(_, scheduler) => Some(scheduler),
         }
     }
@@ -92,16 +103,17 @@ impl Requirement {
             true => value > bound,
             false => value < bound,
         };
+        let is_relative = !matches!(self.bound, Bound::Value(_));
         // Nobody has to be better than a scheduler that has 0.
-        if is_met || (self.reference().is_some() && value == bound) {
+        if is_met || (is_relative && value == bound) {
             return None;
         }
-        let worst = self.worst(run);
+        let worst = self.subject.worst(run, self.above);
         Some(Breach {
             requirement: self.text.clone(),
-            measure: self.measure.id.to_owned(),
+            measure: self.measure().to_owned(),
             value,
-            allowed: self.reference().map(|_| bound),
+            allowed: is_relative.then_some(bound),
             task: worst.map(|task| task.name.clone()),
             episode: self.episode(run, worst),
         })
@@ -113,7 +125,7 @@ impl Requirement {
         let Bound::Times(factor, _) = self.bound else {
             return false;
         };
-        let is_part = self.above && self.measure.unit == Unit::Fraction;
+        let is_part = self.above && self.subject.measure.unit == Unit::Fraction;
         !is_part || self.value(run).is_some_and(|value| value <= factor)
     }
 
@@ -146,6 +158,7 @@ impl Requirement {
         let bound = match &self.bound {
             Bound::Value(bound) => *bound,
             Bound::Times(factor, _) => factor * self.value(reference?)?,
+            Bound::Own(factor, other) => factor * other.value(run, self.above)?,
         };
         Some((value, bound))
     }
@@ -154,26 +167,33 @@ impl Requirement {
     fn episode(&self, run: &RunMetrics, worst: Option<&TaskMetrics>) -> Option<Episode> {
         let idle = run
             .idle_beside
-            .filter(|_| self.task.is_none() && self.measure.id == IDLE_BESIDE_WAITING);
+            .filter(|_| self.subject.task.is_none() && self.measure() == IDLE_BESIDE_WAITING);
         idle.map(Episode::from)
-            .or_else(|| self.measure.episode?(worst?))
+            .or_else(|| self.subject.measure.episode?(worst?))
     }
 
     /// The measured value.
     fn value(&self, run: &RunMetrics) -> Option<f64> {
+        self.subject.value(run, self.above)
+    }
+}
+
+impl Subject {
+    /// The value; of several tasks the smallest if it should be `above` something, and the largest otherwise.
+    fn value(&self, run: &RunMetrics, above: bool) -> Option<f64> {
         match self.task {
             None => self.measure.run(run),
-            Some(_) => self.measure.task(self.worst(run)?),
+            Some(_) => self.measure.task(self.worst(run, above)?),
         }
     }
 
-    /// The task whose measure is farthest to the wrong side, the first of equals.
-    fn worst<'r>(&self, run: &'r RunMetrics) -> Option<&'r TaskMetrics> {
+    /// The task that has it, the first of equals.
+    fn worst<'r>(&self, run: &'r RunMetrics, above: bool) -> Option<&'r TaskMetrics> {
         let tasks = run.tasks.iter();
         let is_meant = |name: &str| self.task.as_ref().is_none_or(|of| is_instance_of(name, of));
         let meant = tasks.filter(|task| is_meant(&task.name));
         let measured = meant.filter_map(|task| Some((task, self.measure.task(task)?)));
-        let worse = |one: f64, other: f64| match self.above {
+        let worse = |one: f64, other: f64| match above {
             true => one < other,
             false => one > other,
         };
@@ -201,16 +221,31 @@ impl FromStr for Requirement {
     type Err = String;
 
     /// Parses `MEASURE < BOUND` or `MEASURE > BOUND`, with `of TASK` behind the measure of a task. The bound is a number with a unit, such as
-    /// `5ms` or `1 %`, or a multiple of another scheduler's value, such as `3x eevdf`.
+    /// `5ms` or `1 %`, or a multiple: of another scheduler's value, such as `3x eevdf`, or of another of the same run, such as `0.5x longest_wait of hog`.
     fn from_str(text: &str) -> Result<Self, String> {
         let text = text.trim();
         let Some(at) = text.find(['>', '<']) else {
             return Err("not of the form 'idle_beside_waiting < 5ms'".to_owned());
         };
-        let subject = text[..at].trim();
-        let (id, task) = match subject.split_once(" of ") {
+        let subject: Subject = text[..at].parse()?;
+        Ok(Self {
+            text: text.to_owned(),
+            above: text[at..].starts_with('>'),
+            bound: bound(text[at + 1..].trim(), subject.measure)?,
+            subject,
+        })
+    }
+}
+
+impl FromStr for Subject {
+    type Err = String;
+
+    /// Parses `MEASURE`, or `MEASURE of TASK`.
+    fn from_str(text: &str) -> Result<Self, String> {
+        let text = text.trim();
+        let (id, task) = match text.split_once(" of ") {
             Some((id, task)) => (id.trim(), Some(task.trim().to_owned())),
-            None => (subject, None),
+            None => (text, None),
         };
         let Some(measure) = Measure::find(id) else {
             let ids: Vec<&str> = MEASURES.iter().map(|measure| measure.id).collect();
@@ -221,33 +256,38 @@ impl FromStr for Requirement {
         };
         match task {
             None if measure.of_run.is_none() => {
-                return Err(format!("{id} is one of tasks; write '{id} of TASK'"));
+                Err(format!("{id} is one of tasks; write '{id} of TASK'"))
             }
             Some(_) if measure.of_task.is_none() => {
-                return Err(format!("{id} is none of tasks; leave out 'of'"));
+                Err(format!("{id} is none of tasks; leave out 'of'"))
             }
-            _ => {}
+            _ => Ok(Self { measure, task }),
         }
-        Ok(Self {
-            text: text.to_owned(),
-            measure,
-            task,
-            above: text[at..].starts_with('>'),
-            bound: bound(text[at + 1..].trim(), measure)?,
-        })
     }
 }
 
+/// A multiple of something, which is a measure of the same run or else a scheduler.
+fn multiple(factor: f64, of: &str, measure: &Measure) -> Result<Bound, String> {
+    let id = of.split(" of ").next().unwrap_or(of).trim();
+    let Some(other) = Measure::find(id) else {
+        return Ok(Bound::Times(factor, of.to_owned()));
+    };
+    if other.unit != measure.unit {
+        return Err(format!("{id} has another unit than {}", measure.id));
+    }
+    Ok(Bound::Own(factor, of.parse()?))
+}
+
 fn bound(text: &str, measure: &Measure) -> Result<Bound, String> {
-    let times = text.split_once('x').and_then(|(factor, scheduler)| {
+    let times = text.split_once('x').and_then(|(factor, of)| {
         let factor: f64 = factor.trim().parse().ok()?;
-        Some(Bound::Times(factor, scheduler.trim().to_owned()))
+        Some((factor, of.trim()))
     });
     match times {
-        Some(Bound::Times(_, scheduler)) if scheduler.is_empty() => Err(format!(
+        Some((_, "")) => Err(format!(
             "{text:?} names no scheduler; write for example '{text} eevdf'"
         )),
-        Some(times) => Ok(times),
+        Some((factor, of)) => multiple(factor, of, measure),
         None => {
             let example = match measure.unit {
                 Unit::Time => "5ms",
@@ -281,10 +321,16 @@ impl Breach {
         OF_LARGE_PARTS.contains(&self.measure.as_str()) && self.requirement.contains('<')
     }
 
+    /// Whether it is about what scheduling costs, which no wait explains.
+    #[must_use]
+    pub fn is_about_costs(&self) -> bool {
+        OF_COSTS.contains(&self.measure.as_str())
+    }
+
     /// The wait that explains it: when it began, and the task that waited.
     #[must_use]
     pub fn wait(&self, run: &RunMetrics) -> Option<(String, u64)> {
-        if self.is_excess() {
+        if self.is_excess() || self.is_about_costs() {
             return None;
         }
         if self.is_about_shares() {
@@ -369,6 +415,18 @@ mod tests {
             ("jain_index > high", "is not a bound such as 0.9"),
             ("wakeup_p99 < 3x", "\"3x\" names no scheduler"),
             (
+                "wakeup_p99 of s < 3x wakeups of s",
+                "wakeups has another unit than wakeup_p99",
+            ),
+            (
+                "wakeups of s < 3x throughput of s",
+                "throughput has another unit",
+            ),
+            (
+                "share of s < 3x share",
+                "share is one of tasks; write 'share of TASK'",
+            ),
+            (
                 "share > 5 %",
                 "share is one of tasks; write 'share of TASK'",
             ),
@@ -419,11 +477,36 @@ mod tests {
 
     #[test]
     fn requirements_are_read() {
-        let bound = |text: &str| text.parse::<Requirement>().map(|one| one.bound);
-        assert_eq!(bound("due<500ms"), Ok(Bound::Value(5e8)));
-        assert_eq!(bound("idle_wasted < 1 %"), Ok(Bound::Value(0.01)));
-        assert_eq!(bound("migrations of hog < 10"), Ok(Bound::Value(10.0)));
-        let times = Bound::Times(1.5, "eevdf".to_owned());
-        assert_eq!(bound("wakeup_p99 < 1.5 x eevdf"), Ok(times));
+        let value = |text: &str| match text.parse::<Requirement>().map(|one| one.bound) {
+            Ok(Bound::Value(value)) => value,
+            other => panic!("{text}: {other:?}"),
+        };
+        assert_eq!(value("due<500ms"), 5e8);
+        assert_eq!(value("idle_wasted < 1 %"), 0.01);
+        assert_eq!(value("migrations of hog < 10"), 10.0);
+        let of_another: Requirement = "wakeup_p99 < 1.5 x eevdf".parse().unwrap();
+        assert_eq!(of_another.reference(), Some("eevdf"));
+        assert!(matches!(of_another.bound, Bound::Times(1.5, _)));
+    }
+
+    #[test]
+    fn a_bound_may_be_a_multiple_of_another_measure() {
+        let facts = MachineFacts {
+            capacities: vec![1024],
+        };
+        let run = RunMetrics {
+            longest_wait_ns: Some(40),
+            context_switches: 10,
+            ..Metrics::new(facts, Options::default()).result()
+        };
+        let allowed = |text: &str| {
+            let requirement = text.parse::<Requirement>().unwrap();
+            assert_eq!(requirement.reference(), None);
+            assert!(!requirement.needs_reference(&run));
+            requirement.breach(&run, None)?.allowed
+        };
+        assert_eq!(allowed("longest_wait < 0.5x longest_wait"), Some(20.0));
+        assert_eq!(allowed("longest_wait < 2x longest_wait"), None);
+        assert_eq!(allowed("longest_wait > 2x longest_wait"), Some(80.0));
     }
 }
