@@ -25,6 +25,7 @@ mod location;
 mod lockstep;
 mod maps;
 mod object;
+mod prepared;
 mod setup;
 mod special;
 mod symbols;
@@ -49,6 +50,7 @@ pub use object::{
     Extern, ExternKind, Object, Program, SCHEDULER_TABLES, Section, Slot, StructOps,
     StructOpsMember, StructOpsValue, Variable, VariableKind,
 };
+pub use prepared::{CONSTANTS, Given, Prepared, Value};
 pub use setup::{MapEntry, NewEntry, NewMap, Passed, ProgramRun, RunTime, Setup, VariablePatch};
 pub use special::{SpecialField, SpecialKind};
 pub use symbols::Symbols;

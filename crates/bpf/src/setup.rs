@@ -6,8 +6,6 @@ use serde::{Deserialize, Serialize};
 /// numbered as in [`crate::Object`], values are the bytes that end up in memory.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Setup {
-    /// Programs other than callbacks that are to be loaded or not, against the default of their section.
-    pub programs: Vec<(String, bool)>,
     /// Members of the table of callbacks, by name: data, or zeros for a callback that is left out.
     pub operations: Vec<(String, Vec<u8>)>,
     /// Bytes written over global variables.

@@ -10,9 +10,6 @@ use crate::error::Error;
 use crate::manifest::Manifest;
 use crate::tunable::{IntegerType, Tunable, Unit};
 
-/// The section of the constants that may be set before a scheduler is loaded.
-const CONSTANTS: &str = ".rodata";
-
 /// The map that holds the counters.
 const STATISTICS: &str = "statistics";
 
@@ -31,47 +28,26 @@ pub fn tunables(object: &Object) -> Vec<Tunable> {
         notes: Vec::new(),
     };
     let filled = topology::variables(&Online::whole(&nowhere));
-    let mut tunables = Vec::new();
-    for section in object.sections() {
-        if section.name != CONSTANTS {
-            continue;
-        }
-        let is_dump_length = |name: &str| {
-            name.strip_suffix("_dump_len")
-                .is_some_and(|record| has_variable(object, record))
-        };
-        for variable in &section.variables {
-            let name = variable.name.as_str();
-            let Some(integer_type) = integer_type(variable) else {
-                continue;
-            };
-            if name.starts_with("__")
-                || is_dump_length(name)
-                || filled.iter().any(|variable| variable.name == name)
-            {
-                continue;
-            }
-            let start = usize::try_from(variable.offset).unwrap_or(usize::MAX);
-            let bytes: Vec<u8> = (start..)
-                .take(integer_type.size as usize)
-                .map(|offset| section.data.get(offset).copied().unwrap_or(0))
-                .collect();
-            tunables.push(Tunable {
-                name: name.to_owned(),
-                integer_type,
-                unit: match integer_type.boolean {
-                    true => Unit::None,
-                    false => Unit::of_name(name),
-                },
-                default: integer_type.decode(&bytes),
-                minimum: integer_type.minimum(),
-                maximum: integer_type.maximum(),
-                choices: Vec::new(),
-                doc: String::new(),
-            });
-        }
-    }
-    tunables
+    let is_filled = |name: &str| filled.iter().any(|variable| variable.name == name);
+    let constants = object.constants().into_iter();
+    let tunables = constants.filter(|(one, _)| !is_filled(&one.name));
+    let tunables = tunables.filter_map(|(variable, default)| {
+        let integer_type = integer_type(variable)?;
+        Some(Tunable {
+            name: variable.name.clone(),
+            integer_type,
+            unit: match integer_type.boolean {
+                true => Unit::None,
+                false => Unit::of_name(&variable.name),
+            },
+            default,
+            minimum: integer_type.minimum(),
+            maximum: integer_type.maximum(),
+            choices: Vec::new(),
+            doc: String::new(),
+        })
+    });
+    tunables.collect()
 }
 
 /// Checks a manifest against its object: its tunables are variables of the object with the same types and values, it names as many statistics
@@ -126,17 +102,7 @@ pub fn check(manifest: &Manifest, manifest_file: &Path, object: &Object) -> Resu
     Ok(())
 }
 
-fn has_variable(object: &Object, name: &str) -> bool {
-    object
-        .sections()
-        .iter()
-        .any(|section| section.variables.iter().any(|v| v.name == name))
-}
-
 fn integer_type(variable: &Variable) -> Option<IntegerType> {
-    if !variable.tunable {
-        return None;
-    }
     let size = u32::try_from(variable.size).ok()?;
     let (signed, boolean) = match variable.kind {
         VariableKind::Integer { signed } | VariableKind::Enumeration { signed } => (signed, false),

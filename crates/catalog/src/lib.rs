@@ -18,7 +18,7 @@ mod user;
 
 use std::borrow::Cow;
 use std::path::{Path, PathBuf};
-use std::sync::LazyLock;
+use std::sync::{Arc, LazyLock, OnceLock};
 
 use fairground_bpf::Object;
 use fairground_contract::attributes;
@@ -52,6 +52,8 @@ pub struct Scheduler {
     pub warnings: String,
     /// Sources that were not named, but linked with a user's because those need them.
     pub linked: Vec<PathBuf>,
+    /// The object as it was read, once that was done.
+    parsed: Arc<OnceLock<Arc<Object>>>,
 }
 
 impl Scheduler {
@@ -60,13 +62,17 @@ impl Scheduler {
         &self.manifest.id
     }
 
-    /// Reads its object, which then has no scheduler but the one that is meant.
+    /// Its object, which has no scheduler but the one that is meant. It is read once.
     ///
     /// # Errors
     ///
     /// [`Error::Object`] if it is not a BPF object, or has no such table.
-    pub fn parse(&self) -> Result<Object, Error> {
-        parse(&self.object, &self.source_file, self.table.as_deref())
+    pub fn parse(&self) -> Result<Arc<Object>, Error> {
+        if let Some(parsed) = self.parsed.get() {
+            return Ok(parsed.clone());
+        }
+        let parsed = parse(&self.object, &self.source_file, self.table.as_deref())?;
+        Ok(self.parsed.get_or_init(|| Arc::new(parsed)).clone())
     }
 
     /// The tunable with this name; the error lists the existing ones.
@@ -121,6 +127,7 @@ static SCHEDULERS: LazyLock<Vec<Scheduler>> = LazyLock::new(|| {
             readme: Cow::Borrowed(embedded.readme),
             warnings: String::new(),
             linked: Vec::new(),
+            parsed: Arc::default(),
         })
         .collect();
     schedulers
@@ -261,6 +268,7 @@ pub fn open_with(
         readme: Cow::Borrowed(""),
         warnings: compiled.warnings,
         linked: compiled.added,
+        parsed: Arc::new(OnceLock::from(Arc::new(parsed))),
     })
 }
 

@@ -78,19 +78,6 @@ impl IntegerType {
             value.to_be_bytes()[16 - size..].to_vec()
         }
     }
-
-    /// The number that these bytes hold; the reverse of [`encode`](Self::encode). `bytes` has the type's size.
-    pub fn decode(self, bytes: &[u8]) -> i128 {
-        let unsigned = bytes
-            .iter()
-            .rev()
-            .fold(0_i128, |value, byte| value << 8 | i128::from(*byte));
-        if self.signed && unsigned > self.maximum() {
-            unsigned - (1_i128 << (self.size * 8))
-        } else {
-            unsigned
-        }
-    }
 }
 
 /// The unit of a tunable.
@@ -351,6 +338,8 @@ fn parse_decimal(text: &str) -> Option<(i128, i128)> {
 
 #[cfg(test)]
 mod tests {
+    use fairground_bpf::{Variable, VariableKind};
+
     use super::*;
 
     fn tunable(type_name: &str, unit: &str, minimum: i128, maximum: i128) -> Tunable {
@@ -491,14 +480,26 @@ mod tests {
     }
 
     #[test]
-    fn types_encode_and_decode_their_limits() {
+    fn a_variable_holds_the_number_that_was_encoded() {
         for name in ["bool", "u8", "u16", "u32", "u64", "s8", "s16", "s32", "s64"] {
             let integer_type = IntegerType::from_name(name).unwrap();
             assert_eq!(integer_type.name(), name);
+            let signed = integer_type.signed;
+            let variable = Variable {
+                name: name.to_owned(),
+                offset: 0,
+                size: integer_type.size.into(),
+                type_id: 0,
+                kind: match integer_type.boolean {
+                    true => VariableKind::Boolean,
+                    false => VariableKind::Integer { signed },
+                },
+                tunable: true,
+            };
             for value in [integer_type.minimum(), 0, 1, integer_type.maximum()] {
                 let bytes = integer_type.encode(value);
                 assert_eq!(bytes.len(), integer_type.size as usize);
-                assert_eq!(integer_type.decode(&bytes), value, "{name} {value}");
+                assert_eq!(variable.number(&bytes), Some(value), "{name} {value}");
             }
         }
     }

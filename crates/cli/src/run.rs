@@ -5,15 +5,17 @@ use std::fmt::Display;
 use std::io::{IsTerminal as _, Write as _};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use clap::Args;
 use clap::builder::NonEmptyStringValueParser;
-use fairground_bpf::Object;
+use fairground_bpf::{Object, Value};
 use fairground_companion::Companion;
 use fairground_contract::topology;
 use fairground_kernel::exit::ExitReport;
 use fairground_kernel::guard::{Guarded, User};
+use fairground_kernel::host::KernelTypes;
 use fairground_kernel::loader::{OpenScheduler, Running, Stopped};
 use fairground_kernel::statistics::Counters;
 use fairground_kernel::supervise::{Signal, Signals};
@@ -166,7 +168,7 @@ fn verify(scheduler: &Scheduler) -> Result<u8, Error> {
         return Err(error);
     }
     let opened = scheduler.prepare()?;
-    let title = opened.ops_name();
+    let title = opened.title().to_owned();
     let (warnings, programs) = opened.verify()?;
     for warning in warnings {
         output::say!("fairground: {warning}");
@@ -186,7 +188,7 @@ fn keep_loaded(
 ) -> Result<u8, Error> {
     loop {
         let opened = scheduler.prepare()?;
-        let title = opened.ops_name();
+        let title = opened.title().to_owned();
         let running = opened.start(&scheduler.statistics)?;
         for warning in running.warnings() {
             output::say!("fairground: {warning}");
@@ -342,7 +344,7 @@ fn tell(message: std::fmt::Arguments<'_>) {
 struct Scheduler {
     name: String,
     whole: Accompanied,
-    object: Object,
+    object: Arc<Object>,
     /// Names of its counters, in order.
     statistics: Vec<String>,
 }
@@ -369,6 +371,9 @@ impl Scheduler {
             let companion = companion_for(companion, &title).map_err(unusable)?;
             whole.set_companion(companion);
         }
+        let object = whole
+            .object()
+            .map_err(|error| unusable(error.to_string()))?;
         for setting in &choice.settings {
             let wrong = |reason: &dyn Display| unusable(format!("--set {setting}: {reason}"));
             let (key, value) = setting
@@ -394,31 +399,35 @@ impl Scheduler {
         let unusable = |error: &dyn Display| Error::Usage {
             reason: error.to_string(),
         };
-        let mut opened = OpenScheduler::open(
-            &self.name,
-            &self.whole.entry().object,
-            self.whole.entry().table.as_deref(),
-        )?;
-        for (tunable, value) in self.whole.values() {
-            opened.set(tunable, value)?;
-        }
-        let companion = self.whole.companion().name();
+        // The number of changes of CPUs is read before the CPUs are, so that the kernel notices a change in between.
+        let kernel = KernelTypes::read()?;
         let online = Online::host().map_err(|error| unusable(&error))?;
-        for variable in topology::variables(&online) {
-            opened.set_bytes(variable.section, variable.name, &variable.bytes)?;
-        }
-        let constants = host::constants()?;
-        let constant = |name: &str| constants.get(name).copied();
+        let constant = |name: &str| kernel.constants.get(name).copied();
         let prepared = self.whole.prepare(&self.object, &constant, &online);
         let prepared = prepared.map_err(|error| unusable(&error))?;
+        let companion = self.whole.companion().name();
         if !companion.is_empty() {
             tell(format_args!("its loader is {companion}"));
         }
         for note in &prepared.notes {
             output::say!("fairground: {note}");
         }
-        opened.equip(&self.object, prepared.setup)?;
-        Ok(opened)
+        let (tunables, topology) = (self.whole.variables(), topology::variables(&online));
+        let topology = topology.iter().map(|variable| Value {
+            section: variable.section,
+            name: variable.name,
+            bytes: &variable.bytes,
+        });
+        let tunables = Value::of_tunables(&tunables);
+        let values: Vec<Value<'_>> = tunables.chain(topology).collect();
+        OpenScheduler::open(
+            &self.name,
+            &self.whole.entry().object,
+            &self.object,
+            &kernel,
+            &values,
+            prepared.setup,
+        )
     }
 }
 

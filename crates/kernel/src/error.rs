@@ -57,24 +57,6 @@ pub enum Error {
         /// Its fault and the remedy.
         reason: String,
     },
-    /// A tunable that the scheduler does not have.
-    #[error("{scheduler} has no tunable `{tunable}`; {hint}")]
-    UnknownTunable {
-        /// Name of the scheduler.
-        scheduler: String,
-        /// The name given.
-        tunable: String,
-        /// The names that may have been meant.
-        hint: String,
-    },
-    /// A value that a tunable cannot have.
-    #[error("{scheduler}: {reason}")]
-    TunableValue {
-        /// Name of the scheduler.
-        scheduler: String,
-        /// The fault of the value, and the possible values.
-        reason: String,
-    },
     /// The verifier did not accept a program of the scheduler.
     #[error("{name}: {rejection}")]
     Rejected {
@@ -167,57 +149,5 @@ impl Error {
             what,
             source: source.into(),
         }
-    }
-}
-
-/// The end of a message about a `name` that is not among `all`: the similar ones, or all of them, or that there are none.
-#[must_use]
-pub fn hint(name: &str, all: &[String]) -> String {
-    let near = near(name, all);
-    if !near.is_empty() {
-        format!("did you mean {}?", near.join(" or "))
-    } else if all.is_empty() {
-        "there are none".to_owned()
-    } else {
-        format!("there are {}", all.join(", "))
-    }
-}
-
-/// Up to three of `names` that are spelled like `name`, the closest first.
-fn near(name: &str, names: &[String]) -> Vec<String> {
-    let mut scored: Vec<(f64, &String)> = names
-        .iter()
-        .map(|candidate| (strsim::jaro_winkler(name, candidate), candidate))
-        .filter(|(score, _)| *score > 0.8)
-        .collect();
-    scored.sort_by(|a, b| b.0.total_cmp(&a.0));
-    scored
-        .into_iter()
-        .take(3)
-        .map(|(_, name)| name.clone())
-        .collect()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn near_names_are_the_misspelled_ones() {
-        let names = [
-            "slice_ns".to_owned(),
-            "hz".to_owned(),
-            "slice_min".to_owned(),
-        ];
-        assert_eq!(near("slise_ns", &names)[0], "slice_ns");
-        assert!(near("quantum", &names).is_empty());
-    }
-
-    #[test]
-    fn hints_say_what_there_is() {
-        let all = ["hz".to_owned(), "best_prio".to_owned()];
-        assert_eq!(hint("best_pri", &all), "did you mean best_prio?");
-        assert_eq!(hint("quantum", &all), "there are hz, best_prio");
-        assert_eq!(hint("quantum", &[]), "there are none");
     }
 }

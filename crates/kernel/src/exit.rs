@@ -5,10 +5,10 @@
 //! `<name>_dump`. Both are found by the type of the variable.
 
 use std::fmt;
+use std::ops::Range;
 
+use fairground_bpf::{Kind, Object};
 use fairground_contract::exit::{self, ExitKind};
-
-use crate::variables::{Member, Variable};
 
 /// Bit of an exit code that asks the loader to load the scheduler again, `SCX_ECODE_ACT_RESTART`.
 const RESTART: u64 = 1 << 48;
@@ -56,70 +56,69 @@ impl fmt::Display for ExitReport {
 /// Where the record is in the object's data sections.
 #[derive(Clone, Debug)]
 pub(crate) struct ExitLayout {
-    /// The record itself.
-    pub(crate) record: Variable,
-    /// Its members.
-    members: Vec<Member>,
-    /// The text that scx's headers keep separate from the record.
-    pub(crate) separate_dump: Option<Variable>,
+    /// The section of the record.
+    section: String,
+    /// The members of the record, and where they are in the section.
+    members: Vec<(String, Range<usize>)>,
+    /// The section of the text that scx's headers keep separate from the record, and where it begins there.
+    separate_dump: Option<(String, usize)>,
 }
 
 impl ExitLayout {
-    /// Finds the record among the object's variables; `members` gives the members of a structure.
-    pub(crate) fn find(
-        variables: &[Variable],
-        members: impl Fn(&str) -> Vec<Member>,
-    ) -> Option<Self> {
-        let record = variables.iter().find(|variable| {
-            matches!(
-                variable.type_name.as_deref(),
-                Some("exit_record" | "user_exit_info")
-            )
-        })?;
-        let separate_dump = variables
-            .iter()
-            .find(|variable| variable.name == format!("{}_dump", record.name));
+    /// Finds the record among the object's variables.
+    pub(crate) fn find(object: &Object) -> Option<Self> {
+        let (section, record) = object.exit_record()?;
+        let name = |section: usize| object.sections()[section].name.clone();
+        let Kind::Structure { members, .. } = object.btf().resolved(record.type_id) else {
+            return None;
+        };
+        let members = members.iter().filter_map(|member| {
+            let offset = record
+                .offset
+                .checked_add(u64::from(member.bit_offset / 8))?;
+            let end = offset.checked_add(object.btf().size_of(member.type_id)?)?;
+            let place = usize::try_from(offset).ok()?..usize::try_from(end).ok()?;
+            Some((member.name.clone(), place))
+        });
         Some(Self {
-            record: record.clone(),
-            members: members(record.type_name.as_deref()?),
-            separate_dump: separate_dump.cloned(),
+            section: name(section),
+            members: members.collect(),
+            separate_dump: object.separate_dump().and_then(|(section, dump)| {
+                Some((name(section), usize::try_from(dump.offset).ok()?))
+            }),
         })
     }
 
     /// Reads the record; `section` gives the current bytes of a data section.
     pub(crate) fn read(&self, section: impl Fn(&str) -> Option<Vec<u8>>) -> Option<ExitReport> {
-        let bytes = section(&self.record.section)?;
-        let record = bytes.get(self.record.offset..self.record.offset + self.record.size)?;
-        let number = |name: &str, size: usize| -> Option<i64> {
-            let member = self.member(name)?;
-            let field = record.get(member.offset..member.offset + size)?;
+        let record = section(&self.section)?;
+        let bytes = |name: &str| record.get(self.member(name)?.clone());
+        let number = |name: &str| -> Option<i64> {
+            let field = bytes(name)?;
             let mut wide = [0; 8];
-            wide[..size].copy_from_slice(field);
+            wide.get_mut(..field.len())?.copy_from_slice(field);
             Some(i64::from_le_bytes(wide))
         };
-        let member_text = |name: &str| -> String {
-            self.member(name)
-                .and_then(|member| record.get(member.offset..member.offset + member.room))
-                .map_or_else(String::new, text)
-        };
+        let member_text = |name: &str| bytes(name).map_or_else(String::new, text);
         let dump = match &self.separate_dump {
             // The text is the only variable in its section and was given the section's full length.
-            Some(dump) => section(&dump.section)
-                .and_then(|bytes| bytes.get(dump.offset..).map(text))
+            Some((name, start)) => section(name)
+                .and_then(|bytes| bytes.get(*start..).map(text))
                 .unwrap_or_default(),
             None => member_text("dump"),
         };
         Some(ExitReport {
-            kind: number("kind", 4)?,
-            code: u64::from_le_bytes(number("exit_code", 8).unwrap_or(0).to_le_bytes()),
+            kind: number("kind")?,
+            code: number("exit_code").unwrap_or(0).cast_unsigned(),
             reason: member_text("reason"),
             message: member_text("msg"),
             dump,
         })
     }
 
-    fn member(&self, name: &str) -> Option<&Member> {
-        self.members.iter().find(|member| member.name == name)
+    fn member(&self, name: &str) -> Option<&Range<usize>> {
+        let mut members = self.members.iter();
+        members.find(|one| one.0 == name).map(|one| &one.1)
     }
 }
 
@@ -135,52 +134,32 @@ fn text(bytes: &[u8]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::variables::Kind;
-
-    fn variable(
-        name: &str,
-        type_name: &str,
-        section: &str,
-        offset: usize,
-        size: usize,
-    ) -> Variable {
-        Variable {
-            name: name.to_owned(),
-            section: section.to_owned(),
-            offset,
-            size,
-            kind: Kind::Other,
-            type_name: Some(type_name.to_owned()),
-        }
-    }
-
-    fn member(name: &str, offset: usize, room: usize) -> Member {
-        Member {
-            name: name.to_owned(),
-            offset,
-            room,
+    fn layout(members: &[(&str, Range<usize>)], dump: Option<(String, usize)>) -> ExitLayout {
+        let members = members.iter();
+        ExitLayout {
+            section: ".data".to_owned(),
+            members: members
+                .map(|(name, place)| ((*name).to_owned(), place.clone()))
+                .collect(),
+            separate_dump: dump,
         }
     }
 
     #[test]
     fn a_record_is_read_by_the_names_of_its_members() {
-        let variables = [variable("exit_record", "exit_record", ".data", 8, 48)];
-        let layout = ExitLayout::find(&variables, |_| {
-            vec![
-                member("kind", 0, 8),
-                member("exit_code", 8, 8),
-                member("reason", 16, 8),
-                member("msg", 24, 8),
-                member("dump", 32, 16),
-            ]
-        })
-        .expect("the record is there");
+        let members = [
+            ("kind", 8..12),
+            ("exit_code", 16..24),
+            ("reason", 24..32),
+            ("msg", 32..40),
+            ("dump", 40..56),
+        ];
         let mut data = vec![0; 56];
         data[8..12].copy_from_slice(&1026_i32.to_le_bytes());
         data[16..24].copy_from_slice(&(1_u64 << 48).to_le_bytes());
         data[24..28].copy_from_slice(b"why\0");
         data[40..48].copy_from_slice(b"dump is ");
-        let report = layout
+        let report = layout(&members, None)
             .read(|section| (section == ".data").then(|| data.clone()))
             .expect("it can be read");
         assert_eq!(
@@ -197,13 +176,8 @@ mod tests {
 
     #[test]
     fn scx_keeps_the_dump_in_its_own_section() {
-        let variables = [
-            variable("uei", "user_exit_info", ".data", 0, 8),
-            variable("uei_dump", "char", ".data.uei_dump", 0, 1),
-        ];
-        let layout = ExitLayout::find(&variables, |_| vec![member("kind", 0, 4)])
-            .expect("the record is there");
-        let report = layout
+        let dump = (".data.uei_dump".to_owned(), 0);
+        let report = layout(&[("kind", 0..4)], Some(dump))
             .read(|section| match section {
                 ".data" => Some(vec![64, 0, 0, 0, 0, 0, 0, 0]),
                 ".data.uei_dump" => Some(b"all of it\0\0".to_vec()),
@@ -212,10 +186,5 @@ mod tests {
             .expect("it can be read");
         assert_eq!(report.to_string(), "SCX_EXIT_UNREG");
         assert_eq!(report.dump, "all of it");
-    }
-
-    #[test]
-    fn an_object_without_a_record_has_no_layout() {
-        assert!(ExitLayout::find(&[variable("x", "int", ".data", 0, 4)], |_| Vec::new()).is_none());
     }
 }

@@ -1,14 +1,17 @@
 //! The kernel of this machine: whether it can load a scheduler, and which one it runs.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::ffi::OsStr;
 use std::fs;
 use std::os::fd::{FromRawFd as _, OwnedFd};
 use std::path::Path;
 
-use libbpf_rs::btf::Btf;
+use fairground_bpf::SCHEDULER_TABLES;
+use libbpf_rs::btf::types::{Enum, Enum64, Struct};
+use libbpf_rs::btf::{Btf, HasSize as _};
 use nix::libc;
 
-use crate::{Error, variables};
+use crate::Error;
 
 /// Oldest kernel (major, minor) that schedulers are written for.
 pub const OLDEST_KERNEL: (u32, u32) = (6, 18);
@@ -59,16 +62,70 @@ pub fn release() -> Result<String, Error> {
     Ok(text.trim().to_owned())
 }
 
-/// The constants of the running kernel's enumerations, by name.
+/// The running kernel, as far as a scheduler's loader depends on it.
+#[derive(Clone, Debug, Default)]
+pub struct KernelTypes {
+    /// The constants of its enumerations, by name.
+    pub constants: BTreeMap<String, u64>,
+    /// The members of each structure that defines a scheduler, as structure and name.
+    pub members: BTreeSet<(String, String)>,
+    /// Number of CPUs that went online or offline since boot, from which the kernel sees whether the set has changed since; 0 if it does not count them.
+    pub hotplug_sequence: u64,
+}
+
+impl KernelTypes {
+    /// Reads the running kernel's type information.
+    ///
+    /// # Errors
+    /// The kernel has none.
+    pub fn read() -> Result<Self, Error> {
+        let kernel = Btf::from_vmlinux().map_err(|error| Error::System {
+            what: format!("cannot read {KERNEL_BTF}"),
+            source: std::io::Error::other(error),
+        })?;
+        let mut members = BTreeSet::new();
+        for table in SCHEDULER_TABLES {
+            let structure = kernel.type_by_name::<Struct<'_>>(table);
+            for member in structure.iter().flat_map(|one| one.iter()) {
+                let name = member.name.unwrap_or_default().to_string_lossy();
+                members.insert((table.to_owned(), name.into_owned()));
+            }
+        }
+        Ok(Self {
+            constants: enumerators(&kernel),
+            members,
+            hotplug_sequence: hotplug_sequence().unwrap_or(0),
+        })
+    }
+
+    pub(crate) fn has_member(&self, structure: &str, member: &str) -> bool {
+        let known = (structure.to_owned(), member.to_owned());
+        self.members.contains(&known)
+    }
+}
+
+/// The enumerators of all enumerations, with their values.
 ///
-/// # Errors
-/// The kernel has no type information.
-pub fn constants() -> Result<BTreeMap<String, u64>, Error> {
-    let kernel = Btf::from_vmlinux().map_err(|error| Error::System {
-        what: format!("cannot read {KERNEL_BTF}"),
-        source: std::io::Error::other(error),
-    })?;
-    Ok(variables::enumerators(&kernel, ""))
+/// Type information without 64-bit enumerations truncates large values. Those are not returned: a wrong constant in a scheduler is worse than none.
+fn enumerators(btf: &Btf<'_>) -> BTreeMap<String, u64> {
+    let mut values = BTreeMap::new();
+    // Two's complement, as C converts it to u64.
+    let mut insert = |name: Option<&OsStr>, value: i64| {
+        let name = name.unwrap_or_default().to_string_lossy().into_owned();
+        values.insert(name, value.cast_unsigned());
+    };
+    for enumeration in btf.type_by_kind::<Enum64<'_>>() {
+        for member in enumeration.iter() {
+            #[expect(clippy::cast_possible_truncation, reason = "a value of 64 bits")]
+            insert(member.name, member.value as i64);
+        }
+    }
+    for enumeration in btf.type_by_kind::<Enum<'_>>().filter(|e| e.size() <= 4) {
+        for member in enumeration.iter() {
+            insert(member.name, member.value);
+        }
+    }
+    values
 }
 
 /// In words: the kernel, the processors, and their settings that affect results.
@@ -243,10 +300,7 @@ pub fn enable_sequence() -> Option<u64> {
     read("enable_seq")?.parse().ok()
 }
 
-/// Number of CPUs that went online or offline since boot; a scheduler that depends on the set of CPUs passes it to the kernel, which then
-/// rejects the scheduler if the set has changed since.
-#[must_use]
-pub fn hotplug_sequence() -> Option<u64> {
+fn hotplug_sequence() -> Option<u64> {
     read("hotplug_seq")?.parse().ok()
 }
 

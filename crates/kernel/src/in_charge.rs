@@ -5,15 +5,13 @@
 
 use std::collections::BTreeMap;
 
+use fairground_bpf::{CONSTANTS, SCHEDULER_TABLES, Variable};
 use libbpf_rs::btf::Btf;
 use libbpf_rs::btf::types::Struct;
 use libbpf_rs::query::{LinkInfoIter, LinkTypeInfo, MapInfo, MapInfoIter, ProgInfoIter};
 use libbpf_rs::{AsRawLibbpf as _, MapCore as _, MapFlags, MapHandle, MapType};
 
-use crate::{Error, host, variables};
-
-/// Section of the constants, and the suffix of the map that holds them.
-const CONSTANTS: &str = ".rodata";
+use crate::{Error, host};
 
 /// The numeric global constants of the scheduler in charge, by name; empty if there is no scheduler or it has none.
 ///
@@ -21,34 +19,27 @@ const CONSTANTS: &str = ".rodata";
 /// Not root, or the kernel does not provide them.
 pub fn constants() -> Result<BTreeMap<String, i128>, Error> {
     host::check_root("reading a scheduler's constants")?;
-    let Some(types) = type_information()? else {
+    let Some(id) = type_information()? else {
         return Ok(BTreeMap::new());
     };
     let holds_constants = |name: &str| name.ends_with(CONSTANTS);
     let map = MapInfoIter::default().find(|info| {
-        info.btf_id == types
+        info.btf_id == id
             && info.ty == MapType::Array
             && holds_constants(&info.name.to_string_lossy())
     });
-    let program = ProgInfoIter::default().find(|program| program.btf_id == types);
-    let (Some(map), Some(program)) = (map, program) else {
+    let Some(map) = map else {
         return Ok(BTreeMap::new());
     };
-    let read = || -> libbpf_rs::Result<BTreeMap<String, i128>> {
-        let btf = Btf::from_prog_id(program.id)?;
-        let section =
-            MapHandle::from_map_id(map.id)?.lookup(&0_u32.to_ne_bytes(), MapFlags::ANY)?;
-        let section = section.unwrap_or_default();
-        let numbers = variables::variables(&btf)
-            .into_iter()
-            .filter(|variable| variable.section == CONSTANTS)
-            .filter_map(|variable| Some((variable.name.clone(), variable.read(&section)?)));
-        Ok(numbers.collect())
-    };
-    read().map_err(|error| Error::Setup {
+    let read = || MapHandle::from_map_id(map.id)?.lookup(&0_u32.to_ne_bytes(), MapFlags::ANY);
+    let section = read().map_err(|error| Error::Setup {
         name: "constants of the scheduler in charge".to_owned(),
         reason: format!("they cannot be read: {error}"),
-    })
+    })?;
+    let section = section.unwrap_or_default();
+    let numbers = Variable::all_in(CONSTANTS, &types(id)?).into_iter();
+    let numbers = numbers.filter_map(|one| Some((one.name.clone(), one.number(&section)?)));
+    Ok(numbers.collect())
 }
 
 /// A map of the scheduler in charge.
@@ -96,8 +87,8 @@ pub(crate) fn type_information() -> Result<Option<u32>, Error> {
         name: "scheduler in charge".to_owned(),
         reason: format!("the kernel's types cannot be read: {error}"),
     })?;
-    let types: Vec<u32> = ["sched_ext_ops", "sched_ext_ops_cid"]
-        .into_iter()
+    let types: Vec<u32> = SCHEDULER_TABLES
+        .iter()
         .filter_map(|table| {
             let found = kernel.type_by_name::<Struct<'_>>(&format!("bpf_struct_ops_{table}"))?;
             Some(found.type_id().into())

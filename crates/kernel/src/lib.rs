@@ -27,7 +27,6 @@ mod setup;
 pub mod statistics;
 pub mod supervise;
 pub mod task_statistics;
-pub mod variables;
 pub mod verifier;
 
 pub use error::Error;

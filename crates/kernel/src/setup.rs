@@ -9,13 +9,12 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use fairground_bpf::{Map as Definition, MapEntry, Object as Parsed, ProgramRun, RunTime, Setup};
-use libbpf_rs::{MapCore, MapHandle, MapType, Object, OpenObject};
+use libbpf_rs::{MapCore, MapHandle, MapType, Object};
 use nix::sched::{CpuSet, sched_getaffinity, sched_setaffinity};
 use nix::sys::uio::{RemoteIoVec, process_vm_writev};
 use nix::unistd::Pid;
 
-/// Section of global variables in the arena.
-const ARENA_SECTION: &str = ".addr_space.1";
+use crate::loader::ARENA;
 
 /// The actions once the object is loaded.
 #[derive(Debug, Default)]
@@ -41,49 +40,34 @@ pub(crate) fn in_arena<'o>(parsed: &'o Parsed, setup: &Setup) -> Vec<&'o str> {
         let end = patch.offset + patch.bytes.len();
         let written = section.variables.iter().filter(|variable| {
             let start = variable.offset as usize;
-            section.name == ARENA_SECTION
-                && start < end
-                && patch.offset < start + variable.size as usize
+            section.name == ARENA && start < end && patch.offset < start + variable.size as usize
         });
         names.extend(written.map(|variable| variable.name.as_str()));
     }
     names
 }
 
-/// Sizes maps, and stores the actions for after loading.
-pub(crate) fn before_loading(
-    open: &mut OpenObject,
-    parsed: &Parsed,
-    setup: Setup,
-) -> Result<Steps, String> {
-    for (number, entries) in &setup.map_sizes {
-        let name = &parsed.maps()[*number].name;
-        let mut maps = open.maps_mut();
-        let Some(mut map) = maps.find(|map| map.name() == name.as_str()) else {
-            return Err(format!("libbpf knows no map {name}"));
-        };
-        map.set_max_entries(*entries)
-            .map_err(|error| format!("map {name} cannot have {entries} entries: {error}"))?;
-    }
-    let entries = setup.entries.into_iter().map(|entry| {
-        let map = &parsed.maps()[entry.map];
-        Entry {
-            map: map.name.clone(),
-            inner: entry.inner.as_ref().and_then(|new| {
-                let mut inner = map.inner.as_deref()?.clone();
-                inner.max_entries = new.max_entries;
-                Some(inner)
-            }),
-            entry,
-        }
-    });
-    Ok(Steps {
-        entries: entries.collect(),
-        runs: setup.runs,
-    })
-}
-
 impl Steps {
+    /// The actions of `setup`, which is for `parsed`, after loading.
+    pub(crate) fn of(parsed: &Parsed, setup: Setup) -> Self {
+        let entries = setup.entries.into_iter().map(|entry| {
+            let map = &parsed.maps()[entry.map];
+            Entry {
+                map: map.name.clone(),
+                inner: entry.inner.as_ref().and_then(|new| {
+                    let mut inner = map.inner.as_deref()?.clone();
+                    inner.max_entries = new.max_entries;
+                    Some(inner)
+                }),
+                entry,
+            }
+        });
+        Self {
+            entries: entries.collect(),
+            runs: setup.runs,
+        }
+    }
+
     /// Carries out the actions before the scheduler is attached.
     pub(crate) fn before_attaching(&self, object: &Object) -> Result<(), String> {
         for entry in &self.entries {

@@ -61,9 +61,11 @@ impl Accompanied {
     /// # Errors
     ///
     /// If it cannot be read.
-    pub fn object(&self) -> Result<Object, Error> {
+    pub fn object(&self) -> Result<Arc<Object>, Error> {
         let mut object = self.entry.parse()?;
-        self.companion.choose_programs(&mut object);
+        if !self.companion.chooses_as(&Companion::empty()) {
+            self.companion.choose_programs(Arc::make_mut(&mut object));
+        }
         Ok(object)
     }
 
@@ -104,6 +106,15 @@ impl Accompanied {
         self.values
             .iter()
             .map(|(name, value)| (name.as_str(), *value))
+    }
+
+    /// The bytes of the tunables that were set.
+    pub fn variables(&self) -> Vec<(String, Vec<u8>)> {
+        let values = self.values().filter_map(|(name, value)| {
+            let tunable = self.entry.tunable(name).ok()?;
+            Some((name.to_owned(), tunable.encode(value)))
+        });
+        values.collect()
     }
 
     /// All settings, as the user writes them.

@@ -279,7 +279,7 @@ impl Contender {
             .ok()
             .and_then(|opened| opened.scheduler.as_ref().ok());
         let names = scheduler.map_or(&[][..], |scheduler| scheduler.left_out());
-        let note = |name| {
+        let note = |name: &String| {
             format!(
                 "Linux {release} does not know ops.{name}; it is left out, as `fairground run` does it"
             )
@@ -581,14 +581,7 @@ impl Contender {
 
     /// The bytes of the tunables that were set.
     pub(crate) fn variables(&self) -> Vec<(String, Vec<u8>)> {
-        let Some(whole) = self.whole() else {
-            return Vec::new();
-        };
-        let values = whole.values().filter_map(|(name, value)| {
-            let tunable = whole.entry().tunable(name).ok()?;
-            Some((name.to_owned(), tunable.encode(value)))
-        });
-        values.collect()
+        self.whole().map(Accompanied::variables).unwrap_or_default()
     }
 }
 
@@ -610,7 +603,7 @@ type Values = (
 type Compiled = (Arc<Object>, Loaded);
 
 fn compile(whole: &Accompanied, hash: &str, name: &str) -> Result<Compiled, Error> {
-    let object = Arc::new(whole.object()?);
+    let object = whole.object()?;
     let scheduler = match Scheduler::load_object(object.clone(), store::of_object(hash)) {
         Err(reason @ LoadError::Table(_)) => {
             let scheduler = name.to_owned();

@@ -36,6 +36,7 @@ mod memory;
 mod messages;
 mod operations;
 mod prefixes;
+mod preparation;
 mod program;
 mod reports;
 mod restart;
@@ -51,7 +52,6 @@ mod tasks;
 mod timers;
 mod topology;
 mod tracing;
-mod variables;
 
 pub use core::check_deadline_tasks;
 pub use cost::{CostError, CostModel, CostValue, GIVEN};

@@ -1,15 +1,11 @@
 //! The memory that a simulation gives its scheduler: maps, global variables, an arena.
 
-use fairground_bpf::{Context, InitialValue, NULL_PAGE, NullPage, Slot, Stack, map_kind};
-
-use fairground_machine::Online;
+use fairground_bpf::{Context, InitialValue, NULL_PAGE, NullPage, Prepared, Slot, Stack, map_kind};
 
 use crate::kfunc::arena::Arena;
 use crate::lockstep::Companion;
 use crate::maps::{Map, Maps, Store, words};
 use crate::scheduler::{LoadError, Scheduler};
-use crate::simulation::Options;
-use crate::variables;
 
 /// The memory that the scheduler's code addresses. It never moves, because code and values hold addresses in it.
 pub struct Memory {
@@ -30,25 +26,22 @@ pub struct Memory {
 }
 
 impl Memory {
-    /// Memory of a scheduler that is loaded while these CPUs are `online`, with the values that the object, the machine and the options give it.
-    /// Sections and an arena that a loader shares are in the loader's memory.
+    /// Memory of a scheduler as it was `prepared`, on a machine with so many CPUs. Sections and an arena that a loader shares are in the loader's memory.
     pub fn new(
         scheduler: &Scheduler,
-        options: &Options,
-        online: &Online,
+        prepared: &Prepared,
+        cpus: usize,
         mut companion: Option<&mut Companion>,
     ) -> Result<Self, LoadError> {
-        let cpus = online.id_count;
-        let (mut maps, mut arena) = maps(scheduler, options, cpus, companion.as_deref_mut())?;
-        let given = variables::given(options, online);
+        let (mut maps, mut arena) = maps(scheduler, prepared, cpus, companion.as_deref_mut())?;
         let mut sections = Vec::new();
         let mut places = Vec::new();
-        for (number, section) in scheduler.object.sections().iter().enumerate() {
-            let bytes = variables::initial_bytes(&scheduler.object, number, &given, options);
-            let mut memory = section_memory(&bytes);
+        let known = scheduler.object.sections().iter();
+        for (number, (section, bytes)) in known.zip(&prepared.sections).enumerate() {
+            let mut memory = section_memory(bytes);
             let place = match (&mut arena, section.name.as_str()) {
                 (Some(arena), ".addr_space.1") => {
-                    let offset = arena.place(&bytes).ok_or_else(|| {
+                    let offset = arena.place(bytes).ok_or_else(|| {
                         let message =
                             "the arena is too small for the scheduler's global variables in it";
                         LoadError::Map(message.into())
@@ -58,7 +51,7 @@ impl Memory {
                 _ => {
                     let shared = companion
                         .as_mut()
-                        .and_then(|one| one.section(number, &bytes));
+                        .and_then(|one| one.section(number, bytes));
                     shared.unwrap_or(memory.as_mut_ptr().cast())
                 }
             };
@@ -113,7 +106,7 @@ impl Memory {
 /// The maps of the object, and its arena.
 fn maps(
     scheduler: &Scheduler,
-    options: &Options,
+    prepared: &Prepared,
     cpus: usize,
     mut companion: Option<&mut Companion>,
 ) -> Result<(Maps, Option<Arena>), LoadError> {
@@ -122,10 +115,7 @@ fn maps(
     let mut arena = None;
     for (number, definition) in definitions.iter().enumerate() {
         let mut definition = definition.clone();
-        let mut sizes = options.setup.map_sizes.iter();
-        if let Some((_, entries)) = sizes.find(|(map, _)| *map == number) {
-            definition.max_entries = *entries;
-        }
+        definition.max_entries = prepared.map_entries[number];
         if definition.kind == map_kind::ARENA {
             let pages = definition.max_entries as usize;
             let loader = companion.as_deref_mut();
@@ -160,4 +150,38 @@ fn section_memory(bytes: &[u8]) -> Box<[u64]> {
         *word = u64::from_le_bytes(padded);
     }
     memory
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use fairground_machine::Machine;
+
+    use super::*;
+    use crate::simulation::Options;
+
+    #[test]
+    fn every_scheduler_begins_with_what_was_prepared() {
+        for scheduler in fairground_catalog::all() {
+            let loaded = Scheduler::load_object(scheduler.parse().unwrap(), None).unwrap();
+            for machine in ["1", "numa:2 l3:1 core:2 pu:2"] {
+                let options = Options::new(Machine::parse(machine).unwrap(), Arc::default());
+                let cpus = options.machine.cpus.len();
+                let prepared = loaded.prepared(&options).unwrap();
+                let memory = Memory::new(&loaded, &prepared, cpus, None).unwrap();
+                let maps = memory.maps.own().iter();
+                let entries = maps.map(|map| map.max_entries as u32);
+                assert_eq!(entries.collect::<Vec<_>>(), prepared.map_entries);
+                let first = memory.slots.len() - prepared.sections.len();
+                for (number, bytes) in prepared.sections.iter().enumerate() {
+                    let (place, size) = (memory.slots[first + number], bytes.len());
+                    assert_eq!(memory.slot_sizes[first + number], size as u64);
+                    // SAFETY: the memory of a section is at least as long as its bytes, and nothing runs.
+                    let held = unsafe { std::slice::from_raw_parts(place, size) };
+                    assert_eq!(held, bytes, "{}, section {number}", scheduler.id());
+                }
+            }
+        }
+    }
 }

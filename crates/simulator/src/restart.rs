@@ -173,8 +173,9 @@ impl Kernel<'_> {
         let online = Online::without(&self.machine, &self.offline());
         let scheduler = self.scheduler.loaded_again(&self.settings, &online)?;
         self.scheduler = scheduler.clone();
+        let (prepared, _) = scheduler.prepare(&self.settings, &online)?;
         let loader = self.companion.as_mut();
-        self.memory = Memory::new(&scheduler, &self.settings, &online, loader)?;
+        self.memory = Memory::new(&scheduler, &prepared, online.id_count, loader)?;
         *self.context = Context {
             instructions: self.context.instructions,
             null_accesses: self.context.null_accesses,
@@ -193,7 +194,8 @@ impl Kernel<'_> {
     /// Sets up anew everything else that belongs to one attached scheduler.
     fn forget_scheduler(&mut self) -> Result<(), LoadError> {
         let nodes = self.topology.nodes.len();
-        self.operations = self.scheduler.operations_with(&self.settings.setup)?;
+        let online = Online::without(&self.machine, &self.offline());
+        (_, self.operations) = self.scheduler.prepare(&self.settings, &online)?;
         self.dsqs = DispatchQueues::new(self.cpus.len(), nodes);
         self.idle = self.operations.idle_state(nodes);
         self.tracing = Tracing::new(&self.scheduler.object, &self.scheduler.code);

@@ -3,19 +3,17 @@
 use std::sync::{Arc, Mutex, PoisonError};
 
 use fairground_bpf::{
-    Code, Extern, Linker as _, Needs, Object, Setup, StructOps, StructOpsMember, StructOpsValue,
-    Translated, map_kind,
+    Code, Extern, Linker as _, Needs, Object, Prepared, StructOps, StructOpsValue, Translated,
+    map_kind,
 };
-use fairground_linux::{
-    CID_FORM, CPU_FORM, Kind, Release, Releases, function, helper, member, members,
-};
+use fairground_linux::{CID_FORM, Kind, Release, Releases, function, helper, member, members};
 use fairground_machine::Online;
 
 use crate::constants::*;
 use crate::linker::{self, KernelLinker};
 use crate::operations::{Op, Operations};
+use crate::preparation::{newer_members, prepare, read_only};
 use crate::simulation::Options;
-use crate::variables;
 
 /// The releases in which callbacks can identify CPUs by topological id.
 const CID_FORM_RELEASES: Releases = Releases::read("7.2..");
@@ -67,7 +65,7 @@ pub struct Scheduler {
     pub(crate) operations: Operations,
     /// The release of Linux that it was compiled for.
     release: Release,
-    left_out: Vec<&'static str>,
+    left_out: Vec<String>,
     /// Whether it is translated for certain values of its read-only variables.
     has_values: bool,
     store: Option<Arc<dyn Store>>,
@@ -141,7 +139,7 @@ impl Scheduler {
         online: &Online,
         store: Option<Arc<dyn Store>>,
     ) -> Result<Scheduler, LoadError> {
-        let read_only = variables::read_only(&object, options, online);
+        let read_only = read_only(&object, prepare(&object, options, online)?);
         let mut scheduler = Scheduler::load_for(object, Target::of(options), &read_only, store)?;
         scheduler.has_values = true;
         Ok(scheduler)
@@ -190,12 +188,16 @@ impl Scheduler {
     }
 
     fn load_with(
-        object: Arc<Object>,
+        mut object: Arc<Object>,
         target: Target,
         compile: impl Fn(&Object, &KernelLinker) -> Result<Code, fairground_bpf::Error>,
     ) -> Result<Scheduler, LoadError> {
-        let mut table = table_of(&object)?.clone();
-        let left_out = leave_out_unknown(&mut table, target.release);
+        let table = object.scheduler().map_err(LoadError::Table)?;
+        let is_newer = newer_members(table, target.release);
+        let (table, left_out) = table.for_kernel(&[], &|name| !is_newer(name));
+        if !left_out.is_empty() {
+            Arc::make_mut(&mut object).replace(&table);
+        }
         let linker = linker_for(&object, &table, target)?;
         let code = compile(&object, &linker).map_err(LoadError::Object)?;
         check_license(&object)?;
@@ -219,7 +221,7 @@ impl Scheduler {
     }
 
     /// Members of its table that are newer than the kernel it is for, which `fairground run` leaves out on such a kernel.
-    pub fn left_out(&self) -> &[&'static str] {
+    pub fn left_out(&self) -> &[String] {
         &self.left_out
     }
 
@@ -280,16 +282,31 @@ impl Scheduler {
         Some(linker::enumerator(name, release).unwrap_or(0))
     }
 
-    /// The table of callbacks with the changes that `setup` makes to it.
-    pub(crate) fn operations_with(&self, setup: &Setup) -> Result<Operations, LoadError> {
-        if setup.operations.is_empty() {
-            return Ok(self.operations.clone());
-        }
-        link_operations(
-            &with_data(&self.table, &setup.operations),
-            &self.code,
-            self.release,
-        )
+    /// What it begins with in runs with `options`.
+    ///
+    /// # Errors
+    ///
+    /// If a value does not fit its variable.
+    pub fn prepared(&self, options: &Options) -> Result<Prepared, LoadError> {
+        prepare(&self.object, options, &options.online_at_first())
+    }
+
+    /// What it begins with in runs with `options` while these CPUs are `online`, and its table of callbacks then.
+    ///
+    /// # Errors
+    ///
+    /// If a value does not fit, or a kernel would refuse the table.
+    pub(crate) fn prepare(
+        &self,
+        options: &Options,
+        online: &Online,
+    ) -> Result<(Prepared, Operations), LoadError> {
+        let prepared = prepare(&self.object, options, online)?;
+        let operations = match prepared.operations == self.table {
+            true => self.operations.clone(),
+            false => link_operations(&prepared.operations, &self.code, self.release)?,
+        };
+        Ok((prepared, operations))
     }
 
     /// `ops.name`.
@@ -349,32 +366,6 @@ fn key(object: &Object, linker: &KernelLinker, read_only: &[(usize, Vec<u8>)]) -
     format!("{programs:?} {tables:?} {linker:?} {processor} {read_only:?}").into_bytes()
 }
 
-/// The table of callbacks of the one scheduler that an object has.
-fn table_of(object: &Object) -> Result<&StructOps, LoadError> {
-    let tables: Vec<&StructOps> = object.schedulers().collect();
-    match tables[..] {
-        [table] => Ok(table),
-        [] => {
-            let other = object
-                .struct_ops()
-                .first()
-                .map(|table| table.type_name.clone());
-            Err(LoadError::Table(match other {
-                Some(other) => format!("the object has a {other} table, but neither {CPU_FORM} nor {CID_FORM}"),
-                None => "the object has no sched_ext_ops table; a scheduler defines one in section .struct_ops.link".into(),
-            }))
-        }
-        _ => {
-            let names: Vec<&str> = tables.iter().map(|table| table.name.as_str()).collect();
-            Err(LoadError::Table(format!(
-                "the object has several tables of callbacks: {}; say which one behind a #, such as FILE#{}",
-                names.join(", "),
-                names[0]
-            )))
-        }
-    }
-}
-
 /// The linker for an object with this table.
 fn linker_for(
     object: &Object,
@@ -431,15 +422,17 @@ pub struct Examined {
 /// Whether the release of Linux that `options` name loads a scheduler, with the values that runs with them give to its variables.
 pub fn examine(object: &Object, options: &Options) -> Examined {
     let target = Target::of(options);
-    let examined = table_of(object).and_then(|table| {
+    let examined = object.scheduler().map_err(LoadError::Table);
+    let examined = examined.and_then(|table| {
         let linker = linker_for(object, table, target)?;
-        let read_only = variables::read_only(object, options, &options.online_at_first());
+        let prepared = prepare(object, options, &options.online_at_first())?;
+        let read_only = read_only(object, prepared);
         let needs =
             fairground_bpf::examine(object, &linker, &read_only).map_err(LoadError::Object)?;
         check_license(object)?;
         check_sections(object, table, target.release)?;
         check_programs(object, &needs, target.release)?;
-        let table = with_data(table, &options.setup.operations);
+        let (table, _) = table.for_kernel(&options.setup.operations, &|_| true);
         read_operations(&table, &needs, target.release)?;
         Ok(needs)
     });
@@ -582,34 +575,6 @@ fn check_calls(
     Ok(())
 }
 
-/// Whether a member of a table has another value than the 0 that it has unless a source says otherwise.
-fn is_set(member: &StructOpsMember) -> bool {
-    match &member.value {
-        StructOpsValue::Program(_) => true,
-        StructOpsValue::Data(bytes) => bytes.iter().any(|byte| *byte != 0),
-    }
-}
-
-/// Takes out the members that came after `release`, and returns their names.
-fn leave_out_unknown(table: &mut StructOps, release: Release) -> Vec<&'static str> {
-    let cid_form = table.type_name == CID_FORM;
-    let mut left_out = Vec::new();
-    for one in table.members.iter_mut().filter(|one| is_set(one)) {
-        let newer = member(&one.name, cid_form).filter(|member| {
-            member.is_in(cid_form, Release::NEWEST) && !member.is_in(cid_form, release)
-        });
-        if let Some(member) = newer {
-            one.value = StructOpsValue::Data(Vec::new());
-            left_out.push(if cid_form {
-                member.cid_name
-            } else {
-                member.name
-            });
-        }
-    }
-    left_out
-}
-
 /// Refuses members that are set but unknown to `release`.
 fn check_members(table: &StructOps, release: Release) -> Result<(), LoadError> {
     let cid_form = table.type_name == CID_FORM;
@@ -618,7 +583,7 @@ fn check_members(table: &StructOps, release: Release) -> Result<(), LoadError> {
         // Sub-schedulers came before the cid form, and belong to it since there is one.
         let is_for_others =
             !cid_form && one.name.starts_with("sub_") && CID_FORM_RELEASES.contains(release);
-        if is_set(one)
+        if one.value.is_set()
             && (is_for_others || !member.is_some_and(|member| member.is_in(cid_form, release)))
         {
             return Err(LoadError::Operations(format!(
@@ -630,23 +595,6 @@ fn check_members(table: &StructOps, release: Release) -> Result<(), LoadError> {
     Ok(())
 }
 
-/// The table of callbacks as the kernel gets it: the object's, with the data that its loader sets.
-fn with_data(table: &StructOps, loader: &[(String, Vec<u8>)]) -> StructOps {
-    let mut table = table.clone();
-    for member in &mut table.members {
-        if let Some((_, bytes)) = loader.iter().find(|(name, _)| *name == member.name) {
-            member.value = StructOpsValue::Data(bytes.clone());
-        }
-    }
-    table
-}
-
-/// The value of a member of a table.
-fn value_of<'t>(table: &'t StructOps, name: &str) -> Option<&'t StructOpsValue> {
-    let mut members = table.members.iter();
-    members.find(|one| one.name == name).map(|one| &one.value)
-}
-
 /// The program of each callback, in the order of [`Op`].
 fn programs_of(table: &StructOps) -> impl Iterator<Item = (&'static str, Option<&str>)> {
     Op::ALL.iter().map(|op| {
@@ -655,7 +603,7 @@ fn programs_of(table: &StructOps) -> impl Iterator<Item = (&'static str, Option<
             true => one.cid_name,
             false => one.name,
         });
-        match value_of(table, name) {
+        match table.value(name) {
             Some(StructOpsValue::Program(program)) => (name, Some(program.as_str())),
             _ => (name, None),
         }
@@ -668,15 +616,7 @@ fn read_operations(
     needs: &Needs,
     release: Release,
 ) -> Result<Operations, LoadError> {
-    let number = |name: &str| match value_of(table, name) {
-        Some(StructOpsValue::Data(bytes)) => {
-            let mut word = [0; 8];
-            let length = bytes.len().min(8);
-            word[..length].copy_from_slice(&bytes[..length]);
-            u64::from_le_bytes(word)
-        }
-        _ => 0,
-    };
+    let number = |name: &str| table.number(name);
     let cid_form = table.type_name == CID_FORM;
     check_members(table, release)?;
     for (name, program) in programs_of(table) {
@@ -689,7 +629,7 @@ fn read_operations(
             "ops.sub_cgroup_id is set: sub-schedulers are not simulated".into(),
         ));
     }
-    let name = value_of(table, "name").map(StructOpsValue::text);
+    let name = table.value("name").map(StructOpsValue::text);
     let name = name.unwrap_or_default();
     let valid =
         |character: char| character.is_ascii_alphanumeric() || character == '_' || character == '.';

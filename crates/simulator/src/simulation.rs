@@ -361,10 +361,10 @@ impl<'a> Kernel<'a> {
         let machine = options.machine.clone();
         let topology = Topology::new(&machine);
         let count = machine.cpus.len();
-        let operations = scheduler.operations_with(&options.setup)?;
-        let possible = CpuMask::first_cpus(count);
         let online = options.online_at_first();
-        let mut memory = Memory::new(scheduler, options, &online, companion.as_mut())?;
+        let (prepared, operations) = scheduler.prepare(options, &online)?;
+        let possible = CpuMask::first_cpus(count);
+        let mut memory = Memory::new(scheduler, &prepared, online.id_count, companion.as_mut())?;
         let context = Box::new(memory.context());
         let mut tasks = TaskMemory::default();
         let cpus = idle_cpus(&machine, &mut tasks, possible);

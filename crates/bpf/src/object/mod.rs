@@ -10,7 +10,7 @@ use crate::instruction::Instruction;
 use crate::maps::Map;
 
 /// A BPF object, as `clang -target bpf -g` writes it.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct Object {
     btf: Btf,
     ext: BtfExt,
@@ -64,6 +64,16 @@ pub struct Section {
     pub type_id: Option<TypeId>,
 }
 
+impl Section {
+    /// The bytes that it begins with if no loader changes them.
+    #[must_use]
+    pub fn content(&self) -> Vec<u8> {
+        let mut bytes = self.data.clone();
+        bytes.resize(usize::try_from(self.size).unwrap_or(usize::MAX), 0);
+        bytes
+    }
+}
+
 /// A global variable.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Variable {
@@ -80,6 +90,25 @@ pub struct Variable {
     /// Whether it is `const volatile`: set before the program is loaded, and
     /// constant afterwards. In `.rodata` these are the tunables.
     pub tunable: bool,
+}
+
+impl Variable {
+    /// The number that it has in these bytes of its section; `None` if it holds none, or lies outside of them.
+    #[must_use]
+    pub fn number(&self, section: &[u8]) -> Option<i128> {
+        let signed = match self.kind {
+            VariableKind::Integer { signed } | VariableKind::Enumeration { signed } => signed,
+            VariableKind::Boolean => false,
+            _ => return None,
+        };
+        let start = usize::try_from(self.offset).ok()?;
+        let size = usize::try_from(self.size).ok()?;
+        let bytes = section.get(start..start.checked_add(size)?)?;
+        let negative = signed && bytes.last()? & 0x80 != 0;
+        let mut wide = if negative { [0xff; 16] } else { [0; 16] };
+        wide.get_mut(..size)?.copy_from_slice(bytes);
+        Some(i128::from_le_bytes(wide))
+    }
 }
 
 /// The content of a global variable.
@@ -128,6 +157,14 @@ pub struct StructOps {
     pub members: Vec<StructOpsMember>,
 }
 
+impl StructOps {
+    /// Whether one of its callbacks is this program.
+    fn refers_to(&self, program: &str) -> bool {
+        let mut members = self.members.iter();
+        members.any(|one| matches!(&one.value, StructOpsValue::Program(name) if name == program))
+    }
+}
+
 /// A member of a table of callbacks.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StructOpsMember {
@@ -151,6 +188,23 @@ pub enum StructOpsValue {
 }
 
 impl StructOpsValue {
+    /// Whether it is another value than the 0 that a member has unless a source says otherwise.
+    #[must_use]
+    pub fn is_set(&self) -> bool {
+        match self {
+            StructOpsValue::Program(_) => true,
+            StructOpsValue::Data(bytes) => bytes.iter().any(|byte| *byte != 0),
+        }
+    }
+
+    /// Its size in bytes.
+    pub(crate) fn size(&self) -> usize {
+        match self {
+            StructOpsValue::Program(_) => 8,
+            StructOpsValue::Data(bytes) => bytes.len(),
+        }
+    }
+
     /// The text that it holds, up to its zero byte; empty for a program.
     #[must_use]
     pub fn text(&self) -> String {
@@ -217,7 +271,7 @@ pub enum Slot {
 }
 
 /// Code of a program or subprogram.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) struct Function {
     pub name: String,
     /// Name of the section in the file.
@@ -304,7 +358,35 @@ impl Object {
         tables.filter(|table| SCHEDULER_TABLES.contains(&table.type_name.as_str()))
     }
 
-    /// Keeps only this one of the tables that define a scheduler: which one is attached is up to the loader.
+    /// The table of callbacks of the one scheduler that it has.
+    ///
+    /// # Errors
+    ///
+    /// If it has none, or several.
+    pub fn scheduler(&self) -> Result<&StructOps, String> {
+        let tables: Vec<&StructOps> = self.schedulers().collect();
+        match tables[..] {
+            [table] => Ok(table),
+            [] => Err(match self.struct_ops.first() {
+                Some(other) => format!(
+                    "the object has a {} table, but neither {}",
+                    other.type_name,
+                    SCHEDULER_TABLES.join(" nor ")
+                ),
+                None => "the object has no sched_ext_ops table; a scheduler defines one in section .struct_ops.link".to_owned(),
+            }),
+            _ => {
+                let names: Vec<&str> = tables.iter().map(|table| table.name.as_str()).collect();
+                Err(format!(
+                    "the object has several tables of callbacks: {}; say which one behind a #, such as FILE#{}",
+                    names.join(", "),
+                    names[0]
+                ))
+            }
+        }
+    }
+
+    /// Keeps only this one of the tables that define a scheduler: which one is attached is up to the loader. The others' programs are not loaded.
     ///
     /// # Errors
     ///
@@ -314,9 +396,33 @@ impl Object {
         if !names.iter().any(|name| name == table) {
             return Err(names);
         }
-        self.struct_ops
-            .retain(|one| one.name == table || !SCHEDULER_TABLES.contains(&one.type_name.as_str()));
+        self.change_tables(|tables| {
+            tables.retain(|one| {
+                one.name == table || !SCHEDULER_TABLES.contains(&one.type_name.as_str())
+            });
+        });
         Ok(())
+    }
+
+    /// Takes `table` in the place of the one of its name.
+    pub fn replace(&mut self, table: &StructOps) {
+        self.change_tables(|tables| {
+            let same = tables.iter_mut().filter(|one| one.name == table.name);
+            same.for_each(|one| one.clone_from(table));
+        });
+    }
+
+    /// As in libbpf, a program that tables referred to and that none refers to any more is not loaded.
+    fn change_tables(&mut self, change: impl FnOnce(&mut Vec<StructOps>)) {
+        let before = self.struct_ops.clone();
+        change(&mut self.struct_ops);
+        for program in &mut self.programs {
+            let refer =
+                |tables: &[StructOps]| tables.iter().any(|one| one.refers_to(&program.name));
+            if refer(&before) && !refer(&self.struct_ops) {
+                program.autoload = false;
+            }
+        }
     }
 
     /// The name that its scheduler gives itself (`ops.name`); empty if it has none.

@@ -69,37 +69,11 @@ impl Object {
             return Ok(());
         };
         layout.maps_section = Some(index);
-        for (name, type_id, offset) in self.section_variables(elf, index) {
+        for (name, type_id, offset) in section_variables(&self.btf, &elf.sections[index].name) {
             self.maps
                 .push(Map::parse(&self.btf, &name, type_id, offset, false)?);
         }
         Ok(())
-    }
-
-    /// Variables of a section by BTF: name, type of the variable's contents,
-    /// offset. Sorted by offset.
-    fn section_variables(&self, elf: &Elf, index: usize) -> Vec<(String, TypeId, u64)> {
-        let name = &elf.sections[index].name;
-        let mut variables = Vec::new();
-        for one in self.btf.types() {
-            let Kind::DataSection {
-                variables: entries, ..
-            } = &one.kind
-            else {
-                continue;
-            };
-            if one.name != *name {
-                continue;
-            }
-            for entry in entries {
-                let variable = self.btf.get(entry.type_id);
-                if let Kind::Variable { type_id, .. } = variable.kind {
-                    variables.push((variable.name.clone(), type_id, u64::from(entry.offset)));
-                }
-            }
-        }
-        variables.sort_by_key(|variable| variable.2);
-        variables
     }
 
     fn read_sections(&mut self, elf: &Elf, layout: &mut Layout) {
@@ -107,25 +81,12 @@ impl Object {
             if section.kind != ElfKind::Data || !is_variable_section(&section.name) {
                 continue;
             }
-            let constant = section.name.starts_with(".rodata");
-            let variables = self
-                .section_variables(elf, index)
-                .into_iter()
-                .map(|(name, type_id, offset)| Variable {
-                    name,
-                    offset,
-                    size: self.btf.size_of(type_id).unwrap_or(0),
-                    type_id,
-                    kind: variable_kind(self.btf.resolved(type_id)),
-                    tunable: constant && is_const_volatile(&self.btf, type_id),
-                })
-                .collect();
             layout.slot_of_section[index] = Some(self.maps.len() + self.sections.len());
             self.sections.push(Section {
                 name: section.name.clone(),
                 size: section.size,
                 data: section.data.clone(),
-                variables,
+                variables: Variable::all_in(&section.name, &self.btf),
                 type_id: self.data_section(&section.name),
             });
         }
@@ -389,14 +350,14 @@ impl Object {
     }
 
     fn read_struct_ops(&mut self, elf: &Elf, layout: &Layout) -> Result<(), Error> {
-        for (index, section) in elf.sections.iter().enumerate() {
+        for section in &elf.sections {
             let optional = section.name.starts_with('?');
             let link = match section.name.trim_start_matches('?') {
                 ".struct_ops" => false,
                 ".struct_ops.link" => true,
                 _ => continue,
             };
-            for (name, type_id, offset) in self.section_variables(elf, index) {
+            for (name, type_id, offset) in section_variables(&self.btf, &section.name) {
                 let members =
                     self.struct_ops_members(elf, layout, section, &name, type_id, offset)?;
                 let structure = self.btf.get(self.btf.resolve(type_id));
@@ -416,8 +377,7 @@ impl Object {
     /// As in libbpf, a program that tables refer to is loaded if any of these tables is not optional.
     fn choose_struct_ops_programs(&mut self) {
         for program in &mut self.programs {
-            let value = StructOpsValue::Program(program.name.clone());
-            let refers = |table: &&StructOps| table.members.iter().any(|one| one.value == value);
+            let refers = |table: &&StructOps| table.refers_to(&program.name);
             let mut tables = self.struct_ops.iter().filter(refers).peekable();
             if tables.peek().is_some() {
                 program.autoload = tables.any(|table| !table.optional);
@@ -475,6 +435,48 @@ impl Object {
             });
         }
         Ok(values)
+    }
+}
+
+/// Variables of a section by BTF: name, type of the variable's contents, offset. Sorted by offset.
+fn section_variables(btf: &Btf, section: &str) -> Vec<(String, TypeId, u64)> {
+    let mut variables = Vec::new();
+    for one in btf.types() {
+        let Kind::DataSection {
+            variables: entries, ..
+        } = &one.kind
+        else {
+            continue;
+        };
+        if one.name != section {
+            continue;
+        }
+        for entry in entries {
+            let variable = btf.get(entry.type_id);
+            if let Kind::Variable { type_id, .. } = variable.kind {
+                variables.push((variable.name.clone(), type_id, u64::from(entry.offset)));
+            }
+        }
+    }
+    variables.sort_by_key(|variable| variable.2);
+    variables
+}
+
+impl Variable {
+    /// The variables of a section, by offset.
+    #[must_use]
+    pub fn all_in(section: &str, btf: &Btf) -> Vec<Variable> {
+        let constant = section.starts_with(".rodata");
+        let variables = section_variables(btf, section).into_iter();
+        let described = variables.map(|(name, type_id, offset)| Variable {
+            name,
+            offset,
+            size: btf.size_of(type_id).unwrap_or(0),
+            type_id,
+            kind: variable_kind(btf.resolved(type_id)),
+            tunable: constant && is_const_volatile(btf, type_id),
+        });
+        described.collect()
     }
 }
 

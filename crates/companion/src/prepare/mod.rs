@@ -140,12 +140,12 @@ impl Preparation<'_> {
         Ok(())
     }
 
-    /// Chooses programs, and sets operations, global variables and sizes of maps.
+    /// Sets operations, global variables and sizes of maps.
     fn set_all(&mut self) -> Result<(), Error> {
         let companion = self.companion;
-        for (name, load) in &companion.file.load {
+        for name in companion.file.load.keys() {
             self.attempt(&companion.place(name), |this| {
-                Ok(this.load_program(name.get_ref(), *load))
+                Ok(this.has_free_program(name.get_ref()))
             })?;
         }
         for (name, value) in in_order(&companion.file.ops) {

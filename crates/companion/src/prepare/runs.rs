@@ -146,8 +146,8 @@ impl Preparation<'_> {
         Ok(())
     }
 
-    /// Sets whether the loader loads a program that is not a callback.
-    pub(super) fn load_program(&mut self, program: &str, load: bool) -> Result<(), Absent> {
+    /// Checks that the object has a program that the loader may load or leave out: see [`Companion::choose_programs`](crate::Companion::choose_programs).
+    pub(super) fn has_free_program(&self, program: &str) -> Result<(), Absent> {
         let programs = self.object.programs().iter();
         let free: Vec<&str> = programs
             .filter(|one| !one.is_callback())
@@ -159,7 +159,6 @@ impl Preparation<'_> {
                 listed(&free)
             )));
         }
-        self.done.setup.programs.push((program.to_owned(), load));
         Ok(())
     }
 

@@ -2,11 +2,13 @@
 
 use std::io;
 
+use fairground_bpf::{Object, Setup, Value};
 use fairground_workload::Policy;
 
 use super::switches::handoff;
 use super::threads::Helper;
 use super::{Basis, Calibration};
+use crate::host::KernelTypes;
 use crate::loader::{OpenScheduler, Running};
 use crate::{Error, host};
 
@@ -64,30 +66,31 @@ pub struct Scheduler(#[allow(dead_code)] Running);
 impl Scheduler {
     pub fn start(kind: Kind) -> Result<Self, Error> {
         host::check_can_load()?;
-        let (name, object, settings): (_, &[u8], _) = match kind {
+        let (name, object, setting): (_, &[u8], Option<(&str, bool)>) = match kind {
             Kind::Bare => (
                 "calibrate_bare",
                 include_bytes!(concat!(env!("OUT_DIR"), "/calibrate_bare.bpf.o")),
-                vec![],
+                None,
             ),
             Kind::Callbacks(extra) => (
                 "calibrate",
                 include_bytes!(concat!(env!("OUT_DIR"), "/calibrate_callbacks.bpf.o")),
-                extra
-                    .map(|extra| (extra.variable(), true))
-                    .into_iter()
-                    .collect(),
+                extra.map(|extra| (extra.variable(), true)),
             ),
             Kind::Walk { walks } => (
                 "calibrate_walk",
                 include_bytes!(concat!(env!("OUT_DIR"), "/calibrate_walk.bpf.o")),
-                vec![("walks", walks)],
+                Some(("walks", walks)),
             ),
         };
-        let mut scheduler = OpenScheduler::open(name, object, None)?;
-        for (tunable, value) in settings {
-            scheduler.set(tunable, i128::from(value))?;
-        }
+        let parsed = Object::parse(object).map_err(|error| Error::Object {
+            name: name.to_owned(),
+            reason: error.to_string(),
+        })?;
+        let settings = setting.map(|(name, value)| (name.to_owned(), vec![u8::from(value)]));
+        let values: Vec<Value<'_>> = Value::of_tunables(settings.as_slice()).collect();
+        let (kernel, setup) = (KernelTypes::read()?, Setup::default());
+        let scheduler = OpenScheduler::open(name, object, &parsed, &kernel, &values, setup)?;
         Ok(Self(scheduler.start(&[])?))
     }
 }
