@@ -105,16 +105,10 @@ impl Imaginary<'_> {
 
 impl Linker for Imaginary<'_> {
     fn helper(&self, _: u32) -> Option<Native> {
-        Some(Native {
-            address: nothing as *const u8,
-            arguments: 5,
-        })
+        Some(Native::called(nothing, 5))
     }
     fn kfunc(&self, _: &str) -> Option<Native> {
-        Some(Native {
-            address: nothing as *const u8,
-            arguments: 5,
-        })
+        Some(Native::called(nothing, 5))
     }
     fn field(&self, structure: &str, path: &[&str]) -> Option<Field> {
         let mut id = self.0.find(structure)?;

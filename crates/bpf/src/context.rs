@@ -2,13 +2,14 @@
 
 use std::ffi::c_void;
 
-use crate::frame::LIMIT;
-
 /// Memory for the stacks of functions that call one another.
 #[derive(Debug)]
 pub struct Stack(Box<[u128]>);
 
 impl Stack {
+    /// Maximum stack of a function, in bytes.
+    pub(crate) const LIMIT: u16 = 512;
+
     /// How deep functions may call one another. The kernel's verifier allows 8.
     pub(crate) const CALL_DEPTH: usize = 64;
 
@@ -19,7 +20,7 @@ impl Stack {
     /// Room for as many.
     #[must_use]
     pub fn new() -> Stack {
-        let bytes = Self::NESTED_CALLS * Self::CALL_DEPTH * usize::from(LIMIT);
+        let bytes = Self::NESTED_CALLS * Self::CALL_DEPTH * usize::from(Self::LIMIT);
         Stack(vec![0; bytes / size_of::<u128>()].into())
     }
 
@@ -40,6 +41,20 @@ pub type NullPage = [u64; 513];
 
 /// See [`Context::null_page`].
 pub static NULL_PAGE: NullPage = [0; 513];
+
+/// The place of the elements of a map that is an array, for code that takes the place of a look-up.
+#[repr(C)]
+#[derive(Debug, Clone, Copy, Default)]
+pub struct ArrayHead {
+    /// The address of the first element.
+    pub elements: u64,
+    /// How many elements there are; in an array for each CPU, how many each has.
+    pub count: u64,
+    /// Bytes from an element to the next.
+    pub stride: u64,
+    /// Bytes from the elements of a CPU to those of the next; 0 if all share them.
+    pub cpu_stride: u64,
+}
 
 /// The state of one simulation, passed to every compiled function and from
 /// there to every helper and kernel function.
@@ -67,10 +82,18 @@ pub struct Context {
     /// machine's stack, so that the code's data there has short offsets.
     pub stack: *mut u8,
     /// Maps and sections of global variables, in the order of
-    /// [`crate::Object::slots`].
+    /// [`crate::Object::slots`]. A map that is an array, also one for each CPU, begins with an [`ArrayHead`].
     pub slots: *const *mut u8,
     /// The sizes in bytes of the sections in [`Context::slots`], at the same places.
     pub slot_sizes: *const u64,
+    /// The CPU that the code runs on.
+    pub cpu: usize,
+    /// The number of CPUs.
+    pub cpus: usize,
+    /// Cost so far of the work that the code is part of, besides that of BPF instructions. Code that takes the place of a call adds to it.
+    pub spent: u64,
+    /// The cost of a call, unless it costs instructions ([`crate::Native::instructions`]).
+    pub call_cost: u64,
     /// Number of accesses through null pointers into the arena so far, which do nothing and load 0, and the place of the last one
     /// ([`crate::Code::place`]).
     pub null_accesses: u64,

@@ -1,10 +1,8 @@
 //! How a function uses its stack.
 
+use crate::context::Stack;
 use crate::instruction::{FRAME_POINTER, alu, class};
 use crate::link::Operation;
-
-/// Maximum stack of a function, in bytes.
-pub(crate) const LIMIT: u16 = 512;
 
 /// How a function uses its stack.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -46,12 +44,16 @@ impl Frame {
         }
         Frame {
             is_shared,
-            used: lowest.unsigned_abs().min(LIMIT).next_multiple_of(16),
+            used: lowest.unsigned_abs().min(Stack::LIMIT).next_multiple_of(16),
         }
     }
 
     /// Bytes to reserve. From a shared address code may go up and down, so the stack then has its full size.
     pub(crate) fn size(self) -> u16 {
-        if self.is_shared { LIMIT } else { self.used }
+        if self.is_shared {
+            Stack::LIMIT
+        } else {
+            self.used
+        }
     }
 }

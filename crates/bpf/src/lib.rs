@@ -35,11 +35,11 @@ mod validate;
 
 pub use btf::{Btf, Kind, Linkage, Member, SectionVariable, Type, TypeId};
 pub use code::{Code, Needs, compile, compile_unguarded, compile_with, examine};
-pub use context::{Context, Entry, NULL_PAGE, NullPage, Stack};
+pub use context::{ArrayHead, Context, Entry, NULL_PAGE, NullPage, Stack};
 pub use contract::{Argument, Contract, Effect, Outcome, Region};
 pub use error::{Error, Missing};
 pub use link::{HelperCall, KernelCall};
-pub use linker::{Bits, Field, Linker, Native};
+pub use linker::{Bits, Field, Inline, Linker, Native};
 pub use location::Location;
 pub use lockstep::{
     BpfCall, Demand, LOADER_PID, Loader, LoaderThread, MapOperation, Reply, Request,

@@ -1,5 +1,6 @@
 //! The kernel that an object is compiled against.
 
+use crate::context::Entry;
 use crate::contract::{Argument, Contract, Outcome};
 
 /// A helper or kernel function.
@@ -9,6 +10,40 @@ pub struct Native {
     pub address: *const u8,
     /// How many of the registers r1 to r5 it reads. The contents of the others are undefined when it is called.
     pub arguments: usize,
+    /// The instructions that may take the place of a call of it.
+    pub inline: Option<Inline>,
+    /// How many BPF instructions these instructions count as; `None` if they cost [`crate::Context::call_cost`].
+    pub instructions: Option<u64>,
+}
+
+impl Native {
+    /// A function that is called.
+    #[must_use]
+    pub fn called(address: Entry, arguments: usize) -> Self {
+        Self {
+            address: address as *const u8,
+            arguments,
+            inline: None,
+            instructions: None,
+        }
+    }
+}
+
+/// Instructions that do the same as a function of the kernel, faster than a call.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Inline {
+    /// Returns the number of the CPU.
+    Cpu,
+    /// `bpf_iter_num_new()`: begins an iteration over numbers.
+    FirstNumber,
+    /// `bpf_iter_num_next()`: its next number.
+    NextNumber,
+    /// `bpf_iter_num_destroy()`: its end.
+    LastNumber,
+    /// `bpf_map_lookup_elem()`. Only for maps that are known to be arrays: the others' calls stay.
+    LookUp,
+    /// `bpf_map_lookup_percpu_elem()`, likewise.
+    LookUpOfCpu,
 }
 
 /// Answers an object's questions about its kernel. The answers are built into the code and shared by all simulations. Answers that are only used

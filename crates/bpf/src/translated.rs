@@ -14,6 +14,7 @@ use crate::code::{Needs, Shell};
 use crate::error::Error;
 use crate::link::{Linked, LinkedObject, Operand, link};
 use crate::linker::Linker;
+use crate::maps::kind as map_kind;
 use crate::object::{Object, Slot};
 use crate::translate::{Environment, translate};
 
@@ -189,6 +190,14 @@ impl Translation {
         for one in &linked.functions {
             may_stop[one.function] = one.may_stop;
         }
+        let slots = object.slots().into_iter();
+        let is_array = |slot| match slot {
+            Slot::Map(number) => {
+                let kind = object.maps()[number].kind;
+                matches!(kind, map_kind::ARRAY | map_kind::PERCPU_ARRAY)
+            }
+            Slot::Section(_) => false,
+        };
         let mut compiler = Compiler {
             object,
             linker,
@@ -197,6 +206,7 @@ impl Translation {
             shell,
             problems: String::new(),
             may_stop,
+            arrays: slots.map(is_array).collect(),
         };
         let functions = linked.functions.iter();
         Ok(Translation {
@@ -218,6 +228,8 @@ struct Compiler<'a> {
     ids: Vec<Option<FuncId>>,
     problems: String,
     may_stop: Vec<bool>,
+    /// Which slots have a map that is an array.
+    arrays: Vec<bool>,
 }
 
 impl Compiler<'_> {
@@ -257,6 +269,7 @@ impl Compiler<'_> {
             unavailable: self.linker.unavailable() as u64,
             stray: self.linker.stray() as u64,
             may_stop: &self.may_stop,
+            arrays: &self.arrays,
             problems: &problems,
             kconfig: self.kconfig,
             bases: &|base| bases[base as usize],

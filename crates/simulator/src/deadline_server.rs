@@ -271,7 +271,7 @@ impl Kernel<'_> {
         }
         self.interrupt(cpu);
         self.account_progress(cpu);
-        self.spent += self.settings.cost.timer;
+        self.context.spent += self.settings.cost.timer;
         self.queue_deadline_server(cpu, class, now);
         self.settle(OverheadKind::Interrupt);
         self.leave(OverheadKind::Scheduling);

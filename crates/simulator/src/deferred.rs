@@ -19,7 +19,7 @@ impl Kernel<'_> {
                 return;
             }
         }
-        let this_cpu = self.this_cpu;
+        let this_cpu = self.context.cpu;
         let kicks = &mut self.cpus[this_cpu].kicks;
         // A CPU is kicked once no matter how often that is asked for; a full kick replaces one for idle CPUs.
         match kicks.iter_mut().find(|kick| kick.0 == cpu as u32) {
@@ -43,7 +43,7 @@ impl Kernel<'_> {
             return;
         }
         let kicks = std::mem::take(&mut self.cpus[from].kicks);
-        self.spent += self.settings.cost.irq_work;
+        self.context.spent += self.settings.cost.irq_work;
         for (cpu, flags) in kicks {
             let cpu = cpu as usize;
             if flags & SCX_KICK_IDLE != 0 {
@@ -85,7 +85,7 @@ impl Kernel<'_> {
 
     /// `schedule_dsq_reenq` for a user queue.
     pub(crate) fn schedule_user_reenqueue(&mut self, dsq: DsqIndex, flags: u64) {
-        let this_cpu = self.this_cpu;
+        let this_cpu = self.context.cpu;
         let pending = &mut self.cpus[this_cpu].deferred_user_reenqueue;
         match pending.iter_mut().find(|(queued, _)| *queued == dsq) {
             Some(entry) => entry.1 |= flags,

@@ -34,7 +34,7 @@ pub struct ExitRecord {
 impl Kernel<'_> {
     /// Unloads the scheduler because of an error; only the first one counts.
     pub(crate) fn fail(&mut self, kind: ExitKind, message: String) {
-        self.fail_on(kind, self.this_cpu as i32, message);
+        self.fail_on(kind, self.context.cpu as i32, message);
     }
 
     /// Unloads the scheduler because of an error on `cpu`.
@@ -148,10 +148,10 @@ impl Kernel<'_> {
 
     /// The task on the CPU whose work is in progress; none for the kernel worker in which the watchdog runs.
     fn who_runs(&self, kind: ExitKind) -> String {
-        let state = &self.cpus[self.this_cpu];
+        let state = &self.cpus[self.context.cpu];
         match kind {
             ExitKind::ErrorStall => "watchdog".to_owned(),
-            _ if state.current == state.idle => format!("swapper/{}[0]", self.this_cpu),
+            _ if state.current == state.idle => format!("swapper/{}[0]", self.context.cpu),
             _ => state.current.label(),
         }
     }

@@ -292,11 +292,11 @@ impl Kernel<'_> {
         };
 
         if wake_flags & SCX_WAKE_SYNC != 0 {
-            let waker = &self.cpus[self.this_cpu];
+            let waker = &self.cpus[self.context.cpu];
             let waker_is_free =
                 waker.current.seen.flags & PF_EXITING == 0 && self.dsqs[waker.local].is_empty();
             let pick = SyncPick {
-                waker_cpu: self.this_cpu,
+                waker_cpu: self.context.cpu,
                 waker_is_free,
                 previous,
                 group,

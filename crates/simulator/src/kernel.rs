@@ -190,7 +190,9 @@ impl Cpu {
 /// A simulated kernel with one scheduler loaded.
 pub struct Kernel<'a> {
     pub(crate) scheduler: Arc<Scheduler>,
-    pub(crate) context: Box<Context>,
+    /// The part of the state that the scheduler's code knows: among others, the CPU whose code is running, and the cost so far of its work in the
+    /// current event.
+    pub(crate) context: Context,
     /// The memory that the scheduler's code addresses; the context points here.
     pub(crate) memory: Memory,
     /// The address space that the workload's threads share; tasks point here.
@@ -250,11 +252,7 @@ pub struct Kernel<'a> {
     pub(crate) holdings: crate::holdings::Holdings,
     /// The cost of the BPF instructions charged so far.
     pub(crate) charged_for_instructions: u64,
-    /// The CPU whose code is running.
-    pub(crate) this_cpu: usize,
-    /// Cost so far of its work in the current event.
-    pub(crate) spent: u64,
-    /// The part of it that is CPU time of the current task, in system calls.
+    /// The part of the work in the current event that is CPU time of the current task, in system calls.
     pub(crate) in_calls: u64,
     /// The task that select_cpu or enqueue is called for; `Some(None)` once it was inserted directly.
     pub(crate) direct_dispatch: Option<Option<TaskRef>>,
@@ -279,7 +277,7 @@ pub struct Kernel<'a> {
 impl<'a> Kernel<'a> {
     /// Time on the clock of the running CPU: after all its work so far, including that of this event.
     pub(crate) fn local_time(&self) -> u64 {
-        self.run_queue_clock(self.this_cpu) + self.spent
+        self.run_queue_clock(self.context.cpu) + self.context.spent
     }
 
     /// Time on the clock of a run queue: when its CPU began its current work.
@@ -289,7 +287,7 @@ impl<'a> Kernel<'a> {
 
     /// Time at which the program of this CPU's current task continues.
     pub(crate) fn program_time(&self) -> u64 {
-        self.cpus[self.this_cpu].resume_at.max(self.clock.now()) + self.spent
+        self.cpus[self.context.cpu].resume_at.max(self.clock.now()) + self.context.spent
     }
 
     /// Reports to the sinks something that happens now on the running CPU.
@@ -351,15 +349,15 @@ impl<'a> Kernel<'a> {
         let cost = &self.settings.cost;
         let here = self.local_time();
         let mut time = here.max(lock.free_at) + cost.lock + longer;
-        if lock.owner as usize != self.this_cpu {
+        if lock.owner as usize != self.context.cpu {
             time += CostModel::by_distance(
                 &cost.lock_transfer,
-                self.distance(lock.owner as usize, self.this_cpu),
+                self.distance(lock.owner as usize, self.context.cpu),
             );
         }
-        self.spent += time - here;
+        self.context.spent += time - here;
         Lock {
-            owner: self.this_cpu as u32,
+            owner: self.context.cpu as u32,
             free_at: time,
         }
     }
@@ -402,7 +400,7 @@ impl<'a> Kernel<'a> {
 
     /// Waits until `task`, which has lost its CPU or gone to sleep, has left it (`p->on_cpu`).
     pub(crate) fn wait_until_off_cpu(&mut self, task: TaskRef) {
-        self.spent += task.off_cpu_at.saturating_sub(self.local_time());
+        self.context.spent += task.off_cpu_at.saturating_sub(self.local_time());
     }
 
     /// Charges the BPF instructions executed since the last charge.
@@ -414,25 +412,31 @@ impl<'a> Kernel<'a> {
             Some(product) => product / 1000,
             None => (u128::from(executed) * u128::from(price) / 1000) as u64,
         };
-        self.spent += cost - self.charged_for_instructions;
+        self.context.spent += cost - self.charged_for_instructions;
         self.charged_for_instructions = cost;
     }
 
     /// Makes the running kernel function cost this many BPF instructions instead of a call: on x86-64 the verifier replaces the call with them.
     pub(crate) fn inline_call(&mut self, instructions: u64) {
-        self.spent -= self.settings.cost.kfunc;
+        self.context.spent -= self.settings.cost.kfunc;
         self.context.instructions += instructions;
+    }
+
+    /// Makes the running function, which counted as so many BPF instructions, cost a call.
+    pub(crate) fn call_after_all(&mut self, instructions: u64) {
+        self.context.spent += self.settings.cost.kfunc;
+        self.context.instructions -= instructions;
     }
 
     /// Charges the running CPU for this event's cost so far.
     pub(crate) fn settle(&mut self, kind: OverheadKind) {
-        let spent = std::mem::take(&mut self.spent);
+        let spent = std::mem::take(&mut self.context.spent);
         if spent > 0 {
             let in_calls = std::mem::take(&mut self.in_calls);
             if in_calls > 0 {
-                self.occupy(self.this_cpu, in_calls);
+                self.occupy(self.context.cpu, in_calls);
             }
-            self.charge(self.this_cpu, kind, spent - in_calls);
+            self.charge(self.context.cpu, kind, spent - in_calls);
         }
     }
 
@@ -629,7 +633,7 @@ impl<'a> Kernel<'a> {
 
     /// Whether something else is due, here or on another CPU, before the running CPU is done with its work so far.
     pub(crate) fn something_comes_first(&self) -> bool {
-        let (cpu, done) = (self.this_cpu, self.local_time());
+        let (cpu, done) = (self.context.cpu, self.local_time());
         done > self.clock.now()
             && (self.cpus[cpu].tick_at <= done
                 || !self.cpus[cpu].interrupts.is_empty()
@@ -638,13 +642,13 @@ impl<'a> Kernel<'a> {
 
     /// Makes the work so far cost nothing.
     pub(crate) fn forget_costs(&mut self) {
-        self.spent = 0;
+        self.context.spent = 0;
         self.in_calls = 0;
     }
 
     /// Begins work on `cpu`.
     pub(crate) fn enter(&mut self, cpu: usize) {
-        self.this_cpu = cpu;
+        self.context.cpu = cpu;
         self.forget_costs();
     }
 
@@ -658,7 +662,7 @@ impl<'a> Kernel<'a> {
 
     /// Ends the work of the running CPU: delivers kicks, reschedules if asked, and charges the cost.
     pub(crate) fn leave(&mut self, kind: OverheadKind) {
-        let cpu = self.this_cpu;
+        let cpu = self.context.cpu;
         // An irq_work, which interrupts the code that asked for it.
         if !self.cpus[cpu].deferred_user_reenqueue.is_empty() {
             self.run_deferred(cpu);

@@ -388,7 +388,7 @@ impl Kernel<'_> {
     }
 
     fn operate_on_map(&mut self, map: usize, operation: &MapOperation) -> Reply {
-        self.spent += self.settings.cost.kfunc;
+        self.context.spent += self.settings.cost.kfunc;
         let done = match operation {
             MapOperation::Insert { key, map: new } => {
                 let filled = self.fill_with_map(map, key, new);

@@ -3,7 +3,7 @@
 use std::collections::{BTreeSet, VecDeque};
 use std::ops::{Index, IndexMut};
 
-use fairground_bpf::{MapOperation, map_kind as kind};
+use fairground_bpf::{ArrayHead, MapOperation, map_kind as kind};
 use indexmap::IndexMap;
 
 use crate::dsq_table::FixedState;
@@ -67,9 +67,11 @@ pub enum Store {
     Arena,
 }
 
-/// A map. Its size is a power of two, so that an array of them is searched fast.
-#[repr(align(256))]
+/// A map. Its size is a power of two, so that an array of them is searched fast. The code of a scheduler knows its beginning.
+#[repr(C, align(256))]
 pub struct Map {
+    /// Where an array has its values; a map of another kind has none here.
+    head: ArrayHead,
     /// Its name in the object.
     pub name: String,
     /// Number among the object's maps; inner maps share their outer map's.
@@ -86,8 +88,6 @@ pub struct Map {
     pub cpus: usize,
     /// Words of a value.
     words: usize,
-    /// Words from the values of one CPU to those of the next; 0 if all CPUs share them.
-    cpu_stride: usize,
     /// Values.
     pub store: Store,
 }
@@ -190,13 +190,9 @@ impl Map {
         }
         let words = words(value_size);
         let zeros = |count: usize| vec![0; count].into_boxed_slice();
-        let mut cpu_stride = 0;
-        let store = match definition.kind {
+        let mut store = match definition.kind {
             kind::ARRAY => Store::Array(zeros(words * max_entries)),
-            kind::PERCPU_ARRAY => {
-                cpu_stride = words * max_entries;
-                Store::Array(zeros(cpu_stride * cpus))
-            }
+            kind::PERCPU_ARRAY => Store::Array(zeros(words * max_entries * cpus)),
             kind::HASH | kind::LRU_HASH => Store::Hash(Elements::default()),
             kind::PERCPU_HASH | kind::LRU_PERCPU_HASH => Store::PerCpuHash(Elements::default()),
             kind::LPM_TRIE => Store::Prefixes(Prefixes::default()),
@@ -231,7 +227,20 @@ impl Map {
                 definition.name
             ));
         }
+        let head = match &mut store {
+            Store::Array(values) => ArrayHead {
+                elements: values.as_mut_ptr() as u64,
+                count: u64::from(definition.max_entries),
+                stride: words as u64 * 8,
+                cpu_stride: match definition.kind {
+                    kind::PERCPU_ARRAY => words as u64 * 8 * u64::from(definition.max_entries),
+                    _ => 0,
+                },
+            },
+            _ => ArrayHead::default(),
+        };
         Ok(Map {
+            head,
             name: definition.name.clone(),
             number,
             kind: definition.kind,
@@ -240,9 +249,18 @@ impl Map {
             max_entries,
             cpus,
             words,
-            cpu_stride,
             store,
         })
+    }
+
+    /// Whether it is an array, also one for each CPU.
+    pub fn is_array(&self) -> bool {
+        matches!(self.store, Store::Array(_))
+    }
+
+    /// Words from the values of one CPU to those of the next; 0 if all CPUs share them.
+    fn cpu_stride(&self) -> usize {
+        self.head.cpu_stride as usize / 8
     }
 
     fn key(&self, address: u64) -> Box<[u8]> {
@@ -256,14 +274,15 @@ impl Map {
     /// Address of the value for the key at `key`, seen from `cpu`; 0 if there is none.
     #[inline]
     pub fn lookup(&mut self, key: u64, cpu: usize) -> u64 {
-        let Store::Array(values) = &mut self.store else {
+        if !self.is_array() {
             return self.lookup_by_key(key, cpu);
-        };
-        let index = load::<u32>(key) as usize;
-        if index >= self.max_entries {
+        }
+        let (head, index) = (self.head, u64::from(load::<u32>(key)));
+        if index >= head.count {
             return 0;
         }
-        values[cpu * self.cpu_stride + index * self.words..].as_mut_ptr() as u64
+        assert!(cpu < self.cpus || head.cpu_stride == 0, "no CPU {cpu}");
+        head.elements + cpu as u64 * head.cpu_stride + index * head.stride
     }
 
     /// The same for maps that are not arrays. Separate, so that the most frequent look-ups stay short.
@@ -526,7 +545,7 @@ impl Map {
     pub fn key_of_value(&mut self, address: u64) -> Option<Box<[u8]>> {
         let size = (self.words * 8) as u64;
         match &mut self.store {
-            Store::Array(values) if self.cpu_stride == 0 => {
+            Store::Array(values) if self.head.cpu_stride == 0 => {
                 let offset = address.checked_sub(values.as_ptr() as u64)?;
                 let index = offset / size.max(1);
                 (index < self.max_entries as u64)
@@ -596,7 +615,7 @@ impl Map {
     /// The values of an array, as words; none if it is not an array of one copy for all CPUs.
     pub fn records(&self) -> impl Iterator<Item = &[u64]> {
         let values: &[u64] = match &self.store {
-            Store::Array(values) if self.cpu_stride == 0 => values,
+            Store::Array(values) if self.cpu_stride() == 0 => values,
             _ => &[],
         };
         values.chunks(self.words.max(1))
@@ -607,11 +626,12 @@ impl Map {
         let Store::Array(values) = &self.store else {
             return Vec::new();
         };
-        let of_cpu = |cpu: usize| &values[cpu * self.cpu_stride..][..self.max_entries * self.words];
-        if self.cpu_stride == 0 && self.words == 1 {
+        let of_cpu =
+            |cpu: usize| &values[cpu * self.cpu_stride()..][..self.max_entries * self.words];
+        if self.cpu_stride() == 0 && self.words == 1 {
             return of_cpu(0).to_vec();
         }
-        let copies = if self.cpu_stride == 0 { 1 } else { self.cpus };
+        let copies = if self.cpu_stride() == 0 { 1 } else { self.cpus };
         (0..self.max_entries)
             .map(|index| (0..copies).map(|cpu| of_cpu(cpu)[index * self.words]).sum())
             .collect()

@@ -2,6 +2,7 @@
 
 use fairground_bpf::{Context, InitialValue, NULL_PAGE, NullPage, Prepared, Slot, Stack, map_kind};
 
+use crate::cost::CostModel;
 use crate::kfunc::arena::Arena;
 use crate::lockstep::Companion;
 use crate::maps::{Map, Maps, Store, words};
@@ -81,8 +82,8 @@ impl Memory {
         self.zeros.as_ptr() as u64
     }
 
-    /// The context with which the code is called. It points into this memory.
-    pub fn context(&mut self) -> Context {
+    /// The context with which the code is called, on a machine with so many CPUs. It points into this memory.
+    pub fn context(&mut self, cpus: usize, cost: &CostModel) -> Context {
         let arena = self.arena.as_mut();
         let (arena, arena_user) = arena.map_or((std::ptr::null_mut(), 0), |arena| {
             (arena.base(), arena.user(0))
@@ -97,6 +98,10 @@ impl Memory {
             stack: self.stack.top(),
             slots: self.slots.as_ptr(),
             slot_sizes: self.slot_sizes.as_ptr(),
+            cpu: 0,
+            cpus,
+            spent: 0,
+            call_cost: cost.kfunc,
             null_accesses: 0,
             null_access_place: 0,
         }

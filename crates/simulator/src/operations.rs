@@ -117,7 +117,7 @@ impl Kernel<'_> {
             .ok()
             .filter(|cpu| callback == Op::SelectCpu && *cpu < self.cpus.len());
         self.emit(EventKind::Callback {
-            cpu: CpuId(self.this_cpu as u32),
+            cpu: CpuId(self.context.cpu as u32),
             callback,
             task,
             chosen: chosen.map(|cpu| CpuId(cpu as u32)),
@@ -166,7 +166,7 @@ impl Kernel<'_> {
         }
         current.seen.migration_disabled -= 1;
         self.charge_instructions();
-        self.spent += self.settings.cost.callback;
+        self.context.spent += self.settings.cost.callback;
         result
     }
 
@@ -227,11 +227,11 @@ impl Kernel<'_> {
             self.context.instruction_limit = self.context.instructions + INSTRUCTION_LIMIT;
         }
         self.nested_calls += 1;
-        let context: *mut fairground_bpf::Context = &mut *self.context;
         let kernel: *mut Self = self;
         // SAFETY: the context belongs to this kernel, and the code was compiled for its layout. The pointer to the kernel was just made from
         // this exclusive reference, and nothing uses the reference until the call returns.
         let result = unsafe {
+            let context = &raw mut (*kernel).context;
             (*context).kernel = kernel.cast();
             let [r1, r2, r3, r4, r5] = registers;
             entry(context, r1, r2, r3, r4, r5)

@@ -176,11 +176,13 @@ impl Kernel<'_> {
         let (prepared, _) = scheduler.prepare(&self.settings, &online)?;
         let loader = self.companion.as_mut();
         self.memory = Memory::new(&scheduler, &prepared, online.id_count, loader)?;
-        *self.context = Context {
+        self.context = Context {
             instructions: self.context.instructions,
+            cpu: self.context.cpu,
+            spent: self.context.spent,
             null_accesses: self.context.null_accesses,
             null_access_place: self.context.null_access_place,
-            ..self.memory.context()
+            ..self.memory.context(self.cpus.len(), &self.settings.cost)
         };
         self.objects = Default::default();
         self.allocations = Default::default();

@@ -365,7 +365,7 @@ impl<'a> Kernel<'a> {
         let (prepared, operations) = scheduler.prepare(options, &online)?;
         let possible = CpuMask::first_cpus(count);
         let mut memory = Memory::new(scheduler, &prepared, online.id_count, companion.as_mut())?;
-        let context = Box::new(memory.context());
+        let context = memory.context(count, &options.cost);
         let mut tasks = TaskMemory::default();
         let cpus = idle_cpus(&machine, &mut tasks, possible);
         let has_power = machine.hardware.has_power();
@@ -423,8 +423,6 @@ impl<'a> Kernel<'a> {
             spin_locks: Vec::new(),
             holdings: Default::default(),
             charged_for_instructions: 0,
-            this_cpu: 0,
-            spent: 0,
             in_calls: 0,
             noticed: Noticed::new(&options.machine),
             direct_dispatch: None,

@@ -108,7 +108,7 @@ impl Kernel<'_> {
         let Some(&number) = self.timers.by_address.get(&address) else {
             return false;
         };
-        let cpu = self.this_cpu;
+        let cpu = self.context.cpu;
         let timer = &mut self.timers.timers[number as usize];
         if timer.callback.is_none() {
             return false;
@@ -151,7 +151,7 @@ impl Kernel<'_> {
         let Some(callback) = callback else { return };
         self.interrupt(cpu);
         self.account_progress(cpu);
-        self.spent += self.settings.cost.timer;
+        self.context.spent += self.settings.cost.timer;
         self.end_sleeps(cpu, cpu, self.clock.now());
         self.cpus[cpu].preempt_count = SOFTIRQ_OFFSET;
         self.run_program(callback, [map, key.as_ptr() as u64, value, 0, 0]);

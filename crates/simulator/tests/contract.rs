@@ -1559,3 +1559,10 @@ fn the_last_cpu_stays_online() {
     let mut switches = log.0.iter().filter(|line| line.contains("Switch {"));
     assert!(switches.all(|line| line.contains("CpuId(1)")));
 }
+
+#[test]
+fn instructions_do_the_same_as_the_calls_that_they_replace() {
+    let outcome = run(&scheduler("replaced", &["CPUS 4"]), &free("4", TWO_HOGS));
+    let exit = &outcome.exit;
+    assert_eq!(exit.kind, ExitKind::Unregistered, "{exit:?}");
+}

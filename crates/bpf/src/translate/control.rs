@@ -198,9 +198,12 @@ impl Translation<'_, '_> {
                 (self.builder.inst_results(call)[0], may_stop)
             }
             Some(Operand::Native(native)) => {
-                let registers = 1..=native.arguments as u8;
-                let arguments: Vec<Value> = registers.map(|register| self.read(register)).collect();
-                let result = self.call_native(native.address as u64, &arguments);
+                let result = self.inline(at, native);
+                let result = result.unwrap_or_else(|| {
+                    let registers = 1..=native.arguments as u8;
+                    let arguments: Vec<Value> = registers.map(|one| self.read(one)).collect();
+                    self.call_native(native.address as u64, &arguments)
+                });
                 (result, operation.calls_back())
             }
             // Linking has refused all other calls.

@@ -3,6 +3,7 @@
 mod arithmetic;
 mod control;
 mod guard;
+mod inline;
 mod memory;
 
 use std::mem::offset_of;
@@ -31,6 +32,8 @@ pub(crate) struct Environment<'a> {
     pub may_stop: &'a [bool],
     /// For each operation that needs a name that the linker lacks, or that is checked: place and length of a text on the fault.
     pub problems: &'a [(u64, usize)],
+    /// Which slots have a map that is an array, also one for each CPU.
+    pub arrays: &'a [bool],
     /// Where the configuration values are.
     pub kconfig: u64,
     /// The name of a [`Base`] in the function.

@@ -71,16 +71,10 @@ pub struct Kernel {
 
 impl Linker for Kernel {
     fn helper(&self, id: u32) -> Option<Native> {
-        self.helpers.get(&id).map(|&entry| Native {
-            address: entry as *const u8,
-            arguments: 5,
-        })
+        self.helpers.get(&id).map(|&entry| Native::called(entry, 5))
     }
     fn kfunc(&self, name: &str) -> Option<Native> {
-        self.kfuncs.get(name).map(|&entry| Native {
-            address: entry as *const u8,
-            arguments: 5,
-        })
+        self.kfuncs.get(name).map(|&entry| Native::called(entry, 5))
     }
     fn field(&self, structure: &str, path: &[&str]) -> Option<Field> {
         let path = path.join(".");
@@ -202,6 +196,10 @@ impl Run {
                 stack: stack.top(),
                 slots: std::ptr::null(),
                 slot_sizes: std::ptr::null(),
+                cpu: 0,
+                cpus: 1,
+                spent: 0,
+                call_cost: 0,
                 null_accesses: 0,
                 null_access_place: 0,
             },

@@ -102,7 +102,7 @@ impl Kernel<'_> {
             }
             around
         });
-        let here = mask.test(self.this_cpu).then_some(self.this_cpu);
+        let here = mask.test(self.context.cpu).then_some(self.context.cpu);
         let previous = &mut self.idle.previous;
         near.into_iter().chain(far).find_map(|span| {
             let here = here.filter(|&here| span.test(here));

@@ -298,7 +298,7 @@ impl Kernel<'_> {
             return;
         }
         self.interrupt(at);
-        self.spent += self.settings.cost.timer;
+        self.context.spent += self.settings.cost.timer;
         if task.seen.on_rq == 0 {
             let now = self.clock.now();
             task.deadline.replenish(now);
@@ -381,7 +381,7 @@ impl Kernel<'_> {
         }
         self.interrupt(cpu);
         self.account_progress(cpu);
-        self.spent += self.settings.cost.timer;
+        self.context.spent += self.settings.cost.timer;
         self.settle(OverheadKind::Interrupt);
         self.update_clock(cpu);
         self.update_deadline(cpu, current);

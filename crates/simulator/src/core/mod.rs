@@ -41,7 +41,7 @@ impl Kernel<'_> {
             return;
         }
         self.cpus[cpu].need_resched = true;
-        if cpu != self.this_cpu {
+        if cpu != self.context.cpu {
             self.resched_from_interrupt(cpu);
         }
     }
@@ -209,7 +209,7 @@ impl Kernel<'_> {
             }
         };
         let waits = std::mem::take(&mut self.cpus[cpu].waits_for_kicks);
-        self.spent += waits.saturating_sub(self.local_time());
+        self.context.spent += waits.saturating_sub(self.local_time());
         self.cpus[cpu].need_resched = false;
         self.cpus[cpu].next_class = next.class;
         if next != previous {
@@ -400,7 +400,7 @@ impl Kernel<'_> {
             self.wake_cpu(cpu, true);
         }
         self.account_progress(cpu);
-        self.spent += self.settings.cost.tick;
+        self.context.spent += self.settings.cost.tick;
         self.settle(OverheadKind::Interrupt);
         self.update_clock(cpu);
         let current = self.cpus[cpu].current;

@@ -96,8 +96,8 @@ impl Kernel<'_> {
             return false;
         }
         let cache = |cpu: usize| self.topology.cache_of[cpu];
-        cache(self.this_cpu) != cache(cpu)
-            || cpu != self.this_cpu && self.cpus[cpu].rq.nr_running == 0
+        cache(self.context.cpu) != cache(cpu)
+            || cpu != self.context.cpu && self.cpus[cpu].rq.nr_running == 0
     }
 
     /// Hands a wake-up to the CPU that the task goes to (`__ttwu_queue_wakelist`).
@@ -144,14 +144,14 @@ impl Kernel<'_> {
     /// Chooses the CPU for a waking task, and charges the waker for the wake-up.
     fn select_waking_cpu(&mut self, task: TaskRef, wake_flags: u64) -> (usize, bool) {
         let (here, elsewhere) = (self.settings.cost.wakeup, self.settings.cost.wakeup_remote);
-        self.spent += here.min(elsewhere);
+        self.context.spent += here.min(elsewhere);
         let (cpu, selected) = self.select_cpu(task, task.cpu(), wake_flags);
-        let cost = if cpu == self.this_cpu {
+        let cost = if cpu == self.context.cpu {
             here
         } else {
             elsewhere
         };
-        self.spent += cost - here.min(elsewhere);
+        self.context.spent += cost - here.min(elsewhere);
         (cpu, selected)
     }
 
@@ -160,8 +160,8 @@ impl Kernel<'_> {
         self.trace(Hook::WakeUpNewTask, &[task.address()]);
         task.seen.__state = TASK_RUNNING;
         let (cpu, _) = self.select_waking_cpu(task, SCX_WAKE_FORK);
-        let waker = self.cpus[self.this_cpu].current;
-        let waker = (waker != self.cpus[self.this_cpu].idle).then_some(waker.id);
+        let waker = self.cpus[self.context.cpu].current;
+        let waker = (waker != self.cpus[self.context.cpu].idle).then_some(waker.id);
         task.seen.thread_info.cpu = cpu as u32;
         task.seen.wake_cpu = cpu as i32;
         self.lock_run_queue(cpu);

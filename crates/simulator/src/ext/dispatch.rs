@@ -53,12 +53,12 @@ impl Kernel<'_> {
         let from = task.cpu();
         if from != cpu {
             self.wait_until_off_cpu(task);
-            if from != self.this_cpu {
+            if from != self.context.cpu {
                 self.lock_run_queue(from);
             }
         }
         // The task reaches its target no earlier than it has left its old CPU.
-        if cpu != self.this_cpu {
+        if cpu != self.context.cpu {
             self.lock_run_queue(cpu);
         }
         if from != cpu {

@@ -67,7 +67,7 @@ impl Kernel<'_> {
         }
         let code = SCX_ECODE_ACT_RESTART | SCX_ECODE_RSN_HOTPLUG;
         let message = format!("expected hotplug seq {seen} did not match actual {now}");
-        let cpu = self.this_cpu as i32;
+        let cpu = self.context.cpu as i32;
         self.exit_with(ExitKind::UnregisteredKernel, code as i64, cpu, message);
         false
     }

@@ -120,7 +120,7 @@ impl Kernel<'_> {
         let count = self.cpus.len();
         let to_cpu = &self.cids.to_cpu;
         let bytes = cids::mask_bytes(count, |cid| task.allowed().test(to_cpu[cid]));
-        let address = self.cids.masks + (self.this_cpu * bytes.len()) as u64;
+        let address = self.cids.masks + (self.context.cpu * bytes.len()) as u64;
         let arena = self.memory.arena.as_mut();
         if let Some(memory) = arena.and_then(|arena| arena.memory(address, bytes.len())) {
             memory.copy_from_slice(&bytes);

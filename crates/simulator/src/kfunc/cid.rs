@@ -164,7 +164,7 @@ kernel_functions! { TABLE;
     }
 
     fn scx_bpf_this_cid(kernel) {
-        kernel.cid_of(kernel.this_cpu)
+        kernel.cid_of(kernel.context.cpu)
     }
 
     fn scx_bpf_cid_curr(kernel, cid) {

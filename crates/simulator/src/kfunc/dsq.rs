@@ -100,7 +100,7 @@ impl Kernel<'_> {
             task.seen.scx.ddsp_enq_flags = flags;
             return true;
         }
-        let cpu = self.this_cpu;
+        let cpu = self.context.cpu;
         if self.cpus[cpu].buffer.len() >= self.operations.max_batch as usize {
             self.fail(ExitKind::Error, "dispatch buffer overflow".into());
             return true;
@@ -121,7 +121,7 @@ impl Kernel<'_> {
         if !self.vet_flags(SCX_DSQ_LOCAL, &mut flags) {
             return false;
         }
-        let cpu = self.this_cpu;
+        let cpu = self.context.cpu;
         self.flush_buffer(cpu);
         let Some(index) = self.dsqs.by_id(dsq_id) else {
             self.fail(ExitKind::Error, format!("invalid DSQ ID 0x{dsq_id:016x}"));
@@ -165,7 +165,7 @@ impl Kernel<'_> {
             return false;
         }
         self.charge_dsq_lock(source, 0);
-        let target = self.dsq_for_dispatch(self.this_cpu, dsq_id, task.cpu());
+        let target = self.dsq_for_dispatch(self.context.cpu, dsq_id, task.cpu());
         if iterator.overrides & HAS_VTIME != 0 {
             task.seen.scx.dsq_vtime = iterator.vtime;
         }
@@ -178,7 +178,7 @@ impl Kernel<'_> {
 
     fn queued(&mut self, dsq_id: u64) -> i64 {
         let index = if dsq_id == SCX_DSQ_LOCAL {
-            Some(self.cpus[self.this_cpu].local)
+            Some(self.cpus[self.context.cpu].local)
         } else if dsq_id & SCX_DSQ_LOCAL_ON == SCX_DSQ_LOCAL_ON {
             let cpu = self.cpu_from_scheduler((dsq_id & SCX_DSQ_LOCAL_CPU_MASK) as i32);
             self.cpu_is_valid(cpu, "")
@@ -237,11 +237,11 @@ kernel_functions! { TABLE;
     }
 
     fn scx_bpf_dispatch_nr_slots(kernel) {
-        u64::from(kernel.operations.max_batch) - kernel.cpus[kernel.this_cpu].buffer.len() as u64
+        u64::from(kernel.operations.max_batch) - kernel.cpus[kernel.context.cpu].buffer.len() as u64
     }
 
     fn scx_bpf_dispatch_cancel(kernel) {
-        let cpu = kernel.this_cpu;
+        let cpu = kernel.context.cpu;
         if kernel.cpus[cpu].buffer.pop().is_none() {
             kernel.fail(ExitKind::Error, "dispatch buffer underflow".into());
         }
@@ -269,12 +269,12 @@ kernel_functions! { TABLE;
     }
 
     fn scx_bpf_reenqueue_local(kernel) {
-        let cpu = kernel.this_cpu;
+        let cpu = kernel.context.cpu;
         u64::from(kernel.reenqueue_local(cpu, SCX_REENQ_ANY))
     }
 
     fn scx_bpf_reenqueue_local___v2(kernel) {
-        let cpu = kernel.this_cpu;
+        let cpu = kernel.context.cpu;
         kernel.schedule_local_reenqueue(cpu, SCX_REENQ_ANY);
         kernel.resched(cpu);
         0
@@ -285,7 +285,7 @@ kernel_functions! { TABLE;
             kernel.fail(ExitKind::Error, format!("invalid SCX_REENQ flags 0x{flags:x}"));
             return 0;
         }
-        let cpu = kernel.this_cpu;
+        let cpu = kernel.context.cpu;
         let index = kernel.dsq_for_dispatch(cpu, dsq_id, cpu);
         let id = kernel.dsq(index).id();
         match kernel.dsq(index).local_to {

@@ -1,6 +1,6 @@
 //! BPF helpers by number (`enum bpf_func_id`).
 
-use fairground_bpf::{Entry, Native};
+use fairground_bpf::Native;
 use fairground_linux::helper;
 
 use super::output::{format, format_at};
@@ -8,7 +8,7 @@ use super::passed::{
     PAGE, is_memory, load, read_bytes, read_string, replace, store, string_bytes, write_bytes,
     write_string,
 };
-use super::{error, kernel_functions, signed};
+use super::{Row, error, kernel_functions, signed};
 use crate::constants::*;
 use crate::cost::Lock;
 use crate::kernel::Kernel;
@@ -179,7 +179,7 @@ impl Kernel<'_> {
 
     /// Sets up the structure at `address`, in a value of `map`, as a timer or work.
     pub(super) fn init_timer(&mut self, address: u64, map: u64) -> u64 {
-        let cpu = self.this_cpu;
+        let cpu = self.context.cpu;
         let Some(place) = self.passed_map(map) else {
             return error(EINVAL);
         };
@@ -208,18 +208,19 @@ impl Kernel<'_> {
 }
 
 kernel_functions! { TABLE;
-    fn bpf_map_lookup_elem(kernel, address, key) {
-        let cpu = kernel.this_cpu;
-        let Some(map) = kernel.passed_map(address) else { return 0 };
-        let value = map.lookup(key, cpu);
-        if matches!(map.store, Store::Array(_)) {
-            kernel.inline_call(7);
+    // These are the instructions for an array.
+    fn bpf_map_lookup_elem(kernel, address, key) costing 7 inline LookUp {
+        let cpu = kernel.context.cpu;
+        let found = kernel.passed_map(address).map(|map| (map.lookup(key, cpu), map.is_array()));
+        let (value, is_array) = found.unwrap_or_default();
+        if !is_array {
+            kernel.call_after_all(7);
         }
         value
     }
 
     fn bpf_map_update_elem(kernel, address, key, value, flags) {
-        let cpu = kernel.this_cpu;
+        let cpu = kernel.context.cpu;
         let Some(map) = kernel.passed_map(address) else { return error(EINVAL) };
         let outcome = map.update(key, value, flags, cpu);
         result(outcome.map(|retired| kernel.retire(retired)))
@@ -231,7 +232,7 @@ kernel_functions! { TABLE;
         result(outcome.map(|retired| kernel.retire(Some(retired))))
     }
 
-    fn bpf_map_lookup_percpu_elem(kernel, address, key, cpu) {
+    fn bpf_map_lookup_percpu_elem(kernel, address, key, cpu) inline LookUpOfCpu {
         let cpu = cpu as u32 as usize;
         if cpu >= kernel.cpus.len() { 0 } else { kernel.passed_map(address).map_or(0, |map| map.lookup(key, cpu)) }
     }
@@ -249,7 +250,7 @@ kernel_functions! { TABLE;
     }
 
     fn bpf_for_each_map_elem(kernel, address, function, context, flags) {
-        let (cpu, mut visited) = (kernel.this_cpu, 0);
+        let (cpu, mut visited) = (kernel.context.cpu, 0);
         let Some(callback) = kernel.passed_function(function) else { return error(EINVAL) };
         let Some(map) = kernel.passed_map(address) else { return error(EINVAL) };
         for key in map.keys() {
@@ -274,11 +275,11 @@ kernel_functions! { TABLE;
 
     fn bpf_get_prandom_u32(kernel) { kernel.random_below(1 << 32) }
 
-    fn bpf_get_smp_processor_id(kernel) costing 3 {
-        kernel.this_cpu as u64
+    fn bpf_get_smp_processor_id(kernel) costing 3 inline Cpu {
+        kernel.context.cpu as u64
     }
 
-    fn bpf_get_numa_node_id(kernel) { kernel.topology.node_of[kernel.this_cpu] as u64 }
+    fn bpf_get_numa_node_id(kernel) { kernel.topology.node_of[kernel.context.cpu] as u64 }
 
     fn bpf_get_current_task(kernel) costing 3 {
         kernel.executing().address()
@@ -468,11 +469,11 @@ kernel_functions! { TABLE;
         if cpu as u32 as usize >= kernel.cpus.len() { 0 } else { kernel.per_cpu_variable(variable, cpu as u32 as usize) }
     }
 
-    fn bpf_this_cpu_ptr(kernel, variable) { kernel.per_cpu_variable(variable, kernel.this_cpu) }
+    fn bpf_this_cpu_ptr(kernel, variable) { kernel.per_cpu_variable(variable, kernel.context.cpu) }
 }
 
 /// The row of the function that implements the helper with this number.
-fn row(number: u32) -> Option<&'static (&'static str, Entry, usize)> {
+fn row(number: u32) -> Option<&'static Row> {
     let helper = helper(number)?;
     let name = helper.alike.unwrap_or(helper.name);
     let tables = [TABLE, super::current::HELPERS, super::dynptr::HELPERS];

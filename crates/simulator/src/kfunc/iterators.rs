@@ -51,7 +51,7 @@ impl Kernel<'_> {
         while let Some(task) = visited.get(*next).copied() {
             *next += 1;
             if task.seen.__state != TASK_DEAD {
-                self.spent += self.settings.cost.task_walk;
+                self.context.spent += self.settings.cost.task_walk;
                 return task.address();
             }
         }
@@ -68,7 +68,7 @@ impl Kernel<'_> {
 }
 
 kernel_functions! { TABLE;
-    fn bpf_iter_num_new(kernel, place, start, end) costing 9 {
+    fn bpf_iter_num_new(kernel, place, start, end) costing 9 inline FirstNumber {
         let (start, end) = (start as i32, end as i32);
         store(place, NumberIterator { current: 0, end: 0 });
         if start > end {
@@ -82,17 +82,19 @@ kernel_functions! { TABLE;
         0
     }
 
-    fn bpf_iter_num_next(kernel, place) costing 7 {
+    fn bpf_iter_num_next(kernel, place) costing 7 inline NextNumber {
         let NumberIterator { current, end } = load(place);
-        if i64::from(current) + 1 >= i64::from(end) {
+        // The number before the least one there is wraps around.
+        let next = current.wrapping_add(1);
+        if next >= end {
             store(place, NumberIterator { current: 0, end: 0 });
             return 0;
         }
-        store(place, NumberIterator { current: current + 1, end });
+        store(place, NumberIterator { current: next, end });
         place + offset_of!(NumberIterator, current) as u64
     }
 
-    fn bpf_iter_num_destroy(kernel, place) costing 1 {
+    fn bpf_iter_num_destroy(kernel, place) costing 1 inline LastNumber {
         store(place, NumberIterator { current: 0, end: 0 });
         0
     }

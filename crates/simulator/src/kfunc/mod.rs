@@ -1,6 +1,6 @@
 //! The kernel functions (kfuncs) and helpers that schedulers call.
 
-use fairground_bpf::{Context, Entry, Native};
+use fairground_bpf::{Context, Entry, Inline, Native};
 use fairground_linux::{Release, function};
 
 use crate::kernel::Kernel;
@@ -33,14 +33,21 @@ pub(crate) unsafe fn kernel_of<'k>(context: *mut Context) -> &'k mut Kernel<'k> 
     unsafe { &mut *(*context).kernel.cast::<Kernel<'k>>() }
 }
 
+/// A row of a table of functions: name, code, and how many arguments they have; the instructions that take the place of a call, and how many BPF
+/// instructions they cost.
+pub(crate) type Row = (&'static str, Entry, usize, Option<Inline>, Option<u64>);
+
 /// Defines functions with the calling convention of compiled code, and the table of their names. Each costs a call, or is
-/// `costing` so many BPF instructions: on x86-64 the verifier replaces the call with them.
+/// `costing` so many BPF instructions: on x86-64 the verifier replaces the call with them. One that is `inline` is not called where the
+/// translation knows these instructions, which do the same.
 macro_rules! kernel_functions {
-    (@cost $kernel:ident) => { $kernel.spent += $kernel.settings.cost.kfunc };
+    (@cost $kernel:ident) => { $kernel.context.spent += $kernel.settings.cost.kfunc };
     (@cost $kernel:ident $instructions:literal) => { $kernel.context.instructions += $instructions };
+    (@option) => { None };
+    (@option $value:expr) => { Some($value) };
     ($table:ident; $(
         $(#[$meta:meta])*
-        fn $name:ident($kernel:ident $(, $argument:ident)*) $(costing $instructions:literal)? $body:block
+        fn $name:ident($kernel:ident $(, $argument:ident)*) $(costing $instructions:literal)? $(inline $inline:ident)? $body:block
     )*) => {
         $(
             $(#[$meta])*
@@ -55,11 +62,13 @@ macro_rules! kernel_functions {
                 $body
             }
         )*
-        /// Names of the functions above, their code, and how many arguments they have.
-        pub(super) static $table: &[(&str, fairground_bpf::Entry, usize)] = &[$((
+        /// The rows of the functions above.
+        pub(super) static $table: &[$crate::kfunc::Row] = &[$((
             stringify!($name),
             $name,
             { const NAMES: &[&str] = &[$(stringify!($argument)),*]; NAMES.len() },
+            $crate::kfunc::kernel_functions!(@option $(fairground_bpf::Inline::$inline)?),
+            $crate::kfunc::kernel_functions!(@option $($instructions)?),
         )),*];
     };
 }
@@ -69,7 +78,7 @@ pub(crate) use objects::Objects;
 pub(crate) use passed::{copy, load, read_bytes, write_bytes};
 
 /// The tables of kernel functions.
-static TABLES: [&[(&str, Entry, usize)]; 12] = [
+static TABLES: [&[Row]; 12] = [
     dsq::TABLE,
     idle::TABLE,
     cid::TABLE,
@@ -102,10 +111,11 @@ fn code(name: &str) -> Option<Native> {
 }
 
 /// A row of a table of functions, in the form that the linker returns.
-fn native(&(_, entry, arguments): &(&str, Entry, usize)) -> Native {
+fn native(&(_, entry, arguments, inline, instructions): &Row) -> Native {
     Native {
-        address: entry as *const u8,
-        arguments,
+        inline,
+        instructions,
+        ..Native::called(entry, arguments)
     }
 }
 

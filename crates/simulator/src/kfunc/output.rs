@@ -152,7 +152,7 @@ impl Kernel<'_> {
 kernel_functions! { TABLE;
     fn scx_bpf_exit_bstr(kernel, code, text, data, size) {
         if let Some(message) = kernel.bstr_format(text, data, size) {
-            let cpu = kernel.this_cpu as i32;
+            let cpu = kernel.context.cpu as i32;
             kernel.exit_with(ExitKind::UnregisteredBpf, code as i64, cpu, message);
         }
         0

@@ -69,7 +69,7 @@ kernel_functions! { TABLE;
     }
 
     fn scx_bpf_now(kernel) {
-        kernel.run_queue_clock(kernel.this_cpu)
+        kernel.run_queue_clock(kernel.context.cpu)
     }
 
     fn scx_bpf_events(kernel, target, size) {

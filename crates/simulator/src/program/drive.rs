@@ -252,7 +252,7 @@ impl Kernel<'_> {
         let woken = self.complete_drive(drive, now);
         self.interrupt(cpu);
         // Like a timer interrupt, it wakes tasks and does little else.
-        self.spent += self.settings.cost.timer;
+        self.context.spent += self.settings.cost.timer;
         self.settle(OverheadKind::Interrupt);
         self.cpus[cpu].preempt_count = HARDIRQ_OFFSET;
         for task in woken {

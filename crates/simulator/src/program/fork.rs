@@ -128,7 +128,11 @@ impl Kernel<'_> {
         parent: Option<TaskRef>,
     ) -> Result<(), Refusal> {
         let origin = parent.unwrap_or(self.tasks.creator());
-        let cpu = if parent.is_some() { self.this_cpu } else { 0 };
+        let cpu = if parent.is_some() {
+            self.context.cpu
+        } else {
+            0
+        };
         let processes = self.processes.len();
         let mut task = self.new_task(definition, instance, name, parent);
         self.join_new_task(task, definition, origin, cpu);

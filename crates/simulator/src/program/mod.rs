@@ -568,7 +568,7 @@ impl Kernel<'_> {
     /// A system call of the current task, in its own CPU time.
     fn system_call(&mut self) {
         let time = self.settings.cost.system_call;
-        self.spent += time;
+        self.context.spent += time;
         self.in_calls += time;
     }
 

@@ -100,7 +100,7 @@ impl Kernel<'_> {
         }
         self.interrupt(cpu);
         // Like a timer interrupt, it wakes a task and does little else.
-        self.spent += self.settings.cost.timer;
+        self.context.spent += self.settings.cost.timer;
         self.settle(OverheadKind::Interrupt);
         self.cpus[cpu].preempt_count = HARDIRQ_OFFSET;
         for _ in 0..arrivals.burst {

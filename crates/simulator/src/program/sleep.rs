@@ -142,7 +142,7 @@ impl Kernel<'_> {
             return;
         }
         self.interrupt(cpu);
-        self.spent += self.settings.cost.timer;
+        self.context.spent += self.settings.cost.timer;
         self.settle(OverheadKind::Interrupt);
         if matches!(task.execution.errand, Errand::Serve { .. }) {
             // User programs sleep on high-resolution timers, kernel threads on the timer wheel.
