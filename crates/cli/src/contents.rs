@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 use std::io::Read as _;
 use std::path::Path;
 
-use fairground_catalog::Scheduler;
+use fairground_catalog::{Manifest, Scheduler};
 use fairground_companion::Companion;
 use fairground_lab::{Contender, costs_of};
 use fairground_machine::Machine;
@@ -12,7 +12,6 @@ use fairground_recording::counted;
 use fairground_workload::{Arguments, Error, Task, Template, Workload};
 
 use crate::output::{columns, wrap};
-use crate::show::tunables;
 use crate::simulation::USUAL_MACHINE;
 
 /// Width of the output, in columns.
@@ -312,4 +311,24 @@ fn companion_text(companion: &Companion) -> String {
         text.push_str(&wrap(&format!("Left out: {missing}"), WIDTH, 2));
     }
     text
+}
+
+/// The tunables, each with its default, range and meaning.
+pub fn tunables(manifest: &Manifest) -> String {
+    let mut tunables = String::new();
+    for tunable in &manifest.tunables {
+        tunables.push_str(&format!(
+            "  {} = {} ({})\n",
+            tunable.name,
+            tunable.format_value(tunable.default),
+            tunable.format_range()
+        ));
+        if !tunable.doc.is_empty() {
+            tunables.push_str(&wrap(&tunable.doc, WIDTH, 6));
+        }
+    }
+    if tunables.is_empty() {
+        tunables.push_str("  none\n");
+    }
+    tunables
 }

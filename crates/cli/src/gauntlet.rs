@@ -6,8 +6,8 @@ use fairground_lab::Noise;
 use fairground_results::Requirement;
 use serde::Deserialize;
 
+use crate::hotplug::Change;
 use crate::quantity::nanoseconds;
-use crate::simulation::Change;
 
 /// The requirements on a scheduler in every case that has no other on the measure, beside that no task starves and that the kernel keeps it; `docs/metrics.md` has the reason.
 const ALWAYS: [&str; 1] = ["idle_beside_waiting < 200ms"];

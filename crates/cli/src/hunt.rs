@@ -14,7 +14,7 @@ use fairground_machine::Machine;
 use fairground_results::{Checkup, Fault, Patience, Requirement};
 use fairground_workload::Workload;
 
-use crate::check::{judging, mistake, replaced, sentence};
+use crate::finding::{judging, mistake, replaced, sentence};
 use crate::gauntlet;
 use crate::loads::Wanted;
 use crate::output::{self, Progress};

@@ -339,7 +339,7 @@ fn describe(scheduler: &Scheduler) -> String {
     );
     section("History", &wrap(&manifest.history, WIDTH, 2));
     section("Algorithm", &wrap(&manifest.algorithm, WIDTH, 2));
-    let tunables = tunables(manifest);
+    let tunables = contents::tunables(manifest);
     section(
         &format!("Tunables (--set {}.NAME=VALUE)", manifest.id),
         &tunables,
@@ -373,24 +373,4 @@ fn describe(scheduler: &Scheduler) -> String {
     }
     section("Source", &source);
     text
-}
-
-/// The tunables, each with its default, range and meaning.
-pub fn tunables(manifest: &Manifest) -> String {
-    let mut tunables = String::new();
-    for tunable in &manifest.tunables {
-        tunables.push_str(&format!(
-            "  {} = {} ({})\n",
-            tunable.name,
-            tunable.format_value(tunable.default),
-            tunable.format_range()
-        ));
-        if !tunable.doc.is_empty() {
-            tunables.push_str(&wrap(&tunable.doc, WIDTH, 6));
-        }
-    }
-    if tunables.is_empty() {
-        tunables.push_str("  none\n");
-    }
-    tunables
 }

@@ -20,6 +20,7 @@ use fairground_results::{CpuChange, Patience, Requirement, short_name};
 use fairground_workload::{Template, Workload};
 
 use crate::gauntlet::Case;
+use crate::hotplug::Change;
 use crate::loads;
 use crate::quantity::nanoseconds;
 use crate::schedulers::{self, Wanted};
@@ -147,41 +148,6 @@ impl Display for TickRate {
             Some(rate) => rate.fmt(formatter),
             None => formatter.write_str("native"),
         }
-    }
-}
-
-/// A CPU that goes offline or comes online, as `--hotplug` takes it.
-#[derive(Clone, Copy, Debug)]
-pub struct Change(Hotplug);
-
-impl Display for Change {
-    fn fmt(&self, formatter: &mut Formatter<'_>) -> fmt::Result {
-        let Hotplug { at, cpu, online } = self.0;
-        let change = CpuChange {
-            at_ns: at,
-            cpu: u32::try_from(cpu).unwrap_or(u32::MAX),
-            online,
-        };
-        change.fmt(formatter)
-    }
-}
-
-impl FromStr for Change {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        let wrong = || "not CPU:on@TIME or CPU:off@TIME, such as 2:off@3s".to_owned();
-        let (cpu, rest) = text.split_once(':').ok_or_else(wrong)?;
-        let (state, time) = rest.split_once('@').ok_or_else(wrong)?;
-        Ok(Self(Hotplug {
-            cpu: cpu.parse().map_err(|_| wrong())?,
-            online: match state {
-                "on" => true,
-                "off" => false,
-                _ => return Err(wrong()),
-            },
-            at: nanoseconds(time)?,
-        }))
     }
 }
 

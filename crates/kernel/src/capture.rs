@@ -12,7 +12,6 @@ use std::time::Duration;
 
 use libbpf_rs::RingBufferBuilder;
 
-use crate::play::WATCHERS;
 use crate::recorder::{Program, failed, waiting};
 use crate::rings::{self, Rings};
 use crate::{Error, host, scheduling};
@@ -65,7 +64,7 @@ impl Capture {
             .name("recorder".to_owned())
             .spawn(move || {
                 // Without the permission for this, the recording may only lose entries sooner.
-                let _ = scheduling::set_policy(&WATCHERS);
+                let _ = scheduling::set_policy(&scheduling::WATCHERS);
                 carry(&mut program, &rings, &sender, &end)
             })
             .map_err(Error::system("cannot start the recorder's thread"))?;

@@ -7,6 +7,9 @@ use nix::libc;
 use nix::sched::{CpuSet, sched_getaffinity, sched_setaffinity};
 use nix::unistd::Pid;
 
+/// Priority of the threads that watch and end a run. They do very little, but do it at once.
+pub(crate) const WATCHERS: Policy = Policy::Fifo { priority: 99 };
+
 /// Version 0 of the kernel's `struct sched_attr`, which every kernel accepts.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

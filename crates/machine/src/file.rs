@@ -8,10 +8,10 @@ use serde::Deserialize;
 use crate::assemble::{Facts, NodeDistances, assemble};
 use crate::capacity;
 use crate::error::Error;
-use crate::hardware::{self, CacheSize, Clock, IdleState, Step};
+use crate::hardware::{CacheSize, Clock, IdleState, Step};
 use crate::host::cpu_list;
 use crate::model::{Machine, ranges};
-use crate::synthetic;
+use crate::{smt, synthetic};
 
 /// Latencies and residencies are at most this long, in microseconds. The kernel expects no longer idle time as long as it keeps the tick, and would
 /// keep it for ever for a state with a longer residency.
@@ -180,10 +180,10 @@ impl File {
                 .map_err(|cause| error("[capacity]", cause.message))?;
             machine.origin("capacities", &capacity.origin);
         }
-        if let Some(smt) = &self.smt {
-            machine.hardware.smt = hardware::smt(&smt.throughput, &machine)
+        if let Some(cores) = &self.smt {
+            machine.hardware.smt = smt::throughputs(&cores.throughput, &machine)
                 .map_err(|message| error("[smt]", message))?;
-            machine.origin("throughput of shared cores", &smt.origin);
+            machine.origin("throughput of shared cores", &cores.origin);
         }
         for idle in &self.idle {
             idle.apply(&mut machine)

@@ -31,6 +31,8 @@
 //! given, and without any the CPUs of a die, node or package (whichever is smallest) share one; without a `package` level every node is one;
 //! without a `numa` level there is one node. A CPU belongs to the smallest node around it; all other nodes have no CPUs, but count. Nodes have distance 10 from themselves and 20 from each other.
 
+use std::path::Path;
+
 mod assemble;
 mod capacity;
 mod capture;
@@ -40,6 +42,7 @@ mod hardware;
 mod host;
 mod model;
 mod online;
+mod smt;
 mod synthetic;
 mod xml;
 
@@ -49,3 +52,47 @@ pub use file::NAMED;
 pub use hardware::{ALONE, CacheSize, Clock, Hardware, IdleState, LINE, Step};
 pub use model::{Cpu, Distance, Machine};
 pub use online::Online;
+
+impl Machine {
+    /// Makes a machine from a description: a number of CPUs, an hwloc synthetic description, the
+    /// name of an hwloc XML file or a TOML file, a machine's name, or `host` (see the documentation of this crate).
+    ///
+    /// CPU numbers have no gaps: if the machine leaves numbers out, or CPUs are offline, the others move up, and [`Machine::numbers`] has the
+    /// machine's own numbers.
+    ///
+    /// # Errors
+    ///
+    /// If the description is none of these, or the file or this machine cannot be read.
+    pub fn parse(description: &str) -> Result<Self, Error> {
+        let description = description.trim();
+        if description == "host" {
+            host::read(Path::new("/sys"))
+        } else if description.to_ascii_lowercase().ends_with(".xml") {
+            xml::read(description)
+        } else if description.to_ascii_lowercase().ends_with(".toml") {
+            file::read(description)
+        } else if let Some(machine) = file::named(description) {
+            machine
+        } else {
+            synthetic::parse(description)
+        }
+    }
+
+    /// Makes a machine from the text of an hwloc XML file; `file` names it in messages.
+    ///
+    /// # Errors
+    ///
+    /// If it is not such a file, or describes an impossible machine.
+    pub fn parse_xml(file: &str, text: &str) -> Result<Self, Error> {
+        xml::parse(file, text)
+    }
+
+    /// Makes a machine from the text of a TOML file; `file` names it in messages.
+    ///
+    /// # Errors
+    ///
+    /// If it is not such a file, or describes an impossible machine.
+    pub fn parse_toml(file: &str, text: &str) -> Result<Self, Error> {
+        file::parse(file, text)
+    }
+}

@@ -3,13 +3,10 @@
 use std::collections::BTreeMap;
 use std::fmt;
 use std::ops::Range;
-use std::path::Path;
 
 use fairground_events::CgroupMode;
 
-use crate::error::Error;
 use crate::hardware::Hardware;
-use crate::{file, host, synthetic, xml};
 
 /// One logical CPU. All group numbers are dense, from 0.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -68,48 +65,6 @@ pub struct Machine {
 impl Machine {
     /// Maximum number of CPUs of a machine.
     pub const CPUS_MAX: usize = 4096;
-
-    /// Makes a machine from a description: a number of CPUs, an hwloc synthetic description, the
-    /// name of an hwloc XML file or a TOML file, a machine's name, or `host` (see the documentation of this crate).
-    ///
-    /// CPU numbers have no gaps: if the machine leaves numbers out, or CPUs are offline, the others move up, and [`Machine::numbers`] has the
-    /// machine's own numbers.
-    ///
-    /// # Errors
-    ///
-    /// If the description is none of these, or the file or this machine cannot be read.
-    pub fn parse(description: &str) -> Result<Self, Error> {
-        let description = description.trim();
-        if description == "host" {
-            host::read(Path::new("/sys"))
-        } else if description.to_ascii_lowercase().ends_with(".xml") {
-            xml::read(description)
-        } else if description.to_ascii_lowercase().ends_with(".toml") {
-            file::read(description)
-        } else if let Some(machine) = file::named(description) {
-            machine
-        } else {
-            synthetic::parse(description)
-        }
-    }
-
-    /// Makes a machine from the text of an hwloc XML file; `file` names it in messages.
-    ///
-    /// # Errors
-    ///
-    /// If it is not such a file, or describes an impossible machine.
-    pub fn parse_xml(file: &str, text: &str) -> Result<Self, Error> {
-        xml::parse(file, text)
-    }
-
-    /// Makes a machine from the text of a TOML file; `file` names it in messages.
-    ///
-    /// # Errors
-    ///
-    /// If it is not such a file, or describes an impossible machine.
-    pub fn parse_toml(file: &str, text: &str) -> Result<Self, Error> {
-        file::parse(file, text)
-    }
 
     /// Says where something comes from.
     pub(crate) fn origin(&mut self, what: &str, origin: &str) {

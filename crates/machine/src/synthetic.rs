@@ -5,10 +5,9 @@ use std::collections::BTreeSet;
 use fairground_events::CgroupMode;
 
 use crate::assemble::{Facts, NodeDistances, assemble};
-use crate::capacity;
 use crate::error::Error;
-use crate::hardware::{self, SMT};
 use crate::model::Machine;
+use crate::{capacity, smt};
 
 /// A description that works, for messages.
 const EXAMPLE: &str = "numa:2 l3:2 core:4 pu:2";
@@ -17,7 +16,7 @@ const EXAMPLE: &str = "numa:2 l3:2 core:4 pu:2";
 const CGROUP_MODE: &str = "cgroup_mode:";
 
 /// The beginnings of the words that say more about a machine, after its levels.
-const MORE: [&str; 3] = [capacity::WORD, SMT, CGROUP_MODE];
+const MORE: [&str; 3] = [capacity::WORD, smt::WORD, CGROUP_MODE];
 
 /// The type of a level's objects.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -78,7 +77,7 @@ impl Reading<'_> {
             capacity::apply(&word, &mut machine)?;
         }
         if let Some(word) = smt {
-            hardware::apply_smt(&word, &mut machine)?;
+            smt::apply(&word, &mut machine)?;
         }
         if let Some(word) = mode {
             machine.cgroup_mode = self.cgroup_mode(&word)?;

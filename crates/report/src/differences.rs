@@ -5,7 +5,7 @@ use fairground_results::{Difference, Judgement, Measure, STATUS, Unit, sentence}
 
 use crate::Comparison;
 use crate::groups::blocks;
-use crate::table::{figures_markdown, layout, red};
+use crate::table::{figures_markdown, layout, pipes, red};
 
 /// Heading of the columns.
 const HEADS: [&str; 5] = ["measure", "before", "after", "difference", "95 % interval"];
@@ -64,26 +64,6 @@ pub(crate) fn markdown(comparison: &Comparison) -> String {
         let mut lines = vec![cells(HEADS.map(str::to_owned), "judgement".to_owned())];
         lines.extend(group.iter().map(row));
         text.push_str(&format!("### {}\n\n{}\n", heading(group), pipes(&lines)));
-    }
-    text
-}
-
-/// Cells of a table in Markdown, the first line as its head.
-pub(crate) fn pipes(lines: &[Vec<String>]) -> String {
-    let mut text = String::new();
-    for (number, line) in lines.iter().enumerate() {
-        let escaped = line
-            .iter()
-            .map(|cell| cell.replace('|', "\\|").replace('\n', " "));
-        let cells: Vec<String> = escaped.collect();
-        text.push_str(&format!("| {} |\n", cells.join(" | ")));
-        if number == 0 {
-            let rules = line.iter().enumerate().map(|(column, _)| match column {
-                0 => "---",
-                _ => "---:",
-            });
-            text.push_str(&format!("| {} |\n", rules.collect::<Vec<_>>().join(" | ")));
-        }
     }
     text
 }

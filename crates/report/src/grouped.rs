@@ -6,9 +6,8 @@ use fairground_results::{Measure, Summary};
 
 use crate::Run;
 use crate::csv_format::csv_of_texts;
-use crate::differences::pipes;
 use crate::format::value;
-use crate::table::{heading, layout};
+use crate::table::{heading, layout, pipes};
 
 /// Runs in groups.
 pub struct Groups {

@@ -7,8 +7,6 @@ use schemars::{JsonSchema, Schema};
 use serde::Serialize;
 use serde_json::Value;
 
-use crate::advice::AdviceDocument;
-use crate::explanation::WaitsDocument;
 use crate::{Comparison, Difference, Run};
 
 /// A form of a command's result for programs.
@@ -48,23 +46,12 @@ fn adapt(schema: &mut Schema) {
     }
 }
 
-/// The schemas of the documents here.
-#[must_use]
-pub fn schemas() -> Vec<(String, Schema)> {
-    vec![
-        ComparisonDocument::schema(),
-        WaitsDocument::schema(),
-        ReproductionsDocument::schema(),
-        AdviceDocument::schema(),
-    ]
-}
-
 /// The document that `fairground compare --format json` prints. Times are in nanoseconds. Work is CPU time times the capacity of the CPU, 1024 being
 /// 1. A metric without samples is null, never 0. The definitions are in docs/metrics.md.
 #[derive(Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(title = "Comparison of schedulers")]
-struct ComparisonDocument<'a> {
+pub(crate) struct ComparisonDocument<'a> {
     /// Version of this form.
     version: u32,
     /// Version of fairground, with its commit.
@@ -98,7 +85,7 @@ pub(crate) fn comparison(comparison: &Comparison) -> String {
 #[derive(Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(title = "Reproduced experiments")]
-struct ReproductionsDocument<'a> {
+pub(crate) struct ReproductionsDocument<'a> {
     /// Version of this form.
     version: u32,
     /// Version of fairground, with its commit.

@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 
 use fairground_results::{AllEvidence, format};
 use page::Page;
+use schemars::Schema;
 
 mod advice;
 mod answer;
@@ -41,7 +42,7 @@ pub use explanation::{diagnosis, waits_json, waits_text, why};
 pub use fairground_results::Unit;
 pub use fairground_results::{Comparison, Difference, Labels, Run};
 pub use grouped::Groups;
-pub use json::{Document, reproductions_json, schemas};
+pub use json::{Document, reproductions_json};
 pub use parquet_format::{DataFiles, GROUP, Unwritten};
 pub use reproduction::{
     list_table, reproductions_csv, reproductions_markdown, reproductions_table,
@@ -49,6 +50,17 @@ pub use reproduction::{
 pub use reproduction_page::reproductions_page;
 pub use table::{FEW_TASKS, Style, TaskTables};
 pub use text::{columns, wrap};
+
+/// The schemas of all documents here.
+#[must_use]
+pub fn schemas() -> Vec<(String, Schema)> {
+    vec![
+        json::ComparisonDocument::schema(),
+        explanation::WaitsDocument::schema(),
+        json::ReproductionsDocument::schema(),
+        advice::AdviceDocument::schema(),
+    ]
+}
 
 /// The forms in which a comparison can be given.
 pub trait Forms {

@@ -3,8 +3,7 @@
 use fairground_results::format::ABSENT;
 use fairground_results::{CellName, Comparison, Measure, Overall, Overview, Tally};
 
-use crate::differences::pipes;
-use crate::table::{heading, layout, red};
+use crate::table::{heading, layout, pipes, red};
 
 /// The remark on single runs.
 const SINGLE_RUNS: &str = "One run of each: differences may be chance.";

@@ -1,7 +1,6 @@
 //! Tables for a terminal of 100 columns.
 
 use crate::Comparison;
-use crate::differences::pipes;
 use crate::format::{ABSENT, Unit, percent, value};
 use crate::groups::{Block, Row, blocks};
 use comfy_table::{Cell, CellAlignment, Table, presets};
@@ -11,6 +10,26 @@ use fairground_results::{Measure, Shown, Summary};
 const WIDTH: usize = 100;
 /// Number of spaces between two columns of a table.
 const GAP: usize = 2;
+/// Cells of a table in Markdown, the first line as its head.
+pub(crate) fn pipes(lines: &[Vec<String>]) -> String {
+    let mut text = String::new();
+    for (number, line) in lines.iter().enumerate() {
+        let escaped = line
+            .iter()
+            .map(|cell| cell.replace('|', "\\|").replace('\n', " "));
+        let cells: Vec<String> = escaped.collect();
+        text.push_str(&format!("| {} |\n", cells.join(" | ")));
+        if number == 0 {
+            let rules = line.iter().enumerate().map(|(column, _)| match column {
+                0 => "---",
+                _ => "---:",
+            });
+            text.push_str(&format!("| {} |\n", rules.collect::<Vec<_>>().join(" | ")));
+        }
+    }
+    text
+}
+
 /// Maximum number of tasks whose shares are shown by default.
 pub const FEW_TASKS: usize = 8;
 

@@ -1,6 +1,6 @@
 //! The invariants of `ARCHITECTURE.md`: things that must be absent.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -169,6 +169,147 @@ fn crates_use_each_other_as_the_table_says() {
     }
     let all = fs::read_dir(root().join("crates")).unwrap().count();
     assert_eq!(found, all, "a crate has no room in the table");
+}
+
+/// Circles of modules, by crate: the only ones there may be, until somebody cuts them. A module is a file of `src` or a folder with all of its files, and
+/// it uses the modules whose names follow `crate::` in its code.
+const CIRCLES: [(&str, &str); 9] = [
+    ("bpf", "blocks check constants frame kernel_loads link"),
+    ("bpf", "code translated"),
+    (
+        "capture",
+        "attributes calls process supervisor threads vdso waits write",
+    ),
+    ("catalog", "library user"),
+    ("companion", "file fit prepare"),
+    ("lab", "cell contender identity lockstep"),
+    (
+        "recording",
+        "chance file lives load locks loss nesting program rhythm steps",
+    ),
+    (
+        "simulator",
+        "clock core deadline_server dispatch_queue dsq_table elements exit groups hardware idle kernel kfunc linker lockstep maps memory \
+         operations program restart scheduler shortfalls simulation strays surroundings task tasks timers tracing variables",
+    ),
+    (
+        "workload",
+        "event events extension global groups model names object policy task variation",
+    ),
+];
+
+/// The modules that follow `crate::` in the code: one, or several in braces.
+fn names_after_crate(code: &str) -> BTreeSet<String> {
+    let is_name = |c: char| c.is_ascii_alphanumeric() || c == '_';
+    let first = |text: &str| -> String {
+        text.trim_start()
+            .chars()
+            .take_while(|c| is_name(*c))
+            .collect()
+    };
+    let mut found = BTreeSet::new();
+    for rest in code.split("crate::").skip(1) {
+        let Some(group) = rest.strip_prefix('{') else {
+            found.insert(first(rest));
+            continue;
+        };
+        let mut depth = 1;
+        found.insert(first(group));
+        for (place, character) in group.char_indices() {
+            match character {
+                '{' => depth += 1,
+                '}' => depth -= 1,
+                ',' if depth == 1 => _ = found.insert(first(&group[place + 1..])),
+                _ => {}
+            }
+            if depth == 0 {
+                break;
+            }
+        }
+    }
+    found
+}
+
+/// The modules of a crate, each with those that it uses itself.
+fn modules(name: &str) -> BTreeMap<String, BTreeSet<String>> {
+    let folder = root().join(format!("crates/{name}/src"));
+    let mut found: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
+    for path in files(&folder, ".rs") {
+        let inner = path.strip_prefix(&folder).unwrap();
+        let first = inner.iter().next().unwrap().to_string_lossy();
+        let module = first.trim_end_matches(".rs").to_owned();
+        if module == "lib" || module == "main" {
+            continue;
+        }
+        let code = code(&path);
+        let code = code.split("#[cfg(test)]\nmod tests").next().unwrap();
+        found
+            .entry(module)
+            .or_default()
+            .extend(names_after_crate(code));
+    }
+    let names: BTreeSet<String> = found.keys().cloned().collect();
+    for (module, used) in &mut found {
+        used.retain(|one| one != module && names.contains(one));
+    }
+    found
+}
+
+/// Each set of modules that all reach one another, their names in order.
+fn circles(modules: &BTreeMap<String, BTreeSet<String>>) -> BTreeSet<String> {
+    let reached = |from: &String| {
+        let mut seen = BTreeSet::new();
+        let mut left = vec![from];
+        while let Some(next) = left.pop() {
+            left.extend(
+                modules[next]
+                    .iter()
+                    .filter(|one| seen.insert((*one).clone())),
+            );
+        }
+        seen
+    };
+    let reach: BTreeMap<&String, BTreeSet<String>> =
+        modules.keys().map(|one| (one, reached(one))).collect();
+    let in_circle = modules.keys().filter(|one| reach[one].contains(*one));
+    let circle = |one: &String| {
+        let others = reach[one].iter().filter(|other| reach[other].contains(one));
+        others.cloned().collect::<Vec<_>>().join(" ")
+    };
+    in_circle.map(circle).collect()
+}
+
+#[test]
+fn modules_use_each_other_in_no_circles_but_the_known_ones() {
+    for entry in fs::read_dir(root().join("crates")).unwrap() {
+        let name = entry.unwrap().file_name().to_string_lossy().into_owned();
+        let own = CIRCLES.iter().filter(|(of, _)| *of == name);
+        let known: BTreeSet<String> = own.map(|(_, circle)| (*circle).to_owned()).collect();
+        assert_eq!(
+            circles(&modules(&name)),
+            known,
+            "{name}: a new circle is to be cut; one that has become smaller is to be told so in the list"
+        );
+    }
+}
+
+#[test]
+fn circles_are_found() {
+    let code = "use crate::a::{b, c};\nuse crate::{\n    d::{e, f},\n    g,\n};\ncrate::h(1, 2)";
+    let expected = ["a", "d", "g", "h"].map(str::to_owned);
+    let mut names = names_after_crate(code);
+    names.remove("");
+    assert_eq!(names, BTreeSet::from(expected));
+    let uses = [("a", "b"), ("b", "c"), ("c", "a"), ("d", "a"), ("e", "f")];
+    let mut modules: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
+    for (from, to) in uses {
+        modules.entry(to.to_owned()).or_default();
+        modules
+            .entry(from.to_owned())
+            .or_default()
+            .insert(to.to_owned());
+    }
+    assert_eq!(circles(&modules), BTreeSet::from(["a b c".to_owned()]));
 }
 
 #[test]

@@ -7,8 +7,8 @@ use fairground_lab::Error;
 use fairground_results::{Better, Measure};
 use serde::{Deserialize, Serialize};
 
+use crate::scalar::Scalar;
 use crate::settings;
-use crate::work::Scalar;
 
 /// The contents of a file.
 #[derive(Debug, Deserialize)]

@@ -11,6 +11,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::VERSION;
+use crate::scalar::Scalar;
 use crate::sweep::Progress;
 
 /// A cell for `fairground work`: one simulation, in the words of the options of `fairground compare`. Only workload and scheduler have to be
@@ -150,31 +151,6 @@ struct Marks {
     id: Value,
     #[serde(default)]
     sweep: Option<IgnoredAny>,
-}
-
-/// A single value.
-#[derive(Clone, Debug, PartialEq, Deserialize, Serialize, JsonSchema)]
-#[serde(untagged)]
-pub enum Scalar {
-    /// True or false.
-    Switch(bool),
-    /// A whole number.
-    Whole(i64),
-    /// A number.
-    Number(f64),
-    /// As it would be written behind `--set`.
-    Text(String),
-}
-
-impl std::fmt::Display for Scalar {
-    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            Self::Switch(value) => value.fmt(formatter),
-            Self::Whole(value) => value.fmt(formatter),
-            Self::Number(value) => value.fmt(formatter),
-            Self::Text(value) => value.fmt(formatter),
-        }
-    }
 }
 
 /// The line that `fairground work` prints for a cell.

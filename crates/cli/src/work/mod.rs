@@ -18,7 +18,7 @@ use serde_json::Value;
 
 use crate::output::{FAILED, fail};
 use form::Wanted;
-pub use form::{Answer, Request, Scalar, ShardRequest};
+pub use form::{Answer, Request, ShardRequest};
 use warm::Warm;
 
 /// The maximum length of a line, in bytes.

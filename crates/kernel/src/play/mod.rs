@@ -44,9 +44,6 @@ const LOOK: Duration = Duration::from_secs(60);
 /// checks doubles from then on.
 const FIRST_LOOK: Duration = Duration::from_millis(500);
 
-/// Priority of the threads that watch and end a run. They do very little, but do it at once.
-pub(crate) const WATCHERS: Policy = Policy::Fifo { priority: 99 };
-
 /// The options of a run with real threads.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Options {
@@ -107,7 +104,7 @@ pub fn play(
         shared,
     )?;
     // Otherwise the scheduler under test decides when the end comes. Without root it does.
-    let _ = scheduling::set_policy(&WATCHERS);
+    let _ = scheduling::set_policy(&scheduling::WATCHERS);
     let start = run.begin()?;
     let changes = groups.as_ref().map(|groups| groups.follow(workload, start));
     let changes = changes.transpose()?;

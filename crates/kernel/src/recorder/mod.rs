@@ -20,7 +20,7 @@ use fairground_events::Sink;
 use fairground_results::OtherThread;
 use libbpf_rs::{MapCore as _, MapFlags, MapHandle, RingBufferBuilder};
 
-use crate::play::WATCHERS;
+use crate::scheduling::WATCHERS;
 use crate::{Error, clock, host, scheduling};
 pub(crate) use program::{Program, ends, failed, waiting};
 use record::Record;
