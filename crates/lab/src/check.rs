@@ -148,7 +148,7 @@ impl Finding {
         let is_behind_real_time = matches!(cause, Some(Cause::RealTime { cpu: None, .. }));
         let place = Place::Kernel;
         let is_elsewhere = cause == Some(Cause::Lay { place });
-        !is_elsewhere && !(self.failure.status == Status::Starved && is_behind_real_time)
+        !(is_elsewhere || self.failure.status == Status::Starved && is_behind_real_time)
     }
 }
 
