@@ -164,9 +164,9 @@ kernel_structures! {
     SchedStatistics = "sched_statistics" {
         wait_start: u64, wait_max: u64, wait_count: u64, wait_sum: u64, iowait_count: u64, iowait_sum: u64, sleep_start: u64, sleep_max: u64,
         sum_sleep_runtime: i64, block_start: u64, block_max: u64, sum_block_runtime: i64, exec_max: i64, slice_max: u64,
-        nr_migrations_cold: u64, nr_failed_migrations_affine: u64, nr_failed_migrations_running: u64, nr_failed_migrations_hot: u64,
+        nr_failed_migrations_affine: u64, nr_failed_migrations_running: u64, nr_failed_migrations_hot: u64,
         nr_forced_migrations: u64, nr_wakeups: u64, nr_wakeups_sync: u64, nr_wakeups_migrate: u64, nr_wakeups_local: u64,
-        nr_wakeups_remote: u64, nr_wakeups_affine: u64, nr_wakeups_affine_attempts: u64, nr_wakeups_passive: u64, nr_wakeups_idle: u64,
+        nr_wakeups_remote: u64, nr_wakeups_affine: u64, nr_wakeups_affine_attempts: u64,
     }
     /// `struct list_head`.
     ListHead = "list_head" { next: *mut ListHead, prev: *mut ListHead }
