@@ -48,7 +48,7 @@ pub use lockstep::{
 pub use maps::{InitialValue, Map, kind as map_kind};
 pub use object::{
     Extern, ExternKind, Object, Program, SCHEDULER_TABLES, Section, Slot, StructOps,
-    StructOpsMember, StructOpsValue, Variable, VariableKind,
+    StructOpsMember, StructOpsValue, Variable, VariableKind, number,
 };
 pub use prepared::{CONSTANTS, Given, Prepared, Value};
 pub use setup::{MapEntry, NewEntry, NewMap, Passed, ProgramRun, RunTime, Setup, VariablePatch};

@@ -5,14 +5,14 @@
 
 use std::os::fd::AsRawFd as _;
 
-use fairground_bpf::{Btf, Kind, TypeId};
+use fairground_bpf::{Btf, Kind, TypeId, number};
 use libbpf_rs::{MapCore as _, MapFlags, MapHandle, MapType};
 
 use crate::{Error, host, in_charge};
 
 /// Name of the map of task storage.
 const MAP: &str = "task_statistics";
-const NSEC_PER_SEC: u64 = 1_000_000_000;
+const NSEC_PER_SEC: i128 = 1_000_000_000;
 
 /// The statistics that the scheduler in the kernel keeps.
 #[derive(Debug)]
@@ -81,15 +81,8 @@ impl Field {
     /// Its value and unit.
     fn show(&self, value: &[u8]) -> Option<String> {
         let bytes = value.get(self.offset..self.offset + self.size)?;
-        let mut all = [0; 8];
-        if self.signed && bytes.last()? & 0x80 != 0 {
-            all = [0xff; 8];
-        }
-        // Of least significant byte first, as all machines with sched_ext but s390x have it.
-        all.get_mut(..self.size)?.copy_from_slice(bytes);
-        let number = u64::from_le_bytes(all);
+        let number = number(bytes, self.signed)?;
         Some(match self.unit {
-            Unit::One if self.signed => number.cast_signed().to_string(),
             Unit::One => number.to_string(),
             Unit::Nanoseconds => {
                 format!("{}.{:09} s", number / NSEC_PER_SEC, number % NSEC_PER_SEC)

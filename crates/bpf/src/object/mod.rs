@@ -103,12 +103,17 @@ impl Variable {
         };
         let start = usize::try_from(self.offset).ok()?;
         let size = usize::try_from(self.size).ok()?;
-        let bytes = section.get(start..start.checked_add(size)?)?;
-        let negative = signed && bytes.last()? & 0x80 != 0;
-        let mut wide = if negative { [0xff; 16] } else { [0; 16] };
-        wide.get_mut(..size)?.copy_from_slice(bytes);
-        Some(i128::from_le_bytes(wide))
+        number(section.get(start..start.checked_add(size)?)?, signed)
     }
+}
+
+/// The number that these bytes hold, in the byte order of BPF objects; `None` if they are more than 16, or none that could have a sign.
+#[must_use]
+pub fn number(bytes: &[u8], signed: bool) -> Option<i128> {
+    let negative = signed && bytes.last()? & 0x80 != 0;
+    let mut wide = if negative { [0xff; 16] } else { [0; 16] };
+    wide.get_mut(..bytes.len())?.copy_from_slice(bytes);
+    Some(i128::from_le_bytes(wide))
 }
 
 /// The content of a global variable.
