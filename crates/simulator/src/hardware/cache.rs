@@ -71,11 +71,10 @@ impl Kernel<'_> {
 
     fn fetch_footprint(&mut self, cpu: usize, next: TaskRef, size: CacheSize) -> u64 {
         let number = self.topology.cache_of[cpu];
-        let mut cache = std::mem::take(&mut self.caches[number]);
-        let cpus = self.topology.caches[number];
+        let cpus = &self.topology.caches[number];
         let is_running = |task| cpus.iter().any(|cpu| self.cpus[cpu].current.id == task);
+        let cache = &mut self.caches[number];
         let fetched = cache.use_bytes(next.id, next.footprint, size.bytes, is_running);
-        self.caches[number] = cache;
         fetched.div_ceil(LINE) * size.line_time
     }
 }
