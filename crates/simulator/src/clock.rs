@@ -159,41 +159,47 @@ impl Eq for Entry {}
 /// lower CPU if they are equal. Setting a time replays the matches on the way to the root, up to one that ends as before.
 struct CpuTimes {
     /// The root at 1, the children of `node` at `2 * node` and `2 * node + 1`; the CPUs in the second half.
-    tree: Vec<(u64, u32)>,
+    tree: Vec<Rank>,
+}
+
+/// A time in the upper part, a CPU in the lower 32 bits: one comparison without a branch orders both.
+type Rank = u128;
+
+fn rank(time: u64, cpu: u32) -> Rank {
+    u128::from(time) << 32 | u128::from(cpu)
+}
+
+fn time_of(rank: Rank) -> u64 {
+    (rank >> 32) as u64
 }
 
 impl CpuTimes {
     fn new(cpus: usize) -> CpuTimes {
         let leaves = cpus.next_power_of_two();
         CpuTimes {
-            tree: vec![(u64::MAX, u32::MAX); 2 * leaves],
+            tree: vec![rank(u64::MAX, u32::MAX); 2 * leaves],
         }
     }
 
+    /// Sets the time of `cpu`, if it is another one.
     fn set(&mut self, cpu: u32, time: u64) {
-        let mut node = self.tree.len() / 2 + cpu as usize;
-        let mut winner = (time, cpu);
-        self.tree[node] = winner;
-        while node > 1 {
-            let sibling = self.tree[node ^ 1];
-            // The left child has the lower CPUs and wins ties; otherwise only the times count.
-            let stays = winner.0 < sibling.0 || (winner.0 == sibling.0 && node & 1 == 0);
-            winner = if stays { winner } else { sibling };
-            node /= 2;
-            if self.tree[node] == winner {
-                // Nothing changes from here on.
+        let tree = self.tree.as_mut_slice();
+        let mut node = tree.len() / 2 + cpu as usize;
+        let mut winner = rank(time, cpu);
+        // From a node on that stays the same nothing changes.
+        while tree[node] != winner {
+            tree[node] = winner;
+            if node == 1 {
                 break;
             }
-            self.tree[node] = winner;
+            winner = winner.min(tree[node ^ 1]);
+            node /= 2;
         }
-    }
-
-    fn time(&self, cpu: usize) -> u64 {
-        self.tree[self.tree.len() / 2 + cpu].0
     }
 
     fn earliest(&self) -> (u64, u32) {
-        self.tree[1]
+        let first = self.tree[1];
+        (time_of(first), first as u32)
     }
 
     /// Whether a CPU other than `cpu` has a time up to and including `limit`.
@@ -204,7 +210,7 @@ impl CpuTimes {
         }
         let mut node = self.tree.len() / 2 + cpu;
         while node > 1 {
-            if self.tree[node ^ 1].0 <= limit {
+            if time_of(self.tree[node ^ 1]) <= limit {
                 return true;
             }
             node /= 2;
@@ -251,9 +257,7 @@ impl Clock {
 
     /// Sets when `cpu` has something of its own to do; `u64::MAX` for never.
     pub fn set_cpu(&mut self, cpu: usize, time: u64) {
-        if self.cpus.time(cpu) != time {
-            self.cpus.set(cpu as u32, time);
-        }
+        self.cpus.set(cpu as u32, time);
     }
 
     /// Advances to the next event, or returns `None` if there is none up to and including `limit`.

@@ -63,7 +63,7 @@ impl Kernel<'_> {
                 cpu,
                 time: self.clock.now(),
                 by: self.who_runs(kind),
-                during: self.running_op,
+                during: self.calls.op,
                 dump: String::new(),
             });
         }

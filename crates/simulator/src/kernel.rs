@@ -1,6 +1,6 @@
 //! The state of one simulated kernel and the loop that drives it.
 
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::VecDeque;
 use std::sync::Arc;
 
 use fairground_bpf::Context;
@@ -17,12 +17,13 @@ use crate::deadline_server::DeadlineServers;
 use crate::dispatch_queue::{DispatchQueues, DsqIndex};
 use crate::exit::ExitRecord;
 use crate::groups::Groups;
-use crate::hardware::{Cache, Frequencies, Menu, Meter, Nap, Speed};
+use crate::hardware::{Hardware, Menu, Meter, Nap, Speed};
+use crate::kfunc::Made;
 use crate::lockstep::Companion;
 use crate::maps::Retired;
 use crate::memory::Memory;
 use crate::messages::Messages;
-use crate::operations::{Op, Operations};
+use crate::operations::{Calls, Operations};
 use crate::program::{Programs, Sleep};
 use crate::reports::Reports;
 use crate::restart::Restarts;
@@ -185,6 +186,54 @@ impl Cpu {
             run_queue_lock: Lock::default(),
         }
     }
+
+    /// Accounts the progress of its current task up to `now`.
+    #[inline]
+    pub fn account_progress(&mut self, now: u64) {
+        if self.progress_at == now {
+            return;
+        }
+        let from = self.progress_at.max(self.resume_at);
+        self.progress_at = now;
+        if now > from {
+            self.current.execution.progress(now - from, self.speed);
+        }
+    }
+
+    /// Updates the clocks of its run queue that schedulers see (`update_rq_clock`). The one for load tracking advances as fast as the CPU
+    /// computes while it is busy, and catches up when it is idle.
+    #[inline]
+    fn update_clock(&mut self, now: u64) {
+        let now = self.kernel_until.max(now);
+        let passed = now.saturating_sub(self.rq.clock);
+        self.rq.clock = now;
+        self.rq.clock_task = now;
+        self.rq.clock_pelt = if self.scale == 1024 || self.current == self.idle {
+            now
+        } else {
+            self.rq.clock_pelt + passed * self.scale / 1024
+        };
+    }
+
+    /// When it next has something of its own to do.
+    #[inline]
+    pub fn next_own(&self) -> u64 {
+        let time = self.completion_at.min(self.tick_at);
+        if self.interrupts.is_empty() {
+            time
+        } else {
+            time.min(self.kernel_until)
+        }
+    }
+}
+
+/// BPF instructions that were charged.
+#[derive(Clone, Copy, Default)]
+pub struct Charged {
+    /// How many.
+    instructions: u64,
+    /// What they cost in all, rounded down.
+    cost: u64,
 }
 
 /// A simulated kernel with one scheduler loaded.
@@ -204,19 +253,17 @@ pub struct Kernel<'a> {
     /// How often CPUs have come or gone (`scx_hotplug_seq`).
     pub(crate) hotplug_changes: u64,
     pub(crate) cids: crate::cids::Cids,
-    pub(crate) objects: crate::kfunc::Objects,
     pub(crate) operations: Operations,
+    /// The calls into the scheduler's code that are running.
+    pub(crate) calls: Calls,
+    /// What its programs have made.
+    pub(crate) made: Made,
     /// The options of the simulation; the duration is the workload's own if there is no other.
     pub(crate) settings: Options,
     pub(crate) machine: Arc<Machine>,
     pub(crate) topology: Topology,
-    pub(crate) frequencies: Frequencies,
-    /// Whether anything follows when a CPU begins or ends to be idle: it has idle states, or its power is known.
-    pub(crate) watches_idleness: bool,
-    /// What each last-level cache holds.
-    pub(crate) caches: Vec<Cache>,
-    /// Whether the power of its CPUs is known.
-    pub(crate) has_power: bool,
+    /// What its CPUs share.
+    pub(crate) hardware: Hardware,
     pub(crate) clock: Clock,
     pub(crate) cpus: Vec<Cpu>,
     pub(crate) tasks: Tasks,
@@ -237,26 +284,10 @@ pub struct Kernel<'a> {
     pub(crate) noticed: Noticed,
     /// The scheduler's programs that are attached to kernel events.
     pub(crate) tracing: Tracing,
-    /// The task that a CPU is switching away from, in whose context it still runs.
-    pub(crate) leaving: Option<TaskRef>,
-    /// The running callback; the innermost one if they are nested.
-    pub(crate) running_op: Option<Op>,
-    /// Its first argument.
-    pub(crate) running_argument: u64,
-    pub(crate) iterations: crate::kfunc::Iterations,
-    /// Depth of nested calls into the scheduler's code.
-    pub(crate) nested_calls: usize,
-    /// The scheduler's spin locks. Each holds its index here plus 1, so that zeroed memory is a new lock.
-    pub(crate) spin_locks: Vec<Lock>,
-    /// Things that running programs still have to release.
-    pub(crate) holdings: crate::holdings::Holdings,
-    /// The cost of the BPF instructions charged so far.
-    pub(crate) charged_for_instructions: u64,
+    /// The BPF instructions charged so far.
+    pub(crate) charged: Charged,
     /// The part of the work in the current event that is CPU time of the current task, in system calls.
     pub(crate) in_calls: u64,
-    /// The task that select_cpu or enqueue is called for; `Some(None)` once it was inserted directly.
-    pub(crate) direct_dispatch: Option<Option<TaskRef>>,
-    pub(crate) in_select_cpu: bool,
     pub(crate) initialised: bool,
     pub(crate) warned_zero_slice: bool,
     pub(crate) online: CpuMask,
@@ -266,12 +297,7 @@ pub struct Kernel<'a> {
     pub(crate) progress: Progress,
     pub(crate) dump: Option<String>,
     pub(crate) messages: Messages,
-    /// Values that the running program removed from its map or storage, and may still use.
-    pub(crate) retired: Vec<Retired>,
-    /// Pages that programs have probed and that are memory.
-    pub(crate) probed: BTreeSet<u64>,
     pub(crate) reports: Reports<'a>,
-    pub(crate) allocations: crate::kfunc::cpumask::Masks,
 }
 
 impl<'a> Kernel<'a> {
@@ -346,19 +372,16 @@ impl<'a> Kernel<'a> {
     /// Takes `lock` on the running CPU once it is free and has arrived there, and holds it for one operation and `longer`.
     pub(crate) fn charge_lock(&mut self, lock: Lock, longer: u64) -> Lock {
         self.charge_instructions();
-        let cost = &self.settings.cost;
-        let here = self.local_time();
-        let mut time = here.max(lock.free_at) + cost.lock + longer;
-        if lock.owner as usize != self.context.cpu {
-            time += CostModel::by_distance(
-                &cost.lock_transfer,
-                self.distance(lock.owner as usize, self.context.cpu),
-            );
+        let (cpu, here) = (self.context.cpu, self.local_time());
+        let mut takes = lock.free_at.saturating_sub(here) + self.settings.cost.lock + longer;
+        if lock.owner as usize != cpu {
+            let distance = self.distance(lock.owner as usize, cpu);
+            takes += CostModel::by_distance(&self.settings.cost.lock_transfer, distance);
         }
-        self.context.spent += time - here;
+        self.context.spent += takes;
         Lock {
-            owner: self.context.cpu as u32,
-            free_at: time,
+            owner: cpu as u32,
+            free_at: here + takes,
         }
     }
 
@@ -371,24 +394,17 @@ impl<'a> Kernel<'a> {
 
     /// Takes the lock of the run queue of `cpu`, to be held until [`Kernel::unlock_run_queue`].
     pub(crate) fn lock_run_queue(&mut self, cpu: usize) {
-        self.update_clock(cpu);
-        let lock = self.cpus[cpu].run_queue_lock;
+        let now = self.clock.now();
+        let state = &mut self.cpus[cpu];
+        state.update_clock(now);
+        let lock = state.run_queue_lock;
         self.cpus[cpu].run_queue_lock = self.charge_lock(lock, 0);
     }
 
-    /// Updates the clocks of a run queue that schedulers see (`update_rq_clock`). The one for load tracking advances as fast as the CPU
-    /// computes while it is busy, and catches up when it is idle.
+    /// Updates the clocks of a run queue that schedulers see.
     pub(crate) fn update_clock(&mut self, cpu: usize) {
-        let now = self.run_queue_clock(cpu);
-        let state = &mut self.cpus[cpu];
-        let passed = now.saturating_sub(state.rq.clock);
-        state.rq.clock = now;
-        state.rq.clock_task = now;
-        state.rq.clock_pelt = if state.current == state.idle || state.scale == 1024 {
-            now
-        } else {
-            state.rq.clock_pelt + passed * state.scale / 1024
-        };
+        let now = self.clock.now();
+        self.cpus[cpu].update_clock(now);
     }
 
     /// Releases the lock of the run queue of `cpu`.
@@ -406,14 +422,20 @@ impl<'a> Kernel<'a> {
     /// Charges the BPF instructions executed since the last charge.
     pub(crate) fn charge_instructions(&mut self) {
         let executed = self.context.instructions;
+        if executed == self.charged.instructions {
+            return;
+        }
         let price = self.settings.cost.kilo_instructions;
         // A 128-bit division takes longer than everything else here.
         let cost = match executed.checked_mul(price) {
             Some(product) => product / 1000,
             None => (u128::from(executed) * u128::from(price) / 1000) as u64,
         };
-        self.context.spent += cost - self.charged_for_instructions;
-        self.charged_for_instructions = cost;
+        self.context.spent += cost - self.charged.cost;
+        self.charged = Charged {
+            instructions: executed,
+            cost,
+        };
     }
 
     /// Makes the running kernel function cost this many BPF instructions instead of a call: on x86-64 the verifier replaces the call with them.
@@ -458,9 +480,9 @@ impl<'a> Kernel<'a> {
     /// Keeps `cpu` in the kernel for `duration`, beginning when its earlier work ends; returns when that is.
     fn occupy(&mut self, cpu: usize, duration: u64) -> u64 {
         let now = self.clock.now();
-        self.account_progress(cpu);
-        let begin = self.run_queue_clock(cpu);
         let state = &mut self.cpus[cpu];
+        state.account_progress(now);
+        let begin = state.kernel_until.max(now);
         state.kernel_until = begin + duration;
         state.resume_at = state.resume_at.max(now) + duration;
         if state.completion_at != u64::MAX && !state.current.execution.is_timed() {
@@ -569,7 +591,7 @@ impl<'a> Kernel<'a> {
         let addresses = value.as_ptr_range();
         self.timers
             .forget(addresses.start as u64..addresses.end as u64);
-        self.retired.push(value);
+        self.calls.retired.push(value);
     }
 
     /// The end of the run; not known before it has begun.

@@ -399,7 +399,7 @@ impl Kernel<'_> {
         match done {
             Ok((bytes, retired)) => {
                 self.retire(retired);
-                self.retired.clear();
+                self.calls.retired.clear();
                 Reply { result: 0, bytes }
             }
             Err(errno) => Reply {

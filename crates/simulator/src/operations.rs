@@ -5,8 +5,11 @@ use fairground_events::{CpuId, EventKind};
 use fairground_linux::Release;
 
 use crate::constants::*;
+use crate::holdings::Holdings;
 use crate::idle::IdleState;
 use crate::kernel::Kernel;
+use crate::kfunc::Iterations;
+use crate::maps::Retired;
 use crate::task::TaskRef;
 
 /// A callback of `struct sched_ext_ops`. `core_sched_before` is accepted but never called: this kernel has no core scheduling.
@@ -33,6 +36,27 @@ pub struct Operations {
     pub cid_shard_size: u32,
     /// `ops.hotplug_seq`: how often CPUs had come or gone when the loader looked at the machine; 0 if it does not care.
     pub hotplug_seq: u64,
+}
+
+/// The calls into the scheduler's code that are running.
+#[derive(Default)]
+pub struct Calls {
+    /// The running callback; the innermost one if they are nested.
+    pub op: Option<Op>,
+    /// Its first argument.
+    pub argument: u64,
+    /// How many calls are nested.
+    pub depth: usize,
+    /// The task that select_cpu or enqueue is called for; `Some(None)` once it was inserted directly.
+    pub direct_dispatch: Option<Option<TaskRef>>,
+    /// The task that a CPU is switching away from, in whose context it still runs.
+    pub leaving: Option<TaskRef>,
+    /// The iterations in progress.
+    pub iterations: Iterations,
+    /// Things that running programs still have to release.
+    pub holdings: Holdings,
+    /// Values that the running program removed from its map or storage, and may still use.
+    pub retired: Vec<Retired>,
 }
 
 impl Operations {
@@ -89,26 +113,31 @@ impl Operations {
 
 impl Kernel<'_> {
     /// Calls `op` if the scheduler has it; returns 0 if not.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn call(&mut self, op: Op, arguments: &[u64]) -> u64 {
-        let Some(entry) = self.operations.entries[op as usize] else {
-            return 0;
-        };
-        let outer = (self.running_op, self.running_argument);
-        self.running_op = Some(op);
-        self.running_argument = arguments.first().copied().unwrap_or(0);
+        match self.operations.entries[op as usize] {
+            Some(entry) => self.call_entry(op, entry, arguments),
+            None => 0,
+        }
+    }
+
+    #[inline(never)]
+    fn call_entry(&mut self, op: Op, entry: Entry, arguments: &[u64]) -> u64 {
+        let outer = (self.calls.op, self.calls.argument);
+        self.calls.op = Some(op);
+        self.calls.argument = arguments.first().copied().unwrap_or(0);
         let begin = self.settings.details.then(|| self.local_time());
         let result = self.run_program(entry, [arguments.as_ptr() as u64, 0, 0, 0, 0]);
         if let Some(begin) = begin {
             self.emit_callback(op, result, begin);
         }
-        (self.running_op, self.running_argument) = outer;
+        (self.calls.op, self.calls.argument) = outer;
         result
     }
 
     /// Tells the sinks about the callback that has just returned `result` and began at `begin`.
     fn emit_callback(&mut self, callback: Op, result: u64, begin: u64) {
-        let task = callback.is_of_a_task().then_some(self.running_argument);
+        let task = callback.is_of_a_task().then_some(self.calls.argument);
         let task = task
             .and_then(|task| self.tasks.at(task))
             .map(|task| task.id);
@@ -127,7 +156,7 @@ impl Kernel<'_> {
 
     /// The run queue whose lock is held during the running callback (`scx_locked_rq`).
     pub(crate) fn locked_run_queue(&self) -> Option<usize> {
-        match self.running_op? {
+        match self.calls.op? {
             Op::Enqueue
             | Op::Dequeue
             | Op::Tick
@@ -140,9 +169,9 @@ impl Kernel<'_> {
             | Op::SetWeight
             | Op::SetCpumask
             | Op::Enable
-            | Op::Disable => self.tasks.at(self.running_argument).map(TaskRef::cpu),
+            | Op::Disable => self.tasks.at(self.calls.argument).map(TaskRef::cpu),
             Op::Dispatch | Op::UpdateIdle | Op::CpuAcquire | Op::CpuRelease => {
-                let number = self.running_argument as i32 as usize;
+                let number = self.calls.argument as i32 as usize;
                 Some(if self.operations.cid_form {
                     self.cids.to_cpu[number]
                 } else {
@@ -159,9 +188,9 @@ impl Kernel<'_> {
     pub(crate) fn run_program(&mut self, entry: Entry, registers: [u64; 5]) -> u64 {
         let mut current = self.executing();
         current.seen.migration_disabled += 1;
-        let held = self.holdings.count();
+        let held = self.calls.holdings.count();
         let result = self.call_function(entry, registers);
-        if self.holdings.count() > held {
+        if self.calls.holdings.count() > held {
             self.report_leak(entry, held);
         }
         current.seen.migration_disabled -= 1;
@@ -173,7 +202,7 @@ impl Kernel<'_> {
     /// Reports a program that holds more at its end than at its beginning.
     #[cold]
     fn report_leak(&mut self, entry: Entry, before: usize) {
-        let leaked = self.holdings.leaked(before);
+        let leaked = self.calls.holdings.leaked(before);
         // A program that was stopped is not to blame.
         if self.is_stopped() {
             return;
@@ -218,15 +247,15 @@ impl Kernel<'_> {
     /// Calls any function of the scheduler with its five registers. The cost is charged to the program that it is part of.
     #[inline]
     pub(crate) fn call_function(&mut self, entry: Entry, registers: [u64; 5]) -> u64 {
-        if self.nested_calls == Stack::NESTED_CALLS {
+        if self.calls.depth == Stack::NESTED_CALLS {
             self.refuse_call(entry);
             return 0;
         }
         // A function that a callback calls, directly or through helpers, counts towards its own budget.
-        if self.nested_calls == 0 {
+        if self.calls.depth == 0 {
             self.context.instruction_limit = self.context.instructions + INSTRUCTION_LIMIT;
         }
-        self.nested_calls += 1;
+        self.calls.depth += 1;
         let kernel: *mut Self = self;
         // SAFETY: the context belongs to this kernel, and the code was compiled for its layout. The pointer to the kernel was just made from
         // this exclusive reference, and nothing uses the reference until the call returns.
@@ -236,10 +265,10 @@ impl Kernel<'_> {
             let [r1, r2, r3, r4, r5] = registers;
             entry(context, r1, r2, r3, r4, r5)
         };
-        self.nested_calls -= 1;
-        if self.nested_calls == 0 {
-            if !self.retired.is_empty() {
-                self.retired.clear();
+        self.calls.depth -= 1;
+        if self.calls.depth == 0 {
+            if !self.calls.retired.is_empty() {
+                self.calls.retired.clear();
             }
         } else if !self.is_stopped() && self.context.instructions > self.context.instruction_limit {
             // Loops check the budget themselves. Those of helpers do not, but their iterations are calls.

@@ -184,12 +184,8 @@ impl Kernel<'_> {
             null_access_place: self.context.null_access_place,
             ..self.memory.context(self.cpus.len(), &self.settings.cost)
         };
-        self.objects = Default::default();
-        self.allocations = Default::default();
-        self.iterations = Default::default();
-        self.holdings = Default::default();
-        self.spin_locks.clear();
-        self.probed.clear();
+        self.made = Default::default();
+        self.calls = Default::default();
         Ok(())
     }
 

@@ -1,6 +1,6 @@
 //! Setting up and running a simulation, and its outcome.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use fairground_bpf::{Loader, Setup};
@@ -18,7 +18,7 @@ use crate::cost::CostModel;
 use crate::dispatch_queue::DispatchQueues;
 use crate::exit::ExitRecord;
 use crate::groups::Groups;
-use crate::hardware::{Frequencies, Nap};
+use crate::hardware::{Hardware, Nap};
 use crate::kernel::{Cpu, Kernel};
 use crate::kfunc::arena::{Arena, PAGE};
 use crate::linker::{PREEMPT_COUNT, RUN_QUEUES};
@@ -368,7 +368,6 @@ impl<'a> Kernel<'a> {
         let context = memory.context(count, &options.cost);
         let mut tasks = TaskMemory::default();
         let cpus = idle_cpus(&machine, &mut tasks, possible);
-        let has_power = machine.hardware.has_power();
         let nodes = topology.nodes.len();
         let idle = operations.idle_state(nodes);
         let mut groups = Groups::new(&options.workload.groups);
@@ -408,25 +407,17 @@ impl<'a> Kernel<'a> {
             companion,
             hotplug_changes: 0,
             cids: Default::default(),
-            objects: Default::default(),
+            calls: Default::default(),
+            made: Default::default(),
             // SAFETY: all members of the structure are integers, for which zero is a value.
             statistics: unsafe { std::mem::zeroed::<EventStats>() },
             exit: None,
             restarts: Restarts::default(),
             random: Xoshiro256PlusPlus::seed_from_u64(options.seed),
             tracing: Tracing::new(&scheduler.object, &scheduler.code),
-            leaving: None,
-            running_op: None,
-            running_argument: 0,
-            iterations: Default::default(),
-            nested_calls: 0,
-            spin_locks: Vec::new(),
-            holdings: Default::default(),
-            charged_for_instructions: 0,
+            charged: Default::default(),
             in_calls: 0,
             noticed: Noticed::new(&options.machine),
-            direct_dispatch: None,
-            in_select_cpu: false,
             initialised: false,
             warned_zero_slice: false,
             online: possible,
@@ -436,14 +427,8 @@ impl<'a> Kernel<'a> {
             progress: Default::default(),
             dump: None,
             messages: Messages::default(),
-            retired: Vec::new(),
-            probed: BTreeSet::new(),
             reports: Reports::new(sinks),
-            allocations: Default::default(),
-            frequencies: Frequencies::new(&machine),
-            watches_idleness: has_power || !machine.hardware.idle.is_empty(),
-            has_power,
-            caches: vec![Default::default(); machine.llcs().len()],
+            hardware: Hardware::new(&machine),
             machine,
             topology,
         })

@@ -55,41 +55,27 @@ impl Kernel<'_> {
     /// Accounts the progress of the current task of `cpu` up to now.
     pub(crate) fn account_progress(&mut self, cpu: usize) {
         let now = self.clock.now();
-        let state = &mut self.cpus[cpu];
-        if state.progress_at == now {
-            return;
-        }
-        let from = state.progress_at.max(state.resume_at);
-        state.progress_at = now;
-        if now > from {
-            let speed = state.speed;
-            let mut current = state.current;
-            current.execution.progress(now - from, speed);
-        }
+        self.cpus[cpu].account_progress(now);
     }
 
     /// Sets when the current task's program step ends.
     pub(crate) fn arm_completion(&mut self, cpu: usize) {
-        self.account_progress(cpu);
         let now = self.clock.now();
         let state = &mut self.cpus[cpu];
+        state.account_progress(now);
         state.completion_at = if state.current == state.idle {
             u64::MAX
         } else {
             let start = state.resume_at.max(now).max(state.progress_at);
             state.current.execution.completes_at(start, state.speed)
         };
-        self.arm(cpu);
+        let time = state.next_own();
+        self.clock.set_cpu(cpu, time);
     }
 
     /// Tells the clock when `cpu` next has something of its own to do.
     pub(crate) fn arm(&mut self, cpu: usize) {
-        let state = &self.cpus[cpu];
-        let mut time = state.completion_at.min(state.tick_at);
-        if !state.interrupts.is_empty() {
-            time = time.min(state.kernel_until);
-        }
-        self.clock.set_cpu(cpu, time);
+        self.clock.set_cpu(cpu, self.cpus[cpu].next_own());
     }
 
     /// The tick of `cpu`, an interrupt that has waited, or the end of its task's program step.
@@ -335,11 +321,11 @@ impl Kernel<'_> {
         if !self.tracing.wants(Hook::SchedSwitch) {
             return;
         }
-        self.leaving = Some(previous);
+        self.calls.leaving = Some(previous);
         // The first argument is false: tasks are preempted on their way out of the kernel, which does not count as preemption.
         let arguments = [0, previous.address(), next.address(), u64::from(state)];
         self.trace(Hook::SchedSwitch, &arguments);
-        self.leaving = None;
+        self.calls.leaving = None;
         self.settle(OverheadKind::Scheduling);
     }
 

@@ -36,15 +36,13 @@ impl Kernel<'_> {
 
     fn choose_cpu(&mut self, mut task: TaskRef, previous: usize, wake_flags: u64) -> usize {
         if self.operations.has(Op::SelectCpu) {
-            self.direct_dispatch = Some(Some(task));
-            self.in_select_cpu = true;
+            self.calls.direct_dispatch = Some(Some(task));
             let cpu = self.call(
                 Op::SelectCpu,
                 &[task.address(), self.cpu_argument(previous), wake_flags],
             ) as i32;
             let cpu = self.cpu_from_scheduler(cpu);
-            self.in_select_cpu = false;
-            self.direct_dispatch = None;
+            self.calls.direct_dispatch = None;
             task.seen.scx.selected_cpu = cpu;
             return if self.cpu_is_valid(cpu, "from ops.select_cpu()") {
                 cpu as usize

@@ -113,10 +113,10 @@ impl Kernel<'_> {
         }
         task.seen.scx.ops_qseq = task.seen.scx.ops_qseq.wrapping_add(1).max(1);
         task.ops_state = OpsState::Queueing;
-        self.direct_dispatch = Some(Some(task));
+        self.calls.direct_dispatch = Some(Some(task));
         let told = rules::for_program(flags, self.settings.release);
         self.call(Op::Enqueue, &[task.address(), told]);
-        self.direct_dispatch = None;
+        self.calls.direct_dispatch = None;
         if task.seen.scx.ddsp_dsq_id != SCX_DSQ_INVALID {
             self.run_direct_dispatch(task, flags);
             return;

@@ -73,7 +73,7 @@ impl Kernel<'_> {
         let number = self.topology.cache_of[cpu];
         let cpus = &self.topology.caches[number];
         let is_running = |task| cpus.iter().any(|cpu| self.cpus[cpu].current.id == task);
-        let cache = &mut self.caches[number];
+        let cache = &mut self.hardware.caches[number];
         let fetched = cache.use_bytes(next.id, next.footprint, size.bytes, is_running);
         fetched.div_ceil(LINE) * size.line_time
     }

@@ -49,7 +49,7 @@ impl Kernel<'_> {
         }
         let state = &self.cpus[cpu];
         let is_idle = state.current == state.idle && hardware.idle_states(cpu).is_empty();
-        let step = self.frequencies.step_of(cpu);
+        let step = self.hardware.frequencies.step_of(cpu);
         let step = step.map(|(clock, step)| hardware.clocks[clock].steps[step]);
         match step {
             Some(step) if !is_idle => step.power.unwrap_or(0),
@@ -59,7 +59,7 @@ impl Kernel<'_> {
 
     /// Lets `cpu` consume from `time` on what it does as it is now.
     pub(super) fn update_power(&mut self, cpu: usize, time: u64) {
-        if self.has_power {
+        if self.hardware.has_power {
             let power = self.power(cpu);
             self.cpus[cpu].meter.set(time, power);
         }
@@ -67,7 +67,7 @@ impl Kernel<'_> {
 
     /// Begins to add up what the CPUs consume.
     pub(crate) fn begin_metering(&mut self) {
-        if !self.has_power {
+        if !self.hardware.has_power {
             return;
         }
         let now = self.clock.now();
@@ -79,7 +79,7 @@ impl Kernel<'_> {
 
     /// Reports what each CPU has consumed.
     pub(crate) fn report_energy(&mut self) {
-        if !self.has_power {
+        if !self.hardware.has_power {
             return;
         }
         let now = self.clock.now();

@@ -64,7 +64,7 @@ fn highest(clock: &Clock) -> u64 {
 impl Kernel<'_> {
     /// The present frequency of `cpu` and its highest one, in kilohertz, if it has a clock.
     pub(super) fn frequency(&self, cpu: usize) -> Option<(u64, u64)> {
-        let (clock, step) = self.frequencies.step_of(cpu)?;
+        let (clock, step) = self.hardware.frequencies.step_of(cpu)?;
         let clock = &self.machine.hardware.clocks[clock];
         Some((clock.steps[step].frequency, highest(clock)))
     }
@@ -95,13 +95,13 @@ impl Kernel<'_> {
     }
 
     fn choose_frequency(&mut self, cpu: usize) {
-        let Some((number, step)) = self.frequencies.step_of(cpu) else {
+        let Some((number, step)) = self.hardware.frequencies.step_of(cpu) else {
             return;
         };
         let machine = self.machine.clone();
         let clock = &machine.hardware.clocks[number];
         let now = self.clock.now();
-        let changed_at = self.frequencies.clocks[number].changed_at;
+        let changed_at = self.hardware.frequencies.clocks[number].changed_at;
         if changed_at.is_some_and(|changed_at| now < changed_at + clock.rate_limit) {
             return;
         }
@@ -113,7 +113,7 @@ impl Kernel<'_> {
         if next == step {
             return;
         }
-        self.frequencies.clocks[number] = ClockState {
+        self.hardware.frequencies.clocks[number] = ClockState {
             step: next,
             changed_at: Some(now),
         };

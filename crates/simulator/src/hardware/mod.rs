@@ -9,15 +9,39 @@ mod frequency;
 mod sleep;
 mod speed;
 
-use fairground_machine::ALONE;
+use fairground_machine::{ALONE, Machine};
 
 use crate::kernel::Kernel;
 use crate::task::TaskRef;
-pub use cache::Cache;
+use cache::Cache;
 pub use energy::Meter;
-pub use frequency::Frequencies;
+use frequency::Frequencies;
 pub use sleep::{Menu, Nap};
 pub use speed::Speed;
+
+/// The state of what CPUs share, and which parts of the hardware are known.
+pub struct Hardware {
+    frequencies: Frequencies,
+    /// What each last-level cache holds.
+    caches: Vec<Cache>,
+    /// Whether anything follows when a CPU begins or ends to be idle: it has idle states, or its power is known.
+    watches_idleness: bool,
+    /// Whether the power of the CPUs is known.
+    has_power: bool,
+}
+
+impl Hardware {
+    /// That of a machine that begins to run: caches are empty, clocks at their highest frequencies.
+    pub fn new(machine: &Machine) -> Hardware {
+        let has_power = machine.hardware.has_power();
+        Hardware {
+            frequencies: Frequencies::new(machine),
+            caches: vec![Default::default(); machine.llcs().len()],
+            watches_idleness: has_power || !machine.hardware.idle.is_empty(),
+            has_power,
+        }
+    }
+}
 
 impl Kernel<'_> {
     /// How fast `cpu` computes now.
@@ -55,7 +79,7 @@ impl Kernel<'_> {
         if self.topology.smt {
             self.share_core(cpu);
         }
-        if self.watches_idleness {
+        if self.hardware.watches_idleness {
             self.watch_idleness(cpu, previous);
         }
     }

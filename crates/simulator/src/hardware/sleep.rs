@@ -213,7 +213,7 @@ impl Kernel<'_> {
     /// Lets a CPU that is idle and has done its work sleep, if it has idle states.
     #[inline]
     pub(crate) fn fall_asleep(&mut self, cpu: usize) {
-        if self.watches_idleness {
+        if self.hardware.watches_idleness {
             self.choose_idle_state(cpu);
         }
     }
@@ -266,7 +266,7 @@ impl Kernel<'_> {
     #[inline]
     pub(crate) fn wake_cpu(&mut self, cpu: usize, by_tick: bool) {
         let has_states =
-            self.watches_idleness && !self.machine.hardware.idle_states(cpu).is_empty();
+            self.hardware.watches_idleness && !self.machine.hardware.idle_states(cpu).is_empty();
         let latency = match has_states {
             true => self.leave_idle_state(cpu, by_tick),
             false => self.settings.cost.idle_exit,

@@ -69,19 +69,19 @@ fn exists(cpu: u64, cpus: usize) -> Option<usize> {
 
 kernel_functions! { TABLE;
     fn bpf_cpumask_create(kernel) {
-        let mask = kernel.allocations.create();
-        kernel.holdings.take("the mask that bpf_cpumask_create() returned", mask)
+        let mask = kernel.made.masks.create();
+        kernel.calls.holdings.take("the mask that bpf_cpumask_create() returned", mask)
     }
 
     fn bpf_cpumask_acquire(kernel, address) {
         let usage = address + offset_of!(BpfCpuMask, usage) as u64;
         store(usage, load::<i32>(usage).wrapping_add(1));
-        kernel.holdings.take("the reference that bpf_cpumask_acquire() returned", address)
+        kernel.calls.holdings.take("the reference that bpf_cpumask_acquire() returned", address)
     }
 
     fn bpf_cpumask_release(kernel, address) {
-        kernel.holdings.give_back(address);
-        kernel.allocations.release(address);
+        kernel.calls.holdings.give_back(address);
+        kernel.made.masks.release(address);
         0
     }
 

@@ -80,8 +80,8 @@ impl Kernel<'_> {
         if ordered {
             flags |= SCX_ENQ_DSQ_PRIQ;
         }
-        if let Some(expected) = self.direct_dispatch {
-            self.direct_dispatch = Some(None);
+        if let Some(expected) = self.calls.direct_dispatch {
+            self.calls.direct_dispatch = Some(None);
             if expected != Some(task) {
                 let message = match expected {
                     None => format!("{} already direct-dispatched", task.label()),

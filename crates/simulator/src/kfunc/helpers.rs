@@ -140,11 +140,11 @@ impl Kernel<'_> {
                 break;
             };
             let page = at & !(PAGE - 1);
-            if !self.probed.contains(&page) {
+            if !self.made.probed.contains(&page) {
                 if !is_memory(page) {
                     break;
                 }
-                self.probed.insert(page);
+                self.made.probed.insert(page);
             }
             count = (page + PAGE - address) as usize;
         }
@@ -154,11 +154,11 @@ impl Kernel<'_> {
     /// The spin lock at `address`, which holds its index in the kernel's table plus 1. `None` if something else is there, which is an error.
     fn spin_lock(&mut self, address: u64) -> Option<usize> {
         if load::<u32>(address) == 0 {
-            self.spin_locks.push(Lock::default());
-            store(address, self.spin_locks.len() as u32);
+            self.made.spin_locks.push(Lock::default());
+            store(address, self.made.spin_locks.len() as u32);
         }
         let lock = load::<u32>(address) as usize - 1;
-        if lock >= self.spin_locks.len() {
+        if lock >= self.made.spin_locks.len() {
             self.refuse_passed("bpf_spin_lock");
             return None;
         }
@@ -167,12 +167,12 @@ impl Kernel<'_> {
 
     /// Takes the spin lock at `address`; `false` if the program already holds it.
     pub(super) fn take_spin_lock(&mut self, address: u64) -> bool {
-        if self.holdings.holds(address) {
+        if self.calls.holdings.holds(address) {
             return false;
         }
-        self.holdings.take("a spin lock", address);
+        self.calls.holdings.take("a spin lock", address);
         if let Some(lock) = self.spin_lock(address) {
-            self.spin_locks[lock] = self.charge_lock(self.spin_locks[lock], 0);
+            self.made.spin_locks[lock] = self.charge_lock(self.made.spin_locks[lock], 0);
         }
         true
     }
@@ -196,12 +196,12 @@ impl Kernel<'_> {
 
     /// Releases a spin lock; `false` if the program does not hold it.
     pub(super) fn let_spin_lock_go(&mut self, address: u64) -> bool {
-        if !self.holdings.give_back(address) {
+        if !self.calls.holdings.give_back(address) {
             return false;
         }
         self.charge_instructions();
         if let Some(lock) = self.spin_lock(address) {
-            self.spin_locks[lock].free_at = self.local_time();
+            self.made.spin_locks[lock].free_at = self.local_time();
         }
         true
     }
@@ -324,18 +324,18 @@ kernel_functions! { TABLE;
     fn bpf_ringbuf_reserve(kernel, address, size, flags) {
         match kernel.reserve_record(address, size) {
             0 => 0,
-            place => kernel.holdings.take("the record that bpf_ringbuf_reserve() returned", place),
+            place => kernel.calls.holdings.take("the record that bpf_ringbuf_reserve() returned", place),
         }
     }
 
     fn bpf_ringbuf_submit(kernel, record, flags) {
-        kernel.holdings.give_back(record);
+        kernel.calls.holdings.give_back(record);
         kernel.end_record(record, true);
         0
     }
 
     fn bpf_ringbuf_discard(kernel, record, flags) {
-        kernel.holdings.give_back(record);
+        kernel.calls.holdings.give_back(record);
         kernel.end_record(record, false);
         0
     }
@@ -458,9 +458,9 @@ kernel_functions! { TABLE;
 
     fn bpf_kptr_xchg(kernel, place, value) costing 2 {
         let before = replace::<u64>(place, value);
-        kernel.holdings.give_back(value);
+        kernel.calls.holdings.give_back(value);
         if !kernel.is_object(before) {
-            kernel.holdings.take("the pointer that bpf_kptr_xchg() returned", before);
+            kernel.calls.holdings.take("the pointer that bpf_kptr_xchg() returned", before);
         }
         before
     }

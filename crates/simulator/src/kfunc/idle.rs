@@ -64,8 +64,8 @@ impl Kernel<'_> {
         if !self.builtin_idle() {
             return -(EBUSY as i32);
         }
-        if self.running_op == Some(Op::SelectCpu) {
-            if self.running_argument != task.address() {
+        if self.calls.op == Some(Op::SelectCpu) {
+            if self.calls.argument != task.address() {
                 let message = "called on a task not being operated on".into();
                 self.fail(ExitKind::Error, message);
                 return -(EINVAL as i32);
@@ -153,14 +153,14 @@ kernel_functions! { TABLE;
     fn scx_bpf_get_idle_cpumask(kernel) {
         kernel.global_idle();
         let mask = kernel.idle.machine_mask(false) as *const CpuMask as u64;
-        kernel.holdings.take(MASK, mask)
+        kernel.calls.holdings.take(MASK, mask)
     }
 
     fn scx_bpf_get_idle_smtmask(kernel) {
         kernel.global_idle();
         let smt = kernel.topology.smt;
         let mask = kernel.idle.machine_mask(smt) as *const CpuMask as u64;
-        kernel.holdings.take(MASK, mask)
+        kernel.calls.holdings.take(MASK, mask)
     }
 
     fn scx_bpf_get_idle_cpumask_node(kernel, node) {
@@ -168,7 +168,7 @@ kernel_functions! { TABLE;
             Ok(node) => &raw const *kernel.idle.masks[node].cpu as u64,
             Err(_) => kernel.idle.machine_mask(false) as *const CpuMask as u64,
         };
-        kernel.holdings.take(MASK, mask)
+        kernel.calls.holdings.take(MASK, mask)
     }
 
     fn scx_bpf_get_idle_smtmask_node(kernel, node) {
@@ -177,11 +177,11 @@ kernel_functions! { TABLE;
             Ok(node) => &raw const *kernel.idle.masks[node].cpu as u64,
             Err(_) => kernel.idle.machine_mask(true) as *const CpuMask as u64,
         };
-        kernel.holdings.take(MASK, mask)
+        kernel.calls.holdings.take(MASK, mask)
     }
 
     fn scx_bpf_put_idle_cpumask(kernel, mask) {
-        kernel.holdings.give_back(mask);
+        kernel.calls.holdings.give_back(mask);
         0
     }
 
@@ -223,15 +223,15 @@ kernel_functions! { TABLE;
     }
 
     fn scx_bpf_get_possible_cpumask(kernel) {
-        kernel.holdings.take(MASK, &raw const kernel.possible as u64)
+        kernel.calls.holdings.take(MASK, &raw const kernel.possible as u64)
     }
 
     fn scx_bpf_get_online_cpumask(kernel) {
-        kernel.holdings.take(MASK, &raw const kernel.online as u64)
+        kernel.calls.holdings.take(MASK, &raw const kernel.online as u64)
     }
 
     fn scx_bpf_put_cpumask(kernel, mask) {
-        kernel.holdings.give_back(mask);
+        kernel.calls.holdings.give_back(mask);
         0
     }
 }

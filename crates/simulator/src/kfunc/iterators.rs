@@ -35,8 +35,8 @@ impl Kernel<'_> {
 
     /// Begins an iteration over tasks with the iterator whose first word is at `place`.
     fn begin_task_walk(&mut self, place: u64, visited: Vec<TaskRef>) -> u64 {
-        self.iterations.tasks.push((visited, 0));
-        let number = self.iterations.tasks.len() as u64;
+        self.calls.iterations.tasks.push((visited, 0));
+        let number = self.calls.iterations.tasks.len() as u64;
         store(place, number);
         0
     }
@@ -44,7 +44,7 @@ impl Kernel<'_> {
     /// The next task of an iteration; 0 at its end, or if it never began.
     fn next_of_task_walk(&mut self, place: u64) -> u64 {
         let walk = load::<u64>(place).checked_sub(1);
-        let walk = walk.and_then(|number| self.iterations.tasks.get_mut(number as usize));
+        let walk = walk.and_then(|number| self.calls.iterations.tasks.get_mut(number as usize));
         let Some((visited, next)) = walk else {
             return 0;
         };
@@ -61,7 +61,7 @@ impl Kernel<'_> {
     /// Ends an iteration.
     fn end_task_walk(&mut self, place: u64) -> u64 {
         if let Some(number) = replace::<u64>(place, 0).checked_sub(1) {
-            self.iterations.tasks.truncate(number as usize);
+            self.calls.iterations.tasks.truncate(number as usize);
         }
         0
     }
@@ -103,15 +103,15 @@ kernel_functions! { TABLE;
         let mut iterator = GroupIterator { order: 0, position: 0, unused: 0 };
         store(place, iterator);
         let Some(visited) = kernel.groups.iteration(start, order as u32) else { return error(EINVAL) };
-        kernel.iterations.groups.push(visited);
-        iterator.order = kernel.iterations.groups.len() as u64;
+        kernel.calls.iterations.groups.push(visited);
+        iterator.order = kernel.calls.iterations.groups.len() as u64;
         store(place, iterator);
         0
     }
 
     fn bpf_iter_css_next(kernel, place) {
         let mut iterator = load::<GroupIterator>(place);
-        let order = iterator.order.checked_sub(1).and_then(|place| kernel.iterations.groups.get(place as usize));
+        let order = iterator.order.checked_sub(1).and_then(|place| kernel.calls.iterations.groups.get(place as usize));
         let next = order.and_then(|order| order.get(iterator.position as usize)).copied();
         iterator.position = iterator.position.wrapping_add(1);
         store(place, iterator);
@@ -122,7 +122,7 @@ kernel_functions! { TABLE;
         let iterator = load::<GroupIterator>(place);
         store(place, GroupIterator { order: 0, ..iterator });
         if let Some(number) = iterator.order.checked_sub(1) {
-            kernel.iterations.groups.truncate(number as usize);
+            kernel.calls.iterations.groups.truncate(number as usize);
         }
         0
     }
@@ -140,14 +140,14 @@ kernel_functions! { TABLE;
             return error(EINVAL);
         }
         let set = |bit: &u32| bytes[*bit as usize / 8] >> (bit % 8) & 1 == 1;
-        kernel.iterations.bits.push((0..words as u32 * 64).filter(set).collect());
-        store(place, [kernel.iterations.bits.len() as u64, 0]);
+        kernel.calls.iterations.bits.push((0..words as u32 * 64).filter(set).collect());
+        store(place, [kernel.calls.iterations.bits.len() as u64, 0]);
         0
     }
 
     fn bpf_iter_bits_next(kernel, place) {
         let [number, position] = load::<[u64; 2]>(place);
-        let order = number.checked_sub(1).and_then(|number| kernel.iterations.bits.get(number as usize));
+        let order = number.checked_sub(1).and_then(|number| kernel.calls.iterations.bits.get(number as usize));
         let next = order.and_then(|order| order.get(position as usize));
         store(place, [number, position.wrapping_add(1)]);
         next.map_or(0, |bit| &raw const *bit as u64)
@@ -155,7 +155,7 @@ kernel_functions! { TABLE;
 
     fn bpf_iter_bits_destroy(kernel, place) {
         if let Some(number) = replace::<u64>(place, 0).checked_sub(1) {
-            kernel.iterations.bits.truncate(number as usize);
+            kernel.calls.iterations.bits.truncate(number as usize);
         }
         0
     }

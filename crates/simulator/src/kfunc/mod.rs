@@ -1,8 +1,11 @@
 //! The kernel functions (kfuncs) and helpers that schedulers call.
 
+use std::collections::BTreeSet;
+
 use fairground_bpf::{Context, Entry, Inline, Native};
 use fairground_linux::{Release, function};
 
+use crate::cost::Lock;
 use crate::kernel::Kernel;
 
 pub(crate) mod arena;
@@ -21,6 +24,19 @@ mod passed;
 mod strings;
 mod task;
 mod work;
+
+/// What the programs of a loaded scheduler have made in the kernel, and what is known of their memory.
+#[derive(Default)]
+pub struct Made {
+    /// Objects, and the trees and lists that they are in.
+    objects: Objects,
+    /// Masks of CPUs.
+    masks: cpumask::Masks,
+    /// Spin locks. Each holds its index here plus 1, so that zeroed memory is a new lock.
+    spin_locks: Vec<Lock>,
+    /// Pages that they have probed and that are memory.
+    probed: BTreeSet<u64>,
+}
 
 /// The kernel that a context belongs to.
 ///
@@ -74,7 +90,7 @@ macro_rules! kernel_functions {
 }
 pub(crate) use iterators::Iterations;
 pub(crate) use kernel_functions;
-pub(crate) use objects::Objects;
+use objects::Objects;
 pub(crate) use passed::{copy, load, read_bytes, write_bytes};
 
 /// The tables of kernel functions.

@@ -35,22 +35,22 @@ impl Kernel<'_> {
             memory: object,
             references: 1,
         };
-        self.objects.objects.insert(address, object);
+        self.made.objects.objects.insert(address, object);
         address
     }
 
     /// Whether the scheduler allocated the object at `address`. Such objects are not tracked: lists and trees know them by other addresses.
     pub(super) fn is_object(&self, address: u64) -> bool {
-        self.objects.objects.contains_key(&address)
+        self.made.objects.objects.contains_key(&address)
     }
 
     fn drop_object(&mut self, address: u64) {
-        let Some(object) = self.objects.objects.get_mut(&address) else {
+        let Some(object) = self.made.objects.objects.get_mut(&address) else {
             return;
         };
         object.references -= 1;
         if object.references == 0 {
-            let object = self.objects.objects.swap_remove(&address);
+            let object = self.made.objects.objects.swap_remove(&address);
             self.retire(object.map(|object| object.memory));
         }
     }
@@ -59,26 +59,26 @@ impl Kernel<'_> {
     /// scheduler and returns `None`.
     fn tree(&mut self, root: u64) -> Option<&mut Vec<u64>> {
         if load::<u64>(root) == 0 {
-            self.objects.trees.push(Vec::new());
-            store(root, self.objects.trees.len() as u64);
+            self.made.objects.trees.push(Vec::new());
+            store(root, self.made.objects.trees.len() as u64);
         }
         let number = load::<u64>(root) as usize - 1;
-        if number >= self.objects.trees.len() {
+        if number >= self.made.objects.trees.len() {
             self.refuse_passed("bpf_rb_root");
         }
-        self.objects.trees.get_mut(number)
+        self.made.objects.trees.get_mut(number)
     }
 
     fn list(&mut self, head: u64) -> Option<&mut VecDeque<u64>> {
         if load::<u64>(head) == 0 {
-            self.objects.lists.push(VecDeque::new());
-            store(head, self.objects.lists.len() as u64);
+            self.made.objects.lists.push(VecDeque::new());
+            store(head, self.made.objects.lists.len() as u64);
         }
         let number = load::<u64>(head) as usize - 1;
-        if number >= self.objects.lists.len() {
+        if number >= self.made.objects.lists.len() {
             self.refuse_passed("bpf_list_head");
         }
-        self.objects.lists.get_mut(number)
+        self.made.objects.lists.get_mut(number)
     }
 }
 
@@ -146,7 +146,7 @@ impl Kernel<'_> {
 
     /// Takes another reference to an object of the scheduler.
     fn acquire_object(&mut self, address: u64) -> u64 {
-        let Some(object) = self.objects.objects.get_mut(&address) else {
+        let Some(object) = self.made.objects.objects.get_mut(&address) else {
             return 0;
         };
         object.references += 1;

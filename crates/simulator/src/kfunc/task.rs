@@ -97,11 +97,11 @@ kernel_functions! { TABLE;
         if let Some(mut task) = kernel.passed_task(task) {
             task.references += 1;
         }
-        kernel.holdings.take("the reference that bpf_task_acquire() returned", task)
+        kernel.calls.holdings.take("the reference that bpf_task_acquire() returned", task)
     }
 
     fn bpf_task_release(kernel, task) {
-        kernel.holdings.give_back(task);
+        kernel.calls.holdings.give_back(task);
         if let Some(mut task) = kernel.passed_task(task) {
             task.references = task.references.saturating_sub(1);
         }
@@ -116,7 +116,7 @@ kernel_functions! { TABLE;
             task.references += 1;
             task.address()
         });
-        kernel.holdings.take("the reference that bpf_task_from_pid() returned", found)
+        kernel.calls.holdings.take("the reference that bpf_task_from_pid() returned", found)
     }
 
     fn bpf_task_from_vpid(kernel, pid) {
@@ -125,36 +125,36 @@ kernel_functions! { TABLE;
             task.references += 1;
             task.address()
         });
-        kernel.holdings.take("the reference that bpf_task_from_vpid() returned", found)
+        kernel.calls.holdings.take("the reference that bpf_task_from_vpid() returned", found)
     }
 
     fn bpf_rcu_read_lock(kernel) {
-        kernel.holdings.take("the critical section of RCU", holdings::RCU);
+        kernel.calls.holdings.take("the critical section of RCU", holdings::RCU);
         0
     }
 
     fn bpf_rcu_read_unlock(kernel) {
-        kernel.holdings.give_back(holdings::RCU);
+        kernel.calls.holdings.give_back(holdings::RCU);
         0
     }
 
     fn bpf_preempt_disable(kernel) {
-        kernel.holdings.take("the section without preemption", holdings::NO_PREEMPTION);
+        kernel.calls.holdings.take("the section without preemption", holdings::NO_PREEMPTION);
         0
     }
 
     fn bpf_preempt_enable(kernel) {
-        kernel.holdings.give_back(holdings::NO_PREEMPTION);
+        kernel.calls.holdings.give_back(holdings::NO_PREEMPTION);
         0
     }
 
     fn bpf_local_irq_save(kernel, flags) {
-        kernel.holdings.take("the section without interrupts", holdings::NO_INTERRUPTS);
+        kernel.calls.holdings.take("the section without interrupts", holdings::NO_INTERRUPTS);
         0
     }
 
     fn bpf_local_irq_restore(kernel, flags) {
-        kernel.holdings.give_back(holdings::NO_INTERRUPTS);
+        kernel.calls.holdings.give_back(holdings::NO_INTERRUPTS);
         0
     }
 
@@ -183,31 +183,31 @@ kernel_functions! { TABLE;
         match kernel.passed_task(task) {
             Some(task) => {
                 let group = kernel.groups.cgroup_address(task.cgroup) as u64;
-                kernel.holdings.take("the reference that scx_bpf_task_cgroup() returned", group)
+                kernel.calls.holdings.take("the reference that scx_bpf_task_cgroup() returned", group)
             }
             None => 0,
         }
     }
 
     fn bpf_cgroup_acquire(kernel, cgroup) {
-        kernel.holdings.take("the reference that bpf_cgroup_acquire() returned", cgroup)
+        kernel.calls.holdings.take("the reference that bpf_cgroup_acquire() returned", cgroup)
     }
 
     fn bpf_cgroup_release(kernel, cgroup) {
-        kernel.holdings.give_back(cgroup);
+        kernel.calls.holdings.give_back(cgroup);
         0
     }
 
     fn bpf_cgroup_from_id(kernel, id) {
         let group = kernel.groups.by_id(id);
         let group = group.map_or(0, |number| kernel.groups.cgroup_address(number) as u64);
-        kernel.holdings.take("the reference that bpf_cgroup_from_id() returned", group)
+        kernel.calls.holdings.take("the reference that bpf_cgroup_from_id() returned", group)
     }
 
     fn bpf_cgroup_ancestor(kernel, cgroup, level) {
         let ancestor = kernel.groups.number_of(cgroup).and_then(|number| kernel.groups.ancestor(number, level as i32));
         let ancestor = ancestor.map_or(0, |number| kernel.groups.cgroup_address(number) as u64);
-        kernel.holdings.take("the reference that bpf_cgroup_ancestor() returned", ancestor)
+        kernel.calls.holdings.take("the reference that bpf_cgroup_ancestor() returned", ancestor)
     }
 
     fn bpf_task_under_cgroup(kernel, task, cgroup) {
