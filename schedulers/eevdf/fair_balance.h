@@ -479,8 +479,7 @@ static __always_inline bool can_migrate_task(struct lb_env *env, const struct sc
 	/* It would be ineligible there, too: moved only if all else has failed */
 	if (!sd->nr_balance_failed && place_lag && h_nr_queued(dst_rq) && !vruntime_eligible(&env->src_time, se->vruntime))
 		return false;
-	if ((src_rq->nr_throttled && throttled_hierarchy(se->group, src_rq->cpu)) ||
-	    (dst_rq->nr_throttled && throttled_hierarchy(se->group, dst_rq->cpu)))
+	if (dst_rq->nr_throttled && throttled_hierarchy(se->group, dst_rq->cpu))
 		return false;
 	if (kthread_is_per_cpu(p))
 		return false;

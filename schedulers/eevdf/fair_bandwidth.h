@@ -212,16 +212,26 @@ __noinline int return_cfs_rq_runtime(const struct fair_group *tg __arg_nonnull, 
 
 /* ---- Refilling ---------------------------------------------------------------------------------------------------- */
 
-/* The CPU may go on, as soon as it looks; it is told to. */
+/* In fair_throttle.h */
+int unthrottle(struct run_queue *cfs_rq __arg_nonnull, u64 now);
+
+/* The CPU may go on, as soon as it looks; it is told to. One that a real-time task has would not look, so its tasks come back at once. */
 static __always_inline void unthrottle_on(s32 cpu, struct group_rq *rq)
 {
 	struct run_queue *cfs_rq = run_queue_of(cpu);
+	bool real_time;
 
 	rq->refilled = true;
 	if (!cfs_rq)
 		return;
 	cfs_rq->refilled = true;
-	scx_bpf_kick_cpu(cpu, SCX_KICK_PREEMPT);
+	bpf_rcu_read_lock();
+	real_time = higher_class_runs(cpu);
+	bpf_rcu_read_unlock();
+	if (real_time)
+		unthrottle(cfs_rq, scx_bpf_now());
+	else
+		scx_bpf_kick_cpu(cpu, SCX_KICK_PREEMPT);
 }
 
 /* The CPU of @group that has been throttled for longest, of those that have not been given anything since; -1 if there is none. */

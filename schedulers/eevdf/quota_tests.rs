@@ -163,3 +163,15 @@ fn a_quota_that_changes_counts_from_then_on() {
         assert_near(got, percent, 3.0, &format!("percent in second {from}"));
     }
 }
+
+/// The kernel ends the throttling of a CPU in an interrupt, whatever runs there; a scheduler is not asked while a real-time task does.
+#[test]
+fn runtime_reaches_a_cpu_that_a_real_time_task_has() {
+    let hog = hogs("a", 1, "/a", "");
+    let fifo = r#""fifo": { "loop": -1, "run": 1000, "delay": 50000, "cpus": [ 0 ], "policy": "SCHED_FIFO" }"#;
+    let groups = r#""/a": { "cpu.max": "20000 100000" }"#;
+    let [found] = percents("2", groups, &format!("{hog}, {fifo}"), 2, &["a"])[..] else {
+        panic!("one figure for each name");
+    };
+    assert_near(found, 20.0, 2.0, "percent of the hog, which waited on the CPU that the real-time task took");
+}
