@@ -2,7 +2,6 @@
 
 use std::cell::Cell;
 
-use rhai::module_resolvers::DummyModuleResolver;
 use rhai::{Engine, EvalAltResult, FLOAT, INT};
 use rustix::time::{ClockId, clock_gettime};
 
@@ -23,7 +22,6 @@ pub fn bound(engine: &mut Engine) {
     engine.set_max_string_size(TEXT);
     engine.set_max_array_size(MEMBERS);
     engine.set_max_map_size(MEMBERS);
-    engine.set_module_resolver(DummyModuleResolver::new());
     engine.on_print(|_| {});
     engine.on_debug(|_, _, _| {});
     engine.register_fn("sleep", |_: INT| no_time());

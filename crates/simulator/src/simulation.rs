@@ -165,20 +165,21 @@ pub struct TaskOutcome {
     pub name: String,
     /// CPU time since the run began, as the kernel accounts it (`se.sum_exec_runtime`), including overhead on its CPU, nanoseconds.
     pub cpu_time: Nanoseconds,
-    /// Whether it ended up in the kernel's own class for ordinary tasks, and so not under the scheduler.
+    /// Whether it ended up in the kernel's own class for ordinary tasks although a scheduler was loaded, and so not under that.
     pub is_fair: bool,
     /// The scheduler's data about it in task storage maps, by map name; empty once the task has ended.
     pub storage: Vec<(String, Vec<u8>)>,
 }
 
 impl TaskOutcome {
-    fn of(task: &Task, maps: &Maps) -> TaskOutcome {
+    /// Of a task at the end; whether a scheduler was loaded then.
+    fn of(task: &Task, maps: &Maps, loaded: bool) -> TaskOutcome {
         let values = maps.own().iter().zip(&task.storage);
         TaskOutcome {
             id: task.id,
             name: task.name.clone(),
             cpu_time: task.seen.se.sum_exec_runtime - task.cpu_time_before,
-            is_fair: task.class == Class::Fair,
+            is_fair: loaded && task.class == Class::Fair,
             storage: values
                 .filter_map(|(map, value)| {
                     let words = value.as_ref()?.iter();
@@ -262,11 +263,9 @@ pub fn simulate_beside<'a>(
     let end = kernel.clock.now() - kernel.origin;
     kernel.settle_running();
     let statistics = kernel.read_statistics();
-    let tasks = kernel
-        .tasks
-        .workload()
-        .iter()
-        .map(|task| TaskOutcome::of(task, &kernel.memory.maps))
+    let loaded = kernel.restarts.unanswered.is_none();
+    let tasks = { kernel.tasks.workload().iter() }
+        .map(|task| TaskOutcome::of(task, &kernel.memory.maps, loaded))
         .collect();
     kernel.report_quotas();
     kernel.report_energy();
