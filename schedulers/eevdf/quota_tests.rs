@@ -173,5 +173,10 @@ fn runtime_reaches_a_cpu_that_a_real_time_task_has() {
     let [found] = percents("2", groups, &format!("{hog}, {fifo}"), 2, &["a"])[..] else {
         panic!("one figure for each name");
     };
-    assert_near(found, 20.0, 2.0, "percent of the hog, which waited on the CPU that the real-time task took");
+    assert_near(
+        found,
+        20.0,
+        2.0,
+        "percent of the hog, which waited on the CPU that the real-time task took",
+    );
 }

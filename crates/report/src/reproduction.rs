@@ -111,10 +111,10 @@ fn interval(interval: Option<&Interval>, decimals: usize) -> String {
 }
 
 /// The word for a verdict.
-pub(crate) fn word(verdict: &Verdict) -> String {
-    match verdict.holds {
+pub(crate) fn word(holds: &Claim) -> String {
+    match holds {
         Claim::Holds => "holds".to_owned(),
-        Claim::NotShown(runs) => not_shown(runs),
+        Claim::NotShown(runs) => not_shown(*runs),
         Claim::Fails => "does not hold".to_owned(),
         Claim::NotMeasured(_) => "not measured".to_owned(),
     }
@@ -146,16 +146,13 @@ fn verdict_table(verdicts: &[Verdict]) -> String {
         if let Some(reason) = &verdict.reason {
             claim = format!("{claim}\n  because: {reason}");
         }
-        let numbers = match &verdict.holds {
-            Claim::NotMeasured(what) => what.clone(),
-            _ => verdict.shows.clone(),
-        };
+        let (numbers, word) = outcome(verdict);
         table.add_row([
             verdict.id.clone(),
             format!("{:?}", verdict.level),
             claim,
             numbers,
-            word(verdict),
+            word,
         ]);
     }
     for (number, width) in [(2, CLAIM_WIDTH), (3, NUMBERS_WIDTH)] {
@@ -164,6 +161,37 @@ fn verdict_table(verdicts: &[Verdict]) -> String {
         }
     }
     trimmed(&table) + "\n"
+}
+
+/// The numbers that decide, and the word for the verdict: those of the simulator and of a kernel, the kernel's first if the two contradict one
+/// another.
+fn outcome(verdict: &Verdict) -> (String, String) {
+    let numbers = match &verdict.holds {
+        Claim::NotMeasured(what) => what.clone(),
+        _ => verdict.shows.clone(),
+    };
+    let word_here = word(&verdict.holds);
+    let Some(kernel) = &verdict.on_kernel else {
+        return (numbers, word_here);
+    };
+    let there = (
+        format!("on a kernel: {}", kernel.shows),
+        format!("on a kernel: {}", word(&kernel.holds)),
+    );
+    if verdict.contradiction().is_some() {
+        let here = (
+            format!("in the simulator: {numbers}"),
+            format!("in the simulator: {word_here}"),
+        );
+        return (
+            format!("{}\n{}", there.0, here.0),
+            format!("{}\n{}", there.1, here.1),
+        );
+    }
+    (
+        format!("{numbers}\n{}", there.0),
+        format!("{word_here}\n{}", there.1),
+    )
 }
 
 /// A table without trailing blanks.
@@ -183,6 +211,9 @@ fn remarks(reproduction: &Reproduction) -> String {
     }
     for note in &reproduction.notes {
         text.push_str(&format!("\nnote: {note}"));
+    }
+    if let Some(kernel) = &reproduction.kernel {
+        text.push_str(&format!("\non a kernel: {kernel}"));
     }
     if !text.is_empty() {
         text.push('\n');
@@ -264,7 +295,38 @@ pub fn reproductions_markdown(reproductions: &[&Reproduction], linked: &[String]
             text.push_str(&format!("| {} |\n", cells.map(escaped).join(" | ")));
         }
     }
+    if let Some(kernels) = kernels(reproductions) {
+        text.push_str(&format!("\n{kernels}\n"));
+    }
     text
+}
+
+/// How many lines were also judged on a kernel, and in which of them it contradicts the simulator; `None` if there are none.
+pub(crate) fn kernels(reproductions: &[&Reproduction]) -> Option<String> {
+    let all = reproductions.iter().flat_map(|one| {
+        let verdicts = one.verdicts.iter();
+        verdicts.map(move |verdict| (one, verdict))
+    });
+    let judged: Vec<_> = { all }
+        .filter(|(_, verdict)| verdict.on_kernel.is_some())
+        .collect();
+    let contradicted = judged
+        .iter()
+        .filter(|(_, verdict)| verdict.contradiction().is_some());
+    let contradicted: Vec<String> = contradicted
+        .map(|(one, verdict)| format!("{} of {}", verdict.id, one.id))
+        .collect();
+    if judged.is_empty() {
+        return None;
+    }
+    Some(format!(
+        "{} of the lines were also judged by runs on a real kernel, {}.",
+        judged.len(),
+        match contradicted.as_slice() {
+            [] => "which contradict the simulator in none".to_owned(),
+            some => format!("which contradict the simulator in {}", some.join(", ")),
+        }
+    ))
 }
 
 fn escaped(cell: &str) -> String {

@@ -4,7 +4,7 @@ use crate::format::Unit;
 use crate::page::{
     Answer, Axis, Category, Cell, Kind, Moment, Page, Plot, Point, Row, Section, Series, Table,
 };
-use crate::reproduction::{counted, standing_word};
+use crate::reproduction::{counted, kernels, standing_word};
 use fairground_results::{Figure, Reproduction, Standing, Where};
 use std::collections::BTreeMap;
 
@@ -78,7 +78,11 @@ fn worlds(reproductions: &[&Reproduction]) -> String {
         .filter(|one| one.world == Where::Kernel);
     let on_kernel: Vec<&str> = on_kernel.map(|one| one.title.as_str()).collect();
     match on_kernel.len() {
-        0 => "All ran in the simulator, none on a real kernel.".to_owned(),
+        0 => {
+            let beside =
+                kernels(reproductions).unwrap_or_else(|| "None ran on a real kernel.".to_owned());
+            format!("All ran in the simulator. {beside}")
+        }
         all if all == reproductions.len() => "All ran on a real kernel.".to_owned(),
         _ => format!(
             "On a real kernel ran: {}; all others in the simulator.",
@@ -119,6 +123,8 @@ fn section(
         Where::Simulator => ("seeds", "simulator"),
         Where::Kernel => ("runs", "real kernel"),
     };
+    let kernel = reproduction.kernel.as_ref();
+    let kernel = kernel.map_or(String::new(), |kernel| format!("; on a kernel: {kernel}"));
     let (own, others): (Vec<&Figure>, Vec<&Figure>) =
         reproduction.figures.iter().partition(|one| is_own(one));
     let plots = |figures: &[&Figure]| -> Vec<Plot> {
@@ -147,7 +153,7 @@ fn section(
             reproduction.section,
             reproduction.machine,
             reproduction.repeats
-        ),
+        ) + &kernel,
         row,
         verdicts: reproduction.verdicts.clone(),
         tables: figure_tables(reproduction, &own),

@@ -40,6 +40,9 @@ pub struct Reproduction {
     pub printed: Vec<PrintedTable>,
     /// Remarks about the result, one sentence each.
     pub notes: Vec<String>,
+    /// If the verdicts tell of runs on a kernel: the machine and its kernel in words, and how many runs there were of each.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub kernel: Option<String>,
 }
 
 /// Where an experiment ran.
@@ -212,6 +215,31 @@ pub struct Verdict {
     pub shows: String,
     /// If it does not hold or is not shown: why, as far as known.
     pub reason: Option<String>,
+    /// The verdict from the runs on a kernel that the experiment's folder tells of.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub on_kernel: Option<OnKernel>,
+}
+
+impl Verdict {
+    /// The verdict from runs on a kernel, if that is the opposite.
+    pub fn contradiction(&self) -> Option<&OnKernel> {
+        let on_kernel = self.on_kernel.as_ref()?;
+        let both = (&self.holds, &on_kernel.holds);
+        let opposite = matches!(
+            both,
+            (Claim::Holds, Claim::Fails) | (Claim::Fails, Claim::Holds)
+        );
+        opposite.then_some(on_kernel)
+    }
+}
+
+/// The verdict on an acceptance line from runs on a real kernel.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct OnKernel {
+    /// Whether it holds there.
+    pub holds: Claim,
+    /// The numbers that decide, in words.
+    pub shows: String,
 }
 
 /// A value that was fitted to the baseline column.
@@ -349,6 +377,7 @@ mod tests {
                     holds: holds.clone(),
                     shows: String::new(),
                     reason: None,
+                    on_kernel: None,
                 })
                 .collect(),
             headline: Some(Headline {
@@ -360,6 +389,7 @@ mod tests {
             fits: Vec::new(),
             printed: Vec::new(),
             notes: Vec::new(),
+            kernel: None,
         }
     }
 

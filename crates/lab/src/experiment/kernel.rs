@@ -143,6 +143,7 @@ impl Experiment {
                 .on_kernel(kernel)
                 .map_err(|error| self.wrong(error))?,
             document: self.document.clone(),
+            kernel: None,
         }))
     }
 

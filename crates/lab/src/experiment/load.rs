@@ -5,10 +5,11 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use fairground_machine::{CacheSize, Machine};
-use fairground_results::Level;
+use fairground_results::{Level, OnKernel};
 use fairground_simulator::CostModel;
 use fairground_workload::Workload;
 use rust_embed::RustEmbed;
+use serde::Deserialize;
 use serde::de::DeserializeOwned;
 
 use super::file::{DOCUMENT, DocumentFile, ExperimentFile, FILE, MachineFile, PointFile};
@@ -68,6 +69,14 @@ impl Place {
             .map_err(|(place, message)| Error::Experiment { place, message })
     }
 
+    /// A file as JSON.
+    fn json<T: DeserializeOwned>(&self, file: &str) -> Result<T, Error> {
+        serde_json::from_str(&self.read(file)?).map_err(|error| Error::Experiment {
+            place: self.name(file),
+            message: error.to_string(),
+        })
+    }
+
     fn has(&self, file: &str) -> bool {
         match self {
             Self::Embedded => Files::get(file).is_some(),
@@ -118,6 +127,31 @@ pub(crate) struct DocumentMachine {
     pub(crate) cost: CostModel,
 }
 
+/// The file of an experiment's results on a kernel; `testbench/documents` writes it.
+const KERNEL: &str = "kernel.json";
+
+/// Results of an experiment on a kernel.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct KernelResults {
+    /// The machine and its kernel, in words.
+    pub(super) machine: String,
+    /// Runs of each scheduler at each point.
+    pub(super) repeats: u32,
+    /// Verdicts on lines of the experiment.
+    pub(super) verdicts: Vec<KernelVerdict>,
+}
+
+/// The verdict on a line.
+#[derive(Clone, Debug, Deserialize)]
+pub(super) struct KernelVerdict {
+    /// Name of the line.
+    pub(super) id: String,
+    /// The verdict.
+    #[serde(flatten)]
+    pub(super) verdict: OnKernel,
+}
+
 /// An experiment, read.
 pub struct Experiment {
     /// Its name.
@@ -125,6 +159,8 @@ pub struct Experiment {
     pub(super) place: Place,
     pub(crate) file: ExperimentFile,
     pub(crate) document: DocumentFile,
+    /// How it ended on a kernel, if it has run on one.
+    pub(super) kernel: Option<KernelResults>,
 }
 
 impl Experiment {
@@ -137,17 +173,43 @@ impl Experiment {
         } else {
             DocumentFile::default()
         };
+        let path = format!("{id}/{KERNEL}");
+        let kernel = if place.has(&path) {
+            Some(place.json(&path)?)
+        } else {
+            None
+        };
         let experiment = Self {
             id: id.to_owned(),
             place,
             file,
             document,
+            kernel,
         };
         experiment.check()?;
-        if let Some(on_kernel) = experiment.on_kernel()? {
+        let on_kernel = experiment.on_kernel()?;
+        if let Some(on_kernel) = &on_kernel {
             on_kernel.check()?;
         }
+        experiment.check_results(on_kernel.as_ref())?;
         Ok(experiment)
+    }
+
+    /// Checks that the results on a kernel are of lines that are judged there.
+    fn check_results(&self, on_kernel: Option<&Self>) -> Result<(), Error> {
+        let lines = on_kernel.map_or(&[][..], |one| &one.file.accept);
+        let verdicts = self.kernel.iter().flat_map(|kernel| &kernel.verdicts);
+        for KernelVerdict { id, .. } in verdicts {
+            if !lines.iter().any(|line| line.id == *id) {
+                return Err(Error::Experiment {
+                    place: self.place.name(&format!("{}/{KERNEL}", self.id)),
+                    message: format!(
+                        "no line {id} is judged on a kernel; write the file anew with testbench/documents"
+                    ),
+                });
+            }
+        }
+        Ok(())
     }
 
     /// Its subject.

@@ -571,11 +571,18 @@ impl Setup<'_> {
     fn reproduction(
         &self,
         figures: Vec<Figure>,
-        verdicts: Vec<Verdict>,
+        mut verdicts: Vec<Verdict>,
         headline: Option<Headline>,
         world: World,
     ) -> Reproduction {
         let file = &self.experiment.file;
+        let kernel = self.experiment.kernel.as_ref();
+        let kernel = kernel.filter(|_| world.name == Where::Simulator);
+        for verdict in &mut verdicts {
+            let known = kernel.map(|kernel| &kernel.verdicts);
+            let known = known.and_then(|all| all.iter().find(|one| one.id == verdict.id));
+            verdict.on_kernel = known.map(|one| one.verdict.clone());
+        }
         Reproduction {
             id: self.experiment.id.clone(),
             title: file.title.clone(),
@@ -606,6 +613,7 @@ impl Setup<'_> {
                 .collect(),
             printed: printed::tables(&self.experiment.document),
             notes: world.notes,
+            kernel: kernel.map(|kernel| format!("{}, {} runs", kernel.machine, kernel.repeats)),
         }
     }
 
@@ -694,6 +702,7 @@ fn not_at_these_points(line: &AcceptFile) -> Verdict {
         holds: Claim::NotMeasured("points that were left out".to_owned()),
         shows: String::new(),
         reason: None,
+        on_kernel: None,
     }
 }
 
@@ -730,6 +739,7 @@ impl Judge {
             reason: line.reason.clone().filter(|_| is_open),
             holds,
             shows: self.words(&line.shows, "\n").map_err(wrong)?,
+            on_kernel: None,
         })
     }
 

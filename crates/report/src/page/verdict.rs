@@ -1,7 +1,8 @@
 //! Acceptance lines: counted, and listed.
 
 use super::Section;
-use fairground_results::{Claim, Level, Verdict};
+use crate::reproduction::word;
+use fairground_results::{Claim, Level, OnKernel, Verdict};
 use maud::{Markup, html};
 
 /// How many lines of a level hold.
@@ -95,15 +96,24 @@ fn line(verdict: &Verdict) -> Markup {
             div {
                 p {
                     (verdict.claim) " "
-                    span.verdict { (crate::reproduction::word(verdict)) }
+                    span.verdict { (word(&verdict.holds)) }
                     " "
                     span.level { (verdict.level.word()) " " (verdict.id) }
                 }
+                @if let Some(kernel) = verdict.contradiction() { (on_kernel(kernel)) }
                 (shows(&verdict.shows))
+                @if let (Some(kernel), None) = (&verdict.on_kernel, verdict.contradiction()) { (on_kernel(kernel)) }
                 @if let Claim::NotMeasured(missing) = &verdict.holds { p.shows { (missing) } }
                 @if let Some(reason) = &verdict.reason { p.reason { (reason) } }
             }
         }
+    }
+}
+
+/// The verdict of a kernel.
+fn on_kernel(kernel: &OnKernel) -> Markup {
+    html! {
+        p.shows { "On a kernel it " span.verdict { (word(&kernel.holds)) } ": " (kernel.shows) }
     }
 }
 

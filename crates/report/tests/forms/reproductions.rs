@@ -3,7 +3,8 @@
 use fairground_report::page::{Answer, Kind};
 use fairground_report::{reproductions_markdown, reproductions_page, reproductions_table};
 use fairground_results::{
-    Claim, Figure, Fit, Headline, Interval, Level, PrintedTable, Reproduction, Verdict, Where,
+    Claim, Figure, Fit, Headline, Interval, Level, OnKernel, PrintedTable, Reproduction, Verdict,
+    Where,
 };
 use std::collections::BTreeMap;
 
@@ -32,6 +33,42 @@ fn figure(points: usize, document: bool) -> Figure {
     }
 }
 
+/// The kernel's verdict on the only line.
+fn on_kernel(reproduction: &mut Reproduction, holds: Claim) {
+    reproduction.kernel = Some("two CPUs, 3 runs".to_owned());
+    reproduction.verdicts[0].on_kernel = Some(OnKernel {
+        holds,
+        shows: "1.50 > 1.40".to_owned(),
+    });
+}
+
+#[test]
+fn a_kernels_verdict_stands_beside_the_simulators_and_first_if_it_contradicts_that() {
+    let mut agrees = reproduction("agrees", &[""], Claim::Holds);
+    on_kernel(&mut agrees, Claim::Holds);
+    let mut differs = reproduction("differs", &[""], Claim::Holds);
+    on_kernel(&mut differs, Claim::Fails);
+    let mut open = reproduction("open", &[""], Claim::Holds);
+    on_kernel(&mut open, Claim::NotShown(3));
+    let place = |text: &str, part: &str| {
+        text.find(part)
+            .unwrap_or_else(|| panic!("{part:?} is missing in\n{text}"))
+    };
+    for (one, first) in [(&agrees, false), (&differs, true), (&open, false)] {
+        let text = reproductions_table(&[one], true);
+        let (kernel, simulator) = (place(&text, "1.50 > 1.40"), place(&text, "2.00 > 1.00"));
+        assert_eq!(kernel < simulator, first, "{text}");
+    }
+    let all = [&agrees, &differs, &open];
+    let text = reproductions_markdown(&all, &[]);
+    assert!(
+        text.ends_with(
+            "3 of the lines were also judged by runs on a real kernel, which contradict the simulator in A1 of differs.\n"
+        ),
+        "{text}"
+    );
+}
+
 fn reproduction(id: &str, points: &[&str], holds: Claim) -> Reproduction {
     Reproduction {
         id: id.to_owned(),
@@ -52,6 +89,7 @@ fn reproduction(id: &str, points: &[&str], holds: Claim) -> Reproduction {
             holds,
             shows: "2.00 > 1.00".to_owned(),
             reason: None,
+            on_kernel: None,
         }],
         headline: Some(Headline {
             says: "dwrr takes longer".to_owned(),
@@ -71,6 +109,7 @@ fn reproduction(id: &str, points: &[&str], holds: Claim) -> Reproduction {
             rows: vec![vec!["1".to_owned(), "1.50".to_owned()]],
         }],
         notes: vec!["A note.".to_owned()],
+        kernel: None,
     }
 }
 

@@ -83,6 +83,7 @@ fn verdict(id: &str, holds: Claim) -> Verdict {
         holds,
         shows: "1 < 2".to_owned(),
         reason: None,
+        on_kernel: None,
     }
 }
 
