@@ -117,3 +117,41 @@ fn schedulers_of_ones_own_get_folders_and_macros() {
     assert!(ended.stderr.contains("-I nowhere: there is no such folder"));
     assert_eq!(ended.code, Some(2), "{}", ended.stderr);
 }
+
+#[test]
+fn what_a_kernel_says_stands_beside_the_simulator_or_first() {
+    let place = tempfile::tempdir().unwrap();
+    let experiments = folder().join("../../../experiments");
+    for name in ["elc_o1_nice_ratio", "machines"] {
+        let copy = place.path().join(name);
+        std::fs::create_dir(&copy).unwrap();
+        for file in std::fs::read_dir(experiments.join(name)).unwrap() {
+            let file = file.unwrap();
+            std::fs::copy(file.path(), copy.join(file.file_name())).unwrap();
+        }
+    }
+    let experiment = place.path().join("elc_o1_nice_ratio");
+    let says = |line: &str, holds: &str| {
+        let verdict = format!(r#"{{ "id": "{line}", "holds": "{holds}", "shows": "1.5 there" }}"#);
+        let results =
+            format!(r#"{{ "machine": "a board", "repeats": 3, "verdicts": [ {verdict} ] }}"#);
+        std::fs::write(experiment.join("kernel.json"), results).unwrap();
+        let options = ["--seeds", "3", "--allow-failing"];
+        fairground(&[&["reproduce", experiment.to_str().unwrap()][..], &options].concat())
+    };
+    for (holds, word, first) in [("holds", "holds", false), ("fails", "does not hold", true)] {
+        let ended = says("A2", holds);
+        let place = |part: &str| ended.stdout.find(part).expect(part);
+        let kernel = place(&format!("on a kernel: {word}"));
+        let simulator = place("nice 0 and 1");
+        assert_eq!(kernel < simulator, first, "{}", ended.stdout);
+        place("on a kernel: a board, 3 runs");
+    }
+    let ended = says("A9", "holds");
+    assert_eq!(ended.code, Some(2), "{}", ended.stdout);
+    assert!(
+        ended.stderr.contains("kernel.json: no line A9"),
+        "{}",
+        ended.stderr
+    );
+}
