@@ -1,6 +1,6 @@
-//! Values as the bytes of C types.
+//! Values as the bytes of C types, and the places at which paths find them.
 
-use fairground_bpf::{Btf, Kind, TypeId};
+use fairground_bpf::{Btf, Kind, Object, TypeId};
 use rhai::{Array, Dynamic, Map};
 
 /// A place inside a value.
@@ -37,6 +37,27 @@ enum Step<'a> {
 /// The name in `NAME?`: of something that only some releases of the scheduler have, which is set where it is there.
 pub(crate) fn in_some_releases(name: &str) -> Option<&str> {
     name.strip_suffix('?')
+}
+
+/// The variable at the beginning of `path`: section, variable, and the rest of the path.
+pub(crate) fn find_variable<'p>(object: &Object, path: &'p str) -> Option<(usize, usize, &'p str)> {
+    // Static variables of functions have a dot in their names, so the longest name wins.
+    let ends = path
+        .char_indices()
+        .filter(|(_, character)| matches!(character, '.' | '['))
+        .map(|(at, _)| at)
+        .chain([path.len()]);
+    let mut ends: Vec<usize> = ends.collect();
+    ends.reverse();
+    for end in ends {
+        for (number, section) in object.sections().iter().enumerate() {
+            let variables = &section.variables;
+            if let Some(index) = variables.iter().position(|one| one.name == path[..end]) {
+                return Some((number, index, &path[end..]));
+            }
+        }
+    }
+    None
 }
 
 /// Follows `path` (`.member[3].other`) from a value of type `start`.

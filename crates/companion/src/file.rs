@@ -3,13 +3,11 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use fairground_bpf::Object;
 use serde::Deserialize;
 use toml::{Spanned, Value};
 
 use crate::builtin;
 use crate::error::Error;
-use crate::fit::Fit;
 
 /// Values by name, with their places in the file.
 pub(crate) type Values = BTreeMap<Spanned<String>, Spanned<Value>>;
@@ -202,31 +200,6 @@ impl Companion {
         })
     }
 
-    /// The companion of `object`, a user's own scheduler with source or object file `source`: the file beside it, or that of the companions
-    /// that come with fairground which knows the most of the object's release. If there is none, one that sets nothing.
-    ///
-    /// # Errors
-    ///
-    /// As [`read`](Self::read).
-    pub fn find(source: &Path, object: &Object) -> Result<Self, Error> {
-        let file = source.file_name().unwrap_or_default().to_string_lossy();
-        let stem = [".bpf.c", ".bpf.o", ".c", ".o"]
-            .iter()
-            .find_map(|ending| file.strip_suffix(ending))
-            .unwrap_or(&file);
-        let beside = source.with_file_name(format!("{stem}.companion.toml"));
-        if beside.is_file() {
-            return Self::read(&beside);
-        }
-        let releases: Vec<Self> =
-            Self::built_in(&object.scheduler_name()).collect::<Result<_, _>>()?;
-        let best = releases
-            .into_iter()
-            .rev()
-            .max_by_key(|one| one.score(object));
-        Ok(best.unwrap_or_else(Self::empty))
-    }
-
     /// Name of the file; empty for a companion that sets nothing.
     pub fn name(&self) -> &str {
         &self.name
@@ -245,16 +218,6 @@ impl Companion {
         });
         let loads = self.file.load.iter().filter(|(_, load)| **load);
         runs.chain(loads.map(|(program, _)| program.get_ref().as_str()))
-    }
-
-    /// Applies the loader's choice of programs to `object`. Names that the object lacks are left to [`prepare`](Self::prepare).
-    pub fn choose_programs(&self, object: &mut Object) {
-        if self.fit(object) == Fit::Not {
-            return;
-        }
-        for (program, load) in &self.file.load {
-            object.set_autoload(program.get_ref(), *load);
-        }
     }
 
     /// Actions of the loader that the companion leaves out.
@@ -276,16 +239,6 @@ impl Companion {
                 .collect()
         };
         choices(self) == choices(other)
-    }
-
-    /// Whether it does anything for the object: it may be for another one that only has the same name.
-    pub fn is_for(&self, object: &Object) -> bool {
-        !self.name.is_empty() && self.fit(object) != Fit::Not
-    }
-
-    /// Whether it was made for another revision of the object, and does only a part of its settings.
-    pub fn is_for_another_revision_of(&self, object: &Object) -> bool {
-        self.fit(object) == Fit::Partly
     }
 
     /// `ops.name` of the scheduler that it is for.

@@ -2,12 +2,13 @@
 //! change; the contents of an object show how many of these it knows.
 
 use std::collections::BTreeSet;
+use std::path::Path;
 
 use fairground_bpf::Object;
 
-use crate::encode::in_some_releases;
+use crate::encode::{find_variable, in_some_releases};
+use crate::error::Error;
 use crate::file::Companion;
-use crate::prepare::find_variable;
 
 /// How well a companion fits an object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -21,6 +22,31 @@ pub(crate) enum Fit {
 }
 
 impl Companion {
+    /// The companion of `object`, a user's own scheduler with source or object file `source`: the file beside it, or that of the companions
+    /// that come with fairground which knows the most of the object's release. If there is none, one that sets nothing.
+    ///
+    /// # Errors
+    ///
+    /// As [`read`](Self::read).
+    pub fn find(source: &Path, object: &Object) -> Result<Self, Error> {
+        let file = source.file_name().unwrap_or_default().to_string_lossy();
+        let stem = [".bpf.c", ".bpf.o", ".c", ".o"]
+            .iter()
+            .find_map(|ending| file.strip_suffix(ending))
+            .unwrap_or(&file);
+        let beside = source.with_file_name(format!("{stem}.companion.toml"));
+        if beside.is_file() {
+            return Self::read(&beside);
+        }
+        let releases: Vec<Self> =
+            Self::built_in(&object.scheduler_name()).collect::<Result<_, _>>()?;
+        let best = releases
+            .into_iter()
+            .rev()
+            .max_by_key(|one| one.score(object));
+        Ok(best.unwrap_or_else(Self::empty))
+    }
+
     /// How well it fits the object.
     pub(crate) fn fit(&self, object: &Object) -> Fit {
         if !self.built_in {
@@ -31,6 +57,26 @@ impl Companion {
             0 => Fit::Whole,
             some if 2 * some <= all => Fit::Partly,
             _ => Fit::Not,
+        }
+    }
+
+    /// Whether it does anything for the object: it may be for another one that only has the same name.
+    pub fn is_for(&self, object: &Object) -> bool {
+        !self.name.is_empty() && self.fit(object) != Fit::Not
+    }
+
+    /// Whether it was made for another revision of the object, and does only a part of its settings.
+    pub fn is_for_another_revision_of(&self, object: &Object) -> bool {
+        self.fit(object) == Fit::Partly
+    }
+
+    /// Applies the loader's choice of programs to `object`. Names that the object lacks are left to [`prepare`](Self::prepare).
+    pub fn choose_programs(&self, object: &mut Object) {
+        if self.fit(object) == Fit::Not {
+            return;
+        }
+        for (program, load) in &self.file.load {
+            object.set_autoload(program.get_ref(), *load);
         }
     }
 

@@ -173,7 +173,7 @@ fn crates_use_each_other_as_the_table_says() {
 
 /// Circles of modules, by crate: the only ones there may be, until somebody cuts them. A module is a file of `src` or a folder with all of its files, and
 /// it uses the modules whose names follow `crate::` in its code.
-const CIRCLES: [(&str, &str); 10] = [
+const CIRCLES: [(&str, &str); 9] = [
     ("bpf", "blocks check constants frame kernel_loads link"),
     ("bpf", "code translated"),
     (
@@ -181,7 +181,6 @@ const CIRCLES: [(&str, &str); 10] = [
         "attributes calls process supervisor threads vdso waits write",
     ),
     ("catalog", "library user"),
-    ("companion", "file fit prepare"),
     ("kernel", "loader setup"),
     ("lab", "cell contender identity lockstep"),
     (

@@ -12,12 +12,11 @@ use rhai::{Array, Dynamic, Engine, EvalAltResult, INT, Map, Scope};
 use toml::{Spanned, Value};
 
 use crate::bounds;
-use crate::encode::in_some_releases;
+use crate::encode::{find_variable, in_some_releases};
 use crate::error::Error;
 use crate::file::{Companion, Values};
 use crate::fit::Fit;
 use crate::scope;
-pub(crate) use variables::find_variable;
 
 /// A value from the command line, which replaces one of the companion's or adds to them.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -1,10 +1,10 @@
 //! Global variables, and the table of callbacks.
 
-use fairground_bpf::{Btf, Kind, Object, StructOps, StructOpsValue, TypeId, VariablePatch};
+use fairground_bpf::{Btf, Kind, StructOps, StructOpsValue, TypeId, VariablePatch};
 use rhai::{Array, Dynamic};
 
 use super::{Absent, Preparation, nearest, wrong};
-use crate::encode::{self, Spot};
+use crate::encode::{self, Spot, find_variable};
 use crate::error::Error;
 
 impl Preparation<'_> {
@@ -133,27 +133,6 @@ impl Preparation<'_> {
             sections.flat_map(|section| section.variables.iter().map(|one| one.name.as_str()));
         nearest(name, names)
     }
-}
-
-/// The variable at the beginning of `path`: section, variable, and the rest of the path.
-pub(crate) fn find_variable<'p>(object: &Object, path: &'p str) -> Option<(usize, usize, &'p str)> {
-    // Static variables of functions have a dot in their names, so the longest name wins.
-    let ends = path
-        .char_indices()
-        .filter(|(_, character)| matches!(character, '.' | '['))
-        .map(|(at, _)| at)
-        .chain([path.len()]);
-    let mut ends: Vec<usize> = ends.collect();
-    ends.reverse();
-    for end in ends {
-        for (number, section) in object.sections().iter().enumerate() {
-            let variables = &section.variables;
-            if let Some(index) = variables.iter().position(|one| one.name == path[..end]) {
-                return Some((number, index, &path[end..]));
-            }
-        }
-    }
-    None
 }
 
 /// Writes an array that is longer than its type says.
