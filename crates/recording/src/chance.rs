@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 
 use fairground_workload::{Draws, Event, Events, Factor, Variation, Workload};
 
-use crate::load::Turn;
+use crate::lives::Turn;
 
 /// By how much runs, service times of disks, and arrivals within their intervals vary to each side: a fraction.
 const WIDTH: f64 = 0.1;

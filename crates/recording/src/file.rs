@@ -8,7 +8,6 @@ use serde::{Deserialize, Serialize};
 use zstd::bulk::{Compressor, Decompressor};
 
 use crate::error::Error;
-use crate::lives::Gaps;
 use crate::record::{Entry, Kind};
 
 /// Version of the format that is written. Files of version 1, which have no control groups, are read too.
@@ -316,20 +315,6 @@ impl Recording {
                 Some(entry)
             })
         })
-    }
-
-    /// When the last of the tasks that lived to the end was created, nanoseconds since the beginning.
-    pub fn last_birth(&self) -> u64 {
-        let lives = crate::lives::Lives::of(self, Default::default()).all;
-        let living = lives
-            .iter()
-            .filter(|life| life.chosen && life.ended.is_none());
-        living.map(|life| life.begin()).max().unwrap_or(0)
-    }
-
-    /// Where something is missing in it.
-    pub fn gaps(&self) -> Gaps {
-        crate::lives::Lives::gaps(self)
     }
 
     /// How long it lasted, nanoseconds.

@@ -4,13 +4,9 @@ use std::collections::HashMap;
 
 use crate::file::{Recording, Roots};
 use crate::groups::Groups;
-use crate::load::Turn;
 use crate::numbers::Numbers;
 use crate::record::{Context, Description, Entry, Kind};
-use crate::steps::{Call, Step, Steps, Wait};
-
-/// Number of a life, in the order in which tasks appear. Thread numbers are reused; these are not.
-pub(crate) type LifeId = usize;
+use crate::steps::{Call, LifeId, Step, Steps, Wait};
 
 /// Number of `sched_yield()` on x86.
 const YIELD: i32 = 24;
@@ -24,6 +20,15 @@ pub struct KernelWork {
     pub waking: u64,
     /// A system call in which it waits, yields or wakes another.
     pub call: u64,
+}
+
+/// From a wake-up of a thread to its next sleep; nanoseconds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Turn {
+    /// When it was woken, since the beginning of the recording.
+    pub at: u64,
+    /// CPU time that it used.
+    pub cpu_time: u64,
 }
 
 /// The life of a task.
@@ -113,6 +118,22 @@ pub(crate) struct Lives {
     crews: HashMap<u32, Crew>,
     /// The state of each CPU.
     cpus: Vec<Cpu>,
+}
+
+impl Recording {
+    /// When the last of the tasks that lived to the end was created, nanoseconds since the beginning.
+    pub fn last_birth(&self) -> u64 {
+        let lives = Lives::of(self, Default::default()).all;
+        let living = lives
+            .iter()
+            .filter(|life| life.chosen && life.ended.is_none());
+        living.map(|life| life.begin()).max().unwrap_or(0)
+    }
+
+    /// Where something is missing in it.
+    pub fn gaps(&self) -> Gaps {
+        Lives::gaps(self)
+    }
 }
 
 /// Numbers lives.

@@ -9,19 +9,11 @@ use crate::chance::Chance;
 use crate::error::Error;
 use crate::file::Recording;
 use crate::groups::Groups;
-use crate::lives::{KernelWork, Life, LifeId, Lives};
+use crate::lives::{KernelWork, Life, Lives, Turn};
 use crate::locks;
 use crate::loss::{Loss, counted};
 use crate::program::{Going, Maker, going};
-
-/// From a wake-up of a thread to its next sleep; nanoseconds.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Turn {
-    /// When it was woken, since the beginning of the recording.
-    pub at: u64,
-    /// CPU time that it used.
-    pub cpu_time: u64,
-}
+use crate::steps::LifeId;
 
 /// A thread that is not a chosen task. The workload runs beside it.
 #[derive(Clone, Debug, PartialEq)]

@@ -14,10 +14,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::lives::{Life, LifeId, Lives};
+use crate::lives::{Life, Lives};
 use crate::nesting::{Nestings, one_at_a_time};
 use crate::rhythm::job;
-use crate::steps::{Futex, Step, Steps, Wait};
+use crate::steps::{Futex, LifeId, Step, Steps, Wait};
 
 /// Number of `futex()` on x86.
 const FUTEX: i32 = 202;

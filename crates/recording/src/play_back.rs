@@ -5,9 +5,10 @@ use std::collections::BTreeMap;
 use fairground_events::{CpuId, Event, EventKind, Policy, Sink, TaskId, TaskInfo, load_weight};
 
 use crate::file::Recording;
-use crate::lives::{Census, Life, LifeId, Lives};
+use crate::lives::{Census, Life, Lives};
 use crate::load::names;
 use crate::record::{Context, Entry, Kind};
+use crate::steps::LifeId;
 
 /// A chosen task's present activity.
 #[derive(Clone, Copy, Debug, PartialEq)]

@@ -5,12 +5,12 @@ use std::mem;
 
 use fairground_workload::{Event, Events, Mutex, Phase, Task, Timer, TimerMode, Workload};
 
-use crate::lives::{Life, LifeId, Lives};
+use crate::lives::{Life, Lives};
 use crate::loss::{Loss, Sure};
 use crate::numbers::Numbers;
 use crate::record::Context;
 use crate::rhythm::{Rhythm, is_timer, rhythm};
-use crate::steps::{Futex, Iter, Step, Wait};
+use crate::steps::{Futex, Iter, LifeId, Step, Wait};
 
 /// A task that waited for less than its time divided by this is CPU-bound, and its waits are left out.
 const BOUND: u64 = 50;

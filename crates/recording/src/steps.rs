@@ -2,8 +2,10 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::lives::LifeId;
 use crate::record::Context;
+
+/// Number of a life, in the order in which tasks appear. Thread numbers are reused; these are not.
+pub(crate) type LifeId = usize;
 
 /// Something that a task did.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
