@@ -9,10 +9,10 @@ mod clang;
 mod diagnostics;
 mod error;
 mod inspect;
-mod library;
 mod linker;
 mod manifest;
 mod object_file;
+mod sources;
 mod tunable;
 mod user;
 
@@ -27,9 +27,10 @@ pub use cache::Cache;
 pub use error::Error;
 pub use manifest::{Manifest, Statistic};
 pub use object_file::ObjectFile;
+use sources::Sources;
+pub use sources::compile_sources;
 pub use tunable::{IntegerType, Tunable, Unit};
-use user::Sources;
-pub use user::{Build, CompiledSource, compile_source, compile_sources};
+pub use user::{Build, CompiledSource, compile_source};
 
 /// One scheduler, built in or a user's own.
 #[derive(Clone, Debug)]

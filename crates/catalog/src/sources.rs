@@ -1,4 +1,4 @@
-//! Sources that become part of a scheduler because its other sources need them, as if from a library.
+//! Sources that become one object: those of a user's own scheduler, and those that they need, as if from a library.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -7,18 +7,106 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use fairground_bpf::Symbols;
 
 use crate::error::Error;
-use crate::user::{Build, CompiledSource, compile_source, home_of_scx};
+use crate::linker::Linker;
+use crate::user::{Build, CompiledSource, compile_source, home_of_scx, scratch_folder};
+
+/// Sources that become one object, compiled one by one.
+pub(crate) struct Sources<'a> {
+    parts: Vec<Part>,
+    /// How many of them were named.
+    named: usize,
+    /// Remarks on sources that may have been needed, and do not compile.
+    passed_over: Vec<String>,
+    build: &'a Build,
+}
+
+impl<'a> Sources<'a> {
+    /// Compiles the sources, and those that they need.
+    pub(crate) fn compile(sources: &[PathBuf], build: &'a Build) -> Result<Self, Error> {
+        let mut all = Self {
+            parts: compile_all(sources, build)?,
+            named: sources.len(),
+            passed_over: Vec::new(),
+            build,
+        };
+        all.add(&[]);
+        Ok(all)
+    }
+
+    /// Adds sources that define these functions; returns whether there are any.
+    pub(crate) fn add(&mut self, wanted: &[String]) -> bool {
+        let before = self.parts.len();
+        self.passed_over = add_needed(&mut self.parts, wanted, self.build);
+        self.parts.len() > before
+    }
+
+    /// Links them.
+    pub(crate) fn link(&self) -> Result<CompiledSource, Error> {
+        let added = self.parts.iter().skip(self.named);
+        let added = added.map(|part| part.source.clone()).collect();
+        let warnings = self.parts.iter();
+        let warnings = warnings.map(|part| part.compiled.warnings.as_str());
+        let warnings = warnings.chain(self.passed_over.iter().map(String::as_str));
+        Ok(CompiledSource {
+            object: match &self.parts[..] {
+                [only] => only.compiled.object.clone(),
+                parts => link(parts)?,
+            },
+            warnings: warnings.collect(),
+            added,
+        })
+    }
+}
+
+/// Compiles a user's own sched_ext C sources to one BPF object; several are linked as by libbpf.
+///
+/// Names that the named sources use but do not define are looked for in the sources beside the first one and, if that is in a copy of scx's
+/// repository, in its `lib`: those that are needed are added, as if from a library.
+///
+/// # Errors
+///
+/// If a source cannot be read or does not compile, or if they cannot be linked.
+pub fn compile_sources(sources: &[PathBuf], build: &Build) -> Result<CompiledSource, Error> {
+    Sources::compile(sources, build)?.link()
+}
+
+fn link(parts: &[Part]) -> Result<Vec<u8>, Error> {
+    let scratch = scratch_folder()?;
+    let linked = scratch.path().join("linked.o");
+    let mut linker = Linker::new(&linked)?;
+    for (number, part) in parts.iter().enumerate() {
+        // The linker names files in its messages.
+        let name = part
+            .source
+            .file_name()
+            .unwrap_or_default()
+            .to_string_lossy();
+        let file = scratch.path().join(format!("{number}-{name}.o"));
+        std::fs::write(&file, &part.compiled.object).map_err(|cause| Error::File {
+            action: "write",
+            path: file.clone(),
+            cause,
+        })?;
+        linker.add_file(&file)?;
+    }
+    linker.link()?;
+    std::fs::read(&linked).map_err(|cause| Error::File {
+        action: "read",
+        path: linked.clone(),
+        cause,
+    })
+}
 
 /// A source and the result of compiling it.
-pub(crate) struct Part {
-    pub source: PathBuf,
-    pub compiled: CompiledSource,
+struct Part {
+    source: PathBuf,
+    compiled: CompiledSource,
     symbols: Symbols,
 }
 
 impl Part {
     /// Compiles a source.
-    pub fn new(source: &Path, build: &Build) -> Result<Self, Error> {
+    fn new(source: &Path, build: &Build) -> Result<Self, Error> {
         let compiled = compile_source(source, build)?;
         let symbols = Symbols::of(&compiled.object).map_err(|error| Error::Object {
             path: source.to_owned(),
@@ -33,7 +121,7 @@ impl Part {
 }
 
 /// Compiles sources, several at once; the result has their order.
-pub(crate) fn compile_all(sources: &[PathBuf], build: &Build) -> Result<Vec<Part>, Error> {
+fn compile_all(sources: &[PathBuf], build: &Build) -> Result<Vec<Part>, Error> {
     at_once(sources, |source| Part::new(source, build))
         .into_iter()
         .collect()
@@ -73,7 +161,7 @@ fn at_once<T: Sync, R: Send>(items: &[T], work: impl Fn(&T) -> R + Sync) -> Vec<
 /// Adds the sources that define names that the others only use or that are `wanted`, from the folder of the first one and, in a copy of scx's
 /// repository, from its `lib`. Names that none of them defines are left to the loader of the object. Returns remarks on those that may define them
 /// and do not compile.
-pub(crate) fn add_needed(parts: &mut Vec<Part>, wanted: &[String], build: &Build) -> Vec<String> {
+fn add_needed(parts: &mut Vec<Part>, wanted: &[String], build: &Build) -> Vec<String> {
     if missing(parts, wanted).is_empty() {
         return Vec::new();
     }
@@ -213,5 +301,94 @@ fn same_file(one: &Path, other: &Path) -> bool {
     match (std::fs::canonicalize(one), std::fs::canonicalize(other)) {
         (Ok(one), Ok(other)) => one == other,
         _ => one == other,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A scheduler that calls a function which it does not define.
+    const USES_LEVEL: &str = r#"int level(int number);
+int BPF_STRUCT_OPS(mine_select_cpu, struct task_struct *p, s32 prev_cpu, u64 flags) { return level(prev_cpu); }
+DEFINE_SCHEDULER(mine, .select_cpu = (void *)mine_select_cpu, .name = "mine");
+"#;
+
+    /// Writes a part of a scheduler that includes the project's header.
+    fn write_part(folder: &Path, name: &str, text: &str) -> PathBuf {
+        let path = folder.join(name);
+        std::fs::write(&path, format!("#include \"fairground.bpf.h\"\n{text}")).unwrap();
+        path
+    }
+
+    #[test]
+    fn a_neighbour_that_is_needed_and_does_not_compile_is_named() {
+        let folder = tempfile::tempdir().unwrap();
+        let write = |name: &str, text: &str| write_part(folder.path(), name, text);
+        let mine = write("mine.bpf.c", USES_LEVEL);
+        write("level.bpf.c", "int level(int number) { return nothing; }\n");
+        let compiled = compile_sources(&[mine], &Build::default());
+        let warnings = compiled.map(|one| one.warnings).unwrap();
+        assert!(
+            warnings.contains("level.bpf.c, which may define level, is left out"),
+            "{warnings}"
+        );
+        assert!(
+            warnings.contains("undeclared identifier 'nothing'"),
+            "{warnings}"
+        );
+    }
+
+    #[test]
+    fn what_a_source_uses_and_a_neighbour_defines_is_linked_with_it() {
+        let folder = tempfile::tempdir().unwrap();
+        let write = |name: &str, text: &str| write_part(folder.path(), name, text);
+        let mine = write("mine.bpf.c", USES_LEVEL);
+        let level = write(
+            "level.bpf.c",
+            "int depth;\nint half(int number);\nint level(int number) { return half(number) + depth; }\n",
+        );
+        let half = write(
+            "other.bpf.c",
+            "int half(int number) { return number / 2u; }\n",
+        );
+        write(
+            "unused.bpf.c",
+            "int level(int number);\nint most(void) { return level(1); }\n",
+        );
+        write(
+            "scheduler.bpf.c",
+            "int level(int number) { return 0; }\nDEFINE_SCHEDULER(other, .name = \"other\");\n",
+        );
+        let compiled = compile_sources(&[mine], &Build::default()).unwrap();
+        assert_eq!(compiled.added, [level, half]);
+        let symbols = fairground_bpf::Symbols::of(&compiled.object).unwrap();
+        assert!(symbols.missing.is_empty(), "{symbols:?}");
+    }
+
+    #[test]
+    fn sources_are_linked_and_macros_set() {
+        let folder = tempfile::tempdir().unwrap();
+        let (one, two) = (
+            folder.path().join("one.bpf.c"),
+            folder.path().join("two.bpf.c"),
+        );
+        let first = r#"#include "fairground.bpf.h"
+int chosen(void);
+s32 BPF_STRUCT_OPS(mine_select_cpu, struct task_struct *p, s32 prev_cpu, u64 wake_flags) { return chosen(); }
+DEFINE_SCHEDULER(mine, .select_cpu = (void *)mine_select_cpu, .name = "mine");
+"#;
+        std::fs::write(&one, first).unwrap();
+        let second = "#include \"vmlinux.h\"\nint chosen(void) { return CHOICE; }\n";
+        std::fs::write(&two, second).unwrap();
+        let build = Build {
+            defines: vec!["CHOICE=3".to_owned()],
+            ..Build::default()
+        };
+        let compiled = compile_sources(&[one.clone(), two], &build).unwrap();
+        let object = fairground_bpf::Object::parse(&compiled.object).unwrap();
+        assert!(object.externs().iter().all(|one| one.name != "chosen"));
+        let twice = compile_sources(&[one.clone(), one], &build).unwrap_err();
+        assert!(twice.to_string().starts_with("cannot link"), "{twice}");
     }
 }
