@@ -6,27 +6,11 @@ use std::io;
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::FileExt;
 
-use fairground_bpf::{BpfCall, Kind, MapOperation, NewMap, Object};
+use fairground_bpf::{BpfCall, Kind, MapOperation, NewMap, Object, map_kind};
 
+use crate::maps::{Map, STRUCT_OPS, by_cpu, holds_maps, is_per_cpu};
 use crate::process::{self, Answer};
-use crate::{
-    trials,
-    write::{self, PER_CPU_MAPS},
-};
-
-/// `enum bpf_map_type`.
-pub(crate) mod map_type {
-    pub const ARRAY: u32 = 2;
-    pub const PERCPU_HASH: u32 = 5;
-    pub const PERCPU_ARRAY: u32 = 6;
-    pub const LRU_PERCPU_HASH: u32 = 10;
-    pub const ARRAY_OF_MAPS: u32 = 12;
-    pub const HASH_OF_MAPS: u32 = 13;
-    pub const STRUCT_OPS: u32 = 26;
-    pub const RINGBUF: u32 = 27;
-    pub const USER_RINGBUF: u32 = 31;
-    pub const ARENA: u32 = 33;
-}
+use crate::trials;
 
 /// `enum bpf_cmd`.
 mod command {
@@ -92,27 +76,6 @@ const LINK_FLAG: u32 = 1 << 13;
 pub(crate) const PREFIX: &str = "fairground-capture:";
 
 const PAGE: u64 = 4096;
-
-/// A map that the loader created.
-pub(crate) struct Map {
-    /// Its name, cut to 15 characters.
-    pub name: String,
-    pub kind: u32,
-    pub key_size: u32,
-    pub value_size: u32,
-    pub max_entries: u32,
-    flags: u32,
-    extra: u64,
-    /// Type of its values among the types given with it: for global variables, their section.
-    pub value_type: u32,
-    types: u32,
-    kernel_value_type: u32,
-    frozen: bool,
-    /// The loader's entries, in the order of first writes.
-    pub entries: Vec<(Vec<u8>, Vec<u8>)>,
-    /// A table of callbacks.
-    pub table: Vec<u8>,
-}
 
 enum Thing {
     Map(Map),
@@ -248,7 +211,7 @@ impl State {
         let a = attributes(thread, address, size)?;
         let number = self.number_of(thread, a.word(0));
         let entry = number.and_then(|number| self.things.get(&number));
-        let is_table = |map: &Map| map.kind == map_type::STRUCT_OPS;
+        let is_table = |map: &Map| map.kind == STRUCT_OPS;
         Ok(match (command, entry.map(|entry| &entry.thing)) {
             (command::RUN, Some(Thing::Program { name, .. })) => {
                 let is_own = object.programs().iter().any(|one| one.name == *name);
@@ -268,7 +231,7 @@ impl State {
             .things
             .iter()
             .filter_map(|(number, entry)| match &entry.thing {
-                Thing::Map(map) => Some((*number, contents(map, &entry.file).unwrap_or_default())),
+                Thing::Map(map) => Some((*number, map.contents(&entry.file).unwrap_or_default())),
                 _ => None,
             });
         self.handed_over = Some(contents.collect());
@@ -304,7 +267,7 @@ impl State {
             let kept = self.handed_over.as_ref().and_then(|kept| kept.get(number));
             Some((
                 map,
-                kept.map_or_else(|| contents(map, &entry.file), |kept| Ok(kept.clone())),
+                kept.map_or_else(|| map.contents(&entry.file), |kept| Ok(kept.clone())),
             ))
         })
     }
@@ -327,8 +290,8 @@ impl State {
     /// memory once it runs. `None` if there is no such map.
     fn replace(&mut self, map: Map, size: u64, object: &Object) -> io::Result<Result<Answer, Map>> {
         let place = |map: &Map| match map.kind {
-            map_type::ARENA => write::definition(object, map).map(|one| one.name.as_str()),
-            _ => write::section_of(object, map).map(|one| one.name.as_str()),
+            map_kind::ARENA => map.definition(object).map(|one| one.name.as_str()),
+            _ => map.section(object).map(|one| one.name.as_str()),
         };
         let is_predecessor = |entry: &&mut Entry| {
             let before = entry.as_map().and_then(place);
@@ -374,7 +337,7 @@ impl State {
             let Some(map) = entry.as_map() else {
                 continue;
             };
-            if map.kind == map_type::ARENA && write::definition(object, map).is_some() {
+            if map.kind == map_kind::ARENA && map.definition(object).is_some() {
                 let address = process::address_of(process, &format!("{PREFIX}{number}"))?;
                 if let Some(address) = address {
                     found.push(Memory {
@@ -384,7 +347,7 @@ impl State {
                 }
                 continue;
             }
-            let Some(section) = write::section_of(object, map) else {
+            let Some(section) = map.section(object) else {
                 continue;
             };
             let place = object
@@ -429,8 +392,8 @@ impl State {
         let Some(map) = present.and_then(Entry::as_map) else {
             return Ok(None);
         };
-        let length = value_length(map, cpus);
-        let Some(definition) = write::definition(object, map) else {
+        let length = map.value_length(cpus);
+        let Some(definition) = map.definition(object) else {
             return Ok(None);
         };
         let number = object
@@ -444,7 +407,7 @@ impl State {
         let operation = match command {
             command::LOOK_UP => MapOperation::LookUp(key),
             command::TAKE => MapOperation::Take(key),
-            command::UPDATE if is_map_of_maps(map.kind) => {
+            command::UPDATE if holds_maps(map.kind) => {
                 let descriptor = process::read(thread, a.long(16), length)?;
                 let inner = self.number_inside(thread, &descriptor);
                 let Some(map) = inner.and_then(|number| self.new_map(number)) else {
@@ -550,9 +513,9 @@ impl State {
     fn make_map(&mut self, a: &Attributes, object: &Object) -> io::Result<Answer> {
         let (value_size, max_entries) = (u64::from(a.word(8)), u64::from(a.word(12)));
         let size = match a.word(0) {
-            map_type::ARRAY => value_size.next_multiple_of(8) * max_entries,
-            map_type::RINGBUF | map_type::USER_RINGBUF => 2 * PAGE + 2 * max_entries,
-            map_type::ARENA => max_entries * PAGE,
+            map_kind::ARRAY => value_size.next_multiple_of(8) * max_entries,
+            map_kind::RINGBUF | map_kind::USER_RINGBUF => 2 * PAGE + 2 * max_entries,
+            map_kind::ARENA => max_entries * PAGE,
             _ => 0,
         };
         let map = Map {
@@ -571,9 +534,7 @@ impl State {
             table: Vec::new(),
         };
         let size = size.next_multiple_of(PAGE);
-        let is_own = |map| {
-            write::definition(object, map).is_some() || write::section_of(object, map).is_some()
-        };
+        let is_own = |map: &Map| map.definition(object).is_some() || map.section(object).is_some();
         if self.unloaded && is_own(&map) {
             self.begin_anew();
         }
@@ -591,9 +552,9 @@ impl State {
         let key = process::read(thread, a.long(8), map.key_size as usize)?;
         let known = map.entries.iter().find(|(known, _)| *known == key);
         let value = match (map.kind, known) {
-            (map_type::ARRAY, _) => read_element(map, file, index(&key))?,
+            (map_kind::ARRAY, _) => map.element(file, index(&key))?,
             (_, Some((_, value))) => value.clone(),
-            (map_type::PERCPU_ARRAY, None) => {
+            (map_kind::PERCPU_ARRAY, None) => {
                 vec![0; (map.value_size as usize).next_multiple_of(8) * cpus]
             }
             _ => return Ok(Answer::Error(libc::ENOENT)),
@@ -613,14 +574,14 @@ impl State {
         else {
             return Ok(Answer::Error(libc::EBADF));
         };
-        let length = value_length(map, self.cpus);
+        let length = map.value_length(self.cpus);
         let (kind, frozen, key_size) = (map.kind, map.frozen, map.key_size as usize);
         if frozen {
             return Ok(Answer::Error(libc::EPERM));
         }
         let key = process::read(thread, a.long(8), key_size)?;
         let mut value = process::read(thread, a.long(16), length)?;
-        if is_map_of_maps(kind) {
+        if holds_maps(kind) {
             let Some(inner) = self.number_inside(thread, &value) else {
                 return Ok(Answer::Error(libc::EBADF));
             };
@@ -629,14 +590,14 @@ impl State {
         let Some((map, file)) = self.map(thread, a.word(0)) else {
             return Ok(Answer::Error(libc::EBADF));
         };
-        if map.kind == map_type::STRUCT_OPS {
+        if map.kind == STRUCT_OPS {
             map.table = value;
             if map.flags & LINK_FLAG == 0 {
                 self.attached = Some(number);
             }
             return Ok(Answer::Value(0));
         }
-        if map.kind == map_type::ARRAY {
+        if map.kind == map_kind::ARRAY {
             if index(&key) >= u64::from(map.max_entries) {
                 return Ok(Answer::Error(libc::E2BIG));
             }
@@ -668,8 +629,8 @@ impl State {
     /// The map with this number as it is now, as a new one inside another.
     fn new_map(&self, number: u32) -> Option<NewMap> {
         let map = self.inner_map(number)?;
-        let values = |value: &[u8]| match PER_CPU_MAPS.contains(&map.kind) {
-            true => write::by_cpu(map.value_size as usize, value)
+        let values = |value: &[u8]| match is_per_cpu(map.kind) {
+            true => by_cpu(map.value_size as usize, value)
                 .map(<[u8]>::to_vec)
                 .collect(),
             false => vec![value.to_vec()],
@@ -704,7 +665,7 @@ impl State {
             0 => None,
             address => Some(process::read(thread, address, map.key_size as usize)?),
         };
-        let next = if matches!(map.kind, map_type::ARRAY | map_type::PERCPU_ARRAY) {
+        let next = if matches!(map.kind, map_kind::ARRAY | map_kind::PERCPU_ARRAY) {
             let next = key.map_or(0, |key| index(&key) + 1);
             (next < u64::from(map.max_entries)).then(|| (next as u32).to_le_bytes().to_vec())
         } else {
@@ -862,40 +823,10 @@ fn attributes(thread: i32, address: u64, size: u64) -> io::Result<Attributes> {
     Ok(attributes)
 }
 
-fn is_map_of_maps(kind: u32) -> bool {
-    [map_type::ARRAY_OF_MAPS, map_type::HASH_OF_MAPS].contains(&kind)
-}
-
-/// Bytes of a value in a call; some maps have one per CPU.
-fn value_length(map: &Map, cpus: usize) -> usize {
-    let size = map.value_size as usize;
-    match map.kind {
-        map_type::PERCPU_HASH | map_type::PERCPU_ARRAY | map_type::LRU_PERCPU_HASH => {
-            size.next_multiple_of(8) * cpus
-        }
-        _ => size,
-    }
-}
-
 /// The number in a key of an array.
 fn index(key: &[u8]) -> u64 {
     let mut bytes = [0; 8];
     let length = key.len().min(8);
     bytes[..length].copy_from_slice(&key[..length]);
     u64::from_le_bytes(bytes)
-}
-
-fn read_element(map: &Map, file: &File, index: u64) -> io::Result<Vec<u8>> {
-    let mut value = vec![0; map.value_size as usize];
-    let stride = u64::from(map.value_size).next_multiple_of(8);
-    file.read_exact_at(&mut value, index * stride)?;
-    Ok(value)
-}
-
-/// The value of an array with one element, which is how sections of global variables are kept; nothing for other maps.
-fn contents(map: &Map, file: &File) -> io::Result<Vec<u8>> {
-    match (map.kind, map.max_entries) {
-        (map_type::ARRAY, 1) => read_element(map, file, 0),
-        _ => Ok(Vec::new()),
-    }
 }

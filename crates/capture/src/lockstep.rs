@@ -8,8 +8,7 @@ use crate::Captured;
 use crate::calls::{Ask, Memory, Need, Place};
 use crate::error::Error;
 use crate::process::{self, Answer};
-use crate::supervisor::{Asked, Left, Supervisor};
-use crate::threads::Step;
+use crate::supervisor::{Asked, Left, Step, Supervisor};
 use crate::write;
 
 /// Calls that a thread may make before the others get their turn.

@@ -34,48 +34,14 @@ pub(crate) enum Answer {
     Shared(RawFd),
 }
 
-/// The numbers of the system calls that are answered here: those that query the machine, those that wait, and those that tell the time.
-pub(crate) fn trapped() -> Vec<i64> {
-    let mut calls = vec![
-        libc::SYS_bpf,
-        libc::SYS_perf_event_open,
-        libc::SYS_openat,
-        libc::SYS_newfstatat,
-        libc::SYS_statx,
-        libc::SYS_faccessat,
-        libc::SYS_faccessat2,
-        libc::SYS_readlinkat,
-        libc::SYS_mkdirat,
-        libc::SYS_unlinkat,
-        libc::SYS_uname,
-        libc::SYS_epoll_ctl,
-        libc::SYS_connect,
-        libc::SYS_bind,
-    ];
-    calls.extend(crate::waits::CALLS);
-    calls.extend(crate::attributes::CALLS);
-    calls.extend(crate::threads::CALLS);
-    #[cfg(target_arch = "x86_64")]
-    calls.extend([
-        libc::SYS_open,
-        libc::SYS_stat,
-        libc::SYS_lstat,
-        libc::SYS_access,
-        libc::SYS_readlink,
-        libc::SYS_mkdir,
-        libc::SYS_unlink,
-    ]);
-    calls
-}
-
 /// `AUDIT_ARCH_*` of this machine.
 #[cfg(target_arch = "x86_64")]
 const ARCHITECTURE: u32 = 0xc000_003e;
 #[cfg(target_arch = "aarch64")]
 const ARCHITECTURE: u32 = 0xc000_00b7;
 
-/// The filter: listed calls are reported, all others go through.
-fn filter() -> Vec<libc::sock_filter> {
+/// The filter: calls with these numbers are reported, all others go through.
+fn filter(trapped: &[i64]) -> Vec<libc::sock_filter> {
     let statement = |code: u32, k: u32| libc::sock_filter {
         code: code as u16,
         jt: 0,
@@ -94,10 +60,10 @@ fn filter() -> Vec<libc::sock_filter> {
         statement(give, libc::SECCOMP_RET_ALLOW),
         statement(load, 0),
     ];
-    for number in trapped() {
+    for number in trapped {
         program.push(libc::sock_filter {
             jf: 1,
-            ..statement(jump, number as u32)
+            ..statement(jump, *number as u32)
         });
         program.push(statement(give, libc::SECCOMP_RET_USER_NOTIF));
     }
@@ -130,11 +96,16 @@ pub(crate) struct Loader {
 }
 
 impl Loader {
-    /// Starts `program`; its output goes to `output`.
-    pub(crate) fn start(program: &Path, command: &[String], output: &File) -> io::Result<Self> {
+    /// Starts `program`, whose output goes to `output`, and whose `trapped` system calls wait for an answer.
+    pub(crate) fn start(
+        program: &Path,
+        command: &[String],
+        output: &File,
+        trapped: &[i64],
+    ) -> io::Result<Self> {
         let (mut told, tell) = pipe()?;
         let (wait, mut go) = pipe()?;
-        let filter = filter();
+        let filter = filter(trapped);
         let mut child = Command::new(program);
         child
             .arg0(&command[0])

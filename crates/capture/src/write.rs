@@ -2,14 +2,12 @@
 
 use std::fmt::Write as _;
 
-use fairground_bpf::{Kind, Object, Section, StructOps, StructOpsValue, TypeId};
+use fairground_bpf::{Kind, Object, StructOps, StructOpsValue, TypeId, map_kind};
 
-use crate::calls::{Map, Run, State, map_type};
+use crate::calls::{Run, State};
 use crate::decode::{self, Value};
 use crate::kernel_btf::TABLE_OFFSET;
-
-/// `enum bpf_map_type`s with one value per CPU.
-pub(crate) const PER_CPU_MAPS: [u32; 3] = [5, 6, 10];
+use crate::maps::{Map, by_cpu, is_per_cpu};
 
 fn table(object: &Object) -> Option<&StructOps> {
     let mut tables = object.struct_ops().iter();
@@ -92,22 +90,10 @@ fn operations(text: &mut String, object: &Object, state: &State) {
     }
 }
 
-/// The section whose variables a map holds.
-pub(crate) fn section_of<'a>(object: &'a Object, map: &Map) -> Option<&'a Section> {
-    let one = object.btf().types().get(map.value_type as usize)?;
-    if !matches!(one.kind, Kind::DataSection { .. }) {
-        return None;
-    }
-    object
-        .sections()
-        .iter()
-        .find(|section| section.name == one.name)
-}
-
 fn variables(text: &mut String, object: &Object, maps: &[(&Map, Vec<u8>)]) {
     line(text, format_args!("\n[global]"));
     for (map, contents) in maps {
-        let Some(section) = section_of(object, map) else {
+        let Some(section) = map.section(object) else {
             continue;
         };
         let mut before = section.data.clone();
@@ -142,17 +128,9 @@ fn variables(text: &mut String, object: &Object, maps: &[(&Map, Vec<u8>)]) {
     }
 }
 
-/// The object's definition of a map of the loader, whose name is cut to 15 characters.
-pub(crate) fn definition<'a>(object: &'a Object, map: &Map) -> Option<&'a fairground_bpf::Map> {
-    object.maps().iter().find(|one| {
-        let cut = &one.name.as_bytes()[..one.name.len().min(15)];
-        cut == map.name.as_bytes() && one.kind == map.kind
-    })
-}
-
 fn map_sizes(text: &mut String, object: &Object, maps: &[(&Map, Vec<u8>)]) {
     for (map, _) in maps {
-        if let Some(one) = definition(object, map)
+        if let Some(one) = map.definition(object)
             && one.max_entries != map.max_entries
         {
             line(text, format_args!("\n[map.{}]", one.name));
@@ -163,12 +141,12 @@ fn map_sizes(text: &mut String, object: &Object, maps: &[(&Map, Vec<u8>)]) {
 
 fn entries(text: &mut String, object: &Object, state: &State, maps: &[(&Map, Vec<u8>)]) {
     for (map, _) in maps {
-        let Some(one) = definition(object, map) else {
+        let Some(one) = map.definition(object) else {
             continue;
         };
         for (key, value) in &map.entries {
             let value = match (map.kind, &one.inner) {
-                (map_type::ARRAY_OF_MAPS | map_type::HASH_OF_MAPS, Some(inner)) => {
+                (map_kind::ARRAY_OF_MAPS | map_kind::HASH_OF_MAPS, Some(inner)) => {
                     new_map(object, state, inner, value)
                 }
                 _ => format!("value = {}", one_value(object, one, value)),
@@ -208,15 +186,10 @@ fn new_map(object: &Object, state: &State, inner: &fairground_bpf::Map, value: &
 
 /// The value of an entry in a map that holds no maps.
 fn one_value(object: &Object, map: &fairground_bpf::Map, bytes: &[u8]) -> String {
-    match PER_CPU_MAPS.contains(&map.kind) {
+    match is_per_cpu(map.kind) {
         true => per_cpu(object, map, bytes),
         false => plain(object, map.value_type, bytes).to_string(),
     }
-}
-
-/// The values of all CPUs, one after another in `bytes` and each padded to whole words.
-pub(crate) fn by_cpu(value_size: usize, bytes: &[u8]) -> impl Iterator<Item = &[u8]> {
-    bytes.chunks(value_size.next_multiple_of(8).max(8))
 }
 
 /// One value per CPU: a list, indexed by the CPU.

@@ -7,13 +7,14 @@ use std::time::{Duration, Instant};
 
 use fairground_bpf::{LOADER_PID, Reply, ThreadAttributes};
 
+use super::{Step, Supervisor};
+use crate::attributes;
 use crate::calls::Ask;
 use crate::process::{self, Answer, Call};
-use crate::supervisor::Supervisor;
 use crate::waits::{self, Cause, Outcome, Waiter, Wake};
 
 /// System calls that create and end threads, and those by which threads know each other.
-pub(crate) const CALLS: &[i64] = &[
+pub(super) const CALLS: &[i64] = &[
     libc::SYS_clone,
     libc::SYS_clone3,
     libc::SYS_exit,
@@ -80,16 +81,6 @@ impl Thread {
         let name = std::fs::read_to_string(format!("/proc/{}/comm", self.id));
         name.map_or_else(|_| "loader".to_owned(), |name| name.trim().to_owned())
     }
-}
-
-/// The treatment of a thread's call.
-pub(crate) enum Step {
-    /// It is answered at once.
-    Answer(Answer),
-    /// It waits.
-    Wait,
-    /// It gives up its CPU.
-    Yield,
 }
 
 impl Supervisor {
@@ -351,7 +342,7 @@ impl Supervisor {
     }
 
     fn answer_about_attributes(&mut self, number: usize, call: &Call) -> Option<Answer> {
-        if !crate::attributes::CALLS.contains(&call.number) {
+        if !attributes::CALLS.contains(&call.number) {
             return None;
         }
         let named = match call.number {
@@ -368,7 +359,7 @@ impl Supervisor {
         };
         let attributes = &mut self.threads[target].attributes;
         let before = attributes.clone();
-        let answer = crate::attributes::carry_out(call, attributes, &self.tree)?;
+        let answer = attributes::carry_out(call, attributes, &self.tree)?;
         if *attributes != before {
             let first = attributes.cpus.as_ref().and_then(|cpus| cpus.first());
             self.state.cpu = first.map_or(0, |cpu| *cpu as usize);
