@@ -2,11 +2,9 @@
 
 use std::collections::BTreeMap;
 use std::num::NonZero;
-use std::path::Path;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use fairground_bpf::{Object, Setup};
-use fairground_capture::{Captured, Followed, KernelFacts};
 use fairground_catalog::Build;
 use fairground_companion::{Companion, Prepared};
 use fairground_machine::{Machine, Online};
@@ -16,10 +14,8 @@ use fairground_simulator::{
 };
 
 use crate::accompanied::Accompanied;
-use crate::cell::Cell;
 use crate::error::Error;
 use crate::identity;
-use crate::lockstep::Waiting;
 use crate::parallel;
 use crate::store;
 
@@ -159,44 +155,6 @@ impl Contender {
     /// Why it is none, if that is so.
     pub fn problem(&self) -> Option<String> {
         self.opened.as_ref().err().map(ToString::to_string)
-    }
-
-    /// Opens the scheduler that a command of the form `exec:LOADER ARGUMENTS` attaches on `machine`, with the loader's settings there. Each
-    /// run starts the loader again and keeps it running alongside.
-    ///
-    /// # Errors
-    ///
-    /// If the loader does not attach a scheduler.
-    pub fn capture(reference: &str, machine: &Machine) -> Result<Self, Error> {
-        let command = reference.strip_prefix(LOADER).unwrap_or(reference);
-        let words: Vec<String> = command.split_whitespace().map(str::to_owned).collect();
-        let unread = |reason| Error::Capture {
-            command: command.to_owned(),
-            reason,
-        };
-        let mut loader = Waiting::start(&words, machine)?;
-        let captured = loader.captured().map_err(unread)?;
-        let unwritten = |cause| Error::Write {
-            path: std::env::temp_dir(),
-            cause,
-        };
-        let folder = tempfile::tempdir().map_err(unwritten)?;
-        let path = folder.path().join(format!("{}.bpf.o", captured.scheduler));
-        std::fs::write(&path, &captured.object).map_err(unwritten)?;
-        let mut contender = Self::open(&path.display().to_string(), &Build::default())?;
-        contender.name = reference.to_owned();
-        contender.reference = reference.to_owned();
-        let origin = format!("{command}, captured");
-        contender.set_companion(Companion::parse(&origin, &captured.companion)?)?;
-        contender.loader = Some(words);
-        if !loader.is_attached() && contender.scheduler().is_ok() {
-            // The loader's actions until then depend on the results of programs that it runs.
-            let options = Options::new(machine.clone(), Arc::default());
-            Cell::new(contender.clone(), options).attach(&mut loader)?;
-            let captured = loader.captured().map_err(unread)?;
-            contender.set_companion(Companion::parse(&origin, &captured.companion)?)?;
-        }
-        Ok(contender)
     }
 
     /// Opens several at once, in their order, each with its macros and headers; `threads` as in [`Plan::threads`](crate::Plan::threads). A scheduler that
@@ -398,6 +356,13 @@ impl Contender {
     /// Gives it another name.
     pub fn set_name(&mut self, name: String) {
         self.name = name;
+    }
+
+    /// Gives it a loader that keeps running alongside: this command, named by `reference`.
+    pub(crate) fn set_loader(&mut self, reference: &str, command: Vec<String>) {
+        self.name = reference.to_owned();
+        self.reference = reference.to_owned();
+        self.loader = Some(command);
     }
 
     /// The id, or the path as given.
@@ -618,51 +583,3 @@ fn compile(whole: &Accompanied, hash: &str, name: &str) -> Result<Compiled, Erro
 pub const KERNEL: &str = "kernel";
 /// The most similar scheduler of the catalogue.
 const STANDS_FOR_KERNEL: &str = "eevdf";
-
-/// The prefix of a reference that names a scheduler's loader.
-pub const LOADER: &str = "exec:";
-
-/// Runs a loader until it has attached its scheduler on `machine`. `object` is the scheduler's object if the loader does not contain it.
-///
-/// # Errors
-///
-/// If it does not attach one.
-pub fn capture_loader(
-    command: &[String],
-    machine: &Machine,
-    object: Option<&Path>,
-) -> Result<Captured, Error> {
-    fairground_capture::capture(command, machine, &SimulatedKernel, object).map_err(|reason| {
-        Error::Capture {
-            command: command.join(" "),
-            reason,
-        }
-    })
-}
-
-/// Runs a loader until it needs a kernel, on `machine`.
-pub(crate) fn follow_loader(command: &[String], machine: &Machine) -> Result<Followed, Error> {
-    fairground_capture::follow(command, machine, &SimulatedKernel).map_err(|reason| {
-        Error::Capture {
-            command: command.join(" "),
-            reason,
-        }
-    })
-}
-
-/// The simulated kernel, as loaders see it.
-struct SimulatedKernel;
-
-impl KernelFacts for SimulatedKernel {
-    fn constants(&self) -> Vec<(&'static str, u64)> {
-        Scheduler::constants().collect()
-    }
-
-    fn kconfig(&self, name: &str) -> Option<u64> {
-        Scheduler::kconfig(name)
-    }
-
-    fn has_function(&self, name: &str) -> bool {
-        Scheduler::has_function(name)
-    }
-}

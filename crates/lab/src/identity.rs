@@ -10,7 +10,6 @@ use fairground_simulator::CostModel;
 use fairground_workload::Workload;
 use sha2::{Digest as _, Sha256};
 
-use crate::cell::Cell;
 use crate::noise::Noise;
 use crate::recorded::Replay;
 
@@ -74,39 +73,7 @@ pub(crate) fn of_costs(costs: &CostModel) -> String {
     of(&costs.values())
 }
 
-/// The hash of the parts that all simulations made from this one have in common: everything that determines the result but workload, length, noise
-/// and seed. Names are no part of it, nor are values that are the default anyway.
-pub(crate) fn of_template(cell: &Cell) -> String {
-    let options = &cell.options;
-    let references = cell.references.iter();
-    let references: Vec<(&String, String)> = references
-        .map(|(name, reference)| (name, of_template(reference)))
-        .collect();
-    let requirements: Vec<String> = cell.requirements.iter().map(ToString::to_string).collect();
-    let kernel = (
-        of_machine(&options.machine),
-        of_costs(&options.cost),
-        options.hz,
-        options.release,
-        &options.hotplug,
-    );
-    let all = (
-        cell.contender.content(),
-        &options.setup,
-        &cell.unprepared,
-        kernel,
-        &cell.metrics,
-        cell.patience,
-        requirements,
-        references,
-    );
-    match options.later_setups.is_empty() {
-        true => of(&all),
-        false => of(&(all, &options.later_setups)),
-    }
-}
-
-/// The identity of a simulation: the hash of the parts that it has in common with others ([`of_template`]), of its workload, and of the rest.
+/// The identity of a simulation: the hash of the parts that it has in common with others, of its workload, and of the rest.
 pub(crate) fn of_cell(
     template: &str,
     workload: &str,

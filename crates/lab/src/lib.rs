@@ -20,6 +20,7 @@ mod fidelity;
 mod hunt;
 mod identity;
 mod isolation;
+mod loader;
 mod lockstep;
 mod memory;
 mod moments;
@@ -39,7 +40,7 @@ pub use advice::{Goal, Question};
 pub use cell::{Cell, CellResult, DEFAULT_DURATION, Failure, run_cells};
 pub use check::{Finding, Judged, check};
 pub use compare::{Failed, Results, compare};
-pub use contender::{Contender, KERNEL, LOADER, capture_loader};
+pub use contender::{Contender, KERNEL};
 pub use cost_file::{Measured, cost_file, costs_of, read_cost_model};
 pub use error::Error;
 pub use experiment::{
@@ -55,6 +56,7 @@ pub use fidelity::{
 };
 pub use hunt::{Find, GENERATION, Hunt, Hunted, Scenario, Told, hunting_grounds};
 pub use identity::of_bytes as hash_of_bytes;
+pub use loader::{LOADER, capture_loader};
 pub use memory::Allocator;
 pub use moments::{moments, record};
 pub use noise::Noise;

@@ -6,17 +6,34 @@ use std::os::fd::AsRawFd as _;
 use std::os::unix::net::UnixStream;
 
 use fairground_bpf::{BpfCall, Demand, Loader, LoaderThread, Reply, Request, Setup};
-use fairground_capture::{Captured, Followed, Memory, Place};
+use fairground_capture::{Captured, Followed, KernelFacts, Memory, Place};
 use fairground_companion::Companion;
 use fairground_machine::{Machine, Online};
-use fairground_simulator::Release;
+use fairground_simulator::{Release, Scheduler};
 use serde::{Deserialize, Serialize};
 
-use crate::contender::{Contender, follow_loader};
+use crate::contender::Contender;
 use crate::error::Error;
 
 /// The address of memory that a simulation shares with a loader: the same in every run, after the simulation's own memory.
 const BASE: usize = 0x2100_0000_0000;
+
+/// The simulated kernel, as loaders see it.
+pub(crate) struct SimulatedKernel;
+
+impl KernelFacts for SimulatedKernel {
+    fn constants(&self) -> Vec<(&'static str, u64)> {
+        Scheduler::constants().collect()
+    }
+
+    fn kconfig(&self, name: &str) -> Option<u64> {
+        Scheduler::kconfig(name)
+    }
+
+    fn has_function(&self, name: &str) -> bool {
+        Scheduler::has_function(name)
+    }
+}
 
 /// A question from a simulation.
 #[derive(Serialize, Deserialize)]
@@ -50,12 +67,15 @@ pub(crate) struct Site<'a> {
 }
 
 impl Waiting {
+    /// Runs a loader until it needs a kernel, on `machine`.
     pub(crate) fn start(command: &[String], machine: &Machine) -> Result<Self, Error> {
-        let followed = follow_loader(command, machine)?;
-        let memory = followed.memory().map_err(|reason| Error::Capture {
+        let unusable = |reason| Error::Capture {
             command: command.join(" "),
             reason,
-        })?;
+        };
+        let followed = fairground_capture::follow(command, machine, &SimulatedKernel);
+        let followed = followed.map_err(unusable)?;
+        let memory = followed.memory().map_err(unusable)?;
         Ok(Self {
             followed,
             memory,

@@ -337,7 +337,7 @@ impl Plan {
                 references: references.clone(),
                 ..self.template(site, contender)
             };
-            cell.identity = Some(identity::of_template(&cell));
+            cell.identity = Some(identity_of_template(&cell));
             cell.hashes = Some(Hashes {
                 scheduler: cell.contender.hash(),
                 companion: cell.contender.own_companion().map(identity::of_companion),
@@ -348,6 +348,38 @@ impl Plan {
             cell
         };
         site.contenders.iter().map(cell).collect()
+    }
+}
+
+/// The hash of the parts that all simulations made from this one have in common: everything that determines the result but workload, length, noise
+/// and seed. Names are no part of it, nor are values that are the default anyway.
+fn identity_of_template(cell: &Cell) -> String {
+    let options = &cell.options;
+    let references = cell.references.iter();
+    let references: Vec<(&String, String)> = references
+        .map(|(name, reference)| (name, identity_of_template(reference)))
+        .collect();
+    let requirements: Vec<String> = cell.requirements.iter().map(ToString::to_string).collect();
+    let kernel = (
+        identity::of_machine(&options.machine),
+        identity::of_costs(&options.cost),
+        options.hz,
+        options.release,
+        &options.hotplug,
+    );
+    let all = (
+        cell.contender.content(),
+        &options.setup,
+        &cell.unprepared,
+        kernel,
+        &cell.metrics,
+        cell.patience,
+        requirements,
+        references,
+    );
+    match options.later_setups.is_empty() {
+        true => identity::of(&all),
+        false => identity::of(&(all, &options.later_setups)),
     }
 }
 

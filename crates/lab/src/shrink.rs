@@ -10,8 +10,8 @@ use fairground_simulator::{Hotplug, Options, Surroundings};
 use fairground_workload::{Draft, Workload};
 
 use crate::cell::{Cell, CellResult, DEFAULT_DURATION, Failure};
-use crate::contender::LOADER;
 use crate::dice::Dice;
+use crate::loader::LOADER;
 use crate::plan::{Cells, Plan, check_hotplug, check_tasks};
 
 /// Lengths of shrunk runs are multiples of this.

@@ -173,11 +173,10 @@ fn crates_use_each_other_as_the_table_says() {
 
 /// Circles of modules, by crate: the only ones there may be, until somebody cuts them. A module is a file of `src` or a folder with all of its files, and
 /// it uses the modules whose names follow `crate::` in its code.
-const CIRCLES: [(&str, &str); 6] = [
+const CIRCLES: [(&str, &str); 5] = [
     ("bpf", "blocks check constants frame kernel_loads link"),
     ("bpf", "code translated"),
     ("kernel", "loader setup"),
-    ("lab", "cell contender identity lockstep"),
     (
         "simulator",
         "clock core deadline_server dispatch_queue dsq_table elements exit groups hardware idle kernel kfunc linker lockstep maps memory \
