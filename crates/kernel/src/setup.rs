@@ -1,5 +1,4 @@
-//! A loader's work besides loading its scheduler: the variables and sizes that it sets beforehand, the map entries that it writes, and the programs
-//! that it runs, once or at an interval.
+//! A loader's work once its scheduler is loaded: the map entries that it writes, and the programs that it runs, once or at an interval.
 
 use std::io;
 use std::os::fd::{AsFd as _, AsRawFd as _, BorrowedFd, OwnedFd};
@@ -13,8 +12,6 @@ use libbpf_rs::{MapCore, MapHandle, MapType, Object};
 use nix::sched::{CpuSet, sched_getaffinity, sched_setaffinity};
 use nix::sys::uio::{RemoteIoVec, process_vm_writev};
 use nix::unistd::Pid;
-
-use crate::loader::ARENA;
 
 /// The actions once the object is loaded.
 #[derive(Debug, Default)]
@@ -30,21 +27,6 @@ struct Entry {
     /// In a map of maps, the definition of the new map.
     inner: Option<Definition>,
     entry: MapEntry,
-}
-
-/// The names of global variables that `setup` writes and that are in the arena, where only the simulator can give them values.
-pub(crate) fn in_arena<'o>(parsed: &'o Parsed, setup: &Setup) -> Vec<&'o str> {
-    let mut names = Vec::new();
-    for patch in &setup.variables {
-        let section = &parsed.sections()[patch.section];
-        let end = patch.offset + patch.bytes.len();
-        let written = section.variables.iter().filter(|variable| {
-            let start = variable.offset as usize;
-            section.name == ARENA && start < end && patch.offset < start + variable.size as usize
-        });
-        names.extend(written.map(|variable| variable.name.as_str()));
-    }
-    names
 }
 
 impl Steps {

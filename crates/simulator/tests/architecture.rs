@@ -173,10 +173,9 @@ fn crates_use_each_other_as_the_table_says() {
 
 /// Circles of modules, by crate: the only ones there may be, until somebody cuts them. A module is a file of `src` or a folder with all of its files, and
 /// it uses the modules whose names follow `crate::` in its code.
-const CIRCLES: [(&str, &str); 5] = [
+const CIRCLES: [(&str, &str); 4] = [
     ("bpf", "blocks check constants frame kernel_loads link"),
     ("bpf", "code translated"),
-    ("kernel", "loader setup"),
     (
         "simulator",
         "clock core deadline_server dispatch_queue dsq_table elements exit groups hardware idle kernel kfunc linker lockstep maps memory \

@@ -1,12 +1,27 @@
 //! Gives libbpf what a scheduler begins with.
 
-use fairground_bpf::{Object as Parsed, Prepared, StructOpsValue};
+use fairground_bpf::{Object as Parsed, Prepared, Setup, StructOpsValue};
 use libbpf_rs::{MapType, OpenMapMut, OpenObject};
 
 use super::sections::find_section;
 
 /// Section of global variables in the arena, which libbpf fills from the object.
-pub(crate) const ARENA: &str = ".addr_space.1";
+const ARENA: &str = ".addr_space.1";
+
+/// The names of global variables that `setup` writes and that are in the arena, where only the simulator can give them values.
+pub(super) fn in_arena<'o>(parsed: &'o Parsed, setup: &Setup) -> Vec<&'o str> {
+    let mut names = Vec::new();
+    for patch in &setup.variables {
+        let section = &parsed.sections()[patch.section];
+        let end = patch.offset + patch.bytes.len();
+        let written = section.variables.iter().filter(|variable| {
+            let start = variable.offset as usize;
+            section.name == ARENA && start < end && patch.offset < start + variable.size as usize
+        });
+        names.extend(written.map(|variable| variable.name.as_str()));
+    }
+    names
+}
 
 /// Makes libbpf's `object` begin as `prepared` says, which was computed for `parsed`, the same object.
 ///

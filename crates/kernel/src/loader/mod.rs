@@ -14,11 +14,10 @@ use libbpf_rs::{Link, MapCore as _, Object, ObjectBuilder, OpenObject, ProgramTy
 use crate::exit::ExitLayout;
 use crate::host::KernelTypes;
 use crate::libbpf_messages::collect;
-use crate::setup::{self, Steps};
+use crate::setup::Steps;
 use crate::verifier::Rejection;
 use crate::{Error, host};
-pub(crate) use give::ARENA;
-use give::give;
+use give::{give, in_arena};
 pub use running::{Running, Stopped};
 use sections::{holds_section, map_prefix};
 
@@ -82,7 +81,7 @@ impl OpenScheduler {
                 quoted(&messages)
             ))
         })?;
-        let in_arena = setup::in_arena(parsed, &setup);
+        let in_arena = in_arena(parsed, &setup);
         if !in_arena.is_empty() {
             return Err(refused(format!(
                 "the kernel cannot be given values of global variables in the arena, only the simulator can: {}; leave them out",
