@@ -443,42 +443,20 @@ pub(crate) fn read_settings(
     if let Some(field) = object.get(reader, "groups") {
         groups::read(reader, &field, &workload.tasks, &mut shared.groups)?;
     }
-    if let Some(field) = object.get(reader, "barriers") {
-        let find = |name: &str| shared.find_barrier(name);
-        each(reader, &field, find, "barrier", |reader, index, object| {
-            object.check_keys(reader, &["spin"])?;
-            let spin = object.integer(reader, "spin", 0..=MICROSECONDS_MAX)?;
-            workload.barriers[index].spin = spin.unwrap_or(0) as u64 * 1000;
-            Ok(())
-        })?;
+    let barrier = |name: &str| shared.find_barrier(name);
+    for (index, object) in named(reader, object, "barriers", "barrier", barrier)? {
+        workload.barriers[index].spin = read_spin(reader, &object)?;
     }
-    if let Some(field) = object.get(reader, "mutexes") {
-        each(
-            reader,
-            &field,
-            |name| shared.mutexes.find(name),
-            "mutex",
-            |reader, index, object| {
-                object.check_keys(reader, &["spin"])?;
-                let spin = object.integer(reader, "spin", 0..=MICROSECONDS_MAX)?;
-                workload.mutexes[index].spin = spin.unwrap_or(0) as u64 * 1000;
-                Ok(())
-            },
-        )?;
+    let mutex = |name: &str| shared.mutexes.find(name);
+    for (index, object) in named(reader, object, "mutexes", "mutex", mutex)? {
+        workload.mutexes[index].spin = read_spin(reader, &object)?;
     }
     if let Some(field) = object.get(reader, "pipes") {
         read_pipes(reader, &field, &mut workload.pipes)?;
     }
-    if let Some(field) = object.get(reader, "drives") {
-        each(
-            reader,
-            &field,
-            |name| shared.drives.find(name),
-            "drive",
-            |reader, index, object| {
-                read_drive_settings(reader, object, &mut workload.drives[index])
-            },
-        )?;
+    let drive = |name: &str| shared.drives.find(name);
+    for (index, object) in named(reader, object, "drives", "drive", drive)? {
+        read_drive_settings(reader, &object, &mut workload.drives[index])?;
     }
     Ok(())
 }
@@ -495,6 +473,13 @@ impl Drive {
             elevator: Elevator::default(),
         }
     }
+}
+
+/// Reads how long a task spins before it sleeps, which is all that a file says of a barrier or mutex.
+fn read_spin(reader: &mut Reader, object: &Object) -> Result<u64, Error> {
+    object.check_keys(reader, &["spin"])?;
+    let spin = object.integer(reader, "spin", 0..=MICROSECONDS_MAX)?;
+    Ok(spin.unwrap_or(0) as u64 * 1000)
 }
 
 /// Reads what a file says of one drive.
@@ -646,23 +631,25 @@ fn arrivals(reader: &mut Reader, field: &Field, service: usize) -> Result<Arriva
     })
 }
 
-/// Passes the object of each name among the members of `field` to `read`, with the index of the name.
-fn each(
+/// The resources of this kind that `settings` name under `key`, by index, each with the object of its settings.
+fn named<'a>(
     reader: &mut Reader,
-    field: &Field,
+    settings: &Object<'a>,
+    key: &str,
+    kind: &str,
     find: impl Fn(&str) -> Option<usize>,
-    what: &str,
-    mut read: impl FnMut(&mut Reader, usize, &Object) -> Result<(), Error>,
-) -> Result<(), Error> {
+) -> Result<Vec<(usize, Object<'a>)>, Error> {
+    let Some(field) = settings.get(reader, key) else {
+        return Ok(Vec::new());
+    };
     let object = field.object(reader)?;
+    let mut found = Vec::new();
     for (index, field) in object.fields().enumerate() {
         object.check_unique(reader, index, &field)?;
-        let Some(index) = find(field.key) else {
-            return Err(no_such(reader, &field, what));
-        };
-        read(reader, index, &field.object(reader)?)?;
+        let index = find(field.key).ok_or_else(|| no_such(reader, &field, kind))?;
+        found.push((index, field.object(reader)?));
     }
-    Ok(())
+    Ok(found)
 }
 
 /// There is nothing of the name that is the key of `field`.
