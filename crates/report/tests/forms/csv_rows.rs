@@ -1,6 +1,7 @@
 //! CSV.
 
 use crate::small_machine::{comparison, fail, metrics, recipe};
+use expect_test::expect_file;
 use fairground_report::Forms as _;
 use fairground_results::Status;
 use std::collections::BTreeMap;
@@ -10,6 +11,13 @@ fn rows(text: &str) -> Vec<BTreeMap<String, String>> {
         .deserialize()
         .collect::<Result<_, _>>()
         .unwrap()
+}
+
+#[test]
+fn columns_have_these_names() {
+    let text = comparison().csv();
+    let heading = text.lines().next().unwrap();
+    expect_file!["printed/columns.txt"].assert_eq(&heading.replace(',', "\n"));
 }
 
 #[test]

@@ -1,5 +1,6 @@
 //! Explained waits as JSON and as text.
 
+use expect_test::expect_file;
 use fairground_metrics::{Action, Cause, CpuUse, Explanation, Place, Ran, Stay, Step, Taken};
 use fairground_report::{waits_json, waits_text};
 use fairground_results::Waits;
@@ -108,20 +109,5 @@ fn what_is_written_fits_the_schema() {
 
 #[test]
 fn every_cause_is_one_plain_line() {
-    let text = waits_text(&waits());
-    let idle = "; CPU 1, which it may use, was idle for 3.00 ms";
-    for line in [
-        "outside the scheduler for 5.00 ms: it is in another scheduling class, whose tasks do not wait for the scheduler".to_owned(),
-        format!(
-            "held in the scheduler's own data (a map, a list, an arena) for 5.00 ms without being in a dispatch queue; \
-             meanwhile dispatch was called 4 times on CPUs that it may use{idle}"
-        ),
-        "lay in the local DSQ of CPU 1 for 5.00 ms, which meanwhile ran hog (real-time) 2.00 ms, idle 3.00 ms".to_owned(),
-        format!("lay in the global DSQ for 5.00 ms, from which CPU 1 took 2 other tasks{idle}"),
-        format!("lay in the DSQ 0x10000000000 for 5.00 ms, from which CPU 1 took 2 other tasks{idle}"),
-        "behind real-time tasks: hog had the CPUs that it may use for 2.00 ms".to_owned(),
-        "behind real-time tasks: hog had CPU 1, where it lay, for 2.00 ms".to_owned(),
-    ] {
-        assert!(text.contains(&format!("\n  {line}\n")), "no {line:?} in\n{text}");
-    }
+    expect_file!["printed/waits.txt"].assert_eq(&waits_text(&waits()));
 }
