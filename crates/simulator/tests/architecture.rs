@@ -173,17 +173,13 @@ fn crates_use_each_other_as_the_table_says() {
 
 /// Circles of modules, by crate: the only ones there may be, until somebody cuts them. A module is a file of `src` or a folder with all of its files, and
 /// it uses the modules whose names follow `crate::` in its code.
-const CIRCLES: [(&str, &str); 4] = [
+const CIRCLES: [(&str, &str); 3] = [
     ("bpf", "blocks check constants frame kernel_loads link"),
     ("bpf", "code translated"),
     (
         "simulator",
         "clock core deadline_server dispatch_queue dsq_table elements exit groups hardware idle kernel kfunc linker lockstep maps memory \
          operations preparation program restart scheduler shortfalls simulation strays surroundings task tasks timers tracing",
-    ),
-    (
-        "workload",
-        "event events extension global groups model names object policy task variation",
     ),
 ];
 

@@ -3,7 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::error::Error;
-use crate::model::{Barrier, Event, Task, TimerMode};
+use crate::events::{Event, TimerMode};
+use crate::model::{Barrier, Task};
 use crate::names::{Reference, Shared, Use};
 use crate::object::Reader;
 

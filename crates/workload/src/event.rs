@@ -1,88 +1,18 @@
-//! Events of a phase.
+//! Reads the events of a phase.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::error::Error;
+use crate::events::Event;
 use crate::extension::{self, Variations};
 use crate::json::Value;
-use crate::model::{Event, TimerMode};
+use crate::keys::{Kind, kind_of};
 use crate::names::{Shared, Use};
 use crate::notes::Remark;
-use crate::object::{Field, Object, Reader};
+use crate::object::{Object, Reader};
 use crate::policy::MICROSECONDS_MAX;
+use crate::reading::Reading;
 use crate::variation::Variation;
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Kind {
-    Run,
-    Runtime,
-    Sleep,
-    Timer,
-    Lock,
-    Unlock,
-    Wait,
-    Signal,
-    Broadcast,
-    Sync,
-    Barrier,
-    Suspend,
-    Resume,
-    SemPost,
-    SemWait,
-    Mem,
-    MemRun,
-    IoRun,
-    Yield,
-    Fork,
-    /// An event of fairground's own.
-    Extension,
-}
-
-/// How keys of events begin; a longer beginning comes before a shorter one that it starts with.
-const BEGINNINGS: [(&str, Kind); 20] = [
-    ("runtime", Kind::Runtime),
-    ("run", Kind::Run),
-    ("sleep", Kind::Sleep),
-    ("timer", Kind::Timer),
-    ("lock", Kind::Lock),
-    ("unlock", Kind::Unlock),
-    ("wait", Kind::Wait),
-    ("signal", Kind::Signal),
-    ("broad", Kind::Broadcast),
-    ("sync", Kind::Sync),
-    ("barrier", Kind::Barrier),
-    ("suspend", Kind::Suspend),
-    ("resume", Kind::Resume),
-    ("sem_post", Kind::SemPost),
-    ("sem_wait", Kind::SemWait),
-    ("memrun", Kind::MemRun),
-    ("mem", Kind::Mem),
-    ("iorun", Kind::IoRun),
-    ("yield", Kind::Yield),
-    ("fork", Kind::Fork),
-];
-
-fn kind_of(key: &str) -> Option<Kind> {
-    // The bare word is for settings of a whole task.
-    let suffix = key.strip_prefix("fairground");
-    if suffix.is_some_and(|suffix| !suffix.is_empty()) {
-        return Some(Kind::Extension);
-    }
-    BEGINNINGS
-        .iter()
-        .find(|(beginning, _)| key.starts_with(beginning))
-        .map(|(_, kind)| *kind)
-}
-
-/// Whether a key is that of an event, which its beginning decides, as in rt-app.
-pub(crate) fn is_event(key: &str) -> bool {
-    kind_of(key).is_some()
-}
-
-/// How keys of events begin.
-pub(crate) fn beginnings<'a>() -> impl Iterator<Item = &'a str> + Clone {
-    BEGINNINGS.iter().map(|(beginning, _)| *beginning)
-}
 
 /// Reads the events among the fields of an object, in order, and how they vary, by index.
 ///
@@ -126,15 +56,6 @@ pub(crate) fn read_all(
         ));
     }
     Ok((events, varied))
-}
-
-/// One event while it is read.
-pub(crate) struct Reading<'a, 'f, 'r> {
-    pub reader: &'a mut Reader<'r>,
-    pub shared: &'a mut Shared,
-    task: usize,
-    instances: u32,
-    pub field: Field<'f>,
 }
 
 impl Reading<'_, '_, '_> {
@@ -220,14 +141,6 @@ impl Reading<'_, '_, '_> {
         })
     }
 
-    pub fn refer(&mut self, usage: Use) {
-        self.shared.refer(usage, self.task, &self.field.place);
-    }
-
-    fn remark(&mut self, remark: Remark) {
-        self.reader.notes.remark(&self.field.key_place, remark);
-    }
-
     /// How long a run is: like other durations, or -1 for without end.
     fn run(&mut self) -> Result<u64, Error> {
         match self.field.integer(self.reader, -1..=MICROSECONDS_MAX)? {
@@ -255,20 +168,6 @@ impl Reading<'_, '_, '_> {
         Ok(self.shared.semaphores.intern(name))
     }
 
-    /// A name in an object; if it is missing, it is `unknown`, as in rt-app.
-    fn name_in(&mut self, object: &Object, key: &str) -> Result<String, Error> {
-        match object.get(self.reader, key) {
-            Some(field) => Ok(field.name(self.reader)?.to_string()),
-            None => {
-                self.reader.notes.add(
-                    &object.place,
-                    format!("`{key}` is missing and read as \"unknown\", as rt-app does"),
-                );
-                Ok("unknown".into())
-            }
-        }
-    }
-
     fn condition_and_mutex(&mut self) -> Result<(usize, usize), Error> {
         let object = self.field.object(self.reader)?;
         object.check_keys_as_rt_app(self.reader, &["ref", "mutex"], false)?;
@@ -278,45 +177,6 @@ impl Reading<'_, '_, '_> {
             self.shared.conditions.intern(&condition),
             self.shared.mutexes.intern(&mutex),
         ))
-    }
-
-    /// A timer; `extended` allows one mode more than rt-app has.
-    pub fn timer(&mut self, extended: bool) -> Result<Event, Error> {
-        let object = self.field.object(self.reader)?;
-        let keys = ["ref", "period", "mode"];
-        match extended {
-            true => object.check_keys(self.reader, &keys)?,
-            false => object.check_keys_as_rt_app(self.reader, &keys, false)?,
-        }
-        let name = self.name_in(&object, "ref")?;
-        let period = match object.integer(self.reader, "period", 0..=MICROSECONDS_MAX)? {
-            Some(period) => period,
-            None => {
-                self.reader.notes.add(
-                    &object.place,
-                    "`period` is missing and read as 0, as rt-app does",
-                );
-                0
-            }
-        };
-        let mode = match object.get(self.reader, "mode") {
-            None => TimerMode::Relative,
-            Some(field) => {
-                let name = field.string(self.reader)?;
-                extension::timer_mode(name, extended).ok_or_else(|| {
-                    let known = [
-                        "\"relative\" or \"absolute\"",
-                        "\"relative\", \"absolute\" or \"skip\"",
-                    ];
-                    field.mismatch(self.reader, known[usize::from(extended)])
-                })?
-            }
-        };
-        Ok(Event::Timer {
-            timer: self.shared.timer(&name, self.task),
-            period: period as u64 * 1000,
-            mode,
-        })
     }
 
     fn suspend(&mut self) -> Result<Event, Error> {

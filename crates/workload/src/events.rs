@@ -1,6 +1,211 @@
-//! The events of a phase: as they are while there are few, and packed if there are many, as in recorded programs.
+//! Events, and those of a phase: as they are while there are few, and packed if there are many, as in recorded programs.
 
-use crate::model::Event;
+use serde::{Deserialize, Serialize};
+
+/// How a timer treats lateness.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum TimerMode {
+    /// A late activation restarts the period from now.
+    Relative,
+    /// The grid is kept: following activations are late too until caught up.
+    Absolute,
+    /// The grid is kept, and whole periods that have passed are skipped: following activations are late by less than a period.
+    Skip,
+}
+
+/// Where on a drive bytes are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Place {
+    /// After those of the task's last event of the same kind.
+    Next,
+    /// In a file of their own, far from all others.
+    New,
+}
+
+/// Where a page comes from that was taken away.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Source {
+    /// A request of a disk.
+    Disk {
+        /// Index into `Workload::disks`.
+        disk: usize,
+        /// How long the disk needs for it.
+        service: u64,
+    },
+    /// A file of a drive.
+    Drive {
+        /// Index into `Workload::drives`.
+        drive: usize,
+        /// Size of the file.
+        bytes: u64,
+    },
+}
+
+/// One event of a phase. Times are in nanoseconds; indices refer to the vectors of [`Workload`](crate::Workload).
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub enum Event {
+    /// Use this much CPU time on the fastest CPU (fixed work).
+    Run(u64),
+    /// Be busy until this much wall time has passed, including time while preempted.
+    Runtime(u64),
+    /// Relative sleep.
+    Sleep(u64),
+    /// Sleep until the timer's last expiry plus period.
+    Timer {
+        /// Index into `Workload::timers`.
+        timer: usize,
+        /// Period in nanoseconds.
+        period: u64,
+        /// How lateness is treated.
+        mode: TimerMode,
+    },
+    /// Lock a mutex.
+    Lock(usize),
+    /// Unlock a mutex.
+    Unlock(usize),
+    /// Wait for a condition, with the mutex released meanwhile (if this task holds it).
+    Wait {
+        /// Index into `Workload::conditions`.
+        condition: usize,
+        /// Index into `Workload::mutexes`.
+        mutex: usize,
+    },
+    /// Wake one waiter.
+    Signal(usize),
+    /// Wake all waiters.
+    Broadcast(usize),
+    /// Signal, then wait on the same condition.
+    Sync {
+        /// Index into `Workload::conditions`.
+        condition: usize,
+        /// Index into `Workload::mutexes`.
+        mutex: usize,
+    },
+    /// Wait until all parties have arrived.
+    Barrier(usize),
+    /// Wait on a condition, by default the one named after this task definition; no mutex is held.
+    Suspend(usize),
+    /// Wake all tasks suspended on the condition, and any that wait for it by name.
+    Resume(usize),
+    /// Post a semaphore.
+    SemPost(usize),
+    /// Wait for a semaphore.
+    SemWait(usize),
+    /// Touch this many bytes.
+    Mem(u64),
+    /// Walk memory.
+    MemRun {
+        /// Reads, writes or chased pointers.
+        accesses: u64,
+        /// Buffer size in bytes.
+        size: u64,
+    },
+    /// Write this many bytes to the I/O device.
+    IoRun(u64),
+    /// `sched_yield`.
+    Yield,
+    /// Start one more task of the definition (index into `Workload::tasks`). The real rt-app stops with an error when one name has been forked 1024
+    /// times.
+    Fork(usize),
+    /// The task starts or stops its watch; the time in between is one sample.
+    Lap {
+        /// Whether it starts the watch.
+        begins: bool,
+    },
+    /// Send a request to a service, and wait for the answer (index into `Workload::services`).
+    Ask(usize),
+    /// Take the request that has waited longest at any of several services (index into `Workload::choices`).
+    Take(usize),
+    /// Hand the request that was taken on to another service (index into `Workload::services`).
+    Pass(usize),
+    /// Answer the request that was taken.
+    Answer,
+    /// Begin or end a section in which the task stays on its CPU (`migrate_disable()`, `migrate_enable()`).
+    Migration {
+        /// Whether it may move from here on.
+        enable: bool,
+    },
+    /// Read from a pipe until this many bytes have come.
+    PipeRead {
+        /// Index into `Workload::pipes`.
+        pipe: usize,
+        /// Number of bytes.
+        bytes: u64,
+    },
+    /// Write to a pipe.
+    PipeWrite {
+        /// Index into `Workload::pipes`.
+        pipe: usize,
+        /// Number of bytes.
+        bytes: u64,
+    },
+    /// Wait until a disk, which serves one request at a time, has served this one.
+    Disk {
+        /// Index into `Workload::disks`.
+        disk: usize,
+        /// How long the disk needs for it.
+        service: u64,
+    },
+    /// Read from a drive until this many bytes have come.
+    Read {
+        /// Index into `Workload::drives`.
+        drive: usize,
+        /// Number of bytes.
+        bytes: u64,
+        /// Where they are.
+        place: Place,
+    },
+    /// Write to a drive, in the background.
+    Write {
+        /// Index into `Workload::drives`.
+        drive: usize,
+        /// Number of bytes.
+        bytes: u64,
+        /// Where they go.
+        place: Place,
+    },
+    /// Take memory away from other tasks, which have to read it back in.
+    Evict {
+        /// Index into `Workload::memories`.
+        memory: usize,
+        /// Pages taken.
+        pages: u64,
+    },
+    /// Read back in pages that were taken away.
+    Fault {
+        /// Index into `Workload::memories`.
+        memory: usize,
+        /// Where a page comes from.
+        source: Source,
+        /// Maximum number of pages to read.
+        most: u64,
+    },
+}
+
+impl Event {
+    /// Duration of a run that does not end, nanoseconds: a hundred days, which can be multiplied by a capacity within 64 bits.
+    pub const ENDLESS: u64 = 1 << 53;
+
+    /// The duration of the event, if it has one that can vary.
+    pub fn duration(mut self) -> Option<u64> {
+        self.duration_mut().copied()
+    }
+
+    pub(crate) fn duration_mut(&mut self) -> Option<&mut u64> {
+        match self {
+            Event::Run(Self::ENDLESS) => None,
+            Event::Run(time)
+            | Event::Runtime(time)
+            | Event::Sleep(time)
+            | Event::Disk { service: time, .. }
+            | Event::Fault {
+                source: Source::Disk { service: time, .. },
+                ..
+            } => Some(time),
+            _ => None,
+        }
+    }
+}
 
 /// More events than this are packed: fetching memory that does not fit into a cache takes longer than unpacking.
 const FEW: usize = 1024;
@@ -170,7 +375,6 @@ impl<const COUNT: usize> PartialEq<[Event; COUNT]> for Events {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::{Source, TimerMode};
 
     fn many() -> Vec<Event> {
         let kinds = |number: u64| {

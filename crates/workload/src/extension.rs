@@ -3,17 +3,15 @@
 use std::collections::BTreeMap;
 
 use crate::error::Error;
-use crate::event::Reading;
+use crate::events::{Event, Place as Where, Source};
 use crate::groups;
 use crate::json::Value;
-use crate::model::{
-    Arrivals, Drive, Elevator, Event, Pipe, PipeKind, Place as Where, Source, TimerMode, Workload,
-};
+use crate::model::{Arrivals, Drive, Elevator, Pipe, PipeKind, Workload};
 use crate::names::{Shared, Use};
 use crate::notes::Place;
-use crate::object::{Field, Object, Reader};
+use crate::object::{CPU_MAX, Field, Object, Reader};
 use crate::policy::MICROSECONDS_MAX;
-use crate::task::CPU_MAX;
+use crate::reading::Reading;
 use crate::variation::{Factor, Variation};
 
 /// Maximum bytes that one pipe event moves, and that a pipe holds.
@@ -656,14 +654,4 @@ fn named<'a>(
 fn no_such(reader: &Reader, field: &Field, what: &str) -> Error {
     let problem = format!("no event uses a {what} of this name; correct the name");
     reader.error(&field.key_place, problem)
-}
-
-/// The timer mode with this name; `extended` allows those that rt-app does not have.
-pub(crate) fn timer_mode(name: &str, extended: bool) -> Option<TimerMode> {
-    match name {
-        "relative" => Some(TimerMode::Relative),
-        "absolute" => Some(TimerMode::Absolute),
-        "skip" if extended => Some(TimerMode::Skip),
-        _ => None,
-    }
 }

@@ -5,7 +5,7 @@ use std::ops::RangeInclusive;
 
 use crate::error::Error;
 use crate::json::Value;
-use crate::model::Task;
+use crate::model::{Bandwidth, Group, GroupChange, GroupSettings, Share, Task};
 use crate::notes::Place;
 use crate::object::{Field, Object, Reader};
 use crate::policy::MICROSECONDS_MAX;
@@ -27,96 +27,6 @@ const SETTINGS: [&str; 5] = [
     "cpu.max",
     "cpu.max.burst",
 ];
-
-/// A control group below the root.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Group {
-    /// Its path from the root group, such as `/a/x`.
-    pub path: String,
-    /// Its settings when it is made.
-    pub settings: GroupSettings,
-    /// Later settings, in order of time.
-    pub changes: Vec<GroupChange>,
-}
-
-/// A change of a group's settings during a run.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct GroupChange {
-    /// When, in nanoseconds since the start.
-    pub at: u64,
-    /// All settings from then on.
-    pub settings: GroupSettings,
-}
-
-/// Settings of a control group.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct GroupSettings {
-    /// How it competes with its siblings.
-    pub share: Share,
-    /// How much CPU time it may use (`cpu.max`, `cpu.max.burst`).
-    pub bandwidth: Bandwidth,
-}
-
-/// How a control group competes with its siblings.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Share {
-    /// By `cpu.weight`, 1 to 10000.
-    Weight(u32),
-    /// By `cpu.weight.nice`, -20 to 19.
-    Nice(i32),
-    /// With the time that others leave: `cpu.idle` is 1.
-    Idle,
-}
-
-/// How much CPU time a control group may use.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Bandwidth {
-    /// CPU time per period, in nanoseconds; `None` for any.
-    pub quota: Option<u64>,
-    /// Length of a period, in nanoseconds.
-    pub period: u64,
-    /// How much of unused quota may be used later, in nanoseconds.
-    pub burst: u64,
-}
-
-impl Default for GroupSettings {
-    /// Those of a new group in the kernel.
-    fn default() -> Self {
-        Self {
-            share: Share::Weight(100),
-            bandwidth: Bandwidth {
-                quota: None,
-                period: 100_000_000,
-                burst: 0,
-            },
-        }
-    }
-}
-
-impl Group {
-    fn new(path: &str) -> Self {
-        Self {
-            path: path.to_owned(),
-            settings: GroupSettings::default(),
-            changes: Vec::new(),
-        }
-    }
-
-    /// The quotas that it has at any time, in nanoseconds per period.
-    pub fn quotas(&self) -> impl Iterator<Item = u64> + '_ {
-        let later = self.changes.iter().map(|change| change.settings);
-        let all = std::iter::once(self.settings).chain(later);
-        all.filter_map(|settings| settings.bandwidth.quota)
-    }
-
-    /// The path of the group that this one is in; `/` for the root.
-    pub fn parent(&self) -> &str {
-        match self.path.rsplit_once('/') {
-            None | Some(("", _)) => "/",
-            Some((parent, _)) => parent,
-        }
-    }
-}
 
 /// A path without empty parts and without a slash at its end; `/` for the root.
 fn normalise(path: &str) -> String {

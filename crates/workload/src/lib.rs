@@ -24,12 +24,14 @@ mod extension;
 mod global;
 mod groups;
 mod json;
+mod keys;
 mod model;
 mod names;
 mod notes;
 mod object;
 mod parameter;
 mod policy;
+mod reading;
 mod resources;
 mod task;
 mod template;
@@ -40,11 +42,10 @@ mod workload;
 
 pub use draft::{Draft, Path};
 pub use error::Error;
-pub use events::{Cursor, Events};
-pub use groups::{Bandwidth, Group, GroupChange, GroupSettings, Share};
+pub use events::{Cursor, Event, Events, Place, Source, TimerMode};
 pub use model::{
-    Arrivals, Barrier, Drive, Elevator, Event, Mutex, Phase, Pipe, PipeKind, Place, Policy, Source,
-    Task, Timer, TimerMode, Workload,
+    Arrivals, Bandwidth, Barrier, Drive, Elevator, Group, GroupChange, GroupSettings, Mutex, Phase,
+    Pipe, PipeKind, Policy, Share, Task, Timer, Workload,
 };
 pub use parameter::Parameter;
 pub use template::{Arguments, Template};

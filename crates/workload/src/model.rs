@@ -3,10 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt::{self, Display, Formatter};
 
-use serde::{Deserialize, Serialize};
-
-use crate::events::Events;
-use crate::groups::Group;
+use crate::events::{Event, Events};
 use crate::variation::{Factor, Variation};
 
 /// A workload: task definitions and the named resources that they share.
@@ -159,6 +156,96 @@ pub struct Timer {
     pub unique: bool,
 }
 
+/// A control group below the root.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Group {
+    /// Its path from the root group, such as `/a/x`.
+    pub path: String,
+    /// Its settings when it is made.
+    pub settings: GroupSettings,
+    /// Later settings, in order of time.
+    pub changes: Vec<GroupChange>,
+}
+
+/// A change of a group's settings during a run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct GroupChange {
+    /// When, in nanoseconds since the start.
+    pub at: u64,
+    /// All settings from then on.
+    pub settings: GroupSettings,
+}
+
+/// Settings of a control group.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct GroupSettings {
+    /// How it competes with its siblings.
+    pub share: Share,
+    /// How much CPU time it may use (`cpu.max`, `cpu.max.burst`).
+    pub bandwidth: Bandwidth,
+}
+
+/// How a control group competes with its siblings.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Share {
+    /// By `cpu.weight`, 1 to 10000.
+    Weight(u32),
+    /// By `cpu.weight.nice`, -20 to 19.
+    Nice(i32),
+    /// With the time that others leave: `cpu.idle` is 1.
+    Idle,
+}
+
+/// How much CPU time a control group may use.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Bandwidth {
+    /// CPU time per period, in nanoseconds; `None` for any.
+    pub quota: Option<u64>,
+    /// Length of a period, in nanoseconds.
+    pub period: u64,
+    /// How much of unused quota may be used later, in nanoseconds.
+    pub burst: u64,
+}
+
+impl Default for GroupSettings {
+    /// Those of a new group in the kernel.
+    fn default() -> Self {
+        Self {
+            share: Share::Weight(100),
+            bandwidth: Bandwidth {
+                quota: None,
+                period: 100_000_000,
+                burst: 0,
+            },
+        }
+    }
+}
+
+impl Group {
+    pub(crate) fn new(path: &str) -> Self {
+        Self {
+            path: path.to_owned(),
+            settings: GroupSettings::default(),
+            changes: Vec::new(),
+        }
+    }
+
+    /// The quotas that it has at any time, in nanoseconds per period.
+    pub fn quotas(&self) -> impl Iterator<Item = u64> + '_ {
+        let later = self.changes.iter().map(|change| change.settings);
+        let all = std::iter::once(self.settings).chain(later);
+        all.filter_map(|settings| settings.bandwidth.quota)
+    }
+
+    /// The path of the group that this one is in; `/` for the root.
+    pub fn parent(&self) -> &str {
+        match self.path.rsplit_once('/') {
+            None | Some(("", _)) => "/",
+            Some((parent, _)) => parent,
+        }
+    }
+}
+
 /// Kernel policy of a task with its parameters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Policy {
@@ -268,211 +355,6 @@ pub struct Phase {
     pub events: Events,
     /// How events vary, by index; only for those that do.
     pub variations: BTreeMap<usize, Variation>,
-}
-
-/// How a timer treats lateness.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum TimerMode {
-    /// A late activation restarts the period from now.
-    Relative,
-    /// The grid is kept: following activations are late too until caught up.
-    Absolute,
-    /// The grid is kept, and whole periods that have passed are skipped: following activations are late by less than a period.
-    Skip,
-}
-
-/// Where on a drive bytes are.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Place {
-    /// After those of the task's last event of the same kind.
-    Next,
-    /// In a file of their own, far from all others.
-    New,
-}
-
-/// Where a page comes from that was taken away.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Source {
-    /// A request of a disk.
-    Disk {
-        /// Index into `Workload::disks`.
-        disk: usize,
-        /// How long the disk needs for it.
-        service: u64,
-    },
-    /// A file of a drive.
-    Drive {
-        /// Index into `Workload::drives`.
-        drive: usize,
-        /// Size of the file.
-        bytes: u64,
-    },
-}
-
-/// One event of a phase. Times are in nanoseconds; indices refer to the vectors of [`Workload`].
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-pub enum Event {
-    /// Use this much CPU time on the fastest CPU (fixed work).
-    Run(u64),
-    /// Be busy until this much wall time has passed, including time while preempted.
-    Runtime(u64),
-    /// Relative sleep.
-    Sleep(u64),
-    /// Sleep until the timer's last expiry plus period.
-    Timer {
-        /// Index into `Workload::timers`.
-        timer: usize,
-        /// Period in nanoseconds.
-        period: u64,
-        /// How lateness is treated.
-        mode: TimerMode,
-    },
-    /// Lock a mutex.
-    Lock(usize),
-    /// Unlock a mutex.
-    Unlock(usize),
-    /// Wait for a condition, with the mutex released meanwhile (if this task holds it).
-    Wait {
-        /// Index into `Workload::conditions`.
-        condition: usize,
-        /// Index into `Workload::mutexes`.
-        mutex: usize,
-    },
-    /// Wake one waiter.
-    Signal(usize),
-    /// Wake all waiters.
-    Broadcast(usize),
-    /// Signal, then wait on the same condition.
-    Sync {
-        /// Index into `Workload::conditions`.
-        condition: usize,
-        /// Index into `Workload::mutexes`.
-        mutex: usize,
-    },
-    /// Wait until all parties have arrived.
-    Barrier(usize),
-    /// Wait on a condition, by default the one named after this task definition; no mutex is held.
-    Suspend(usize),
-    /// Wake all tasks suspended on the condition, and any that wait for it by name.
-    Resume(usize),
-    /// Post a semaphore.
-    SemPost(usize),
-    /// Wait for a semaphore.
-    SemWait(usize),
-    /// Touch this many bytes.
-    Mem(u64),
-    /// Walk memory.
-    MemRun {
-        /// Reads, writes or chased pointers.
-        accesses: u64,
-        /// Buffer size in bytes.
-        size: u64,
-    },
-    /// Write this many bytes to the I/O device.
-    IoRun(u64),
-    /// `sched_yield`.
-    Yield,
-    /// Start one more task of the definition (index into `Workload::tasks`). The real rt-app stops with an error when one name has been forked 1024
-    /// times.
-    Fork(usize),
-    /// The task starts or stops its watch; the time in between is one sample.
-    Lap {
-        /// Whether it starts the watch.
-        begins: bool,
-    },
-    /// Send a request to a service, and wait for the answer (index into `Workload::services`).
-    Ask(usize),
-    /// Take the request that has waited longest at any of several services (index into `Workload::choices`).
-    Take(usize),
-    /// Hand the request that was taken on to another service (index into `Workload::services`).
-    Pass(usize),
-    /// Answer the request that was taken.
-    Answer,
-    /// Begin or end a section in which the task stays on its CPU (`migrate_disable()`, `migrate_enable()`).
-    Migration {
-        /// Whether it may move from here on.
-        enable: bool,
-    },
-    /// Read from a pipe until this many bytes have come.
-    PipeRead {
-        /// Index into `Workload::pipes`.
-        pipe: usize,
-        /// Number of bytes.
-        bytes: u64,
-    },
-    /// Write to a pipe.
-    PipeWrite {
-        /// Index into `Workload::pipes`.
-        pipe: usize,
-        /// Number of bytes.
-        bytes: u64,
-    },
-    /// Wait until a disk, which serves one request at a time, has served this one.
-    Disk {
-        /// Index into `Workload::disks`.
-        disk: usize,
-        /// How long the disk needs for it.
-        service: u64,
-    },
-    /// Read from a drive until this many bytes have come.
-    Read {
-        /// Index into `Workload::drives`.
-        drive: usize,
-        /// Number of bytes.
-        bytes: u64,
-        /// Where they are.
-        place: Place,
-    },
-    /// Write to a drive, in the background.
-    Write {
-        /// Index into `Workload::drives`.
-        drive: usize,
-        /// Number of bytes.
-        bytes: u64,
-        /// Where they go.
-        place: Place,
-    },
-    /// Take memory away from other tasks, which have to read it back in.
-    Evict {
-        /// Index into `Workload::memories`.
-        memory: usize,
-        /// Pages taken.
-        pages: u64,
-    },
-    /// Read back in pages that were taken away.
-    Fault {
-        /// Index into `Workload::memories`.
-        memory: usize,
-        /// Where a page comes from.
-        source: Source,
-        /// Maximum number of pages to read.
-        most: u64,
-    },
-}
-
-impl Event {
-    /// Duration of a run that does not end, nanoseconds: a hundred days, which can be multiplied by a capacity within 64 bits.
-    pub const ENDLESS: u64 = 1 << 53;
-
-    /// The duration of the event, if it has one that can vary.
-    pub fn duration(mut self) -> Option<u64> {
-        self.duration_mut().copied()
-    }
-
-    pub(crate) fn duration_mut(&mut self) -> Option<&mut u64> {
-        match self {
-            Event::Run(Self::ENDLESS) => None,
-            Event::Run(time)
-            | Event::Runtime(time)
-            | Event::Sleep(time)
-            | Event::Disk { service: time, .. }
-            | Event::Fault {
-                source: Source::Disk { service: time, .. },
-                ..
-            } => Some(time),
-            _ => None,
-        }
-    }
 }
 
 impl Task {

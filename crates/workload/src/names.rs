@@ -2,8 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::groups::Group;
-use crate::model::{Barrier, Timer};
+use crate::model::{Barrier, Group, Timer};
 use crate::notes::Place;
 
 /// A set of names in order of their first use.

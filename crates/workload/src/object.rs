@@ -3,9 +3,12 @@
 use std::ops::RangeInclusive;
 
 use crate::error::Error;
-use crate::event;
 use crate::json::{Member, Node, Value};
+use crate::keys;
 use crate::notes::{Notes, Place, Remark};
+
+/// Highest CPU and node number that a file may name; the largest machine has 4096 CPUs.
+pub(crate) const CPU_MAX: u32 = 4095;
 
 /// The state that all readers of a file need: its name for errors, and the notes.
 #[derive(Debug)]
@@ -155,8 +158,8 @@ impl<'a> Object<'a> {
                 self.check_unique(reader, index, &field)?;
             } else if field.key == "fairground" {
                 return Err(reader.error(&field.key_place, unknown_key(field.key, known)));
-            } else if !(has_events && event::is_event(field.key)) {
-                let events = event::beginnings().filter(|_| has_events);
+            } else if !(has_events && keys::is_event(field.key)) {
+                let events = keys::beginnings().filter(|_| has_events);
                 let candidates = known.iter().copied().chain(events);
                 let meant = probably_meant(field.key, candidates);
                 reader.notes.ignored(&field.key_place, field.key, meant);

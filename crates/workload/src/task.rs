@@ -8,18 +8,16 @@ use crate::extension::Variations;
 use crate::global::Global;
 use crate::groups;
 use crate::json::Value;
+use crate::keys;
 use crate::model::{Phase, Policy, Task};
 use crate::names::Shared;
 use crate::notes::Remark;
-use crate::object::{Field, Object, Reader};
+use crate::object::{CPU_MAX, Field, Object, Reader};
 use crate::policy;
 
 /// Maximum number of tasks that one file may start; far more than any machine schedules usefully, and small enough that a mistyped number does
 /// not exhaust memory.
 pub(crate) const INSTANCES_MAX: i64 = 100_000;
-
-/// Highest CPU and node number that a file may name; the largest machine has 4096 CPUs.
-pub(crate) const CPU_MAX: u32 = 4095;
 
 /// Largest footprint in bytes, larger than any cache.
 const FOOTPRINT_MAX: i64 = 1 << 40;
@@ -181,7 +179,7 @@ fn check_keys(reader: &mut Reader, object: &Object, has_phases: bool) -> Result<
             ));
         }
         let legacy_parameter = field.key == "runtime";
-        if has_phases && event::is_event(field.key) && !legacy_parameter {
+        if has_phases && keys::is_event(field.key) && !legacy_parameter {
             return Err(reader.error(
                 &field.key_place,
                 "an event beside `phases` is never executed; move it into a phase",

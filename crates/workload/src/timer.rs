@@ -1,6 +1,6 @@
 //! When timers expire.
 
-use crate::model::TimerMode;
+use crate::events::TimerMode;
 
 /// The state of a timer when a task comes to it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

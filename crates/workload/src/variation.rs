@@ -4,7 +4,7 @@ use rand_distr::{Distribution, Exp1, StandardNormal};
 use rand_xoshiro::rand_core::{Rng, SeedableRng};
 use rand_xoshiro::{SplitMix64, Xoshiro256PlusPlus};
 
-use crate::model::Event;
+use crate::events::Event;
 
 /// How an event varies.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
