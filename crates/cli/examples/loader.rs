@@ -5,7 +5,10 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use libbpf::Object;
 use libbpf_sys as bpf;
+
+mod libbpf;
 
 fn main() -> ExitCode {
     match load() {
@@ -55,18 +58,11 @@ fn load() -> Result<(), String> {
     let path = CString::new(path).map_err(|error| error.to_string())?;
     // SAFETY: all calls get valid pointers of libbpf's own, or of memory that lives as long as the call; names are texts with an end.
     unsafe {
-        let object = bpf::bpf_object__open_file(path.as_ptr(), std::ptr::null());
-        if object.is_null() {
-            return Err("the object cannot be opened".to_owned());
-        }
-        let map = |name: &CStr| bpf::bpf_object__find_map_by_name(object, name.as_ptr());
-        let image = |name: &CStr| {
-            let mut size = 0;
-            let start = bpf::bpf_map__initial_value(map(name), &raw mut size).cast::<u8>();
-            std::slice::from_raw_parts_mut(start, size as usize)
-        };
+        let opened = Object::open(&path)?;
+        let object = opened.0;
+        let map = |name: &CStr| opened.map(name);
         // The scheduler's first constant is its slice, the next may be the process that decides.
-        let constants = image(c".rodata");
+        let constants = opened.image(c".rodata");
         constants[..8].copy_from_slice(&slice.to_ne_bytes());
         if !map(c"queued").is_null() {
             constants[8..12].copy_from_slice(&std::process::id().to_ne_bytes());
@@ -80,15 +76,13 @@ fn load() -> Result<(), String> {
             bpf::bpf_program__set_autoload(program(c"count_wakeup"), false);
             // A callback is left out by a NULL in the table, where libbpf keeps the addresses of its programs.
             let left_out = (program(c"loaded_running") as usize).to_ne_bytes();
-            let table = image(c"loaded_ops");
+            let table = opened.image(c"loaded_ops");
             let callbacks = table.chunks_exact_mut(size_of::<usize>());
             for callback in callbacks.filter(|callback| *callback == left_out) {
                 callback.fill(0);
             }
         }
-        if bpf::bpf_object__load(object) != 0 {
-            return Err("the object cannot be loaded".to_owned());
-        }
+        opened.load()?;
         if !map(c"queued").is_null() {
             let mut place = 0_u64;
             run(object, c"make_counts", &mut place)?;

@@ -5,7 +5,10 @@ use std::ffi::{CStr, CString};
 use std::process::ExitCode;
 use std::time::Duration;
 
+use libbpf::Object;
 use libbpf_sys as bpf;
+
+mod libbpf;
 
 /// `SCX_ECODE_ACT_RESTART`.
 const RESTART: u64 = 1 << 48;
@@ -19,8 +22,7 @@ fn main() -> ExitCode {
         return ExitCode::FAILURE;
     };
     for load in 1.. {
-        // SAFETY: the path is a text with an end.
-        match unsafe { attach_once(&path, load) } {
+        match attach_once(&path, load) {
             Ok(code) if code & RESTART != 0 => println!("loading it again"),
             Ok(_) => break,
             Err(problem) => {
@@ -52,47 +54,34 @@ struct Told {
 }
 
 /// Loads the scheduler for the `load`th time; returns its exit code.
-///
-/// # Safety
-///
-/// `path` is a text with an end.
-unsafe fn attach_once(path: &CStr, load: u32) -> Result<u64, String> {
+fn attach_once(path: &CStr, load: u32) -> Result<u64, String> {
     let online = online()?;
     // SAFETY: all calls get valid pointers of libbpf's own, or of memory that lives as long as the call; names are texts with an end.
     unsafe {
-        let object = bpf::bpf_object__open_file(path.as_ptr(), std::ptr::null());
-        if object.is_null() {
-            return Err("the object cannot be opened".to_owned());
-        }
-        let map = |name: &CStr| bpf::bpf_object__find_map_by_name(object, name.as_ptr());
-        let image = |name: &CStr| {
-            let mut size = 0;
-            bpf::bpf_map__initial_value(map(name), &raw mut size).cast::<u8>()
-        };
-        let constants = image(c".rodata");
-        constants.cast::<u64>().write(1_000_000);
-        constants.add(8).cast::<u32>().write(online);
-        if bpf::bpf_object__load(object) != 0 {
-            return Err("the object cannot be loaded".to_owned());
-        }
+        let opened = Object::open(path)?;
+        let constants = opened.image(c".rodata");
+        constants[..8].copy_from_slice(&1_000_000_u64.to_ne_bytes());
+        constants[8..12].copy_from_slice(&online.to_ne_bytes());
+        opened.load()?;
         let (key, size) = (0_u32, size_of::<u32>());
         let (at, value) = ((&raw const key).cast(), (&raw const load).cast());
-        if bpf::bpf_map__update_elem(map(c"loads"), at, size as _, value, size as _, 0) != 0 {
+        if bpf::bpf_map__update_elem(opened.map(c"loads"), at, size as _, value, size as _, 0) != 0
+        {
             return Err("an entry cannot be written".to_owned());
         }
-        tell(object, online)?;
-        let link = bpf::bpf_map__attach_struct_ops(map(c"returning_ops"));
+        tell(opened.0, online)?;
+        let link = bpf::bpf_map__attach_struct_ops(opened.map(c"returning_ops"));
         if link.is_null() {
             return Err("the scheduler cannot be attached".to_owned());
         }
         // The scheduler's record of its exit, of which the kind comes first and then the code.
-        let record = image(c".data");
+        let record = opened.image(c".data").as_ptr();
         while record.cast::<u32>().read_volatile() == 0 {
             std::thread::sleep(Duration::from_millis(5));
         }
         let code = record.cast::<u64>().add(1).read_volatile();
         bpf::bpf_link__destroy(link);
-        bpf::bpf_object__close(object);
+        bpf::bpf_object__close(opened.0);
         Ok(code)
     }
 }
