@@ -5,6 +5,7 @@ use std::process::ExitCode;
 use clap::{Args, ValueEnum};
 use fairground_contract::attributes::{Attributes, Fraction, Realtime};
 use fairground_kernel::attributes::{AttributeMap, threads};
+use fairground_kernel::in_charge::InCharge;
 use fairground_kernel::task_statistics::TaskStatistics;
 use fairground_kernel::{Error, host};
 
@@ -100,22 +101,24 @@ fn task(arguments: &Arguments) -> Result<String, Error> {
     if arguments.thread {
         threads = vec![arguments.pid];
     }
-    let map = AttributeMap::find()?;
-    let scheduler = host::loaded_scheduler().ok_or_else(|| Error::Usage {
+    let scheduler = InCharge::find("reading and setting task attributes")?;
+    let scheduler = scheduler.ok_or_else(|| Error::Usage {
         reason: "no scheduler is loaded; attributes belong to one: see `fairground run`".to_owned(),
     })?;
+    let map = AttributeMap::find(&scheduler)?;
+    let name = scheduler.name();
     let reads_none = || Error::Usage {
-        reason: format!("the scheduler in charge, {scheduler}, reads no task attributes"),
+        reason: format!("the scheduler in charge, {name}, reads no task attributes"),
     };
     if changes.is_empty() && !arguments.clear {
-        let statistics = TaskStatistics::find()?;
+        let statistics = TaskStatistics::find(&scheduler)?;
         if map.is_none() && statistics.is_none() {
             return Err(reads_none());
         }
         return known_of(map.as_ref(), statistics.as_ref(), &threads);
     }
     let map = map.ok_or_else(reads_none)?;
-    check_understood(&scheduler, &asked)?;
+    check_understood(name, &asked)?;
     for &thread in &threads {
         let mut attributes = if arguments.clear {
             Attributes::default()

@@ -9,8 +9,9 @@ use fairground_contract::attributes::{Attributes, MAP};
 use libbpf_rs::{MapCore as _, MapFlags, MapHandle, MapType};
 use nix::libc;
 
+use crate::Error;
 use crate::host::{no_thread, thread_descriptor};
-use crate::{Error, host, in_charge};
+use crate::in_charge::InCharge;
 
 /// The attributes that the scheduler in the kernel keeps.
 #[derive(Debug)]
@@ -19,13 +20,12 @@ pub struct AttributeMap {
 }
 
 impl AttributeMap {
-    /// The map of the scheduler in the kernel; `None` if there is no scheduler, or if it has no such attributes.
+    /// The scheduler's map; `None` if it has no such attributes.
     ///
     /// # Errors
-    /// Not root, or the map cannot be opened.
-    pub fn find() -> Result<Option<Self>, Error> {
-        host::check_root("reading and setting task attributes")?;
-        let Some(found) = in_charge::map(MAP, MapType::TaskStorage)? else {
+    /// The map cannot be opened.
+    pub fn find(scheduler: &InCharge) -> Result<Option<Self>, Error> {
+        let Some(found) = scheduler.map(MAP, MapType::TaskStorage) else {
             return Ok(None);
         };
         let map = MapHandle::from_map_id(found.id).map_err(|error| {

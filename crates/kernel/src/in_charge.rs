@@ -13,45 +13,65 @@ use libbpf_rs::{AsRawLibbpf as _, MapCore as _, MapFlags, MapHandle, MapType};
 
 use crate::{Error, host};
 
-/// The numeric global constants of the scheduler in charge, by name; empty if there is no scheduler or it has none.
-///
-/// # Errors
-/// Not root, or the kernel does not provide them.
-pub fn constants() -> Result<BTreeMap<String, i128>, Error> {
-    host::check_root("reading a scheduler's constants")?;
-    let Some(id) = type_information()? else {
-        return Ok(BTreeMap::new());
-    };
-    let holds_constants = |name: &str| name.ends_with(CONSTANTS);
-    let map = MapInfoIter::default().find(|info| {
-        info.btf_id == id
-            && info.ty == MapType::Array
-            && holds_constants(&info.name.to_string_lossy())
-    });
-    let Some(map) = map else {
-        return Ok(BTreeMap::new());
-    };
-    let read = || MapHandle::from_map_id(map.id)?.lookup(&0_u32.to_ne_bytes(), MapFlags::ANY);
-    let section = read().map_err(|error| Error::Setup {
-        name: "constants of the scheduler in charge".to_owned(),
-        reason: format!("they cannot be read: {error}"),
-    })?;
-    let section = section.unwrap_or_default();
-    let numbers = Variable::all_in(CONSTANTS, &types(id)?).into_iter();
-    let numbers = numbers.filter_map(|one| Some((one.name.clone(), one.number(&section)?)));
-    Ok(numbers.collect())
+/// The scheduler in charge.
+#[derive(Debug)]
+pub struct InCharge {
+    name: String,
+    /// Id of the type information of its maps and programs; `None` if it has none.
+    types: Option<u32>,
 }
 
-/// A map of the scheduler in charge.
-///
-/// # Errors
-/// The kernel's types cannot be read.
-pub(crate) fn map(name: &str, kind: MapType) -> Result<Option<MapInfo>, Error> {
-    let types = type_information()?;
-    let of_scheduler = |info: &MapInfo| Some(info.btf_id) == types;
-    let found = MapInfoIter::default()
-        .find(|info| info.name == name && info.ty == kind && of_scheduler(info));
-    Ok(found)
+impl InCharge {
+    /// The scheduler in charge; `None` if that is the kernel's own.
+    ///
+    /// # Errors
+    /// Not root, as `action` needs, or the kernel's types cannot be read.
+    pub fn find(action: &'static str) -> Result<Option<Self>, Error> {
+        host::check_root(action)?;
+        let Some(name) = host::loaded_scheduler() else {
+            return Ok(None);
+        };
+        let types = type_information()?;
+        Ok(Some(Self { name, types }))
+    }
+
+    /// Its name.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Its numeric global constants, by name; empty if it has none.
+    ///
+    /// # Errors
+    /// The kernel does not provide them.
+    pub fn constants(&self) -> Result<BTreeMap<String, i128>, Error> {
+        let holds_constants = |info: &MapInfo| {
+            info.ty == MapType::Array && info.name.to_string_lossy().ends_with(CONSTANTS)
+        };
+        let Some(map) = self.find_map(holds_constants) else {
+            return Ok(BTreeMap::new());
+        };
+        let read = || MapHandle::from_map_id(map.id)?.lookup(&0_u32.to_ne_bytes(), MapFlags::ANY);
+        let section = read().map_err(|error| Error::Setup {
+            name: "constants of the scheduler in charge".to_owned(),
+            reason: format!("they cannot be read: {error}"),
+        })?;
+        let section = section.unwrap_or_default();
+        let numbers = Variable::all_in(CONSTANTS, &types(map.btf_id)?).into_iter();
+        let numbers = numbers.filter_map(|one| Some((one.name.clone(), one.number(&section)?)));
+        Ok(numbers.collect())
+    }
+
+    /// Its map of this name and kind.
+    pub(crate) fn map(&self, name: &str, kind: MapType) -> Option<MapInfo> {
+        self.find_map(|info| info.name == name && info.ty == kind)
+    }
+
+    fn find_map(&self, is_it: impl Fn(&MapInfo) -> bool) -> Option<MapInfo> {
+        let is_own = |info: &MapInfo| Some(info.btf_id) == self.types;
+        MapInfoIter::default().find(|info| is_own(info) && is_it(info))
+    }
 }
 
 /// The type information with this id.
@@ -79,10 +99,7 @@ pub(crate) fn types(id: u32) -> Result<fairground_bpf::Btf, Error> {
 }
 
 /// Id of the type information shared by all maps and programs of the scheduler in charge.
-pub(crate) fn type_information() -> Result<Option<u32>, Error> {
-    if host::loaded_scheduler().is_none() {
-        return Ok(None);
-    }
+fn type_information() -> Result<Option<u32>, Error> {
     let kernel = Btf::from_vmlinux().map_err(|error| Error::Setup {
         name: "scheduler in charge".to_owned(),
         reason: format!("the kernel's types cannot be read: {error}"),

@@ -1,10 +1,10 @@
 //! The use of quotas (`cpu.max`), as the scheduler in charge counts it (see [`fairground_contract::quota`]).
 
 use fairground_contract::quota::{CPU_STAT, CpuStat};
-use libbpf_rs::query::MapInfoIter;
 use libbpf_rs::{MapCore as _, MapFlags, MapHandle, MapType};
 
-use crate::{Error, in_charge};
+use crate::Error;
+use crate::in_charge::InCharge;
 
 /// The scheduler's records of the groups that have a quota; none under one that enforces no quotas. `None` if there is no scheduler, so that the
 /// kernel enforces them.
@@ -12,12 +12,10 @@ use crate::{Error, in_charge};
 /// # Errors
 /// Not root, or the records cannot be read.
 pub fn told() -> Result<Option<Vec<CpuStat>>, Error> {
-    let Some(types) = in_charge::type_information()? else {
+    let Some(scheduler) = InCharge::find("reading the use of quotas")? else {
         return Ok(None);
     };
-    let map = MapInfoIter::default()
-        .find(|info| info.name == CPU_STAT && info.ty == MapType::Array && info.btf_id == types);
-    let Some(map) = map else {
+    let Some(map) = scheduler.map(CPU_STAT, MapType::Array) else {
         return Ok(Some(Vec::new()));
     };
     let read = || -> libbpf_rs::Result<Vec<CpuStat>> {

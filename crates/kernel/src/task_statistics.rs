@@ -8,7 +8,8 @@ use std::os::fd::AsRawFd as _;
 use fairground_bpf::{Btf, Kind, TypeId, number};
 use libbpf_rs::{MapCore as _, MapFlags, MapHandle, MapType};
 
-use crate::{Error, host, in_charge};
+use crate::in_charge::{InCharge, types};
+use crate::{Error, host};
 
 /// Name of the map of task storage.
 const MAP: &str = "task_statistics";
@@ -45,16 +46,15 @@ enum Unit {
 }
 
 impl TaskStatistics {
-    /// The statistics of the scheduler in the kernel; `None` if there is no scheduler, or if it publishes none.
+    /// The scheduler's statistics; `None` if it publishes none.
     ///
     /// # Errors
-    /// Not root, or the map or its types cannot be read.
-    pub fn find() -> Result<Option<Self>, Error> {
-        host::check_root("reading task statistics")?;
-        let Some(found) = in_charge::map(MAP, MapType::TaskStorage)? else {
+    /// The map or its types cannot be read.
+    pub fn find(scheduler: &InCharge) -> Result<Option<Self>, Error> {
+        let Some(found) = scheduler.map(MAP, MapType::TaskStorage) else {
             return Ok(None);
         };
-        let types = in_charge::types(found.btf_id)?;
+        let types = types(found.btf_id)?;
         let map = MapHandle::from_map_id(found.id).map_err(|error| unreadable(&error))?;
         let fields = fields(&types, found.btf_value_type_id);
         Ok(Some(Self { map, fields }))

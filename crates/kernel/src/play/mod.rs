@@ -32,9 +32,10 @@ use surroundings::creator_so_far;
 
 use crate::attributes::AttributeMap;
 use crate::host::Incumbent;
+use crate::in_charge::InCharge;
 use crate::recorder::Recorder;
 use crate::supervise::Signals;
-use crate::{Error, clock, host, in_charge, scheduling};
+use crate::{Error, clock, host, scheduling};
 
 /// How often a run checks whether it has ended. Signals announce most ends, so this only matters for runs without a duration. Checks are
 /// rare because each takes the CPU from the tasks, above their scheduler and in step with their periods.
@@ -78,8 +79,9 @@ pub fn play(
     let attributes = attributes(workload)?;
     check(workload, root)?;
     let incumbent = Incumbent::now();
-    let tunables = tunables(incumbent.name(), root, name_tunables, &mut notes);
-    let attribute_map = if root { AttributeMap::find()? } else { None };
+    let scheduler = in_charge(root)?;
+    let tunables = tunables(&incumbent, scheduler.as_ref(), name_tunables, &mut notes);
+    let attribute_map = attribute_map(scheduler.as_ref())?;
     let known = attribute_map.is_some();
     notes.extend(without_effect(&attributes, known).map(str::to_owned));
     let groups = set_up_groups(workload, root, &mut notes);
@@ -184,20 +186,36 @@ fn become_ordinary() -> Result<(), Error> {
     scheduling::set_policy(&ordinary).map_err(Error::system("cannot return to the ordinary policy"))
 }
 
+/// The scheduler in charge, into which only root can look.
+fn in_charge(root: bool) -> Result<Option<InCharge>, Error> {
+    match root {
+        true => InCharge::find("looking into a scheduler"),
+        false => Ok(None),
+    }
+}
+
+/// The attributes that the scheduler in charge reads, if it reads any.
+fn attribute_map(scheduler: Option<&InCharge>) -> Result<Option<AttributeMap>, Error> {
+    match scheduler {
+        Some(scheduler) => AttributeMap::find(scheduler),
+        None => Ok(None),
+    }
+}
+
 /// The tunables of the scheduler in charge that are not at their defaults; if they are unknown, a note says why.
 fn tunables(
-    scheduler: Option<&str>,
-    root: bool,
+    incumbent: &Incumbent,
+    in_charge: Option<&InCharge>,
     name: NameTunables,
     notes: &mut Vec<String>,
 ) -> Option<BTreeMap<String, String>> {
-    let scheduler = scheduler?;
+    let scheduler = incumbent.name()?;
     let unknown = format!("it is not known whether tunables of {scheduler} were set");
-    if !root {
+    let Some(in_charge) = in_charge else {
         notes.push(format!("{unknown}: only root can read them"));
         return None;
-    }
-    match in_charge::constants() {
+    };
+    match in_charge.constants() {
         Ok(constants) => {
             let known = name(scheduler, &constants);
             if known.is_none() {
