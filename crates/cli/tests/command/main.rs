@@ -14,6 +14,7 @@ mod examples;
 mod explaining;
 mod hunting;
 mod installing;
+mod linked;
 mod listing;
 mod recordings;
 mod reproducing;
