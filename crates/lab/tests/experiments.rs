@@ -76,6 +76,38 @@ fn no_workload_cost_machine_or_measure_names_a_scheduler() {
     assert!(checked > 60, "only {checked} files were found");
 }
 
+/// A column or point with fewer seeds than the experiment is for lines that do not count.
+#[test]
+fn lines_of_documents_are_judged_by_all_seeds() {
+    let mut found = 0;
+    for path in files(&root().join("experiments"), "experiment.toml") {
+        let file: toml::Table = fs::read_to_string(&path).unwrap().parse().unwrap();
+        let text = |value: &toml::Value| value.as_str().unwrap().to_owned();
+        let mut fewer = Vec::new();
+        for (list, all) in [("column", "columns"), ("point", "points")] {
+            let ones = file.get(list).and_then(toml::Value::as_array).into_iter();
+            let few = { ones.flatten() }.filter(|one| one.get("seeds").is_some());
+            let names: Vec<String> = few
+                .map(|one| format!("\"{}\"", text(&one["name"])))
+                .collect();
+            if !names.is_empty() {
+                fewer.extend(names);
+                fewer.push(format!("{all}."));
+            }
+        }
+        found += fewer.len();
+        for line in file["accept"].as_array().unwrap() {
+            if !["S", "D"].contains(&text(&line["level"]).as_str()) {
+                continue;
+            }
+            let holds = text(&line["holds"]);
+            let used: Vec<&String> = fewer.iter().filter(|one| holds.contains(*one)).collect();
+            assert!(used.is_empty(), "{}: {line} uses {used:?}", path.display());
+        }
+    }
+    assert!(found > 0, "no experiment has fewer seeds anywhere");
+}
+
 #[test]
 fn every_experiment_has_what_the_document_prints_and_a_description() {
     for path in files(&root().join("experiments"), "experiment.toml") {

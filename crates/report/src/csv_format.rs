@@ -22,7 +22,7 @@ pub(crate) fn comparison(comparison: &Comparison) -> String {
 }
 
 /// A heading and the rows.
-pub(crate) fn csv<N: AsRef<str>>(columns: &[N], rows: impl Iterator<Item = Row>) -> String {
+fn csv<N: AsRef<str>>(columns: &[N], rows: impl Iterator<Item = Row>) -> String {
     written(|writer| {
         writer.write_record(columns.iter().map(AsRef::as_ref))?;
         for row in rows {

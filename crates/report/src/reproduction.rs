@@ -1,9 +1,9 @@
 //! Reproductions of the documents' experiments as text, JSON and CSV.
 
-use crate::csv_format::csv;
-use crate::rows::Row;
+use crate::csv_format::csv_of;
 use comfy_table::{CellAlignment, ColumnConstraint, ContentArrangement, Table, Width, presets};
 use fairground_results::{Claim, Figure, Interval, Level, Reproduction, Standing, Verdict, Where};
+use serde::Serialize;
 
 /// Width of a claim in a table of verdicts.
 const CLAIM_WIDTH: u16 = 56;
@@ -83,6 +83,7 @@ fn figure_table(reproduction: &Reproduction, figure: &Figure) -> String {
             row.push(interval(
                 figure.here[point][column].as_ref(),
                 figure.decimals,
+                reproduction.repeats,
             ));
         }
         table.add_row(row);
@@ -97,17 +98,30 @@ fn figure_table(reproduction: &Reproduction, figure: &Figure) -> String {
     format!("{}{unit}\n{}\n\n", figure.title, trimmed(&table))
 }
 
-/// An interval as `mean ±half`.
-fn interval(interval: Option<&Interval>, decimals: usize) -> String {
-    match interval {
-        None => "-".into(),
-        Some(one) if one.samples < 2 => format!("{:.decimals$}", one.mean),
-        Some(one) => format!(
-            "{:.decimals$} ±{:.decimals$}",
-            one.mean,
-            one.high - one.mean
-        ),
+/// An interval as `mean ±half`, with the number of runs where it is not `repeats`.
+fn interval(interval: Option<&Interval>, decimals: usize, repeats: u32) -> String {
+    let Some(one) = interval else {
+        return "-".into();
+    };
+    let mut text = format!("{:.decimals$}", one.mean);
+    if one.samples > 1 {
+        text.push_str(&format!(" ±{:.decimals$}", one.high - one.mean));
     }
+    match fewer_runs(one, repeats) {
+        Some(runs) => format!("{text} ({runs})"),
+        None => text,
+    }
+}
+
+/// The number of runs of a number in words, if it has fewer than the others.
+pub(crate) fn fewer_runs(interval: &Interval, repeats: u32) -> Option<String> {
+    let runs = interval.samples as u32;
+    (runs < repeats).then(|| runs_of(runs))
+}
+
+fn runs_of(number: u32) -> String {
+    let plural = if number == 1 { "" } else { "s" };
+    format!("{number} run{plural}")
 }
 
 /// The word for a verdict.
@@ -121,8 +135,7 @@ pub(crate) fn word(holds: &Claim) -> String {
 }
 
 fn not_shown(runs: u32) -> String {
-    let plural = if runs == 1 { "" } else { "s" };
-    format!("not shown with {runs} run{plural}")
+    format!("not shown with {}", runs_of(runs))
 }
 
 /// The word for an experiment.
@@ -348,6 +361,15 @@ fn by_document<'a>(reproductions: &[&'a Reproduction]) -> Vec<(&'a str, Vec<&'a 
     groups
 }
 
+/// Whether some numbers are of fewer runs than the others of their experiment.
+pub(crate) fn has_fewer_runs(reproductions: &[&Reproduction]) -> bool {
+    reproductions.iter().any(|one| {
+        let figures = one.figures.iter().flat_map(|figure| &figure.here);
+        let mut numbers = figures.flatten().flatten();
+        numbers.any(|number| fewer_runs(number, one.repeats).is_some())
+    })
+}
+
 /// How many runs there were.
 fn runs(reproductions: &[&Reproduction]) -> String {
     let repeats = || reproductions.iter().map(|one| one.repeats);
@@ -357,7 +379,11 @@ fn runs(reproductions: &[&Reproduction]) -> String {
     } else {
         format!("{least} to {most}")
     };
-    format!("From {runs} runs of each scheduler at each point:")
+    let fewer = match has_fewer_runs(reproductions) {
+        true => ", fewer of some",
+        false => "",
+    };
+    format!("From {runs} runs of each scheduler at each point{fewer}:")
 }
 
 /// How many lines of each level hold, in sentences.
@@ -388,47 +414,50 @@ pub(crate) fn counted(reproductions: &[&Reproduction]) -> String {
     text
 }
 
+/// A measured figure of a column at a point, beside the document's.
+#[derive(Serialize)]
+struct Number<'a> {
+    experiment: &'a str,
+    measure: &'a str,
+    unit: &'a str,
+    point: &'a str,
+    column: &'a str,
+    document: Option<f64>,
+    mean: Option<f64>,
+    low: Option<f64>,
+    high: Option<f64>,
+    min: Option<f64>,
+    max: Option<f64>,
+    samples: usize,
+}
+
 /// The figures as CSV: a row for each measure, point and column.
 pub fn reproductions_csv(reproductions: &[&Reproduction]) -> String {
-    const COLUMNS: [&str; 12] = [
-        "experiment",
-        "measure",
-        "unit",
-        "point",
-        "column",
-        "document",
-        "mean",
-        "low",
-        "high",
-        "min",
-        "max",
-        "samples",
-    ];
-    let mut rows = Vec::new();
+    let mut numbers = Vec::new();
     for one in reproductions {
         for figure in &one.figures {
             for (point, name) in one.points.iter().enumerate() {
                 for (column, scheduler) in one.columns.iter().enumerate() {
                     let here = figure.here[point][column].as_ref();
-                    let mut row = Row::default();
-                    row.set("experiment", one.id.as_str());
-                    row.set("measure", figure.measure.as_str());
-                    row.set("unit", figure.unit.as_str());
-                    row.set("point", name.as_str());
-                    row.set("column", scheduler.as_str());
-                    row.set_some("document", figure.document[point][column]);
-                    row.set_some("mean", here.map(|here| here.mean));
-                    row.set_some("low", here.map(|here| here.low));
-                    row.set_some("high", here.map(|here| here.high));
-                    row.set_some("min", here.map(|here| here.min));
-                    row.set_some("max", here.map(|here| here.max));
-                    row.set("samples", here.map_or(0, |here| here.samples as u64));
-                    rows.push(row);
+                    numbers.push(Number {
+                        experiment: &one.id,
+                        measure: &figure.measure,
+                        unit: &figure.unit,
+                        point: name,
+                        column: scheduler,
+                        document: figure.document[point][column],
+                        mean: here.map(|here| here.mean),
+                        low: here.map(|here| here.low),
+                        high: here.map(|here| here.high),
+                        min: here.map(|here| here.min),
+                        max: here.map(|here| here.max),
+                        samples: here.map_or(0, |here| here.samples),
+                    });
                 }
             }
         }
     }
-    csv(&COLUMNS, rows.into_iter())
+    csv_of(numbers)
 }
 
 /// A plain table of strings.

@@ -4,7 +4,7 @@ use crate::format::Unit;
 use crate::page::{
     Answer, Axis, Category, Cell, Kind, Moment, Page, Plot, Point, Row, Section, Series, Table,
 };
-use crate::reproduction::{counted, kernels, standing_word};
+use crate::reproduction::{counted, fewer_runs, has_fewer_runs, kernels, standing_word};
 use fairground_results::{Figure, Reproduction, Standing, Where};
 use std::collections::BTreeMap;
 
@@ -106,8 +106,12 @@ fn certainty(reproductions: &[&Reproduction]) -> String {
     } else {
         format!("{least} to {most}")
     };
+    let fewer = match has_fewer_runs(reproductions) {
+        true => " (fewer where the table says so)",
+        false => "",
+    };
     format!(
-        "Means of {runs} runs at each point, with 95 % intervals (Student's). A difference counts where intervals do not overlap."
+        "Means of {runs} runs at each point{fewer}, with 95 % intervals (Student's). A difference counts where intervals do not overlap."
     )
 }
 
@@ -218,8 +222,8 @@ fn with_unit(figure: &Figure) -> String {
     }
 }
 
-/// Our number with its interval, and the document's below.
-fn cell(figure: &Figure, point: usize, column: usize) -> Cell {
+/// Our number with its interval, the number of its runs if it is not `repeats`, and the document's below.
+fn cell(figure: &Figure, point: usize, column: usize, repeats: u32) -> Cell {
     let text = |number: f64| format!("{number:.*}", figure.decimals);
     let mut details = Vec::new();
     let here = figure.here[point][column];
@@ -228,6 +232,7 @@ fn cell(figure: &Figure, point: usize, column: usize) -> Cell {
         if low != high {
             details.push(format!("{low} to {high}"));
         }
+        details.extend(fewer_runs(&interval, repeats));
     }
     if let Some(number) = figure.document[point][column] {
         details.push(format!("document {}", text(number)));
@@ -244,7 +249,8 @@ fn figure_tables(reproduction: &Reproduction, figures: &[&Figure]) -> Vec<Table>
     let columns = || reproduction.columns.iter().cloned();
     let row = |name: String, figure: &Figure, point: usize| {
         let mut cells = vec![Cell::plain(name)];
-        cells.extend((0..reproduction.columns.len()).map(|column| cell(figure, point, column)));
+        let columns = 0..reproduction.columns.len();
+        cells.extend(columns.map(|column| cell(figure, point, column, reproduction.repeats)));
         cells
     };
     let table = |caption: String, head: String, rows: Vec<Vec<Cell>>| Table {

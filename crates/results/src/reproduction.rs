@@ -20,7 +20,7 @@ pub struct Reproduction {
     pub world: Where,
     /// The machine, its tick rate and its costs, in words.
     pub machine: String,
-    /// Runs of each scheduler at each point: one per seed in the simulator, one per repetition on a kernel.
+    /// Runs of each scheduler at each point, if not fewer of some: one per seed in the simulator, one per repetition on a kernel.
     pub repeats: u32,
     /// Names of the columns: schedulers with their settings.
     pub columns: Vec<String>,

@@ -68,6 +68,59 @@ fn shares_that_are_set_adjust_the_nice_value() {
     assert!(line.ends_with("holds") && !line.contains("not"), "{line}");
 }
 
+#[test]
+fn a_column_and_a_point_may_have_fewer_seeds() {
+    let place = tempfile::tempdir().unwrap();
+    let mine = place.path().join("mine");
+    std::fs::create_dir_all(place.path().join("machines")).unwrap();
+    std::fs::create_dir(&mine).unwrap();
+    let write = |file: &str, text: &str| std::fs::write(place.path().join(file), text).unwrap();
+    write(
+        "machines/one.toml",
+        "title = \"one CPU\"\ntopology = \"pu:1\"\nhz = 250\norigin = \"none\"",
+    );
+    let workload = r#"{ "tasks": { "a": { "instance": 2, "run": 1000 } } }"#;
+    write("mine/workload.json", workload);
+    let experiment = r#"
+        title = "mine"
+        document = "none"
+        section = "none"
+        machine = "one"
+        workload = "workload.json"
+        seeds = 3
+        duration = 0.01
+        measure = [{ name = "used", title = "used", value = "tasks.len() + x" }]
+        point = [{ name = "1" }, { name = "2", seeds = 2 }]
+        column = [{ scheduler = "cfs" }, { name = "other", scheduler = "cfs", seeds = 1 }]
+        [[accept]]
+        id = "A1"
+        level = "X"
+        claim = "there are more at the second point"
+        holds = 'below(at("other", "1", "used"), at("other", "2", "used"))'
+    "#;
+    write("mine/experiment.toml", experiment);
+    let mine = mine.to_str().unwrap();
+    let samples = |more: &[&str]| -> Vec<String> {
+        let ended = fairground(&[&["reproduce", mine, "--format", "csv"], more].concat());
+        let last = |line: &str| line.rsplit(',').next().unwrap_or_default().to_owned();
+        ended.stdout.lines().skip(1).map(last).collect()
+    };
+    assert_eq!(samples(&[]), ["3", "1", "2", "1"]);
+    assert_eq!(samples(&["--seeds", "4"]), ["4"; 4]);
+    let table = fairground(&["reproduce", mine]).stdout;
+    for text in [
+        "3.00 (1 run)",
+        "4.00 ±0.00 (2 runs)",
+        "not shown with 1 run",
+    ] {
+        assert!(table.contains(text), "{text}: {table}");
+    }
+    let more = experiment.replace("seeds = 1 }", "seeds = 3 }");
+    write("mine/experiment.toml", &more);
+    let refused = fairground(&["reproduce", mine]).stderr;
+    assert!(refused.contains("seeds = 3 is not fewer than the 3 of all"));
+}
+
 /// A line of an experiment that is far too short for the statement of its document.
 const CONTRADICTED: [&str; 8] = [
     "reproduce",

@@ -5,6 +5,7 @@
 //! `experiments/README.md` explains the keys.
 
 use std::collections::BTreeMap;
+use std::num::NonZero;
 
 use serde::Deserialize;
 
@@ -151,6 +152,8 @@ pub(crate) struct ColumnFile {
     pub(crate) hz: Option<u64>,
     /// The document's name of the column.
     pub(crate) printed: Option<String>,
+    /// Simulations of it at each point, if fewer than the experiment's.
+    pub(crate) seeds: Option<NonZero<u32>>,
 }
 
 /// A point of the x axis.
@@ -168,6 +171,8 @@ pub(crate) struct PointFile {
     pub(crate) machine: Option<String>,
     /// Length of a run in seconds, if not the experiment's.
     pub(crate) duration: Option<f64>,
+    /// Simulations of each column at it, if fewer than the experiment's.
+    pub(crate) seeds: Option<NonZero<u32>>,
 }
 
 /// A measure.

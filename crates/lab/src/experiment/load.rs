@@ -248,6 +248,7 @@ impl Experiment {
                 return Err(self.wrong(format!("two points are called {}", point.name)));
             }
         }
+        self.check_seeds()?;
         let mut names = BTreeSet::new();
         for line in &self.file.accept {
             if !names.insert(&line.id) {
@@ -287,6 +288,19 @@ impl Experiment {
             }
         }
         Ok(())
+    }
+
+    /// Columns and points may have fewer seeds than the experiment, not more.
+    fn check_seeds(&self) -> Result<(), Error> {
+        let columns = self.file.column.iter().filter_map(|one| one.seeds);
+        let points = self.file.point.iter().filter_map(|one| one.seeds);
+        let all = self.file.seeds;
+        match columns.chain(points).find(|seeds| seeds.get() >= all) {
+            Some(seeds) => Err(self.wrong(format!(
+                "seeds = {seeds} is not fewer than the {all} of all"
+            ))),
+            None => Ok(()),
+        }
     }
 
     /// The points; a single unnamed one if the file has none.

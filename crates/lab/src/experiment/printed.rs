@@ -143,6 +143,7 @@ mod tests {
             set: BTreeMap::new(),
             hz: None,
             printed: printed.map(str::to_owned),
+            seeds: None,
         }
     }
 

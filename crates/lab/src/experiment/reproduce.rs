@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::num::NonZero;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use fairground_catalog::Build;
 use fairground_events::Nanoseconds;
@@ -165,6 +166,8 @@ pub(super) struct Setup<'a> {
     /// Values that expressions may use.
     pub(super) fits: BTreeMap<String, f64>,
     pub(super) seeds: u32,
+    /// Whether the request says how many seeds there are, which is then true everywhere.
+    seeds_requested: bool,
     /// Whether points that acceptance lines may need were left out.
     partial: bool,
     duration: Option<Nanoseconds>,
@@ -195,6 +198,7 @@ impl<'a> Setup<'a> {
                     set: BTreeMap::new(),
                     hz: None,
                     printed: None,
+                    seeds: None,
                 });
             }
         }
@@ -209,9 +213,20 @@ impl<'a> Setup<'a> {
             points,
             fits: experiment.fits(),
             seeds: request.seeds.unwrap_or(experiment.file.seeds).max(1),
+            seeds_requested: request.seeds.is_some(),
             partial: !request.points.is_empty(),
             duration: request.duration,
         })
+    }
+
+    /// Number of seeds of a column at a point.
+    fn seeds_at(&self, point: usize, column: usize) -> u32 {
+        let own = [self.points[point].seeds, self.columns[column].seeds];
+        let own = own.into_iter().flatten().map(NonZero::get);
+        match self.seeds_requested {
+            true => self.seeds,
+            false => own.fold(self.seeds, u32::min),
+        }
     }
 
     /// Length of a run at a point, if not the workload's own.
@@ -318,6 +333,7 @@ impl<'a> Simulations<'a> {
     /// The cells for a point and column, by seed.
     fn cells_at(&self, point: usize, column: usize) -> Result<Vec<Cell>, Error> {
         let file = &self.setup.experiment.file;
+        let seeds = self.setup.seeds_at(point, column);
         let (point, machine) = (&self.setup.points[point], &self.machines[point]);
         let (column, contender) = (&self.setup.columns[column], &self.contenders[column]);
         let workload = self.setup.experiment.workload(point, &self.setup.fits)?;
@@ -334,7 +350,7 @@ impl<'a> Simulations<'a> {
             cell.metrics = self.setup.metrics();
             cell
         };
-        Ok((0..self.setup.seeds).map(cell).collect())
+        Ok((0..seeds).map(cell).collect())
     }
 
     /// Reads the result of a cell at a point.
@@ -424,9 +440,11 @@ impl Setup<'_> {
 
     /// The runs for a point and column.
     fn runs<'m>(&self, measured: &'m [Measured], point: usize, column: usize) -> &'m [Measured] {
-        let seeds = self.seeds as usize;
-        let start = (point * self.columns.len() + column) * seeds;
-        &measured[start..start + seeds]
+        let columns = self.columns.len();
+        let seeds = |place: usize| self.seeds_at(place / columns, place % columns) as usize;
+        let place = point * columns + column;
+        let start: usize = (0..place).map(seeds).sum();
+        &measured[start..start + seeds(place)]
     }
 
     fn judge(&self, measured: &[Measured], mut world: World) -> Result<Reproduction, Error> {
@@ -526,8 +544,10 @@ impl Setup<'_> {
         printed: BTreeMap<(String, String, String), f64>,
     ) -> Result<(Vec<Verdict>, Option<Headline>), Error> {
         let (table, printed) = (Arc::new(table), Arc::new(printed));
-        let engine =
-            |evidence| script::engine_of_verdicts(table.clone(), printed.clone(), evidence);
+        let fewest = Arc::new(AtomicU32::new(self.seeds));
+        let engine = |evidence| {
+            script::engine_of_verdicts(table.clone(), printed.clone(), evidence, fewest.clone())
+        };
         let mut scope = script::constants("", &self.fits);
         let names = |names: Vec<String>| -> rhai::Array {
             names.into_iter().map(rhai::Dynamic::from).collect()
@@ -543,6 +563,7 @@ impl Setup<'_> {
             by_means: engine(Evidence::Means),
             scope,
             repeats: self.seeds,
+            fewest: fewest.clone(),
         };
         let lines = self.experiment.file.accept.iter();
         let verdicts = lines
@@ -712,6 +733,8 @@ struct Judge {
     by_means: rhai::Engine,
     scope: Scope<'static>,
     repeats: u32,
+    /// The fewest runs of a figure that was looked up since this was `repeats`.
+    fewest: Arc<AtomicU32>,
 }
 
 impl Judge {
@@ -722,9 +745,12 @@ impl Judge {
             let holds = Expression::compile(engine, &line.holds)?;
             holds.truth(engine, &mut self.scope.clone())
         };
+        self.fewest.store(self.repeats, Ordering::Relaxed);
         let holds = match is_true(&self.by_intervals) {
             Ok(true) => Claim::Holds,
-            Ok(false) if is_true(&self.by_means).map_err(wrong)? => Claim::NotShown(self.repeats),
+            Ok(false) if is_true(&self.by_means).map_err(wrong)? => {
+                Claim::NotShown(self.fewest.load(Ordering::Relaxed))
+            }
             Ok(false) => Claim::Fails,
             Err(error) => match script::not_measured(&error) {
                 Some(what) => Claim::NotMeasured(what.to_owned()),

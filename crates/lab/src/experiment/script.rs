@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use fairground_companion::{SECONDS, takes_too_long};
 use fairground_metrics::{RunMetrics, TaskRecords};
@@ -310,10 +311,12 @@ pub(crate) enum Evidence {
 }
 
 /// The engine for acceptance lines: `at(column, point, measure)` and `printed(column, point, measure)`, without the point if there is only one.
+/// `fewest` is lowered to the number of runs of a figure that `at` finds.
 pub(crate) fn engine_of_verdicts(
     table: Arc<Table>,
     printed: Arc<BTreeMap<(String, String, String), f64>>,
     evidence: Evidence,
+    fewest: Arc<AtomicU32>,
 ) -> Engine {
     let mut engine = engine();
     if evidence == Evidence::Means {
@@ -322,7 +325,10 @@ pub(crate) fn engine_of_verdicts(
     let find = move |column: &str, point: &str, measure: &str| {
         let key = (column.to_owned(), point.to_owned(), measure.to_owned());
         match table.get(&key) {
-            Some(Some(samples)) => Ok(samples.clone()),
+            Some(Some(samples)) => {
+                fewest.fetch_min(samples.0.len() as u32, Ordering::Relaxed);
+                Ok(samples.clone())
+            }
             Some(None) => Err(missing(format!("{measure} of {column} at {point}"))),
             None => Err(missing(format!(
                 "{measure} of {column} at {point} (there is no such column, point or measure here)"

@@ -26,7 +26,7 @@ fn figure(points: usize, document: bool) -> Figure {
         here: here
             .into_iter()
             .map(|row| {
-                let spread = |mean: f64| Interval::of(&[mean - 0.1, mean, mean + 0.1]);
+                let spread = |mean: f64| Interval::of(&[mean - 0.1, mean + 0.1].repeat(10));
                 row.into_iter().map(|mean| spread(mean?)).collect()
             })
             .collect(),
@@ -153,6 +153,34 @@ fn the_documents_numbers_stand_beside_ours() {
     ] {
         assert!(html.contains(text), "{text}");
     }
+}
+
+#[test]
+fn a_number_of_fewer_runs_says_so() {
+    let mut one = reproduction("one", &["1", "2"], Claim::Holds);
+    assert!(
+        reproductions_markdown(&[&one], &[])
+            .starts_with("From 20 runs of each scheduler at each point: ")
+    );
+    assert!(
+        !page_of(std::slice::from_ref(&one))
+            .answer
+            .certainty
+            .contains("fewer")
+    );
+    one.figures[0].here[1][1] = Interval::of(&[4.0]);
+    let markdown = reproductions_markdown(&[&one], &[]);
+    let start = "From 20 runs of each scheduler at each point, fewer of some: ";
+    assert!(markdown.starts_with(start), "{markdown}");
+    let page = page_of(&[one]);
+    assert!(
+        page.answer
+            .certainty
+            .contains("(fewer where the table says so)")
+    );
+    let rows = &page.sections[0].tables[0].rows;
+    assert_eq!(rows[1][2].detail, "1 run\ndocument 6.00");
+    assert!(!rows[1][1].detail.contains("run"), "{}", rows[1][1].detail);
 }
 
 #[test]
