@@ -16,6 +16,8 @@ pub struct RunMetrics {
     pub cpus: u32,
     /// Where the CPU time went.
     pub cpu_time: CpuTime,
+    /// Part of the time of each CPU that tasks used, in the order of their numbers; empty if only the sum is known, as from a data set.
+    pub busy_cpus_ns: Vec<u64>,
     /// Useful work compared with a work-conserving machine without overhead; `None` if no task ever wanted a CPU.
     pub throughput: Option<Throughput>,
     /// How evenly CPU time was divided; `None` if no task of a fair policy ever wanted a CPU.

@@ -173,6 +173,7 @@ fn metrics(row: &Row, duration_ns: u64, tasks: &[Row]) -> RunMetrics {
             idle_ns: row.count("idle_ns"),
             idle_while_runnable_ns: row.count("idle_while_runnable_ns"),
         },
+        busy_cpus_ns: Vec::new(),
         throughput: row.real("throughput").map(|ratio| Throughput {
             work_ns: row.count("work_ns"),
             ideal_work_ns: row.count("ideal_work_ns"),

@@ -44,6 +44,8 @@ pub(super) struct Cpu {
     overhead_until: Nanoseconds,
     /// Accounted time of its task that has not been added to the task yet.
     ran: Nanoseconds,
+    /// Time that has been added to tasks.
+    pub(super) busy: u64,
     /// Whether the scheduler's loader has it.
     has_loader: bool,
 }
@@ -73,6 +75,7 @@ impl Cpu {
     pub(super) fn hand_over(&mut self, task: &mut Task) {
         let ran = std::mem::take(&mut self.ran);
         task.cpu_time += ran;
+        self.busy += ran;
         task.work += float(ran) * self.speed;
     }
 }

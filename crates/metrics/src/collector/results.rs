@@ -18,7 +18,8 @@ impl Metrics {
         let tasks: Vec<TaskMetrics> = (0..self.tasks.len())
             .filter_map(|task| self.task_result(task, &available))
             .collect();
-        let busy_ns = tasks.iter().map(|task| task.cpu_time_ns).sum();
+        let busy_cpus_ns: Vec<u64> = self.machine.cpus.iter().map(|cpu| cpu.busy).collect();
+        let busy_ns = busy_cpus_ns.iter().sum();
         let awaited = || self.tasks.iter().flatten().filter(|task| !task.daemon);
         let alive = awaited().any(|task| task.ended.is_none());
         RunMetrics {
@@ -33,6 +34,7 @@ impl Metrics {
                     .saturating_sub(busy_ns + self.machine.overhead_booked),
                 idle_while_runnable_ns: capacity.idle_while_runnable,
             },
+            busy_cpus_ns,
             throughput: self.throughput(capacity.possible_work),
             fairness: self.fairness(),
             wakeup_latency: Samples::distribution_of_all(

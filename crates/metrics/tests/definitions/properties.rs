@@ -21,6 +21,8 @@ struct Schedule {
     runnable: Vec<bool>,
     /// Milliseconds that each task ran, less overhead.
     ran: Vec<u64>,
+    /// Milliseconds of these on each CPU.
+    busy: Vec<u64>,
     idle_while_runnable: u64,
     overhead: u64,
     /// Milliseconds of overhead that each CPU still has.
@@ -38,12 +40,14 @@ impl Schedule {
         for _ in 0..milliseconds {
             let idle = self.cpus.iter().filter(|cpu| cpu.is_none()).count();
             self.idle_while_runnable += self.waiting().min(idle) as u64;
-            for (task, overhead) in self.cpus.iter().zip(&mut self.overhead_left) {
+            let cpus = self.cpus.iter().zip(&mut self.busy);
+            for ((task, busy), overhead) in cpus.zip(&mut self.overhead_left) {
                 if *overhead > 0 {
                     *overhead -= 1;
                     self.overhead += 1;
                 } else if let Some(task) = task {
                     self.ran[*task] += 1;
+                    *busy += 1;
                 }
             }
         }
@@ -62,6 +66,7 @@ fn play(cpus: usize, weights: &[u32], steps: &[(u64, Step)]) -> (RunMetrics, Sch
         cpus: vec![None; cpus],
         runnable: vec![false; tasks],
         ran: vec![0; tasks],
+        busy: vec![0; cpus],
         idle_while_runnable: 0,
         overhead: 0,
         overhead_left: vec![0; cpus],
@@ -141,6 +146,8 @@ proptest! {
         prop_assert_eq!(time.available_ns, cpus as u64 * result.duration_ns);
         prop_assert_eq!(time.busy_ns + time.overhead_ns + time.idle_ns, time.available_ns);
         prop_assert_eq!(time.overhead_ns, schedule.overhead * MS);
+        let busy: Vec<u64> = schedule.busy.iter().map(|busy| busy * MS).collect();
+        prop_assert_eq!(&result.busy_cpus_ns, &busy);
         prop_assert_eq!(time.idle_while_runnable_ns, schedule.idle_while_runnable * MS);
         for (task, ran) in result.tasks.iter().zip(&schedule.ran) {
             prop_assert_eq!(task.cpu_time_ns, ran * MS);
