@@ -115,8 +115,8 @@ fn certainty(reproductions: &[&Reproduction]) -> String {
     )
 }
 
-/// First the document's own figures and tables with both values, then the verdicts; everything else is folded. `curves` with a label are
-/// figures of the document.
+/// First the document's own figures with both values, each either as a curve or as a table, then the verdicts; everything else is folded. `curves`
+/// with a label are figures of the document.
 fn section(
     reproduction: &Reproduction,
     curves: Vec<Plot>,
@@ -139,7 +139,12 @@ fn section(
     };
     let is_labelled = |plot: &Plot| plot.title.starts_with("Figure ");
     let (labelled, unlabelled): (Vec<Plot>, Vec<Plot>) = curves.into_iter().partition(is_labelled);
-    let mut details = figure_tables(reproduction, &others);
+    let is_curve = |figure: &&Figure| {
+        let plot = figure_plot(reproduction, figure);
+        plot.is_some_and(|plot| plot.kind == Kind::Lines)
+    };
+    let (drawn, listed): (Vec<&Figure>, Vec<&Figure>) = own.into_iter().partition(is_curve);
+    let mut details = figure_tables(reproduction, &[drawn.as_slice(), &others].concat());
     for table in &mut details {
         if table.caption.is_empty() {
             table.caption = "Other measures".to_owned();
@@ -160,12 +165,13 @@ fn section(
         ) + &kernel,
         row,
         verdicts: reproduction.verdicts.clone(),
-        tables: figure_tables(reproduction, &own),
-        plots: [labelled, plots(&own)].concat(),
+        tables: figure_tables(reproduction, &listed),
+        plots: [labelled, plots(&drawn)].concat(),
         moments,
         details,
-        folded: [plots(&others), unlabelled].concat(),
+        folded: [plots(&listed), plots(&others), unlabelled].concat(),
         notes: reproduction.notes.clone(),
+        brief: true,
         ..Section::default()
     }
 }

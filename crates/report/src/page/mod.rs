@@ -78,6 +78,8 @@ pub struct Section {
     pub folded: Vec<Plot>,
     /// Remarks about the results, one sentence each.
     pub notes: Vec<String>,
+    /// Whether only what answers is open: tables, plots, and the verdicts that count. Everything else opens on a click.
+    pub brief: bool,
 }
 
 impl Page {
@@ -183,6 +185,30 @@ fn plots(plots: &[Plot], figures: &mut Figures) -> Markup {
     }
 }
 
+fn moments(section: &Section, figures: &mut Figures) -> Markup {
+    html! {
+        @for moment in &section.moments { (moment::markup(moment, &section.moments, figures)) }
+    }
+}
+
+fn notes(section: &Section) -> Markup {
+    html! {
+        ul.notes {
+            @for note in &section.notes { li { (note) } }
+        }
+    }
+}
+
+/// Something that opens on a click.
+fn folded(title: &str, content: &Markup) -> Markup {
+    html! {
+        details {
+            summary { (title) }
+            (content)
+        }
+    }
+}
+
 fn section_markup(section: &Section, figures: &mut Figures) -> Markup {
     html! {
         section id=(anchor(&section.id)) {
@@ -192,24 +218,21 @@ fn section_markup(section: &Section, figures: &mut Figures) -> Markup {
             (answer::decisive(&section.findings, figures.colours))
             @for table in &section.tables { (table::markup(table, figures.colours)) }
             (plots(&section.plots, figures))
-            (verdict::list(&section.verdicts))
-            @for moment in &section.moments { (moment::markup(moment, &section.moments, figures)) }
+            @if section.brief {
+                (verdict::brief(&section.verdicts))
+                @if !section.moments.is_empty() { (folded("Timelines", &moments(section, figures))) }
+            } @else {
+                (verdict::list(&section.verdicts))
+                (moments(section, figures))
+            }
             @for table in &section.details {
-                details {
-                    summary { (table.caption) }
-                    (table::body(table, figures.colours))
-                }
+                (folded(&table.caption, &table::body(table, figures.colours)))
             }
             @if !section.folded.is_empty() {
-                details {
-                    summary { "More figures" }
-                    (plots(&section.folded, figures))
-                }
+                (folded("More figures", &plots(&section.folded, figures)))
             }
             @if !section.notes.is_empty() {
-                ul.notes {
-                    @for note in &section.notes { li { (note) } }
-                }
+                @if section.brief { (folded("Remarks", &notes(section))) } @else { (notes(section)) }
             }
         }
     }

@@ -1,6 +1,6 @@
 //! Acceptance lines: counted, and listed.
 
-use super::Section;
+use super::{Section, folded};
 use crate::reproduction::word;
 use fairground_results::{Claim, Level, OnKernel, Verdict};
 use maud::{Markup, html};
@@ -74,16 +74,35 @@ pub(super) fn short_tally(verdicts: &[Verdict]) -> Markup {
 
 /// One line each; empty if there are none.
 pub(super) fn list(verdicts: &[Verdict]) -> Markup {
+    lines(verdicts, shows)
+}
+
+/// Only the lines that follow from the document, or that a kernel contradicts, are open, and of their numbers only what fits in a line.
+pub(super) fn brief(verdicts: &[Verdict]) -> Markup {
+    let counts = |verdict: &&Verdict| {
+        matches!(verdict.level, Level::S | Level::D) || verdict.contradiction().is_some()
+    };
+    let (counted, others): (Vec<&Verdict>, Vec<&Verdict>) = verdicts.iter().partition(counts);
     html! {
-        @if !verdicts.is_empty() {
+        (lines(counted, brief_shows))
+        @if !others.is_empty() {
+            (folded("Lines that do not follow from the document", &lines(others, brief_shows)))
+        }
+    }
+}
+
+fn lines<'a>(verdicts: impl IntoIterator<Item = &'a Verdict>, shows: fn(&str) -> Markup) -> Markup {
+    let mut verdicts = verdicts.into_iter().peekable();
+    html! {
+        @if verdicts.peek().is_some() {
             ul.verdicts {
-                @for verdict in verdicts { (line(verdict)) }
+                @for verdict in verdicts { (line(verdict, shows)) }
             }
         }
     }
 }
 
-fn line(verdict: &Verdict) -> Markup {
+fn line(verdict: &Verdict, shows: fn(&str) -> Markup) -> Markup {
     let (class, mark) = match &verdict.holds {
         Claim::Holds => ("holds", "✓"),
         Claim::NotShown(_) => ("open", "?"),
@@ -114,6 +133,14 @@ fn line(verdict: &Verdict) -> Markup {
 fn on_kernel(kernel: &OnKernel) -> Markup {
     html! {
         p.shows { "On a kernel it " span.verdict { (word(&kernel.holds)) } ": " (kernel.shows) }
+    }
+}
+
+/// The numbers that decide, folded if they are a table.
+fn brief_shows(text: &str) -> Markup {
+    match text.lines().count() {
+        ..2 => shows(text),
+        _ => folded("Numbers", &shows(text)),
     }
 }
 

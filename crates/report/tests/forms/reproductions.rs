@@ -140,7 +140,11 @@ fn a_document_has_one_table_at_the_top_whatever_the_order_of_its_experiments() {
 
 #[test]
 fn the_documents_numbers_stand_beside_ours() {
-    let page = page_of(&[reproduction("one", &["1", "2", "4"], Claim::Holds)]);
+    let page = page_of(&[reproduction(
+        "one",
+        &["make", "tar", "dbench"],
+        Claim::Holds,
+    )]);
     let cell = &page.sections[0].tables[0].rows[1][2];
     assert_eq!(cell.text, "4.00");
     assert!(cell.detail.ends_with("\ndocument 6.00"), "{}", cell.detail);
@@ -153,6 +157,69 @@ fn the_documents_numbers_stand_beside_ours() {
     ] {
         assert!(html.contains(text), "{text}");
     }
+}
+
+/// The part of a page that is visible before a click.
+fn open_part(html: &str) -> String {
+    let mut open = String::new();
+    let mut depth = 0;
+    for (number, part) in html.split('<').enumerate() {
+        if part.starts_with("details") {
+            depth += 1;
+        }
+        if depth == 0 && number > 0 {
+            open.push('<');
+            open.push_str(part);
+        }
+        if part.starts_with("/details") {
+            depth -= 1;
+            open.push_str(part.split_once('>').expect("a tag ends").1);
+        }
+    }
+    open
+}
+
+#[test]
+fn only_answers_figures_and_what_follows_from_the_document_are_open() {
+    let mut one = reproduction("one", &["1", "2", "4"], Claim::Holds);
+    one.verdicts[0].shows = "1: 0.51\n2: 0.52".to_owned();
+    one.verdicts.push(Verdict {
+        level: Level::X,
+        claim: "an expected claim".to_owned(),
+        ..one.verdicts[0].clone()
+    });
+    let mut other = figure(3, false);
+    other.title = "A secondary measure".to_owned();
+    other.label.clear();
+    one.figures.push(other);
+    let html = page_of(&[one.clone()]).html();
+    let open = open_part(&html);
+    for text in [
+        "Experiment one",
+        "dwrr takes longer",
+        "Table 1: Execution time",
+    ] {
+        assert!(open.contains(text), "{text} is not open");
+    }
+    for text in [
+        "0.52",
+        "an expected claim",
+        "A secondary measure",
+        "cfs at 1 thread",
+        "The document prints: Table 1",
+        "A note.",
+    ] {
+        assert!(html.contains(text), "{text} is missing");
+        assert!(!open.contains(text), "{text} is open");
+    }
+    // A curve is drawn, and names are listed: each figure is open once.
+    let mut forms = |points: &[&str]| {
+        one.points = points.iter().map(|point| (*point).to_owned()).collect();
+        let section = &page_of(&[one.clone()]).sections[0];
+        (section.plots.len(), section.tables.len())
+    };
+    assert_eq!(forms(&["1", "2", "4"]), (1, 0));
+    assert_eq!(forms(&["make", "tar", "dbench"]), (0, 1));
 }
 
 #[test]
@@ -187,7 +254,8 @@ fn a_number_of_fewer_runs_says_so() {
 fn numbers_are_joined_by_lines_and_names_are_rows() {
     let kind = |points: &[&str]| {
         let page = page_of(&[reproduction("one", points, Claim::Holds)]);
-        let plot = &page.sections[0].plots[0];
+        let section = &page.sections[0];
+        let plot = section.plots.first().unwrap_or_else(|| &section.folded[0]);
         (plot.kind, plot.categories.len(), plot.series.len())
     };
     assert_eq!(kind(&["1", "2", "4"]), (Kind::Lines, 3, 4));
