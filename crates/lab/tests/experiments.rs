@@ -62,6 +62,10 @@ fn no_workload_cost_machine_or_measure_names_a_scheduler() {
     ]
     .concat()
     {
+        // Verdicts of runs on a kernel, which are no part of a run.
+        if path.ends_with("kernel.json") {
+            continue;
+        }
         let names = named(&fs::read_to_string(&path).unwrap(), &ids);
         assert!(names.is_empty(), "{} names {names:?}", path.display());
         checked += 1;
