@@ -482,12 +482,14 @@ __noinline u64 scan_slices(struct run_queue *cfs_rq __arg_nonnull, bool want_lon
 	struct task_struct *p;
 	u32 i;
 
+	bpf_rcu_read_lock();
 	bpf_for(i, 0, 2) {
 		for_each_queued(p, se, i ? ineligible_dsq(cfs_rq->cpu) : eligible_dsq(cfs_rq->cpu), 0) {
 			shortest = min(shortest, se->slice);
 			longest = max(longest, se->slice);
 		}
 	}
+	bpf_rcu_read_unlock();
 	for_each_slot(delayed, i, cfs_rq, cfs_rq->delayed_top) {
 		if (delayed->pid) {
 			shortest = min(shortest, delayed->slice);

@@ -135,6 +135,8 @@ __noinline int unthrottle(struct run_queue *cfs_rq __arg_nonnull, u64 now)
 
 	cfs_rq->refilled = false;
 	unthrottle_groups(cfs_rq, now);
+	/* Not all that call this are in a read-side section */
+	bpf_rcu_read_lock();
 	for_each_queued(p, se, limbo_dsq(cfs_rq->cpu), 0) {
 		if (throttled_hierarchy(se->group, cfs_rq->cpu))
 			continue;
@@ -142,6 +144,7 @@ __noinline int unthrottle(struct run_queue *cfs_rq __arg_nonnull, u64 now)
 		scx_bpf_dsq_move_set_vtime(DSQ_ITERATOR, eligible ? se->deadline : se->vruntime);
 		scx_bpf_dsq_move_vtime(DSQ_ITERATOR, p, cfs_rq->last_dsq, 0);
 	}
+	bpf_rcu_read_unlock();
 	hrtick_update(cfs_rq, now);
 	return 0;
 }

@@ -282,7 +282,7 @@ fn expressions_cannot_take_everything() {
         ),
         (
             "slice_ns = \"import \\\"/etc/passwd\\\" as a; 1\"",
-            "Module not found",
+            "'import' is a reserved keyword",
         ),
     ] {
         let folder = tempfile::tempdir().unwrap();

@@ -197,7 +197,7 @@ fn what_a_kernel_says_stands_beside_the_simulator_or_first() {
         let (_, line) = ended.stdout.split_once("\n A2").expect("it has a verdict");
         let place = |part: &str| line.find(part).unwrap_or_else(|| panic!("{part}: {line}"));
         let kernel = place(&format!("on a kernel: {word}"));
-        let simulator = place("nice 0 and 1");
+        let simulator = place("nice 0 and 1: 1.05");
         assert_eq!(kernel < simulator, first, "{line}");
         place("on a kernel: a board, 3 runs");
     }
