@@ -42,6 +42,11 @@ pub struct Restarts {
 }
 
 impl Restarts {
+    /// Whether the scheduler is loaded: every time that it was unloaded it was loaded again.
+    pub fn are_over(&self) -> bool {
+        self.all.last().is_none_or(|last| last.pause.is_some())
+    }
+
     /// The scheduler is loaded again.
     fn note_end(&mut self, now: Nanoseconds) {
         self.unanswered = None;

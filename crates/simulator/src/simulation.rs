@@ -263,7 +263,7 @@ pub fn simulate_beside<'a>(
     let end = kernel.clock.now() - kernel.origin;
     kernel.settle_running();
     let statistics = kernel.read_statistics();
-    let loaded = kernel.restarts.unanswered.is_none();
+    let loaded = kernel.restarts.are_over();
     let tasks = { kernel.tasks.workload().iter() }
         .map(|task| TaskOutcome::of(task, &kernel.memory.maps, loaded))
         .collect();
