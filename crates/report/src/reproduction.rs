@@ -183,27 +183,20 @@ fn outcome(verdict: &Verdict) -> (String, String) {
         Claim::NotMeasured(what) => what.clone(),
         _ => verdict.shows.clone(),
     };
-    let word_here = word(&verdict.holds);
+    let here = [numbers, word(&verdict.holds)];
     let Some(kernel) = &verdict.on_kernel else {
-        return (numbers, word_here);
+        return here.into();
     };
-    let there = (
-        format!("on a kernel: {}", kernel.shows),
-        format!("on a kernel: {}", word(&kernel.holds)),
-    );
-    if verdict.contradiction().is_some() {
-        let here = (
-            format!("in the simulator: {numbers}"),
-            format!("in the simulator: {word_here}"),
-        );
-        return (
-            format!("{}\n{}", there.0, here.0),
-            format!("{}\n{}", there.1, here.1),
-        );
-    }
+    let there =
+        [kernel.shows.clone(), word(&kernel.holds)].map(|one| format!("on a kernel: {one}"));
+    let lines = match verdict.is_contradicted() {
+        true => (there, here.map(|one| format!("in the simulator: {one}"))),
+        false => (here, there),
+    };
+    let ([first, first_word], [second, second_word]) = lines;
     (
-        format!("{numbers}\n{}", there.0),
-        format!("{word_here}\n{}", there.1),
+        format!("{first}\n{second}"),
+        format!("{first_word}\n{second_word}"),
     )
 }
 
@@ -325,7 +318,7 @@ pub(crate) fn kernels(reproductions: &[&Reproduction]) -> Option<String> {
         .collect();
     let contradicted = judged
         .iter()
-        .filter(|(_, verdict)| verdict.contradiction().is_some());
+        .filter(|(_, verdict)| verdict.is_contradicted());
     let contradicted: Vec<String> = contradicted
         .map(|(one, verdict)| format!("{} of {}", verdict.id, one.id))
         .collect();

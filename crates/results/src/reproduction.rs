@@ -221,15 +221,13 @@ pub struct Verdict {
 }
 
 impl Verdict {
-    /// The verdict from runs on a kernel, if that is the opposite.
-    pub fn contradiction(&self) -> Option<&OnKernel> {
-        let on_kernel = self.on_kernel.as_ref()?;
-        let both = (&self.holds, &on_kernel.holds);
-        let opposite = matches!(
-            both,
-            (Claim::Holds, Claim::Fails) | (Claim::Fails, Claim::Holds)
-        );
-        opposite.then_some(on_kernel)
+    /// Whether the verdict from runs on a kernel is the opposite.
+    pub fn is_contradicted(&self) -> bool {
+        let on_kernel = self.on_kernel.as_ref().map(|kernel| &kernel.holds);
+        matches!(
+            (&self.holds, on_kernel),
+            (Claim::Holds, Some(Claim::Fails)) | (Claim::Fails, Some(Claim::Holds))
+        )
     }
 }
 

@@ -189,13 +189,11 @@ impl Kernel<'_> {
         ran: u64,
         idle: bool,
     ) {
-        let now = self.clock.now();
-        let state = &mut self.cpus[cpu];
-        let server = state.deadline_servers.of(class);
+        let now = self.run_queue_clock(cpu);
+        let server = self.cpus[cpu].deadline_servers.of(class);
         if !server.active {
             return;
         }
-        let now = state.kernel_until.max(now);
         if !idle {
             server.idle = false;
         }

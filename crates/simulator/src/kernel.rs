@@ -187,6 +187,12 @@ impl Cpu {
         }
     }
 
+    /// Time on the clock of its run queue: when it began its current work.
+    #[inline]
+    pub fn clock(&self, now: u64) -> u64 {
+        self.kernel_until.max(now)
+    }
+
     /// Accounts the progress of its current task up to `now`.
     #[inline]
     pub fn account_progress(&mut self, now: u64) {
@@ -204,7 +210,7 @@ impl Cpu {
     /// computes while it is busy, and catches up when it is idle.
     #[inline]
     fn update_clock(&mut self, now: u64) {
-        let now = self.kernel_until.max(now);
+        let now = self.clock(now);
         let passed = now.saturating_sub(self.rq.clock);
         self.rq.clock = now;
         self.rq.clock_task = now;
@@ -308,7 +314,7 @@ impl<'a> Kernel<'a> {
 
     /// Time on the clock of a run queue: when its CPU began its current work.
     pub(crate) fn run_queue_clock(&self, cpu: usize) -> u64 {
-        self.cpus[cpu].kernel_until.max(self.clock.now())
+        self.cpus[cpu].clock(self.clock.now())
     }
 
     /// Time at which the program of this CPU's current task continues.
@@ -482,7 +488,7 @@ impl<'a> Kernel<'a> {
         let now = self.clock.now();
         let state = &mut self.cpus[cpu];
         state.account_progress(now);
-        let begin = state.kernel_until.max(now);
+        let begin = state.clock(now);
         state.kernel_until = begin + duration;
         state.resume_at = state.resume_at.max(now) + duration;
         if state.completion_at != u64::MAX && !state.current.execution.is_timed() {

@@ -80,7 +80,7 @@ pub(super) fn list(verdicts: &[Verdict]) -> Markup {
 /// Only the lines that follow from the document, or that a kernel contradicts, are open, and of their numbers only what fits in a line.
 pub(super) fn brief(verdicts: &[Verdict]) -> Markup {
     let counts = |verdict: &&Verdict| {
-        matches!(verdict.level, Level::S | Level::D) || verdict.contradiction().is_some()
+        matches!(verdict.level, Level::S | Level::D) || verdict.is_contradicted()
     };
     let (counted, others): (Vec<&Verdict>, Vec<&Verdict>) = verdicts.iter().partition(counts);
     html! {
@@ -109,6 +109,8 @@ fn line(verdict: &Verdict, shows: fn(&str) -> Markup) -> Markup {
         Claim::Fails => ("fails", "✗"),
         Claim::NotMeasured(_) => ("open", "–"),
     };
+    let kernel = verdict.on_kernel.as_ref().map(on_kernel);
+    let kernel = kernel.unwrap_or_default();
     html! {
         li class=(class) {
             span.mark aria-hidden="true" { (mark) }
@@ -119,9 +121,9 @@ fn line(verdict: &Verdict, shows: fn(&str) -> Markup) -> Markup {
                     " "
                     span.level { (verdict.level.word()) " " (verdict.id) }
                 }
-                @if let Some(kernel) = verdict.contradiction() { (on_kernel(kernel)) }
+                @if verdict.is_contradicted() { (kernel) }
                 (shows(&verdict.shows))
-                @if let (Some(kernel), None) = (&verdict.on_kernel, verdict.contradiction()) { (on_kernel(kernel)) }
+                @if !verdict.is_contradicted() { (kernel) }
                 @if let Claim::NotMeasured(missing) = &verdict.holds { p.shows { (missing) } }
                 @if let Some(reason) = &verdict.reason { p.reason { (reason) } }
             }

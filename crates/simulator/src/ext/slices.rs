@@ -52,7 +52,7 @@ impl Kernel<'_> {
     /// Charges the current task of `cpu` for its time (`update_curr_scx`).
     pub(crate) fn update_current(&mut self, cpu: usize) {
         let state = &self.cpus[cpu];
-        let (mut task, now) = (state.current, state.kernel_until.max(self.clock.now()));
+        let (mut task, now) = (state.current, state.clock(self.clock.now()));
         self.apply_requested_slice(task);
         let ran = now.saturating_sub(task.seen.se.exec_start);
         if ran == 0 {
