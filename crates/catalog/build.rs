@@ -48,10 +48,7 @@ fn build() -> Result<(), Error> {
     println!("cargo:rerun-if-changed=build.rs");
     println!("cargo:rerun-if-changed=strip.rs");
     // Not the whole folder: tests lie in it, too. The list of tests has a line for each scheduler, so it changes with a new one.
-    println!(
-        "cargo:rerun-if-changed={}",
-        schedulers.join("tests.rs").display()
-    );
+    println!("cargo:rerun-if-changed={}", schedulers.join("tests.rs").display());
     println!("cargo:rerun-if-changed={}", headers.display());
 
     let clang = Clang::find()?;
@@ -69,9 +66,7 @@ fn build() -> Result<(), Error> {
         }
         // A copy of a scheduler's source is compiled against its headers, too.
         let own = texts.add(&folder, "")?;
-        embed(
-            clang, &workspace, &folder, &own, &libbpf, &output, &mut code,
-        )?;
+        embed(clang, &workspace, &folder, &own, &libbpf, &output, &mut code)?;
     }
     code.push_str("]\n");
     write(&output.join("schedulers.rs"), code.as_bytes())?;
@@ -182,19 +177,12 @@ fn directory(variable: &str) -> PathBuf {
 }
 
 fn name_of(path: &Path) -> String {
-    path.file_name()
-        .unwrap_or_default()
-        .to_string_lossy()
-        .into_owned()
+    path.file_name().unwrap_or_default().to_string_lossy().into_owned()
 }
 
 /// The contents of a folder, sorted by name.
 fn entries(folder: &Path) -> Result<Vec<PathBuf>, Error> {
-    let failed = |cause| Error::File {
-        action: "read",
-        path: folder.to_owned(),
-        cause,
-    };
+    let failed = |cause| Error::File { action: "read", path: folder.to_owned(), cause };
     let mut paths = Vec::new();
     for entry in std::fs::read_dir(folder).map_err(failed)? {
         paths.push(entry.map_err(failed)?.path());

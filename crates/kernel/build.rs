@@ -41,15 +41,10 @@ fn compile_one(name: &str, source: &str, definitions: &[&str]) -> Result<(), Str
     let source = format!("bpf/{source}.bpf.c");
 
     let named = env::var("CLANG").ok();
-    let candidates = named
-        .iter()
-        .map(String::as_str)
-        .chain(["clang-19", "clang"]);
+    let candidates = named.iter().map(String::as_str).chain(["clang-19", "clang"]);
     for clang in candidates {
         match Command::new(clang)
-            .args([
-                "-target", "bpf", "-mcpu=v3", "-g", "-O2", "-Wall", "-Werror",
-            ])
+            .args(["-target", "bpf", "-mcpu=v3", "-g", "-O2", "-Wall", "-Werror"])
             .args(definitions)
             .args(["-c", &source])
             .arg("-I../../schedulers/include")
@@ -60,9 +55,7 @@ fn compile_one(name: &str, source: &str, definitions: &[&str]) -> Result<(), Str
         {
             Ok(status) if status.success() => return Ok(()),
             Ok(_) => {
-                return Err(format!(
-                    "{clang} cannot compile {source}; its messages are above"
-                ));
+                return Err(format!("{clang} cannot compile {source}; its messages are above"));
             }
             Err(_) => {}
         }
@@ -71,9 +64,7 @@ fn compile_one(name: &str, source: &str, definitions: &[&str]) -> Result<(), Str
 }
 
 fn directory(variable: &str) -> Result<PathBuf, String> {
-    env::var_os(variable)
-        .map(PathBuf::from)
-        .ok_or_else(|| format!("cargo does not set {variable}"))
+    env::var_os(variable).map(PathBuf::from).ok_or_else(|| format!("cargo does not set {variable}"))
 }
 
 fn include(folder: &Path) -> std::ffi::OsString {

@@ -30,19 +30,13 @@ fn main() {
         add_files(folder, &mut found);
     }
     println!("cargo::rerun-if-changed=build.rs");
-    println!(
-        "cargo::rerun-if-changed={}",
-        project.join("Cargo.lock").display()
-    );
+    println!("cargo::rerun-if-changed={}", project.join("Cargo.lock").display());
     let mut hasher = DefaultHasher::new();
     for path in &found {
         let name = path.strip_prefix(&project).unwrap_or(path);
         (name, fs::read(path).unwrap_or_default()).hash(&mut hasher);
     }
-    println!(
-        "cargo::rustc-env=FAIRGROUND_ENGINE={:016x}",
-        hasher.finish()
-    );
+    println!("cargo::rustc-env=FAIRGROUND_ENGINE={:016x}", hasher.finish());
 }
 
 /// Adds all files of a folder and of those in it.

@@ -68,11 +68,7 @@ fn activations(history: &History, task: &str, work: u64, sleep: u64) -> Vec<Acti
         if done >= work {
             if let Some(last) = last_end {
                 let wake = last + sleep;
-                found.push(Activation {
-                    wake,
-                    start,
-                    end: run.end,
-                });
+                found.push(Activation { wake, start, end: run.end });
             }
             last_end = Some(run.end);
             done = 0;
@@ -210,10 +206,7 @@ fn wakeups(id: &str, work: u64, sleep: u64) -> (f64, f64) {
     assert!(waits.len() > 400, "{id}: {}", waits.len());
     waits.sort_by(f64::total_cmp);
     let at_once = waits.iter().filter(|wait| **wait < 0.1).count();
-    (
-        100.0 * at_once as f64 / waits.len() as f64,
-        waits[waits.len() * 99 / 100],
-    )
+    (100.0 * at_once as f64 / waits.len() as f64, waits[waits.len() * 99 / 100])
 }
 
 #[test]
@@ -276,11 +269,7 @@ fn idle_cpus_are_chosen_by_distance_and_by_what_their_neighbours_do() {
         (&[0, 1, 2, 3, 4, 6], 5, "same node, busy thread"),
         (&[0, 1, 2, 3, 4, 5, 6, 7], 8, "other node, idle cache"),
         (&[0, 1, 2, 3, 4, 5, 6, 7, 8], 12, "other node, other cache"),
-        (
-            &[0, 1, 2, 3, 4, 5, 6, 7, 8, 12],
-            10,
-            "other node, busy cache",
-        ),
+        (&[0, 1, 2, 3, 4, 5, 6, 7, 8, 12], 10, "other node, busy cache"),
     ] {
         assert_eq!(cpu_chosen(busy), expected, "{why}");
     }
@@ -294,11 +283,7 @@ const ISO_AND_NORMAL: &str = r#"{ "tasks": {
 fn isochronous_tasks_fall_back_at_seventy_percent_of_five_seconds() {
     let (history, outcome) = run(ID, "1", ISO_AND_NORMAL, 30, &[]);
     let start = history.runs_of("iso", 0, SECOND * 30)[0].start;
-    let fell = history
-        .runs_of("normal", start + 100 * MS, 30 * SECOND)
-        .first()
-        .unwrap()
-        .start;
+    let fell = history.runs_of("normal", start + 100 * MS, 30 * SECOND).first().unwrap().start;
     assert_near(fell as f64 / SECOND as f64, 3.5, 0.1, "first fall, s");
     assert!(history.percent("iso", 100 * MS, 3400 * MS) > 99.9);
 
@@ -316,12 +301,7 @@ fn isochronous_tasks_fall_back_at_seventy_percent_of_five_seconds() {
     }
     let rate = alone.len() as f64 / ((to - from) as f64 / SECOND as f64);
     assert_near(rate, 1.0, 0.05, "cycles a second");
-    assert_near(
-        history.percent("iso", 5 * SECOND, 29 * SECOND),
-        70.0,
-        2.0,
-        "iso",
-    );
+    assert_near(history.percent("iso", 5 * SECOND, 29 * SECOND), 70.0, 2.0, "iso");
     assert!(statistic(ID, &outcome, "iso_refractions") >= 24);
 }
 
@@ -363,19 +343,9 @@ const IDLE_AND_NICE_19: &str = r#"{ "tasks": {
 fn idle_tasks_run_only_when_nobody_else_would() {
     let (history, _) = run(ID, "1", IDLE_AND_NICE_19, 15, &[]);
     assert_near(history.percent("idle", 0, 490 * MS), 100.0, 0.1, "alone");
-    assert_near(
-        history.percent("idle", 510 * MS, 15 * SECOND),
-        0.0,
-        0.0,
-        "beside",
-    );
+    assert_near(history.percent("idle", 510 * MS, 15 * SECOND), 0.0, 0.0, "beside");
     let (history, _) = run(ID, "2", IDLE_AND_NICE_19, 3, &[]);
-    assert_near(
-        history.percent("idle", 0, 3 * SECOND),
-        100.0,
-        0.1,
-        "on two CPUs",
-    );
+    assert_near(history.percent("idle", 0, 3 * SECOND), 100.0, 0.1, "on two CPUs");
 }
 
 #[test]
@@ -398,12 +368,7 @@ fn a_yielder_goes_on_while_its_deadline_is_the_earlier() {
         &[],
     );
     assert!(statistic(ID, &outcome, "yields") > 40_000);
-    assert_near(
-        history.percent("yielder", SECOND, 10 * SECOND),
-        50.0,
-        3.0,
-        "yielder",
-    );
+    assert_near(history.percent("yielder", SECOND, 10 * SECOND), 50.0, 3.0, "yielder");
     let switches = history.runs_of("hog", SECOND, 10 * SECOND).len() * 2;
     assert_near(switches as f64 / 9.0, 160.0, 15.0, "switches a second");
 }
@@ -477,11 +442,8 @@ fn a_child_that_ends_within_its_first_slice_gives_it_back() {
         "child": { "instance": 0, "run": 1000, "loop": 1, "fairground": { "process": "own" } } } }"#;
     let finely = |options: &mut Options| options.hz = 10_000;
     let (history, _) = run_with(ID, "1", json, 1, &[("hz", "10000")], finely);
-    let mut runs: Vec<&Run> = history
-        .runs
-        .iter()
-        .filter(|run| run.task != "hog" && run.start > 50 * MS)
-        .collect();
+    let mut runs: Vec<&Run> =
+        history.runs.iter().filter(|run| run.task != "hog" && run.start > 50 * MS).collect();
     runs.sort_by_key(|run| run.start);
     assert!(runs[1].task.starts_with("child"), "{runs:?}");
     assert_eq!(runs[1].length(), MS);
@@ -509,17 +471,10 @@ fn slices_are_half_as_long_again_with_each_doubling_of_the_cpus() {
 fn tasks_of_a_distant_node_are_handicapped() {
     let moves = |machine: &str| {
         let (history, _) = run(ID, machine, &hogs(5), 10, &[]);
-        history
-            .migrations
-            .iter()
-            .filter(|(time, _)| *time > SECOND)
-            .count()
+        history.migrations.iter().filter(|(time, _)| *time > SECOND).count()
     };
     let (handicapped, free) = (moves("numa:2 core:1"), moves("2"));
-    assert!(
-        handicapped * 2 < free,
-        "{handicapped} moves, {free} without"
-    );
+    assert!(handicapped * 2 < free, "{handicapped} moves, {free} without");
 }
 
 #[test]
@@ -585,11 +540,7 @@ fn a_task_that_two_cpus_could_take_does_not_wait_beside_an_idle_one() {
     let idle_and_weak = r#"{ "tasks": {
         "iso": { "priority": 19, "run": 1000 },
         "other": { "policy": "SCHED_IDLE", "run": 1000 } }, "global": { "duration": 30 } }"#;
-    for json in [
-        iso_and_normal(0),
-        iso_and_normal(1000),
-        idle_and_weak.to_owned(),
-    ] {
+    for json in [iso_and_normal(0), iso_and_normal(1000), idle_and_weak.to_owned()] {
         for cpus in ["2", "4"] {
             let (history, _) = run(ID, cpus, &json, 2, &[]);
             for task in ["iso", "other"] {

@@ -14,10 +14,7 @@ const ID: &str = "bmqs";
 const TICK: Nanoseconds = 10 * MS;
 
 fn workload(tasks: &[String]) -> String {
-    format!(
-        r#"{{ "tasks": {{ {} }}, "global": {{ "duration": 1000 }} }}"#,
-        tasks.join(", ")
-    )
+    format!(r#"{{ "tasks": {{ {} }}, "global": {{ "duration": 1000 }} }}"#, tasks.join(", "))
 }
 
 /// Tasks that belong to CPU `home`, sleep for `sleep` milliseconds and then do `work` on that CPU or on CPU `other`.
@@ -84,10 +81,7 @@ fn a_distance_has_at_most_255_ticks() {
     let json = workload(&[at_home("hog", 3, 0, 1, 1000, ALWAYS)]);
     let settings = [("msi_cache", "4000 ms"), ("max_move_cost", "10000")];
     let (history, _) = run(ID, "2", &json, 5, &settings);
-    let times: Vec<_> = moves(&history, SECOND)
-        .iter()
-        .map(|(time, _)| *time)
-        .collect();
+    let times: Vec<_> = moves(&history, SECOND).iter().map(|(time, _)| *time).collect();
     assert_eq!(times.len(), 1, "{times:?}");
     assert_eq!(times[0] / MS, (SECOND + 255 * TICK) / MS);
 }
@@ -100,10 +94,7 @@ fn peaks_of_four_ticks(distance: u32) -> (usize, u64) {
     let json = workload(&[at_home("hog", 1, 0, 1, 1, ALWAYS), peak.to_owned()]);
     let msi = format!("{} ms", 10 * distance);
     let (history, outcome) = run(ID, "2", &json, 10, &[("msi_cache", &msi)]);
-    (
-        moves(&history, 0).len(),
-        statistic(ID, &outcome, "idle_passes"),
-    )
+    (moves(&history, 0).len(), statistic(ID, &outcome, "idle_passes"))
 }
 
 #[test]
@@ -126,30 +117,16 @@ fn between_two_thefts_the_counting_begins_anew() {
     for distance in [3, 5, 8] {
         let json = workload(&[
             boss.to_owned(),
-            at_home(
-                "guest",
-                6,
-                0,
-                1,
-                1000,
-                r#""run": 1000, "sleep": 100000000, "loop": -1"#,
-            ),
+            at_home("guest", 6, 0, 1, 1000, r#""run": 1000, "sleep": 100000000, "loop": -1"#),
         ]);
         let msi = format!("{} ms", 10 * distance);
         let (history, _) = run(ID, "2", &json, 2, &[("msi_cache", &msi)]);
-        let times: Vec<_> = moves(&history, SECOND)
-            .iter()
-            .map(|(time, _)| *time)
-            .collect();
+        let times: Vec<_> = moves(&history, SECOND).iter().map(|(time, _)| *time).collect();
         assert_eq!(times.len(), 6, "{times:?}");
         assert_eq!(times[0] / MS, (SECOND + TICK * distance) / MS);
         for pair in times.windows(2) {
             // The look when the stolen task has left is the first of `distance`, the others are at ticks.
-            assert_eq!(
-                (pair[1] - pair[0]) / MS,
-                TICK * (distance - 1) / MS,
-                "{times:?}"
-            );
+            assert_eq!((pair[1] - pair[0]) / MS, TICK * (distance - 1) / MS, "{times:?}");
         }
     }
 }
@@ -161,11 +138,7 @@ fn first_relieved(near: u32, far: u32, mvtsk_cost: &str) -> String {
         at_home("far", far, 2, 0, 1000, ALWAYS),
     ]);
     // Distances 0 and 1, so that both are candidates when CPU 0 first looks.
-    let settings = [
-        ("msi_cache", "0 ms"),
-        ("msi_remote", "10 ms"),
-        ("mvtsk_cost", mvtsk_cost),
-    ];
+    let settings = [("msi_cache", "0 ms"), ("msi_remote", "10 ms"), ("mvtsk_cost", mvtsk_cost)];
     let (history, _) = run(ID, "numa:2 core:2", &json, 2, &settings);
     let moves = moves(&history, SECOND);
     assert_eq!(moves[0].0 / MS, 1010, "{moves:?}");
@@ -192,10 +165,8 @@ fn the_nearer_cpu_is_relieved_first_until_the_farther_one_is_that_much_longer() 
 #[test]
 fn the_nearer_cpu_comes_first_by_its_shorter_wait() {
     // 5 and 10 ticks; five tasks there would cost less than two here, but CPU 0 has helped itself before they count.
-    let json = workload(&[
-        at_home("near", 2, 1, 0, 1000, ALWAYS),
-        at_home("far", 5, 2, 0, 1000, ALWAYS),
-    ]);
+    let json =
+        workload(&[at_home("near", 2, 1, 0, 1000, ALWAYS), at_home("far", 5, 2, 0, 1000, ALWAYS)]);
     let (history, _) = run(ID, "numa:2 core:2", &json, 2, &[]);
     let moves = moves(&history, SECOND);
     assert_eq!(moves[0].0 / MS, 1050, "{moves:?}");
@@ -233,9 +204,7 @@ fn the_task_that_has_not_run_for_longest_is_taken() {
         let (time, stolen) = moves(&history, SECOND)[0];
         let last_ran = |task: &str| {
             let runs = history.runs.iter().filter(|run| run.task == task);
-            runs.filter(|run| run.end <= time)
-                .map(|run| run.end / TICK)
-                .max()
+            runs.filter(|run| run.end <= time).map(|run| run.end / TICK).max()
         };
         let waiting: Vec<String> = (0..4)
             .map(|index| format!("hog-{index}"))
@@ -263,10 +232,7 @@ fn stolen_beside_kin(later: u32, bonus: &str) -> String {
     let json = workload(&[
         at_home("hog", 3, 0, 1, 1000, ALWAYS),
         of_kin("kin", &at_home("kin", 1, 0, 1, 1000, ALWAYS)),
-        of_kin(
-            "visitor",
-            r#""visitor": { "cpus": [1], "run": 500000, "loop": 1 }"#,
-        ),
+        of_kin("visitor", r#""visitor": { "cpus": [1], "run": 500000, "loop": 1 }"#),
     ]);
     let settings = [("msi_cache", "40 ms"), ("move_mm_bonus", bonus)];
     let (history, _) = run(ID, "2", &json, 3, &settings);
@@ -312,14 +278,7 @@ fn a_stolen_task_keeps_what_it_has_left_of_its_slice() {
 fn a_task_wakes_on_its_cpu_though_another_idles() {
     let json = workload(&[
         hogs("hog", 1, -20, "[0]"),
-        at_home(
-            "sleeper",
-            1,
-            0,
-            1,
-            100,
-            r#""run": 1000, "sleep": 50000, "loop": 100"#,
-        ),
+        at_home("sleeper", 1, 0, 1, 100, r#""run": 1000, "sleep": 50000, "loop": 100"#),
     ]);
     let settings = [("msi_cache", "100 ms"), ("max_dynprio", "0")];
     let (history, outcome) = run(ID, "2", &json, 20, &settings);
@@ -328,9 +287,7 @@ fn a_task_wakes_on_its_cpu_though_another_idles() {
     // It does wait: for the rest of the hog's six ticks.
     let runs = history.runs_of("sleeper", 200 * MS, 20 * SECOND);
     assert!(runs.len() >= 99, "{} runs", runs.len());
-    let late = runs
-        .windows(2)
-        .filter(|pair| pair[1].start - pair[0].end > 55 * MS);
+    let late = runs.windows(2).filter(|pair| pair[1].start - pair[0].end > 55 * MS);
     assert!(late.count() > 50);
 }
 
@@ -348,10 +305,7 @@ fn child_goes(number: u32, msi: &str) -> bool {
             .to_owned(),
     ]);
     let (history, outcome) = run(ID, "2", &json, 2, &[("msi_cache", msi)]);
-    let child = history
-        .runs
-        .iter()
-        .find(|run| run.task.starts_with("child"));
+    let child = history.runs.iter().find(|run| run.task.starts_with("child"));
     let elsewhere = statistic(ID, &outcome, "forks_placed_elsewhere");
     if elsewhere == 1 {
         assert_eq!(child.unwrap().cpu, 1);
@@ -396,10 +350,7 @@ fn a_child_goes_to_the_nearest_of_the_emptiest_cpus() {
 
 /// Share of the first of two hogs on one CPU, percent of the time of both.
 fn share(first: i32, second: i32, settings: &[(&str, &str)]) -> f64 {
-    let json = workload(&[
-        hogs("first", 1, first, "[0]"),
-        hogs("second", 1, second, "[0]"),
-    ]);
+    let json = workload(&[hogs("first", 1, first, "[0]"), hogs("second", 1, second, "[0]")]);
     let (history, _) = run(ID, "1", &json, 22, settings);
     let first = history.cpu_time("first", 2 * SECOND, 22 * SECOND) as f64;
     let second = history.cpu_time("second", 2 * SECOND, 22 * SECOND) as f64;
@@ -443,10 +394,7 @@ fn slices_end_at_ticks_and_the_longest_wait_is_all_of_the_others() {
         assert_near(share, 10.0, 0.5, "share");
     }
     for run in history.runs.iter().filter(|run| run.start > 2 * SECOND) {
-        assert!(
-            run.end == 20 * SECOND || run.length() % (30 * MS) == 0,
-            "{run:?}"
-        );
+        assert!(run.end == 20 * SECOND || run.length() % (30 * MS) == 0, "{run:?}");
     }
 }
 
@@ -466,17 +414,10 @@ fn only_runnable_tasks_of_the_queue_get_new_slices() {
 #[test]
 fn the_walk_is_as_long_as_the_list_of_one_cpu() {
     for hogs_here in [5, 20] {
-        let json = workload(&[
-            hogs("here", hogs_here, 0, "[0]"),
-            hogs("there", hogs_here, 0, "[1]"),
-        ]);
+        let json =
+            workload(&[hogs("here", hogs_here, 0, "[0]"), hogs("there", hogs_here, 0, "[1]")]);
         let (_, outcome) = run(ID, "2", &json, 20, &[]);
-        assert_near(
-            steps_per_walk(&outcome),
-            f64::from(hogs_here),
-            0.5,
-            "steps of a walk",
-        );
+        assert_near(steps_per_walk(&outcome), f64::from(hogs_here), 0.5, "steps of a walk");
     }
 }
 
@@ -522,9 +463,7 @@ fn hogs_before_yielder(settings: &[(&str, &str)]) -> Vec<usize> {
     assert!(statistic(ID, &outcome, "yields") > 10);
     let mut runs: Vec<&Run> = history.runs.iter().collect();
     runs.sort_by_key(|run| run.start);
-    let woken = runs
-        .iter()
-        .position(|run| run.task == "yielder" && run.start > 2 * SECOND);
+    let woken = runs.iter().position(|run| run.task == "yielder" && run.start > 2 * SECOND);
     // A round ends when a hog runs again.
     let mut hogs_seen: Vec<&str> = Vec::new();
     let mut before = Vec::new();
@@ -561,10 +500,7 @@ fn the_tick_that_ends_a_slice_takes_a_point() {
     };
     let (before, after) = (sleeper(1), sleeper(2));
     assert!(before > 15, "{before}");
-    assert!(
-        (10..=20).contains(&(before - after)),
-        "{before} and {after}"
-    );
+    assert!((10..=20).contains(&(before - after)), "{before} and {after}");
 }
 
 #[test]
@@ -600,11 +536,8 @@ fn the_old_yield_goes_to_the_end_and_keeps_slice_and_rank() {
     let mut runs: Vec<&Run> = history.runs.iter().collect();
     runs.sort_by_key(|run| run.start);
     // Before the first tick all have as much left.
-    let first: Vec<&str> = runs
-        .iter()
-        .filter(|run| run.end < TICK)
-        .map(|run| run.task.as_str())
-        .collect();
+    let first: Vec<&str> =
+        runs.iter().filter(|run| run.end < TICK).map(|run| run.task.as_str()).collect();
     for four in first.windows(4) {
         assert!((1..4).all(|other| four[0] != four[other]), "{first:?}");
     }
@@ -627,12 +560,7 @@ fn two_yielders_need_a_recalculation_for_each_round() {
     let yields = statistic(ID, &outcome, "yields") as f64;
     let recalculations = statistic(ID, &outcome, "recalculations") as f64;
     assert!(yields > 9000.0, "{yields}");
-    assert_near(
-        recalculations / yields,
-        0.5,
-        0.01,
-        "recalculations for a yield",
-    );
+    assert_near(recalculations / yields, 0.5, 0.01, "recalculations for a yield");
 }
 
 #[test]
@@ -719,10 +647,8 @@ fn a_local_real_time_task_waits_where_a_global_one_goes_elsewhere() {
 
 #[test]
 fn a_global_real_time_task_takes_the_cpu_it_ran_on_last_before_an_idle_one() {
-    let json = workload(&[
-        hogs("hog", 1, -20, "[0]"),
-        realtime("global", "global", 10, 0, 105, 20),
-    ]);
+    let json =
+        workload(&[hogs("hog", 1, -20, "[0]"), realtime("global", "global", 10, 0, 105, 20)]);
     let (history, outcome) = run(ID, "2", &json, 1, &[]);
     let global = first_run(&history, "global", 50 * MS);
     assert_eq!((global.start / MS, global.cpu), (105, 0));
@@ -825,10 +751,7 @@ fn equal_real_time_tasks_take_turns_or_do_not() {
         let (history, _) = run(ID, "1", &json, 4, &[("realtime_policy", policy)]);
         let shares = ["first", "second"].map(|name| history.percent(name, SECOND, 4 * SECOND));
         let smaller = shares[0].min(shares[1]);
-        assert!(
-            smaller >= least && smaller <= least + 6.0,
-            "{policy}: {shares:?}"
-        );
+        assert!(smaller >= least && smaller <= least + 6.0, "{policy}: {shares:?}");
     }
 }
 
@@ -872,10 +795,7 @@ fn children_of_real_time_tasks_are_real_time_tasks() {
         hogs("hog", 2, -20, "[0]"),
     ]);
     let (history, _) = run(ID, "1", &json, 3, &[]);
-    let child = history
-        .runs
-        .iter()
-        .find(|run| run.task.starts_with("child"));
+    let child = history.runs.iter().find(|run| run.task.starts_with("child"));
     let name = child.unwrap().task.clone();
     let share = history.percent(&name, SECOND, 3 * SECOND);
     assert!(share > 99.9, "{share}");
@@ -897,11 +817,7 @@ fn a_fifo_of_cpu_bound_tasks_is_not_walked_and_is_as_fair() {
     let (_, one_list) = crowd("off");
     let (_, two_lists) = crowd("goodness");
     let (history, fifo) = crowd("fifo");
-    assert!(
-        steps_per_walk(&one_list) > 25.0,
-        "{}",
-        steps_per_walk(&one_list)
-    );
+    assert!(steps_per_walk(&one_list) > 25.0, "{}", steps_per_walk(&one_list));
     // I/O-bound walks are short: the sleeper's.
     assert!(steps_per_walk(&two_lists) < steps_per_walk(&one_list));
     assert!(steps_per_walk(&fifo) < 3.0, "{}", steps_per_walk(&fifo));
@@ -922,16 +838,11 @@ fn longest_wait(dual_queue: &str) -> Nanoseconds {
         r#""sleeper": { "cpus": [0], "run": 100, "sleep": 50000 }"#.to_owned(),
     ]);
     // Six ticks make a hog of nice -20 CPU-bound, and its goodness is beyond that of ten points.
-    let settings = [
-        ("dual_queue", dual_queue),
-        ("dual_queue_threshold", "6"),
-        ("max_dynprio", "10"),
-    ];
+    let settings =
+        [("dual_queue", dual_queue), ("dual_queue_threshold", "6"), ("max_dynprio", "10")];
     let (history, _) = run(ID, "1", &json, 10, &settings);
     let runs = history.runs_of("sleeper", 3 * SECOND, 10 * SECOND);
-    let waits = runs
-        .windows(2)
-        .map(|pair| pair[1].start - pair[0].end - 50 * MS);
+    let waits = runs.windows(2).map(|pair| pair[1].start - pair[0].end - 50 * MS);
     waits.max().unwrap()
 }
 

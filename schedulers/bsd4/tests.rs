@@ -52,9 +52,7 @@ fn a_hog_sinks_by_36_steps_and_rises_by_12_once_a_second() {
     // there after 2.3 s.)
     assert_near(priority(100 * MS), 140.0, 2.0, "at the start");
     assert_near(priority(2950 * MS), 173.0, 1.5, "after 3 s");
-    let samples: Vec<f64> = (0..16)
-        .map(|step| priority(5 * SECOND + step * 125 * MS))
-        .collect();
+    let samples: Vec<f64> = (0..16).map(|step| priority(5 * SECOND + step * 125 * MS)).collect();
     let worst = samples.iter().copied().fold(0.0, f64::max);
     let best = samples.iter().copied().fold(f64::MAX, f64::min);
     assert_near(worst, 176.0, 0.1, "at the limit");
@@ -85,20 +83,10 @@ fn two_hogs_switch_every_twelve_ticks() {
 
 #[test]
 fn nice_pairs_get_the_shares_of_the_simulated_rules() {
-    for (pair, expected) in [
-        ((0, 1), 53.0),
-        ((0, 5), 57.0),
-        ((0, 10), 62.0),
-        ((0, 19), 73.0),
-        ((-20, 0), 74.0),
-    ] {
-        let (history, _) = run(
-            ID,
-            "1",
-            &two_hogs(pair.0, pair.1),
-            300,
-            &[("initial_load", "200")],
-        );
+    for (pair, expected) in
+        [((0, 1), 53.0), ((0, 5), 57.0), ((0, 10), 62.0), ((0, 19), 73.0), ((-20, 0), 74.0)]
+    {
+        let (history, _) = run(ID, "1", &two_hogs(pair.0, pair.1), 300, &[("initial_load", "200")]);
         let share = history.percent("first", 20 * SECOND, 300 * SECOND);
         assert_near(share, expected, 5.0, &format!("{pair:?}"));
     }
@@ -145,10 +133,7 @@ fn a_long_sleep_decays_as_much_as_naps_at_the_wake_up() {
     let naps = left_after(1, r#""sleep": 249900, "run": 100, "loop": 16"#, "100");
     let sleep = left_after(1, r#""sleep": 4000000, "loop": 1"#, "100");
     // The wake-up makes up for all passes but one or two.
-    assert!(
-        naps > 30 && sleep >= naps && sleep <= naps * 9 / 4,
-        "{naps} {sleep}"
-    );
+    assert!(naps > 30 && sleep >= naps && sleep <= naps * 9 / 4, "{naps} {sleep}");
     let json = rest_and_fork(1, r#""sleep": 4000000, "loop": 1"#);
     let (_, outcome) = run(ID, "1", &json, 60, &[("initial_load", "100")]);
     assert!(statistic(ID, &outcome, "updated") > 0);
@@ -252,11 +237,7 @@ fn three_hogs_wander_over_two_cpus() {
         let share = history.percent(&name, 2 * SECOND, 12 * SECOND);
         assert_near(share, 66.7, 3.0, &name);
     }
-    let moves = history
-        .migrations
-        .iter()
-        .filter(|(time, _)| *time >= 2 * SECOND)
-        .count();
+    let moves = history.migrations.iter().filter(|(time, _)| *time >= 2 * SECOND).count();
     assert!(moves >= 100, "{moves} migrations in 10 s");
 }
 
@@ -311,12 +292,7 @@ fn a_wake_up_interrupts_all_idle_cpus_and_one_takes_the_thread() {
     let wakeups = statistic(ID, &outcome, "forward_wakeups");
     let woken = statistic(ID, &outcome, "idle_cpus_woken");
     assert!(wakeups > 450, "{wakeups}");
-    assert_near(
-        woken as f64 / wakeups as f64,
-        3.0,
-        0.05,
-        "interrupts for each",
-    );
+    assert_near(woken as f64 / wakeups as f64, 3.0, 0.05, "interrupts for each");
     let runs = history.runs_of("worker", 0, 5 * SECOND).len();
     assert_near(runs as f64, wakeups as f64, 3.0, "dispatches");
 }
@@ -330,12 +306,7 @@ fn a_thread_that_runs_between_the_ticks_is_charged_nothing() {
                 "timer": {{ "ref": "t", "period": 10000 }} }} }} }}"#
         );
         let (history, outcome) = run(ID, "1", &json, 10, &[("stathz", "100")]);
-        assert_near(
-            history.percent("periodic", SECOND, 10 * SECOND),
-            30.0,
-            1.0,
-            "its share",
-        );
+        assert_near(history.percent("periodic", SECOND, 10 * SECOND), 30.0, 1.0, "its share");
         statistic(ID, &outcome, "ticks")
     };
     let seen: Vec<u64> = (0..5).map(|step| ticks(100_000 + step * 2000)).collect();
@@ -345,15 +316,8 @@ fn a_thread_that_runs_between_the_ticks_is_charged_nothing() {
 
 #[test]
 fn many_cpus_make_cpu_use_count_little() {
-    let priority = |machine| {
-        average(
-            machine,
-            &hogs(1),
-            2 * SECOND,
-            &[("initial_load", "100")],
-            "priorities",
-        )
-    };
+    let priority =
+        |machine| average(machine, &hogs(1), 2 * SECOND, &[("initial_load", "100")], "priorities");
     assert!(priority("1") > 160.0, "{}", priority("1"));
     // 128 ticks for a step.
     assert_near(priority("16"), 141.5, 1.0, "on 16 CPUs");
@@ -363,10 +327,7 @@ fn many_cpus_make_cpu_use_count_little() {
 fn the_better_of_two_nice_values_holds_the_cpu_for_seconds() {
     let (history, _) = run(ID, "1", &two_hogs(-20, 19), 4, &[("initial_load", "200")]);
     let first = history.runs_of("second", 0, 4 * SECOND);
-    assert!(
-        first.first().is_none_or(|run| run.start > 2 * SECOND),
-        "{first:?}"
-    );
+    assert!(first.first().is_none_or(|run| run.start > 2 * SECOND), "{first:?}");
 }
 
 #[test]
@@ -397,10 +358,7 @@ fn a_hog_that_sinks_below_others_keeps_its_slice() {
     let (history, outcome) = run(ID, "1", &hogs(4), 20, &[("initial_load", "400")]);
     let switches = history.runs.len() as u64;
     let ends = statistic(ID, &outcome, "slice_ends");
-    assert!(
-        switches <= ends + 20 + 4,
-        "{switches} runs, {ends} slice ends"
-    );
+    assert!(switches <= ends + 20 + 4, "{switches} runs, {ends} slice ends");
     assert!(ends > 190, "{ends}");
 }
 
@@ -411,12 +369,7 @@ fn limited_threads_wait_in_the_queue_of_their_cpu() {
         "free": { "instance": 2, "run": 1000 } } }"#;
     let (history, outcome) = run(ID, "2", json, 22, &[]);
     assert!(statistic(ID, &outcome, "private") > 50);
-    assert!(
-        history
-            .runs
-            .iter()
-            .all(|run| !run.task.starts_with("pinned") || run.cpu == 1)
-    );
+    assert!(history.runs.iter().all(|run| !run.task.starts_with("pinned") || run.cpu == 1));
     let total: f64 = ["pinned-0", "pinned-1", "free-0", "free-1"]
         .iter()
         .map(|task| {
@@ -437,12 +390,7 @@ fn who_would_starve_is_put_in_front() {
     let (history, outcome) = run(ID, "8", json, 100, &[]);
     let wait = history.longest_wait("weak", 0, 100 * SECOND);
     assert!(wait > 14 * SECOND && wait < 17 * SECOND, "{wait} ns");
-    assert_near(
-        statistic(ID, &outcome, "rescues") as f64,
-        6.0,
-        1.0,
-        "rescues",
-    );
+    assert_near(statistic(ID, &outcome, "rescues") as f64, 6.0, 1.0, "rescues");
     let (history, _) = run(ID, "8", json, 25, &[("starvation_limit", "0")]);
     assert_eq!(history.cpu_time("weak", SECOND, 25 * SECOND), 0);
 }
@@ -465,10 +413,7 @@ fn a_bound_thread_waits_for_a_better_one_that_could_go_elsewhere() {
     // An equal one waits for the end of a slice, after which the other one goes elsewhere
     let (history, _) = run(ID, "8", &bound(0), 3, &[]);
     for task in ["free", "bound"] {
-        assert!(
-            history.cpu_time(task, SECOND, 3 * SECOND) > 1900 * MS,
-            "{task}"
-        );
+        assert!(history.cpu_time(task, SECOND, 3 * SECOND) > 1900 * MS, "{task}");
     }
 }
 
@@ -528,10 +473,7 @@ fn who_is_preempted_goes_on_before_all_others() {
     let (history, _) = run(ID, "1", json, 20, &[]);
     let mut times: Vec<_> = history.runs.iter().collect();
     times.sort_by_key(|run| run.start);
-    let turns: Vec<_> = times
-        .windows(3)
-        .filter(|three| three[1].task == "interactive")
-        .collect();
+    let turns: Vec<_> = times.windows(3).filter(|three| three[1].task == "interactive").collect();
     let same = turns.iter().filter(|three| three[0].task == three[2].task);
     let same = same.count() as f64 / turns.len() as f64;
     assert!(turns.len() > 500 && same > 0.8, "{same} of {}", turns.len());

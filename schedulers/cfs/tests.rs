@@ -28,9 +28,7 @@ fn two_hogs(first: i32, second: i32) -> String {
 }
 
 fn milliseconds(runs: &[&Run]) -> Vec<f64> {
-    runs.iter()
-        .map(|run| run.length() as f64 / MS as f64)
-        .collect()
+    runs.iter().map(|run| run.length() as f64 / MS as f64).collect()
 }
 
 fn mean(values: &[f64]) -> f64 {
@@ -39,13 +37,7 @@ fn mean(values: &[f64]) -> f64 {
 
 /// Share of the first of two hogs on one CPU, percent of the time of both.
 fn share(first: i32, second: i32, seconds: u64) -> f64 {
-    let (history, _) = run(
-        ID,
-        "1",
-        &two_hogs(first, second),
-        seconds,
-        &[("hz", "1000")],
-    );
+    let (history, _) = run(ID, "1", &two_hogs(first, second), seconds, &[("hz", "1000")]);
     let first = history.cpu_time("first", SECOND, seconds * SECOND) as f64;
     let second = history.cpu_time("second", SECOND, seconds * SECOND) as f64;
     100.0 * first / (first + second)
@@ -54,20 +46,14 @@ fn share(first: i32, second: i32, seconds: u64) -> f64 {
 /// Lengths of all runs after the start has been forgotten, milliseconds.
 fn run_lengths(machine: &str, json: &str, hz: &str) -> Vec<f64> {
     let (history, _) = run(ID, machine, json, 10, &[("hz", hz)]);
-    let late: Vec<&Run> = history
-        .runs
-        .iter()
-        .filter(|run| run.start > 2 * SECOND && run.end < 10 * SECOND)
-        .collect();
+    let late: Vec<&Run> =
+        history.runs.iter().filter(|run| run.start > 2 * SECOND && run.end < 10 * SECOND).collect();
     milliseconds(&late)
 }
 
 /// Share of every task of `names` between two times, percent of a CPU.
 fn percents(history: &History, names: &[String], from: Nanoseconds, to: Nanoseconds) -> Vec<f64> {
-    names
-        .iter()
-        .map(|name| history.percent(name, from, to))
-        .collect()
+    names.iter().map(|name| history.percent(name, from, to)).collect()
 }
 
 #[test]
@@ -77,12 +63,7 @@ fn slices_are_rounded_up_to_the_tick_that_exceeds_them() {
             let lengths = run_lengths("1", &hogs(number, "[0]"), hz);
             assert!(lengths.len() > 300, "{} runs", lengths.len());
             for length in lengths {
-                assert_near(
-                    length,
-                    expected,
-                    0.001,
-                    &format!("{number} hogs at {hz} Hz"),
-                );
+                assert_near(length, expected, 0.001, &format!("{number} hogs at {hz} Hz"));
             }
         }
     }
@@ -105,12 +86,7 @@ fn the_period_grows_by_four_milliseconds_for_each_task_beyond_five() {
             .map(|pair| (pair[1].start - pair[0].start) as f64 / MS as f64)
             .collect();
         // A slice is 4 ms of a period of 4 ms * number, and a tick longer than that
-        assert_near(
-            mean(&rounds),
-            5.0 * number as f64,
-            0.5 * number as f64,
-            "round",
-        );
+        assert_near(mean(&rounds), 5.0 * number as f64, 0.5 * number as f64, "round");
     }
 }
 
@@ -118,11 +94,7 @@ fn the_period_grows_by_four_milliseconds_for_each_task_beyond_five() {
 fn ten_hogs_wait_nine_slices() {
     let (history, _) = run(ID, "1", &hogs(10, "[0]"), 10, &[("hz", "1000")]);
     let runs = history.runs_of("hog-3", 2 * SECOND, 10 * SECOND);
-    let longest = runs
-        .windows(2)
-        .map(|pair| pair[1].start - pair[0].end)
-        .max()
-        .unwrap();
+    let longest = runs.windows(2).map(|pair| pair[1].start - pair[0].end).max().unwrap();
     assert_near(longest as f64 / MS as f64, 45.0, 9.0, "longest wait");
 }
 
@@ -138,12 +110,7 @@ fn shares_follow_the_weights() {
         ((-1, 0), 55.5),
         ((18, 19), 54.5),
     ] {
-        assert_near(
-            share(first, second, 60),
-            expected,
-            0.4,
-            &format!("nice {first} and {second}"),
-        );
+        assert_near(share(first, second, 60), expected, 0.4, &format!("nice {first} and {second}"));
     }
     assert_near(share(0, 19, 60), 98.6, 0.3, "nice 0 and 19");
 }
@@ -161,10 +128,8 @@ fn a_task_that_sleeps_half_the_time_gets_half_beside_a_hog() {
 
     // Once 10 ms behind it runs as soon as it wakes: a round takes 4 ms
     let runs = history.runs_of("half", 10 * SECOND, 60 * SECOND);
-    let rounds: Vec<f64> = runs
-        .windows(2)
-        .map(|pair| (pair[1].start - pair[0].start) as f64 / MS as f64)
-        .collect();
+    let rounds: Vec<f64> =
+        runs.windows(2).map(|pair| (pair[1].start - pair[0].start) as f64 / MS as f64).collect();
     assert_near(mean(&rounds), 4.0, 0.2, "round");
 
     // Without the credit its sleep is lost
@@ -195,10 +160,7 @@ fn a_long_sleeper_preempts_at_once_and_runs_two_periods_at_most() {
     assert_eq!(firsts.len(), 4);
     for first in firsts {
         let length = first.length() as f64 / MS as f64;
-        assert!(
-            (21.0..=22.5).contains(&length),
-            "first run of {length:.2} ms"
-        );
+        assert!((21.0..=22.5).contains(&length), "first run of {length:.2} ms");
     }
 }
 
@@ -220,20 +182,12 @@ fn the_child_runs_first_unless_told_otherwise() {
         let settings = [("hz", "1000"), ("sched_child_runs_first", setting)];
         let (history, outcome) = run(ID, "1", json, 1, &settings);
         assert!(statistic(ID, &outcome, "forks") >= 1);
-        let child = history
-            .runs
-            .iter()
-            .find(|run| run.task.starts_with("child"))
-            .unwrap()
-            .start;
+        let child = history.runs.iter().find(|run| run.task.starts_with("child")).unwrap().start;
         child as f64 / MS as f64
     };
     // The child takes the parent's place at once, or begins a slice of 10 ms behind it
     assert_near(order("true"), 20.0, 0.1, "start of the child");
-    assert!(
-        order("false") >= 30.0,
-        "start of the child after the parent"
-    );
+    assert!(order("false") >= 30.0, "start of the child after the parent");
 }
 
 #[test]
@@ -314,11 +268,7 @@ fn weight_example(light: usize) -> String {
 #[test]
 fn the_slides_rule_leaves_one_heavy_and_four_light_tasks_where_they_are() {
     let (history, outcome) = run(ID, "2", &weight_example(4), 60, &LINUX_3_0);
-    let late: Vec<_> = history
-        .migrations
-        .iter()
-        .filter(|(time, _)| *time > SECOND)
-        .collect();
+    let late: Vec<_> = history.migrations.iter().filter(|(time, _)| *time > SECOND).collect();
     assert!(late.is_empty(), "{late:?}");
     assert!(statistic(ID, &outcome, "balances") > 100);
 
@@ -334,11 +284,7 @@ fn the_slides_rule_leaves_one_heavy_and_four_light_tasks_where_they_are() {
 #[test]
 fn the_slides_rule_moves_one_of_five_light_tasks() {
     let (history, _) = run(ID, "2", &weight_example(5), 20, &LINUX_3_0);
-    let late: Vec<_> = history
-        .migrations
-        .iter()
-        .filter(|(time, _)| *time > SECOND / 2)
-        .collect();
+    let late: Vec<_> = history.migrations.iter().filter(|(time, _)| *time > SECOND / 2).collect();
     assert!(late.len() <= 1, "{late:?}");
     let moved = history
         .runs
@@ -352,11 +298,7 @@ fn the_slides_rule_moves_one_of_five_light_tasks() {
 #[test]
 fn the_rule_of_2_6_24_moves_a_light_task() {
     let (history, outcome) = run(ID, "2", &weight_example(4), 10, &[("hz", "1000")]);
-    let late = history
-        .migrations
-        .iter()
-        .filter(|(time, _)| *time > SECOND / 2)
-        .count();
+    let late = history.migrations.iter().filter(|(time, _)| *time > SECOND / 2).count();
     assert!(late >= 1, "no migration");
     assert!(statistic(ID, &outcome, "pulled_busy") >= 1);
     let heavy = history.percent("heavy", SECOND, 10 * SECOND);
@@ -376,12 +318,7 @@ fn five_hogs_on_four_cpus_are_unequal_in_some_window() {
 
         let mut widest = 0.0_f64;
         for window in 4..seconds / 3 {
-            let shares = percents(
-                &history,
-                &names,
-                window * 3 * SECOND,
-                (window + 1) * 3 * SECOND,
-            );
+            let shares = percents(&history, &names, window * 3 * SECOND, (window + 1) * 3 * SECOND);
             let most = shares.iter().copied().fold(0.0, f64::max);
             let least = shares.iter().copied().fold(100.0, f64::min);
             widest = widest.max(most - least);
@@ -389,9 +326,7 @@ fn five_hogs_on_four_cpus_are_unequal_in_some_window() {
         assert!(widest >= 20.0, "widest window {widest:.1} points");
 
         // No CPU idles while a task waits
-        let all: f64 = percents(&history, &names, 12 * SECOND, seconds * SECOND)
-            .iter()
-            .sum();
+        let all: f64 = percents(&history, &names, 12 * SECOND, seconds * SECOND).iter().sum();
         assert!(all > 392.0, "{all:.1} % of 4 CPUs");
         assert!(statistic(ID, &outcome, "pulled_busy") > 10);
     }
@@ -432,10 +367,7 @@ fn tasks_stay_where_they_may_run() {
         assert!(allowed, "{run:?}");
     }
     for name in ["zero-0", "zero-2", "one-1", "both-0", "free-5"] {
-        assert!(
-            history.cpu_time(name, 5 * SECOND, 10 * SECOND) > SECOND / 4,
-            "{name}"
-        );
+        assert!(history.cpu_time(name, 5 * SECOND, 10 * SECOND) > SECOND / 4, "{name}");
     }
 }
 
@@ -499,10 +431,7 @@ fn wake_up_waits(history: &History, task: &str, period: u64, to: Nanoseconds) ->
     let runs = history.runs_of(task, SECOND, to);
     let mut waits = Vec::new();
     for wake in (SECOND / period..to / period - 1).map(|round| round * period) {
-        if let Some(run) = runs
-            .iter()
-            .find(|run| (wake..wake + period).contains(&run.start))
-        {
+        if let Some(run) = runs.iter().find(|run| (wake..wake + period).contains(&run.start)) {
             waits.push((run.start - wake) as f64 / MS as f64);
         }
     }
@@ -583,20 +512,14 @@ fn in_3_0_light_tasks_find_it_harder_to_preempt() {
 fn in_3_0_everybody_preempts_idle_tasks_at_once() {
     let idle = r#""hog": { "policy": "SCHED_IDLE", "run": 1000 }"#;
     assert!(preemptions_of_3_0("SCHED_BATCH", 0, idle) > 190);
-    assert_eq!(
-        preemptions_of_3_0("SCHED_BATCH", 0, r#""hog": { "run": 1000 }"#),
-        0
-    );
+    assert_eq!(preemptions_of_3_0("SCHED_BATCH", 0, r#""hog": { "run": 1000 }"#), 0);
 }
 
 #[test]
 fn in_3_0_who_narrowly_missed_preempting_does_not_wait_for_a_slice() {
     let json = beside_a_sleeper("SCHED_OTHER", 0, r#""hog": { "instance": 2, "run": 1000 }"#);
     // Too far for the granularity, but two periods of 10 ms long
-    let settings = [
-        ("sched_latency", "30 ms"),
-        ("sched_wakeup_granularity", "40 ms"),
-    ];
+    let settings = [("sched_latency", "30 ms"), ("sched_wakeup_granularity", "40 ms")];
     let waits = waits_of_3_0(&json, &settings);
     assert!(longest(&waits) <= 2.0, "{waits:?}");
     let never = [&settings[..], &[("wakeup_preempt", "false")]].concat();
@@ -640,11 +563,7 @@ fn in_3_0_a_yield_is_passed_over_once() {
             "hog": { "run": 1000 } },
         "global": { "duration": 1000 } }"#;
     let polite = |release: &str| {
-        let settings = [
-            ("hz", "1000"),
-            ("release", release),
-            ("sched_wakeup_granularity", "1 s"),
-        ];
+        let settings = [("hz", "1000"), ("release", release), ("sched_wakeup_granularity", "1 s")];
         let (history, _) = run(ID, "1", json, 2, &settings);
         history.percent("polite", 0, 2 * SECOND)
     };
@@ -669,10 +588,7 @@ fn in_3_0_children_go_to_idle_cpus_at_once() {
             .filter(|run| run.start < 4 * MS)
             .map(|run| (run.task.clone(), run.cpu))
             .collect();
-        first
-            .values()
-            .collect::<std::collections::BTreeSet<_>>()
-            .len()
+        first.values().collect::<std::collections::BTreeSet<_>>().len()
     };
     assert_eq!(cpus("3.0"), 4);
     assert_eq!(cpus("2.6.24"), 1, "only between nodes");
@@ -695,11 +611,8 @@ fn in_3_0_the_balancer_takes_who_came_last() {
         );
         let settings = [("hz", "1000"), ("release", release)];
         let (history, _) = run(ID, "2", &json, 1, &settings);
-        let (time, moved) = history
-            .migrations
-            .iter()
-            .find(|(time, _)| *time >= alone_until * MS / 1000)
-            .unwrap();
+        let (time, moved) =
+            history.migrations.iter().find(|(time, _)| *time >= alone_until * MS / 1000).unwrap();
         let running = &history
             .runs
             .iter()
@@ -794,10 +707,7 @@ fn virtual_runtime_is_relative_to_the_cpu() {
             "alone": { "cpus": [1], "run": 1000 } },
         "global": { "duration": 1000 } }"#;
     let (history, _) = run(ID, "2", json, 8, &[]);
-    let moves = history
-        .migrations
-        .iter()
-        .filter(|(_, task)| task == "mover");
+    let moves = history.migrations.iter().filter(|(_, task)| task == "mover");
     let moved = moves.map(|(time, _)| *time).max().unwrap();
     let share = history.percent("mover", moved, moved + 2 * SECOND);
     assert_near(share, 50.0, 2.0, "of CPU 1");

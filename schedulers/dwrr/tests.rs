@@ -45,10 +45,7 @@ fn nice_hogs(tasks: &[(&str, i32)]) -> String {
         .iter()
         .map(|(name, nice)| format!(r#""{name}": {{ "priority": {nice}, "run": 1000 }}"#))
         .collect();
-    format!(
-        r#"{{ "tasks": {{ {} }}, "global": {{ "duration": 1000 }} }}"#,
-        tasks.join(", ")
-    )
+    format!(r#"{{ "tasks": {{ {} }}, "global": {{ "duration": 1000 }} }}"#, tasks.join(", "))
 }
 
 fn names(number: usize) -> Vec<String> {
@@ -57,10 +54,7 @@ fn names(number: usize) -> Vec<String> {
 
 /// Share of every task between two times, percent of a CPU.
 fn percents(history: &History, names: &[String], from: Nanoseconds, to: Nanoseconds) -> Vec<f64> {
-    names
-        .iter()
-        .map(|name| history.percent(name, from, to))
-        .collect()
+    names.iter().map(|name| history.percent(name, from, to)).collect()
 }
 
 /// How long every task had run at the end of every millisecond, in milliseconds.
@@ -95,11 +89,7 @@ fn progress(history: &History, names: &[String], seconds: u64) -> Vec<Vec<f64>> 
 /// parts of a CPU (percent) in a fair system.
 #[track_caller]
 fn assert_lag_bound(history: &History, names: &[String], fair: &[f64], w_max: f64, seconds: u64) {
-    for ((name, ran), fair) in names
-        .iter()
-        .zip(progress(history, names, seconds))
-        .zip(fair)
-    {
+    for ((name, ran), fair) in names.iter().zip(progress(history, names, seconds)).zip(fair) {
         for (step, ran) in ran.iter().enumerate() {
             let lag = (step + 1) as f64 * fair / 100.0 - ran;
             assert!(
@@ -132,18 +122,12 @@ fn cfs_does_not_share_four_cpus_among_five() {
     for start in 0..6 {
         let from = start * 10 * SECOND;
         let shares = percents(&history, &names, from, from + 10 * SECOND);
-        assert!(
-            shares.iter().any(|percent| (percent - 80.0).abs() > 5.0),
-            "{shares:?}"
-        );
+        assert!(shares.iter().any(|percent| (percent - 80.0).abs() > 5.0), "{shares:?}");
     }
     // And by the rules of 2.6.24, not even in a minute
     let (history, _) = run("cfs", "4", &hogs(5), 60, &[]);
     let shares = percents(&history, &names, 0, 60 * SECOND);
-    assert!(
-        shares.iter().any(|percent| (percent - 80.0).abs() > 10.0),
-        "{shares:?}"
-    );
+    assert!(shares.iter().any(|percent| (percent - 80.0).abs() > 10.0), "{shares:?}");
 }
 
 #[test]
@@ -192,13 +176,7 @@ fn up_to_x_threads_move_at_once() {
 
 #[test]
 fn weights_hold_across_cpus_where_cfs_gives_a_cpu_away() {
-    let tasks = [
-        ("heavy", 0),
-        ("light-a", 5),
-        ("light-b", 5),
-        ("light-c", 5),
-        ("light-d", 5),
-    ];
+    let tasks = [("heavy", 0), ("light-a", 5), ("light-b", 5), ("light-c", 5), ("light-d", 5)];
     let names: Vec<String> = tasks.iter().map(|(name, _)| (*name).to_owned()).collect();
     let lights = &names[1..];
     let (history, outcome) = run(ID, "2", &nice_hogs(&tasks), 20, &[]);
@@ -283,12 +261,7 @@ fn rounds_of_busy_cpus_are_never_more_than_one_apart() {
     let tasks = [("heavy", -10), ("a", 0), ("b", 0), ("c", 0)];
     let (history, outcome) = run(ID, "2", &nice_hogs(&tasks), 10, &[]);
     assert!(statistic(ID, &outcome, "rounds_further_apart") > 10);
-    assert_near(
-        history.percent("heavy", SECOND, 10 * SECOND),
-        100.0,
-        0.5,
-        "heavy",
-    );
+    assert_near(history.percent("heavy", SECOND, 10 * SECOND), 100.0, 0.5, "heavy");
 }
 
 #[test]
@@ -352,11 +325,7 @@ fn eight_hogs_from_one_cpu_fill_four_within_a_round_and_stay() {
         let first = history.runs.iter().find(|run| run.cpu == cpu).unwrap();
         assert!(first.start < 25 * MS, "CPU {cpu} from {}", first.start);
     }
-    let late = history
-        .migrations
-        .iter()
-        .filter(|(time, _)| *time > SECOND)
-        .count();
+    let late = history.migrations.iter().filter(|(time, _)| *time > SECOND).count();
     assert_eq!(late, 0);
     for percent in percents(&history, &names(8), 0, 10 * SECOND) {
         assert_near(percent, 50.0, 0.5, "one of eight");
@@ -418,17 +387,8 @@ fn pinned_threads_are_not_stolen() {
     for name in ["pinned-0", "pinned-1"] {
         assert_near(history.percent(name, 0, 10 * SECOND), 50.0, 0.5, name);
     }
-    assert_near(
-        history.percent("other", 0, 10 * SECOND),
-        100.0,
-        0.5,
-        "other",
-    );
-    let late = history
-        .migrations
-        .iter()
-        .filter(|(time, _)| *time > 50 * MS)
-        .count();
+    assert_near(history.percent("other", 0, 10 * SECOND), 100.0, 0.5, "other");
+    let late = history.migrations.iter().filter(|(time, _)| *time > 50 * MS).count();
     assert_eq!(late, 0);
 }
 
@@ -451,10 +411,7 @@ fn a_thread_that_used_its_slice_waits_for_the_round_to_end() {
         .collect();
     // The host alone would let it wait for 5 ms at most
     let longest = waits.iter().max().copied().unwrap_or(0);
-    assert!(
-        (8..=16).contains(&longest),
-        "longest wait {longest} ms of {waits:?}"
-    );
+    assert!((8..=16).contains(&longest), "longest wait {longest} ms of {waits:?}");
 }
 
 #[test]
@@ -536,10 +493,7 @@ fn cpus_are_scanned_once_a_round_and_not_at_every_switch() {
     let rounds = statistic(ID, &outcome, "rounds");
     assert!(balances <= rounds + rounds / 10, "{balances} of {rounds}");
     let switches = history.runs.len() as u64;
-    assert!(
-        switches > 5 * balances,
-        "{switches} switches, {balances} balances"
-    );
+    assert!(switches > 5 * balances, "{switches} switches, {balances} balances");
 }
 
 #[test]
@@ -588,10 +542,7 @@ fn who_would_starve_runs_out_of_turn() {
     let (history, outcome) = run(ID, "1", json, 80, &settings);
     for light in ["light-0", "light-1"] {
         let wait = history.longest_wait(light, 0, 80 * SECOND);
-        assert!(
-            wait > 14 * SECOND && wait < 17 * SECOND,
-            "{light}: {wait} ns"
-        );
+        assert!(wait > 14 * SECOND && wait < 17 * SECOND, "{light}: {wait} ns");
         // A tick each time
         let ran = history.cpu_time(light, SECOND, 80 * SECOND);
         assert!(ran < 20 * MS, "{light}: {ran} ns");

@@ -70,10 +70,8 @@ impl Statistics {
 
 /// A workload of tasks that never sleep: names with the other properties of each.
 fn hogs(tasks: &[(&str, &str)]) -> String {
-    let tasks: Vec<String> = tasks
-        .iter()
-        .map(|(name, rest)| format!(r#""{name}": {{ {rest} "run": 1000 }}"#))
-        .collect();
+    let tasks: Vec<String> =
+        tasks.iter().map(|(name, rest)| format!(r#""{name}": {{ {rest} "run": 1000 }}"#)).collect();
     format!(r#"{{ "tasks": {{ {} }} }}"#, tasks.join(", "))
 }
 
@@ -101,16 +99,10 @@ fn bursts(history: &History, task: &str) -> Vec<(u64, u64)> {
 fn split(shares_of: &[u32]) -> Vec<f64> {
     let names: Vec<String> = (0..shares_of.len()).map(|i| format!("t{i}")).collect();
     let attributes: Vec<String> = shares_of.iter().map(|number| shares(*number)).collect();
-    let tasks: Vec<(&str, &str)> = names
-        .iter()
-        .map(String::as_str)
-        .zip(attributes.iter().map(String::as_str))
-        .collect();
+    let tasks: Vec<(&str, &str)> =
+        names.iter().map(String::as_str).zip(attributes.iter().map(String::as_str)).collect();
     let (history, _) = run(ID, "1", &hogs(&tasks), 160, &[]);
-    names
-        .iter()
-        .map(|name| history.percent(name, 40 * SECOND, 160 * SECOND))
-        .collect()
+    names.iter().map(|name| history.percent(name, 40 * SECOND, 160 * SECOND)).collect()
 }
 
 #[test]
@@ -149,11 +141,7 @@ fn nice_values_become_shares_and_shares_nice_values() {
     ] {
         let (_, outcome) = run(ID, "1", &hogs(&[("t", &shares(number))]), 1, &[]);
         let statistics = Statistics::of(&outcome, "t");
-        assert_eq!(
-            (statistics.shares(), statistics.nice()),
-            (number, nice),
-            "{number} shares"
-        );
+        assert_eq!((statistics.shares(), statistics.nice()), (number, nice), "{number} shares");
     }
 }
 
@@ -221,13 +209,8 @@ fn a_slice_has_100_ms_whatever_the_nice_value() {
             }
         }
     }
-    let (history, _) = run(
-        ID,
-        "1",
-        &hogs(&[("first", ""), ("second", "")]),
-        5,
-        &[("time_slice", "30 ms")],
-    );
+    let (history, _) =
+        run(ID, "1", &hogs(&[("first", ""), ("second", "")]), 5, &[("time_slice", "30 ms")]);
     for run in history.runs_of("first", SECOND, 4 * SECOND) {
         assert_near(run.length() as f64 / MS as f64, 30.0, 0.1, "a set slice");
     }
@@ -242,13 +225,8 @@ fn usage_after(milliseconds: u64, half_life: &str) -> f64 {
             "end": {{ "sleep": 900000000 }} }} }} }} }}"#,
         milliseconds * 1000
     );
-    let (_, outcome) = run(
-        ID,
-        "1",
-        &json,
-        61 + milliseconds.div_ceil(1000),
-        &[("half_life", half_life)],
-    );
+    let (_, outcome) =
+        run(ID, "1", &json, 61 + milliseconds.div_ceil(1000), &[("half_life", half_life)]);
     Statistics::of(&outcome, "t").usage()
 }
 
@@ -259,13 +237,9 @@ fn half_of_a_step_is_seen_after_the_half_life() {
         assert_near(usage_after(2000 * factor, half_life), 75.0, 0.2, half_life);
     }
     // The ramp-up of a task that was idle.
-    for (milliseconds, percent) in [
-        (72, 1.0),
-        (370, 5.0),
-        (760, 10.0),
-        (2075, 25.0),
-        (16_610, 90.0),
-    ] {
+    for (milliseconds, percent) in
+        [(72, 1.0), (370, 5.0), (760, 10.0), (2075, 25.0), (16_610, 90.0)]
+    {
         let usage = usage_after(milliseconds, "5000 ms");
         assert_near(usage, percent, 0.05, &format!("{milliseconds} ms"));
     }
@@ -299,12 +273,7 @@ fn a_child_starts_with_the_usage_of_its_parent() {
         );
         let (history, outcome) = run(ID, "1", &json, 23, &[]);
         assert_eq!(statistic(ID, &outcome, "forks"), 1);
-        let child = &history
-            .runs
-            .iter()
-            .find(|run| run.task.starts_with("child"))
-            .unwrap()
-            .task;
+        let child = &history.runs.iter().find(|run| run.task.starts_with("child")).unwrap().task;
         let usage = Statistics::of(&outcome, child).usage();
         assert_near(usage, percent, 0.3, &format!("after {sleep} us"));
     }
@@ -331,37 +300,17 @@ fn a_hard_cap_of_a_half_runs_100_ms_and_is_absent_for_99() {
     let (history, outcome) = run(ID, "1", &hogs(&[("t", &cap("1/2!"))]), 60, &[]);
     let bursts = bursts(&history, "t");
     // The cap bites once the estimate has reached it.
-    assert_near(
-        (bursts[0].1 - bursts[0].0) as f64 / MS as f64,
-        5000.0,
-        101.0,
-        "first",
-    );
+    assert_near((bursts[0].1 - bursts[0].0) as f64 / MS as f64, 5000.0, 101.0, "first");
     for pair in bursts[1..bursts.len() - 1].windows(2) {
-        assert_near(
-            (pair[0].1 - pair[0].0) as f64 / MS as f64,
-            100.0,
-            1.1,
-            "run",
-        );
-        assert_near(
-            (pair[1].0 - pair[0].1) as f64 / MS as f64,
-            98.6,
-            2.0,
-            "absence",
-        );
+        assert_near((pair[0].1 - pair[0].0) as f64 / MS as f64, 100.0, 1.1, "run");
+        assert_near((pair[1].0 - pair[0].1) as f64 / MS as f64, 98.6, 2.0, "absence");
     }
     let percent = history.percent("t", 10 * SECOND, 60 * SECOND);
     assert_near(percent, 50.0, 2.0, "of the CPU");
 
     let statistics = Statistics::of(&outcome, "t");
     let absent = 60 * SECOND - history.cpu_time("t", 0, 60 * SECOND);
-    assert_near(
-        statistics.sinbin_time() as f64 / absent as f64,
-        1.0,
-        0.01,
-        "sinbin time",
-    );
+    assert_near(statistics.sinbin_time() as f64 / absent as f64, 1.0, 0.01, "sinbin time");
     assert!(statistics.wait_time() < 10 * MS);
     assert_eq!(statistics.sinbinned(), statistic(ID, &outcome, "sinbinned"));
 }
@@ -378,13 +327,7 @@ fn a_hard_cap_of_a_quarter_holds_in_every_ten_seconds() {
 
 #[test]
 fn a_hard_cap_holds_among_others_and_lets_them_have_the_rest() {
-    let (history, _) = run(
-        ID,
-        "1",
-        &hogs(&[("capped", &cap("1/10!")), ("other", "")]),
-        60,
-        &[],
-    );
+    let (history, _) = run(ID, "1", &hogs(&[("capped", &cap("1/10!")), ("other", "")]), 60, &[]);
     let percent = history.percent("capped", 20 * SECOND, 60 * SECOND);
     assert_near(percent, 10.0, 1.0, "capped");
     let percent = history.percent("other", 20 * SECOND, 60 * SECOND);
@@ -414,12 +357,7 @@ fn a_soft_cap_may_be_exceeded_while_the_cpu_would_idle() {
     assert_near(percent, 25.0, 5.0, "against one");
     // With a CPU to spare, it is not held back.
     let (history, _) = run(ID, "2", &json, 20, &[]);
-    assert_near(
-        history.percent("t", SECOND, 20 * SECOND),
-        100.0,
-        0.1,
-        "on its own CPU",
-    );
+    assert_near(history.percent("t", SECOND, 20 * SECOND), 100.0, 0.1, "on its own CPU");
 }
 
 #[test]
@@ -439,18 +377,8 @@ fn a_background_task_gets_only_what_nobody_wants() {
         let among = history.cpu_time("back", 2001 * MS, 32 * SECOND);
         assert!(among <= 2 * MS, "{among} ns");
         assert_eq!(statistic(ID, &outcome, "overdue"), 1);
-        assert_near(
-            history.percent("back", 33 * SECOND, 50 * SECOND),
-            70.0,
-            0.5,
-            "in the pauses",
-        );
-        assert_near(
-            history.percent("other", 33 * SECOND, 50 * SECOND),
-            30.0,
-            0.5,
-            "who pauses",
-        );
+        assert_near(history.percent("back", 33 * SECOND, 50 * SECOND), 70.0, 0.5, "in the pauses");
+        assert_near(history.percent("other", 33 * SECOND, 50 * SECOND), 30.0, 0.5, "who pauses");
     }
 }
 
@@ -469,9 +397,7 @@ fn background_tasks_take_turns() {
 /// Waits of a task between its wake-ups (every `period` ms, give or take its wait) and its runs, nanoseconds.
 fn waits(history: &History, task: &str, sleep: u64) -> Vec<u64> {
     let runs: Vec<&Run> = history.runs.iter().filter(|run| run.task == task).collect();
-    runs.windows(2)
-        .map(|pair| (pair[1].start - pair[0].end).saturating_sub(sleep))
-        .collect()
+    runs.windows(2).map(|pair| (pair[1].start - pair[0].end).saturating_sub(sleep)).collect()
 }
 
 #[test]
@@ -503,12 +429,7 @@ fn a_new_hog_stays_ahead_while_its_usage_ramps_up() {
     assert!(first.0 < 30 * SECOND + MS, "it preempts");
     let early = history.percent("late", 30 * SECOND, 33 * SECOND);
     assert!(early > 80.0, "{early} % at first");
-    assert_near(
-        history.percent("late", 50 * SECOND, 60 * SECOND),
-        50.0,
-        3.0,
-        "later",
-    );
+    assert_near(history.percent("late", 50 * SECOND, 60 * SECOND), 50.0, 3.0, "later");
 }
 
 /// Time from level `from` to level `to` by the table of promotion intervals: 183 ms each, as many as `T(k)` takes, rounded up.
@@ -532,10 +453,7 @@ fn a_waiting_task_is_promoted_in_the_steps_of_the_filter() {
     let (_, outcome) = run(ID, "1", &json, seconds, &[]);
     let waited = (second.0 - first.1) as f64 / MS as f64;
     let promotions = Statistics::of(&outcome, "waiter").promotions();
-    assert!(
-        (5..20).contains(&promotions),
-        "{promotions} levels in {waited} ms"
-    );
+    assert!((5..20).contains(&promotions), "{promotions} levels in {waited} ms");
     // The promotion may be under way for an interval already, and does not preempt.
     let expected = promotion_time(20, 20 - promotions as u32);
     assert!(
@@ -555,27 +473,16 @@ fn nobody_waits_longer_than_it_takes_to_be_promoted_to_the_best_list() {
             format!(r#""fresh{i}": {{ "delay": {delay}, "run": 100000, "loop": 1 }}"#)
         })
         .collect();
-    let json = format!(
-        r#"{{ "tasks": {{ "waiter": {{ "run": 1000 }}, {} }} }}"#,
-        fresh.join(", ")
-    );
+    let json = format!(r#"{{ "tasks": {{ "waiter": {{ "run": 1000 }}, {} }} }}"#, fresh.join(", "));
     let (history, outcome) = run(ID, "1", &json, 46, &[("starvation_limit", "25000 ms")]);
     assert_eq!(statistic(ID, &outcome, "overdue"), 0);
     let bursts = bursts(&history, "waiter");
-    assert_near(
-        bursts[0].1 as f64 / MS as f64,
-        20_000.0,
-        1.0,
-        "until the first comes",
-    );
+    assert_near(bursts[0].1 as f64 / MS as f64, 20_000.0, 1.0, "until the first comes");
     // 22.0 s by the formula; rounding up to intervals makes 24. Then those that came to the best list before are first: the ones that have
     // piled up by now, and those that came in the same interval.
     let waited = (bursts[1].0 - bursts[0].1) as f64 / MS as f64;
     assert_near(promotion_time(20, 0), 23_973.0, 0.1, "by the table");
-    assert!(
-        waited > 22_000.0 && waited < 23_973.0 + 240.0 + 183.0,
-        "{waited} ms"
-    );
+    assert!(waited > 22_000.0 && waited < 23_973.0 + 240.0 + 183.0, "{waited} ms");
     assert_eq!(Statistics::of(&outcome, "waiter").promotions(), 20);
 }
 
@@ -612,26 +519,13 @@ fn affinity_is_kept_and_nobody_starves() {
         40,
         &[],
     );
-    for run in history
-        .runs
-        .iter()
-        .filter(|run| run.task.starts_with("pinned"))
-    {
+    for run in history.runs.iter().filter(|run| run.task.starts_with("pinned")) {
         assert_eq!(run.cpu, 3, "{run:?}");
     }
-    for (name, count) in [
-        ("pinned", 6),
-        ("batch", 2),
-        ("idle", 2),
-        ("waker", 4),
-        ("free", 5),
-    ] {
+    for (name, count) in [("pinned", 6), ("batch", 2), ("idle", 2), ("waker", 4), ("free", 5)] {
         for index in 0..count {
             let name = format!("{name}-{index}");
-            assert!(
-                history.cpu_time(&name, 20 * SECOND, 40 * SECOND) > 100 * MS,
-                "{name}"
-            );
+            assert!(history.cpu_time(&name, 20 * SECOND, 40 * SECOND) > 100 * MS, "{name}");
         }
     }
 }
@@ -643,12 +537,7 @@ fn hogs_spread_over_idle_cpus_at_once() {
         let (history, outcome) = run(ID, machine, json, 3, &[]);
         for index in 0..4 {
             let name = format!("hog-{index}");
-            assert_near(
-                history.percent(&name, SECOND, 3 * SECOND),
-                100.0,
-                0.1,
-                &name,
-            );
+            assert_near(history.percent(&name, SECOND, 3 * SECOND), 100.0, 0.1, &name);
         }
         assert!(statistic(ID, &outcome, "pulled_idle") >= 3);
     }
@@ -672,10 +561,7 @@ fn a_cpu_that_becomes_idle_pulls_a_waiting_task() {
 #[test]
 fn background_tasks_are_pulled_to_where_nobody_else_is() {
     // All begin on CPU 0.
-    let json = hogs(&[
-        ("hog", ""),
-        ("back", r#""fairground": { "background": true },"#),
-    ]);
+    let json = hogs(&[("hog", ""), ("back", r#""fairground": { "background": true },"#)]);
     let (history, _) = run(ID, "2", &json, 5, &[]);
     for task in ["hog", "back"] {
         assert_near(history.percent(task, SECOND, 5 * SECOND), 100.0, 0.1, task);
@@ -742,11 +628,7 @@ fn the_yardstick_fades_after_a_hog_has_left() {
         let (_, outcome) = run(ID, "1", json, seconds, &[]);
         Statistics::of(&outcome, "light").word(40)
     };
-    assert!(
-        prio(21) <= 102,
-        "beside the memory of the hog: {}",
-        prio(21)
-    );
+    assert!(prio(21) <= 102, "beside the memory of the hog: {}", prio(21));
     assert!((118..=120).contains(&prio(60)), "later: {}", prio(60));
 }
 
@@ -817,13 +699,7 @@ fn a_child_gets_half_of_the_slice_and_gives_back_what_it_does_not_use() {
         )
     };
     // 60 ms are left: 30 each.
-    let (history, _) = run(
-        ID,
-        "1",
-        &json(r#""run": 200000"#, r#""run": 200000"#),
-        1,
-        &[],
-    );
+    let (history, _) = run(ID, "1", &json(r#""run": 200000"#, r#""run": 200000"#), 1, &[]);
     let bursts = |name: &str| {
         let runs = history.runs.iter().find(|run| run.task.starts_with(name));
         bursts(&history, &runs.unwrap().task)
@@ -850,13 +726,8 @@ fn a_yield_goes_behind_equals() {
 
 #[test]
 fn busy_cpus_level_their_queues_in_one_go_and_leave_a_difference_of_less_than_a_quarter() {
-    let (_, outcome) = run(
-        ID,
-        "2",
-        r#"{ "tasks": { "hog": { "instance": 9, "run": 1000 } } }"#,
-        20,
-        &[],
-    );
+    let (_, outcome) =
+        run(ID, "2", r#"{ "tasks": { "hog": { "instance": 9, "run": 1000 } } }"#, 20, &[]);
     // One by the idle CPU, then half of 8 - 1, and nothing for 5 - 4.
     let pulled = statistic(ID, &outcome, "pulled_busy");
     assert!((1..=4).contains(&pulled), "{pulled}");

@@ -52,12 +52,7 @@ fn assert_shares(groups: &str, tasks: &[String], expected: &[(&str, f64)]) {
     let names: Vec<&str> = expected.iter().map(|(name, _)| *name).collect();
     let found = percents("1", groups, &tasks.join(", "), 4, &names);
     for ((name, expected), found) in expected.iter().zip(found) {
-        assert_near(
-            found,
-            *expected,
-            1.0,
-            &format!("{name} with {groups}, percent"),
-        );
+        assert_near(found, *expected, 1.0, &format!("{name} with {groups}, percent"));
     }
 }
 
@@ -71,10 +66,7 @@ fn groups_share_a_cpu_by_weight_however_many_tasks_they_have() {
     };
     shares(r#""/a": { "cpu.weight": 300 }"#, 75.0);
     shares(r#""/a": { "cpu.weight.nice": -5 }"#, 75.3);
-    shares(
-        r#""/a": { "cpu.weight": 10000 }, "/b": { "cpu.weight": 1 }"#,
-        100.0,
-    );
+    shares(r#""/a": { "cpu.weight": 10000 }, "/b": { "cpu.weight": 1 }"#, 100.0);
     shares(r#""/a": { "cpu.idle": 1 }"#, 0.28);
     let one_and_four = [hogs("a", 1, "/a", ""), hogs("b", 4, "/b", "")];
     let both = r#""/a": { "cpu.idle": 1 }, "/b": { "cpu.idle": 1 }"#;
@@ -83,19 +75,11 @@ fn groups_share_a_cpu_by_weight_however_many_tasks_they_have() {
 
 #[test]
 fn a_group_in_a_group_has_its_part_of_that() {
-    let tasks = [
-        hogs("x", 1, "/a/x", ""),
-        hogs("y", 3, "/a/y", ""),
-        hogs("b", 1, "/b", ""),
-    ];
+    let tasks = [hogs("x", 1, "/a/x", ""), hogs("y", 3, "/a/y", ""), hogs("b", 1, "/b", "")];
     assert_shares("", &tasks, &[("x", 25.0), ("y", 25.0), ("b", 50.0)]);
     let heavy = r#""/a/x": { "cpu.weight": 300 }"#;
     assert_shares(heavy, &tasks, &[("x", 37.5), ("y", 12.5), ("b", 50.0)]);
-    let idle = [
-        hogs("a", 1, "/a", ""),
-        hogs("x", 1, "/b/x", ""),
-        hogs("y", 1, "/b/y", ""),
-    ];
+    let idle = [hogs("a", 1, "/a", ""), hogs("x", 1, "/b/x", ""), hogs("y", 1, "/b/y", "")];
     let settings = r#""/a": { "cpu.idle": 1 }, "/b/x": { "cpu.idle": 1 }"#;
     assert_shares(settings, &idle, &[("a", 0.28), ("x", 0.28), ("y", 99.4)]);
 }
@@ -109,11 +93,7 @@ fn tasks_of_the_root_are_beside_groups() {
 #[test]
 fn nice_values_count_within_a_group_only() {
     let beside = |other: &str, first: f64, second: f64| {
-        let tasks = [
-            hogs("a", 1, "/a", ""),
-            hogs("other", 1, "/a", other),
-            hogs("b", 1, "/b", ""),
-        ];
+        let tasks = [hogs("a", 1, "/a", ""), hogs("other", 1, "/a", other), hogs("b", 1, "/b", "")];
         assert_shares("", &tasks, &[("a", first), ("other", second), ("b", 50.0)]);
     };
     beside(r#", "priority": 5"#, 37.7, 12.3);

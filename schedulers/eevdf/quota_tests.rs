@@ -28,12 +28,7 @@ fn a_group_gets_its_quota_however_many_tasks_it_has() {
         (4, 150, 4, 149.9),
     ] {
         let groups = format!(r#""/a": {{ "cpu.max": "{quota}000 100000" }}"#);
-        assert_gets(
-            cpus,
-            &groups,
-            &[hogs("a", number, "/a", "")],
-            &[("a", expected)],
-        );
+        assert_gets(cpus, &groups, &[hogs("a", number, "/a", "")], &[("a", expected)]);
     }
     let short = r#""/a": { "cpu.max": "2000 10000" }"#;
     assert_gets(1, short, &[hogs("a", 1, "/a", "")], &[("a", 20.0)]);
@@ -94,22 +89,12 @@ fn a_task_within_its_quota_is_not_throttled() {
     assert_near(served(&fifth, 3000, 3), 132.5, 13.0, "jobs served");
     let used = fifth.quotas[0];
     assert_near(used.periods as f64, 30.0, 1.0, "periods");
-    assert_near(
-        used.throttled_periods as f64,
-        30.0,
-        1.0,
-        "throttled periods",
-    );
+    assert_near(used.throttled_periods as f64, 30.0, 1.0, "throttled periods");
 }
 
 #[test]
 fn the_time_of_throttling_is_that_of_all_cpus() {
-    let four = history(
-        "4",
-        &format!(r#""/a": {{ {FIFTH} }}"#),
-        &hogs("a", 4, "/a", ""),
-        5,
-    );
+    let four = history("4", &format!(r#""/a": {{ {FIFTH} }}"#), &hogs("a", 4, "/a", ""), 5);
     let used = four.quotas[0];
     // Four CPUs have 400 ms per period. That of the last throttling is not counted before its end.
     let total = 380.0 * used.throttled_periods as f64;
@@ -129,24 +114,14 @@ fn a_waking_task_waits_for_the_next_period_like_a_hog_beside_it() {
     let tasks = [periodic("p", "/a", 100, 5000), hogs("a", 1, "/a", "")];
     let latencies = limited(FIFTH, &tasks, 5).latencies("p", SECOND, 5 * SECOND);
     let p90 = latencies[latencies.len() * 9 / 10];
-    assert_near(
-        p90 as f64 / MS as f64,
-        79.0,
-        20.0,
-        "90th percentile of the latency, ms",
-    );
+    assert_near(p90 as f64 / MS as f64, 79.0, 20.0, "90th percentile of the latency, ms");
 }
 
 #[test]
 fn burst_lets_a_group_use_what_it_has_saved() {
     let tasks = [periodic("p", "/a", 30_000, 200_000)];
     let without = limited(FIFTH, &tasks, 4).quotas[0];
-    assert_near(
-        without.throttled_periods as f64,
-        20.0,
-        1.0,
-        "throttled periods",
-    );
+    assert_near(without.throttled_periods as f64, 20.0, 1.0, "throttled periods");
     let burst = format!(r#"{FIFTH}, "cpu.max.burst": 20000"#);
     assert_eq!(limited(&burst, &tasks, 4).quotas[0].throttled_periods, 0);
     let hog = format!(r#""/a": {{ {burst} }}"#);

@@ -30,10 +30,7 @@ fn on_cpu_0(tasks: &[(&str, &str)]) -> String {
         .iter()
         .map(|(name, members)| format!(r#""{name}": {{ "cpus": [0], {members} }}"#))
         .collect();
-    format!(
-        r#"{{ "tasks": {{ {} }}, "global": {{ "duration": 1000 }} }}"#,
-        tasks.join(", ")
-    )
+    format!(r#"{{ "tasks": {{ {} }}, "global": {{ "duration": 1000 }} }}"#, tasks.join(", "))
 }
 
 /// Two tasks on CPU 0 that never sleep, with these nice values.
@@ -67,10 +64,7 @@ fn lag_follows_the_weight_through_another_class() {
     let (history, _) = run(ID, "1", &tasks, 4, &KHZ);
     let hog = history.cpu_time("hog", SECOND, 4 * SECOND) as f64;
     // 0.2 ms of each round have to be had with a weight of 3, so the hog has more than half.
-    assert!(
-        hog > 0.6 * (3 * SECOND) as f64,
-        "the hog got {hog} ns of 3 s"
-    );
+    assert!(hog > 0.6 * (3 * SECOND) as f64, "the hog got {hog} ns of 3 s");
 }
 
 #[test]
@@ -107,20 +101,14 @@ fn mean(values: &[f64]) -> f64 {
 
 /// Share of every task of `names` between two times, percent of a CPU.
 fn percents(history: &History, names: &[String], from: u64, to: u64) -> Vec<f64> {
-    names
-        .iter()
-        .map(|name| history.percent(name, from, to))
-        .collect()
+    names.iter().map(|name| history.percent(name, from, to)).collect()
 }
 
 #[test]
 fn two_hogs_run_a_request_and_the_rest_of_a_tick() {
-    for (machine, hz, expected) in [
-        ("1", "1000", 1.0),
-        ("8", "1000", 3.0),
-        ("1", "250", 4.0),
-        ("8", "250", 4.0),
-    ] {
+    for (machine, hz, expected) in
+        [("1", "1000", 1.0), ("8", "1000", 3.0), ("1", "250", 4.0), ("8", "250", 4.0)]
+    {
         let settings = [("hz", hz), ("hrtick", "false")];
         let (history, outcome) = run(ID, machine, &hogs(2, "[0]"), 8, &settings);
         let lengths = run_lengths(&history, "hog-0", 8);
@@ -152,12 +140,7 @@ fn a_timer_ends_requests_between_ticks() {
 #[test]
 fn who_is_picked_again_when_the_timer_fires_goes_on_until_a_tick() {
     let (history, _) = run(ID, "8", &two_hogs(0, 5), 9, &KHZ);
-    assert_near(
-        history.percent("first", SECOND, 9 * SECOND),
-        75.3,
-        0.3,
-        "nice 0",
-    );
+    assert_near(history.percent("first", SECOND, 9 * SECOND), 75.3, 0.3, "nice 0");
     let runs = history.runs_of("first", SECOND, 9 * SECOND);
     let (long, short): (Vec<&Run>, Vec<&Run>) =
         runs.into_iter().partition(|run| run.length() > 3 * MS);
@@ -197,10 +180,7 @@ fn once(members: &str, sleep: u64, run: u64) -> String {
 fn the_timer_is_set_when_somebody_comes() {
     // Alone, the first one has got a deadline at the tick, 2.8 ms after that
     let runs = first_runs(
-        &[
-            ("first", r#""run": 1000"#),
-            ("second", r#""delay": 10200, "run": 1000"#),
-        ],
+        &[("first", r#""run": 1000"#), ("second", r#""delay": 10200, "run": 1000"#)],
         &[("place_lag", "false")],
     );
     let second = runs.iter().find(|(task, ..)| task == "second").unwrap();
@@ -260,13 +240,7 @@ fn the_timer_is_not_moved_by_5_us() {
 
 #[test]
 fn the_slice_grows_with_the_logarithm_of_up_to_eight_cpus() {
-    for (machine, expected) in [
-        ("1", 7.0),
-        ("2", 14.0),
-        ("4", 21.0),
-        ("8", 28.0),
-        ("16", 28.0),
-    ] {
+    for (machine, expected) in [("1", 7.0), ("2", 14.0), ("4", 21.0), ("8", 28.0), ("16", 28.0)] {
         // A slice ten times as long, so that ticks round it little
         let settings = [("hz", "1000"), ("sched_base_slice", "7 ms")];
         let (history, _) = run(ID, machine, &hogs(2, "[0]"), 8, &settings);
@@ -329,10 +303,8 @@ fn ten_hogs_wait_nine_slices() {
         let settings = [("hz", "1000"), ("hrtick", hrtick)];
         let (history, _) = run(ID, "1", &hogs(10, "[0]"), 10, &settings);
         let runs = history.runs_of("hog-3", SECOND, 10 * SECOND);
-        let waits: Vec<f64> = runs
-            .windows(2)
-            .map(|pair| milliseconds(pair[1].start - pair[0].end))
-            .collect();
+        let waits: Vec<f64> =
+            runs.windows(2).map(|pair| milliseconds(pair[1].start - pair[0].end)).collect();
         assert_near(largest(&waits), expected, 1.001, "longest wait");
         assert_near(mean(&waits), expected, 0.1, "mean wait");
     }
@@ -364,18 +336,12 @@ fn nobody_is_ahead_of_its_share_by_more_than_a_request_and_a_tick() {
         }
     }
     assert!(widest <= 3.8, "lag of {widest:.2} ms");
-    assert!(
-        widest >= 1.0,
-        "lag of {widest:.2} ms is less than slices make"
-    );
+    assert!(widest >= 1.0, "lag of {widest:.2} ms is less than slices make");
 }
 
 #[test]
 fn a_task_that_sleeps_half_the_time_gets_two_fifths_beside_a_hog() {
-    let json = on_cpu_0(&[
-        ("half", r#""run": 2000, "sleep": 2000"#),
-        ("hog", r#""run": 1000"#),
-    ]);
+    let json = on_cpu_0(&[("half", r#""run": 2000, "sleep": 2000"#), ("hog", r#""run": 1000"#)]);
     // A cycle is 2 ms, 2 ms and the rest of the hog's request then: 1 ms at ticks, else 0.8 ms
     for (hrtick, expected) in [("false", 40.0), ("true", 41.7)] {
         let settings = [("hz", "1000"), ("hrtick", hrtick)];
@@ -420,10 +386,7 @@ fn longest_wait(members: &str, settings: &[(&str, &str)]) -> (f64, u64) {
     let (history, outcome) = run(ID, "8", &json, 8, settings);
     let waits = waits(&history, "short", 400 * 1000, 8);
     assert!(waits.len() > 800, "{} waits", waits.len());
-    (
-        largest(&waits),
-        statistic(ID, &outcome, "short_preemptions"),
-    )
+    (largest(&waits), statistic(ID, &outcome, "short_preemptions"))
 }
 
 #[test]
@@ -524,18 +487,11 @@ fn a_slice_of_its_own_is_how_long_a_hog_runs() {
         assert_near(length, 10.0, 0.001, "run");
     }
     // Beside a shorter slice it is protected only until it is ineligible
-    let json = on_cpu_0(&[
-        ("long", r#""dl-runtime": 50000, "run": 1000"#),
-        ("other", r#""run": 1000"#),
-    ]);
+    let json =
+        on_cpu_0(&[("long", r#""dl-runtime": 50000, "run": 1000"#), ("other", r#""run": 1000"#)]);
     let (history, _) = run(ID, "8", &json, 8, &KHZ);
     assert!(largest(&run_lengths(&history, "long", 8)) <= 10.001);
-    assert_near(
-        history.percent("long", SECOND, 8 * SECOND),
-        50.0,
-        0.5,
-        "share with a long slice",
-    );
+    assert_near(history.percent("long", SECOND, 8 * SECOND), 50.0, 0.5, "share with a long slice");
 }
 
 /// Starts of the second of two tasks, which sleeps for a moment after as many microseconds, at which it had had more than the first, of all its starts.
@@ -573,10 +529,7 @@ fn who_overran_and_slept_a_moment_waits_until_the_others_have_caught_up() {
 #[test]
 fn without_delayed_dequeue_negative_lag_survives_any_sleep() {
     // It runs 3 ms at a time and then sleeps long: its debt is forgiven, or kept
-    let json = on_cpu_0(&[
-        ("hog", r#""run": 1000"#),
-        ("batch", r#""run": 2700, "sleep": 20000"#),
-    ]);
+    let json = on_cpu_0(&[("hog", r#""run": 1000"#), ("batch", r#""run": 2700, "sleep": 20000"#)]);
     let (history, outcome) = run(ID, "8", &json, 20, &KHZ);
     assert!(statistic(ID, &outcome, "delayed_dequeues") > 500);
     assert!(statistic(ID, &outcome, "delayed_picks") > 500);
@@ -592,10 +545,7 @@ fn without_delayed_dequeue_negative_lag_survives_any_sleep() {
 
 #[test]
 fn a_yield_forfeits_the_rest_of_the_request() {
-    let json = on_cpu_0(&[
-        ("polite", r#""run": 100, "yield": """#),
-        ("hog", r#""run": 1000"#),
-    ]);
+    let json = on_cpu_0(&[("polite", r#""run": 100, "yield": """#), ("hog", r#""run": 1000"#)]);
     let (history, outcome) = run(ID, "8", &json, 10, &KHZ);
     assert!(statistic(ID, &outcome, "yields") > 100);
     // If it kept its lag it would have more than a tenth.
@@ -608,12 +558,7 @@ fn a_yield_alone_changes_nothing() {
     let json = on_cpu_0(&[("polite", r#""run": 100, "yield": """#)]);
     let (history, outcome) = run(ID, "1", &json, 5, &KHZ);
     assert_eq!(statistic(ID, &outcome, "yields"), 0);
-    assert_near(
-        history.percent("polite", SECOND, 5 * SECOND),
-        100.0,
-        0.1,
-        "share",
-    );
+    assert_near(history.percent("polite", SECOND, 5 * SECOND), 100.0, 0.1, "share");
 }
 
 #[test]
@@ -623,49 +568,27 @@ fn the_parent_goes_on_and_the_child_has_half_a_slice() {
             "child": { "cpus": [0], "run": 10000, "loop": 1, "instance": 0 } },
         "global": { "duration": 1 } }"#;
     let first_runs = |half: &str| {
-        let settings = [
-            ("hz", "1000"),
-            ("sched_base_slice", "1500 us"),
-            ("place_deadline_initial", half),
-        ];
+        let settings =
+            [("hz", "1000"), ("sched_base_slice", "1500 us"), ("place_deadline_initial", half)];
         let (history, outcome) = run(ID, "8", json, 1, &settings);
         assert!(statistic(ID, &outcome, "forks") >= 1);
-        let child = history
-            .runs
-            .iter()
-            .find(|run| run.task.starts_with("child"))
-            .unwrap()
-            .clone();
+        let child = history.runs.iter().find(|run| run.task.starts_with("child")).unwrap().clone();
         (milliseconds(child.start), milliseconds(child.length()))
     };
     // Slices are 6 ms; the parent, 20 ms after the start, is in the middle of its fourth request
     let (start, length) = first_runs("true");
-    assert!(
-        start > 20.5,
-        "the child ran at {start} ms, before its parent"
-    );
+    assert!(start > 20.5, "the child ran at {start} ms, before its parent");
     assert_near(length, 3.0, 1.001, "first run of the child");
     let (start, length) = first_runs("false");
-    assert!(
-        start > 20.5,
-        "the child ran at {start} ms, before its parent"
-    );
-    assert_near(
-        length,
-        6.0,
-        1.001,
-        "first run of the child with a whole slice",
-    );
+    assert!(start > 20.5, "the child ran at {start} ms, before its parent");
+    assert_near(length, 6.0, 1.001, "first run of the child with a whole slice");
 }
 
 #[test]
 fn batch_tasks_wake_without_preempting() {
     let json = |policy: &str| {
         on_cpu_0(&[
-            (
-                "sleepy",
-                &format!(r#""policy": "{policy}", "run": 200, "sleep": 7000"#),
-            ),
+            ("sleepy", &format!(r#""policy": "{policy}", "run": 200, "sleep": 7000"#)),
             ("hog", r#""run": 1000"#),
         ])
     };
@@ -679,10 +602,8 @@ fn batch_tasks_wake_without_preempting() {
 
 #[test]
 fn idle_tasks_have_a_weight_of_three_and_give_way_at_once() {
-    let json = on_cpu_0(&[
-        ("idle", r#""policy": "SCHED_IDLE", "run": 1000"#),
-        ("hog", r#""run": 1000"#),
-    ]);
+    let json =
+        on_cpu_0(&[("idle", r#""policy": "SCHED_IDLE", "run": 1000"#), ("hog", r#""run": 1000"#)]);
     let (history, _) = run(ID, "1", &json, 60, &KHZ);
     let idle = history.percent("idle", SECOND, 60 * SECOND);
     // 3 / 1027, in runs of a tick
@@ -786,10 +707,7 @@ fn tasks_stay_where_they_may_run() {
         assert!(allowed, "{run:?}");
     }
     for name in ["zero-0", "zero-2", "one-1", "both-0", "free-5"] {
-        assert!(
-            history.cpu_time(name, 5 * SECOND, 10 * SECOND) > SECOND / 4,
-            "{name}"
-        );
+        assert!(history.cpu_time(name, 5 * SECOND, 10 * SECOND) > SECOND / 4, "{name}");
     }
     assert_eq!(statistic(ID, &outcome, "uneven_sums"), 0);
 }
@@ -835,9 +753,8 @@ fn a_woken_task_finds_an_idle_cpu_that_shares_its_cache() {
 #[test]
 fn forks_spread_over_cores_and_stay_in_the_node_while_few() {
     let json = |children: usize| {
-        let forks: Vec<String> = (0..children)
-            .map(|index| format!(r#""fork{index}": "child""#))
-            .collect();
+        let forks: Vec<String> =
+            (0..children).map(|index| format!(r#""fork{index}": "child""#)).collect();
         format!(
             r#"{{ "tasks": {{
                 "parent": {{ "run": 5000, {}, "run2": 1000000 }},
@@ -881,11 +798,7 @@ fn a_task_that_waits_behind_a_pushed_one_runs() {
         .windows(2)
         .map(|pair| pair[1].start - pair[0].end)
         .fold(4 * SECOND - runs.last().unwrap().end, u64::max);
-    assert!(
-        longest < 300 * MS,
-        "the pinned task did not run for {} ms",
-        milliseconds(longest)
-    );
+    assert!(longest < 300 * MS, "the pinned task did not run for {} ms", milliseconds(longest));
 }
 
 #[test]
@@ -900,10 +813,7 @@ fn the_sums_of_an_empty_queue_are_zero() {
             "global": { "duration": 1000 } }"#;
         let (_, outcome) = run(ID, machine, json, 10, &KHZ);
         assert_eq!(statistic(ID, &outcome, "uneven_sums"), 0, "{machine}");
-        assert!(
-            statistic(ID, &outcome, "delayed_dequeues") > 100,
-            "{machine}"
-        );
+        assert!(statistic(ID, &outcome, "delayed_dequeues") > 100, "{machine}");
     }
 }
 
@@ -931,10 +841,7 @@ fn nobody_starves_whatever_the_weights() {
 fn a_batch_task_that_asks_for_less_shortens_the_running_request() {
     let json = on_cpu_0(&[
         ("hog", r#""instance": 2, "dl-runtime": 80000, "run": 1000"#),
-        (
-            "batch",
-            r#""policy": "SCHED_BATCH", "run": 200, "sleep": 200000"#,
-        ),
+        ("batch", r#""policy": "SCHED_BATCH", "run": 200, "sleep": 200000"#),
     ]);
     // It waits for the rest of a request of 80 ms without that, and two slices of 2.8 ms and some ticks with it.
     let (history, _) = run(ID, "8", &json, 8, &KHZ);
@@ -998,9 +905,7 @@ fn a_woken_task_comes_to_the_cpu_of_its_waker_unless_both_wake_many() {
     assert!(wakes_on_cpu_1("", "") > 90.0);
     let posts = |names: &[&str]| -> String {
         let posts = names.iter().enumerate();
-        posts
-            .map(|(index, name)| format!(r#""sem_post{index}": "{name}", "#))
-            .collect()
+        posts.map(|(index, name)| format!(r#""sem_post{index}": "{name}", "#)).collect()
     };
     let (many, few) = (posts(&["a", "b", "c", "d"]), posts(&["a", "b"]));
     assert!(wakes_on_cpu_1(&many, &few) < 70.0);
@@ -1015,10 +920,8 @@ fn who_sleeps_ahead_of_its_share_wakes_where_it_is() {
             "anywhere": { "cpus": [0, 1], "sleep": 100, "run": 100, "loop": 1 } } } },
         "global": { "duration": 1000 } }"#;
     let (_, outcome) = run(ID, "2", json, 5, &KHZ);
-    let (slept, woken) = (
-        statistic(ID, &outcome, "delayed_dequeues"),
-        statistic(ID, &outcome, "delayed_wakeups"),
-    );
+    let (slept, woken) =
+        (statistic(ID, &outcome, "delayed_dequeues"), statistic(ID, &outcome, "delayed_wakeups"));
     assert!(slept > 300 && woken * 10 > slept * 9, "{woken} of {slept}");
 }
 
@@ -1061,12 +964,7 @@ fn who_may_not_come_to_the_balancing_cpu_goes_to_another_of_its_group() {
         "placed": { "loop": 1, "cpus": [0], "run": 20000 },
         "free": { "loop": -1, "cpus": [0, 3], "run": 1000 } } } } }"#;
     let (history, _) = run(ID, "l3:2 core:2", json, 2, &KHZ);
-    let there: u64 = history
-        .runs
-        .iter()
-        .filter(|run| run.cpu == 3)
-        .map(Run::length)
-        .sum();
+    let there: u64 = history.runs.iter().filter(|run| run.cpu == 3).map(Run::length).sum();
     assert!(there > SECOND, "{there} ns");
 }
 
@@ -1101,12 +999,7 @@ fn a_hog_moves_from_a_little_cpu_to_a_big_one() {
         "placed": { "loop": 1, "cpus": [0], "run": 100000 },
         "free": { "loop": -1, "cpus": [0, 1], "run": 1000 } } } } }"#;
     let (history, _) = run(ID, "2 capacity:400,1024", json, 3, &KHZ);
-    let there: u64 = history
-        .runs
-        .iter()
-        .filter(|run| run.cpu == 1)
-        .map(Run::length)
-        .sum();
+    let there: u64 = history.runs.iter().filter(|run| run.cpu == 1).map(Run::length).sum();
     assert!(there > 2 * SECOND, "{there} ns");
 }
 
@@ -1152,10 +1045,7 @@ fn nobody_is_owed_more_than_the_longest_slice_and_a_tick() {
     let (history, _) = run(ID, "8", &json, 2, &KHZ);
     // 3.8 ms of lag are paid with twice as much time, as its own running takes V forward too
     let longest = milliseconds(history.longest_wait("hog", 0, 2 * SECOND));
-    assert!(
-        (5.0..=11.4).contains(&longest),
-        "the hog waited {longest:.1} ms"
-    );
+    assert!((5.0..=11.4).contains(&longest), "the hog waited {longest:.1} ms");
 }
 
 #[test]
@@ -1168,11 +1058,8 @@ fn a_pulled_task_keeps_the_rest_of_its_request() {
         "short": { "cpus": [0], "dl-runtime": 1000, "delay": 120000, "run": 1000 },
         "late": { "cpus": [1], "delay": 130000, "run": 1000 },
         "ends": { "cpus": [1], "loop": 1, "run": 125000 } } }"#;
-    let settings = [
-        ("hz", "1000"),
-        ("sched_base_slice", "50 ms"),
-        ("sched_migration_cost", "0 ms"),
-    ];
+    let settings =
+        [("hz", "1000"), ("sched_base_slice", "50 ms"), ("sched_migration_cost", "0 ms")];
     let (history, _) = run(ID, "2", json, 1, &settings);
     let start = history.runs_of("late", 130 * MS, SECOND)[0].start;
     assert_near(milliseconds(start), 153.0, 2.0, "start of the late one");
@@ -1206,11 +1093,8 @@ fn a_task_that_becomes_nicer_keeps_its_protection() {
         ),
         ("last", r#""run": 1000"#),
     ]);
-    let settings = [
-        ("hz", "1000"),
-        ("sched_base_slice", "50 ms"),
-        ("place_deadline_initial", "false"),
-    ];
+    let settings =
+        [("hz", "1000"), ("sched_base_slice", "50 ms"), ("place_deadline_initial", "false")];
     let (history, _) = run(ID, "1", &json, 1, &settings);
     let start = history.runs_of("last", 0, SECOND)[0].start;
     assert!(start > 90 * MS, "{start} ns");

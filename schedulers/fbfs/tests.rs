@@ -47,13 +47,9 @@ fn two_hogs_alternate_every_twelve_ticks_of_stathz() {
 
 #[test]
 fn nice_is_eight_times_weaker_than_meant() {
-    for ((first, second), expected) in [
-        ((0, 0), 50.0),
-        ((0, 5), 50.0),
-        ((0, 10), 33.3),
-        ((0, 19), 16.7),
-        ((-20, 0), 50.0),
-    ] {
+    for ((first, second), expected) in
+        [((0, 0), 50.0), ((0, 5), 50.0), ((0, 10), 33.3), ((0, 19), 16.7), ((-20, 0), 50.0)]
+    {
         let (history, _) = run(ID, "1", &two_hogs(first, second), 61, &[]);
         let share = history.percent("second", SECOND, 61 * SECOND);
         assert_near(share, expected, 1.0, &format!("{second} against {first}"));
@@ -156,38 +152,16 @@ fn a_fork_halves_the_slice_and_both_get_the_same_half() {
     let parents = history.runs_of("parent", 400 * MS, 3 * SECOND);
     let children = history.runs_of(&child, 400 * MS, 3 * SECOND);
     // Six ticks for each, then twelve
-    assert_near(
-        milliseconds(parents[0].length()),
-        SLICE / 2.0,
-        8.0,
-        "parent",
-    );
-    assert_near(
-        milliseconds(children[0].length()),
-        SLICE / 2.0,
-        8.0,
-        "child",
-    );
-    assert_near(
-        milliseconds(parents[1].length()),
-        SLICE,
-        8.0,
-        "parent's next",
-    );
-    assert_near(
-        milliseconds(children[1].length()),
-        SLICE,
-        8.0,
-        "child's next",
-    );
+    assert_near(milliseconds(parents[0].length()), SLICE / 2.0, 8.0, "parent");
+    assert_near(milliseconds(children[0].length()), SLICE / 2.0, 8.0, "child");
+    assert_near(milliseconds(parents[1].length()), SLICE, 8.0, "parent's next");
+    assert_near(milliseconds(children[1].length()), SLICE, 8.0, "child's next");
 }
 
 #[test]
 fn real_time_threads_of_equal_priority_take_turns() {
-    for attributes in [
-        r#""realtime": "global", "realtime_priority": 50"#,
-        r#""isochronous": true"#,
-    ] {
+    for attributes in [r#""realtime": "global", "realtime_priority": 50"#, r#""isochronous": true"#]
+    {
         let json = format!(
             r#"{{ "tasks": {{
                 "first": {{ "run": 1000, "fairground": {{ {attributes} }} }},
@@ -240,12 +214,7 @@ fn idle_threads_run_when_all_else_is_empty_and_after_fifteen_seconds() {
         "hog": { "priority": 19, "run": 1000, "delay": 500000 } }, "global": { "duration": 60 } }"#;
     let (history, _) = run(ID, "1", json, 14, &[]);
     assert_near(history.percent("idle", 0, 490 * MS), 100.0, 0.1, "alone");
-    assert_near(
-        history.percent("idle", 510 * MS, 14 * SECOND),
-        0.0,
-        0.0,
-        "beside",
-    );
+    assert_near(history.percent("idle", 510 * MS, 14 * SECOND), 0.0, 0.0, "beside");
     let (history, outcome) = run(ID, "1", json, 60, &[]);
     assert!(statistic(ID, &outcome, "rescues") >= 3);
     assert!(history.percent("idle", SECOND, 60 * SECOND) < 1.0);
@@ -271,12 +240,7 @@ fn a_yielder_with_the_earliest_deadline_goes_on() {
         "yielder": { "run": 100, "yield": "" } }, "global": { "duration": 10 } }"#;
     let (history, outcome) = run(ID, "1", json, 10, &[]);
     assert!(statistic(ID, &outcome, "yields") > 40_000);
-    assert_near(
-        history.percent("yielder", SECOND, 10 * SECOND),
-        50.0,
-        3.0,
-        "yielder",
-    );
+    assert_near(history.percent("yielder", SECOND, 10 * SECOND), 50.0, 3.0, "yielder");
     assert_near(
         history.runs_of("hog", SECOND, 10 * SECOND).len() as f64 / 9.0,
         5.3,
@@ -360,10 +324,7 @@ fn idle_cpus_of_the_own_core_are_told_before_others() {
             "run": 1000, "fork": "child", "run1": 20000 },
         "child": { "instance": 0, "loop": 1, "run": 500 } }, "global": { "duration": 1 } }"#;
     let (_, outcome) = run(ID, "core:2 pu:2", json, 1, &[]);
-    let (forks, told) = (
-        statistic(ID, &outcome, "forks"),
-        statistic(ID, &outcome, "interrupts"),
-    );
+    let (forks, told) = (statistic(ID, &outcome, "forks"), statistic(ID, &outcome, "interrupts"));
     assert!(forks > 40 && told < forks + 10, "{told} for {forks}");
 }
 
@@ -375,11 +336,7 @@ fn where_no_cpu_idles_the_worst_thread_makes_way() {
         "idle": { "cpus": [1], "policy": "SCHED_IDLE", "run": 1000 },
         "child": { "instance": 0, "loop": 1, "run": 500 } }, "global": { "duration": 1 } }"#;
     let (history, _) = run(ID, "2", json, 1, &[]);
-    let child = history
-        .runs
-        .iter()
-        .find(|run| run.task.starts_with("child"))
-        .unwrap();
+    let child = history.runs.iter().find(|run| run.task.starts_with("child")).unwrap();
     assert!(child.start < 50 * MS, "{child:?}");
 }
 
@@ -391,11 +348,8 @@ fn of_two_threads_at_once_one_goes_to_another_core() {
             "loop": 1, "run": 20000, "fork0": "child", "fork1": "child", "run1": 100000 },
         "child": { "instance": 0, "loop": 1, "run": 50000 } }, "global": { "duration": 1 } }"#;
     let (history, _) = run(ID, "core:2 pu:2", json, 1, &[]);
-    let children: Vec<_> = history
-        .runs
-        .iter()
-        .filter(|run| run.task.starts_with("child"))
-        .collect();
+    let children: Vec<_> =
+        history.runs.iter().filter(|run| run.task.starts_with("child")).collect();
     assert_eq!(children.len(), 2, "{children:?}");
     assert_eq!(children[0].start / MS, children[1].start / MS);
 }

@@ -13,12 +13,7 @@ fn two_hogs_alternate_every_150_ms() {
     let history = run_hogs(ID, &[0, 0], 22);
     for task in ["hog0", "hog1"] {
         assert_runs(&history, task, 150, 22 * SECOND);
-        assert_near(
-            history.percent(task, 2 * SECOND, 22 * SECOND),
-            50.0,
-            0.8,
-            task,
-        );
+        assert_near(history.percent(task, 2 * SECOND, 22 * SECOND), 50.0, 0.8, task);
     }
 }
 
@@ -27,12 +22,7 @@ fn nice_10_gets_a_quarter_in_runs_of_50_ms() {
     let history = run_hogs(ID, &[0, 10], 22);
     assert_runs(&history, "hog0", 150, 22 * SECOND);
     assert_runs(&history, "hog1", 50, 22 * SECOND);
-    assert_near(
-        history.percent("hog0", 2 * SECOND, 22 * SECOND),
-        75.0,
-        0.8,
-        "nice 0",
-    );
+    assert_near(history.percent("hog0", 2 * SECOND, 22 * SECOND), 75.0, 0.8, "nice 0");
 }
 
 #[test]
@@ -72,12 +62,7 @@ fn nice_14_to_19_are_the_same() {
 #[test]
 fn the_weakest_task_runs_first_if_it_is_the_oldest() {
     let history = run_hogs(ID, &[19, 0], 22);
-    assert_near(
-        history.percent("hog0", 2 * SECOND, 22 * SECOND),
-        6.25,
-        0.7,
-        "nice 19",
-    );
+    assert_near(history.percent("hog0", 2 * SECOND, 22 * SECOND), 6.25, 0.7, "nice 19");
     for run in history.runs_of("hog0", SECOND, 22 * SECOND) {
         assert_eq!(run.length(), 10 * MS, "{run:?}");
     }
@@ -185,12 +170,7 @@ fn the_longest_wait_is_a_quantum_of_each_of_the_others() {
             let waits = runs.windows(2).map(|pair| pair[1].start - pair[0].end);
             let longest = waits.max().unwrap() / MS;
             let others = (number - 1) as f64;
-            assert_near(
-                longest as f64,
-                others * 150.0,
-                number as f64 * 10.0,
-                "longest wait",
-            );
+            assert_near(longest as f64, others * 150.0, number as f64 * 10.0, "longest wait");
         }
     }
 }
@@ -250,10 +230,7 @@ fn walk(sleepers: u32) -> (f64, f64) {
     );
     let (_, outcome) = run(ID, "1", &json, 10, &[]);
     let of = |name| statistic(ID, &outcome, name) as f64;
-    (
-        of("list_steps") / of("schedules"),
-        of("recalculated_tasks") / of("recalculations"),
-    )
+    (of("list_steps") / of("schedules"), of("recalculated_tasks") / of("recalculations"))
 }
 
 #[test]
@@ -289,12 +266,7 @@ fn a_wakeup_takes_the_idle_cpu_and_disturbs_nobody() {
         5,
         &[],
     );
-    assert_near(
-        history.percent("hog", SECOND, 5 * SECOND),
-        100.0,
-        0.1,
-        "hog",
-    );
+    assert_near(history.percent("hog", SECOND, 5 * SECOND), 100.0, 0.1, "hog");
     for burst in history.runs_of("sleeper", SECOND, 5 * SECOND) {
         assert_eq!(burst.length(), MS, "{burst:?}");
     }

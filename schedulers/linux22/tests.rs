@@ -134,10 +134,7 @@ fn ten_yields_of_a_lone_task_give_sleepers_39_ticks() {
         assert_eq!(ticks_left(&after, task), 39);
     }
     // 40 ticks each, one after the other: the third is cut off by the end.
-    let full = history
-        .runs
-        .iter()
-        .filter(|run| run.start >= SECOND && run.length() == 400 * MS);
+    let full = history.runs.iter().filter(|run| run.start >= SECOND && run.length() == 400 * MS);
     assert_eq!(full.count(), 2);
 }
 
@@ -174,10 +171,7 @@ fn fork_at(run_ms: u64) -> (Run, Run) {
         run_ms * 1000
     );
     let (history, _) = run(ID, "1", &json, 4, &[]);
-    (
-        first_run(&history, "parent", 0).clone(),
-        first_run(&history, "child", 0).clone(),
-    )
+    (first_run(&history, "parent", 0).clone(), first_run(&history, "child", 0).clone())
 }
 
 #[test]
@@ -213,12 +207,7 @@ fn a_woken_fifo_task_of_equal_priority_preempts() {
     let start = first_run(&history, "b", 0).start;
     assert!(start <= 1015 * MS, "{start}");
     // And keeps the CPU: it is nearer the front.
-    assert_near(
-        history.percent("b", 2 * SECOND, 3 * SECOND),
-        100.0,
-        0.1,
-        "b",
-    );
+    assert_near(history.percent("b", 2 * SECOND, 3 * SECOND), 100.0, 0.1, "b");
     assert_eq!(history.cpu_time("ordinary", SECOND, 3 * SECOND), 0);
     // One of lower priority does not.
     let history = realtime(50, 40, 3, "fifo");
@@ -258,12 +247,7 @@ fn a_woken_task_starts_at_once_on_its_idle_last_cpu() {
     let burst = first_run(&history, "sleeper", SECOND / 2);
     assert_eq!((burst.start, burst.cpu), (825 * MS, 1));
     assert_eq!(statistic(ID, &outcome, "preemptions"), 0);
-    assert_near(
-        history.percent("waker", 2 * SECOND, 4 * SECOND),
-        100.0,
-        0.1,
-        "waker",
-    );
+    assert_near(history.percent("waker", 2 * SECOND, 4 * SECOND), 100.0, 0.1, "waker");
 }
 
 #[test]
@@ -272,10 +256,7 @@ fn running_tasks_of_other_cpus_are_never_displaced() {
     let (history, outcome) = run(ID, "2", &woken_on(other, -20), 4, &[]);
     // The weak hog has a tick or none, the sleeper 20 and more. It gets the CPU when the hog's quantum is over.
     let burst = first_run(&history, "sleeper", SECOND / 2);
-    assert!(
-        burst.start > 825 * MS && burst.start.is_multiple_of(10 * MS),
-        "{burst:?}"
-    );
+    assert!(burst.start > 825 * MS && burst.start.is_multiple_of(10 * MS), "{burst:?}");
     assert_eq!(burst.cpu, 1);
     assert_eq!(statistic(ID, &outcome, "preemptions"), 0);
 }
@@ -369,14 +350,9 @@ fn the_bonus_of_the_last_cpu_keeps_tasks_where_they_are() {
             let share = history.percent(task, 2 * SECOND, 32 * SECOND);
             assert_near(share, 50.0, 5.0, task);
             let runs = history.runs_of(task, 0, 32 * SECOND);
-            runs.windows(2)
-                .filter(|two| two[0].cpu != two[1].cpu)
-                .count()
+            runs.windows(2).filter(|two| two[0].cpu != two[1].cpu).count()
         };
-        ["hog0", "hog1", "hog2", "hog3"]
-            .map(moves)
-            .iter()
-            .sum::<usize>()
+        ["hog0", "hog1", "hog2", "hog3"].map(moves).iter().sum::<usize>()
     };
     let (with, without) = (migrations("15"), migrations("0"));
     assert!(with * 3 < without, "{with} and {without}");

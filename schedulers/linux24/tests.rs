@@ -26,10 +26,7 @@ fn two_hogs(first: i32, second: i32) -> String {
 fn shares(first: i32, second: i32) -> (f64, f64) {
     let (history, _) = run(ID, "1", &two_hogs(first, second), 22, &[]);
     let (from, to) = (2 * SECOND, 22 * SECOND);
-    (
-        history.percent("first", from, to),
-        history.percent("second", from, to),
-    )
+    (history.percent("first", from, to), history.percent("second", from, to))
 }
 
 fn lengths(runs: &[&Run]) -> Vec<u64> {
@@ -67,12 +64,7 @@ fn nice_1_gets_five_ticks_for_six() {
 
 #[test]
 fn nice_pairs_get_the_shares_of_their_quanta() {
-    for (pair, expected) in [
-        ((0, 19), 85.7),
-        ((0, 10), 66.7),
-        ((0, 5), 60.0),
-        ((-10, 0), 57.1),
-    ] {
+    for (pair, expected) in [((0, 19), 85.7), ((0, 10), 66.7), ((0, 5), 60.0), ((-10, 0), 57.1)] {
         let (first, _) = shares(pair.0, pair.1);
         assert_near(first, expected, 1.0, &format!("{pair:?}"));
     }
@@ -109,18 +101,13 @@ fn a_sleeper_preempts_and_runs_up_to_110_ms() {
         .into_iter()
         .filter(|burst| {
             let before = history.runs_of("sleeper", 0, burst.start);
-            before
-                .last()
-                .is_none_or(|last| burst.start - last.end > 500 * MS)
+            before.last().is_none_or(|last| burst.start - last.end > 500 * MS)
         })
         .collect();
     assert!(bursts.len() >= 3, "{bursts:?}");
     for burst in &bursts {
         // Awake within the tick, and the credit of the sleep is used in one go: 11 ticks, the first one partly over.
-        assert!(
-            burst.length() > 90 * MS && burst.length() <= 111 * MS,
-            "{burst:?}"
-        );
+        assert!(burst.length() > 90 * MS && burst.length() <= 111 * MS, "{burst:?}");
     }
 }
 
@@ -141,10 +128,7 @@ fn runs_after_fork() -> (Vec<u64>, Vec<u64>) {
     let (from, to) = (3 * SECOND, 4 * SECOND);
     let is_child = |run: &&Run| run.task.starts_with("child");
     let child = history.runs.iter().find(is_child).unwrap().task.clone();
-    (
-        lengths(&history.runs_of("parent", from, to)),
-        lengths(&history.runs_of(&child, from, to)),
-    )
+    (lengths(&history.runs_of("parent", from, to)), lengths(&history.runs_of(&child, from, to)))
 }
 
 #[test]
@@ -169,12 +153,7 @@ fn yield_without_another_waiting_task_does_nothing() {
         &[],
     );
     assert_eq!(statistic(ID, &outcome, "yields"), 0);
-    assert_near(
-        history.percent("yielder", 0, 2 * SECOND),
-        100.0,
-        0.1,
-        "yielder",
-    );
+    assert_near(history.percent("yielder", 0, 2 * SECOND), 100.0, 0.1, "yielder");
 }
 
 #[test]
@@ -211,10 +190,7 @@ fn three_hogs_on_two_cpus_and_six_on_four_get_two_thirds_each() {
             assert_near(share, 66.7, 2.0, &format!("hog {index} of {hogs}"));
         }
         if hogs == 3 {
-            let moves = history
-                .migrations
-                .iter()
-                .filter(|(time, _)| *time >= 2 * SECOND);
+            let moves = history.migrations.iter().filter(|(time, _)| *time >= 2 * SECOND);
             let rate = moves.count() as f64 / 20.0 / f64::from(hogs);
             assert_near(rate, 4.4, 1.5, "migrations per second and task");
         }
@@ -251,12 +227,7 @@ fn an_epoch_visits_every_task_asleep_or_not() {
     let epochs = statistic(ID, &outcome, "recalculations");
     let visited = statistic(ID, &outcome, "recalculated_tasks");
     assert!(epochs > 50, "{epochs} epochs");
-    assert_near(
-        visited as f64 / epochs as f64,
-        101.0,
-        1.0,
-        "tasks visited by an epoch",
-    );
+    assert_near(visited as f64 / epochs as f64, 101.0, 1.0, "tasks visited by an epoch");
 }
 
 #[test]
@@ -272,12 +243,7 @@ fn a_woken_task_goes_to_the_cpu_that_idles() {
         &[],
     );
     assert!(statistic(ID, &outcome, "idle_reschedules") > 400);
-    assert_near(
-        history.percent("hog", SECOND, 5 * SECOND),
-        100.0,
-        0.1,
-        "hog",
-    );
+    assert_near(history.percent("hog", SECOND, 5 * SECOND), 100.0, 0.1, "hog");
     for burst in history.runs_of("sleeper", SECOND, 5 * SECOND) {
         assert_eq!(burst.length(), MS, "{burst:?}");
     }
@@ -323,21 +289,12 @@ fn a_task_displaced_by_real_time_goes_on_at_an_idle_cpu() {
 /// The part of eight CPUs that 16 hogs leave unused in the first 300 ms, percent, if they begin `apart` microseconds apart.
 fn unused_at_the_start(apart: u32) -> f64 {
     let hogs: Vec<String> = (0..16)
-        .map(|hog| {
-            format!(
-                r#""hog-{hog}": {{ "delay": {}, "run": 1000 }}"#,
-                (hog + 1) * apart
-            )
-        })
+        .map(|hog| format!(r#""hog-{hog}": {{ "delay": {}, "run": 1000 }}"#, (hog + 1) * apart))
         .collect();
-    let json = format!(
-        r#"{{ "tasks": {{ {} }}, "global": {{ "duration": 10 }} }}"#,
-        hogs.join(", ")
-    );
+    let json =
+        format!(r#"{{ "tasks": {{ {} }}, "global": {{ "duration": 10 }} }}"#, hogs.join(", "));
     let (history, _) = run(ID, "8", &json, 1, &[]);
-    let used: u64 = (0..16)
-        .map(|hog| history.cpu_time(&format!("hog-{hog}"), 0, 300 * MS))
-        .sum();
+    let used: u64 = (0..16).map(|hog| history.cpu_time(&format!("hog-{hog}"), 0, 300 * MS)).sum();
     100.0 - 100.0 * used as f64 / (8 * 300 * MS) as f64
 }
 
@@ -378,11 +335,7 @@ fn the_first_on_the_list_runs_first_among_equals() {
     let json =
         r#"{ "tasks": { "hog": { "instance": 3, "run": 1000 } }, "global": { "duration": 10 } }"#;
     let (history, _) = run(ID, "1", json, 10, &[]);
-    let mut runs: Vec<&Run> = history
-        .runs
-        .iter()
-        .filter(|run| run.start > SECOND)
-        .collect();
+    let mut runs: Vec<&Run> = history.runs.iter().filter(|run| run.start > SECOND).collect();
     runs.sort_by_key(|run| run.start);
     for pair in runs.windows(2) {
         let next = match pair[0].task.as_str() {
@@ -430,11 +383,7 @@ fn of_equal_quanta_the_better_nice_value_runs_first() {
         "b": { "priority": -3, "run": 1000 },
         "c": { "run": 1000 } }, "global": { "duration": 10 } }"#;
     let (history, _) = run(ID, "1", json, 10, &[]);
-    let mut runs: Vec<&Run> = history
-        .runs
-        .iter()
-        .filter(|run| run.start > SECOND)
-        .collect();
+    let mut runs: Vec<&Run> = history.runs.iter().filter(|run| run.start > SECOND).collect();
     runs.sort_by_key(|run| run.start);
     for pair in runs.windows(2).filter(|pair| pair[0].task == "b") {
         assert_eq!(pair[1].task, "a");

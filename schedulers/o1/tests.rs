@@ -41,10 +41,7 @@ fn two_hogs(first: i32, second: i32) -> String {
 fn share(first: i32, second: i32, settings: &[(&str, &str)]) -> f64 {
     let (history, _) = run(ID, "1", &two_hogs(first, second), 42, settings);
     let (from, to) = (2 * SECOND, 42 * SECOND);
-    let (one, other) = (
-        history.percent("first", from, to),
-        history.percent("second", from, to),
-    );
+    let (one, other) = (history.percent("first", from, to), history.percent("second", from, to));
     assert_near(one + other, 100.0, 0.1, "both together");
     one
 }
@@ -77,21 +74,12 @@ fn two_hogs_alternate_every_100_ms() {
     }
     assert_eq!(statistic(ID, &outcome, "reinserted_active"), 0);
     // One switch of the arrays for each pair of slices.
-    assert_near(
-        statistic(ID, &outcome, "array_switches") as f64,
-        115.0,
-        2.0,
-        "array switches",
-    );
+    assert_near(statistic(ID, &outcome, "array_switches") as f64, 115.0, 2.0, "array switches");
 }
 
 #[test]
 fn a_slice_has_the_length_of_the_nice_value() {
-    for (pair, expected) in [
-        ((-1, 0), (420, 100)),
-        ((0, 19), (100, 5)),
-        ((-20, 10), (800, 50)),
-    ] {
+    for (pair, expected) in [((-1, 0), (420, 100)), ((0, 19), (100, 5)), ((-20, 10), (800, 50))] {
         let (history, _) = run(ID, "1", &two_hogs(pair.0, pair.1), 23, &[]);
         for (task, length) in [("first", expected.0), ("second", expected.1)] {
             let runs = history.runs_of(task, 2 * SECOND, 22 * SECOND);
@@ -114,12 +102,7 @@ fn nice_pairs_get_the_shares_of_their_slices() {
         ((-1, 0), 80.8),
         ((18, 19), 66.7),
     ] {
-        assert_near(
-            share(pair.0, pair.1, &[]),
-            expected,
-            0.6,
-            &format!("{pair:?}"),
-        );
+        assert_near(share(pair.0, pair.1, &[]), expected, 0.6, &format!("{pair:?}"));
     }
 }
 
@@ -226,12 +209,7 @@ fn first_spin(json: &str, settings: &[(&str, &str)]) -> f64 {
 
 #[test]
 fn a_full_credit_holds_the_cpu_for_2_2_seconds() {
-    assert_near(
-        first_spin(&sleeper(30, 300), &[]),
-        2200.0,
-        110.0,
-        "full credit",
-    );
+    assert_near(first_spin(&sleeper(30, 300), &[]), 2200.0, 110.0, "full credit");
 }
 
 #[test]
@@ -294,11 +272,8 @@ fn sixty_of_a_hundred_milliseconds_is_interactive_only_in_2_6_2() {
     let share = interrupted.percent("periodic", from, to);
     assert!((36.0..50.0).contains(&share), "{share}");
     let waits = waits(&new, 60, 40, to);
-    let late: Vec<u64> = waits
-        .iter()
-        .filter(|(wake, _)| *wake > from)
-        .map(|(_, wait)| wait / MS)
-        .collect();
+    let late: Vec<u64> =
+        waits.iter().filter(|(wake, _)| *wake > from).map(|(_, wait)| wait / MS).collect();
     assert!(late.len() > 100, "{late:?}");
     let mean = late.iter().sum::<u64>() as f64 / late.len() as f64;
     assert_near(mean, 60.0, 5.0, "mean wait after a wake-up");
@@ -375,12 +350,7 @@ fn fork(child: &str) -> String {
 fn fork_splits_what_is_left_of_the_slice() {
     let (history, _) = run(ID, "1", &fork(r#""run": 1000"#), 3, &[]);
     let parent = lengths(&history.runs_of("parent", 0, 3 * SECOND));
-    let child_name = &history
-        .runs
-        .iter()
-        .find(|run| run.task.starts_with("child"))
-        .unwrap()
-        .task;
+    let child_name = &history.runs.iter().find(|run| run.task.starts_with("child")).unwrap().task;
     let child = lengths(&history.runs_of(child_name, 0, 3 * SECOND));
     // 60 ms are left: 30 each. A thread queues behind its parent, and both have ordinary slices afterwards.
     assert_eq!(parent[0], 70, "parent {parent:?}");
@@ -444,31 +414,16 @@ fn a_pick_costs_the_same_for_a_thousand_tasks() {
         (long.0 - short.0) / (long.1 - short.1)
     };
     let (ten, thousand) = (per_switch(10), per_switch(1000));
-    assert_near(
-        thousand / ten,
-        1.0,
-        0.1,
-        "a switch among 1000 to one among 10",
-    );
+    assert_near(thousand / ten, 1.0, 0.1, "a switch among 1000 to one among 10");
 }
 
 #[test]
 fn hogs_spread_over_idle_cpus_at_once() {
-    let (history, outcome) = run(
-        ID,
-        "4",
-        r#"{ "tasks": { "hog": { "instance": 4, "run": 1000 } } }"#,
-        3,
-        &[],
-    );
+    let (history, outcome) =
+        run(ID, "4", r#"{ "tasks": { "hog": { "instance": 4, "run": 1000 } } }"#, 3, &[]);
     for index in 0..4 {
         let name = format!("hog-{index}");
-        assert_near(
-            history.percent(&name, SECOND, 3 * SECOND),
-            100.0,
-            0.1,
-            &name,
-        );
+        assert_near(history.percent(&name, SECOND, 3 * SECOND), 100.0, 0.1, &name);
     }
     assert!(statistic(ID, &outcome, "pulled_periodic") >= 3);
 }
@@ -476,13 +431,8 @@ fn hogs_spread_over_idle_cpus_at_once() {
 #[test]
 fn a_machine_with_one_hog_too_many_is_left_alone() {
     // Moving one of two tasks to a CPU with one task would gain nothing: 2.6.22 waits for the loads to differ by more.
-    let (history, _) = run(
-        ID,
-        "2",
-        r#"{ "tasks": { "hog": { "instance": 3, "run": 1000 } } }"#,
-        22,
-        &[],
-    );
+    let (history, _) =
+        run(ID, "2", r#"{ "tasks": { "hog": { "instance": 3, "run": 1000 } } }"#, 22, &[]);
     let mut shares: Vec<f64> = (0..3)
         .map(|index| history.percent(&format!("hog-{index}"), 2 * SECOND, 22 * SECOND))
         .collect();
@@ -589,17 +539,10 @@ fn a_hog_is_pushed_from_a_busy_core_to_an_idle_one() {
         5,
         &[],
     );
-    let on_other_core = history
-        .runs
-        .iter()
-        .filter(|run| run.cpu >= 2)
-        .map(Run::length)
-        .sum::<u64>();
+    let on_other_core =
+        history.runs.iter().filter(|run| run.cpu >= 2).map(Run::length).sum::<u64>();
     assert!(statistic(ID, &outcome, "pushed") > 0);
-    assert!(
-        on_other_core > 3 * SECOND,
-        "{on_other_core} ns on the idle core"
-    );
+    assert!(on_other_core > 3 * SECOND, "{on_other_core} ns on the idle core");
 }
 
 #[test]
@@ -616,26 +559,13 @@ fn affinity_is_kept_and_nobody_starves() {
         40,
         &[],
     );
-    for run in history
-        .runs
-        .iter()
-        .filter(|run| run.task.starts_with("pinned"))
-    {
+    for run in history.runs.iter().filter(|run| run.task.starts_with("pinned")) {
         assert_eq!(run.cpu, 3, "{run:?}");
     }
-    for (name, count) in [
-        ("pinned", 6),
-        ("batch", 2),
-        ("idle", 2),
-        ("waker", 4),
-        ("free", 5),
-    ] {
+    for (name, count) in [("pinned", 6), ("batch", 2), ("idle", 2), ("waker", 4), ("free", 5)] {
         for index in 0..count {
             let name = format!("{name}-{index}");
-            assert!(
-                history.cpu_time(&name, 20 * SECOND, 40 * SECOND) > 100 * MS,
-                "{name}"
-            );
+            assert!(history.cpu_time(&name, 20 * SECOND, 40 * SECOND) > 100 * MS, "{name}");
         }
     }
 }
@@ -707,11 +637,7 @@ struct Interrupts {
 impl Sink for Interrupts {
     fn task(&mut self, _: Nanoseconds, _: TaskId, _: &TaskInfo) {}
     fn event(&mut self, event: &Event) {
-        if let EventKind::Overhead {
-            kind: OverheadKind::Interrupt,
-            ..
-        } = event.kind
-        {
+        if let EventKind::Overhead { kind: OverheadKind::Interrupt, .. } = event.kind {
             let second = (event.time / SECOND) as usize;
             self.seconds.resize(self.seconds.len().max(second + 1), 0);
             self.seconds[second] += 1;
@@ -750,13 +676,7 @@ fn hogs_spread_over_caches_first() {
             "placed": { "loop": 1, "cpus": [0, 1], "run": 50000 },
             "free": { "loop": -1, "cpus": [0, 1, 2, 3], "run": 1000 } } } } }"#;
     let caches = |sched_mc: &str| {
-        let (history, _) = run(
-            ID,
-            "pack:1 l3:2 core:2 pu:1",
-            json,
-            10,
-            &[("sched_mc", sched_mc)],
-        );
+        let (history, _) = run(ID, "pack:1 l3:2 core:2 pu:1", json, 10, &[("sched_mc", sched_mc)]);
         let last = |task| history.runs_of(task, 0, u64::MAX).last().unwrap().cpu / 2;
         last("hog-0") != last("hog-1")
     };
@@ -786,9 +706,8 @@ fn who_becomes_a_batch_task_loses_its_credit_and_goes_behind() {
 /// The experiment of 2008: a parent forks `jobs` children, which wait for it; when all are there it wakes them, and each computes for
 /// `length` microseconds. Seconds from a child's first computing to its end.
 fn equal_jobs(id: &str, jobs: usize, length: u64) -> Vec<f64> {
-    let forks: String = (0..jobs)
-        .map(|index| format!(r#""fork{index}": "child", "run{index}": 200, "#))
-        .collect();
+    let forks: String =
+        (0..jobs).map(|index| format!(r#""fork{index}": "child", "run{index}": 200, "#)).collect();
     let json = format!(
         r#"{{ "tasks": {{
             "parent": {{ "loop": 1, {forks} "sleep": 100000, "resume": "go" }},
@@ -806,14 +725,8 @@ fn equal_jobs(id: &str, jobs: usize, length: u64) -> Vec<f64> {
     names
         .iter()
         .map(|name| {
-            let runs: Vec<_> = history
-                .runs
-                .iter()
-                .filter(|run| run.task == *name)
-                .collect();
-            let begin = runs
-                .windows(2)
-                .find(|pair| pair[1].start - pair[0].end > 50 * MS);
+            let runs: Vec<_> = history.runs.iter().filter(|run| run.task == *name).collect();
+            let begin = runs.windows(2).find(|pair| pair[1].start - pair[0].end > 50 * MS);
             let begin = begin.map_or(runs[0].start, |pair| pair[1].start);
             (runs.last().unwrap().end - begin) as f64 / SECOND as f64
         })
@@ -829,15 +742,9 @@ fn deviation(values: &[f64]) -> f64 {
 #[test]
 fn equal_jobs_end_farther_apart_than_under_cfs() {
     for jobs in [8, 16, 32] {
-        let (o1, cfs) = (
-            equal_jobs(ID, jobs, 537_000),
-            equal_jobs("cfs", jobs, 537_000),
-        );
+        let (o1, cfs) = (equal_jobs(ID, jobs, 537_000), equal_jobs("cfs", jobs, 537_000));
         let (o1, cfs) = (deviation(&o1), deviation(&cfs));
-        assert!(
-            cfs <= 0.5 * o1,
-            "{jobs} jobs: {o1:.3} s and {cfs:.3} s under cfs"
-        );
+        assert!(cfs <= 0.5 * o1, "{jobs} jobs: {o1:.3} s and {cfs:.3} s under cfs");
     }
 }
 
@@ -885,10 +792,7 @@ fn a_batch_task_wakes_behind_all_and_sleep_earns_it_nothing() {
     let work: Vec<&&Run> = runs.iter().filter(|run| run.length() > 0).collect();
     for pair in work.windows(2) {
         let wait = pair[1].start - pair[0].end - SECOND;
-        assert!(
-            wait > 5 * MS,
-            "waits {wait} ns for hogs that it would preempt"
-        );
+        assert!(wait > 5 * MS, "waits {wait} ns for hogs that it would preempt");
     }
     let (_, outcome) = run(ID, "1", &json("SCHED_OTHER"), 20, &[]);
     assert!(statistic(ID, &outcome, "reinserted_active") > 0);
@@ -942,15 +846,9 @@ fn a_child_has_most_of_its_parents_bonus() {
     let (history, _) = run(ID, "1", json, 10, &[]);
     let parent = history.runs_of("parent", 0, 10 * SECOND);
     let forked = parent.last().unwrap().end;
-    let child = history
-        .runs
-        .iter()
-        .find(|run| run.task.starts_with("child"));
+    let child = history.runs.iter().find(|run| run.task.starts_with("child"));
     let child = child.unwrap();
-    assert!(
-        child.start < forked + MS && child.length() > 25 * MS,
-        "forked at {forked}, {child:?}"
-    );
+    assert!(child.start < forked + MS && child.length() > 25 * MS, "forked at {forked}, {child:?}");
 }
 
 #[test]
@@ -980,10 +878,7 @@ fn yield_makes_way_for_worse_tasks_too() {
         "yielder": { "priority": -10, "run": 1000, "yield": "" } } }"#;
     let (history, _) = run(ID, "1", json, 10, &[]);
     let runs = history.runs_of("yielder", 2 * SECOND, 10 * SECOND);
-    let gap = runs
-        .windows(2)
-        .map(|pair| pair[1].start - pair[0].end)
-        .min();
+    let gap = runs.windows(2).map(|pair| pair[1].start - pair[0].end).min();
     assert!(gap.unwrap() > 250 * MS, "{gap:?}");
     let longest = lengths(&runs).into_iter().max();
     assert!(longest.unwrap() <= 2, "{longest:?} ms");
@@ -1031,10 +926,7 @@ fn a_child_begins_on_an_idle_node() {
             "on": { "run": 1000, "loop": -1 } } },
         "child": { "instance": 0, "run": 30000, "loop": 1 } } }"#;
     let (history, _) = run(ID, "numa:2 core:1", json, 1, &[]);
-    let child = history
-        .runs
-        .iter()
-        .find(|run| run.task.starts_with("child"));
+    let child = history.runs.iter().find(|run| run.task.starts_with("child"));
     let child = child.unwrap();
     let parent = history.runs.iter().find(|run| run.task == "parent");
     assert_ne!(child.cpu, parent.unwrap().cpu);
@@ -1051,10 +943,7 @@ fn a_child_with_an_address_space_of_its_own_goes_first() {
         "child": { "instance": 0, "run": 3000, "loop": 1, "fairground": { "process": "own" } } } }"#;
     let (history, outcome) = run(ID, "1", json, 1, &[]);
     assert_eq!(statistic(ID, &outcome, "children_first"), 1);
-    let child = history
-        .runs
-        .iter()
-        .find(|run| run.task.starts_with("child"));
+    let child = history.runs.iter().find(|run| run.task.starts_with("child"));
     let start = child.unwrap().start;
     assert!(start < 20 * MS + MS / 2, "at {start} ns");
 }
@@ -1072,10 +961,7 @@ fn waiting_for_a_disk_makes_nobody_interactive() {
     };
     let timer = first_spin(&json(r#""sleep": 300000"#), &[]);
     let disk = first_spin(&json(r#""fairground1": { "disk": 300000 }"#), &[]);
-    assert!(
-        disk < 0.6 * timer,
-        "{disk} ms after disks, {timer} after timers"
-    );
+    assert!(disk < 0.6 * timer, "{disk} ms after disks, {timer} after timers");
 }
 
 #[test]
@@ -1093,10 +979,7 @@ fn busy_cpus_balance_much_more_rarely_than_idle_ones() {
 fn who_has_more_takes_nothing_from_who_has_less() {
     let json = r#"{ "tasks": { "hog": { "instance": 5, "run": 1000 } } }"#;
     let (history, _) = run(ID, "2", json, 20, &[]);
-    let late = history
-        .migrations
-        .iter()
-        .filter(|(time, _)| *time > 2 * SECOND);
+    let late = history.migrations.iter().filter(|(time, _)| *time > 2 * SECOND);
     assert_eq!(late.count(), 0);
 }
 
@@ -1110,10 +993,7 @@ fn who_ran_a_moment_ago_is_taken_to_another_cache_only_after_failures() {
         history.migrations[0].0
     };
     let (other, same) = (first_move("l3:2 core:1"), first_move("l3:1 core:2"));
-    assert!(
-        other >= same + 8 * MS,
-        "after {same} ns, to another cache after {other} ns"
-    );
+    assert!(other >= same + 8 * MS, "after {same} ns, to another cache after {other} ns");
 }
 
 #[test]
@@ -1122,10 +1002,7 @@ fn a_cpu_that_becomes_idle_and_sees_no_work_for_it_forgets_its_failures() {
     // So it never fails twice in a row. CPU 2 has two tasks that may not leave, or is not there, and no CPU has two then.
     for (machine, pinned) in [
         ("l3:2 core:1", ""),
-        (
-            "l3:3 core:1",
-            r#""pinned": { "instance": 2, "cpus": [2], "run": 1000 },"#,
-        ),
+        ("l3:3 core:1", r#""pinned": { "instance": 2, "cpus": [2], "run": 1000 },"#),
     ] {
         let json = format!(
             r#"{{ "tasks": {{ {pinned}
@@ -1172,12 +1049,7 @@ fn the_power_of_a_cpu_that_is_left_out_counts_in_the_average() {
     );
     let (history, _) = run(ID, "3", &json, 20, &[]);
     for (name, share) in [("free-0", 25.0), ("free-3", 25.0), ("free-4", 50.0)] {
-        assert_near(
-            history.percent(name, 5 * SECOND, 20 * SECOND),
-            share,
-            2.0,
-            name,
-        );
+        assert_near(history.percent(name, 5 * SECOND, 20 * SECOND), share, 2.0, name);
     }
 }
 

@@ -75,26 +75,14 @@ fn the_score_is_fifty_times_running_over_sleeping() {
         let score = average(&json, 20 * SECOND, 80 * SECOND, &[], "scores");
         assert_near(score, expected, 1.0, &format!("score of {times:?}"));
     }
-    let priority = average(
-        &periodic(10, 90),
-        20 * SECOND,
-        80 * SECOND,
-        &[],
-        "priorities",
-    );
+    let priority = average(&periodic(10, 90), 20 * SECOND, 80 * SECOND, &[], "priorities");
     assert_near(priority, 125.0, 1.0, "priority of 10/90");
 }
 
 #[test]
 fn below_thirty_is_interactive() {
     let interactive = |run, sleep| {
-        average(
-            &periodic(run, sleep),
-            20 * SECOND,
-            80 * SECOND,
-            &[],
-            "interactive_ticks",
-        )
+        average(&periodic(run, sleep), 20 * SECOND, 80 * SECOND, &[], "interactive_ticks")
     };
     assert_near(interactive(35, 65), 1.0, 0.05, "35/65");
     assert_near(interactive(40, 60), 0.0, 0.05, "40/60");
@@ -180,11 +168,7 @@ fn no_batch_hog_starves_another() {
         "weak": { "priority": 19, "run": 1000 } } }"#;
     let (history, outcome) = run(ID, "1", json, 60, &[]);
     let runs = history.runs_of("weak", 2 * SECOND, 60 * SECOND);
-    let longest = runs
-        .windows(2)
-        .map(|pair| pair[1].start - pair[0].end)
-        .max()
-        .unwrap();
+    let longest = runs.windows(2).map(|pair| pair[1].start - pair[0].end).max().unwrap();
     assert!(longest < 3 * SECOND, "{longest} ns");
     assert_eq!(statistic(ID, &outcome, "rescues"), 0);
 }
@@ -233,10 +217,7 @@ const SEVEN_TO_ONE: &str = r#"{ "tasks": {
 /// When threads moved after the last of those tasks had come to its end.
 fn moves_after_end(settings: &[(&str, &str)]) -> Vec<Nanoseconds> {
     let (history, _) = run(ID, "2", SEVEN_TO_ONE, 12, settings);
-    let ends = history
-        .runs
-        .iter()
-        .filter(|run| run.task.starts_with("ends"));
+    let ends = history.runs.iter().filter(|run| run.task.starts_with("ends"));
     let end = ends.map(|run| run.end).max().unwrap();
     let moves = history.migrations.iter().map(|(time, _)| *time);
     moves.filter(|time| *time > end).collect()
@@ -260,10 +241,7 @@ fn an_idle_cpu_steals_at_once() {
         "hog-1": { "delay": 400000, "run": 1000 } } }"#;
     let (history, outcome) = run(ID, "2", json, 5, &[("balance", "false")]);
     assert_eq!(statistic(ID, &outcome, "steals"), 1);
-    let end = history
-        .runs
-        .iter()
-        .filter(|run| run.task.starts_with("ends"));
+    let end = history.runs.iter().filter(|run| run.task.starts_with("ends"));
     let end = end.map(|run| run.end).max().unwrap();
     for index in 0..2 {
         let name = format!("hog-{index}");
@@ -273,12 +251,7 @@ fn an_idle_cpu_steals_at_once() {
     // Without stealing they share one CPU.
     let settings = [("balance", "false"), ("steal_idle", "false")];
     let (history, _) = run(ID, "2", json, 5, &settings);
-    assert_near(
-        history.percent("hog-0", end, 5 * SECOND),
-        50.0,
-        5.0,
-        "without stealing",
-    );
+    assert_near(history.percent("hog-0", end, 5 * SECOND), 50.0, 5.0, "without stealing");
 }
 
 #[test]
@@ -291,12 +264,7 @@ fn one_of_three_hogs_changes_sides_in_each_pass() {
     }
     let passes = statistic(ID, &outcome, "balance_passes") as f64;
     assert_near(passes, 122.0, 15.0, "passes");
-    assert_near(
-        statistic(ID, &outcome, "balanced") as f64 / passes,
-        1.0,
-        0.05,
-        "moves in each",
-    );
+    assert_near(statistic(ID, &outcome, "balanced") as f64 / passes, 1.0, 0.05, "moves in each");
     // Between two passes one has a CPU for itself.
     let shares: Vec<f64> = (0..3)
         .map(|index| {
@@ -350,10 +318,8 @@ fn a_child_knows_half_a_second_and_has_one_tick() {
             "forking": { "fork": "child", "loop": 1 },
             "spin": { "run": 1000, "loop": -1 } } },
         "child": { "instance": 0, "run": 1000 } } }"#;
-    let (before, after) = (
-        outcome_at(ID, "1", json, 12 * SECOND, &[]),
-        outcome_at(ID, "1", json, 14 * SECOND, &[]),
-    );
+    let (before, after) =
+        (outcome_at(ID, "1", json, 12 * SECOND, &[]), outcome_at(ID, "1", json, 14 * SECOND, &[]));
     let history_ms =
         statistic(ID, &after, "forked_history") - statistic(ID, &before, "forked_history");
     assert!((400..=1000).contains(&history_ms), "{history_ms} ms");
@@ -462,11 +428,7 @@ fn goes_on() -> f64 {
     let json = r#"{ "tasks": { "hog": { "instance": 2, "run": 1000 },
         "interactive": { "run": 500, "timer": { "ref": "t", "period": 17000 } } } }"#;
     let (history, _) = run(ID, "1", json, 20, &[]);
-    let mut times: Vec<_> = history
-        .runs
-        .iter()
-        .filter(|run| run.start > 5 * SECOND)
-        .collect();
+    let mut times: Vec<_> = history.runs.iter().filter(|run| run.start > 5 * SECOND).collect();
     times.sort_by_key(|run| run.start);
     let (mut same, mut all) = (0, 0);
     for three in times.windows(3) {
@@ -491,11 +453,7 @@ fn longest_waiter_is_stolen(policy: &str, settings: &[(&str, &str)]) -> bool {
     let mut all = vec![("balance", "false")];
     all.extend(settings);
     let (history, _) = run(ID, "2", &json, 3, &all);
-    let (time, stolen) = history
-        .migrations
-        .iter()
-        .find(|(time, _)| *time > SECOND)
-        .unwrap();
+    let (time, stolen) = history.migrations.iter().find(|(time, _)| *time > SECOND).unwrap();
     let last_ran = |task: &str| {
         let runs = history.runs.iter().filter(|run| run.task == task);
         runs.map(|run| run.end).filter(|end| end <= time).max()
@@ -505,9 +463,7 @@ fn longest_waiter_is_stolen(policy: &str, settings: &[(&str, &str)]) -> bool {
         runs.any(|run| run.start <= *time && run.end > *time && run.cpu == 1)
     };
     let names = (0..3).map(|index| format!("hog-{index}"));
-    let waits: Vec<_> = names
-        .filter(|name| name != stolen && !running(name))
-        .collect();
+    let waits: Vec<_> = names.filter(|name| name != stolen && !running(name)).collect();
     assert_eq!(waits.len(), 1, "{waits:?}");
     last_ran(stolen) < last_ran(&waits[0])
 }
@@ -532,11 +488,7 @@ fn a_cpu_that_had_no_thread_so_far_runs_the_one_that_it_steals() {
         let (free, bound) = (task(&format!("[{cpu}, 3]")), task(&format!("[{cpu}]")));
         format!(r#""{name}": {free}, "beside-{name}": {bound}"#)
     };
-    let json = format!(
-        r#"{{ "tasks": {{ {}, {} }} }}"#,
-        pair("far", 0),
-        pair("near", 2)
-    );
+    let json = format!(r#"{{ "tasks": {{ {}, {} }} }}"#, pair("far", 0), pair("near", 2));
     let (history, _) = run(ID, "l3:2 core:2", &json, 3, &[("balance", "false")]);
     let first = history.runs.iter().find(|run| run.cpu == 3).unwrap();
     assert_eq!(first.task, "near", "{first:?}");
@@ -615,10 +567,8 @@ fn a_batch_thread_that_slept_has_the_best_place_in_the_calendar() {
         "sleeper": { "run": 60000, "sleep": 60000 } } }"#;
     let (history, _) = run(ID, "1", json, 40, &[]);
     let runs = history.runs_of("sleeper", 5 * SECOND, 40 * SECOND);
-    let gaps: Vec<f64> = runs
-        .windows(2)
-        .map(|pair| (pair[1].start - pair[0].end) as f64 / MS as f64)
-        .collect();
+    let gaps: Vec<f64> =
+        runs.windows(2).map(|pair| (pair[1].start - pair[0].end) as f64 / MS as f64).collect();
     // 60 ms of sleep, and not five slices of 94 ms on top every time.
     let mean = gaps.iter().sum::<f64>() / gaps.len() as f64;
     assert!(mean < 300.0, "{mean} ms, {gaps:?}");
@@ -632,10 +582,7 @@ fn who_has_got_a_thread_gives_none_away_in_that_pass() {
     let (_, outcome) = run(ID, "4", json, 4, &[("steal_idle", "false")]);
     let passes = statistic(ID, &outcome, "balance_passes");
     let moved = statistic(ID, &outcome, "balanced");
-    assert!(
-        passes >= 3 && moved <= passes,
-        "{moved} in {passes} passes from the only loaded CPU"
-    );
+    assert!(passes >= 3 && moved <= passes, "{moved} in {passes} passes from the only loaded CPU");
 }
 
 #[test]

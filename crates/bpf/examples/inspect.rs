@@ -25,11 +25,7 @@ fn inspect(path: &str) -> Result<(), Box<dyn std::error::Error>> {
     let object = Object::parse(&bytes)?;
     println!("{path}: licence {}", object.license());
     for program in object.programs() {
-        let loaded = if program.autoload {
-            ""
-        } else {
-            " (not loaded)"
-        };
+        let loaded = if program.autoload { "" } else { " (not loaded)" };
         println!("  program {} in {}{loaded}", program.name, program.section);
     }
     for map in object.maps() {
@@ -37,11 +33,7 @@ fn inspect(path: &str) -> Result<(), Box<dyn std::error::Error>> {
             "  map {}: kind {}, {} entries of {} + {} bytes, flags {:#x}",
             map.name, map.kind, map.max_entries, map.key_size, map.value_size, map.flags
         );
-        for field in map
-            .value_type
-            .iter()
-            .flat_map(|&id| object.btf().special_fields(id))
-        {
+        for field in map.value_type.iter().flat_map(|&id| object.btf().special_fields(id)) {
             println!("    offset {}: {:?}", field.offset, field.kind);
         }
     }
@@ -56,12 +48,7 @@ fn inspect(path: &str) -> Result<(), Box<dyn std::error::Error>> {
         }
     }
     for table in object.struct_ops() {
-        println!(
-            "  {} {}: {} members",
-            table.type_name,
-            table.name,
-            table.members.len()
-        );
+        println!("  {} {}: {} members", table.type_name, table.name, table.members.len());
     }
     for one in object.externs() {
         let weak = if one.weak { ", weak" } else { "" };
@@ -69,11 +56,7 @@ fn inspect(path: &str) -> Result<(), Box<dyn std::error::Error>> {
     }
     let start = Instant::now();
     let code = compile(&object, &Imaginary(object.btf()))?;
-    println!(
-        "  {} bytes of machine code in {:?}",
-        code.size(),
-        start.elapsed()
-    );
+    println!("  {} bytes of machine code in {:?}", code.size(), start.elapsed());
     Ok(())
 }
 
@@ -94,10 +77,8 @@ impl Imaginary<'_> {
             if member.name == name {
                 return Some((offset, member.type_id));
             }
-            let (inner, type_id) = member
-                .name
-                .is_empty()
-                .then(|| self.find(member.type_id, name))??;
+            let (inner, type_id) =
+                member.name.is_empty().then(|| self.find(member.type_id, name))??;
             Some((offset + inner, type_id))
         })
     }

@@ -21,9 +21,5 @@ pub(crate) fn beginnings(operations: &[Operation]) -> Vec<bool> {
 
 /// The instruction that follows in the text.
 pub(crate) fn after(operation: &Operation, at: usize) -> usize {
-    at + if operation.instruction.is_wide() {
-        2
-    } else {
-        1
-    }
+    at + if operation.instruction.is_wide() { 2 } else { 1 }
 }

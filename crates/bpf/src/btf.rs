@@ -187,17 +187,8 @@ impl Btf {
         let header = Header::parse(section, "section .BTF")?;
         let types = header.part(section, 8, 12, "types")?;
         let strings = header.part(section, 16, 20, "strings")?.to_vec();
-        let mut btf = Btf {
-            types: vec![Type {
-                name: String::new(),
-                kind: Kind::Void,
-            }],
-            strings,
-        };
-        let mut words = Words {
-            bytes: types,
-            position: 0,
-        };
+        let mut btf = Btf { types: vec![Type { name: String::new(), kind: Kind::Void }], strings };
+        let mut words = Words { bytes: types, position: 0 };
         while words.position < types.len() {
             let one = btf.parse_type(&mut words)?;
             btf.types.push(one);
@@ -227,10 +218,7 @@ impl Btf {
             3 => {
                 let element = words.next()?;
                 words.next()?;
-                Kind::Array {
-                    element,
-                    count: words.next()?,
-                }
+                Kind::Array { element, count: words.next()? }
             }
             number @ (4 | 5) => {
                 let members = self.members(words, count, flag)?;
@@ -257,18 +245,12 @@ impl Btf {
             9 => Kind::Volatile(size_or_type),
             10 => Kind::Const(size_or_type),
             11 => Kind::Restrict(size_or_type),
-            12 => Kind::Function {
-                prototype: size_or_type,
-                linkage: linkage(info & 0xffff),
-            },
+            12 => Kind::Function { prototype: size_or_type, linkage: linkage(info & 0xffff) },
             13 => Kind::Prototype {
                 returns: size_or_type,
                 parameters: self.parameters(words, count)?,
             },
-            14 => Kind::Variable {
-                type_id: size_or_type,
-                linkage: linkage(words.next()?),
-            },
+            14 => Kind::Variable { type_id: size_or_type, linkage: linkage(words.next()?) },
             15 => {
                 let mut variables = Vec::new();
                 for _ in 0..count {
@@ -278,10 +260,7 @@ impl Btf {
                         size: words.next()?,
                     });
                 }
-                Kind::DataSection {
-                    size: size_or_type,
-                    variables,
-                }
+                Kind::DataSection { size: size_or_type, variables }
             }
             16 => Kind::Float { size: size_or_type },
             17 => {
@@ -332,17 +311,9 @@ impl Btf {
             let type_id = words.next()?;
             let offset = words.next()?;
             // With bit fields, the upper byte is the size of one.
-            let (bit_offset, bit_size) = if bit_fields {
-                (offset & 0xff_ffff, offset >> 24)
-            } else {
-                (offset, 0)
-            };
-            members.push(Member {
-                name,
-                type_id,
-                bit_offset,
-                bit_size,
-            });
+            let (bit_offset, bit_size) =
+                if bit_fields { (offset & 0xff_ffff, offset >> 24) } else { (offset, 0) };
+            members.push(Member { name, type_id, bit_offset, bit_size });
         }
         Ok(members)
     }
@@ -374,22 +345,13 @@ impl Btf {
                 | Kind::Restrict(target)
                 | Kind::TypeTag(target)
                 | Kind::DeclarationTag { target, .. }
-                | Kind::Array {
-                    element: target, ..
-                }
-                | Kind::Function {
-                    prototype: target, ..
-                }
-                | Kind::Variable {
-                    type_id: target, ..
-                } => references.push(*target),
+                | Kind::Array { element: target, .. }
+                | Kind::Function { prototype: target, .. }
+                | Kind::Variable { type_id: target, .. } => references.push(*target),
                 Kind::Structure { members, .. } | Kind::Union { members, .. } => {
                     references.extend(members.iter().map(|member| member.type_id));
                 }
-                Kind::Prototype {
-                    returns,
-                    parameters,
-                } => {
+                Kind::Prototype { returns, parameters } => {
                     references.push(*returns);
                     references.extend(parameters.iter().map(|parameter| parameter.1));
                 }
@@ -402,9 +364,8 @@ impl Btf {
                 | Kind::Forward
                 | Kind::Float { .. } => {}
             }
-            if let Some(bad) = references
-                .into_iter()
-                .find(|&reference| reference as usize >= self.types.len())
+            if let Some(bad) =
+                references.into_iter().find(|&reference| reference as usize >= self.types.len())
             {
                 return Err(malformed(
                     format!("section .BTF, type {id}"),
@@ -506,9 +467,9 @@ impl Btf {
             | Kind::Enumeration { size, .. }
             | Kind::Float { size } => Some(u64::from(*size)),
             Kind::Pointer(_) => Some(8),
-            Kind::Array { element, count } => self
-                .size_within(*element, depth)?
-                .checked_mul(u64::from(*count)),
+            Kind::Array { element, count } => {
+                self.size_within(*element, depth)?.checked_mul(u64::from(*count))
+            }
             Kind::Variable { type_id, .. } => self.size_within(*type_id, depth),
             _ => None,
         }
@@ -538,10 +499,11 @@ impl Btf {
         component: Option<u32>,
     ) -> impl Iterator<Item = &str> {
         self.types.iter().filter_map(move |one| match one.kind {
-            Kind::DeclarationTag {
-                target: tagged,
-                component: part,
-            } if tagged == target && part == component => Some(one.name.as_str()),
+            Kind::DeclarationTag { target: tagged, component: part }
+                if tagged == target && part == component =>
+            {
+                Some(one.name.as_str())
+            }
             _ => None,
         })
     }
@@ -569,15 +531,9 @@ impl Header {
             let length =
                 u32_at(section, 4).ok_or_else(|| malformed(place, "shorter than a header"))?;
             if section[2] != 1 {
-                return Err(malformed(
-                    place,
-                    format!("version {} instead of 1", section[2]),
-                ));
+                return Err(malformed(place, format!("version {} instead of 1", section[2])));
             }
-            return Ok(Header {
-                length: length as usize,
-                place,
-            });
+            return Ok(Header { length: length as usize, place });
         }
         let problem = if magic == 0x9feb {
             "big-endian; compile with -target bpfel or -target bpf on a little-endian machine"
@@ -604,9 +560,7 @@ impl Header {
             if !self.holds(offset_at) || !self.holds(length_at) {
                 return None;
             }
-            let start = self
-                .length
-                .checked_add(u32_at(section, offset_at)? as usize)?;
+            let start = self.length.checked_add(u32_at(section, offset_at)? as usize)?;
             let end = start.checked_add(u32_at(section, length_at)? as usize)?;
             section.get(start..end)
         };

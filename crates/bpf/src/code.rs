@@ -103,12 +103,7 @@ pub fn examine(
     read_only: &[(usize, Vec<u8>)],
 ) -> Result<Needs, Error> {
     let linked = link(object, linker, &by_slot(object, read_only))?;
-    let LinkedObject {
-        missing,
-        untested,
-        calls,
-        ..
-    } = linked;
+    let LinkedObject { missing, untested, calls, .. } = linked;
     Ok(Needs::of(object, missing, untested, calls))
 }
 
@@ -162,12 +157,7 @@ impl Shell {
             Ok((function, id.map_err(|error| bad(&error))?))
         });
         let functions = declared.collect::<Result<_, _>>()?;
-        Ok(Self {
-            module,
-            signature,
-            bases: ids,
-            functions,
-        })
+        Ok(Self { module, signature, bases: ids, functions })
     }
 
     /// The module's number for each of the `count` functions of the object.
@@ -207,9 +197,7 @@ impl Translation {
                 .define_function_bytes(id, one.alignment, &one.code, &relocations)
                 .map_err(|error| generator("the loading", format!("{error:?}")))?;
         }
-        module
-            .finalize_definitions()
-            .map_err(|error| generator("the end", error))?;
+        module.finalize_definitions().map_err(|error| generator("the end", error))?;
         let loaded = self.functions.into_iter().zip(&shell.functions);
         let mut functions: Vec<Compiled> = loaded
             .map(|(one, &(_, id))| Compiled {
@@ -243,9 +231,7 @@ impl Code {
     /// The same for the code of a program or function that begins at `address`.
     #[must_use]
     pub fn entry_at(&self, address: usize) -> Option<Entry> {
-        let place = self
-            .functions
-            .binary_search_by_key(&address, |one| one.address);
+        let place = self.functions.binary_search_by_key(&address, |one| one.address);
         Some(self.functions[place.ok()?].entry())
     }
 
@@ -296,11 +282,7 @@ impl Needs {
     ) -> Needs {
         let name = |calls: &Calls| object.functions()[calls.function].name.clone();
         let calls = calls.into_iter().map(|calls| (name(&calls), calls));
-        Needs {
-            missing,
-            untested,
-            calls: calls.collect(),
-        }
+        Needs { missing, untested, calls: calls.collect() }
     }
 
     /// Names that reachable code needs and the linker lacks, each once. A program that gets there ends with [`Linker::unavailable`].

@@ -23,10 +23,7 @@ struct State {
 
 impl State {
     fn entry() -> State {
-        State {
-            registers: [None; 11],
-            stack: Vec::new(),
-        }
+        State { registers: [None; 11], stack: Vec::new() }
     }
 
     /// Keeps the constants that are the same on both paths; returns whether anything was lost.
@@ -44,17 +41,13 @@ impl State {
     }
 
     fn stack_value(&self, offset: i16) -> Value {
-        self.stack
-            .iter()
-            .find(|entry| entry.0 == offset)
-            .map(|entry| entry.1)
+        self.stack.iter().find(|entry| entry.0 == offset).map(|entry| entry.1)
     }
 
     /// Forgets the values on the stack that overlap a store.
     fn forget_stack(&mut self, offset: i16, size: u8) {
         let (start, end) = (i32::from(offset), i32::from(offset) + i32::from(size));
-        self.stack
-            .retain(|&(at, _)| i32::from(at) >= end || i32::from(at) + 8 <= start);
+        self.stack.retain(|&(at, _)| i32::from(at) >= end || i32::from(at) + 8 <= start);
     }
 }
 
@@ -121,10 +114,8 @@ pub(crate) fn analyse(operations: &[Operation], memory: ConstantMemory<'_>) -> F
     let frame = Frame::of(operations);
     let begins = beginnings(operations);
     let mut states: Vec<Option<State>> = vec![None; operations.len()];
-    let mut flow = Flow {
-        reachable: vec![false; operations.len()],
-        decided: vec![None; operations.len()],
-    };
+    let mut flow =
+        Flow { reachable: vec![false; operations.len()], decided: vec![None; operations.len()] };
     states[0] = Some(State::entry());
     let mut work = BTreeSet::from([0]);
     while let Some(start) = work.pop_first() {
@@ -301,9 +292,7 @@ fn evaluate(one: Instruction, left: Value, right: Value) -> Value {
         alu::LSH => narrow.wrapping_shl(shift),
         alu::RSH => narrow.wrapping_shr(shift),
         alu::ARSH if wide => (left.cast_signed() >> shift).cast_unsigned(),
-        alu::ARSH => ((left as u32).cast_signed() >> shift)
-            .cast_unsigned()
-            .into(),
+        alu::ARSH => ((left as u32).cast_signed() >> shift).cast_unsigned().into(),
         _ => return None,
     };
     Some(if wide { value } else { value & 0xffff_ffff })

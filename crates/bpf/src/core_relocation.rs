@@ -61,12 +61,7 @@ pub(crate) fn resolve(
     linker: &dyn Linker,
     relocation: &CoreRelocation,
 ) -> Result<Resolution, Failure> {
-    let plain = |value| {
-        Ok(Resolution {
-            value,
-            access: None,
-        })
-    };
+    let plain = |value| Ok(Resolution { value, access: None });
     let id = relocation.type_id;
     match relocation.kind {
         kind::TYPE_ID_LOCAL => plain(u64::from(id)),
@@ -100,9 +95,7 @@ pub(crate) fn resolve(
             };
             field_value(btf, relocation.kind, &local, field)
         }
-        other => Err(Failure::Malformed(format!(
-            "CO-RE relocation of unknown kind {other}"
-        ))),
+        other => Err(Failure::Malformed(format!("CO-RE relocation of unknown kind {other}"))),
     }
 }
 
@@ -129,17 +122,11 @@ fn field_value(
         }
         shift_out = start - offset * 8;
     }
-    let plain = |value| {
-        Ok(Resolution {
-            value,
-            access: None,
-        })
-    };
+    let plain = |value| Ok(Resolution { value, access: None });
     match what {
-        kind::FIELD_BYTE_OFFSET => Ok(Resolution {
-            value: offset,
-            access: local.access(btf, field),
-        }),
+        kind::FIELD_BYTE_OFFSET => {
+            Ok(Resolution { value: offset, access: local.access(btf, field) })
+        }
         kind::FIELD_BYTE_SIZE => plain(size),
         kind::FIELD_SIGNED => plain(u64::from(field.signed)),
         // Shifts bring the field to the top of 64 bits and down again.
@@ -151,21 +138,14 @@ fn field_value(
 /// The name by which the kernel knows a type.
 fn kernel_name(btf: &Btf, id: TypeId) -> String {
     let resolved = btf.get(btf.resolve(id));
-    let name = if resolved.name.is_empty() {
-        &btf.get(id).name
-    } else {
-        &resolved.name
-    };
+    let name = if resolved.name.is_empty() { &btf.get(id).name } else { &resolved.name };
     without_flavor(name).to_owned()
 }
 
 fn type_size(btf: &Btf, linker: &dyn Linker, id: TypeId) -> Option<u32> {
     let typedef = &btf.get(id).name;
-    let name = if typedef.is_empty() {
-        kernel_name(btf, id)
-    } else {
-        without_flavor(typedef).to_owned()
-    };
+    let name =
+        if typedef.is_empty() { kernel_name(btf, id) } else { without_flavor(typedef).to_owned() };
     linker.type_size(&name)
 }
 
@@ -181,17 +161,12 @@ fn enumerator(btf: &Btf, linker: &dyn Linker, relocation: &CoreRelocation) -> Re
         .ok()
         .and_then(|index| enumerators.get(index))
         .ok_or_else(|| {
-            Failure::Malformed(format!(
-                "CO-RE relocation of enumerator {}",
-                relocation.access
-            ))
+            Failure::Malformed(format!("CO-RE relocation of enumerator {}", relocation.access))
         })?;
     let name = without_flavor(name);
     let enumeration = kernel_name(btf, relocation.type_id);
     linker.enumerator(&enumeration, name).ok_or_else(|| {
-        Failure::Absent(format!(
-            "enum {enumeration} has no {name} in this kernel model"
-        ))
+        Failure::Absent(format!("enum {enumeration} has no {name} in this kernel model"))
     })
 }
 
@@ -241,10 +216,8 @@ impl LocalField {
                 relocation.access
             ))
         };
-        let mut indices = relocation
-            .access
-            .split(':')
-            .map(|index| index.parse::<u32>().map_err(|_| bad()));
+        let mut indices =
+            relocation.access.split(':').map(|index| index.parse::<u32>().map_err(|_| bad()));
         let first = indices.next().ok_or_else(bad)??;
         let mut id = relocation.type_id;
         let mut part = Part::new(btf, id, first);
@@ -280,9 +253,8 @@ impl LocalField {
                         part = Part::new(btf, id, index);
                         element_size = None;
                     } else {
-                        part.addend = part
-                            .addend
-                            .saturating_add(size.saturating_mul(u64::from(index)));
+                        part.addend =
+                            part.addend.saturating_add(size.saturating_mul(u64::from(index)));
                         element_size = Some(size);
                     }
                 }
@@ -290,14 +262,7 @@ impl LocalField {
             }
         }
         parts.push(part);
-        Ok(LocalField {
-            parts,
-            type_id: id,
-            element_size,
-            is_bit_field,
-            own_offset,
-            own_bits,
-        })
+        Ok(LocalField { parts, type_id: id, element_size, is_bit_field, own_offset, own_bits })
     }
 
     /// The field as the object lays it out, if it is in a structure that the kernel model does not have.
@@ -318,23 +283,13 @@ impl LocalField {
     }
 
     fn find(&self, btf: &Btf, linker: &dyn Linker) -> Result<WideField, Failure> {
-        let mut result = WideField {
-            offset: 0,
-            size: 0,
-            bits: None,
-            signed: false,
-        };
+        let mut result = WideField { offset: 0, size: 0, bits: None, signed: false };
         for part in &self.parts {
             let field = part.find(linker)?;
-            result = WideField {
-                offset: result.offset.saturating_add(field.offset),
-                ..field
-            };
+            result = WideField { offset: result.offset.saturating_add(field.offset), ..field };
         }
         if result.offset > u64::from(u32::MAX) {
-            return Err(Failure::Malformed(
-                "CO-RE relocation of a field beyond 4 GiB".to_owned(),
-            ));
+            return Err(Failure::Malformed("CO-RE relocation of a field beyond 4 GiB".to_owned()));
         }
         if let Some(size) = self.element_size {
             result.size = size;
@@ -354,11 +309,7 @@ impl LocalField {
             Kind::Pointer(_) => true,
             _ => false,
         };
-        Some(Access {
-            local_size,
-            size: field.size,
-            resizable: plain && !field.signed,
-        })
+        Some(Access { local_size, size: field.size, resizable: plain && !field.signed })
     }
 }
 
@@ -397,21 +348,13 @@ impl Part {
             })
         };
         let field = if self.path.is_empty() {
-            Field {
-                offset: 0,
-                size: size.ok_or_else(absent)?,
-                bits: None,
-                signed: false,
-            }
+            Field { offset: 0, size: size.ok_or_else(absent)?, bits: None, signed: false }
         } else {
             let path: Vec<&str> = self.path.iter().map(String::as_str).collect();
             linker.field(structure, &path).ok_or_else(absent)?
         };
-        let before = if self.index == 0 {
-            0
-        } else {
-            self.index * u64::from(size.ok_or_else(absent)?)
-        };
+        let before =
+            if self.index == 0 { 0 } else { self.index * u64::from(size.ok_or_else(absent)?) };
         Ok(WideField {
             offset: (u64::from(field.offset) + before).saturating_add(self.addend),
             size: u64::from(field.size),

@@ -134,10 +134,8 @@ impl Elf {
 
 impl ElfSection {
     fn parse(section: &ElfSection64<'_, '_, LittleEndian>) -> Result<ElfSection, Error> {
-        let name = section
-            .name()
-            .map_err(|error| malformed("ELF file", error.to_string()))?
-            .to_owned();
+        let name =
+            section.name().map_err(|error| malformed("ELF file", error.to_string()))?.to_owned();
         let bad = |problem: String| malformed(format!("section {name}"), problem);
         let header = section.elf_section_header();
         let flags = header.sh_flags.get(LittleEndian);
@@ -148,21 +146,13 @@ impl ElfSection {
         let mut relocations = Vec::new();
         for (offset, relocation) in section.relocations() {
             let RelocationTarget::Symbol(symbol) = relocation.target() else {
-                return Err(bad(format!(
-                    "offset {offset:#x}: relocation without symbol"
-                )));
+                return Err(bad(format!("offset {offset:#x}: relocation without symbol")));
             };
-            relocations.push(ElfRelocation {
-                offset,
-                symbol: symbol.0,
-            });
+            relocations.push(ElfRelocation { offset, symbol: symbol.0 });
         }
         relocations.sort_by_key(|relocation| relocation.offset);
         Ok(ElfSection {
-            data: section
-                .data()
-                .map_err(|error| bad(error.to_string()))?
-                .to_vec(),
+            data: section.data().map_err(|error| bad(error.to_string()))?.to_vec(),
             size,
             kind: if flags.0 & elf::SHF_EXECINSTR.0 != 0 {
                 ElfKind::Code
@@ -180,10 +170,8 @@ impl ElfSection {
 
     /// The relocation at exactly this offset.
     pub(crate) fn relocation_at(&self, offset: u64) -> Option<ElfRelocation> {
-        let index = self
-            .relocations
-            .binary_search_by_key(&offset, |relocation| relocation.offset)
-            .ok()?;
+        let index =
+            self.relocations.binary_search_by_key(&offset, |relocation| relocation.offset).ok()?;
         Some(self.relocations[index])
     }
 }

@@ -66,10 +66,7 @@ impl fmt::Display for Error {
                 write!(formatter, "{place}: {problem}")
             }
             Error::Refused { place, problem } => {
-                write!(
-                    formatter,
-                    "{place}: a kernel would refuse this program: {problem}"
-                )
+                write!(formatter, "{place}: a kernel would refuse this program: {problem}")
             }
             Error::Lacking(missing) => {
                 let each: Vec<String> = missing.iter().map(ToString::to_string).collect();
@@ -91,24 +88,15 @@ impl std::error::Error for Error {}
 
 /// An object that is not well-formed.
 pub(crate) fn malformed(place: impl Into<String>, problem: impl Into<String>) -> Error {
-    Error::Malformed {
-        place: place.into(),
-        problem: problem.into(),
-    }
+    Error::Malformed { place: place.into(), problem: problem.into() }
 }
 
 /// An object that asks for something that this crate does not translate.
 pub(crate) fn unsupported(place: impl Into<String>, problem: impl Into<String>) -> Error {
-    Error::Unsupported {
-        place: place.into(),
-        problem: problem.into(),
-    }
+    Error::Unsupported { place: place.into(), problem: problem.into() }
 }
 
 /// An object that a kernel would refuse.
 pub(crate) fn refused(place: impl Into<String>, problem: impl Into<String>) -> Error {
-    Error::Refused {
-        place: place.into(),
-        problem: problem.into(),
-    }
+    Error::Refused { place: place.into(), problem: problem.into() }
 }

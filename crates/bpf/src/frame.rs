@@ -42,18 +42,11 @@ impl Frame {
                 lowest = lowest.min(distance.unwrap_or(i16::MIN));
             }
         }
-        Frame {
-            is_shared,
-            used: lowest.unsigned_abs().min(Stack::LIMIT).next_multiple_of(16),
-        }
+        Frame { is_shared, used: lowest.unsigned_abs().min(Stack::LIMIT).next_multiple_of(16) }
     }
 
     /// Bytes to reserve. From a shared address code may go up and down, so the stack then has its full size.
     pub(crate) fn size(self) -> u16 {
-        if self.is_shared {
-            Stack::LIMIT
-        } else {
-            self.used
-        }
+        if self.is_shared { Stack::LIMIT } else { self.used }
     }
 }

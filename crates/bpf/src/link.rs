@@ -100,12 +100,12 @@ impl Linked {
 
     /// The functions of the object that this one calls.
     fn callees(&self) -> impl Iterator<Item = usize> {
-        self.reachable()
-            .filter(|(_, operation)| operation.instruction.is_call())
-            .filter_map(|(_, operation)| match operation.operand {
+        self.reachable().filter(|(_, operation)| operation.instruction.is_call()).filter_map(
+            |(_, operation)| match operation.operand {
                 Some(Operand::Function(target)) => Some(target),
                 _ => None,
-            })
+            },
+        )
     }
 
     /// Whether this function itself has a place where it may stop.
@@ -204,15 +204,13 @@ pub(crate) fn link(
         collect_missing(&mut linked.missing, object, function, &operations, &flow);
         let is_untested = |at: usize| is_untested(object, linker, function, at, &operations[at]);
         let untested = (0..operations.len()).filter(|&at| flow.reachable[at] && is_untested(at));
-        linked
-            .untested
-            .extend(untested.filter_map(|at| match &operations[at].operand {
-                Some(Operand::Absent { problem, .. }) => Some(Missing {
-                    problem: problem.clone(),
-                    place: object.location(function, at).to_string(),
-                }),
-                _ => None,
-            }));
+        linked.untested.extend(untested.filter_map(|at| match &operations[at].operand {
+            Some(Operand::Absent { problem, .. }) => Some(Missing {
+                problem: problem.clone(),
+                place: object.location(function, at).to_string(),
+            }),
+            _ => None,
+        }));
         let calls = calls_of(object, index, &operations, &flow);
         wanted.extend(&calls.own);
         linked.calls.push(calls);
@@ -302,10 +300,7 @@ fn find_stops(functions: &mut [Linked], count: usize) {
 
 fn calls_of(object: &Object, index: usize, operations: &[Operation], flow: &Flow) -> Calls {
     let function = &object.functions()[index];
-    let mut calls = Calls {
-        function: index,
-        ..Calls::default()
-    };
+    let mut calls = Calls { function: index, ..Calls::default() };
     for (at, operation) in operations.iter().enumerate() {
         if !flow.reachable[at] {
             continue;
@@ -337,19 +332,14 @@ fn is_untested(
     at: usize,
     operation: &Operation,
 ) -> bool {
-    let is_weak = matches!(
-        operation.operand,
-        Some(Operand::Absent { optional: true, .. })
-    );
+    let is_weak = matches!(operation.operand, Some(Operand::Absent { optional: true, .. }));
     is_weak
-        && function
-            .reference(at)
-            .is_some_and(|reference| match reference {
-                Reference::Extern { index, .. } => {
-                    linker.lacks(object.externs()[index].essential_name(), true)
-                }
-                _ => false,
-            })
+        && function.reference(at).is_some_and(|reference| match reference {
+            Reference::Extern { index, .. } => {
+                linker.lacks(object.externs()[index].essential_name(), true)
+            }
+            _ => false,
+        })
 }
 
 /// Adds names that the reachable code of a function needs and the linker lacks, each once, with the place that first needs it.
@@ -361,10 +351,7 @@ fn collect_missing(
     flow: &Flow,
 ) {
     for (at, operation) in operations.iter().enumerate() {
-        if let Some(Operand::Absent {
-            problem,
-            optional: false,
-        }) = &operation.operand
+        if let Some(Operand::Absent { problem, optional: false }) = &operation.operand
             && flow.reachable[at]
             && missing.iter().all(|one| one.problem != *problem)
         {
@@ -382,24 +369,14 @@ pub(crate) fn kconfig_values(object: &Object, linker: &dyn Linker) -> Result<Box
         .map_err(|_| malformed("section .kconfig", "too large"))?;
     let mut bytes = vec![0; size];
     for one in object.externs() {
-        let ExternKind::Configuration {
-            type_id,
-            offset,
-            size,
-        } = one.kind
-        else {
+        let ExternKind::Configuration { type_id, offset, size } = one.kind else {
             continue;
         };
         let Some(mut value) = linker.kconfig(&one.name) else {
             continue;
         };
         // Characters hold the letter of a tristate value.
-        if let Kind::Integer {
-            size: 1,
-            boolean: false,
-            ..
-        } = object.btf().resolved(type_id)
-        {
+        if let Kind::Integer { size: 1, boolean: false, .. } = object.btf().resolved(type_id) {
             value = match value {
                 0 => u64::from(b'n'),
                 1 => u64::from(b'y'),
@@ -435,9 +412,7 @@ fn link_function(
         let mut unknown = None;
         if second_half {
             if instruction.opcode != 0 {
-                return Err(bad(
-                    "the second half of a 16-byte load is damaged".to_owned()
-                ));
+                return Err(bad("the second half of a 16-byte load is damaged".to_owned()));
             }
             second_half = false;
         } else {
@@ -466,12 +441,7 @@ fn link_function(
                 Some(target)
             }
         };
-        operations.push(Operation {
-            instruction,
-            operand: None,
-            target,
-            kernel_load: false,
-        });
+        operations.push(Operation { instruction, operand: None, target, kernel_load: false });
     }
     for at in 0..count {
         if let Some(target) = operations[at].target
@@ -536,26 +506,19 @@ fn operand(
                 }),
             }))
         }
-        None if one.is_call() => Err(malformed(
-            place(object, function, at),
-            "calls the kernel without a relocation",
-        )),
+        None if one.is_call() => {
+            Err(malformed(place(object, function, at), "calls the kernel without a relocation"))
+        }
         None => Ok(None),
     }
 }
 
 fn absent(problem: String) -> Operand {
-    Operand::Absent {
-        problem,
-        optional: false,
-    }
+    Operand::Absent { problem, optional: false }
 }
 
 fn of_program(address: u64) -> Operand {
-    Operand::Address {
-        within: Base::Program,
-        address,
-    }
+    Operand::Address { within: Base::Program, address }
 }
 
 fn external(
@@ -586,11 +549,7 @@ fn external(
             None if one.weak => Operand::Constant(0),
             None => missing("variable"),
         }),
-        ExternKind::Configuration {
-            offset: start,
-            size,
-            ..
-        } => {
+        ExternKind::Configuration { offset: start, size, .. } => {
             if !one.weak && linker.kconfig(&one.name).is_none() {
                 return Ok(missing("configuration value"));
             }
@@ -619,9 +578,7 @@ fn relocate(
         }
         for relocation in relocations {
             let position = relocation.offset as usize / SIZE;
-            let Some(at) = position
-                .checked_sub(function.start)
-                .filter(|&at| at < operations.len())
+            let Some(at) = position.checked_sub(function.start).filter(|&at| at < operations.len())
             else {
                 continue;
             };
@@ -695,10 +652,8 @@ fn check_flow(
 fn check_calls(object: &Object, functions: &[Linked]) -> Result<(), Error> {
     // Repeatedly remove functions whose callees are all removed: a cycle stays, and the rounds count how deep calls go.
     let mut depth = 0;
-    let mut left: Vec<(usize, Vec<usize>)> = functions
-        .iter()
-        .map(|linked| (linked.function, linked.callees().collect()))
-        .collect();
+    let mut left: Vec<(usize, Vec<usize>)> =
+        functions.iter().map(|linked| (linked.function, linked.callees().collect())).collect();
     loop {
         let alive: Vec<usize> = left.iter().map(|entry| entry.0).collect();
         let before = left.len();
@@ -714,10 +669,8 @@ fn check_calls(object: &Object, functions: &[Linked]) -> Result<(), Error> {
             ));
         }
         if left.len() == before {
-            let names: Vec<&str> = left
-                .iter()
-                .map(|entry| object.functions()[entry.0].name.as_str())
-                .collect();
+            let names: Vec<&str> =
+                left.iter().map(|entry| object.functions()[entry.0].name.as_str()).collect();
             let first = &object.functions()[left[0].0];
             return Err(unsupported(
                 object.location(first, 0).to_string(),

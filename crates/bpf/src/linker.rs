@@ -20,12 +20,7 @@ impl Native {
     /// A function that is called.
     #[must_use]
     pub fn called(address: Entry, arguments: usize) -> Self {
-        Self {
-            address: address as *const u8,
-            arguments,
-            inline: None,
-            instructions: None,
-        }
+        Self { address: address as *const u8, arguments, inline: None, instructions: None }
     }
 }
 
@@ -107,11 +102,7 @@ pub trait Linker {
 
     /// The contract of the kernel function of that name.
     fn kfunc_contract(&self, _name: &str) -> Contract {
-        Contract {
-            arguments: [Argument::Any; 5],
-            result: Outcome::Any,
-            ..Contract::default()
-        }
+        Contract { arguments: [Argument::Any; 5], result: Outcome::Any, ..Contract::default() }
     }
 
     /// The arguments of a program attached to the event that the section names: the structures that they point to, "" for numbers. `None`

@@ -24,11 +24,7 @@ impl std::fmt::Display for Location {
         if self.line == 0 {
             return write!(formatter, "{}", self.program);
         }
-        write!(
-            formatter,
-            "{} at {}:{}:{}",
-            self.program, self.file, self.line, self.column
-        )
+        write!(formatter, "{} at {}:{}:{}", self.program, self.file, self.line, self.column)
     }
 }
 
@@ -69,10 +65,7 @@ impl Object {
             .map(|(instruction, line)| (instruction - function.start, line.clone()))
             .collect();
         lines.sort_by_key(|line| line.0);
-        Places {
-            program: function.name.clone(),
-            lines,
-        }
+        Places { program: function.name.clone(), lines }
     }
 
     /// The place of one instruction of a function.

@@ -130,11 +130,7 @@ impl Map {
         let Kind::Structure { members, .. } = btf.resolved(type_id) else {
             return Err(malformed(place, "not a structure"));
         };
-        let mut map = Map {
-            name: name.to_owned(),
-            offset,
-            ..Map::default()
-        };
+        let mut map = Map { name: name.to_owned(), offset, ..Map::default() };
         for member in members {
             let bad =
                 |problem: &str| malformed(format!("{place}, member {}", member.name), problem);

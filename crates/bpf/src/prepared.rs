@@ -26,11 +26,7 @@ pub struct Value<'v> {
 impl<'v> Value<'v> {
     /// The values of tunables, by name.
     pub fn of_tunables(tunables: &'v [(String, Vec<u8>)]) -> impl Iterator<Item = Self> {
-        tunables.iter().map(|(name, bytes)| Self {
-            section: CONSTANTS,
-            name,
-            bytes,
-        })
+        tunables.iter().map(|(name, bytes)| Self { section: CONSTANTS, name, bytes })
     }
 }
 
@@ -86,12 +82,7 @@ impl Object {
         for (map, entries) in &given.setup.map_sizes {
             map_entries[*map] = *entries;
         }
-        Ok(Prepared {
-            sections,
-            map_entries,
-            operations,
-            left_out,
-        })
+        Ok(Prepared { sections, map_entries, operations, left_out })
     }
 
     fn place(&self, value: &Value<'_>, sections: &mut [Vec<u8>]) -> Result<(), String> {

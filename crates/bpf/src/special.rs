@@ -72,10 +72,7 @@ impl Btf {
     /// a data section), sorted by offset.
     #[must_use]
     pub fn special_fields(&self, id: TypeId) -> Vec<SpecialField> {
-        let mut walk = Walk {
-            fields: Vec::new(),
-            steps: 0,
-        };
+        let mut walk = Walk { fields: Vec::new(), steps: 0 };
         self.walk(id, 0, None, DEPTH_LIMIT, &mut walk);
         walk.fields.sort_by_key(|field| field.offset);
         walk.fields
@@ -115,11 +112,7 @@ impl Btf {
                 });
                 let (element, node) = contains.unwrap_or_default();
                 walk.fields.push(SpecialField {
-                    kind: SpecialKind::Collection {
-                        name: one.name.clone(),
-                        element,
-                        node,
-                    },
+                    kind: SpecialKind::Collection { name: one.name.clone(), element, node },
                     offset,
                     size: u64::from(*size),
                 });

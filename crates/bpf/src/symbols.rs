@@ -47,11 +47,7 @@ fn names_of_the_kernel(btf: &Btf) -> BTreeSet<String> {
         if let Kind::DataSection { variables, .. } = &one.kind
             && [".ksyms", ".kconfig"].contains(&one.name.as_str())
         {
-            names.extend(
-                variables
-                    .iter()
-                    .map(|entry| btf.get(entry.type_id).name.clone()),
-            );
+            names.extend(variables.iter().map(|entry| btf.get(entry.type_id).name.clone()));
         }
     }
     names

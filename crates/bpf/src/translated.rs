@@ -78,12 +78,7 @@ impl Relocation {
         let ModuleRelocTarget::User { namespace, index } = one.name else {
             return None;
         };
-        Some(Self {
-            offset: one.offset,
-            kind,
-            target: (namespace, index),
-            addend: one.addend,
-        })
+        Some(Self { offset: one.offset, kind, target: (namespace, index), addend: one.addend })
     }
 
     pub fn to_module(&self) -> ModuleReloc {
@@ -147,10 +142,7 @@ pub fn processor() -> String {
 }
 
 pub(crate) fn generator(place: &str, error: impl std::fmt::Display) -> Error {
-    Error::Generator {
-        place: place.to_owned(),
-        problem: error.to_string(),
-    }
+    Error::Generator { place: place.to_owned(), problem: error.to_string() }
 }
 
 /// The instructions of this processor, and how code is made of them.
@@ -161,14 +153,7 @@ pub(crate) fn isa() -> Result<OwnedTargetIsa, Error> {
         ("opt_level", "speed"),
         ("is_pic", "false"),
         ("use_colocated_libcalls", "false"),
-        (
-            "enable_verifier",
-            if cfg!(debug_assertions) {
-                "true"
-            } else {
-                "false"
-            },
-        ),
+        ("enable_verifier", if cfg!(debug_assertions) { "true" } else { "false" }),
     ] {
         flags.set(name, value).map_err(|error| bad(&error))?;
     }
@@ -210,9 +195,7 @@ impl Translation {
         };
         let functions = linked.functions.iter();
         Ok(Translation {
-            functions: functions
-                .map(|one| compiler.compile(one))
-                .collect::<Result<_, _>>()?,
+            functions: functions.map(|one| compiler.compile(one)).collect::<Result<_, _>>()?,
             problems: compiler.problems,
             needs: Needs::of(object, linked.missing, linked.untested, linked.calls),
         })

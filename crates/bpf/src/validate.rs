@@ -9,12 +9,7 @@ pub(crate) fn check_instruction(one: Instruction) -> Result<(), String> {
     if one.destination > FRAME_POINTER || one.source > FRAME_POINTER {
         return Err("uses a register above r10".to_owned());
     }
-    let unknown = || {
-        Err(format!(
-            "unknown instruction with opcode {:#04x}",
-            one.opcode
-        ))
-    };
+    let unknown = || Err(format!("unknown instruction with opcode {:#04x}", one.opcode));
     let writes = match one.class() {
         class::LD => {
             if !one.is_wide() {
@@ -80,10 +75,7 @@ fn check_atomic(one: Instruction) -> Result<(), String> {
     if known {
         Ok(())
     } else {
-        Err(format!(
-            "unknown atomic operation {:#x} on {size} bytes",
-            one.immediate
-        ))
+        Err(format!("unknown atomic operation {:#x} on {size} bytes", one.immediate))
     }
 }
 
@@ -141,9 +133,5 @@ fn check_jump(one: Instruction) -> Result<(), String> {
         | jump::JSLE => true,
         _ => false,
     };
-    if known {
-        Ok(())
-    } else {
-        Err(format!("unknown jump with opcode {:#04x}", one.opcode))
-    }
+    if known { Ok(()) } else { Err(format!("unknown jump with opcode {:#04x}", one.opcode)) }
 }

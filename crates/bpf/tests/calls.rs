@@ -41,9 +41,7 @@ fn kernel() -> Kernel {
     kernel.helpers.insert(181, repeat);
     kernel.kfuncs.insert("add_one", add_one);
     kernel.kfuncs.insert("add_two", add_two);
-    kernel
-        .variables
-        .insert("known_variable", &raw const KNOWN as usize);
+    kernel.variables.insert("known_variable", &raw const KNOWN as usize);
     kernel.kconfig.insert("LINUX_KERNEL_VERSION", 7 << 16);
     kernel.kconfig.insert("CONFIG_HZ", 250);
     kernel.kconfig.insert("CONFIG_SMP", 1);
@@ -171,17 +169,11 @@ fn a_runaway_function_ends_its_callers() {
     let mut run = Run::new(&object);
     let mut arguments = [u64::MAX - 5, 0];
     let pointer = arguments.as_mut_ptr() as u64;
-    assert_eq!(
-        run.call_with(&code, "runaway_inside", [pointer, 0, 0, 0, 0]),
-        77
-    );
+    assert_eq!(run.call_with(&code, "runaway_inside", [pointer, 0, 0, 0, 0]), 77);
     assert_eq!(arguments[1], 1);
     let mut arguments = [1, 0];
     let pointer = arguments.as_mut_ptr() as u64;
-    assert_eq!(
-        run.call_with(&code, "runaway_inside", [pointer, 0, 0, 0, 0]),
-        0
-    );
+    assert_eq!(run.call_with(&code, "runaway_inside", [pointer, 0, 0, 0, 0]), 0);
     assert_eq!(arguments[1], 0, "the caller went on");
     assert_eq!(run.reports.runaways.len(), 1);
     let place = code.place(run.reports.runaways[0]).expect("a known place");
@@ -206,12 +198,6 @@ fn externs_are_described() {
     assert_eq!(find("add_two___v2").essential_name(), "add_two");
     assert!(find("add_two___v2").weak);
     assert!(matches!(find("add_one").kind, ExternKind::Function { .. }));
-    assert!(matches!(
-        find("unknown_variable").kind,
-        ExternKind::Variable { .. }
-    ));
-    assert!(matches!(
-        find("CONFIG_HZ").kind,
-        ExternKind::Configuration { size: 4, .. }
-    ));
+    assert!(matches!(find("unknown_variable").kind, ExternKind::Variable { .. }));
+    assert!(matches!(find("CONFIG_HZ").kind, ExternKind::Configuration { size: 4, .. }));
 }

@@ -145,13 +145,8 @@ fn what_differs_between_two_ways_is_not_known() {
 
 #[test]
 fn a_loop_changes_what_was_known_at_its_start() {
-    let code = [
-        (0xb7, 6, 0, 0, 0),
-        (0x07, 6, 0, 0, 1),
-        (0x55, 6, 0, -2, 10),
-        (0xbf, 0, 6, 0, 0),
-        EXIT,
-    ];
+    let code =
+        [(0xb7, 6, 0, 0, 0), (0x07, 6, 0, 0, 1), (0x55, 6, 0, -2, 10), (0xbf, 0, 6, 0, 0), EXIT];
     assert_eq!(run(&code), 10);
 }
 

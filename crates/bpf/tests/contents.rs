@@ -43,10 +43,7 @@ fn maps_of_maps_know_what_is_inside() {
     let object = object();
     let outer = map(&object, "outer");
     let inner = outer.inner.as_ref().expect("an inner map");
-    assert_eq!(
-        (inner.kind, inner.max_entries, inner.value_size),
-        (22, 8, 8)
-    );
+    assert_eq!((inner.kind, inner.max_entries, inner.value_size), (22, 8, 8));
     let index = |name: &str| {
         let found = object.maps().iter().position(|map| map.name == name);
         InitialValue::Map(found.expect("a map"))
@@ -86,18 +83,9 @@ fn special_fields_are_found_in_values_and_sections() {
 
     let private = section(&object, ".bss.LOCK");
     let fields = btf.special_fields(private.type_id.expect("a type"));
-    let mut places: Vec<_> = fields
-        .into_iter()
-        .map(|one| (one.offset, one.kind))
-        .collect();
+    let mut places: Vec<_> = fields.into_iter().map(|one| (one.offset, one.kind)).collect();
     places.sort_by_key(|place| place.0);
-    assert_eq!(
-        places,
-        [
-            (0, structure("bpf_spin_lock")),
-            (8, collection("bpf_rb_root"))
-        ]
-    );
+    assert_eq!(places, [(0, structure("bpf_spin_lock")), (8, collection("bpf_rb_root"))]);
 }
 
 #[test]
@@ -112,27 +100,15 @@ fn variables_have_kinds_and_initial_values() {
     };
     let unsigned = VariableKind::Integer { signed: false };
     let signed = VariableKind::Integer { signed: true };
-    assert_eq!(
-        find("tunable_u32"),
-        (unsigned, true, 5_u32.to_le_bytes().to_vec())
-    );
-    assert_eq!(
-        find("tunable_s64"),
-        (signed, true, (-5_i64).to_le_bytes().to_vec())
-    );
+    assert_eq!(find("tunable_u32"), (unsigned, true, 5_u32.to_le_bytes().to_vec()));
+    assert_eq!(find("tunable_s64"), (signed, true, (-5_i64).to_le_bytes().to_vec()));
     assert_eq!(find("tunable_bool"), (VariableKind::Boolean, true, vec![1]));
     let choice = VariableKind::Enumeration { signed: false };
     assert_eq!(find("tunable_choice"), (choice, true, vec![1, 0, 0, 0]));
     let array = VariableKind::Array;
     assert_eq!(find("tunable_array"), (array, true, vec![1, 0, 2, 0, 3, 0]));
-    assert_eq!(
-        find("tunable_text"),
-        (array, true, b"abc\0\0\0\0\0".to_vec())
-    );
-    assert_eq!(
-        find("constant"),
-        (unsigned, false, 9_u32.to_le_bytes().to_vec())
-    );
+    assert_eq!(find("tunable_text"), (array, true, b"abc\0\0\0\0\0".to_vec()));
+    assert_eq!(find("constant"), (unsigned, false, 9_u32.to_le_bytes().to_vec()));
     assert_eq!(section(&object, ".data.other").data, 12_u64.to_le_bytes());
     let bss = section(&object, ".bss");
     assert_eq!((bss.size, bss.data.len()), (40, 0));
@@ -148,11 +124,7 @@ fn code_finds_maps_and_variables_in_its_slots() {
     let (object, code) = compiled("contents.bpf.c", &Kernel::default());
     let mut run = Run::new(&object);
     let mut arguments = [0_u64; 16];
-    let result = run.call_with(
-        &code,
-        "addresses",
-        [arguments.as_mut_ptr() as u64, 0, 0, 0, 0],
-    );
+    let result = run.call_with(&code, "addresses", [arguments.as_mut_ptr() as u64, 0, 0, 0, 0]);
     assert_eq!(result as i32, -3);
     let slots = object.slots();
     let address = |wanted: Slot| {
@@ -172,10 +144,7 @@ fn code_finds_maps_and_variables_in_its_slots() {
         }
         panic!("variable {name}");
     };
-    for (index, name) in ["array", "arena", "queue", "outer", "programs"]
-        .into_iter()
-        .enumerate()
-    {
+    for (index, name) in ["array", "arena", "queue", "outer", "programs"].into_iter().enumerate() {
         assert_eq!(arguments[index], map_address(name), "{name}");
     }
     assert_eq!(arguments[5], variable_address("zeroed") + 16);
@@ -193,10 +162,7 @@ fn tables_of_callbacks_name_their_programs() {
     let [ops, spare] = object.struct_ops() else {
         panic!("{:?}", object.struct_ops());
     };
-    assert_eq!(
-        (ops.name.as_str(), ops.type_name.as_str()),
-        ("ops", "sched_ext_ops")
-    );
+    assert_eq!((ops.name.as_str(), ops.type_name.as_str()), ("ops", "sched_ext_ops"));
     assert!(ops.link && !ops.optional);
     assert!(!spare.link && spare.optional);
     let value = |name: &str| {

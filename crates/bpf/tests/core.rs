@@ -7,12 +7,7 @@ use common::{Kernel, Run, compiled, parse};
 use fairground_bpf::{Bits, Field, Kind, compile};
 
 fn field(offset: u32, size: u32) -> Field {
-    Field {
-        offset,
-        size,
-        bits: None,
-        signed: false,
-    }
+    Field { offset, size, bits: None, signed: false }
 }
 
 /// A kernel with a `struct task` of 256 bytes.
@@ -34,35 +29,13 @@ fn kernel() -> Kernel {
         ("shrunk", field(204, 2)),
         (
             "flag",
-            Field {
-                offset: 208,
-                size: 4,
-                bits: Some(Bits {
-                    offset: 17,
-                    size: 1,
-                }),
-                signed: false,
-            },
+            Field { offset: 208, size: 4, bits: Some(Bits { offset: 17, size: 1 }), signed: false },
         ),
         (
             "level",
-            Field {
-                offset: 208,
-                size: 4,
-                bits: Some(Bits {
-                    offset: 20,
-                    size: 6,
-                }),
-                signed: true,
-            },
+            Field { offset: 208, size: 4, bits: Some(Bits { offset: 20, size: 6 }), signed: true },
         ),
-        (
-            "changed",
-            Field {
-                signed: true,
-                ..field(216, 8)
-            },
-        ),
+        ("changed", Field { signed: true, ..field(216, 8) }),
     ] {
         kernel.fields.insert(("task", path), place);
     }
@@ -70,9 +43,7 @@ fn kernel() -> Kernel {
     kernel.fields.insert(("inner", "second"), field(8, 8));
     kernel.enumerators.insert(("mode", "MODE_IDLE"), 10);
     kernel.enumerators.insert(("mode", "MODE_BUSY"), 20);
-    kernel
-        .enumerators
-        .insert(("wide", "WIDE_VALUE"), 0x3_0000_0000);
+    kernel.enumerators.insert(("wide", "WIDE_VALUE"), 0x3_0000_0000);
     kernel
 }
 
@@ -144,9 +115,7 @@ fn flavors_and_guards_leave_out_what_is_not_there() {
     other.fields.insert(("task", "former_weight"), field(40, 8));
     other.fields.insert(("task", "absent"), field(200, 4));
     other.sizes.insert("no_such_struct", 8);
-    other
-        .fields
-        .insert(("no_such_struct", "field"), field(40, 8));
+    other.fields.insert(("no_such_struct", "field"), field(40, 8));
     other.enumerators.insert(("mode", "MODE_GONE"), 300);
     let (object, code) = compiled("core.bpf.c", &other);
     let mut run = Run::new(&object);
@@ -178,11 +147,7 @@ fn problems(program: &str) -> Vec<String> {
     let mut object = parse("core.bpf.c");
     assert!(object.set_autoload(program, true));
     let code = compile(&object, &kernel()).expect("the object compiles");
-    code.needs()
-        .missing()
-        .iter()
-        .map(ToString::to_string)
-        .collect()
+    code.needs().missing().iter().map(ToString::to_string).collect()
 }
 
 #[test]

@@ -33,31 +33,23 @@ fn arithmetic() -> impl Strategy<Value = Instruction> {
         (0xd0, 64),
     ]);
     let immediate = prop_oneof![Just(0), Just(1), Just(-1), Just(i32::MIN), any::<i32>()];
-    (
-        operations,
-        any::<bool>(),
-        any::<bool>(),
-        0..10_u8,
-        0..10_u8,
-        immediate,
-    )
-        .prop_map(
-            |((operation, variant), wide, register, destination, source, immediate)| {
-                let class = if wide { 0x07 } else { 0x04 };
-                match operation {
-                    0xd0 => {
-                        let swap = if register && !wide { 0x08 } else { 0 };
-                        (class | 0xd0 | swap, destination, 0, 0, i32::from(variant))
-                    }
-                    0x80 => (class | 0x80, destination, 0, 0, 0),
-                    // Sign extension is for registers; of 32 bits, for 64.
-                    0xb0 if variant == 32 => (0xbf, destination, source, 32, 0),
-                    0xb0 if variant != 0 => (class | 0xb8, destination, source, variant, 0),
-                    _ if register => (class | operation | 0x08, destination, source, variant, 0),
-                    _ => (class | operation, destination, 0, variant, immediate),
+    (operations, any::<bool>(), any::<bool>(), 0..10_u8, 0..10_u8, immediate).prop_map(
+        |((operation, variant), wide, register, destination, source, immediate)| {
+            let class = if wide { 0x07 } else { 0x04 };
+            match operation {
+                0xd0 => {
+                    let swap = if register && !wide { 0x08 } else { 0 };
+                    (class | 0xd0 | swap, destination, 0, 0, i32::from(variant))
                 }
-            },
-        )
+                0x80 => (class | 0x80, destination, 0, 0, 0),
+                // Sign extension is for registers; of 32 bits, for 64.
+                0xb0 if variant == 32 => (0xbf, destination, source, 32, 0),
+                0xb0 if variant != 0 => (class | 0xb8, destination, source, variant, 0),
+                _ if register => (class | operation | 0x08, destination, source, variant, 0),
+                _ => (class | operation, destination, 0, variant, immediate),
+            }
+        },
+    )
 }
 
 /// The effect of an instruction, in arithmetic of 128 bits.
@@ -71,10 +63,7 @@ fn interpret(one: Instruction, registers: &mut [u64; 10]) {
     } else {
         i128::from(immediate) as u128
     };
-    let (left, right) = (
-        u128::from(registers[usize::from(destination)]) & mask,
-        raw & mask,
-    );
+    let (left, right) = (u128::from(registers[usize::from(destination)]) & mask, raw & mask);
     let signed = |value: u128, bits: u32| ((value << (128 - bits)) as i128) >> (128 - bits);
     let (signed_left, signed_right) = (signed(left, bits), signed(right, bits));
     let shift = (right as u32) % bits;

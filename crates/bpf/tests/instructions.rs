@@ -214,11 +214,7 @@ fn memory_of_every_size() {
     ] {
         let mut cell = value;
         let code = [(opcode, 0, 1, 0, 0), EXIT];
-        assert_eq!(
-            execute(&code, &raw mut cell as u64),
-            expected,
-            "{opcode:#x}"
-        );
+        assert_eq!(execute(&code, &raw mut cell as u64), expected, "{opcode:#x}");
     }
     // Store opcodes with register and immediate, expected contents.
     for (register, immediate, expected) in [
@@ -228,12 +224,7 @@ fn memory_of_every_size() {
         (0x7b, 0x7a, 0xffff_ffff_ffff_fffe),
     ] {
         let mut cell = value;
-        let code = [
-            (0xb7, 2, 0, 0, -2),
-            (register, 1, 2, 0, 0),
-            (0xb7, 0, 0, 0, 0),
-            EXIT,
-        ];
+        let code = [(0xb7, 2, 0, 0, -2), (register, 1, 2, 0, 0), (0xb7, 0, 0, 0, 0), EXIT];
         execute(&code, &raw mut cell as u64);
         assert_eq!(cell, expected, "{register:#x}");
         let mut cell = value;
@@ -277,15 +268,9 @@ fn atomic_operations() {
     assert_eq!(atomic(WIDE, 0xf1, 5, 5, 3), (3, 5, 3));
     assert_eq!(atomic(WIDE, 0xf1, 5, 9, 3), (5, 5, 3));
     // In 32 bits the rest of the memory stays, and registers are cleared.
-    assert_eq!(
-        atomic(NARROW, 0x01, high + 0xffff_ffff, 9, high + 1),
-        (high, 9, 0xffff_ffff)
-    );
+    assert_eq!(atomic(NARROW, 0x01, high + 0xffff_ffff, 9, high + 1), (high, 9, 0xffff_ffff));
     assert_eq!(atomic(NARROW, 0xe1, high + 5, 9, 3), (high + 3, 9, 5));
-    assert_eq!(
-        atomic(NARROW, 0xf1, high + 5, (7 << 32) + 5, 3),
-        (high + 3, 5, 3)
-    );
+    assert_eq!(atomic(NARROW, 0xf1, high + 5, (7 << 32) + 5, 3), (high + 3, 5, 3));
 }
 
 #[test]
@@ -300,12 +285,7 @@ fn acquire_and_release() {
         let code = [(opcode, 0, 1, 0, 0x100), EXIT];
         assert_eq!(execute(&code, &raw mut cell as u64), value);
         let mut cell = 0;
-        let code = [
-            (0xb7, 2, 0, 0, -1),
-            (opcode, 1, 2, 0, 0x110),
-            (0xb7, 0, 0, 0, 0),
-            EXIT,
-        ];
+        let code = [(0xb7, 2, 0, 0, -1), (opcode, 1, 2, 0, 0x110), (0xb7, 0, 0, 0, 0), EXIT];
         execute(&code, &raw mut cell as u64);
         assert_eq!(cell, ones);
     }
@@ -326,13 +306,8 @@ fn the_stack_starts_as_zeros() {
 #[test]
 fn may_goto_gives_up() {
     // r0 counts turns; may_goto leaves the endless loop.
-    let code = [
-        (0xb7, 0, 0, 0, 0),
-        (0xe5, 0, 0, 2, 0),
-        (0x07, 0, 0, 0, 1),
-        (0x05, 0, 0, -3, 0),
-        EXIT,
-    ];
+    let code =
+        [(0xb7, 0, 0, 0, 0), (0xe5, 0, 0, 2, 0), (0x07, 0, 0, 0, 1), (0x05, 0, 0, -3, 0), EXIT];
     let object = fairground_bpf::Object::parse(&common::assembler::assemble(&code))
         .expect("the object parses");
     let code =

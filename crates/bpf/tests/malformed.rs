@@ -22,21 +22,10 @@ fn bad_instructions_are_named() {
         (vec![(0x05, 0, 0, 5, 0), EXIT], "jumps out of the function"),
         (vec![(0x05, 0, 0, -9, 0), EXIT], "jumps out of the function"),
         (vec![(0x18, 0, 0, 0, 0)], "half of a 16-byte load"),
+        (vec![(0x18, 0, 0, 0, 0), EXIT, EXIT], "second half of a 16-byte load"),
+        (vec![(0x18, 0, 1, 0, 5), (0, 0, 0, 0, 0), EXIT], "without a relocation"),
         (
-            vec![(0x18, 0, 0, 0, 0), EXIT, EXIT],
-            "second half of a 16-byte load",
-        ),
-        (
-            vec![(0x18, 0, 1, 0, 5), (0, 0, 0, 0, 0), EXIT],
-            "without a relocation",
-        ),
-        (
-            vec![
-                (0x05, 0, 0, 1, 0),
-                (0x18, 0, 0, 0, 0),
-                (0, 0, 0, 0, 0),
-                EXIT,
-            ],
+            vec![(0x05, 0, 0, 1, 0), (0x18, 0, 0, 0, 0), (0, 0, 0, 0, 0), EXIT],
             "middle of a 16-byte load",
         ),
         (vec![(0xb7, 10, 0, 0, 0), EXIT], "frame pointer"),
@@ -79,10 +68,7 @@ fn objects_must_be_for_bpf() {
     executable[16] = 2;
     assert!(error(&executable).contains("not a relocatable object"));
     let mut big = assemble(&[EXIT]);
-    let place = big
-        .windows(2)
-        .position(|two| two == [0x9f, 0xeb])
-        .expect("the BTF is there");
+    let place = big.windows(2).position(|two| two == [0x9f, 0xeb]).expect("the BTF is there");
     big[place..place + 2].copy_from_slice(&[0xeb, 0x9f]);
     assert!(error(&big).contains("big-endian"));
 }

@@ -24,11 +24,7 @@ fn prepare(object: &Object, values: &[Value<'_>], setup: &Setup) -> Result<Prepa
 }
 
 fn value<'v>(section: &'v str, name: &'v str, bytes: &'v [u8]) -> Value<'v> {
-    Value {
-        section,
-        name,
-        bytes,
-    }
+    Value { section, name, bytes }
 }
 
 fn section<'p>(object: &Object, prepared: &'p Prepared, name: &str) -> &'p [u8] {
@@ -58,10 +54,7 @@ fn an_object_has_its_own_values_unless_it_gets_others() {
     assert_eq!(number(&object, &prepared, "slice"), 5);
     assert_eq!(number(&object, &prepared, "lag"), -7);
     let names = object.constants();
-    let names: Vec<(&str, i128)> = names
-        .iter()
-        .map(|one| (one.0.name.as_str(), one.1))
-        .collect();
+    let names: Vec<(&str, i128)> = names.iter().map(|one| (one.0.name.as_str(), one.1)).collect();
     assert_eq!(names, [("slice", 5), ("lag", -6)]);
 }
 
@@ -73,17 +66,12 @@ fn a_value_of_another_size_is_refused_unless_its_variable_is_alone() {
         given(value(".rodata", "slice", &[0; 8])).unwrap_err(),
         "the variable `slice` in .rodata cannot hold 8 bytes: it has 4"
     );
-    assert!(
-        given(value(".bss", "counters", &[1; 15])).is_ok_and(|prepared| {
-            let counters = section(&object, &prepared, ".bss");
-            counters[..15] == [1; 15] && counters[15] == 0 && counters.len() == 16
-        })
-    );
+    assert!(given(value(".bss", "counters", &[1; 15])).is_ok_and(|prepared| {
+        let counters = section(&object, &prepared, ".bss");
+        counters[..15] == [1; 15] && counters[15] == 0 && counters.len() == 16
+    }));
     let grown = given(value(".rodata.table", "table", &[1, 0, 2, 0, 3, 0])).unwrap();
-    assert_eq!(
-        section(&object, &grown, ".rodata.table"),
-        [1, 0, 2, 0, 3, 0]
-    );
+    assert_eq!(section(&object, &grown, ".rodata.table"), [1, 0, 2, 0, 3, 0]);
 }
 
 #[test]
@@ -147,10 +135,7 @@ fn programs(object: &Object, table: &StructOps) -> (Vec<String>, Vec<String>) {
         StructOpsValue::Data(_) => None,
     });
     let loaded = object.programs().iter().filter(|one| one.autoload);
-    (
-        callbacks.collect(),
-        loaded.map(|one| one.name.clone()).collect(),
-    )
+    (callbacks.collect(), loaded.map(|one| one.name.clone()).collect())
 }
 
 #[test]
@@ -165,20 +150,14 @@ fn a_member_that_the_kernel_lacks_is_left_out_and_its_program_not_loaded() {
     assert_eq!(prepared.operations.number("newest_number"), 0);
     object.replace(&prepared.operations);
     let (callbacks, loaded) = programs(&object, &prepared.operations);
-    assert_eq!(
-        (callbacks, loaded.clone()),
-        (loaded, vec!["on_enqueue".to_owned()])
-    );
+    assert_eq!((callbacks, loaded.clone()), (loaded, vec!["on_enqueue".to_owned()]));
 }
 
 #[test]
 fn programs_of_other_schedulers_are_not_loaded() {
     let both = parse("prepared.bpf.c");
     let message = both.scheduler().unwrap_err();
-    assert!(
-        message.contains("several tables of callbacks: ops, other; say"),
-        "{message}"
-    );
+    assert!(message.contains("several tables of callbacks: ops, other; say"), "{message}");
     let object = object();
     let (callbacks, loaded) = programs(&object, object.scheduler().unwrap());
     assert_eq!(callbacks, ["on_enqueue", "on_newest"]);

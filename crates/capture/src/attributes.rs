@@ -88,10 +88,7 @@ fn set_affinity(call: &Call, attributes: &mut ThreadAttributes, cpus: usize) -> 
     let [_, length, source, ..] = call.arguments;
     let bytes = process::read(call.thread, source, (length as usize).min(1024))?;
     let set = (0..bytes.len() * 8).filter(|cpu| bytes[cpu / 8] >> (cpu % 8) & 1 == 1);
-    let list: Vec<u32> = set
-        .filter(|cpu| *cpu < cpus)
-        .map(|cpu| cpu as u32)
-        .collect();
+    let list: Vec<u32> = set.filter(|cpu| *cpu < cpus).map(|cpu| cpu as u32).collect();
     if list.is_empty() {
         return Ok(Answer::Error(libc::EINVAL));
     }

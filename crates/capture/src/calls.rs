@@ -227,13 +227,10 @@ impl State {
 
     /// Keeps the present result of [`maps`](Self::maps): from here on the maps belong to a kernel.
     pub(crate) fn hand_over(&mut self) {
-        let contents = self
-            .things
-            .iter()
-            .filter_map(|(number, entry)| match &entry.thing {
-                Thing::Map(map) => Some((*number, map.contents(&entry.file).unwrap_or_default())),
-                _ => None,
-            });
+        let contents = self.things.iter().filter_map(|(number, entry)| match &entry.thing {
+            Thing::Map(map) => Some((*number, map.contents(&entry.file).unwrap_or_default())),
+            _ => None,
+        });
         self.handed_over = Some(contents.collect());
     }
 
@@ -265,10 +262,7 @@ impl State {
         present.filter_map(|(number, entry)| {
             let map = entry.as_map()?;
             let kept = self.handed_over.as_ref().and_then(|kept| kept.get(number));
-            Some((
-                map,
-                kept.map_or_else(|| map.contents(&entry.file), |kept| Ok(kept.clone())),
-            ))
+            Some((map, kept.map_or_else(|| map.contents(&entry.file), |kept| Ok(kept.clone()))))
         })
     }
 
@@ -277,11 +271,7 @@ impl State {
         let file = process::memory(&format!("{PREFIX}{number}"), size)?;
         let descriptor = file.as_raw_fd();
         self.next += 1;
-        let entry = Entry {
-            file,
-            thing,
-            is_former: false,
-        };
+        let entry = Entry { file, thing, is_former: false };
         self.things.insert(number, entry);
         Ok(Answer::Shared(descriptor))
     }
@@ -311,10 +301,7 @@ impl State {
     /// The number of the thing behind a thread's descriptor.
     pub(crate) fn number_of(&self, thread: i32, descriptor: u32) -> Option<u32> {
         let link = std::fs::read_link(format!("/proc/{thread}/fd/{descriptor}")).ok()?;
-        let name = link
-            .to_str()?
-            .strip_prefix("/memfd:")?
-            .strip_prefix(PREFIX)?;
+        let name = link.to_str()?.strip_prefix("/memfd:")?.strip_prefix(PREFIX)?;
         let digits: String = name.chars().take_while(char::is_ascii_digit).collect();
         let number = digits.parse().ok()?;
         self.things.contains_key(&number).then_some(number)
@@ -350,20 +337,11 @@ impl State {
             let Some(section) = map.section(object) else {
                 continue;
             };
-            let place = object
-                .sections()
-                .iter()
-                .position(|one| one.name == section.name);
-            let length = section
-                .size
-                .next_multiple_of(PAGE)
-                .max(entry.file.metadata()?.len());
+            let place = object.sections().iter().position(|one| one.name == section.name);
+            let length = section.size.next_multiple_of(PAGE).max(entry.file.metadata()?.len());
             entry.file.set_len(length)?;
             if let Some(place) = place {
-                found.push(Memory {
-                    place: Place::Section(place),
-                    file: entry.file.try_clone()?,
-                });
+                found.push(Memory { place: Place::Section(place), file: entry.file.try_clone()? });
             }
         }
         Ok(found)
@@ -396,10 +374,7 @@ impl State {
         let Some(definition) = map.definition(object) else {
             return Ok(None);
         };
-        let number = object
-            .maps()
-            .iter()
-            .position(|one| one.name == definition.name);
+        let number = object.maps().iter().position(|one| one.name == definition.name);
         let key = match a.long(8) {
             0 => Vec::new(),
             at => process::read(thread, at, map.key_size as usize)?,
@@ -424,10 +399,7 @@ impl State {
             command::NEXT_KEY => MapOperation::NextKey((!key.is_empty()).then_some(key)),
             _ => return Ok(None),
         };
-        let ask = Ask {
-            target: a.long(16),
-            returned: None,
-        };
+        let ask = Ask { target: a.long(16), returned: None };
         Ok(number.map(|map| (BpfCall::Map { map, operation }, ask)))
     }
 
@@ -451,10 +423,7 @@ impl State {
             0 => Vec::new(),
             at => process::read(thread, at, a.word(40) as usize)?,
         };
-        let ask = Ask {
-            target: a.long(48),
-            returned: Some(address + 4),
-        };
+        let ask = Ask { target: a.long(48), returned: Some(address + 4) };
         Ok(Some((BpfCall::Run { program, context }, ask)))
     }
 
@@ -567,11 +536,7 @@ impl State {
         let Some(number) = self.number_of(thread, a.word(0)) else {
             return Ok(Answer::Error(libc::EBADF));
         };
-        let Some(Entry {
-            thing: Thing::Map(map),
-            ..
-        }) = self.things.get(&number)
-        else {
+        let Some(Entry { thing: Thing::Map(map), .. }) = self.things.get(&number) else {
             return Ok(Answer::Error(libc::EBADF));
         };
         let length = map.value_length(self.cpus);
@@ -630,17 +595,13 @@ impl State {
     fn new_map(&self, number: u32) -> Option<NewMap> {
         let map = self.inner_map(number)?;
         let values = |value: &[u8]| match is_per_cpu(map.kind) {
-            true => by_cpu(map.value_size as usize, value)
-                .map(<[u8]>::to_vec)
-                .collect(),
+            true => by_cpu(map.value_size as usize, value).map(<[u8]>::to_vec).collect(),
             false => vec![value.to_vec()],
         };
         let entries = map.entries.iter();
         Some(NewMap {
             max_entries: map.max_entries,
-            entries: entries
-                .map(|(key, value)| (key.clone(), values(value)))
-                .collect(),
+            entries: entries.map(|(key, value)| (key.clone(), values(value))).collect(),
         })
     }
 
@@ -761,14 +722,8 @@ impl State {
         let mut put = |at: usize, word: u32| bytes[at..at + 4].copy_from_slice(&word.to_le_bytes());
         let size = match &self.things[&number].thing {
             Thing::Map(map) => {
-                let words = [
-                    map.kind,
-                    number,
-                    map.key_size,
-                    map.value_size,
-                    map.max_entries,
-                    map.flags,
-                ];
+                let words =
+                    [map.kind, number, map.key_size, map.value_size, map.max_entries, map.flags];
                 for (place, word) in words.into_iter().enumerate() {
                     put(4 * place, word);
                 }

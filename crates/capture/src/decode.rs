@@ -28,10 +28,8 @@ impl Display for Value {
                 write!(f, "[{}]", values.join(", "))
             }
             Value::Table(members) => {
-                let members: Vec<String> = members
-                    .iter()
-                    .map(|(name, value)| format!("{name} = {value}"))
-                    .collect();
+                let members: Vec<String> =
+                    members.iter().map(|(name, value)| format!("{name} = {value}")).collect();
                 write!(f, "{{ {} }}", members.join(", "))
             }
         }
@@ -69,9 +67,8 @@ pub(crate) fn changed(btf: &Btf, type_id: TypeId, bytes: &[u8], before: &[u8]) -
         }
         Kind::Union { members, size } => {
             // A member of the size of the union covers all of it, in any use.
-            let whole = members
-                .iter()
-                .find(|one| btf.size_of(one.type_id) == Some(u64::from(*size)))?;
+            let whole =
+                members.iter().find(|one| btf.size_of(one.type_id) == Some(u64::from(*size)))?;
             let value = changed(btf, whole.type_id, bytes, before)?;
             Some(match whole.name.is_empty() {
                 true => value,
@@ -140,14 +137,9 @@ fn scalar(btf: &Btf, type_id: TypeId, bytes: &[u8]) -> Option<Value> {
 
 /// A number of up to 64 bits at any place in `bytes`.
 fn bits(bytes: &[u8], offset: usize, size: usize) -> i64 {
-    let bit = |at: usize| {
-        bytes
-            .get(at / 8)
-            .is_some_and(|byte| byte >> (at % 8) & 1 == 1)
-    };
+    let bit = |at: usize| bytes.get(at / 8).is_some_and(|byte| byte >> (at % 8) & 1 == 1);
     let set = (0..size).filter(|index| bit(offset + index));
-    set.fold(0_u64, |number, index| number | 1 << index)
-        .cast_signed()
+    set.fold(0_u64, |number, index| number | 1 << index).cast_signed()
 }
 
 /// A printable text that ends with a zero.

@@ -14,10 +14,7 @@ const MACHINE: u16 = 247;
 pub(crate) fn read(path: &Path) -> Result<Vec<u8>, Error> {
     fairground_files::read(path).map_err(|cause| Error::Object {
         path: path.to_owned(),
-        message: format!(
-            "cannot be read: {cause}; {}",
-            fairground_files::remedy(&cause)
-        ),
+        message: format!("cannot be read: {cause}; {}", fairground_files::remedy(&cause)),
     })
 }
 
@@ -39,15 +36,11 @@ pub(crate) fn find(program: &Path) -> Result<Vec<u8>, Error> {
             return Ok(object.to_vec());
         }
     }
-    Err(Error::NoObject {
-        path: program.to_owned(),
-    })
+    Err(Error::NoObject { path: program.to_owned() })
 }
 
 fn position(bytes: &[u8], pattern: &[u8]) -> Option<usize> {
-    bytes
-        .windows(pattern.len())
-        .position(|window| window == pattern)
+    bytes.windows(pattern.len()).position(|window| window == pattern)
 }
 
 fn number<const N: usize>(bytes: &[u8], at: usize) -> Option<[u8; N]> {

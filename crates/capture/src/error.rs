@@ -34,11 +34,7 @@ pub enum Error {
         cause: std::io::Error,
     },
     /// The loader did not attach a scheduler.
-    #[error(
-        "the loader did not attach a scheduler: {how}{}{}",
-        way_out(ran),
-        after(output)
-    )]
+    #[error("the loader did not attach a scheduler: {how}{}{}", way_out(ran), after(output))]
     NotAttached {
         /// How it ended.
         how: String,
@@ -85,8 +81,5 @@ fn after(output: &str) -> String {
 
 /// Adds the action that failed to a system error.
 pub(crate) fn system<T>(action: &str, result: std::io::Result<T>) -> Result<T, Error> {
-    result.map_err(|cause| Error::System {
-        action: action.to_owned(),
-        cause,
-    })
+    result.map_err(|cause| Error::System { action: action.to_owned(), cause })
 }

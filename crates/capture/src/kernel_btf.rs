@@ -18,30 +18,13 @@ const HEADER: usize = 24;
 
 /// Enumerations by the prefixes of their constants' names; the first match counts.
 const ENUMERATIONS: [(&str, &[&str]); 18] = [
-    (
-        "scx_public_consts",
-        &["SCX_OPS_NAME_LEN", "SCX_SLICE_", "SCX_CPUPERF_"],
-    ),
-    (
-        "scx_consts",
-        &[
-            "SCX_DSP_",
-            "SCX_EXIT_DUMP_",
-            "SCX_EXIT_MSG_",
-            "SCX_WATCHDOG_",
-        ],
-    ),
+    ("scx_public_consts", &["SCX_OPS_NAME_LEN", "SCX_SLICE_", "SCX_CPUPERF_"]),
+    ("scx_consts", &["SCX_DSP_", "SCX_EXIT_DUMP_", "SCX_EXIT_MSG_", "SCX_WATCHDOG_"]),
     ("scx_ops_flags", &["SCX_OPS_"]),
     ("scx_ops_state", &["SCX_OPSS_"]),
     (
         "scx_dsq_id_flags",
-        &[
-            "SCX_DSQ_FLAG_",
-            "SCX_DSQ_INVALID",
-            "SCX_DSQ_GLOBAL",
-            "SCX_DSQ_LOCAL",
-            "SCX_DSQ_BYPASS",
-        ],
+        &["SCX_DSQ_FLAG_", "SCX_DSQ_INVALID", "SCX_DSQ_GLOBAL", "SCX_DSQ_LOCAL", "SCX_DSQ_BYPASS"],
     ),
     ("scx_dsq_iter_flags", &["SCX_DSQ_ITER_"]),
     ("scx_ent_dsq_flags", &["SCX_TASK_DSQ_"]),
@@ -103,14 +86,10 @@ pub(crate) fn generate(
         message: message.to_owned(),
     };
     let elf = object::File::parse(bytes).map_err(|error| wrong(&error.to_string()))?;
-    let section = elf
-        .section_by_name(".BTF")
-        .ok_or_else(|| wrong("no section .BTF"))?;
+    let section = elf.section_by_name(".BTF").ok_or_else(|| wrong("no section .BTF"))?;
     let section = section.data().map_err(|error| wrong(&error.to_string()))?;
     let word = |at: usize| -> Result<usize, Error> {
-        let bytes = section
-            .get(at..at + 4)
-            .and_then(|bytes| bytes.try_into().ok());
+        let bytes = section.get(at..at + 4).and_then(|bytes| bytes.try_into().ok());
         let bytes = bytes.ok_or_else(|| wrong("section .BTF is too short"))?;
         Ok(u32::from_le_bytes(bytes) as usize)
     };

@@ -100,9 +100,8 @@ fn start(
     object: Option<&Path>,
 ) -> Result<Followed, Error> {
     let program = command.first().map_or("", String::as_str);
-    let program = find_program(program).ok_or_else(|| Error::NoLoader {
-        program: program.to_owned(),
-    })?;
+    let program =
+        find_program(program).ok_or_else(|| Error::NoLoader { program: program.to_owned() })?;
     let bytes = match object {
         Some(path) => embedded::read(path)?,
         None => embedded::find(&program)?,

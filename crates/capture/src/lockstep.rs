@@ -70,12 +70,7 @@ impl Followed {
     ///
     /// If it cannot be shared.
     pub fn memory(&self) -> Result<Vec<Memory>, Error> {
-        let Supervisor {
-            object,
-            state,
-            loader,
-            ..
-        } = &self.supervisor;
+        let Supervisor { object, state, loader, .. } = &self.supervisor;
         let memory = state.memory(loader.pid(), object);
         crate::error::system("share the loader's memory", memory)
     }
@@ -148,9 +143,7 @@ impl Followed {
             .map(|thread| LoaderThread {
                 name: thread.name(),
                 attributes: thread.attributes.clone(),
-                wait: thread.waiter.as_ref().map(|waiter| Wait {
-                    until: waiter.until,
-                }),
+                wait: thread.waiter.as_ref().map(|waiter| Wait { until: waiter.until }),
             })
             .collect()
     }
@@ -178,9 +171,7 @@ impl Followed {
         let pending = std::mem::take(&mut self.replies[number]);
         if matches!(pending, Pending::Wait)
             && let Some(waiter) = &self.supervisor.threads[number].waiter
-            && waiter
-                .until
-                .is_none_or(|until| until > self.supervisor.clock)
+            && waiter.until.is_none_or(|until| until > self.supervisor.clock)
         {
             // The wake-up was for an earlier wait.
             let until = waiter.until;

@@ -37,10 +37,7 @@ impl Map {
         if !matches!(one.kind, Kind::DataSection { .. }) {
             return None;
         }
-        object
-            .sections()
-            .iter()
-            .find(|section| section.name == one.name)
+        object.sections().iter().find(|section| section.name == one.name)
     }
 
     /// The object's definition of it.
@@ -79,11 +76,7 @@ impl Map {
 
 /// Whether a map of this kind has one value per CPU.
 pub(crate) fn is_per_cpu(kind: u32) -> bool {
-    let per_cpu = [
-        map_kind::PERCPU_HASH,
-        map_kind::PERCPU_ARRAY,
-        map_kind::LRU_PERCPU_HASH,
-    ];
+    let per_cpu = [map_kind::PERCPU_HASH, map_kind::PERCPU_ARRAY, map_kind::LRU_PERCPU_HASH];
     per_cpu.contains(&kind)
 }
 

@@ -42,29 +42,18 @@ const ARCHITECTURE: u32 = 0xc000_00b7;
 
 /// The filter: calls with these numbers are reported, all others go through.
 fn filter(trapped: &[i64]) -> Vec<libc::sock_filter> {
-    let statement = |code: u32, k: u32| libc::sock_filter {
-        code: code as u16,
-        jt: 0,
-        jf: 0,
-        k,
-    };
+    let statement = |code: u32, k: u32| libc::sock_filter { code: code as u16, jt: 0, jf: 0, k };
     let load = libc::BPF_LD | libc::BPF_W | libc::BPF_ABS;
     let jump = libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K;
     let give = libc::BPF_RET | libc::BPF_K;
     let mut program = vec![
         statement(load, 4),
-        libc::sock_filter {
-            jt: 1,
-            ..statement(jump, ARCHITECTURE)
-        },
+        libc::sock_filter { jt: 1, ..statement(jump, ARCHITECTURE) },
         statement(give, libc::SECCOMP_RET_ALLOW),
         statement(load, 0),
     ];
     for number in trapped {
-        program.push(libc::sock_filter {
-            jf: 1,
-            ..statement(jump, *number as u32)
-        });
+        program.push(libc::sock_filter { jf: 1, ..statement(jump, *number as u32) });
         program.push(statement(give, libc::SECCOMP_RET_USER_NOTIF));
     }
     program.push(statement(give, libc::SECCOMP_RET_ALLOW));
@@ -128,16 +117,8 @@ impl Loader {
                 // The loader does not outlive the process that answers its calls.
                 fairground_files::end_with(parent, fairground_files::Signal::KILL)?;
                 // The same addresses in every run.
-                check(i64::from(libc::personality(
-                    libc::ADDR_NO_RANDOMIZE as libc::c_ulong,
-                )))?;
-                check(i64::from(libc::prctl(
-                    libc::PR_SET_NO_NEW_PRIVS,
-                    1,
-                    0,
-                    0,
-                    0,
-                )))?;
+                check(i64::from(libc::personality(libc::ADDR_NO_RANDOMIZE as libc::c_ulong)))?;
+                check(i64::from(libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)))?;
                 // Called before the filter applies: under it, the call would wait for an answer that nobody can give yet.
                 let own = libc::getpid();
                 let listener = check(libc::syscall(
@@ -183,11 +164,7 @@ impl Loader {
         let child = given
             .recv()
             .map_err(|_| io::Error::other("the thread that starts the loader panicked"))??;
-        Ok(Self {
-            child,
-            listener: fetched?,
-            _starter: starter,
-        })
+        Ok(Self { child, listener: fetched?, _starter: starter })
     }
 
     /// The next call within `milliseconds`, if there is one.
@@ -222,11 +199,7 @@ impl Drop for Loader {
 
 /// The next call within `milliseconds`, if there is one; with -1, until the last thread that could make one has ended.
 fn next_call(listener: &OwnedFd, milliseconds: i32) -> io::Result<Option<Call>> {
-    let mut waits = libc::pollfd {
-        fd: listener.as_raw_fd(),
-        events: libc::POLLIN,
-        revents: 0,
-    };
+    let mut waits = libc::pollfd { fd: listener.as_raw_fd(), events: libc::POLLIN, revents: 0 };
     // SAFETY: one valid structure.
     let ready = unsafe { libc::poll(&raw mut waits, 1, milliseconds) };
     if ready <= 0 || waits.revents & libc::POLLIN == 0 {
@@ -268,19 +241,10 @@ fn answer_call(listener: &OwnedFd, call: &Call, answer: Answer) {
         }
         Answer::Shared(file) => return give(listener, call, file, true),
     };
-    let mut response = libc::seccomp_notif_resp {
-        id: call.id,
-        val: value,
-        error,
-        flags,
-    };
+    let mut response = libc::seccomp_notif_resp { id: call.id, val: value, error, flags };
     // SAFETY: a valid structure.
     unsafe {
-        libc::ioctl(
-            listener.as_raw_fd(),
-            libc::SECCOMP_IOCTL_NOTIF_SEND,
-            &raw mut response,
-        );
+        libc::ioctl(listener.as_raw_fd(), libc::SECCOMP_IOCTL_NOTIF_SEND, &raw mut response);
     }
 }
 
@@ -290,19 +254,11 @@ fn give(listener: &OwnedFd, call: &Call, file: RawFd, close_on_exec: bool) {
         flags: libc::SECCOMP_ADDFD_FLAG_SEND as u32,
         srcfd: file as u32,
         newfd: 0,
-        newfd_flags: if close_on_exec {
-            libc::O_CLOEXEC as u32
-        } else {
-            0
-        },
+        newfd_flags: if close_on_exec { libc::O_CLOEXEC as u32 } else { 0 },
     };
     // SAFETY: a valid structure.
     let given = unsafe {
-        libc::ioctl(
-            listener.as_raw_fd(),
-            libc::SECCOMP_IOCTL_NOTIF_ADDFD,
-            &raw mut addition,
-        )
+        libc::ioctl(listener.as_raw_fd(), libc::SECCOMP_IOCTL_NOTIF_ADDFD, &raw mut addition)
     };
     if given < 0 {
         answer_call(listener, call, Answer::Error(libc::EMFILE));
@@ -315,12 +271,7 @@ pub(crate) fn fetch(pid: i32, number: i32) -> io::Result<OwnedFd> {
     unsafe {
         let process = check(libc::syscall(libc::SYS_pidfd_open, pid, 0))?;
         let process = OwnedFd::from_raw_fd(process as i32);
-        let file = check(libc::syscall(
-            libc::SYS_pidfd_getfd,
-            process.as_raw_fd(),
-            number,
-            0,
-        ))?;
+        let file = check(libc::syscall(libc::SYS_pidfd_getfd, process.as_raw_fd(), number, 0))?;
         Ok(OwnedFd::from_raw_fd(file as i32))
     }
 }
@@ -331,14 +282,8 @@ pub(crate) fn read(thread: i32, address: u64, length: usize) -> io::Result<Vec<u
     if length == 0 {
         return Ok(bytes);
     }
-    let here = libc::iovec {
-        iov_base: bytes.as_mut_ptr().cast(),
-        iov_len: length,
-    };
-    let there = libc::iovec {
-        iov_base: address as *mut libc::c_void,
-        iov_len: length,
-    };
+    let here = libc::iovec { iov_base: bytes.as_mut_ptr().cast(), iov_len: length };
+    let there = libc::iovec { iov_base: address as *mut libc::c_void, iov_len: length };
     // SAFETY: the vector is at least as long as the data to read.
     let read =
         unsafe { libc::process_vm_readv(thread, &raw const here, 1, &raw const there, 1, 0) };
@@ -376,19 +321,11 @@ pub(crate) fn write(thread: i32, address: u64, bytes: &[u8]) -> io::Result<()> {
     if bytes.is_empty() {
         return Ok(());
     }
-    let here = libc::iovec {
-        iov_base: bytes.as_ptr().cast_mut().cast(),
-        iov_len: bytes.len(),
-    };
-    let there = libc::iovec {
-        iov_base: address as *mut libc::c_void,
-        iov_len: bytes.len(),
-    };
+    let here = libc::iovec { iov_base: bytes.as_ptr().cast_mut().cast(), iov_len: bytes.len() };
+    let there = libc::iovec { iov_base: address as *mut libc::c_void, iov_len: bytes.len() };
     // SAFETY: only reads the slice.
-    check(
-        unsafe { libc::process_vm_writev(thread, &raw const here, 1, &raw const there, 1, 0) }
-            as i64,
-    )?;
+    check(unsafe { libc::process_vm_writev(thread, &raw const here, 1, &raw const there, 1, 0) }
+        as i64)?;
     Ok(())
 }
 
@@ -406,10 +343,7 @@ pub(crate) fn memory(name: &str, size: u64) -> io::Result<File> {
     let name = CString::new(name)?;
     // SAFETY: the descriptor is new.
     let file = unsafe {
-        let number = check(i64::from(libc::memfd_create(
-            name.as_ptr(),
-            libc::MFD_CLOEXEC,
-        )))?;
+        let number = check(i64::from(libc::memfd_create(name.as_ptr(), libc::MFD_CLOEXEC)))?;
         File::from_raw_fd(number as i32)
     };
     file.set_len(size)?;
@@ -431,10 +365,7 @@ pub(crate) fn clear(file: &File) -> io::Result<()> {
 pub(crate) fn event() -> io::Result<OwnedFd> {
     // SAFETY: the descriptor is new.
     unsafe {
-        let number = check(i64::from(libc::eventfd(
-            0,
-            libc::EFD_CLOEXEC | libc::EFD_NONBLOCK,
-        )))?;
+        let number = check(i64::from(libc::eventfd(0, libc::EFD_CLOEXEC | libc::EFD_NONBLOCK)))?;
         Ok(OwnedFd::from_raw_fd(number as i32))
     }
 }
@@ -466,9 +397,7 @@ pub(crate) fn status(path: &Path) -> io::Result<Vec<u8>> {
     let path = CString::new(path.as_os_str().as_encoded_bytes())?;
     let mut bytes = vec![0_u8; size_of::<libc::stat>()];
     // SAFETY: the vector is as long as the structure.
-    check(i64::from(unsafe {
-        libc::stat(path.as_ptr(), bytes.as_mut_ptr().cast())
-    }))?;
+    check(i64::from(unsafe { libc::stat(path.as_ptr(), bytes.as_mut_ptr().cast()) }))?;
     Ok(bytes)
 }
 
@@ -478,13 +407,7 @@ pub(crate) fn extended_status(path: &Path, flags: i32, mask: u32) -> io::Result<
     let mut bytes = vec![0_u8; size_of::<libc::statx>()];
     // SAFETY: the vector is as long as the structure.
     let result = unsafe {
-        libc::statx(
-            libc::AT_FDCWD,
-            path.as_ptr(),
-            flags,
-            mask,
-            bytes.as_mut_ptr().cast(),
-        )
+        libc::statx(libc::AT_FDCWD, path.as_ptr(), flags, mask, bytes.as_mut_ptr().cast())
     };
     check(i64::from(result))?;
     Ok(bytes)
@@ -515,17 +438,12 @@ pub(crate) fn open(path: &Path, flags: i32) -> io::Result<OwnedFd> {
 
 /// Whether any of these descriptors of `process` has one of the events listed with it.
 pub(crate) fn is_ready(process: i32, files: &[(i32, i16)]) -> bool {
-    let fetched = files
-        .iter()
-        .filter_map(|(file, events)| Some((fetch(process, *file).ok()?, *events)));
+    let fetched =
+        files.iter().filter_map(|(file, events)| Some((fetch(process, *file).ok()?, *events)));
     let fetched: Vec<(OwnedFd, i16)> = fetched.collect();
     let mut waits: Vec<libc::pollfd> = fetched
         .iter()
-        .map(|(file, events)| libc::pollfd {
-            fd: file.as_raw_fd(),
-            events: *events,
-            revents: 0,
-        })
+        .map(|(file, events)| libc::pollfd { fd: file.as_raw_fd(), events: *events, revents: 0 })
         .collect();
     // SAFETY: the vector is as long as stated.
     unsafe { libc::poll(waits.as_mut_ptr(), waits.len() as libc::nfds_t, 0) > 0 }

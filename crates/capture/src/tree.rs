@@ -69,16 +69,8 @@ impl Tree {
         object: &Object,
         kernel: &dyn KernelFacts,
     ) -> Result<Self, Error> {
-        let folder = system(
-            "create a folder for the machine's files",
-            tempfile::tempdir(),
-        )?;
-        let tree = Self {
-            folder,
-            machine: machine.clone(),
-            offline: Vec::new(),
-            changes: 0,
-        };
+        let folder = system("create a folder for the machine's files", tempfile::tempdir())?;
+        let tree = Self { folder, machine: machine.clone(), offline: Vec::new(), changes: 0 };
         let made = tree.fill(btf, object, kernel);
         system("write the machine's files", made)?;
         Ok(tree)
@@ -115,10 +107,7 @@ impl Tree {
         self.write("proc/sys/kernel/ftrace_enabled", 1)?;
         self.write_file_systems()?;
         self.write("proc/sys/kernel/pid_max", PIDS)?;
-        self.write(
-            &format!("boot/config-{RELEASE}"),
-            configuration(object, kernel),
-        )?;
+        self.write(&format!("boot/config-{RELEASE}"), configuration(object, kernel))?;
         self.write("proc/kallsyms", symbols(object, kernel))
     }
 
@@ -152,9 +141,7 @@ impl Tree {
         for name in ["possible", "present"] {
             self.write(&format!("{cpus}/{name}"), &all)?;
         }
-        let smt = online
-            .iter()
-            .any(|cpu| self.online(self.machine.siblings(*cpu)).len() > 1);
+        let smt = online.iter().any(|cpu| self.online(self.machine.siblings(*cpu)).len() > 1);
         self.write(&format!("{cpus}/offline"), ranges(self.offline.clone()))?;
         self.write(&format!("{cpus}/kernel_max"), Machine::CPUS_MAX - 1)?;
         self.write(&format!("{cpus}/smt/active"), u8::from(smt))?;
@@ -296,11 +283,7 @@ fn configuration(object: &Object, kernel: &dyn KernelFacts) -> String {
             (one.kind, kernel.kconfig(&one.name))
         {
             if one.name.starts_with("CONFIG_") {
-                let value = if value == 1 {
-                    "y".to_owned()
-                } else {
-                    value.to_string()
-                };
+                let value = if value == 1 { "y".to_owned() } else { value.to_string() };
                 text.push_str(&format!("{}={value}\n", one.name));
             }
         }
@@ -335,9 +318,7 @@ fn symbols(object: &Object, kernel: &dyn KernelFacts) -> String {
 fn traced_function(section: &str) -> Option<&str> {
     let (kind, target) = section.split_once('/')?;
     let kind = kind.split('.').next()?;
-    ["fentry", "fexit", "kprobe", "kretprobe"]
-        .contains(&kind)
-        .then_some(target)
+    ["fentry", "fexit", "kprobe", "kretprobe"].contains(&kind).then_some(target)
 }
 
 /// Numbers in ascending order as the kernel prints them: `0-3,8`.
@@ -366,10 +347,7 @@ fn mask(members: &[usize], count: usize) -> String {
         let bits = members.iter().filter(|cpu| **cpu / 32 == index);
         bits.fold(0_u32, |word, cpu| word | 1 << (cpu % 32))
     };
-    let words: Vec<String> = (0..words)
-        .rev()
-        .map(|index| format!("{:08x}", word(index)))
-        .collect();
+    let words: Vec<String> = (0..words).rev().map(|index| format!("{:08x}", word(index))).collect();
     words.join(",")
 }
 
@@ -424,25 +402,16 @@ mod tests {
         let read = |path: &str| std::fs::read_to_string(tree.redirect(path).unwrap()).unwrap();
         for path in ["/proc/mounts", "/proc/self/mounts"] {
             let table = read(path);
-            let mut lines = table
-                .lines()
-                .map(|line| line.split(' ').collect::<Vec<_>>());
+            let mut lines = table.lines().map(|line| line.split(' ').collect::<Vec<_>>());
             let traces = lines.find(|fields| fields[2] == "tracefs").unwrap();
             assert_eq!(traces[1], "/sys/kernel/tracing");
             assert!(lines.all(|fields| fields.len() == 6), "{table}");
         }
         let details = read("/proc/self/mountinfo");
         let traces = details.lines().find(|line| line.contains("- tracefs "));
-        assert!(
-            traces.unwrap().contains(" / /sys/kernel/tracing rw"),
-            "{details}"
-        );
+        assert!(traces.unwrap().contains(" / /sys/kernel/tracing rw"), "{details}");
         let tracers = read("/sys/kernel/tracing/available_tracers");
-        assert!(
-            tracers
-                .split_whitespace()
-                .any(|tracer| tracer == "function")
-        );
+        assert!(tracers.split_whitespace().any(|tracer| tracer == "function"));
     }
 
     #[test]

@@ -57,10 +57,7 @@ pub(crate) fn disarm(process: i32) -> io::Result<bool> {
         Some((number(start)?, number(end)?))
     });
     let (start, end) = range.ok_or(io::ErrorKind::InvalidData)?;
-    let memory = File::options()
-        .read(true)
-        .write(true)
-        .open(format!("/proc/{process}/mem"))?;
+    let memory = File::options().read(true).write(true).open(format!("/proc/{process}/mem"))?;
     let mut image = vec![0; (end - start) as usize];
     memory.read_exact_at(&mut image, start)?;
     let parsed = object::File::parse(image.as_slice()).map_err(io::Error::other)?;

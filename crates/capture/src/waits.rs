@@ -225,9 +225,7 @@ fn wait_for_files(process: i32, call: &Call, now: u64) -> Option<io::Result<Outc
 /// Whether a descriptor belongs to a map.
 fn is_map(process: i32, descriptor: i32) -> bool {
     let link = std::fs::read_link(format!("/proc/{process}/fd/{descriptor}"));
-    let name = link
-        .ok()
-        .and_then(|link| link.into_os_string().into_string().ok());
+    let name = link.ok().and_then(|link| link.into_os_string().into_string().ok());
     name.is_some_and(|name| {
         let name = name.strip_prefix("/memfd:");
         name.is_some_and(|name| name.starts_with(crate::calls::PREFIX))
@@ -268,12 +266,7 @@ fn microseconds(thread: i32, address: u64) -> io::Result<Option<u64>> {
 }
 
 fn is_real_time(clock: u64) -> bool {
-    [
-        libc::CLOCK_REALTIME,
-        libc::CLOCK_REALTIME_COARSE,
-        libc::CLOCK_TAI,
-    ]
-    .contains(&(clock as i32))
+    [libc::CLOCK_REALTIME, libc::CLOCK_REALTIME_COARSE, libc::CLOCK_TAI].contains(&(clock as i32))
 }
 
 /// Converts a time of one of the loader's clocks to the kernel's.
@@ -297,9 +290,7 @@ fn read_pair(thread: i32, address: u64) -> io::Result<Option<[u64; 2]>> {
         let bytes = bytes.get(at..at + 8).and_then(|part| part.try_into().ok());
         bytes.map(u64::from_le_bytes)
     };
-    Ok(number(0)
-        .zip(number(8))
-        .map(|(first, second)| [first, second]))
+    Ok(number(0).zip(number(8)).map(|(first, second)| [first, second]))
 }
 
 /// A `timespec` in nanoseconds; `None` if there is none or it is invalid.
@@ -353,28 +344,14 @@ fn word(call: &Call, now: u64) -> io::Result<Outcome> {
             };
             let (until, bits) = match command {
                 FUTEX_WAIT => (time.map(|time| now + time), ANY),
-                _ => (
-                    time.map(|time| on_our_clock(clock as u64, time)),
-                    bits(sixth),
-                ),
+                _ => (time.map(|time| on_our_clock(clock as u64, time)), bits(sixth)),
             };
             let value = value as u32;
-            wait(
-                until,
-                Cause::Word {
-                    address,
-                    bits,
-                    value,
-                },
-            )
+            wait(until, Cause::Word { address, bits, value })
         }
         command @ (FUTEX_WAKE | FUTEX_WAKE_BITSET) => Outcome::Wake(Wake {
             address,
-            bits: if command == FUTEX_WAKE {
-                ANY
-            } else {
-                bits(sixth)
-            },
+            bits: if command == FUTEX_WAKE { ANY } else { bits(sixth) },
             most: value,
             moved: 0,
             target: 0,
@@ -384,13 +361,7 @@ fn word(call: &Call, now: u64) -> io::Result<Outcome> {
             if command == FUTEX_CMP_REQUEUE && !as_expected {
                 return Ok(Outcome::Answer(Answer::Error(libc::EAGAIN)));
             }
-            Outcome::Wake(Wake {
-                address,
-                bits: ANY,
-                most: value,
-                moved: fourth,
-                target: fifth,
-            })
+            Outcome::Wake(Wake { address, bits: ANY, most: value, moved: fourth, target: fifth })
         }
         _ => Outcome::Answer(Answer::Error(libc::ENOSYS)),
     })

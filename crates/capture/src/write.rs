@@ -24,17 +24,12 @@ pub(crate) fn scheduler_name(object: &Object) -> String {
 /// The text of the companion.
 pub(crate) fn companion(object: &Object, state: &State, from: &str) -> String {
     let mut text = String::from("# The loader's actions until it had attached its scheduler.\n");
-    line(
-        &mut text,
-        format_args!("scheduler = {:?}", scheduler_name(object)),
-    );
+    line(&mut text, format_args!("scheduler = {:?}", scheduler_name(object)));
     line(&mut text, format_args!("from = {from:?}"));
     programs(&mut text, object, state);
     operations(&mut text, object, state);
-    let maps: Vec<(&Map, Vec<u8>)> = state
-        .maps()
-        .map(|(map, contents)| (map, contents.unwrap_or_default()))
-        .collect();
+    let maps: Vec<(&Map, Vec<u8>)> =
+        state.maps().map(|(map, contents)| (map, contents.unwrap_or_default())).collect();
     variables(&mut text, object, &maps);
     map_sizes(&mut text, object, &maps);
     entries(&mut text, object, state, &maps);
@@ -81,10 +76,9 @@ fn operations(text: &mut String, object: &Object, state: &State) {
             continue;
         };
         let is_pointer = matches!(object.btf().resolved(member.type_id), Kind::Pointer(_));
-        if let (false, Some(value)) = (
-            is_pointer,
-            decode::changed(object.btf(), member.type_id, bytes, before),
-        ) {
+        if let (false, Some(value)) =
+            (is_pointer, decode::changed(object.btf(), member.type_id, bytes, before))
+        {
             line(text, format_args!("{} = {value}", member.name));
         }
     }
@@ -153,10 +147,7 @@ fn entries(text: &mut String, object: &Object, state: &State, maps: &[(&Map, Vec
             };
             line(text, format_args!("\n[[entry]]"));
             line(text, format_args!("map = {:?}", one.name));
-            line(
-                text,
-                format_args!("key = {}", plain(object, one.key_type, key)),
-            );
+            line(text, format_args!("key = {}", plain(object, one.key_type, key)));
             line(text, format_args!("{value}"));
         }
     }
@@ -174,10 +165,7 @@ fn new_map(object: &Object, state: &State, inner: &fairground_bpf::Map, value: &
         for (key, value) in &map.entries {
             let key = plain(object, inner.key_type, key);
             let value = one_value(object, inner, value);
-            line(
-                &mut text,
-                format_args!("\t{{ key = {key}, value = {value} }},"),
-            );
+            line(&mut text, format_args!("\t{{ key = {key}, value = {value} }},"));
         }
         text.push(']');
     }

@@ -39,11 +39,8 @@ impl Cache {
     /// The cache of this user: in `XDG_CACHE_HOME`, or in `.cache` of `HOME`. `None` if there is no such folder and none can be made, or if
     /// others may write to it.
     pub fn find() -> Option<Self> {
-        let absolute = |name| {
-            std::env::var_os(name)
-                .map(PathBuf::from)
-                .filter(|path| path.is_absolute())
-        };
+        let absolute =
+            |name| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
         let base = absolute("XDG_CACHE_HOME").or_else(|| Some(absolute("HOME")?.join(".cache")))?;
         Self::at(base.join("fairground/objects"))
     }
@@ -162,14 +159,9 @@ impl Cache {
 impl Way {
     /// The way that `parts` describe, with headers looked for in `folders`.
     pub fn new(parts: &[&[u8]], folders: Vec<PathBuf>) -> Self {
-        let searched = folders
-            .iter()
-            .map(|folder| folder.as_os_str().as_encoded_bytes());
+        let searched = folders.iter().map(|folder| folder.as_os_str().as_encoded_bytes());
         let parts: Vec<&[u8]> = parts.iter().copied().chain(searched).collect();
-        Self {
-            hash: name_of(&parts),
-            folders,
-        }
+        Self { hash: name_of(&parts), folders }
     }
 
     /// The hash of the way with the files that clang reads. `None` if that is not possible, or if a file may have changed since `started`.
@@ -200,10 +192,7 @@ impl Way {
         let mut inner = BTreeSet::new();
         for input in inputs {
             searched.extend(input.parent().map(Path::to_owned));
-            let names = self
-                .folders
-                .iter()
-                .filter_map(|one| input.strip_prefix(one).ok());
+            let names = self.folders.iter().filter_map(|one| input.strip_prefix(one).ok());
             inner.extend(names.filter_map(Path::parent).map(Path::to_owned));
         }
         let inside = self.folders.iter();
@@ -220,12 +209,7 @@ fn content(path: &Path) -> Option<(SystemTime, [u8; 32])> {
     let file = File::open(path).ok()?;
     let metadata = file.metadata().ok()?;
     let changed = metadata.modified().ok()?;
-    let stamp = (
-        metadata.ino(),
-        metadata.len(),
-        metadata.ctime(),
-        metadata.ctime_nsec(),
-    );
+    let stamp = (metadata.ino(), metadata.len(), metadata.ctime(), metadata.ctime_nsec());
     let known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
     if let Some((_, hash)) = known.get(path).filter(|known| known.0 == stamp) {
         return Some((changed, *hash));
@@ -321,11 +305,7 @@ mod tests {
             fs::write(input, "text").unwrap();
         }
         let cache = Cache::at(path("cache")).unwrap();
-        Folder {
-            cache,
-            inputs,
-            whole,
-        }
+        Folder { cache, inputs, whole }
     }
 
     impl Folder {
@@ -341,8 +321,7 @@ mod tests {
         fn keep(&self) {
             let started = SystemTime::now() + 2 * COARSE;
             let way = self.way("-O2");
-            self.cache
-                .keep(&way, &self.inputs, started, b"object", "warning");
+            self.cache.keep(&way, &self.inputs, started, b"object", "warning");
         }
 
         fn found(&self) -> bool {
@@ -401,9 +380,7 @@ mod tests {
         let folder = folder();
         let started = SystemTime::now() - Duration::from_secs(1);
         let way = folder.way("-O2");
-        folder
-            .cache
-            .keep(&way, &folder.inputs, started, b"object", "warning");
+        folder.cache.keep(&way, &folder.inputs, started, b"object", "warning");
         assert!(!folder.found());
     }
 

@@ -51,22 +51,13 @@ impl Clang {
     }
 
     fn look() -> Result<Self, Error> {
-        if let Some(command) = std::env::var("CLANG")
-            .ok()
-            .filter(|value| !value.is_empty())
-        {
+        if let Some(command) = std::env::var("CLANG").ok().filter(|value| !value.is_empty()) {
             return match version(&command)? {
-                Some(Version { major, .. }) if major < OLDEST_VERSION => Err(Error::OldClang {
-                    command,
-                    version: major,
-                }),
-                Some(version) => Ok(Self {
-                    command,
-                    version: version.whole,
-                }),
-                None => Err(Error::NoClang {
-                    tried: format!("CLANG={command}"),
-                }),
+                Some(Version { major, .. }) if major < OLDEST_VERSION => {
+                    Err(Error::OldClang { command, version: major })
+                }
+                Some(version) => Ok(Self { command, version: version.whole }),
+                None => Err(Error::NoClang { tried: format!("CLANG={command}") }),
             };
         }
 
@@ -74,10 +65,7 @@ impl Clang {
         for command in COMMANDS {
             match version(command)? {
                 Some(version) if version.major >= OLDEST_VERSION => {
-                    return Ok(Self {
-                        command: command.to_owned(),
-                        version: version.whole,
-                    });
+                    return Ok(Self { command: command.to_owned(), version: version.whole });
                 }
                 Some(version) => {
                     too_old.get_or_insert((command.to_owned(), version.major));
@@ -87,9 +75,7 @@ impl Clang {
         }
         Err(match too_old {
             Some((command, version)) => Error::OldClang { command, version },
-            None => Error::NoClang {
-                tried: COMMANDS.join(", "),
-            },
+            None => Error::NoClang { tried: COMMANDS.join(", ") },
         })
     }
 
@@ -134,9 +120,7 @@ impl Clang {
         // SAFETY: system calls only, which are allowed between fork and exec.
         unsafe { command.pre_exec(move || be_bounded(parent)) };
 
-        let result = command
-            .output()
-            .map_err(|cause| unrunnable(&self.command, cause))?;
+        let result = command.output().map_err(|cause| unrunnable(&self.command, cause))?;
         let mut diagnostics = String::from_utf8_lossy(&result.stderr).into_owned();
         if let Some(signal) = result.status.signal() {
             diagnostics = format!(
@@ -161,10 +145,7 @@ fn be_bounded(parent: u32) -> io::Result<()> {
     // A limit that is lower already cannot be raised.
     let limit = |resource, most| {
         let most = Some(getrlimit(resource).maximum.unwrap_or(most).min(most));
-        let limit = Rlimit {
-            current: most,
-            maximum: most,
-        };
+        let limit = Rlimit { current: most, maximum: most };
         setrlimit(resource, limit)
     };
     limit(Resource::As, MEMORY)?;
@@ -183,10 +164,7 @@ fn version(command: &str) -> Result<Option<Version>, Error> {
     let text = String::from_utf8(output.stdout).unwrap_or_default();
     let whole = text.trim();
     let major = whole.split('.').next().unwrap_or_default().parse().ok();
-    Ok(major.map(|major| Version {
-        major,
-        whole: whole.to_owned(),
-    }))
+    Ok(major.map(|major| Version { major, whole: whole.to_owned() }))
 }
 
 /// Whether the system had too little of something, such as processes, files or memory.
@@ -196,11 +174,7 @@ fn is_shortage(cause: &io::Error) -> bool {
 }
 
 fn unrunnable(command: &str, cause: io::Error) -> Error {
-    Error::File {
-        action: "run",
-        path: PathBuf::from(command),
-        cause,
-    }
+    Error::File { action: "run", path: PathBuf::from(command), cause }
 }
 
 /// The name that libbpf's tracing header gives this machine's architecture.

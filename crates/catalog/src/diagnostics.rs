@@ -94,9 +94,7 @@ impl Source<'_> {
             return Vec::new();
         }
         let text = std::fs::read_to_string(self.path).unwrap_or_default();
-        all()
-            .filter(|one| is_meant(one) || words(&text).any(|word| word == one.name))
-            .collect()
+        all().filter(|one| is_meant(one) || words(&text).any(|word| word == one.name)).collect()
     }
 
     /// Whether the kernel's types and functions that come with the program have the name.
@@ -122,10 +120,7 @@ fn unusable(text: &str) -> Option<&'static str> {
 
 /// The history of a function, as a sentence.
 fn history(name: &str, successor: &Successor, since: Release) -> String {
-    let Successor {
-        name: newer,
-        remark,
-    } = successor;
+    let Successor { name: newer, remark } = successor;
     match remark.is_empty() {
         true => format!("Since Linux {since}, {name}() is called {newer}()"),
         false => format!("Since Linux {since}, there is no {name}(): use {newer}(), {remark}"),
@@ -184,11 +179,8 @@ fn macros(said: &str) -> Vec<String> {
 
 /// The functions and constants that clang does not find.
 fn undeclared(said: &str) -> Vec<&str> {
-    let kinds = [
-        "undeclared function '",
-        "undeclared library function '",
-        "undeclared identifier '",
-    ];
+    let kinds =
+        ["undeclared function '", "undeclared library function '", "undeclared identifier '"];
     quoted(said, &kinds)
 }
 
@@ -261,18 +253,9 @@ mod tests {
     fn what_the_kernel_does_not_have_is_named() {
         let said = "a.c:6:3: error: no member named 'numa_preferred_nid' in 'struct task_struct'";
         let told = explain(&[], said);
-        assert!(
-            told.contains("is that of Linux 7.3, without numa_preferred_nid"),
-            "{told}"
-        );
-        assert!(
-            told.contains("-I") && told.contains("bpftool btf dump"),
-            "{told}"
-        );
-        assert_eq!(
-            explain(&[], "a.c:6:3: error: expected ';'"),
-            "a.c:6:3: error: expected ';'"
-        );
+        assert!(told.contains("is that of Linux 7.3, without numa_preferred_nid"), "{told}");
+        assert!(told.contains("-I") && told.contains("bpftool btf dump"), "{told}");
+        assert_eq!(explain(&[], "a.c:6:3: error: expected ';'"), "a.c:6:3: error: expected ';'");
     }
 
     #[test]

@@ -53,10 +53,8 @@ pub fn tunables(object: &Object) -> Vec<Tunable> {
 /// Checks a manifest against its object: its tunables are variables of the object with the same types and values, it names as many statistics
 /// as there are counters, and it lists task attributes if the source reads any. `manifest_file` is the place that errors show.
 pub fn check(manifest: &Manifest, manifest_file: &Path, object: &Object) -> Result<(), Error> {
-    let wrong = |message: String| Error::Manifest {
-        place: manifest_file.display().to_string(),
-        message,
-    };
+    let wrong =
+        |message: String| Error::Manifest { place: manifest_file.display().to_string(), message };
     let variables = tunables(object);
     for tunable in &manifest.tunables {
         let name = &tunable.name;
@@ -109,9 +107,5 @@ fn integer_type(variable: &Variable) -> Option<IntegerType> {
         VariableKind::Boolean => (false, true),
         _ => return None,
     };
-    matches!(size, 1 | 2 | 4 | 8).then_some(IntegerType {
-        size,
-        signed,
-        boolean,
-    })
+    matches!(size, 1 | 2 | 4 | 8).then_some(IntegerType { size, signed, boolean })
 }

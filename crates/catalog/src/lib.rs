@@ -79,25 +79,22 @@ impl Scheduler {
     /// The tunable with this name; the error lists the existing ones.
     pub fn tunable(&self, name: &str) -> Result<&Tunable, Error> {
         let tunables = &self.manifest.tunables;
-        tunables
-            .iter()
-            .find(|tunable| tunable.name == name)
-            .ok_or_else(|| {
-                let names: Vec<&str> = tunables.iter().map(|t| t.name.as_str()).collect();
-                let ending = format!("_{name}");
-                let ends = names.iter().copied().find(|known| known.ends_with(&ending));
-                let near = closest(name, names.iter().copied()).or(ends);
-                let hint = match (near, names.is_empty()) {
-                    (_, true) => "; it has none".to_owned(),
-                    (Some(near), _) => format!(", did you mean {near}?"),
-                    (None, _) => format!("; it has {}", names.join(", ")),
-                };
-                Error::UnknownTunable {
-                    scheduler: self.manifest.id.clone(),
-                    tunable: name.to_owned(),
-                    hint,
-                }
-            })
+        tunables.iter().find(|tunable| tunable.name == name).ok_or_else(|| {
+            let names: Vec<&str> = tunables.iter().map(|t| t.name.as_str()).collect();
+            let ending = format!("_{name}");
+            let ends = names.iter().copied().find(|known| known.ends_with(&ending));
+            let near = closest(name, names.iter().copied()).or(ends);
+            let hint = match (near, names.is_empty()) {
+                (_, true) => "; it has none".to_owned(),
+                (Some(near), _) => format!(", did you mean {near}?"),
+                (None, _) => format!("; it has {}", names.join(", ")),
+            };
+            Error::UnknownTunable {
+                scheduler: self.manifest.id.clone(),
+                tunable: name.to_owned(),
+                hint,
+            }
+        })
     }
 }
 
@@ -149,17 +146,16 @@ pub fn header(name: &str) -> Option<(&'static str, &'static str)> {
 
 /// The built-in scheduler with this id; the error names the nearest one.
 pub fn find(id: &str) -> Result<&'static Scheduler, Error> {
-    all()
-        .iter()
-        .find(|scheduler| scheduler.manifest.id == id)
-        .ok_or_else(|| Error::UnknownScheduler {
+    all().iter().find(|scheduler| scheduler.manifest.id == id).ok_or_else(|| {
+        Error::UnknownScheduler {
             id: id.to_owned(),
             hint: match closest(id, all().iter().map(Scheduler::id)) {
                 Some(near) => format!(", did you mean {near}?"),
                 None if Path::new(id).is_dir() => format!("; write {id}/ for the folder"),
                 None => String::new(),
             },
-        })
+        }
+    })
 }
 
 /// A scheduler by id or by path: anything with a `/`, ending in `.c` or `.o`, or `.` or `..`, is a path.
@@ -274,21 +270,12 @@ pub fn open_with(
 }
 
 fn parse(bytes: &[u8], path: &Path, table: Option<&str>) -> Result<Object, Error> {
-    let wrong = |message| Error::Object {
-        path: path.to_owned(),
-        message,
-    };
+    let wrong = |message| Error::Object { path: path.to_owned(), message };
     let mut object = Object::parse(bytes).map_err(|error| wrong(error.to_string()))?;
     if let Some(table) = table {
         object.choose(table).map_err(|names| {
-            let names = if names.is_empty() {
-                "none".to_owned()
-            } else {
-                names.join(", ")
-            };
-            wrong(format!(
-                "no table of callbacks is called {table}; it has {names}"
-            ))
+            let names = if names.is_empty() { "none".to_owned() } else { names.join(", ") };
+            wrong(format!("no table of callbacks is called {table}; it has {names}"))
         })?;
     }
     Ok(object)
@@ -311,11 +298,7 @@ fn joined(reference: &str) -> Vec<&str> {
 
 /// The `.bpf.c` files of a folder by name, but `main.bpf.c` first.
 fn sources_of_folder(folder: &Path) -> Result<Vec<PathBuf>, Error> {
-    let wrong = |cause| Error::File {
-        action: "read",
-        path: folder.to_owned(),
-        cause,
-    };
+    let wrong = |cause| Error::File { action: "read", path: folder.to_owned(), cause };
     let mut sources = Vec::new();
     for entry in std::fs::read_dir(folder).map_err(wrong)? {
         let path = entry.map_err(wrong)?.path();
@@ -427,11 +410,7 @@ mod tests {
                     variable.name
                 );
             }
-            assert!(
-                !scheduler.manifest.statistics.is_empty(),
-                "{}",
-                scheduler.id()
-            );
+            assert!(!scheduler.manifest.statistics.is_empty(), "{}", scheduler.id());
             assert_eq!(object.license(), "GPL");
         }
     }
@@ -466,10 +445,7 @@ mod tests {
             "scheduler linux24 has no tunable \"hzz\", did you mean hz?"
         );
         let message = scheduler.tunable("colour").unwrap_err().to_string();
-        assert!(
-            message.contains("it has hz, proc_change_penalty"),
-            "{message}"
-        );
+        assert!(message.contains("it has hz, proc_change_penalty"), "{message}");
     }
 
     const SOURCE: &str = r#"#include "fairground.bpf.h"
@@ -499,11 +475,7 @@ DEFINE_SCHEDULER(mine, .select_cpu = (void *)mine_select_cpu, .name = "mine");
             .collect();
         assert_eq!(
             found,
-            [
-                ("slice", "u64", 5_000_000),
-                ("margin", "s32", -3),
-                ("eager", "bool", 1)
-            ]
+            [("slice", "u64", 5_000_000), ("margin", "s32", -3), ("eager", "bool", 1)]
         );
     }
 
@@ -513,20 +485,13 @@ DEFINE_SCHEDULER(mine, .select_cpu = (void *)mine_select_cpu, .name = "mine");
         let sources = folder.path().join("scx_mine/src/bpf");
         std::fs::create_dir_all(&sources).unwrap();
         std::fs::write(sources.join("main.bpf.c"), SOURCE).unwrap();
-        std::fs::write(
-            sources.join("apart.bpf.c"),
-            "int apart(void) { return 1; }\n",
-        )
-        .unwrap();
+        std::fs::write(sources.join("apart.bpf.c"), "int apart(void) { return 1; }\n").unwrap();
         let scheduler = open(&format!("{}/", sources.display()), &Build::default()).unwrap();
         assert_eq!(scheduler.id(), "scx_mine");
         assert!(scheduler.source_file.ends_with("main.bpf.c"));
         assert!(scheduler.tunable("slice").is_ok());
         let empty = open(&format!("{}/", folder.path().display()), &Build::default()).unwrap_err();
-        assert!(
-            empty.to_string().contains("no .bpf.c in this folder"),
-            "{empty}"
-        );
+        assert!(empty.to_string().contains("no .bpf.c in this folder"), "{empty}");
     }
 
     #[test]
@@ -545,19 +510,10 @@ DEFINE_SCHEDULER(mine, .select_cpu = (void *)mine_select_cpu, .name = "mine");
         std::fs::write(&manifest_file, manifest(5_000_000)).unwrap();
         let scheduler = open(path.to_str().unwrap(), &Build::default()).unwrap();
         assert_eq!(scheduler.manifest.tunables.len(), 3);
-        assert_eq!(
-            scheduler
-                .tunable("slice")
-                .unwrap()
-                .parse_value("2 ms")
-                .unwrap(),
-            2_000_000
-        );
+        assert_eq!(scheduler.tunable("slice").unwrap().parse_value("2 ms").unwrap(), 2_000_000);
 
         std::fs::write(&manifest_file, manifest(4_000_000)).unwrap();
-        let error = open(path.to_str().unwrap(), &Build::default())
-            .unwrap_err()
-            .to_string();
+        let error = open(path.to_str().unwrap(), &Build::default()).unwrap_err().to_string();
         assert!(
             error.ends_with("\"slice\" has the default 4000000 here and 5000000 in the source"),
             "{error}"

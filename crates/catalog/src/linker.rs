@@ -64,16 +64,11 @@ fn c_path(path: &Path) -> Result<CString, Error> {
 fn check(result: i32, path: &Path) -> Result<(), Error> {
     match result {
         0 => Ok(()),
-        error => Err(failure(
-            std::io::Error::from_raw_os_error(error.saturating_abs()),
-            path,
-        )),
+        error => Err(failure(std::io::Error::from_raw_os_error(error.saturating_abs()), path)),
     }
 }
 
 fn failure(cause: impl std::fmt::Display, path: &Path) -> Error {
     let name = path.file_name().unwrap_or(path.as_os_str());
-    Error::Link {
-        message: format!("{}: {cause}", name.to_string_lossy()),
-    }
+    Error::Link { message: format!("{}: {cause}", name.to_string_lossy()) }
 }

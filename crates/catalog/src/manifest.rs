@@ -181,11 +181,7 @@ impl Manifest {
             year: raw.year,
             lineage: raw.lineage,
             source_document: raw.source_document,
-            attributes: raw
-                .attributes
-                .into_iter()
-                .map(Spanned::into_inner)
-                .collect(),
+            attributes: raw.attributes.into_iter().map(Spanned::into_inner).collect(),
             history: raw.history.trim().to_owned(),
             algorithm: raw.algorithm.trim().to_owned(),
             tunables,
@@ -196,9 +192,7 @@ impl Manifest {
 
 fn is_identifier(text: &str) -> bool {
     text.starts_with(|first: char| first.is_ascii_lowercase())
-        && text
-            .bytes()
-            .all(|byte| matches!(byte, b'a'..=b'z' | b'0'..=b'9' | b'_'))
+        && text.bytes().all(|byte| matches!(byte, b'a'..=b'z' | b'0'..=b'9' | b'_'))
 }
 
 /// The text being read, for places in errors.
@@ -212,10 +206,7 @@ impl Reader<'_> {
         let before = self.text.get(..span.start).unwrap_or(self.text);
         let line = before.matches('\n').count() + 1;
         let column = before.chars().rev().take_while(|c| *c != '\n').count() + 1;
-        Error::Manifest {
-            place: format!("{}:{line}:{column}", self.file),
-            message,
-        }
+        Error::Manifest { place: format!("{}:{line}:{column}", self.file), message }
     }
 
     fn tunable(&self, raw: RawTunable) -> Result<Tunable, Error> {
@@ -341,10 +332,7 @@ doc = "Switches"
     #[test]
     fn an_unknown_key_is_an_error_with_its_place() {
         let error = parse("colour = \"red\"\n").unwrap_err();
-        assert!(
-            error.starts_with("scheduler.toml:9:1: unknown field `colour`"),
-            "{error}"
-        );
+        assert!(error.starts_with("scheduler.toml:9:1: unknown field `colour`"), "{error}");
     }
 
     #[test]
@@ -355,10 +343,7 @@ doc = "Switches"
                 "scheduler.toml",
             )
         };
-        assert_eq!(
-            head("[\"shares\", \"hard_cap\"]").unwrap().attributes,
-            ["shares", "hard_cap"]
-        );
+        assert_eq!(head("[\"shares\", \"hard_cap\"]").unwrap().attributes, ["shares", "hard_cap"]);
         let error = head("[\"colour\"]").unwrap_err().to_string();
         assert!(
             error.starts_with(
@@ -384,16 +369,10 @@ doc = "Switches"
     fn a_number_needs_a_range_and_a_known_type() {
         let error = parse("[[tunable]]\nname = \"hz\"\ntype = \"u32\"\ndefault = 1\ndoc = \"d\"\n")
             .unwrap_err();
-        assert!(
-            error.starts_with("scheduler.toml:10:8: tunable \"hz\""),
-            "{error}"
-        );
+        assert!(error.starts_with("scheduler.toml:10:8: tunable \"hz\""), "{error}");
         let error = parse("[[tunable]]\nname = \"hz\"\ntype = \"int\"\ndefault = 1\ndoc = \"d\"\n")
             .unwrap_err();
-        assert!(
-            error.starts_with("scheduler.toml:11:8: type \"int\""),
-            "{error}"
-        );
+        assert!(error.starts_with("scheduler.toml:11:8: type \"int\""), "{error}");
     }
 
     #[test]

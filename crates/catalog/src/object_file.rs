@@ -13,18 +13,12 @@ pub struct ObjectFile {
 impl ObjectFile {
     /// One that the build script has embedded.
     pub(crate) fn embedded(packed: &'static [u8]) -> Self {
-        Self {
-            packed,
-            bytes: Arc::default(),
-        }
+        Self { packed, bytes: Arc::default() }
     }
 
     /// One that was compiled or read.
     pub(crate) fn of(bytes: Vec<u8>) -> Self {
-        Self {
-            packed: &[],
-            bytes: Arc::new(OnceLock::from(bytes)),
-        }
+        Self { packed: &[], bytes: Arc::new(OnceLock::from(bytes)) }
     }
 
     /// Whether it comes with the program.
@@ -38,7 +32,6 @@ impl Deref for ObjectFile {
 
     fn deref(&self) -> &[u8] {
         let unpack = || miniz_oxide::inflate::decompress_to_vec(self.packed);
-        self.bytes
-            .get_or_init(|| unpack().expect("the build script has packed it"))
+        self.bytes.get_or_init(|| unpack().expect("the build script has packed it"))
     }
 }

@@ -76,11 +76,7 @@ fn link(parts: &[Part]) -> Result<Vec<u8>, Error> {
     let mut linker = Linker::new(&linked)?;
     for (number, part) in parts.iter().enumerate() {
         // The linker names files in its messages.
-        let name = part
-            .source
-            .file_name()
-            .unwrap_or_default()
-            .to_string_lossy();
+        let name = part.source.file_name().unwrap_or_default().to_string_lossy();
         let file = scratch.path().join(format!("{number}-{name}.o"));
         std::fs::write(&file, &part.compiled.object).map_err(|cause| Error::File {
             action: "write",
@@ -112,19 +108,13 @@ impl Part {
             path: source.to_owned(),
             message: error.to_string(),
         })?;
-        Ok(Self {
-            source: source.to_owned(),
-            compiled,
-            symbols,
-        })
+        Ok(Self { source: source.to_owned(), compiled, symbols })
     }
 }
 
 /// Compiles sources, several at once; the result has their order.
 fn compile_all(sources: &[PathBuf], build: &Build) -> Result<Vec<Part>, Error> {
-    at_once(sources, |source| Part::new(source, build))
-        .into_iter()
-        .collect()
+    at_once(sources, |source| Part::new(source, build)).into_iter().collect()
 }
 
 /// The results of `work` on each item, in their order; on as many threads as there are CPUs.
@@ -142,9 +132,7 @@ fn at_once<T: Sync, R: Send>(items: &[T], work: impl Fn(&T) -> R + Sync) -> Vec<
         }
     };
     let mut done: Vec<(usize, R)> = std::thread::scope(|scope| {
-        let helpers: Vec<_> = (1..threads.min(items.len()))
-            .map(|_| scope.spawn(take))
-            .collect();
+        let helpers: Vec<_> = (1..threads.min(items.len())).map(|_| scope.spawn(take)).collect();
         let mut done = take();
         for helper in helpers {
             match helper.join() {
@@ -169,17 +157,11 @@ fn add_needed(parts: &mut Vec<Part>, wanted: &[String], build: &Build) -> Vec<St
         Some(first) => candidates(&first.source, build),
         None => return Vec::new(),
     };
-    candidates.retain(|one| {
-        !parts
-            .iter()
-            .any(|part| same_file(&part.source, &one.source))
-    });
+    candidates.retain(|one| !parts.iter().any(|part| same_file(&part.source, &one.source)));
     loop {
         let names = missing(parts, wanted);
         compile_likely(&names, &mut candidates, build);
-        let mut found = names
-            .iter()
-            .map(|name| provider(name, &mut candidates, build));
+        let mut found = names.iter().map(|name| provider(name, &mut candidates, build));
         match found.find_map(|part| part) {
             Some(part) => parts.push(part),
             None => return passed_over(&names, &candidates),
@@ -193,11 +175,8 @@ fn passed_over(names: &[String], candidates: &[Candidate]) -> Vec<String> {
         let Some(Err(problem)) = &one.part else {
             return None;
         };
-        let names: Vec<&str> = names
-            .iter()
-            .filter(|name| one.text.contains(*name))
-            .map(String::as_str)
-            .collect();
+        let names: Vec<&str> =
+            names.iter().filter(|name| one.text.contains(*name)).map(String::as_str).collect();
         let first = problem.lines().find(|line| line.contains("error"));
         let first = first.or_else(|| problem.lines().next()).unwrap_or_default();
         (!names.is_empty()).then(|| {
@@ -217,11 +196,7 @@ fn compile_likely(names: &[String], candidates: &mut [Candidate], build: &Build)
     for name in names {
         let mut containing = candidates.iter().enumerate();
         let first = containing.find(|(_, one)| one.may_define(name));
-        likely.extend(
-            first
-                .filter(|(_, one)| one.part.is_none())
-                .map(|first| first.0),
-        );
+        likely.extend(first.filter(|(_, one)| one.part.is_none()).map(|first| first.0));
     }
     let likely: Vec<usize> = likely.into_iter().collect();
     let parts = at_once(&likely, |place| candidates[*place].compile(build));
@@ -286,11 +261,7 @@ fn candidates(first: &Path, build: &Build) -> Vec<Candidate> {
                 .iter()
                 .any(|mark| text.contains(mark));
             if !is_scheduler {
-                candidates.push(Candidate {
-                    source,
-                    text,
-                    part: None,
-                });
+                candidates.push(Candidate { source, text, part: None });
             }
         }
     }
@@ -333,10 +304,7 @@ DEFINE_SCHEDULER(mine, .select_cpu = (void *)mine_select_cpu, .name = "mine");
             warnings.contains("level.bpf.c, which may define level, is left out"),
             "{warnings}"
         );
-        assert!(
-            warnings.contains("undeclared identifier 'nothing'"),
-            "{warnings}"
-        );
+        assert!(warnings.contains("undeclared identifier 'nothing'"), "{warnings}");
     }
 
     #[test]
@@ -348,14 +316,8 @@ DEFINE_SCHEDULER(mine, .select_cpu = (void *)mine_select_cpu, .name = "mine");
             "level.bpf.c",
             "int depth;\nint half(int number);\nint level(int number) { return half(number) + depth; }\n",
         );
-        let half = write(
-            "other.bpf.c",
-            "int half(int number) { return number / 2u; }\n",
-        );
-        write(
-            "unused.bpf.c",
-            "int level(int number);\nint most(void) { return level(1); }\n",
-        );
+        let half = write("other.bpf.c", "int half(int number) { return number / 2u; }\n");
+        write("unused.bpf.c", "int level(int number);\nint most(void) { return level(1); }\n");
         write(
             "scheduler.bpf.c",
             "int level(int number) { return 0; }\nDEFINE_SCHEDULER(other, .name = \"other\");\n",
@@ -369,10 +331,7 @@ DEFINE_SCHEDULER(mine, .select_cpu = (void *)mine_select_cpu, .name = "mine");
     #[test]
     fn sources_are_linked_and_macros_set() {
         let folder = tempfile::tempdir().unwrap();
-        let (one, two) = (
-            folder.path().join("one.bpf.c"),
-            folder.path().join("two.bpf.c"),
-        );
+        let (one, two) = (folder.path().join("one.bpf.c"), folder.path().join("two.bpf.c"));
         let first = r#"#include "fairground.bpf.h"
 int chosen(void);
 s32 BPF_STRUCT_OPS(mine_select_cpu, struct task_struct *p, s32 prev_cpu, u64 wake_flags) { return chosen(); }
@@ -381,10 +340,7 @@ DEFINE_SCHEDULER(mine, .select_cpu = (void *)mine_select_cpu, .name = "mine");
         std::fs::write(&one, first).unwrap();
         let second = "#include \"vmlinux.h\"\nint chosen(void) { return CHOICE; }\n";
         std::fs::write(&two, second).unwrap();
-        let build = Build {
-            defines: vec!["CHOICE=3".to_owned()],
-            ..Build::default()
-        };
+        let build = Build { defines: vec!["CHOICE=3".to_owned()], ..Build::default() };
         let compiled = compile_sources(&[one.clone(), two], &build).unwrap();
         let object = fairground_bpf::Object::parse(&compiled.object).unwrap();
         assert!(object.externs().iter().all(|one| one.name != "chosen"));

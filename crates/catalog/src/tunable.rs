@@ -28,11 +28,7 @@ impl IntegerType {
             "s64" => (8, true, false),
             _ => return None,
         };
-        Some(Self {
-            size,
-            signed,
-            boolean,
-        })
+        Some(Self { size, signed, boolean })
     }
 
     /// Its kernel name, as in a manifest.
@@ -52,20 +48,12 @@ impl IntegerType {
 
     /// The smallest number it holds.
     pub fn minimum(self) -> i128 {
-        if self.signed {
-            -(1_i128 << (self.size * 8 - 1))
-        } else {
-            0
-        }
+        if self.signed { -(1_i128 << (self.size * 8 - 1)) } else { 0 }
     }
 
     /// The largest number it holds.
     pub fn maximum(self) -> i128 {
-        if self.boolean {
-            1
-        } else {
-            (1_i128 << (self.size * 8 - u32::from(self.signed))) - 1
-        }
+        if self.boolean { 1 } else { (1_i128 << (self.size * 8 - u32::from(self.signed))) - 1 }
     }
 
     /// The bytes of a number in memory, as BPF reads them on this machine. The number must lie between
@@ -275,9 +263,8 @@ impl Tunable {
             .ratio(suffix)
             .ok_or_else(|| self.refuse(text, &format!("has an unknown unit {suffix:?}")))?;
 
-        let scaled = numerator
-            .checked_mul(multiply)
-            .ok_or_else(|| self.refuse(text, "is out of range"))?;
+        let scaled =
+            numerator.checked_mul(multiply).ok_or_else(|| self.refuse(text, "is out of range"))?;
         let divisor = denominator * divide;
         if scaled % divisor != 0 {
             return Err(self.refuse(text, &self.not_whole()));
@@ -357,10 +344,7 @@ mod tests {
 
     #[test]
     fn numbers_are_read_in_the_unit_of_the_tunable() {
-        let slice = Tunable {
-            name: "slice_us".to_owned(),
-            ..tunable("u64", "us", 0, 1_000_000)
-        };
+        let slice = Tunable { name: "slice_us".to_owned(), ..tunable("u64", "us", 0, 1_000_000) };
         for (text, expected) in [
             ("20", 20),
             ("20us", 20),
@@ -378,20 +362,11 @@ mod tests {
     fn refusals_name_the_value_the_range_and_the_unit() {
         let hz = tunable("u32", "Hz", 1, 1000);
         for (text, message) in [
-            (
-                "5000",
-                "example: 5000 Hz is out of range; it takes 1 to 1000 Hz",
-            ),
+            ("5000", "example: 5000 Hz is out of range; it takes 1 to 1000 Hz"),
             ("abc", "example: abc is not a number; it takes 1 to 1000 Hz"),
             ("-", "example: - is not a number; it takes 1 to 1000 Hz"),
-            (
-                "10ms",
-                "example: 10ms has an unknown unit \"ms\"; it takes 1 to 1000 Hz",
-            ),
-            (
-                "1.5",
-                "example: 1.5 is not a whole number of Hz; it takes 1 to 1000 Hz",
-            ),
+            ("10ms", "example: 10ms has an unknown unit \"ms\"; it takes 1 to 1000 Hz"),
+            ("1.5", "example: 1.5 is not a whole number of Hz; it takes 1 to 1000 Hz"),
         ] {
             assert_eq!(hz.parse_value(text).unwrap_err().to_string(), message);
         }
@@ -470,10 +445,7 @@ mod tests {
             name: "delay_ns".to_owned(),
             ..tunable("u64", "ns", 0, i128::from(u64::MAX))
         };
-        assert_eq!(
-            seconds.parse_value("18446744073709551615").unwrap(),
-            i128::from(u64::MAX)
-        );
+        assert_eq!(seconds.parse_value("18446744073709551615").unwrap(), i128::from(u64::MAX));
         assert!(seconds.parse_value("18446744073709551616").is_err());
         assert!(seconds.parse_value("99999999999999999999s").is_err());
         assert!(seconds.parse_value("999999999999999999999999").is_err());

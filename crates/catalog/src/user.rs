@@ -56,11 +56,7 @@ pub struct CompiledSource {
 impl CompiledSource {
     /// An object that was given as such.
     pub(crate) fn given(object: Vec<u8>) -> Self {
-        Self {
-            object,
-            warnings: String::new(),
-            added: Vec::new(),
-        }
+        Self { object, warnings: String::new(), added: Vec::new() }
     }
 }
 
@@ -86,8 +82,7 @@ impl Build {
         folders.sort_by_key(|folder| folder.to_string().len());
         let maps = folders.iter();
         let maps = maps.map(|folder| format!("-fdebug-prefix-map={folder}=sources"));
-        maps.chain(["-fdebug-compilation-dir=.".to_owned()])
-            .collect()
+        maps.chain(["-fdebug-compilation-dir=.".to_owned()]).collect()
     }
 }
 
@@ -122,11 +117,7 @@ fn write_headers<'a>(
         let path = folder.join(name);
         std::fs::create_dir_all(path.parent().unwrap_or(folder))
             .and_then(|()| std::fs::write(&path, text))
-            .map_err(|cause| Error::File {
-                action: "write",
-                path: path.clone(),
-                cause,
-            })?;
+            .map_err(|cause| Error::File { action: "write", path: path.clone(), cause })?;
     }
     Ok(())
 }
@@ -145,11 +136,7 @@ pub(crate) fn scratch_folder() -> Result<tempfile::TempDir, Error> {
 ///
 /// If the source cannot be read or does not compile.
 pub fn compile_source(source: &Path, build: &Build) -> Result<CompiledSource, Error> {
-    let unreadable = |cause| Error::File {
-        action: "read",
-        path: source.to_owned(),
-        cause,
-    };
+    let unreadable = |cause| Error::File { action: "read", path: source.to_owned(), cause };
     if !std::fs::metadata(source).map_err(unreadable)?.is_file() {
         return Err(unreadable(std::io::Error::other("it is not a file")));
     }
@@ -158,11 +145,7 @@ pub fn compile_source(source: &Path, build: &Build) -> Result<CompiledSource, Er
     let way = way(source, build, clang, &folders);
     let cache = Cache::find();
     if let Some((object, warnings)) = cache.as_ref().and_then(|cache| cache.find_object(&way)) {
-        return Ok(CompiledSource {
-            object,
-            warnings,
-            added: Vec::new(),
-        });
+        return Ok(CompiledSource { object, warnings, added: Vec::new() });
     }
     let started = SystemTime::now();
     let (compiled, inputs) = compile_anew(source, build, clang, &folders)?;
@@ -208,11 +191,7 @@ fn way(source: &Path, build: &Build, clang: &Clang, folders: &[PathBuf]) -> Way 
     ];
     parts.extend(paths.iter().map(|path| path.as_encoded_bytes()));
     parts.extend(build.defines.iter().map(|define| define.as_bytes()));
-    parts.push(if build.without_folders {
-        b"without folders"
-    } else {
-        b""
-    });
+    parts.push(if build.without_folders { b"without folders" } else { b"" });
     Way::new(&parts, folders.to_vec())
 }
 
@@ -248,13 +227,7 @@ impl<'a> Compilation<'a> {
         ];
         options.extend(build.defines.iter().map(|define| format!("-D{define}")));
         options.extend(build.mapping(folders));
-        Ok(Self {
-            source,
-            clang,
-            folders,
-            scratch,
-            options,
-        })
+        Ok(Self { source, clang, folders, scratch, options })
     }
 
     /// The folders of the headers that come with the program, in the order in which clang searches them: libbpf's, those that stand in for a
@@ -277,19 +250,13 @@ impl<'a> Compilation<'a> {
         let object_file = self.scratch.path().join("object.o");
         // A fault of a header from elsewhere is not for the author of this source to mend.
         let include = ("-isystem", &folders[..]);
-        let warnings = self
-            .clang
-            .compile(self.source, include, &self.options, &object_file)?;
+        let warnings = self.clang.compile(self.source, include, &self.options, &object_file)?;
         let object = std::fs::read(&object_file).map_err(|cause| Error::File {
             action: "read",
             path: object_file.clone(),
             cause,
         })?;
-        Ok(CompiledSource {
-            object,
-            warnings,
-            added: Vec::new(),
-        })
+        Ok(CompiledSource { object, warnings, added: Vec::new() })
     }
 
     /// Compiles the source with the selection of the kernel's types, which takes clang a tenth of the time, or with all if it needs others and
@@ -352,10 +319,9 @@ fn compile_anew(
     if has_arena(&compiled.object) {
         // When older versions of clang combine accesses into one copy, it uses arena addresses that are not those of the kernel's own mapping,
         // and the verifier refuses the program.
-        compilation.options.extend([
-            "-fno-builtin-memset".to_owned(),
-            "-fno-builtin-memcpy".to_owned(),
-        ]);
+        compilation
+            .options
+            .extend(["-fno-builtin-memset".to_owned(), "-fno-builtin-memcpy".to_owned()]);
         compiled = compilation.run()?;
     }
     Ok((compiled, compilation.inputs()))
@@ -389,10 +355,7 @@ mod tests {
             folder.path().join("mine.bpf.c"),
             "#include \"fairground.bpf.h\"\n#include <foreign.h>\n#include \"beside.h\"\n\nint sum(int a)\n{\n\treturn foreign(a) + beside(a);\n}\n",
         );
-        let build = Build {
-            include: vec![foreign],
-            ..Build::default()
-        };
+        let build = Build { include: vec![foreign], ..Build::default() };
         let warnings = compile_source(&source, &build).unwrap().warnings;
         assert!(warnings.contains("beside.h"), "{warnings}");
         assert!(!warnings.contains("foreign.h"), "{warnings}");
@@ -450,18 +413,11 @@ SEC(".struct_ops.link") struct sched_ext_ops mine = { .running = (void *)mine_ru
     fn the_types_that_come_with_a_source_are_taken() {
         let folder = tempfile::tempdir().unwrap();
         let source = folder.path().join("mine.bpf.c");
-        std::fs::write(
-            &source,
-            NEEDS_OTHER_TYPES.replace("MEMBER", "numa_preferred_nid"),
-        )
-        .unwrap();
+        std::fs::write(&source, NEEDS_OTHER_TYPES.replace("MEMBER", "numa_preferred_nid")).unwrap();
         let types = "struct task_struct { int pid; };\nstruct sched_ext_ops { int none; };\n";
         std::fs::write(folder.path().join("vmlinux.h"), types).unwrap();
         let error = compile_source(&source, &Build::default()).unwrap_err();
-        assert!(
-            !error.to_string().contains("comes with fairground"),
-            "{error}"
-        );
+        assert!(!error.to_string().contains("comes with fairground"), "{error}");
     }
 
     #[test]
@@ -553,16 +509,10 @@ struct sched_ext_ops small = {
     fn the_users_headers_come_first() {
         let folder = tempfile::tempdir().unwrap();
         std::fs::create_dir(folder.path().join("include")).unwrap();
-        std::fs::write(
-            folder.path().join("include/vmlinux.h"),
-            "#error the user's own\n",
-        )
-        .unwrap();
+        std::fs::write(folder.path().join("include/vmlinux.h"), "#error the user's own\n").unwrap();
         let source = folder.path().join("mine.bpf.c");
         std::fs::write(&source, "#include \"vmlinux.h\"\n").unwrap();
-        let error = compile_source(&source, &Build::default())
-            .unwrap_err()
-            .to_string();
+        let error = compile_source(&source, &Build::default()).unwrap_err().to_string();
         assert!(error.contains("the user's own"), "{error}");
     }
 
@@ -571,9 +521,7 @@ struct sched_ext_ops small = {
         let folder = tempfile::tempdir().unwrap();
         let source = folder.path().join("broken.bpf.c");
         std::fs::write(&source, "int a;\nint f(void) { return b; }\n").unwrap();
-        let error = compile_source(&source, &Build::default())
-            .unwrap_err()
-            .to_string();
+        let error = compile_source(&source, &Build::default()).unwrap_err().to_string();
         assert!(error.contains("does not compile to BPF"), "{error}");
         assert!(error.contains("broken.bpf.c:2:22: error"), "{error}");
     }
@@ -584,9 +532,7 @@ struct sched_ext_ops small = {
         let says = |text: &str| {
             let source = folder.path().join("mine.bpf.c");
             std::fs::write(&source, text).unwrap();
-            compile_source(&source, &Build::default())
-                .unwrap_err()
-                .to_string()
+            compile_source(&source, &Build::default()).unwrap_err().to_string()
         };
         let headers = says("#include <scx/common.bpf.h>\n");
         assert!(headers.contains("with -I in which folder"), "{headers}");

@@ -30,29 +30,17 @@ struct Pair {
 
 impl Pair {
     fn of(cpu: i32) -> Self {
-        Self {
-            cpu,
-            sibling: cpu ^ 1,
-            token: 0,
-        }
+        Self { cpu, sibling: cpu ^ 1, token: 0 }
     }
 }
 
 fn load() -> Result<(), String> {
-    let path = std::env::args()
-        .nth(1)
-        .ok_or("the first argument is the object")?;
-    let slice: u64 = std::env::args()
-        .nth(2)
-        .and_then(|text| text.parse().ok())
-        .unwrap_or(3_000_000);
+    let path = std::env::args().nth(1).ok_or("the first argument is the object")?;
+    let slice: u64 =
+        std::env::args().nth(2).and_then(|text| text.parse().ok()).unwrap_or(3_000_000);
     let online = std::fs::read_to_string("/sys/devices/system/cpu/online")
         .map_err(|error| error.to_string())?;
-    let last = online
-        .trim()
-        .rsplit('-')
-        .next()
-        .and_then(|text| text.parse().ok());
+    let last = online.trim().rsplit('-').next().and_then(|text| text.parse().ok());
     let last: u32 = last.ok_or("how many CPUs are there?")?;
     println!("CPUs {online}");
     let path = CString::new(path).map_err(|error| error.to_string())?;
@@ -87,10 +75,7 @@ fn load() -> Result<(), String> {
             let mut place = 0_u64;
             run(object, c"make_counts", &mut place)?;
             let counts = place as *mut Counts;
-            *counts = Counts {
-                queued: FIRST,
-                decided: FIRST,
-            };
+            *counts = Counts { queued: FIRST, decided: FIRST };
             put_map(map(c"shelves"))?;
             return decide(map, counts);
         }
@@ -187,11 +172,7 @@ unsafe fn decide(
         let rings = bpf::bpf_map__fd(map(c"rings"));
         std::thread::spawn(move || {
             let events = libc::POLLIN;
-            let mut waits = libc::pollfd {
-                fd: rings,
-                events,
-                revents: 0,
-            };
+            let mut waits = libc::pollfd { fd: rings, events, revents: 0 };
             let ready = libc::poll(&raw mut waits, 1, 2);
             runs.store(ready == 0, Ordering::Relaxed);
         });
@@ -209,7 +190,7 @@ unsafe fn decide(
             }
             if handed_over > ENOUGH && !has_run.load(Ordering::Relaxed) {
                 return Err(
-                    "the second thread does not run, or its ring buffer is not empty".to_owned(),
+                    "the second thread does not run, or its ring buffer is not empty".to_owned()
                 );
             }
             std::thread::yield_now();

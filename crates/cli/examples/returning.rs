@@ -14,10 +14,7 @@ mod libbpf;
 const RESTART: u64 = 1 << 48;
 
 fn main() -> ExitCode {
-    let Some(path) = std::env::args()
-        .nth(1)
-        .and_then(|path| CString::new(path).ok())
-    else {
+    let Some(path) = std::env::args().nth(1).and_then(|path| CString::new(path).ok()) else {
         eprintln!("loader: the first argument is the object");
         return ExitCode::FAILURE;
     };

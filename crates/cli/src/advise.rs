@@ -39,12 +39,7 @@ pub struct Arguments {
     goal: Option<Goal>,
 
     /// Schedulers, as for compare; may be given several times. The kernel's own is always ranked too
-    #[arg(
-        short,
-        long,
-        value_name = "[NAME=]ID|PATH|exec:LOADER,...",
-        default_value = "all"
-    )]
+    #[arg(short, long, value_name = "[NAME=]ID|PATH|exec:LOADER,...", default_value = "all")]
     schedulers: Vec<String>,
 
     /// The machine, as for `fairground compare` [default: as many CPUs as were recorded]
@@ -160,16 +155,9 @@ fn question(arguments: &Arguments, recording: &Recording) -> Result<Question, St
     let mut contenders = opened.map_err(unusable)?.concat();
     // Those that differ in their settings alone are ranked as different ones.
     let titles: Vec<String> = { contenders.iter() }.map(Contender::title).collect();
-    let names: Vec<String> = { contenders.iter() }
-        .map(|one| one.name().to_owned())
-        .collect();
+    let names: Vec<String> = { contenders.iter() }.map(|one| one.name().to_owned()).collect();
     for (contender, title) in contenders.iter_mut().zip(titles) {
-        if names
-            .iter()
-            .filter(|name| *name == contender.name())
-            .count()
-            > 1
-        {
+        if names.iter().filter(|name| *name == contender.name()).count() > 1 {
             contender.set_name(title);
         }
     }
@@ -224,9 +212,7 @@ fn record_again(recording: &Recording, scheduler: &str, file: &Path) -> Result<R
     let mut command = Command::new(&program);
     if scheduler != KERNEL {
         // The recorder needs root, but runs the command as the right user.
-        command
-            .args(["run", scheduler, "--user", "root", "--"])
-            .arg(&program);
+        command.args(["run", scheduler, "--user", "root", "--"]).arg(&program);
     }
     let status = command
         .args(["record", "-o"])
@@ -252,10 +238,7 @@ mod tests {
     #[test]
     fn goals_are_read() {
         assert_eq!(goal("throughput"), Ok(Goal::Throughput));
-        assert_eq!(
-            goal("latency:Xorg"),
-            Ok(Goal::Latency(Some("Xorg".to_owned())))
-        );
+        assert_eq!(goal("latency:Xorg"), Ok(Goal::Latency(Some("Xorg".to_owned()))));
         assert_eq!(goal("latency"), Ok(Goal::Latency(None)));
         assert!(goal("latency:").is_err());
         assert!(goal("speed").is_err());

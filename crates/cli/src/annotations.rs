@@ -26,16 +26,10 @@ fn source<'a>(plan: &'a Plan, scheduler: &str) -> Option<&'a str> {
 
 /// A command of the workflow, in one line.
 fn error(file: Option<&str>, message: &str) -> String {
-    let message = message
-        .replace('%', "%25")
-        .replace('\r', "%0D")
-        .replace('\n', "%0A");
+    let message = message.replace('%', "%25").replace('\r', "%0D").replace('\n', "%0A");
     match file {
         Some(file) => {
-            let file = file
-                .replace('%', "%25")
-                .replace(':', "%3A")
-                .replace(',', "%2C");
+            let file = file.replace('%', "%25").replace(':', "%3A").replace(',', "%2C");
             format!("::error file={file},title=fairground::{message}")
         }
         None => format!("::error title=fairground::{message}"),

@@ -83,12 +83,7 @@ fn calibrate(arguments: &Arguments) -> Result<(), ExitCode> {
 
 /// The first pair of CPUs at each distance, by the kernel's numbers.
 fn pairs(machine: &Machine) -> Pairs {
-    let distances = [
-        Distance::Sibling,
-        Distance::Cache,
-        Distance::Node,
-        Distance::Remote,
-    ];
+    let distances = [Distance::Sibling, Distance::Cache, Distance::Node, Distance::Remote];
     distances.map(|distance| {
         let other = (1..machine.cpus.len()).find(|&cpu| machine.distance(0, cpu) == distance)?;
         Some((machine.numbers[0], machine.numbers[other]))
@@ -101,10 +96,8 @@ mod tests {
 
     #[test]
     fn costs_are_measured_on_cpus_with_the_kernels_numbers() {
-        let machine = Machine {
-            numbers: vec![2, 3, 8, 9],
-            ..Machine::parse("l3:2 core:1 pu:2").unwrap()
-        };
+        let machine =
+            Machine { numbers: vec![2, 3, 8, 9], ..Machine::parse("l3:2 core:1 pu:2").unwrap() };
         assert_eq!(pairs(&machine), [Some((2, 3)), None, Some((2, 8)), None]);
     }
 }

@@ -50,10 +50,7 @@ fn run(arguments: &Arguments) -> Result<ExitCode, ExitCode> {
     let name = &captured.scheduler;
     for (file, bytes) in [
         (format!("{name}.bpf.o"), captured.object.as_slice()),
-        (
-            format!("{name}.companion.toml"),
-            captured.companion.as_bytes(),
-        ),
+        (format!("{name}.companion.toml"), captured.companion.as_bytes()),
     ] {
         let path = arguments.output.join(file);
         output::write(&path, bytes)?;

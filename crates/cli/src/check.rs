@@ -121,10 +121,7 @@ fn run(arguments: &Arguments) -> Result<ExitCode, ExitCode> {
     let ended = failures::exit_code(&runs);
     arguments.print(&checkup)?;
     if let Some(place) = junit {
-        let comparison = Comparison {
-            runs,
-            ..Comparison::default()
-        };
+        let comparison = Comparison { runs, ..Comparison::default() };
         place.write(comparison.junit())?;
     }
     Ok(ended)
@@ -134,9 +131,7 @@ impl Arguments {
     fn go_hunting(&self, budget: Budget) -> Result<ExitCode, ExitCode> {
         let wanted = schedulers::parse(&self.schedulers);
         let wanted = wanted.map_err(|error| output::fail(error.exit_code(), error))?;
-        let checkup = self
-            .hunting
-            .hunt(&wanted, &self.require, &self.sources, budget)?;
+        let checkup = self.hunting.hunt(&wanted, &self.require, &self.sources, budget)?;
         self.print(&checkup)?;
         let is_usable = |fault: &Fault| !matches!(fault.status, Status::Invalid | Status::Refused);
         Ok(match checkup.faults.as_slice() {
@@ -188,9 +183,8 @@ impl Arguments {
                 ..site.simulation.plan_without_schedulers()?
             });
         }
-        let machines: Vec<Arc<Machine>> = { plans.iter() }
-            .map(|plan| plan.sites[0].machine.clone())
-            .collect();
+        let machines: Vec<Arc<Machine>> =
+            { plans.iter() }.map(|plan| plan.sites[0].machine.clone()).collect();
         let machines: Vec<&Machine> = machines.iter().map(|machine| &**machine).collect();
         let wanted = schedulers::parse(&self.schedulers)?;
         let opened = self.sources.contenders(&wanted, &machines)?;
@@ -232,10 +226,8 @@ impl Arguments {
             let kept = judging(plan);
             let shrunk = match &self.shrink {
                 Some(folder) => {
-                    let name = format!(
-                        "{number:02}-{}.json",
-                        plan.file_name(plan.place(one.number))
-                    );
+                    let name =
+                        format!("{number:02}-{}.json", plan.file_name(plan.place(one.number)));
                     self.shrunk(site, plan, one.number, finding, &folder.join(name))?
                 }
                 None => None,
@@ -271,13 +263,7 @@ impl Arguments {
         if matches!(finding.failure.status, Status::Invalid | Status::Refused) {
             return Ok(None);
         }
-        match shrink_one(
-            &site.simulation,
-            plan,
-            (number, &finding.failure),
-            path,
-            MOST_RUNS,
-        ) {
+        match shrink_one(&site.simulation, plan, (number, &finding.failure), path, MOST_RUNS) {
             Ok(Some((shrunk, command))) => {
                 output::write(path, &shrunk.workload)?;
                 Ok(Some(command))
@@ -330,9 +316,7 @@ fn groups(judged: &[Judged], plans: &[Plan], sites: &[Site]) -> Vec<Fault> {
             }
         }
     }
-    let contenders = plans
-        .first()
-        .map_or(&[][..], |plan| &plan.sites[0].contenders);
+    let contenders = plans.first().map_or(&[][..], |plan| &plan.sites[0].contenders);
     let place = |fault: &Fault| {
         let mut titles = contenders.iter().map(Contender::title);
         titles.position(|title| title == fault.scheduler)

@@ -47,12 +47,7 @@ pub struct Arguments {
     /// NAME=PATH gives a scheduler another name in results, so that the same one can take part several times, and PATH{...} settings
     /// and macros of its own: 'old=v1/mine.bpf.c,new=mine.bpf.c', 'cfs,fine=cfs{sched_min_granularity=0.25ms}',
     /// 'a=mine.bpf.c,b=mine.bpf.c{-DVARIANT=2}'.
-    #[arg(
-        short,
-        long,
-        value_name = "[NAME=]ID|PATH|exec:LOADER,...",
-        default_value = "all"
-    )]
+    #[arg(short, long, value_name = "[NAME=]ID|PATH|exec:LOADER,...", default_value = "all")]
     schedulers: Vec<String>,
 
     #[command(flatten)]
@@ -69,12 +64,7 @@ pub struct Arguments {
 
     /// End with exit status 1 if a scheduler is worse than the baseline, or if a measure differs from it by more than this, such as
     /// 'wakeup_p99 > +10 %' or 'throughput < -1 %'; may be given several times
-    #[arg(
-        long,
-        value_name = "worse|CONDITION",
-        requires = "baseline",
-        allow_hyphen_values = true
-    )]
+    #[arg(long, value_name = "worse|CONDITION", requires = "baseline", allow_hyphen_values = true)]
     fail_if: Vec<Condition>,
 
     /// Requirement on every run, such as 'idle_beside_waiting < 5ms' or 'throughput > 99 %'; may be given several times
@@ -224,11 +214,8 @@ fn baseline(arguments: &Arguments, plan: &Plan) -> Result<Option<String>, ExitCo
         return Ok(None);
     };
     let contenders = plan.sites.first().map_or(&[][..], |site| &site.contenders);
-    let ways: [fn(&Contender) -> String; 3] = [
-        |one| one.title(),
-        |one| one.name().to_owned(),
-        |one| one.reference().to_owned(),
-    ];
+    let ways: [fn(&Contender) -> String; 3] =
+        [|one| one.title(), |one| one.name().to_owned(), |one| one.reference().to_owned()];
     let found = ways.iter().map(|way| {
         let called = contenders.iter().filter(|one| way(one) == *wanted);
         called.map(Contender::title).collect::<Vec<_>>()
@@ -237,10 +224,7 @@ fn baseline(arguments: &Arguments, plan: &Plan) -> Result<Option<String>, ExitCo
     let problem = match found.unwrap_or_default().as_slice() {
         [] => {
             let names: Vec<&str> = contenders.iter().map(Contender::name).collect();
-            format!(
-                "it is not among the schedulers compared: {}",
-                names.join(", ")
-            )
+            format!("it is not among the schedulers compared: {}", names.join(", "))
         }
         [_] if contenders.len() == 1 => "there is no other scheduler to compare with it".to_owned(),
         [title] => return Ok(Some(title.clone())),
@@ -248,10 +232,7 @@ fn baseline(arguments: &Arguments, plan: &Plan) -> Result<Option<String>, ExitCo
             "several schedulers are called so; name one with its settings, such as {title:?}, or give them names: -s one=...,other=..."
         ),
     };
-    Err(output::fail(
-        output::UNUSABLE,
-        format_args!("--baseline {wanted}: {problem}"),
-    ))
+    Err(output::fail(output::UNUSABLE, format_args!("--baseline {wanted}: {problem}")))
 }
 
 /// Says which conditions are met, and whether any is.
@@ -270,9 +251,7 @@ fn tell_conditions(plan: &Plan, conditions: &[Condition], differences: &[Differe
 
 fn write_page(page: Place<'_>, plan: &Plan, results: &Results) -> Result<(), ExitCode> {
     let comparison = &results.comparison;
-    let evidence = plan
-        .evidence(comparison)
-        .map_err(|error| output::fail(FAILED, error))?;
+    let evidence = plan.evidence(comparison).map_err(|error| output::fail(FAILED, error))?;
     page.write(comparison.page(&evidence).html())
 }
 

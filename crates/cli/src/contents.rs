@@ -71,18 +71,10 @@ pub fn scheduler(contender: &Contender, entry: &Scheduler) -> Result<String, Str
         contender.kernel_name()
     );
     if !entry.warnings.trim().is_empty() {
-        let _ = writeln!(
-            text,
-            "\nWarnings of the compiler\n{}",
-            entry.warnings.trim_end()
-        );
+        let _ = writeln!(text, "\nWarnings of the compiler\n{}", entry.warnings.trim_end());
     }
-    let _ = write!(
-        text,
-        "\nTunables (--set {}.NAME=VALUE)\n{}",
-        entry.id(),
-        tunables(&entry.manifest)
-    );
+    let _ =
+        write!(text, "\nTunables (--set {}.NAME=VALUE)\n{}", entry.id(), tunables(&entry.manifest));
     text.push_str("\nCompanion\n");
     match contender.companion() {
         Some(companion) if !companion.scheduler().is_empty() => {
@@ -114,10 +106,9 @@ fn kernels(contender: &Contender) -> Result<String, String> {
         };
         let says = match (&verdict.obstacles[..], &verdict.unknown[..]) {
             ([], []) => format!("Linux {releases}: loads"),
-            ([], unknown) => format!(
-                "Linux {releases}: loads, as far as is known: {}",
-                unknown.join("; ")
-            ),
+            ([], unknown) => {
+                format!("Linux {releases}: loads, as far as is known: {}", unknown.join("; "))
+            }
             (obstacles, _) => format!("Linux {releases}: does not load: {}", obstacles.join("; ")),
         };
         text.push_str(&wrap(&says, WIDTH, 2));
@@ -127,10 +118,7 @@ fn kernels(contender: &Contender) -> Result<String, String> {
 }
 
 fn workload(path: &Path) -> Result<String, String> {
-    let arguments = Arguments {
-        cpus: Some(LOAD_CPUS),
-        ..Arguments::default()
-    };
+    let arguments = Arguments { cpus: Some(LOAD_CPUS), ..Arguments::default() };
     let template = Template::read(path).and_then(|template| load(&template, &arguments));
     template.map_err(|error| error.to_string())
 }
@@ -217,23 +205,10 @@ pub fn machine(description: &str) -> Result<String, String> {
     if machine.cpu_count() <= MOST_CPUS {
         let heads = ["CPU", "core", "cache", "node", "package", "capacity"];
         let mut rows = vec![heads.map(str::to_owned).to_vec()];
-        rows.extend(
-            machine
-                .cpus
-                .iter()
-                .zip(&machine.numbers)
-                .map(|(cpu, number)| {
-                    let cells = [
-                        *number,
-                        cpu.core,
-                        cpu.llc,
-                        cpu.node,
-                        cpu.package,
-                        cpu.capacity,
-                    ];
-                    cells.map(|cell| cell.to_string()).to_vec()
-                }),
-        );
+        rows.extend(machine.cpus.iter().zip(&machine.numbers).map(|(cpu, number)| {
+            let cells = [*number, cpu.core, cpu.llc, cpu.node, cpu.package, cpu.capacity];
+            cells.map(|cell| cell.to_string()).to_vec()
+        }));
         let _ = write!(text, "\n{}", columns(&rows, 0));
     }
     if machine.nodes().len() > 1 {
@@ -273,10 +248,7 @@ fn settings(path: &Path) -> Result<String, String> {
     }
     if text.lines().any(names_scheduler) {
         let companion = Companion::read(path).map_err(|error| error.to_string())?;
-        let head = format!(
-            "{name}: a companion, of the scheduler {}\n\n",
-            companion.scheduler()
-        );
+        let head = format!("{name}: a companion, of the scheduler {}\n\n", companion.scheduler());
         return Ok(head + companion_text(&companion).as_str());
     }
     let rows = costs_of(&name).map_err(|error| error.to_string())?;

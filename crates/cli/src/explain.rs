@@ -24,12 +24,7 @@ use crate::simulation::Simulation;
   fairground explain video.json -s ./mine.bpf.c --task decoder --format json")]
 pub struct Arguments {
     /// Schedulers, as for compare; may be given several times
-    #[arg(
-        short,
-        long,
-        value_name = "[NAME=]ID|PATH|exec:LOADER,...",
-        required = true
-    )]
+    #[arg(short, long, value_name = "[NAME=]ID|PATH|exec:LOADER,...", required = true)]
     schedulers: Vec<String>,
 
     #[command(flatten)]

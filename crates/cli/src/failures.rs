@@ -39,11 +39,7 @@ fn command(simulation: &Simulation, plan: &Plan, run: usize, task: &str) -> Stri
         seed: plan.settings.seed.wrapping_add(u64::from(place.repeat)),
     };
     let words = ["--task", task, "--most", "1"];
-    format!(
-        "{} {}",
-        simulation.command(&run),
-        crate::simulation::quoted_all(&words)
-    )
+    format!("{} {}", simulation.command(&run), crate::simulation::quoted_all(&words))
 }
 
 /// Says which runs failed and why, in one line each. A failure that is the same for other seeds or workloads is told once. Nothing is said if

@@ -56,9 +56,5 @@ pub fn mistake(finding: &Finding, cpus: u32) -> String {
 /// The fault, and its reason.
 pub fn sentence(finding: &Finding) -> String {
     let cause = cause(finding).map(|wait| format!(": {}", why(wait)));
-    format!(
-        "{}{}",
-        finding.failure.sentence(),
-        cause.unwrap_or_default()
-    )
+    format!("{}{}", finding.failure.sentence(), cause.unwrap_or_default())
 }

@@ -15,11 +15,7 @@ pub struct Change(pub Hotplug);
 impl Display for Change {
     fn fmt(&self, formatter: &mut Formatter<'_>) -> fmt::Result {
         let Hotplug { at, cpu, online } = self.0;
-        let change = CpuChange {
-            at_ns: at,
-            cpu: u32::try_from(cpu).unwrap_or(u32::MAX),
-            online,
-        };
+        let change = CpuChange { at_ns: at, cpu: u32::try_from(cpu).unwrap_or(u32::MAX), online };
         change.fmt(formatter)
     }
 }

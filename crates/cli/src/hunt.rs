@@ -95,9 +95,7 @@ impl Hunting {
             let contender = plan.sites[0].contenders[number].clone();
             let title = contender.title();
             let is_plain = |one: char| one.is_alphanumeric() || "-_.=+@,".contains(one);
-            let folder = self
-                .folder
-                .join(title.replace(|one: char| !is_plain(one), "_"));
+            let folder = self.folder.join(title.replace(|one: char| !is_plain(one), "_"));
             output::make_folder(&folder)?;
             let hunt = Hunt {
                 plan: &plan,
@@ -128,9 +126,7 @@ impl Hunting {
     /// The cases to begin with.
     fn first(&self) -> Result<Vec<Scenario>, Error> {
         let machine = Machine::parse(&self.machine);
-        let cpus = machine
-            .map_err(|error| Error::Plan(error.to_string()))?
-            .cpu_count() as u32;
+        let cpus = machine.map_err(|error| Error::Plan(error.to_string()))?.cpu_count() as u32;
         let scenario = |path: &PathBuf| {
             let wanted = Wanted::parse(path).map_err(Error::Plan)?;
             let told = |message| Error::Plan(format!("--from {}: {message}", path.display()));
@@ -158,9 +154,8 @@ fn plan(
 ) -> Result<Plan, Error> {
     let mut plan = simulation.plan_without_schedulers()?;
     plan.patience = Patience::default();
-    let machines: Vec<Arc<Machine>> = { plan.sites.iter() }
-        .map(|site| site.machine.clone())
-        .collect();
+    let machines: Vec<Arc<Machine>> =
+        { plan.sites.iter() }.map(|site| site.machine.clone()).collect();
     let machines: Vec<&Machine> = machines.iter().map(|machine| &**machine).collect();
     let opened = sources.contenders(wanted, &machines)?;
     for (site, contenders) in plan.sites.iter_mut().zip(opened) {
@@ -194,10 +189,7 @@ fn go_on(hunt: &Hunt, title: &str, budget: Budget) -> Result<Hunted, Error> {
 }
 
 fn told(finding: &Finding, cpus: u32) -> Told {
-    Told {
-        diagnosis: mistake(finding, cpus),
-        message: sentence(finding),
-    }
+    Told { diagnosis: mistake(finding, cpus), message: sentence(finding) }
 }
 
 /// A finding, with the command that shows it again.
@@ -236,10 +228,7 @@ fn fault(
         diagnosis: find.diagnosis.clone(),
         message: find.message.clone(),
         cases: vec![file.display().to_string()],
-        about: format!(
-            "{tasks} on {}, found in run {}",
-            find.scenario.machine, find.run
-        ),
+        about: format!("{tasks} on {}, found in run {}", find.scenario.machine, find.run),
         command: format!("{command}{kept}"),
     }
 }

@@ -83,11 +83,7 @@ impl Document for ListedLoads {
 
 impl ListedLoads {
     fn of(loads: Vec<Load>) -> Self {
-        Self {
-            version: Self::VERSION,
-            fairground: VERSION,
-            loads,
-        }
+        Self { version: Self::VERSION, fairground: VERSION, loads }
     }
 }
 
@@ -154,10 +150,7 @@ struct LoadRow<'a> {
 fn loads_table(loads: &[Load]) -> String {
     let widest = loads.iter().map(|load| load.name.len()).max();
     let width = widest.unwrap_or(0).max("name".len());
-    let mut text = format!(
-        "{:width$}  what it is; parameters with their defaults\n",
-        "name"
-    );
+    let mut text = format!("{:width$}  what it is; parameters with their defaults\n", "name");
     for load in loads {
         text.push_str(&format!("{:width$}  ", load.name));
         text.push_str(wrap(&load.doc, WIDTH, width + 2).trim_start());
@@ -168,10 +161,8 @@ fn loads_table(loads: &[Load]) -> String {
 }
 
 fn schedulers(format: Format) -> String {
-    let entries: Vec<Entry<'_>> = fairground_catalog::all()
-        .iter()
-        .map(|scheduler| Entry::new(&scheduler.manifest))
-        .collect();
+    let entries: Vec<Entry<'_>> =
+        fairground_catalog::all().iter().map(|scheduler| Entry::new(&scheduler.manifest)).collect();
     match format {
         Format::Table => table(&entries),
         Format::Json => Listed::of(entries).text(),
@@ -199,11 +190,7 @@ impl Document for Listed<'_> {
 
 impl<'a> Listed<'a> {
     fn of(schedulers: Vec<Entry<'a>>) -> Self {
-        Self {
-            version: Self::VERSION,
-            fairground: VERSION,
-            schedulers,
-        }
+        Self { version: Self::VERSION, fairground: VERSION, schedulers }
     }
 }
 

@@ -7,10 +7,7 @@ use fairground_workload::{Arguments, Error, Template};
 /// A name with its file in a folder of the project.
 macro_rules! load {
     ($folder:literal, $name:literal) => {
-        (
-            $name,
-            include_str!(concat!("../../../", $folder, "/", $name, ".json")),
-        )
+        ($name, include_str!(concat!("../../../", $folder, "/", $name, ".json")))
     };
 }
 
@@ -60,10 +57,7 @@ impl<'a> Wanted<'a> {
         let parts = written.to_str().and_then(|text| text.rsplit_once(':'));
         let parts = parts.filter(|(path, _)| !written.exists() && is_load(Path::new(path)));
         let Some((path, list)) = parts else {
-            return Ok(Self {
-                path: written,
-                values: Vec::new(),
-            });
+            return Ok(Self { path: written, values: Vec::new() });
         };
         let value = |word: &str| match word.split_once('=') {
             Some((name, value)) => Ok((name.to_owned(), value.to_owned())),
@@ -80,19 +74,13 @@ impl<'a> Wanted<'a> {
 
     /// The values to fill in on a machine with this many CPUs.
     pub fn arguments(&self, cpus: u32) -> Arguments {
-        Arguments {
-            cpus: Some(cpus),
-            values: self.values.clone(),
-        }
+        Arguments { cpus: Some(cpus), values: self.values.clone() }
     }
 
     /// The load inside this program that it names, if it is not a file.
     pub fn named(&self) -> Option<Result<Template, Error>> {
         let text = text(self.path)?;
-        Some(Template::parse(
-            &format!("{}.json", self.path.display()),
-            text,
-        ))
+        Some(Template::parse(&format!("{}.json", self.path.display()), text))
     }
 
     /// The rt-app file or load.
@@ -139,10 +127,7 @@ fn text(path: &Path) -> Option<&'static str> {
 pub fn all() -> impl Iterator<Item = (&'static str, Template)> {
     LOADS.iter().map(|(name, text)| {
         let template = Template::parse(name, text);
-        (
-            *name,
-            template.expect("the loads of this program are right"),
-        )
+        (*name, template.expect("the loads of this program are right"))
     })
 }
 
@@ -167,9 +152,7 @@ mod tests {
     fn every_file_has_a_name() {
         let project = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../.."));
         let entries = ["loads", "workloads"].map(|folder| std::fs::read_dir(project.join(folder)));
-        let entries = entries
-            .into_iter()
-            .flat_map(|entries| entries.expect("the folder is there"));
+        let entries = entries.into_iter().flat_map(|entries| entries.expect("the folder is there"));
         let paths = entries.map(|entry| entry.expect("it can be read").path());
         let mut files: Vec<_> = paths
             .filter(|path| path.extension().is_some_and(|ending| ending == "json"))
@@ -181,9 +164,7 @@ mod tests {
             let wanted = Wanted::parse(Path::new(&name)).expect("it is a name");
             for cpus in [1, 8, 64] {
                 let load = wanted.template().expect("it has a name");
-                let load = load
-                    .workload(&wanted.arguments(cpus))
-                    .expect("it is a workload");
+                let load = load.workload(&wanted.arguments(cpus)).expect("it is a workload");
                 assert_eq!(load.name, name);
             }
         }

@@ -105,31 +105,9 @@ impl Command {
 /// The subcommands by purpose, as `--help` lists them; those in no group come last.
 const GROUPS: [(&str, &[&str]); 4] = [
     ("Schedulers", &["list", "show"]),
-    (
-        "In the simulator",
-        &[
-            "compare",
-            "check",
-            "explain",
-            "reproduce",
-            "capture",
-            "sweep",
-            "work",
-        ],
-    ),
+    ("In the simulator", &["compare", "check", "explain", "reproduce", "capture", "sweep", "work"]),
     ("Loads of your own", &["record", "import", "advise"]),
-    (
-        "On this kernel",
-        &[
-            "run",
-            "enable",
-            "disable",
-            "status",
-            "play",
-            "task",
-            "calibrate",
-        ],
-    ),
+    ("On this kernel", &["run", "enable", "disable", "status", "play", "task", "calibrate"]),
 ];
 
 /// The meanings of a subcommand's exit codes.
@@ -168,10 +146,7 @@ fn whole_command() -> clap::Command {
     let command = Cli::command().mut_subcommands(|subcommand| {
         let examples = subcommand.get_after_help().map(ToString::to_string);
         let status = exit_status(subcommand.get_name());
-        subcommand.after_help(format!(
-            "{}\n\nExit status: {status}.",
-            examples.unwrap_or_default()
-        ))
+        subcommand.after_help(format!("{}\n\nExit status: {status}.", examples.unwrap_or_default()))
     });
     let visible = command.get_subcommands().filter(|one| !one.is_hide_set());
     let rest: Vec<&str> = visible
@@ -184,9 +159,7 @@ fn whole_command() -> clap::Command {
             text.push_str(&format!("\n{title}:\n"));
         }
         for name in *names {
-            let about = command
-                .find_subcommand(name)
-                .and_then(|one| one.get_about());
+            let about = command.find_subcommand(name).and_then(|one| one.get_about());
             let about = about.map(ToString::to_string).unwrap_or_default();
             text.push_str(&format!("  {name:9}  {about}\n"));
         }

@@ -42,10 +42,7 @@ impl Runner {
         };
         Ok(Self {
             build,
-            machine: KernelMachine {
-                description: host::description()?,
-                cpus: host::online_cpus(),
-            },
+            machine: KernelMachine { description: host::description()?, cpus: host::online_cpus() },
             signals: Signals::take()?,
             fairground: env::current_exe().map_err(failed("cannot find this program"))?,
             folder: TempDir::new().map_err(failed("cannot create a folder for results"))?,
@@ -64,18 +61,15 @@ impl Runner {
     /// If it cannot be started, or the user interrupts it.
     pub fn run(&mut self, run: &KernelRun) -> Result<KernelOutput, fairground_lab::Error> {
         let system = |error: std::io::Error| fairground_lab::Error::System(error.to_string());
-        let (output, errors) = (
-            self.folder.path().join("output"),
-            self.folder.path().join("errors"),
-        );
+        let (output, errors) =
+            (self.folder.path().join("output"), self.folder.path().join("errors"));
         let mut command = self.command(run).map_err(system)?;
         command
             .stdin(Stdio::null())
             .stdout(File::create(&output).map_err(system)?)
             .stderr(File::create(&errors).map_err(system)?);
-        let code = self
-            .wait(command)
-            .map_err(|error| fairground_lab::Error::System(error.to_string()))?;
+        let code =
+            self.wait(command).map_err(|error| fairground_lab::Error::System(error.to_string()))?;
         let text = |path: &Path| {
             let bytes = fs::read(path).unwrap_or_default();
             String::from_utf8_lossy(&bytes).into_owned()
@@ -113,13 +107,7 @@ impl Runner {
         }
         let mut variables: &[(&str, String)] = &[];
         match &run.load {
-            KernelLoad::Play {
-                name,
-                workload,
-                duration,
-                seed,
-                metrics,
-            } => {
+            KernelLoad::Play { name, workload, duration, seed, metrics } => {
                 let file = self.folder.path().join(format!("{name}.json"));
                 fs::write(&file, workload)?;
                 words.extend([self.fairground.clone().into(), "play".into(), file.into()]);
@@ -133,10 +121,7 @@ impl Runner {
                     words.push("--records".into());
                 }
             }
-            KernelLoad::Command {
-                script,
-                variables: of_script,
-            } => {
+            KernelLoad::Command { script, variables: of_script } => {
                 words.extend(["sh".into(), "-c".into(), script.into()]);
                 variables = of_script;
             }
@@ -168,10 +153,8 @@ impl Runner {
 
 /// Why a command failed: its message, without the prefix with this program's name.
 fn reason(said: &str, code: u8) -> String {
-    let lines: Vec<&str> = said
-        .lines()
-        .map(|line| line.strip_prefix("fairground: ").unwrap_or(line))
-        .collect();
+    let lines: Vec<&str> =
+        said.lines().map(|line| line.strip_prefix("fairground: ").unwrap_or(line)).collect();
     match lines.join("\n").trim() {
         "" => format!("exit status {code}"),
         said => said.to_owned(),

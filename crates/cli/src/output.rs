@@ -79,14 +79,10 @@ pub const FAILED: u8 = 1;
 /// The exit code, after a message, if the output cannot be written.
 pub fn print(text: &str) -> Result<(), ExitCode> {
     let mut output = std::io::stdout().lock();
-    match output
-        .write_all(text.as_bytes())
-        .and_then(|()| output.flush())
-    {
-        Err(error) if error.kind() != ErrorKind::BrokenPipe => Err(fail(
-            FAILED,
-            format_args!("cannot write to standard output: {error}"),
-        )),
+    match output.write_all(text.as_bytes()).and_then(|()| output.flush()) {
+        Err(error) if error.kind() != ErrorKind::BrokenPipe => {
+            Err(fail(FAILED, format_args!("cannot write to standard output: {error}")))
+        }
         _ => Ok(()),
     }
 }

@@ -155,10 +155,7 @@ fn online_cpus() -> Vec<OnlineCpu> {
             let capacities = machine.cpus.iter().map(|cpu| cpu.capacity);
             machine.numbers.iter().copied().zip(capacities).collect()
         }
-        Err(_) => (0..)
-            .map(|cpu| (cpu, 1024))
-            .take(host::online_cpus())
-            .collect(),
+        Err(_) => (0..).map(|cpu| (cpu, 1024)).take(host::online_cpus()).collect(),
     }
 }
 
@@ -220,12 +217,7 @@ impl Document for Played<'_> {
 
 impl<'a> Played<'a> {
     fn of(report: &'a Report, breaches: &'a [Breach]) -> Self {
-        Self {
-            version: Self::VERSION,
-            fairground: VERSION,
-            report,
-            breaches,
-        }
+        Self { version: Self::VERSION, fairground: VERSION, report, breaches }
     }
 }
 
@@ -273,12 +265,7 @@ fn table(report: &Report) -> String {
         };
         let comparison = Comparison {
             runs: vec![Run {
-                labels: Labels {
-                    recipe: recipe.into(),
-                    seed: None,
-                    repeat: 0,
-                    cell: None,
-                },
+                labels: Labels { recipe: recipe.into(), seed: None, repeat: 0, cell: None },
                 status: Status::Ok,
                 failure: None,
                 metrics: Some(Box::new(metrics.clone())),
@@ -311,9 +298,7 @@ mod tests {
 
     #[test]
     fn a_requirement_that_is_not_met_is_told_and_ends_with_1() {
-        let facts = MachineFacts {
-            capacities: vec![1024],
-        };
+        let facts = MachineFacts { capacities: vec![1024] };
         let metrics = RunMetrics {
             longest_wait_ns: Some(7_000_000),
             ..Metrics::new(facts, Default::default()).result()

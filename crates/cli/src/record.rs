@@ -38,12 +38,7 @@ const LAST_SWITCH: Duration = Duration::from_millis(20);
   fairground show build.recording && fairground advise build.recording")]
 pub struct Arguments {
     /// The file to write
-    #[arg(
-        short,
-        long,
-        value_name = "FILE",
-        default_value = "fairground.recording"
-    )]
+    #[arg(short, long, value_name = "FILE", default_value = "fairground.recording")]
     output: PathBuf,
 
     /// End the recording after this time, such as 500ms or 10s; a command continues, and this program waits for its end
@@ -78,10 +73,7 @@ pub fn main(arguments: &Arguments) -> ExitCode {
 fn record(arguments: &Arguments) -> Result<u8, Error> {
     host::check_root("recording the scheduler's actions")?;
     let mut roots = roots(arguments)?;
-    let cannot_write = |source: io::Error| Error::Write {
-        path: arguments.output.clone(),
-        source,
-    };
+    let cannot_write = |source: io::Error| Error::Write { path: arguments.output.clone(), source };
     let mut signals = Signals::take()?;
     let mut command = None;
     if !arguments.command.is_empty() {
@@ -131,9 +123,7 @@ fn record(arguments: &Arguments) -> Result<u8, Error> {
         std::thread::sleep(LAST_SWITCH);
     }
     // Entries after the requested time are in the file, but do not count in any result.
-    let latest = arguments
-        .duration
-        .map_or(u64::MAX, |duration| origin + duration);
+    let latest = arguments.duration.map_or(u64::MAX, |duration| origin + duration);
     let end = clock::monotonic().min(latest);
     let change = incumbent.change("recording");
     let (rest, lost) = capture.finish()?;
@@ -165,10 +155,8 @@ fn header(
     let text = |word: &OsString| word.to_string_lossy().into_owned();
     Ok(Header {
         origin,
-        cpus: cpus().map_err(|source| Error::System {
-            what: "cannot tell the CPUs".to_owned(),
-            source,
-        })?,
+        cpus: cpus()
+            .map_err(|source| Error::System { what: "cannot tell the CPUs".to_owned(), source })?,
         roots,
         recorder: std::process::id(),
         command: arguments.command.iter().map(text).collect(),
@@ -200,9 +188,7 @@ fn tell(path: &Path, length: u64, entries: u64, lost: u64) {
 fn roots(arguments: &Arguments) -> Result<Roots, Error> {
     if let Some(pid) = arguments.pid {
         if host::thread_is_gone(pid) {
-            return Err(Error::Usage {
-                reason: format!("--pid {pid}: there is no such process"),
-            });
+            return Err(Error::Usage { reason: format!("--pid {pid}: there is no such process") });
         }
         return Ok(Roots::Tasks(vec![pid]));
     }

@@ -79,11 +79,7 @@ struct Sureness {
 
 impl Sureness {
     fn of([exact, approximated, assumed]: [u64; 3]) -> Self {
-        Self {
-            exact,
-            approximated,
-            assumed,
-        }
+        Self { exact, approximated, assumed }
     }
 }
 
@@ -232,11 +228,7 @@ fn waits(task: &Task) -> (Waits, Option<u64>) {
 pub fn describe(path: &Path) -> Result<Description, String> {
     let recording = Recording::read(path).map_err(|error| error.to_string())?;
     let load = recording.load().map_err(|error| error.to_string())?;
-    Ok(description(
-        &recording,
-        &load,
-        &recorded_metrics(&recording),
-    ))
+    Ok(description(&recording, &load, &recorded_metrics(&recording)))
 }
 
 fn description(recording: &Recording, load: &Load, metrics: &RunMetrics) -> Description {
@@ -304,11 +296,7 @@ impl Description {
             count(self.wakeups, "wake-up", "wake-ups"),
             count(self.context_switches, "context switch", "context switches"),
             count(self.migrations, "migration", "migrations"),
-            count(
-                self.other_threads.count as u64,
-                "other thread",
-                "other threads"
-            ),
+            count(self.other_threads.count as u64, "other thread", "other threads"),
             percent(
                 self.other_threads.cpu_time_ns,
                 self.length_ns.saturating_mul(u64::from(self.cpus))
@@ -342,12 +330,7 @@ impl Description {
         };
         let time = |time: Option<u64>| Some(format!("{:.3} ms", time? as f64 / 1e6));
         let number = |count: u64| (count > 0).then(|| count.to_string());
-        add("CPU", &|task| {
-            Some(format!(
-                "{:.2} %",
-                percent(task.cpu_time_ns, self.length_ns)
-            ))
-        });
+        add("CPU", &|task| Some(format!("{:.2} %", percent(task.cpu_time_ns, self.length_ns))));
         add("wake-ups", &|task| Some(task.wakeups.to_string()));
         add("p50", &|task| time(task.wakeup_latency_p50_ns));
         add("p99", &|task| time(task.wakeup_latency_p99_ns));

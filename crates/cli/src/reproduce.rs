@@ -130,11 +130,8 @@ pub fn main(arguments: &Arguments) -> ExitCode {
 }
 
 fn run(arguments: &Arguments) -> Result<ExitCode, ExitCode> {
-    let names = if arguments.names.is_empty() {
-        Experiments::names()
-    } else {
-        arguments.names.clone()
-    };
+    let names =
+        if arguments.names.is_empty() { Experiments::names() } else { arguments.names.clone() };
     let mut experiments = Vec::new();
     for name in &names {
         experiments.push(Experiments::open(name).map_err(|error| output::fail(UNUSABLE, error))?);
@@ -160,10 +157,8 @@ fn run(arguments: &Arguments) -> Result<ExitCode, ExitCode> {
     if arguments.times {
         tell_times(&outcomes);
     }
-    let reproductions: Vec<&Reproduction> = outcomes
-        .iter()
-        .map(|outcome| &outcome.reproduction)
-        .collect();
+    let reproductions: Vec<&Reproduction> =
+        outcomes.iter().map(|outcome| &outcome.reproduction).collect();
     output::print(&match arguments.format {
         DocumentForm::Table => {
             fairground_report::reproductions_table(&reproductions, arguments.brief)
@@ -232,12 +227,8 @@ fn outcomes_on_kernel(
     let machine = runner.machine().clone();
     let mut outcomes = Vec::new();
     for (number, experiment) in able.iter().enumerate() {
-        let progress = Progress::new(format!(
-            "{} ({} of {})",
-            experiment.id,
-            number + 1,
-            able.len()
-        ));
+        let progress =
+            Progress::new(format!("{} ({} of {})", experiment.id, number + 1, able.len()));
         let run = &mut |run: &_| runner.run(run);
         let outcome = reproduce_on_kernel(experiment, &request, &machine, run, &|done, total| {
             progress.tell(done, total);
@@ -255,9 +246,8 @@ fn curves(outcome: &Outcome) -> Vec<Plot> {
     for histogram in &outcome.histograms {
         for (number, point) in outcome.reproduction.points.iter().enumerate() {
             let series = histogram.series.iter().filter(|(at, _, _)| at == point);
-            let samples: Vec<(String, Vec<f64>)> = series
-                .map(|(_, column, samples)| (column.clone(), samples.clone()))
-                .collect();
+            let samples: Vec<(String, Vec<f64>)> =
+                series.map(|(_, column, samples)| (column.clone(), samples.clone())).collect();
             let mut title = match point.as_str() {
                 "" => histogram.title.clone(),
                 point => format!("{}: {point} {}", histogram.title, outcome.reproduction.axis),
@@ -265,11 +255,7 @@ fn curves(outcome: &Outcome) -> Vec<Plot> {
             if let Some(label) = histogram.labels.get(number) {
                 title = format!("{label}: {title}");
             }
-            let axis = Axis {
-                label: histogram.x.clone(),
-                unit: Unit::Plain,
-                log: false,
-            };
+            let axis = Axis { label: histogram.x.clone(), unit: Unit::Plain, log: false };
             plots.push(Plot::histogram(title, axis, histogram.bin, &samples));
         }
     }
@@ -300,10 +286,8 @@ fn page(
     reproductions: &[&Reproduction],
     moments: &BTreeMap<String, Vec<Moment>>,
 ) -> String {
-    let curves = outcomes
-        .iter()
-        .map(|outcome| (outcome.reproduction.id.clone(), curves(outcome)))
-        .collect();
+    let curves =
+        outcomes.iter().map(|outcome| (outcome.reproduction.id.clone(), curves(outcome))).collect();
     let answer = Default::default();
     let mut page = fairground_report::reproductions_page(reproductions, answer, moments, &curves);
     crate::VERSION.clone_into(&mut page.version);
@@ -375,9 +359,5 @@ fn tell_failures(outcomes: &[Outcome]) -> ExitCode {
             );
         }
     }
-    if failed {
-        ExitCode::from(FAILED)
-    } else {
-        ExitCode::SUCCESS
-    }
+    if failed { ExitCode::from(FAILED) } else { ExitCode::SUCCESS }
 }

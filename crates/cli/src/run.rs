@@ -140,10 +140,7 @@ fn run(arguments: &Arguments) -> Result<u8, Error> {
     if let (Err(_), Some(command)) = (&result, &mut command)
         && command.is_running()
     {
-        output::say!(
-            "fairground: the command ran under {} and is stopped",
-            scheduler.name
-        );
+        output::say!("fairground: the command ran under {} and is stopped", scheduler.name);
         end_command(command, &mut signals)?;
     }
     result
@@ -195,11 +192,7 @@ fn keep_loaded(
         }
         tell(format_args!(
             "{title} now schedules this machine{}",
-            if arguments.command.is_empty() {
-                "; Ctrl-C gives it back"
-            } else {
-                ""
-            }
+            if arguments.command.is_empty() { "; Ctrl-C gives it back" } else { "" }
         ));
         // The service is up from now on; anything else that started this does not listen.
         let _ = sd_notify::notify(&[NotifyState::Ready]);
@@ -259,10 +252,7 @@ fn watch(
         let until_print =
             next_print.map_or(LOOK, |next| next.saturating_duration_since(Instant::now()));
         let request = signals.wait(LOOK.min(until_print))?;
-        if let Some(code) = command
-            .as_mut()
-            .map_or(Ok(None), |command| command.poll())?
-        {
+        if let Some(code) = command.as_mut().map_or(Ok(None), |command| command.poll())? {
             return Ok(Outcome::Ended(code));
         }
         match (&mut command, request) {
@@ -300,9 +290,7 @@ fn end_command(command: &mut Guarded, signals: &mut Signals) -> Result<(), Error
 fn print_counters(now: &Counters, earlier: &Counters) {
     let mut output = std::io::stdout().lock();
     // A closed pipe is no reason to unload the scheduler.
-    let _ = output
-        .write_all(now.table(earlier).as_bytes())
-        .and_then(|()| output.flush());
+    let _ = output.write_all(now.table(earlier).as_bytes()).and_then(|()| output.flush());
 }
 
 /// Reports why the scheduler is no longer in charge.
@@ -322,10 +310,7 @@ fn explain(title: &str, report: Option<ExitReport>, dump: Option<&Path>) -> Resu
         Some(path) => {
             let written = output::make_folders(path)
                 .and_then(|()| fairground_files::write(path, report.dump.as_bytes()));
-            written.map_err(|source| Error::Write {
-                path: path.to_owned(),
-                source,
-            })?;
+            written.map_err(|source| Error::Write { path: path.to_owned(), source })?;
             output::say!("fairground: the kernel's report is in {}", path.display());
         }
         None => output::say!("{}", report.dump),
@@ -371,34 +356,24 @@ impl Scheduler {
             let companion = companion_for(companion, &title).map_err(unusable)?;
             whole.set_companion(companion);
         }
-        let object = whole
-            .object()
-            .map_err(|error| unusable(error.to_string()))?;
+        let object = whole.object().map_err(|error| unusable(error.to_string()))?;
         for setting in &choice.settings {
             let wrong = |reason: &dyn Display| unusable(format!("--set {setting}: {reason}"));
-            let (key, value) = setting
-                .split_once('=')
-                .ok_or_else(|| wrong(&"not [ID.]NAME=VALUE"))?;
+            let (key, value) =
+                setting.split_once('=').ok_or_else(|| wrong(&"not [ID.]NAME=VALUE"))?;
             let of_this = |name: &str| key.strip_prefix(name)?.strip_prefix('.');
             let key = of_this(&id).or_else(|| of_this(&title)).unwrap_or(key);
             whole
                 .set(&object, key, value, format!("--set {key}"))
                 .map_err(|error| wrong(&error))?;
         }
-        let found = Self {
-            name: choice.scheduler.clone(),
-            whole,
-            object,
-            statistics,
-        };
+        let found = Self { name: choice.scheduler.clone(), whole, object, statistics };
         Ok(found)
     }
 
     /// Opens the object and applies, before it is loaded, the user's settings and its loader's settings for this machine.
     fn prepare(&self) -> Result<OpenScheduler, Error> {
-        let unusable = |error: &dyn Display| Error::Usage {
-            reason: error.to_string(),
-        };
+        let unusable = |error: &dyn Display| Error::Usage { reason: error.to_string() };
         // The number of changes of CPUs is read before the CPUs are, so that the kernel notices a change in between.
         let kernel = KernelTypes::read()?;
         let online = Online::host().map_err(|error| unusable(&error))?;

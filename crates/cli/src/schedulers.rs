@@ -35,10 +35,7 @@ impl Wanted {
 
     /// A scheduler that may have a name.
     pub fn called(label: Option<String>, reference: &str) -> Self {
-        Self {
-            label,
-            ..Self::plain(reference)
-        }
+        Self { label, ..Self::plain(reference) }
     }
 
     /// Whether it is a loader that is followed.
@@ -66,14 +63,9 @@ impl Wanted {
             return Err(format!("{text}: names no scheduler"));
         }
         if reference == "all" && (label.is_some() || !inside.is_empty()) {
-            return Err(format!(
-                "{text}: all are many; give names and settings to one at a time"
-            ));
+            return Err(format!("{text}: all are many; give names and settings to one at a time"));
         }
-        let mut wanted = Self {
-            label,
-            ..Self::plain(reference)
-        };
+        let mut wanted = Self { label, ..Self::plain(reference) };
         for item in split(inside).into_iter().filter(|item| !item.is_empty()) {
             if let Some(define) = item.strip_prefix("-D") {
                 wanted.defines.push(define.trim().to_owned());
@@ -157,11 +149,7 @@ pub fn build(include: &[PathBuf], defines: &[String]) -> Result<Build, Error> {
         let folder = folder.display();
         return Err(Error::Plan(format!("-I {folder}: there is no such folder")));
     }
-    Ok(Build {
-        include: include.to_vec(),
-        defines: defines.to_vec(),
-        ..Build::default()
-    })
+    Ok(Build { include: include.to_vec(), defines: defines.to_vec(), ..Build::default() })
 }
 
 /// Opens the schedulers for each of the machines. Each source is compiled once; loaders are followed one after the other, on each machine.

@@ -20,9 +20,8 @@ impl Scratch {
     /// Creates the folder, and starts a process that removes it if this one cannot. If the folder cannot be created, its users report that.
     pub fn new() -> Self {
         let folder = tempfile::Builder::new().prefix("fairground-").tempdir();
-        let folder = folder
-            .ok()
-            .filter(|folder| tempfile::env::override_temp_dir(folder.path()).is_ok());
+        let folder =
+            folder.ok().filter(|folder| tempfile::env::override_temp_dir(folder.path()).is_ok());
         let janitor = folder.as_ref().and_then(|folder| {
             let mut janitor = Command::new("/bin/sh");
             janitor.args(["-c", JANITOR]).arg(folder.path());

@@ -64,9 +64,7 @@ pub fn status() -> ExitCode {
     };
     match std::fs::read_to_string(UNIT) {
         Ok(unit) => {
-            let command = unit
-                .lines()
-                .find_map(|line| line.strip_prefix("ExecStart="));
+            let command = unit.lines().find_map(|line| line.strip_prefix("ExecStart="));
             let _ = writeln!(
                 text,
                 "enabled:   {}",
@@ -85,9 +83,7 @@ pub fn status() -> ExitCode {
         Err(_) => text.push_str("enabled:   nothing\n"),
     }
     let printed = output::print(&text);
-    printed
-        .err()
-        .unwrap_or(ExitCode::from(u8::from(loaded.is_none())))
+    printed.err().unwrap_or(ExitCode::from(u8::from(loaded.is_none())))
 }
 
 /// Says how things are after a change, or why there is none.
@@ -150,10 +146,8 @@ fn remove() -> Result<(), Error> {
 }
 
 fn write_unit(contents: &[u8]) -> Result<(), Error> {
-    fairground_files::write(Path::new(UNIT), contents).map_err(|source| Error::Write {
-        path: PathBuf::from(UNIT),
-        source,
-    })
+    fairground_files::write(Path::new(UNIT), contents)
+        .map_err(|source| Error::Write { path: PathBuf::from(UNIT), source })
 }
 
 /// The service. The kernel's own scheduler is a machine's fallback, so nothing restarts a scheduler that failed.
@@ -187,9 +181,8 @@ fn command(program: &Path, choice: &Choice) -> Result<String, Error> {
     words.push(match &choice.scheduler {
         file if is_file => {
             let parts = file.split('+').map(|part| absolute(Path::new(part)));
-            let parts: Result<Vec<_>, _> = parts
-                .map(|part| part.map(|path| path.display().to_string()))
-                .collect();
+            let parts: Result<Vec<_>, _> =
+                parts.map(|part| part.map(|path| path.display().to_string())).collect();
             parts?.join("+")
         }
         id => id.clone(),
@@ -217,28 +210,16 @@ fn command(program: &Path, choice: &Choice) -> Result<String, Error> {
 
 /// A word as systemd reads it in `ExecStart=`.
 fn quoted(word: &str) -> String {
-    let escaped = word
-        .replace('%', "%%")
-        .replace('$', "$$")
-        .replace('\\', "\\\\")
-        .replace('"', "\\\"");
+    let escaped =
+        word.replace('%', "%%").replace('$', "$$").replace('\\', "\\\\").replace('"', "\\\"");
     let is_plain = !escaped.is_empty()
-        && escaped
-            .chars()
-            .all(|one| one.is_ascii_alphanumeric() || "/._-+=:,%$#@".contains(one));
-    if is_plain {
-        escaped
-    } else {
-        format!("\"{escaped}\"")
-    }
+        && escaped.chars().all(|one| one.is_ascii_alphanumeric() || "/._-+=:,%$#@".contains(one));
+    if is_plain { escaped } else { format!("\"{escaped}\"") }
 }
 
 /// Asks systemd for something.
 fn systemctl(arguments: &[&str]) -> Result<(), Error> {
-    let called = Command::new("systemctl")
-        .args(arguments)
-        .stdin(Stdio::null())
-        .output();
+    let called = Command::new("systemctl").args(arguments).stdin(Stdio::null()).output();
     let answer = match called {
         Ok(answer) => answer,
         Err(error) if error.kind() == ErrorKind::NotFound => {
@@ -267,9 +248,7 @@ fn properties(names: &[&str]) -> Option<Vec<String>> {
         .ok()?;
     let text = String::from_utf8(answer.stdout).ok()?;
     let value = |name: &&str| {
-        text.lines()
-            .find_map(|line| line.strip_prefix(*name)?.strip_prefix('='))
-            .map(str::to_owned)
+        text.lines().find_map(|line| line.strip_prefix(*name)?.strip_prefix('=')).map(str::to_owned)
     };
     names.iter().map(value).collect()
 }
@@ -303,10 +282,7 @@ mod tests {
         let chosen = choice("./Cargo.toml", &[]);
         let text = command(Path::new("/f"), &chosen).unwrap();
         let file = Path::new("Cargo.toml").canonicalize().unwrap();
-        assert_eq!(
-            text,
-            format!("/f run {}", quoted(&file.display().to_string()))
-        );
+        assert_eq!(text, format!("/f run {}", quoted(&file.display().to_string())));
         assert!(command(Path::new("/f"), &choice("./no-such.bpf.c", &[])).is_err());
     }
 
@@ -320,11 +296,7 @@ mod tests {
 
     #[test]
     fn the_service_is_one_that_systemd_can_read() {
-        if Command::new("systemd-analyze")
-            .arg("--version")
-            .output()
-            .is_err()
-        {
+        if Command::new("systemd-analyze").arg("--version").output().is_err() {
             return;
         }
         let folder = tempfile::tempdir().unwrap();
@@ -337,10 +309,8 @@ mod tests {
             .output()
             .unwrap();
         let told = String::from_utf8_lossy(&told.stderr).into_owned();
-        let about_it: Vec<_> = told
-            .lines()
-            .filter(|line| line.contains("fairground.service"))
-            .collect();
+        let about_it: Vec<_> =
+            told.lines().filter(|line| line.contains("fairground.service")).collect();
         assert!(about_it.is_empty(), "{about_it:?}");
     }
 }

@@ -21,10 +21,7 @@ pub fn apply(
     settings: &[String],
 ) -> Result<Vec<Contender>, Error> {
     let mut entries: Vec<Entry> = { contenders.into_iter().zip(all_wanted) }
-        .map(|(contender, wanted)| Entry {
-            variants: vec![contender],
-            wanted,
-        })
+        .map(|(contender, wanted)| Entry { variants: vec![contender], wanted })
         .collect();
     let mut targets = BTreeSet::new();
     for setting in settings {
@@ -71,9 +68,8 @@ impl Entry<'_> {
 
 /// Applies a setting to the schedulers that it is for.
 fn apply_one(entries: &mut [Entry], setting: &str) -> Result<(), String> {
-    let (target, values) = setting
-        .split_once('=')
-        .ok_or("not [ID.]NAME=VALUE, such as o1.hz=1000")?;
+    let (target, values) =
+        setting.split_once('=').ok_or("not [ID.]NAME=VALUE, such as o1.hz=1000")?;
     // Names of schedulers and of their settings may both contain dots; the longest matching scheduler name wins.
     let dots: Vec<usize> = target.match_indices('.').map(|(at, _)| at).collect();
     for dot in dots.iter().rev() {
@@ -88,9 +84,7 @@ fn apply_one(entries: &mut [Entry], setting: &str) -> Result<(), String> {
         }
     }
     let reference = entries[0].first().reference().to_owned();
-    let is_one = entries
-        .iter()
-        .all(|one| one.first().reference() == reference);
+    let is_one = entries.iter().all(|one| one.first().reference() == reference);
     let names: Vec<&str> = entries.iter().map(|one| one.first().name()).collect();
     let others = names.join(", ");
     let stranger = |name: &str| format!("{name} is not among the schedulers compared: {others}");
@@ -99,14 +93,14 @@ fn apply_one(entries: &mut [Entry], setting: &str) -> Result<(), String> {
             "which scheduler? write ID.{target}=VALUE; the schedulers compared are {others}"
         )),
         Some(dot) if !is_one => Err(stranger(&target[..*dot])),
-        first => { entries.iter_mut() }
-            .try_for_each(|entry| entry.set(target, values))
-            .map_err(|error| match first {
+        first => { entries.iter_mut() }.try_for_each(|entry| entry.set(target, values)).map_err(
+            |error| match first {
                 Some(dot) if !["ops", "map", "global"].contains(&&target[..*dot]) => {
                     stranger(&target[..*dot])
                 }
                 _ => error,
-            }),
+            },
+        ),
     }
 }
 
@@ -122,10 +116,7 @@ fn vary(variants: &mut Vec<Contender>, key: &str, text: &str) -> Result<(), Stri
 /// If there are too many, or a value does not fit.
 pub fn vary_by(variants: &mut Vec<Contender>, key: &str, values: &[String]) -> Result<(), String> {
     if variants.len() * values.len() > MOST {
-        return Err(format!(
-            "these are more than {MOST} settings of {}",
-            variants[0].name()
-        ));
+        return Err(format!("these are more than {MOST} settings of {}", variants[0].name()));
     }
     let mut more = Vec::new();
     for variant in variants.iter() {
@@ -170,10 +161,7 @@ impl<'a> Number<'a> {
         let value: f64 = text[..end].parse().ok()?;
         let unit = text[end..].trim();
         Some(match crate::quantity::scale(unit) {
-            Some(scale) => Self {
-                value: value * scale,
-                unit: "ns",
-            },
+            Some(scale) => Self { value: value * scale, unit: "ns" },
             None => Self { value, unit },
         })
     }
@@ -206,9 +194,7 @@ pub fn steps(from: &str, to: &str, steps: u32, is_log: bool) -> Result<Vec<Strin
         return Err(format!("steps are from 2 to {MOST}, and these are {steps}"));
     }
     if is_log && (first.value <= 0.0 || last.value <= 0.0) {
-        return Err(format!(
-            "steps with equal ratios cannot begin or end at 0: {from}, {to}"
-        ));
+        return Err(format!("steps with equal ratios cannot begin or end at 0: {from}, {to}"));
     }
     let at = |step: u32| {
         let part = f64::from(step) / f64::from(steps - 1);
@@ -216,10 +202,7 @@ pub fn steps(from: &str, to: &str, steps: u32, is_log: bool) -> Result<Vec<Strin
             true => first.value * (last.value / first.value).powf(part),
             false => first.value + (last.value - first.value) * part,
         };
-        Number {
-            value,
-            unit: first.unit,
-        }
+        Number { value, unit: first.unit }
     };
     Ok((0..steps).map(|step| at(step).text()).collect())
 }
@@ -264,14 +247,8 @@ mod tests {
         for (text, expected) in [
             ("6ms", vec!["6ms"]),
             ("6ms,12ms", vec!["6ms", "12ms"]),
-            (
-                "1ms..8ms:x2",
-                vec!["1000000ns", "2000000ns", "4000000ns", "8000000ns"],
-            ),
-            (
-                "0.5ms..1.5ms:+500us",
-                vec!["500000ns", "1000000ns", "1500000ns"],
-            ),
+            ("1ms..8ms:x2", vec!["1000000ns", "2000000ns", "4000000ns", "8000000ns"]),
+            ("0.5ms..1.5ms:+500us", vec!["500000ns", "1000000ns", "1500000ns"]),
             ("100..300:+100,1000", vec!["100", "200", "300", "1000"]),
             ("0.1..0.3:+0.1", vec!["0.1", "0.2", "0.3"]),
             ("10%..40%:x2", vec!["10%", "20%", "40%"]),

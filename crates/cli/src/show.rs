@@ -155,10 +155,7 @@ fn text(arguments: &Arguments) -> Result<String, String> {
 fn load(arguments: &Arguments) -> Result<Option<String>, String> {
     let path = Path::new(&arguments.scheduler);
     let wanted = loads::Wanted::parse(path)?;
-    let is_rt_app = wanted
-        .path
-        .extension()
-        .is_some_and(|ending| ending == "json");
+    let is_rt_app = wanted.path.extension().is_some_and(|ending| ending == "json");
     let is_file = is_rt_app && wanted.path.is_file();
     let is_plain = arguments.rt_app || arguments.format != Form::Json;
     if arguments.tasks || !is_plain || (wanted.named().is_none() && !is_file) {
@@ -294,10 +291,7 @@ impl<'a> Shown<'a> {
             attributes: &manifest.attributes,
             tunables: tunables.map(ShownTunable::of).collect(),
             counters: counters
-                .map(|counter| ShownCounter {
-                    name: &counter.name,
-                    doc: &counter.doc,
-                })
+                .map(|counter| ShownCounter { name: &counter.name, doc: &counter.doc })
                 .collect(),
         }
     }
@@ -307,11 +301,7 @@ impl<'a> ShownTunable<'a> {
     fn of(tunable: &'a Tunable) -> Self {
         // Every manifest has a text for each of its tunables.
         let is_described = !tunable.doc.is_empty();
-        let limit = |value| {
-            Some(value)
-                .filter(|_| is_described)
-                .and_then(Number::from_i128)
-        };
+        let limit = |value| Some(value).filter(|_| is_described).and_then(Number::from_i128);
         Self {
             name: &tunable.name,
             r#type: tunable.integer_type.name(),
@@ -333,17 +323,11 @@ fn describe(scheduler: &Scheduler) -> String {
         text.push_str(body);
     };
     section("Lineage", &wrap(&manifest.lineage, WIDTH, 2));
-    section(
-        "Source document",
-        &wrap(&manifest.source_document, WIDTH, 2),
-    );
+    section("Source document", &wrap(&manifest.source_document, WIDTH, 2));
     section("History", &wrap(&manifest.history, WIDTH, 2));
     section("Algorithm", &wrap(&manifest.algorithm, WIDTH, 2));
     let tunables = contents::tunables(manifest);
-    section(
-        &format!("Tunables (--set {}.NAME=VALUE)", manifest.id),
-        &tunables,
-    );
+    section(&format!("Tunables (--set {}.NAME=VALUE)", manifest.id), &tunables);
     if !manifest.attributes.is_empty() {
         section(
             "Task attributes (`fairground` key of a workload, fairground task)",

@@ -49,10 +49,9 @@ pub fn shrink(
                 "fairground: {}: it does not fail in a run of its rt-app file alone, so it cannot be shrunk",
                 failure.place()
             ),
-            Err(message) => crate::output::say!(
-                "fairground: {} cannot be shrunk: {message}",
-                failure.workload
-            ),
+            Err(message) => {
+                crate::output::say!("fairground: {} cannot be shrunk: {message}", failure.workload)
+            }
         }
     }
     Ok(())

@@ -131,10 +131,7 @@ impl FromStr for TickRate {
         if text == "native" {
             return Ok(Self(None));
         }
-        let rate = text
-            .parse()
-            .ok()
-            .filter(|rate| (10..=10_000).contains(rate));
+        let rate = text.parse().ok().filter(|rate| (10..=10_000).contains(rate));
         match rate {
             Some(rate) => Ok(Self(Some(rate))),
             None => Err("not a number from 10 to 10000, and not native".to_owned()),
@@ -158,8 +155,7 @@ impl Simulation {
     ///
     /// The exit code, after a message.
     pub fn plan(&self, schedulers: &[String]) -> Result<Plan, ExitCode> {
-        self.try_plan(schedulers)
-            .map_err(|error| output::fail(error.exit_code(), error))
+        self.try_plan(schedulers).map_err(|error| output::fail(error.exit_code(), error))
     }
 
     /// The simulation of workloads without any option.
@@ -216,20 +212,13 @@ impl Simulation {
         if !machines.iter().any(|one| one == machine) {
             machines.push(machine.to_owned());
         }
-        Self {
-            machines,
-            ..Self::usual(Vec::new(), sources)
-        }
+        Self { machines, ..Self::usual(Vec::new(), sources) }
     }
 
     /// The same with CPUs that go and come.
     pub fn with_hotplug(&self, hotplug: &[CpuChange]) -> Self {
         let change = |one: &CpuChange| {
-            Change(Hotplug {
-                at: one.at_ns,
-                cpu: one.cpu as usize,
-                online: one.online,
-            })
+            Change(Hotplug { at: one.at_ns, cpu: one.cpu as usize, online: one.online })
         };
         Self {
             workloads: self.workloads.clone(),
@@ -252,9 +241,8 @@ impl Simulation {
                 "{loader}: loaders see Linux {newest}; leave out --kernel, or name the scheduler's source or object"
             )));
         }
-        let machines: Vec<Arc<Machine>> = { plan.sites.iter() }
-            .map(|site| site.machine.clone())
-            .collect();
+        let machines: Vec<Arc<Machine>> =
+            { plan.sites.iter() }.map(|site| site.machine.clone()).collect();
         let machines: Vec<&Machine> = machines.iter().map(|machine| &**machine).collect();
         let opened = self.sources.contenders(&wanted, &machines)?;
         for (site, contenders) in plan.sites.iter_mut().zip(opened) {
@@ -339,9 +327,8 @@ impl Simulation {
     /// The first scheduler that cannot be used.
     pub fn require(&self, requirements: &[Requirement], plan: &mut Plan) -> Result<(), Error> {
         plan.requirements = requirements.to_vec();
-        let names: BTreeSet<&str> = { requirements.iter() }
-            .filter_map(Requirement::reference)
-            .collect();
+        let names: BTreeSet<&str> =
+            { requirements.iter() }.filter_map(Requirement::reference).collect();
         for name in names {
             // A loader makes another scheduler for each machine.
             let mut opened = None;
@@ -414,13 +401,7 @@ impl Sources {
         companions: Vec<String>,
         threads: Option<NonZero<usize>>,
     ) -> Self {
-        Self {
-            settings: Vec::new(),
-            companions,
-            include,
-            defines,
-            threads,
-        }
+        Self { settings: Vec::new(), companions, include, defines, threads }
     }
 
     /// The scheduler that is called so, as it comes.
@@ -481,12 +462,7 @@ impl Simulation {
     pub fn command(&self, run: &Single) -> String {
         let mut words = vec!["fairground".to_owned(), run.command.to_owned()];
         let mut add = |option: &str, value: String| {
-            words.extend(
-                [option, &value]
-                    .into_iter()
-                    .filter(|word| !word.is_empty())
-                    .map(quoted),
-            );
+            words.extend([option, &value].into_iter().filter(|word| !word.is_empty()).map(quoted));
         };
         add("", run.workload.display().to_string());
         let (name, reference) = (run.contender.name(), run.contender.reference());

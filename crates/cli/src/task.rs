@@ -81,9 +81,7 @@ impl Kind {
 /// Runs the subcommand.
 pub fn main(arguments: &Arguments) -> ExitCode {
     match task(arguments) {
-        Ok(text) => crate::output::print(&text)
-            .err()
-            .unwrap_or(ExitCode::SUCCESS),
+        Ok(text) => crate::output::print(&text).err().unwrap_or(ExitCode::SUCCESS),
         Err(error) => {
             crate::output::say!("fairground: {error}");
             ExitCode::from(error.exit_code())
@@ -141,10 +139,7 @@ fn check_understood(scheduler: &str, asked: &Attributes) -> Result<(), Error> {
         return Ok(());
     };
     let reads = &known.manifest.attributes;
-    let unknown = asked
-        .names()
-        .into_iter()
-        .find(|name| !reads.iter().any(|read| read == name));
+    let unknown = asked.names().into_iter().find(|name| !reads.iter().any(|read| read == name));
     match unknown {
         None => Ok(()),
         Some(name) => Err(Error::Usage {
@@ -194,31 +189,17 @@ impl Arguments {
         let mut changes: Vec<(&'static str, &str)> = Vec::new();
         changes.extend(self.shares.as_deref().map(|value| ("shares", value)));
         changes.extend(self.caps.iter().map(|value| ("cap", value.as_str())));
-        changes.extend(
-            self.isochronous
-                .as_deref()
-                .map(|value| ("isochronous", value)),
-        );
-        changes.extend(
-            self.background
-                .as_deref()
-                .map(|value| ("background", value)),
-        );
+        changes.extend(self.isochronous.as_deref().map(|value| ("isochronous", value)));
+        changes.extend(self.background.as_deref().map(|value| ("background", value)));
         changes.extend(self.realtime.map(|kind| ("realtime", kind.text())));
-        changes.extend(
-            self.priority
-                .as_deref()
-                .map(|value| ("realtime_priority", value)),
-        );
+        changes.extend(self.priority.as_deref().map(|value| ("realtime_priority", value)));
         changes
     }
 }
 
 fn apply(attributes: &mut Attributes, changes: &[(&'static str, &str)]) -> Result<(), Error> {
     for (name, value) in changes {
-        attributes
-            .set(name, value)
-            .map_err(|reason| Error::Usage { reason })?;
+        attributes.set(name, value).map_err(|reason| Error::Usage { reason })?;
     }
     Ok(())
 }
@@ -230,14 +211,8 @@ fn describe(attributes: &Attributes) -> String {
         ("shares", attributes.shares.map(|shares| shares.to_string())),
         ("hard_cap", attributes.hard_cap.map(fraction)),
         ("soft_cap", attributes.soft_cap.map(fraction)),
-        (
-            "isochronous",
-            attributes.isochronous.map(|set| set.to_string()),
-        ),
-        (
-            "background",
-            attributes.background.map(|set| set.to_string()),
-        ),
+        ("isochronous", attributes.isochronous.map(|set| set.to_string())),
+        ("background", attributes.background.map(|set| set.to_string())),
         (
             "realtime",
             attributes.realtime.map(|kind| match kind {
@@ -245,17 +220,9 @@ fn describe(attributes: &Attributes) -> String {
                 Realtime::Global => "global".to_owned(),
             }),
         ),
-        (
-            "realtime_priority",
-            attributes
-                .realtime_priority
-                .map(|priority| priority.to_string()),
-        ),
+        ("realtime_priority", attributes.realtime_priority.map(|priority| priority.to_string())),
     ];
-    lines
-        .into_iter()
-        .filter_map(|(name, value)| Some(format!("{name} {}\n", value?)))
-        .collect()
+    lines.into_iter().filter_map(|(name, value)| Some(format!("{name} {}\n", value?))).collect()
 }
 
 #[cfg(test)]
@@ -271,9 +238,7 @@ mod tests {
 
     fn changed(line: &[&str]) -> String {
         let words = ["task", "1"].iter().chain(line);
-        let arguments = Cli::try_parse_from(words)
-            .expect("the options are right")
-            .arguments;
+        let arguments = Cli::try_parse_from(words).expect("the options are right").arguments;
         let mut attributes = Attributes::default();
         apply(&mut attributes, &arguments.changes()).expect("the values are right");
         describe(&attributes)
@@ -289,24 +254,15 @@ mod tests {
         let error =
             check_understood("linux24", &asked(&[("shares", "60")])).expect_err("no shares");
         assert_eq!(error.exit_code(), 2);
-        assert!(
-            error.to_string().contains("does not read shares"),
-            "{error}"
-        );
+        assert!(error.to_string().contains("does not read shares"), "{error}");
         assert!(check_understood("linux24", &asked(&[])).is_ok());
         assert!(check_understood("somebody's own", &asked(&[("shares", "60")])).is_ok());
     }
 
     #[test]
     fn options_become_attributes() {
-        assert_eq!(
-            changed(&["--shares", "60", "--cap", "1/4!"]),
-            "shares 60\nhard_cap 1/4\n"
-        );
-        assert_eq!(
-            changed(&["--cap", "1/2", "--isochronous"]),
-            "soft_cap 1/2\nisochronous true\n"
-        );
+        assert_eq!(changed(&["--shares", "60", "--cap", "1/4!"]), "shares 60\nhard_cap 1/4\n");
+        assert_eq!(changed(&["--cap", "1/2", "--isochronous"]), "soft_cap 1/2\nisochronous true\n");
         assert_eq!(
             changed(&["--rt", "global", "--priority", "7", "--background", "false"]),
             "background false\nrealtime global\nrealtime_priority 7\n"

@@ -61,15 +61,8 @@ mod tests {
             let mut all = Companion::built_in(scheduler).map(Result::unwrap);
             let companion = all.find(|one| one.name() == *file).unwrap();
             assert_eq!(companion.scheduler(), scheduler, "{file}");
-            let trees = [
-                "scheds/",
-                "tools/sched_ext/",
-                "tools/testing/selftests/sched_ext/",
-            ];
-            assert!(
-                trees.iter().any(|tree| companion.from().contains(tree)),
-                "{file}"
-            );
+            let trees = ["scheds/", "tools/sched_ext/", "tools/testing/selftests/sched_ext/"];
+            assert!(trees.iter().any(|tree| companion.from().contains(tree)), "{file}");
         }
     }
 }

@@ -16,11 +16,7 @@ pub(crate) struct Spot {
 
 impl Spot {
     pub(crate) fn of(type_id: TypeId) -> Self {
-        Self {
-            type_id,
-            bit_offset: 0,
-            bit_size: 0,
-        }
+        Self { type_id, bit_offset: 0, bit_size: 0 }
     }
 
     pub(crate) fn offset(self) -> usize {
@@ -93,20 +89,13 @@ fn step(path: &str) -> Result<(Step<'_>, &str), String> {
 
 fn element(btf: &Btf, spot: Spot, index: usize) -> Result<Spot, String> {
     let Kind::Array { element, count } = *btf.resolved(spot.type_id) else {
-        return Err(format!(
-            "[{index}] of something that is {}",
-            describe(btf, spot.type_id)
-        ));
+        return Err(format!("[{index}] of something that is {}", describe(btf, spot.type_id)));
     };
     if index >= count as usize {
         return Err(format!("[{index}] of an array of {count}"));
     }
     let size = btf.size_of(element).unwrap_or(0) as usize;
-    Ok(Spot {
-        type_id: element,
-        bit_offset: spot.bit_offset + index * size * 8,
-        bit_size: 0,
-    })
+    Ok(Spot { type_id: element, bit_offset: spot.bit_offset + index * size * 8, bit_size: 0 })
 }
 
 fn member(btf: &Btf, spot: Spot, name: &str) -> Result<Spot, String> {
@@ -140,10 +129,8 @@ fn find_member(btf: &Btf, spot: Spot, name: &str) -> Result<Option<Spot>, String
         if one.name == name {
             return Ok(Some(inner));
         }
-        let is_compound = matches!(
-            btf.resolved(one.type_id),
-            Kind::Structure { .. } | Kind::Union { .. }
-        );
+        let is_compound =
+            matches!(btf.resolved(one.type_id), Kind::Structure { .. } | Kind::Union { .. });
         if one.name.is_empty() && is_compound {
             if let Some(found) = find_member(btf, inner, name)? {
                 return Ok(Some(found));
@@ -155,11 +142,9 @@ fn find_member(btf: &Btf, spot: Spot, name: &str) -> Result<Option<Spot>, String
 
 fn member_names(btf: &Btf, type_id: TypeId) -> Vec<&str> {
     match btf.resolved(type_id) {
-        Kind::Structure { members, .. } | Kind::Union { members, .. } => members
-            .iter()
-            .map(|one| one.name.as_str())
-            .filter(|name| !name.is_empty())
-            .collect(),
+        Kind::Structure { members, .. } | Kind::Union { members, .. } => {
+            members.iter().map(|one| one.name.as_str()).filter(|name| !name.is_empty()).collect()
+        }
         _ => Vec::new(),
     }
 }
@@ -249,9 +234,7 @@ fn write_array(
             return Err(format!("a text cannot be {}", describe(btf, spot.type_id)));
         }
         if text.len() >= count as usize {
-            return Err(format!(
-                "{text:?} does not fit into {count} bytes with its end"
-            ));
+            return Err(format!("{text:?} does not fit into {count} bytes with its end"));
         }
         let mut padded = text.as_bytes().to_vec();
         padded.resize(count as usize, 0);
@@ -264,11 +247,8 @@ fn write_array(
         return Err(format!("{} values for an array of {count}", list.len()));
     }
     for (index, value) in list.iter().enumerate() {
-        let inner = Spot {
-            type_id: element,
-            bit_offset: spot.bit_offset + index * size * 8,
-            bit_size: 0,
-        };
+        let inner =
+            Spot { type_id: element, bit_offset: spot.bit_offset + index * size * 8, bit_size: 0 };
         write(btf, inner, value, bytes).map_err(|problem| format!("[{index}]: {problem}"))?;
     }
     Ok(())
@@ -278,10 +258,7 @@ fn write_number(btf: &Btf, spot: Spot, value: &Dynamic, bytes: &mut [u8]) -> Res
     let number = match value.as_bool() {
         Ok(truth) => i128::from(truth),
         Err(_) => i128::from(value.as_int().map_err(|kind| {
-            format!(
-                "a whole number is needed for {}, not {kind}",
-                describe(btf, spot.type_id)
-            )
+            format!("a whole number is needed for {}, not {kind}", describe(btf, spot.type_id))
         })?),
     };
     let size = btf.size_of(spot.type_id).unwrap_or(8) as usize;
@@ -289,10 +266,7 @@ fn write_number(btf: &Btf, spot: Spot, value: &Dynamic, bytes: &mut [u8]) -> Res
         btf.resolved(spot.type_id),
         Kind::Integer { signed: true, .. } | Kind::Enumeration { signed: true, .. }
     );
-    let boolean = matches!(
-        btf.resolved(spot.type_id),
-        Kind::Integer { boolean: true, .. }
-    );
+    let boolean = matches!(btf.resolved(spot.type_id), Kind::Integer { boolean: true, .. });
     let bits = match spot.bit_size {
         0 => size * 8,
         bits => bits,
@@ -323,9 +297,7 @@ fn write_number(btf: &Btf, spot: Spot, value: &Dynamic, bytes: &mut [u8]) -> Res
 }
 
 fn put(offset: usize, value: &[u8], bytes: &mut [u8]) -> Result<(), String> {
-    let target = bytes
-        .get_mut(offset..offset + value.len())
-        .ok_or("outside of the variable")?;
+    let target = bytes.get_mut(offset..offset + value.len()).ok_or("outside of the variable")?;
     target.copy_from_slice(value);
     Ok(())
 }

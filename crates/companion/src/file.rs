@@ -153,10 +153,8 @@ impl Companion {
     ///
     /// If it cannot be read or says something invalid; with the place.
     pub fn read(path: &Path) -> Result<Self, Error> {
-        let text = fairground_files::read_text(path).map_err(|cause| Error::File {
-            path: path.to_owned(),
-            cause,
-        })?;
+        let text = fairground_files::read_text(path)
+            .map_err(|cause| Error::File { path: path.to_owned(), cause })?;
         Self::parse(&path.display().to_string(), &text)
     }
 
@@ -173,12 +171,7 @@ impl Companion {
             },
             message: error.message().to_owned(),
         })?;
-        Ok(Self {
-            name: name.to_owned(),
-            text: text.to_owned(),
-            file,
-            built_in: false,
-        })
+        Ok(Self { name: name.to_owned(), text: text.to_owned(), file, built_in: false })
     }
 
     /// A companion that sets nothing, for a scheduler without one.
@@ -193,10 +186,7 @@ impl Companion {
     /// If one says something invalid.
     pub(crate) fn built_in(scheduler: &str) -> impl Iterator<Item = Result<Self, Error>> {
         builtin::find(scheduler).map(|(name, text)| {
-            Self::parse(name, text).map(|companion| Self {
-                built_in: true,
-                ..companion
-            })
+            Self::parse(name, text).map(|companion| Self { built_in: true, ..companion })
         })
     }
 
@@ -235,8 +225,7 @@ impl Companion {
     pub fn chooses_as(&self, other: &Self) -> bool {
         let choices = |one: &Self| -> BTreeMap<String, bool> {
             let load = one.file.load.iter();
-            load.map(|(program, load)| (program.get_ref().clone(), *load))
-                .collect()
+            load.map(|(program, load)| (program.get_ref().clone(), *load)).collect()
         };
         choices(self) == choices(other)
     }

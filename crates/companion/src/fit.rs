@@ -40,10 +40,7 @@ impl Companion {
         }
         let releases: Vec<Self> =
             Self::built_in(&object.scheduler_name()).collect::<Result<_, _>>()?;
-        let best = releases
-            .into_iter()
-            .rev()
-            .max_by_key(|one| one.score(object));
+        let best = releases.into_iter().rev().max_by_key(|one| one.score(object));
         Ok(best.unwrap_or_else(Self::empty))
     }
 
@@ -93,11 +90,7 @@ impl Companion {
         }
         let (all, lacking) = self.compared_with(object);
         let some: Vec<&str> = lacking.iter().map(String::as_str).take(4).collect();
-        let more = if lacking.len() > some.len() {
-            ", …"
-        } else {
-            ""
-        };
+        let more = if lacking.len() > some.len() { ", …" } else { "" };
         Some(format!(
             "{} was left out, because it is for {}, and this source lacks {} of the {all} things that it sets, fills or runs: {}{more}; \
              a companion file of its own says what its loader does",
@@ -124,11 +117,7 @@ impl Companion {
                 None => Some((path, has_global(path))),
             })
             .chain(maps.map(|name| (name, has_map(name))))
-            .chain(
-                self.programs()
-                    .chain(chosen)
-                    .map(|name| (name, has_program(name))),
-            );
+            .chain(self.programs().chain(chosen).map(|name| (name, has_program(name))));
         let named: BTreeSet<(&str, bool)> = named.collect();
         let lacking = named.iter().filter(|(_, is_there)| !is_there);
         let lacking = lacking.map(|(name, _)| (*name).to_owned()).collect();

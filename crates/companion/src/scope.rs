@@ -10,12 +10,7 @@ use rhai::{Array, Dynamic, Engine, EvalAltResult, FnPtr, INT, Map, NativeCallCon
 use crate::bounds::{bound, takes_too_long};
 
 /// Nanoseconds of each unit that expressions can use.
-const UNITS: [(&str, INT); 4] = [
-    ("ns", 1),
-    ("us", 1_000),
-    ("ms", 1_000_000),
-    ("s", 1_000_000_000),
-];
+const UNITS: [(&str, INT); 4] = [("ns", 1), ("us", 1_000), ("ms", 1_000_000), ("s", 1_000_000_000)];
 
 /// Maximum steps of all expressions of a companion together; some seconds.
 pub(crate) const STEPS: u64 = 10_000_000;
@@ -26,13 +21,10 @@ const CPUS: usize = 1 << 16;
 pub(crate) fn engine(text: &str, object: &Object, online: &Online) -> Engine {
     let sizes = sizes(text, object);
     let mut engine = Engine::new();
-    engine.register_fn(
-        "size_of",
-        move |name: &str| -> Result<INT, Box<EvalAltResult>> {
-            let size = sizes.get(name).copied();
-            size.ok_or_else(|| format!("the object has no type {name}").into())
-        },
-    );
+    engine.register_fn("size_of", move |name: &str| -> Result<INT, Box<EvalAltResult>> {
+        let size = sizes.get(name).copied();
+        size.ok_or_else(|| format!("the object has no type {name}").into())
+    });
     bound(&mut engine);
     let steps = AtomicU64::new(0);
     engine.on_progress(move |step| {
@@ -42,13 +34,9 @@ pub(crate) fn engine(text: &str, object: &Object, online: &Online) -> Engine {
     engine.register_fn("mask", mask);
     let by_id = by_id(online);
     engine.register_fn("by_id", move |context: NativeCallContext, of: FnPtr| {
-        values_by_id(&by_id, |cpu| {
-            of.call_within_context::<Dynamic>(&context, (cpu,))
-        })
+        values_by_id(&by_id, |cpu| of.call_within_context::<Dynamic>(&context, (cpu,)))
     });
-    engine.register_fn("log2", |value: INT| -> INT {
-        INT::from(value.max(1).ilog2())
-    });
+    engine.register_fn("log2", |value: INT| -> INT { INT::from(value.max(1).ilog2()) });
     engine
 }
 
@@ -65,9 +53,7 @@ fn values_by_id(
         false => Dynamic::from_int(0),
     };
     let values = values.into_iter();
-    Ok(values
-        .map(|value| value.unwrap_or_else(|| none.clone()))
-        .collect())
+    Ok(values.map(|value| value.unwrap_or_else(|| none.clone())).collect())
 }
 
 /// A CPU mask with these CPUs, as 64-bit words.
@@ -86,9 +72,7 @@ fn mask(cpus: Array) -> Result<Array, Box<EvalAltResult>> {
         words[cpu / 64] |= 1 << (cpu % 64);
     }
     let words = words.into_iter();
-    Ok(words
-        .map(|word| Dynamic::from_int(word.cast_signed()))
-        .collect())
+    Ok(words.map(|word| Dynamic::from_int(word.cast_signed())).collect())
 }
 
 /// The scope of all expressions of a companion. `text` is all of their text: only constants that occur in it are looked up.
@@ -149,10 +133,7 @@ fn list(online: &Online, places: impl Iterator<Item = usize>) -> Dynamic {
 }
 
 fn map<const N: usize>(members: [(&str, Dynamic); N]) -> Dynamic {
-    let map: Map = members
-        .into_iter()
-        .map(|(name, value)| (name.into(), value))
-        .collect();
+    let map: Map = members.into_iter().map(|(name, value)| (name.into(), value)).collect();
     Dynamic::from_map(map)
 }
 
@@ -171,10 +152,7 @@ fn cpus(online: &Online) -> Array {
             ("socket", number(cpu.package)),
             ("capacity", number(cpu.capacity)),
             ("siblings", list(online, machine.siblings(place))),
-            (
-                "sibling",
-                Dynamic::from_int(sibling.map_or(-1, |other| ids[other] as INT)),
-            ),
+            ("sibling", Dynamic::from_int(sibling.map_or(-1, |other| ids[other] as INT))),
         ])
     })
     .collect()
@@ -222,10 +200,8 @@ fn push_machine(scope: &mut Scope<'static>, online: &Online) {
     let nodes: Array = machine
         .nodes()
         .map(|node| {
-            let distances: Array = machine
-                .nodes()
-                .map(|other| number(machine.node_distance(node, other)))
-                .collect();
+            let distances: Array =
+                machine.nodes().map(|other| number(machine.node_distance(node, other))).collect();
             map([
                 ("id", number(node)),
                 ("cpus", list(online, machine.node_members(node))),
@@ -236,12 +212,7 @@ fn push_machine(scope: &mut Scope<'static>, online: &Online) {
     scope.push_constant("nr_cpus", machine.cpus.len() as INT);
     scope.push_constant("nr_cpu_ids", online.id_count as INT);
     scope.push_constant("smt", cores.len() < cpus.len());
-    for (name, list) in [
-        ("cpus", cpus),
-        ("cores", cores),
-        ("llcs", llcs),
-        ("nodes", nodes),
-    ] {
+    for (name, list) in [("cpus", cpus), ("cores", cores), ("llcs", llcs), ("nodes", nodes)] {
         scope.push_constant_dynamic(name, Dynamic::from_array(list));
     }
 }

@@ -6,14 +6,8 @@
 pub const MAP: &str = "task_attributes";
 
 /// Their names, by which a scheduler's manifest lists those that it reads.
-pub const NAMES: [&str; 6] = [
-    "shares",
-    "hard_cap",
-    "soft_cap",
-    "isochronous",
-    "background",
-    "realtime",
-];
+pub const NAMES: [&str; 6] =
+    ["shares", "hard_cap", "soft_cap", "isochronous", "background", "realtime"];
 
 /// A fraction of one CPU: numerator and denominator, both at least 1.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -132,9 +126,7 @@ impl Attributes {
             self.realtime.is_some(),
         ];
         let named = NAMES.into_iter().zip(set);
-        named
-            .filter_map(|(name, set)| set.then_some(name))
-            .collect()
+        named.filter_map(|(name, set)| set.then_some(name)).collect()
     }
 
     /// The weight that the task is to have relative to others, on the scale where 20 shares, the default, equal 1024, the load weight of nice
@@ -201,10 +193,7 @@ impl Attributes {
             .map(|chunk| u32::from_ne_bytes([chunk[0], chunk[1], chunk[2], chunk[3]]))
             .collect();
         let has = |bit| words[0] & bit != 0;
-        let cap = |at: usize| Fraction {
-            numerator: words[at],
-            denominator: words[at + 1],
-        };
+        let cap = |at: usize| Fraction { numerator: words[at], denominator: words[at + 1] };
         let realtime = match words[8] {
             1 => Some(Realtime::Local),
             2 => Some(Realtime::Global),
@@ -225,9 +214,7 @@ impl Attributes {
 fn number(name: &str, value: &str, low: u32, high: u32) -> Result<u32, String> {
     match value.parse() {
         Ok(number) if (low..=high).contains(&number) => Ok(number),
-        _ => Err(format!(
-            "\"{name}\" is {value:?}; it may be {low} to {high}"
-        )),
+        _ => Err(format!("\"{name}\" is {value:?}; it may be {low} to {high}")),
     }
 }
 
@@ -259,10 +246,7 @@ fn fraction(name: &str, value: &str) -> Result<Fraction, String> {
     if denominator == 0 || denominator > 1_000_000 || numerator > denominator {
         return Err(wrong());
     }
-    Ok(Fraction {
-        numerator,
-        denominator,
-    })
+    Ok(Fraction { numerator, denominator })
 }
 
 #[cfg(test)]
@@ -270,20 +254,15 @@ mod tests {
     use super::*;
 
     fn parse(pairs: &[(&str, &str)]) -> Result<Attributes, String> {
-        let owned: Vec<_> = pairs
-            .iter()
-            .map(|(name, value)| (name.to_string(), value.to_string()))
-            .collect();
+        let owned: Vec<_> =
+            pairs.iter().map(|(name, value)| (name.to_string(), value.to_string())).collect();
         Attributes::parse(&owned)
     }
 
     #[test]
     fn shares_amount_to_the_nearest_nice_value() {
         let nice = |shares: u32| {
-            let attributes = Attributes {
-                shares: Some(shares),
-                ..Attributes::default()
-            };
+            let attributes = Attributes { shares: Some(shares), ..Attributes::default() };
             attributes.nice()
         };
         for (shares, expected) in [
@@ -326,13 +305,7 @@ mod tests {
             ("realtime_priority", "7"),
         ])
         .unwrap();
-        assert_eq!(
-            attributes.hard_cap,
-            Some(Fraction {
-                numerator: 1,
-                denominator: 4
-            })
-        );
+        assert_eq!(attributes.hard_cap, Some(Fraction { numerator: 1, denominator: 4 }));
         assert_eq!(Attributes::decode(&attributes.encode()), Some(attributes));
         let nothing = Attributes::default();
         assert_eq!(Attributes::decode(&nothing.encode()), Some(nothing));
@@ -365,10 +338,6 @@ mod tests {
             let message = parse(&[(name, value)]).unwrap_err();
             assert!(message.contains(part), "{message}");
         }
-        assert!(
-            parse(&[("realtime_priority", "5")])
-                .unwrap_err()
-                .contains("realtime")
-        );
+        assert!(parse(&[("realtime_priority", "5")]).unwrap_err().contains("realtime"));
     }
 }

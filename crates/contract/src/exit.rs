@@ -83,9 +83,7 @@ impl ExitKind {
 /// Name of the kind with this number; kinds added by later kernels are named by number.
 pub fn kind_name(number: i64) -> String {
     let kinds = ExitKind::ALL.into_iter();
-    let known = kinds
-        .into_iter()
-        .find(|kind| i64::from(kind.number()) == number);
+    let known = kinds.into_iter().find(|kind| i64::from(kind.number()) == number);
     known.map_or_else(|| format!("kind {number}"), |kind| kind.name().to_owned())
 }
 

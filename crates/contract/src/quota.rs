@@ -26,11 +26,6 @@ impl CpuStat {
         let &[cgroup, periods, throttled_periods, throttled] = record else {
             return None;
         };
-        (cgroup != 0).then_some(Self {
-            cgroup,
-            periods,
-            throttled_periods,
-            throttled,
-        })
+        (cgroup != 0).then_some(Self { cgroup, periods, throttled_periods, throttled })
     }
 }

@@ -41,11 +41,7 @@ pub fn variables(online: &Online) -> Vec<Variable> {
         number("topology_nr_nodes", narrow_count(machine.nodes().len())),
         number("topology_nr_packages", count(|cpu| cpu.package)),
         number("topology_cgroup_mode", machine.cgroup_mode as u32),
-        array(
-            "cpu_topology",
-            ".rodata.cpu_topology",
-            order.records(online),
-        ),
+        array("cpu_topology", ".rodata.cpu_topology", order.records(online)),
         array(
             "node_distance",
             ".rodata.node_distance",
@@ -55,12 +51,8 @@ pub fn variables(online: &Online) -> Vec<Variable> {
 }
 
 /// The levels of the topology that have a span in a record, in record order.
-const LEVELS: [fn(&Cpu) -> u32; 4] = [
-    |cpu| cpu.core,
-    |cpu| cpu.llc,
-    |cpu| cpu.node,
-    |cpu| cpu.package,
-];
+const LEVELS: [fn(&Cpu) -> u32; 4] =
+    [|cpu| cpu.core, |cpu| cpu.llc, |cpu| cpu.node, |cpu| cpu.package];
 
 /// Numbers of a `struct cpu_topology`.
 const RECORD: usize = 7 + 2 * LEVELS.len();
@@ -166,11 +158,7 @@ mod tests {
 
     fn words(variables: &[Variable], name: &str) -> Vec<u16> {
         let variable = variables.iter().find(|v| v.name == name).unwrap();
-        variable
-            .bytes
-            .chunks_exact(2)
-            .map(|pair| u16::from_ne_bytes([pair[0], pair[1]]))
-            .collect()
+        variable.bytes.chunks_exact(2).map(|pair| u16::from_ne_bytes([pair[0], pair[1]])).collect()
     }
 
     #[test]
@@ -191,10 +179,7 @@ mod tests {
         let order: Vec<u16> = records.chunks_exact(15).map(|record| record[6]).collect();
         assert_eq!(order, [0, 4, 1, 5, 2, 6, 3, 7]);
         // CPU 6: core 2, cache, node and package 1, position 5; core span 4+2, the others 4+4.
-        assert_eq!(
-            records[6 * 15..7 * 15],
-            [2, 1, 1, 1, 1024, 5, 3, 4, 2, 4, 4, 4, 4, 4, 4]
-        );
+        assert_eq!(records[6 * 15..7 * 15], [2, 1, 1, 1, 1024, 5, 3, 4, 2, 4, 4, 4, 4, 4, 4]);
     }
 
     #[test]

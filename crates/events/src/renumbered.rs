@@ -64,10 +64,7 @@ impl<'a> Renumbered<'a> {
 impl Sink for Renumbered<'_> {
     fn task(&mut self, time: Nanoseconds, task: TaskId, info: &TaskInfo) {
         let allowed = info.allowed.iter().map(|cpu| self.number(*cpu)).collect();
-        let info = TaskInfo {
-            allowed,
-            ..info.clone()
-        };
+        let info = TaskInfo { allowed, ..info.clone() };
         self.sink.task(time, task, &info);
     }
 
@@ -125,10 +122,7 @@ mod tests {
         let (from, to) = (CpuId(0), CpuId(3));
         for kind in [
             EventKind::Migrate { task, from, to },
-            EventKind::Remove {
-                task,
-                queue: Queue::Local(CpuId(2)),
-            },
+            EventKind::Remove { task, queue: Queue::Local(CpuId(2)) },
             EventKind::Sleep { task },
         ] {
             renumbered.event(&Event { time, kind });

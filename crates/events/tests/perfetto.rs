@@ -24,10 +24,7 @@ fn python() -> Option<PathBuf> {
         "{} does not exist; run scripts/install",
         python.display()
     );
-    eprintln!(
-        "skipped: {} does not exist; run scripts/install",
-        python.display()
-    );
+    eprintln!("skipped: {} does not exist; run scripts/install", python.display());
     None
 }
 
@@ -49,22 +46,11 @@ fn task_info(name: &str, nice: i32) -> TaskInfo {
 fn write_run(output: &mut dyn Sink) {
     let (hog, beat) = (TaskId(0), TaskId(1));
     let (first, second) = (CpuId(0), CpuId(1));
-    output_event(
-        output,
-        0,
-        EventKind::CpuOnline {
-            cpu: second,
-            online: true,
-        },
-    );
+    output_event(output, 0, EventKind::CpuOnline { cpu: second, online: true });
     output.task(0, hog, &task_info("hog", 0));
     output.task(0, beat, &task_info("beat", -5));
     let mut at = |time: u64, kind: EventKind| output_event(output, time, kind);
-    let wake = |task, waker| EventKind::Wake {
-        task,
-        cpu: first,
-        waker,
-    };
+    let wake = |task, waker| EventKind::Wake { task, cpu: first, waker };
     let switch = |cpu, prev, next| EventKind::Switch { cpu, prev, next };
     at(0, wake(hog, None));
     at(10, switch(first, None, Some(hog)));
@@ -72,55 +58,23 @@ fn write_run(output: &mut dyn Sink) {
         let due = 1000 * job + 100;
         // Every tenth job is late and ends after the next one is due.
         let end = if job % 10 == 9 { due + 1050 } else { due + 400 };
-        let start = due.max(if job % 10 == 0 && job > 0 {
-            due + 60
-        } else {
-            0
-        });
+        let start = due.max(if job % 10 == 0 && job > 0 { due + 60 } else { 0 });
         at(start, wake(beat, Some(hog)));
-        at(
-            start,
-            EventKind::JobRelease {
-                task: beat,
-                due,
-                deadline: due + 1000,
-            },
-        );
+        at(start, EventKind::JobRelease { task: beat, due, deadline: due + 1000 });
         at(
             start + 5,
-            EventKind::Overhead {
-                cpu: first,
-                kind: OverheadKind::Scheduling,
-                duration: 5,
-            },
+            EventKind::Overhead { cpu: first, kind: OverheadKind::Scheduling, duration: 5 },
         );
         at(start + 5, switch(first, Some(hog), Some(beat)));
-        let lap = |at, begins| EventKind::Lap {
-            task: beat,
-            at,
-            begins,
-        };
+        let lap = |at, begins| EventKind::Lap { task: beat, at, begins };
         at(start + 5, lap(start + 6, true));
         if job == 500 {
-            at(
-                start + 6,
-                EventKind::Migrate {
-                    task: hog,
-                    from: first,
-                    to: second,
-                },
-            );
+            at(start + 6, EventKind::Migrate { task: hog, from: first, to: second });
             at(start + 6, switch(second, None, Some(hog)));
             at(start + 9, switch(second, Some(hog), None));
         }
         at(end, lap(end, false));
-        at(
-            end,
-            EventKind::JobComplete {
-                task: beat,
-                deadline: due + 1000,
-            },
-        );
+        at(end, EventKind::JobComplete { task: beat, deadline: due + 1000 });
         at(end, EventKind::Sleep { task: beat });
         at(end, switch(first, Some(beat), Some(hog)));
     }
@@ -147,11 +101,7 @@ fn a_trace_fits_the_published_schema() {
 
     let check = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/perfetto/check.py");
     let output = Command::new(python).arg(check).arg(&path).output().unwrap();
-    assert!(
-        output.status.success(),
-        "{}",
-        String::from_utf8_lossy(&output.stderr)
-    );
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     let expected = concat!(
         r#"{"kinds": {"sched_migrate_task": 1, "sched_switch": 2004, "sched_waking": 1001}, "#,
         r#""processes": {"1": "beat and hog"}, "#,
@@ -184,28 +134,14 @@ fn packets_go_out_while_the_run_goes_on() {
     let mut writer = PerfettoWriter::new(counter.clone(), "switches", 1);
     writer.task(0, TaskId(0), &task_info("hog", 0));
     for time in 0..10_000_u64 {
-        let (prev, next) = if time % 2 == 0 {
-            (None, Some(TaskId(0)))
-        } else {
-            (Some(TaskId(0)), None)
-        };
-        output_event(
-            &mut writer,
-            time,
-            EventKind::Switch {
-                cpu: CpuId(0),
-                prev,
-                next,
-            },
-        );
+        let (prev, next) =
+            if time % 2 == 0 { (None, Some(TaskId(0))) } else { (Some(TaskId(0)), None) };
+        output_event(&mut writer, time, EventKind::Switch { cpu: CpuId(0), prev, next });
     }
     let running = counter.0.get();
     writer.finish(10_000);
     let complete = counter.0.get();
-    assert!(
-        complete - running < complete / 20,
-        "{running} of {complete}"
-    );
+    assert!(complete - running < complete / 20, "{running} of {complete}");
 }
 
 /// Refuses every byte.

@@ -81,11 +81,7 @@ fn group(path: &str, parent: Option<GroupId>) -> GroupInfo {
         parent,
         shares: 3121,
         mode: CgroupMode::Smp,
-        quota: parent.map(|_| Quota {
-            runtime: 20_000_000,
-            period: 100_000_000,
-            burst: 5_000_000,
-        }),
+        quota: parent.map(|_| Quota { runtime: 20_000_000, period: 100_000_000, burst: 5_000_000 }),
     }
 }
 
@@ -94,63 +90,24 @@ fn example() -> Vec<Call> {
     let task = TaskId(0);
     let cpu = CpuId(1);
     let kinds = [
-        EventKind::Wake {
-            task,
-            cpu,
-            waker: None,
-        },
-        EventKind::Migrate {
-            task,
-            from: CpuId(2),
-            to: cpu,
-        },
-        EventKind::Switch {
-            cpu,
-            prev: None,
-            next: Some(task),
-        },
-        EventKind::JobRelease {
-            task,
-            due: 3,
-            deadline: 5000,
-        },
-        EventKind::Overhead {
-            cpu,
-            kind: OverheadKind::Migration,
-            duration: 250,
-        },
-        EventKind::JobComplete {
-            task,
-            deadline: 10_000_000,
-        },
-        EventKind::JobSkip {
-            task,
-            due: 10_000_000,
-            period: 5_000_000,
-            count: 3,
-        },
-        EventKind::Lap {
-            task,
-            at: 8_000,
-            begins: true,
-        },
+        EventKind::Wake { task, cpu, waker: None },
+        EventKind::Migrate { task, from: CpuId(2), to: cpu },
+        EventKind::Switch { cpu, prev: None, next: Some(task) },
+        EventKind::JobRelease { task, due: 3, deadline: 5000 },
+        EventKind::Overhead { cpu, kind: OverheadKind::Migration, duration: 250 },
+        EventKind::JobComplete { task, deadline: 10_000_000 },
+        EventKind::JobSkip { task, due: 10_000_000, period: 5_000_000, count: 3 },
+        EventKind::Lap { task, at: 8_000, begins: true },
         EventKind::Sleep { task },
         EventKind::Exit { task },
         EventKind::Pass { cpu, duration: 700 },
         EventKind::CpuOnline { cpu, online: false },
         EventKind::Loader { cpu, begins: true },
         EventKind::Throttle { task, begins: true },
-        EventKind::Energy {
-            cpu,
-            nanojoules: 2_032_000_000,
-        },
+        EventKind::Energy { cpu, nanojoules: 2_032_000_000 },
         EventKind::QuotaUse {
             group: GroupId(1),
-            used: QuotaUse {
-                periods: 20,
-                throttled_periods: 19,
-                throttled: 1_520_000_000,
-            },
+            used: QuotaUse { periods: 20, throttled_periods: 19, throttled: 1_520_000_000 },
         },
         EventKind::Callback {
             cpu,
@@ -165,25 +122,16 @@ fn example() -> Vec<Call> {
             slice: u64::MAX,
             vtime: Some(7),
         },
-        EventKind::Remove {
-            task,
-            queue: Queue::Local(cpu),
-        },
+        EventKind::Remove { task, queue: Queue::Local(cpu) },
     ];
-    let member = TaskInfo {
-        group: Some(GroupId(1)),
-        ..task_info("größter Hog")
-    };
+    let member = TaskInfo { group: Some(GroupId(1)), ..task_info("größter Hog") };
     let mut calls = vec![
         Call::Group(0, GroupId(0), group("/a", None)),
         Call::Group(0, GroupId(1), group("/a/x", Some(GroupId(0)))),
         Call::Task(0, task, member),
     ];
     for (number, kind) in kinds.into_iter().enumerate() {
-        calls.push(Call::Event(Event {
-            time: 1000 * number as u64,
-            kind,
-        }));
+        calls.push(Call::Event(Event { time: 1000 * number as u64, kind }));
     }
     calls.push(Call::Finish(1 << 40));
     calls
@@ -227,15 +175,9 @@ fn other_versions_and_other_files_are_told_apart() {
     let mut bytes = write(&example()).unwrap();
     bytes[8] = 1;
     let error = read(&bytes).unwrap_err().to_string();
-    assert!(
-        error.contains("version 7") && error.contains("version 1"),
-        "{error}"
-    );
+    assert!(error.contains("version 7") && error.contains("version 1"), "{error}");
     let error = read(b"{\"tasks\": {}}").unwrap_err().to_string();
-    assert!(
-        error.starts_with("byte 0: not a fairground trace file"),
-        "{error}"
-    );
+    assert!(error.starts_with("byte 0: not a fairground trace file"), "{error}");
 }
 
 #[test]
@@ -252,22 +194,10 @@ fn a_stream_that_contradicts_the_format_is_refused() {
     let event = |kind| Call::Event(Event { time: 5, kind });
     let described = Call::Task(5, TaskId(0), task_info("hog"));
     let cases = [
+        (vec![event(EventKind::Sleep { task: TaskId(0) }), Call::Finish(9)], "task 0"),
+        (vec![Call::Task(5, TaskId(1), task_info("hog")), Call::Finish(9)], "task 1"),
         (
-            vec![event(EventKind::Sleep { task: TaskId(0) }), Call::Finish(9)],
-            "task 0",
-        ),
-        (
-            vec![Call::Task(5, TaskId(1), task_info("hog")), Call::Finish(9)],
-            "task 1",
-        ),
-        (
-            vec![
-                event(EventKind::CpuOnline {
-                    cpu: CpuId(3),
-                    online: true,
-                }),
-                Call::Finish(9),
-            ],
+            vec![event(EventKind::CpuOnline { cpu: CpuId(3), online: true }), Call::Finish(9)],
             "CPU 3",
         ),
         (vec![described.clone(), Call::Finish(4)], "time goes back"),
@@ -291,62 +221,44 @@ fn any_call() -> impl Strategy<Value = (u64, EventKind)> {
     let task = || (0..TASKS).prop_map(TaskId);
     let cpu = || (0..CPUS).prop_map(CpuId);
     let near = 0_u64..u64::MAX / 4;
-    let kind =
-        prop_oneof![
-            (task(), cpu(), prop::option::of(task()))
-                .prop_map(|(task, cpu, waker)| EventKind::Wake { task, cpu, waker }),
-            task().prop_map(|task| EventKind::Sleep { task }),
-            (cpu(), prop::option::of(task()), prop::option::of(task()))
-                .prop_map(|(cpu, prev, next)| EventKind::Switch { cpu, prev, next }),
-            (task(), near.clone(), near.clone()).prop_map(|(task, due, deadline)| {
-                EventKind::JobRelease {
-                    task,
-                    due,
-                    deadline,
-                }
-            }),
-            (task(), near.clone(), any::<u64>(), any::<u64>()).prop_map(
-                |(task, due, period, count)| EventKind::JobSkip {
-                    task,
-                    due,
-                    period,
-                    count
-                }
-            ),
-            (task(), near.clone(), any::<bool>()).prop_map(|(task, at, begins)| EventKind::Lap {
-                task,
-                at,
-                begins
-            }),
-            (task(), near).prop_map(|(task, deadline)| EventKind::JobComplete { task, deadline }),
-            (
-                task(),
-                queue(),
-                any::<u64>(),
-                prop::option::of(any::<u64>())
-            )
-                .prop_map(|(task, queue, slice, vtime)| EventKind::Insert {
-                    task,
-                    queue,
-                    slice,
-                    vtime
-                }),
-            (task(), queue()).prop_map(|(task, queue)| EventKind::Remove { task, queue }),
-            (cpu(), prop::option::of(task()), prop::option::of(cpu())).prop_map(
-                |(cpu, task, chosen)| EventKind::Callback {
-                    cpu,
-                    callback: Callback::Dispatch,
-                    task,
-                    chosen,
-                    duration: 300
-                }
-            ),
-            (cpu(), any::<u64>()).prop_map(|(cpu, duration)| EventKind::Overhead {
+    let kind = prop_oneof![
+        (task(), cpu(), prop::option::of(task())).prop_map(|(task, cpu, waker)| EventKind::Wake {
+            task,
+            cpu,
+            waker
+        }),
+        task().prop_map(|task| EventKind::Sleep { task }),
+        (cpu(), prop::option::of(task()), prop::option::of(task()))
+            .prop_map(|(cpu, prev, next)| EventKind::Switch { cpu, prev, next }),
+        (task(), near.clone(), near.clone())
+            .prop_map(|(task, due, deadline)| { EventKind::JobRelease { task, due, deadline } }),
+        (task(), near.clone(), any::<u64>(), any::<u64>())
+            .prop_map(|(task, due, period, count)| EventKind::JobSkip { task, due, period, count }),
+        (task(), near.clone(), any::<bool>()).prop_map(|(task, at, begins)| EventKind::Lap {
+            task,
+            at,
+            begins
+        }),
+        (task(), near).prop_map(|(task, deadline)| EventKind::JobComplete { task, deadline }),
+        (task(), queue(), any::<u64>(), prop::option::of(any::<u64>())).prop_map(
+            |(task, queue, slice, vtime)| EventKind::Insert { task, queue, slice, vtime }
+        ),
+        (task(), queue()).prop_map(|(task, queue)| EventKind::Remove { task, queue }),
+        (cpu(), prop::option::of(task()), prop::option::of(cpu())).prop_map(
+            |(cpu, task, chosen)| EventKind::Callback {
                 cpu,
-                kind: OverheadKind::Interrupt,
-                duration
-            }),
-        ];
+                callback: Callback::Dispatch,
+                task,
+                chosen,
+                duration: 300
+            }
+        ),
+        (cpu(), any::<u64>()).prop_map(|(cpu, duration)| EventKind::Overhead {
+            cpu,
+            kind: OverheadKind::Interrupt,
+            duration
+        }),
+    ];
     (prop_oneof![0_u64..5, 0_u64..1 << 40], kind)
 }
 

@@ -36,11 +36,7 @@ impl Unfinished {
             Ok(file) => {
                 let before = file.metadata()?;
                 if !before.is_file() {
-                    return Ok(Self {
-                        file,
-                        path,
-                        temporary: None,
-                    });
+                    return Ok(Self { file, path, temporary: None });
                 }
                 Some(before)
             }
@@ -75,11 +71,7 @@ impl Unfinished {
             let _ = fchown(&file, Some(before.uid()), Some(before.gid()));
             file.set_permissions(before.permissions())?;
         }
-        Ok(Self {
-            file,
-            path,
-            temporary: Some(temporary),
-        })
+        Ok(Self { file, path, temporary: Some(temporary) })
     }
 
     /// The file itself.
@@ -152,10 +144,7 @@ mod tests {
         fs::write(&path, "before").expect("it can be written");
         fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).expect("it is ours");
         write(&path, b"after").expect("it can be written");
-        let mode = fs::metadata(&path)
-            .expect("it is there")
-            .permissions()
-            .mode();
+        let mode = fs::metadata(&path).expect("it is there").permissions().mode();
         assert_eq!(mode & 0o777, 0o600);
     }
 

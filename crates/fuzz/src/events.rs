@@ -16,18 +16,11 @@ pub fn recording(bytes: &[u8]) {
 
 /// Entries of a recording inside a valid file, which damage to compressed chunks does not reach.
 pub fn entries(bytes: &[u8]) {
-    let header = Header {
-        origin: 1,
-        cpus: 4,
-        ..Header::default()
-    };
+    let header = Header { origin: 1, cpus: 4, ..Header::default() };
     let mut file = Vec::new();
     let mut writer = Writer::new(&mut file, &header).expect("memory can be written");
     writer.add(bytes).expect("memory can be written");
-    let ending = Ending {
-        end: 10_000_000_000,
-        lost: 0,
-    };
+    let ending = Ending { end: 10_000_000_000, lost: 0 };
     writer.finish(&ending).expect("memory can be written");
     recording(&file);
 }
@@ -63,9 +56,7 @@ pub fn trace(bytes: &[u8]) {
     let log = |bytes: &[u8]| {
         let mut order = Order::default();
         let reader = TraceReader::new(bytes).expect("what was written can be read");
-        reader
-            .play(&mut order)
-            .expect("what was written can be read");
+        reader.play(&mut order).expect("what was written can be read");
         order.log
     };
     assert_eq!(log(bytes), log(&written));
@@ -81,11 +72,7 @@ struct Order {
 
 impl Order {
     fn at(&mut self, time: Nanoseconds) {
-        assert!(
-            time >= self.time,
-            "time goes back from {} to {time}",
-            self.time
-        );
+        assert!(time >= self.time, "time goes back from {} to {time}", self.time);
         self.time = time;
     }
 }

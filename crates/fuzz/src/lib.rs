@@ -23,58 +23,19 @@ pub struct Target {
 
 /// All targets.
 pub const TARGETS: &[Target] = &[
-    Target {
-        name: "workload",
-        run: texts::workload,
-    },
-    Target {
-        name: "machine",
-        run: texts::machine,
-    },
-    Target {
-        name: "hwloc",
-        run: texts::hwloc,
-    },
-    Target {
-        name: "machine_file",
-        run: texts::machine_file,
-    },
-    Target {
-        name: "cost",
-        run: texts::cost,
-    },
-    Target {
-        name: "manifest",
-        run: texts::manifest,
-    },
-    Target {
-        name: "experiment",
-        run: texts::experiment,
-    },
-    Target {
-        name: "description",
-        run: texts::description,
-    },
-    Target {
-        name: "companion",
-        run: objects::companion,
-    },
-    Target {
-        name: "object",
-        run: objects::object,
-    },
-    Target {
-        name: "recording",
-        run: events::recording,
-    },
-    Target {
-        name: "entries",
-        run: events::entries,
-    },
-    Target {
-        name: "trace",
-        run: events::trace,
-    },
+    Target { name: "workload", run: texts::workload },
+    Target { name: "machine", run: texts::machine },
+    Target { name: "hwloc", run: texts::hwloc },
+    Target { name: "machine_file", run: texts::machine_file },
+    Target { name: "cost", run: texts::cost },
+    Target { name: "manifest", run: texts::manifest },
+    Target { name: "experiment", run: texts::experiment },
+    Target { name: "description", run: texts::description },
+    Target { name: "companion", run: objects::companion },
+    Target { name: "object", run: objects::object },
+    Target { name: "recording", run: events::recording },
+    Target { name: "entries", run: events::entries },
+    Target { name: "trace", run: events::trace },
 ];
 
 /// The target with this name.
@@ -85,9 +46,7 @@ pub fn find(name: &str) -> Option<&'static Target> {
 impl Target {
     /// Where its inputs are.
     pub fn corpus(&self) -> PathBuf {
-        PathBuf::from(env!("CARGO_MANIFEST_DIR"))
-            .join("corpus")
-            .join(self.name)
+        PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("corpus").join(self.name)
     }
 }
 

@@ -95,9 +95,7 @@ fn change(bytes: &mut Vec<u8>, edit: &Edit) {
         }
         Edit::Number(at, number) => {
             let there = bytes.iter_mut().skip(place(at) & !3);
-            there
-                .zip(number.to_le_bytes())
-                .for_each(|(there, byte)| *there = byte);
+            there.zip(number.to_le_bytes()).for_each(|(there, byte)| *there = byte);
         }
         Edit::Insert(at, piece) => {
             let at = place(at);
@@ -106,16 +104,9 @@ fn change(bytes: &mut Vec<u8>, edit: &Edit) {
         Edit::Replace(at, piece) => {
             let at = place(at);
             let is_word = |byte: &u8| byte.is_ascii_alphanumeric() || *byte == b'_';
-            let before = bytes[..at]
-                .iter()
-                .rev()
-                .take_while(|byte| is_word(byte))
-                .count();
+            let before = bytes[..at].iter().rev().take_while(|byte| is_word(byte)).count();
             let after = bytes[at..].iter().take_while(|byte| is_word(byte)).count();
-            bytes.splice(
-                at - before..at + after,
-                PIECES[piece % PIECES.len()].bytes(),
-            );
+            bytes.splice(at - before..at + after, PIECES[piece % PIECES.len()].bytes());
         }
         Edit::Remove(at, count) => {
             let at = place(at);

@@ -40,10 +40,7 @@ fn visit(object: &Object) {
     for map in object.maps() {
         kept(map.value_type);
     }
-    assert_eq!(
-        object.slots().len(),
-        object.maps().len() + object.sections().len()
-    );
+    assert_eq!(object.slots().len(), object.maps().len() + object.sections().len());
 }
 
 /// Companion files, prepared for an object with maps, variables and programs on a small machine.

@@ -29,10 +29,7 @@ impl AttributeMap {
             return Ok(None);
         };
         let map = MapHandle::from_map_id(found.id).map_err(|error| {
-            failed(
-                "task attributes",
-                format!("their map cannot be opened: {error}"),
-            )
+            failed("task attributes", format!("their map cannot be opened: {error}"))
         })?;
         Ok(Some(Self { map }))
     }
@@ -67,11 +64,7 @@ impl AttributeMap {
             }
         }
         self.map
-            .update(
-                &task.as_raw_fd().to_ne_bytes(),
-                &attributes.encode(),
-                MapFlags::ANY,
-            )
+            .update(&task.as_raw_fd().to_ne_bytes(), &attributes.encode(), MapFlags::ANY)
             .map_err(|error| of_thread(pid, "set", &error))
     }
 }
@@ -87,10 +80,7 @@ pub fn threads(pid: u32) -> Result<Vec<u32>, Error> {
         line.trim().parse::<u32>().ok()
     });
     match process {
-        None => Err(no_thread(
-            pid,
-            &std::io::Error::from_raw_os_error(libc::ESRCH),
-        )),
+        None => Err(no_thread(pid, &std::io::Error::from_raw_os_error(libc::ESRCH))),
         Some(process) if process != pid => Ok(vec![pid]),
         Some(_) => {
             let folder = std::fs::read_dir(format!("/proc/{pid}/task"));
@@ -109,10 +99,7 @@ fn of_thread(pid: u32, action: &str, error: &libbpf_rs::Error) -> Error {
 }
 
 fn failed(name: &str, reason: String) -> Error {
-    Error::Setup {
-        name: name.to_owned(),
-        reason,
-    }
+    Error::Setup { name: name.to_owned(), reason }
 }
 
 #[cfg(test)]

@@ -53,9 +53,8 @@ impl Capture {
         host::check_root("recording the scheduler's actions")?;
         let cpus = libbpf_rs::num_possible_cpus().map_err(|error| failed(&error.to_string()))?;
         let cpus = u32::try_from(cpus).unwrap_or(u32::MAX);
-        let mut program = Program::load("recording", &PROGRAMS, wanted, |map| {
-            rings::prepare(map, cpus)
-        })?;
+        let mut program =
+            Program::load("recording", &PROGRAMS, wanted, |map| rings::prepare(map, cpus))?;
         let rings = Rings::of(&program, cpus)?;
         let (sender, entries) = channel();
         let ended = Arc::new(AtomicBool::new(false));
@@ -68,11 +67,7 @@ impl Capture {
                 carry(&mut program, &rings, &sender, &end)
             })
             .map_err(Error::system("cannot start the recorder's thread"))?;
-        Ok(Self {
-            ended,
-            entries,
-            thread,
-        })
+        Ok(Self { ended, entries, thread })
     }
 
     /// The entries since the last call, as bytes.
@@ -87,10 +82,7 @@ impl Capture {
     pub fn finish(self) -> Result<(Vec<Vec<u8>>, u64), Error> {
         self.ended.store(true, Ordering::Relaxed);
         self.thread.thread().unpark();
-        let lost = self
-            .thread
-            .join()
-            .unwrap_or_else(|_| Err(failed("its thread panicked")))?;
+        let lost = self.thread.join().unwrap_or_else(|_| Err(failed("its thread panicked")))?;
         Ok((self.entries.try_iter().collect(), lost))
     }
 }
@@ -111,9 +103,7 @@ fn carry(
             0
         })
         .map_err(|error| failed(&error.to_string()))?;
-    let ring = builder
-        .build()
-        .map_err(|error| failed(&error.to_string()))?;
+    let ring = builder.build().map_err(|error| failed(&error.to_string()))?;
     loop {
         let last = ended.load(Ordering::Relaxed);
         if !last && waiting(&ring) < PATIENCE && !rings.fill() {

@@ -145,9 +145,6 @@ impl Error {
     /// For `map_err`: the operating system's error with the attempted action.
     pub fn system<E: Into<std::io::Error>>(what: impl Into<String>) -> impl FnOnce(E) -> Self {
         let what = what.into();
-        move |source| Self::System {
-            what,
-            source: source.into(),
-        }
+        move |source| Self::System { what, source: source.into() }
     }
 }

@@ -73,9 +73,7 @@ impl ExitLayout {
             return None;
         };
         let members = members.iter().filter_map(|member| {
-            let offset = record
-                .offset
-                .checked_add(u64::from(member.bit_offset / 8))?;
+            let offset = record.offset.checked_add(u64::from(member.bit_offset / 8))?;
             let end = offset.checked_add(object.btf().size_of(member.type_id)?)?;
             let place = usize::try_from(offset).ok()?..usize::try_from(end).ok()?;
             Some((member.name.clone(), place))
@@ -102,9 +100,9 @@ impl ExitLayout {
         let member_text = |name: &str| bytes(name).map_or_else(String::new, text);
         let dump = match &self.separate_dump {
             // The text is the only variable in its section and was given the section's full length.
-            Some((name, start)) => section(name)
-                .and_then(|bytes| bytes.get(*start..).map(text))
-                .unwrap_or_default(),
+            Some((name, start)) => {
+                section(name).and_then(|bytes| bytes.get(*start..).map(text)).unwrap_or_default()
+            }
             None => member_text("dump"),
         };
         Some(ExitReport {
@@ -124,10 +122,7 @@ impl ExitLayout {
 
 /// The text up to the first zero byte.
 fn text(bytes: &[u8]) -> String {
-    let end = bytes
-        .iter()
-        .position(|byte| *byte == 0)
-        .unwrap_or(bytes.len());
+    let end = bytes.iter().position(|byte| *byte == 0).unwrap_or(bytes.len());
     String::from_utf8_lossy(&bytes[..end]).trim_end().to_owned()
 }
 
@@ -138,9 +133,7 @@ mod tests {
         let members = members.iter();
         ExitLayout {
             section: ".data".to_owned(),
-            members: members
-                .map(|(name, place)| ((*name).to_owned(), place.clone()))
-                .collect(),
+            members: members.map(|(name, place)| ((*name).to_owned(), place.clone())).collect(),
             separate_dump: dump,
         }
     }
@@ -162,16 +155,10 @@ mod tests {
         let report = layout(&members, None)
             .read(|section| (section == ".data").then(|| data.clone()))
             .expect("it can be read");
-        assert_eq!(
-            (report.reason.as_str(), report.message.as_str()),
-            ("why", "")
-        );
+        assert_eq!((report.reason.as_str(), report.message.as_str()), ("why", ""));
         assert_eq!(report.dump, "dump is");
         assert!(report.wants_restart() && report.is_failure());
-        assert_eq!(
-            report.to_string(),
-            "why (SCX_EXIT_ERROR_STALL), exit code 0x1000000000000"
-        );
+        assert_eq!(report.to_string(), "why (SCX_EXIT_ERROR_STALL), exit code 0x1000000000000");
     }
 
     #[test]

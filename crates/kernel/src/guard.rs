@@ -52,9 +52,7 @@ impl User {
             what: format!("cannot look up user {name}"),
             source: error.into(),
         })?;
-        found.map(Self).ok_or_else(|| Error::Usage {
-            reason: format!("there is no user {name}"),
-        })
+        found.map(Self).ok_or_else(|| Error::Usage { reason: format!("there is no user {name}") })
     }
 
     /// The user that called sudo, if this process became root that way.
@@ -88,10 +86,8 @@ impl User {
             what: format!("cannot look up user {}", user.name),
             source: error.into(),
         })?;
-        let groups = getgrouplist(&name, user.gid).map_err(Error::system(format!(
-            "cannot look up the groups of {}",
-            user.name
-        )))?;
+        let groups = getgrouplist(&name, user.gid)
+            .map_err(Error::system(format!("cannot look up the groups of {}", user.name)))?;
         command
             .env("HOME", &user.dir)
             .env("SHELL", &user.shell)
@@ -168,14 +164,11 @@ impl Guarded {
         let mut answer = Vec::new();
         if let Some(line) = &mut self.line {
             let mut kind = [FAILED];
-            let heard = line
-                .write_all(&[START])
-                .and_then(|()| line.read_exact(&mut kind));
+            let heard = line.write_all(&[START]).and_then(|()| line.read_exact(&mut kind));
             let mut number = [0; 4];
             if heard.is_ok() && kind == [RUNS] && line.read_exact(&mut number).is_ok() {
                 self.is_running = true;
-                line.set_nonblocking(true)
-                    .map_err(Error::system("cannot watch the command"))?;
+                line.set_nonblocking(true).map_err(Error::system("cannot watch the command"))?;
                 return Ok(u32::from_ne_bytes(number));
             }
             let _ = line.read_to_end(&mut answer);
@@ -194,8 +187,7 @@ impl Guarded {
 
     /// Asks the command to end with `signal`; it is killed if it takes too long.
     pub fn end(&mut self, signal: Signal) {
-        self.deadline
-            .get_or_insert_with(|| Instant::now() + PATIENCE);
+        self.deadline.get_or_insert_with(|| Instant::now() + PATIENCE);
         self.signal(signal);
     }
 
@@ -211,10 +203,7 @@ impl Guarded {
     /// # Errors
     /// The guard cannot be read from.
     pub fn poll(&mut self) -> Result<Option<u8>, Error> {
-        if self
-            .deadline
-            .is_some_and(|deadline| Instant::now() > deadline)
-        {
+        if self.deadline.is_some_and(|deadline| Instant::now() > deadline) {
             self.signal(Signal::SIGKILL);
         }
         let (None, Some(line)) = (self.code, &mut self.line) else {
@@ -392,12 +381,7 @@ fn descendants() -> Vec<Pid> {
     let mut found = vec![std::process::id().cast_signed()];
     let mut next = 0;
     while let Some(&parent) = found.get(next) {
-        found.extend(
-            pairs
-                .iter()
-                .filter(|(_, of)| *of == parent)
-                .map(|(one, _)| *one),
-        );
+        found.extend(pairs.iter().filter(|(_, of)| *of == parent).map(|(one, _)| *one));
         next += 1;
     }
     found.into_iter().skip(1).map(Pid::from_raw).collect()

@@ -45,11 +45,7 @@ pub fn check_can_verify() -> Result<(), Error> {
 /// # Errors
 /// [`Error::NotRoot`], naming the `action` (the beginning of a sentence).
 pub fn check_root(action: &'static str) -> Result<(), Error> {
-    if nix::unistd::geteuid().is_root() {
-        Ok(())
-    } else {
-        Err(Error::NotRoot { action })
-    }
+    if nix::unistd::geteuid().is_root() { Ok(()) } else { Err(Error::NotRoot { action }) }
 }
 
 /// The running kernel's release, as `uname -r` prints it.
@@ -167,9 +163,7 @@ pub fn description() -> Result<String, Error> {
 #[must_use]
 pub fn online_cpus() -> usize {
     let information = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
-    let processors = information
-        .lines()
-        .filter(|line| line.starts_with("processor"));
+    let processors = information.lines().filter(|line| line.starts_with("processor"));
     processors.count()
 }
 
@@ -183,9 +177,7 @@ fn value<'t>(text: &'t str, name: &str, separator: char) -> Option<&'t str> {
 /// Checks the kernel's version, and that it has sched_ext and type information under `root`.
 fn check_kernel(release: &str, root: &Path) -> Result<(), Error> {
     if version(release).is_some_and(|version| version < OLDEST_KERNEL) {
-        return Err(Error::KernelTooOld {
-            release: release.to_owned(),
-        });
+        return Err(Error::KernelTooOld { release: release.to_owned() });
     }
     for file in [SCHED_EXT, KERNEL_BTF] {
         if !root.join(&file[1..]).exists() {
@@ -226,10 +218,7 @@ impl Incumbent {
     #[must_use]
     pub fn now() -> Self {
         let leaves = read("state").is_some_and(|state| state == "disabling");
-        Self {
-            name: loaded_scheduler().filter(|_| !leaves),
-            sequence: enable_sequence(),
-        }
+        Self { name: loaded_scheduler().filter(|_| !leaves), sequence: enable_sequence() }
     }
 
     /// Its name; `None` for the kernel's own.
@@ -283,9 +272,7 @@ pub(crate) fn thread_descriptor(pid: u32) -> Result<OwnedFd, Error> {
 }
 
 pub(crate) fn no_thread(pid: u32, error: &std::io::Error) -> Error {
-    Error::Usage {
-        reason: format!("there is no thread {pid}: {error}"),
-    }
+    Error::Usage { reason: format!("there is no thread {pid}: {error}") }
 }
 
 /// Whether a thread has ended.
@@ -341,15 +328,9 @@ mod tests {
     fn kernels_that_cannot_are_told_apart() {
         let nowhere = Path::new("/nonexistent");
         let old = check_kernel("6.12.1", nowhere).unwrap_err().to_string();
-        assert!(
-            old.contains("6.12.1") && old.contains("6.18 or newer"),
-            "{old}"
-        );
+        assert!(old.contains("6.12.1") && old.contains("6.18 or newer"), "{old}");
         let without = check_kernel("7.3.4", nowhere).unwrap_err().to_string();
-        assert!(
-            without.contains("/sys/kernel/sched_ext is missing"),
-            "{without}"
-        );
+        assert!(without.contains("/sys/kernel/sched_ext is missing"), "{without}");
     }
 
     #[test]
@@ -367,10 +348,7 @@ mod tests {
             change(&bfs, &incumbent(None, 1)),
             "the scheduler changed during the run, from bfs to the kernel's own",
         );
-        is(
-            change(&bfs, &incumbent(Some("bfs"), 2)),
-            "bfs was loaded again during the run",
-        );
+        is(change(&bfs, &incumbent(Some("bfs"), 2)), "bfs was loaded again during the run");
         is(
             change(&own, &incumbent(None, 1)),
             "a scheduler was loaded and taken out during the run",
@@ -382,10 +360,7 @@ mod tests {
         let config = "CONFIG_HZ_250=y\n# CONFIG_HZ_1000 is not set\nCONFIG_HZ=250\n";
         assert_eq!(value(config, "CONFIG_HZ", '='), Some("250"));
         let processor = "processor\t: 0\nmodel name\t: Some CPU @ 2 GHz: fast\n";
-        assert_eq!(
-            value(processor, "model name", ':'),
-            Some("Some CPU @ 2 GHz: fast")
-        );
+        assert_eq!(value(processor, "model name", ':'), Some("Some CPU @ 2 GHz: fast"));
         assert_eq!(value(processor, "stepping", ':'), None);
     }
 

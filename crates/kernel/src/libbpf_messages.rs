@@ -36,7 +36,5 @@ fn receive(level: PrintLevel, message: String) {
 }
 
 fn messages() -> std::sync::MutexGuard<'static, Vec<String>> {
-    MESSAGES
-        .lock()
-        .unwrap_or_else(std::sync::PoisonError::into_inner)
+    MESSAGES.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
 }

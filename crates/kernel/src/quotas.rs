@@ -48,12 +48,7 @@ mod tests {
     #[test]
     fn records_are_numbers_in_a_row() {
         let bytes = [28_u64, 100, 90, 7_000].map(u64::to_ne_bytes).concat();
-        let stat = CpuStat {
-            cgroup: 28,
-            periods: 100,
-            throttled_periods: 90,
-            throttled: 7_000,
-        };
+        let stat = CpuStat { cgroup: 28, periods: 100, throttled_periods: 90, throttled: 7_000 };
         assert_eq!(record(&bytes), Some(stat));
         assert_eq!(record(&[0; 32]), None);
         assert_eq!(record(&bytes[8..]), None);

@@ -77,9 +77,7 @@ impl Rings {
     pub fn fill(&self) -> bool {
         let waiting =
             |head: &Head| head.written.load(Ordering::Acquire) - head.taken.load(Ordering::Relaxed);
-        self.heads()
-            .iter()
-            .any(|head| waiting(head) >= self.room as u64 / 4)
+        self.heads().iter().any(|head| waiting(head) >= self.room as u64 / 4)
     }
 
     /// Moves all entries to `to`, as bytes, one CPU after the other.
@@ -130,25 +128,12 @@ mod tests {
     #[test]
     fn entries_are_taken_once_and_in_order() {
         let map = |length| MmapRaw::from(memmap2::MmapMut::map_anon(length).expect("memory"));
-        let rings = Rings {
-            heads: map(2 * HEAD),
-            entries: map(2 * 4 * ENTRY),
-            cpus: 2,
-            room: 4,
-        };
+        let rings = Rings { heads: map(2 * HEAD), entries: map(2 * 4 * ENTRY), cpus: 2, room: 4 };
         let write = |cpu: usize, number: u64, value: u8| {
             let place = (cpu * 4 + number as usize % 4) * ENTRY;
             // SAFETY: the place is inside the memory.
-            unsafe {
-                rings
-                    .entries
-                    .as_mut_ptr()
-                    .add(place)
-                    .write_bytes(value, ENTRY)
-            };
-            rings.heads()[cpu]
-                .written
-                .store(number + 1, Ordering::Release);
+            unsafe { rings.entries.as_mut_ptr().add(place).write_bytes(value, ENTRY) };
+            rings.heads()[cpu].written.store(number + 1, Ordering::Release);
         };
         let take = || {
             let mut bytes = Vec::new();

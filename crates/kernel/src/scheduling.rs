@@ -26,10 +26,7 @@ struct SchedulingAttributes {
 
 impl SchedulingAttributes {
     fn of(policy: &Policy) -> Self {
-        let mut attributes = Self {
-            size: 48,
-            ..Self::default()
-        };
+        let mut attributes = Self { size: 48, ..Self::default() };
         match *policy {
             Policy::Other { nice, slice } => {
                 attributes.nice = nice;
@@ -53,11 +50,7 @@ impl SchedulingAttributes {
                 attributes.policy = 2;
                 attributes.priority = priority;
             }
-            Policy::Deadline {
-                runtime,
-                period,
-                deadline,
-            } => {
+            Policy::Deadline { runtime, period, deadline } => {
                 attributes.policy = 6;
                 attributes.runtime = runtime;
                 attributes.deadline = deadline;
@@ -76,11 +69,7 @@ pub fn set_policy(policy: &Policy) -> io::Result<()> {
     let attributes = SchedulingAttributes::of(policy);
     // SAFETY: the structure has the length that it states and outlives the call, which only reads it.
     let result = unsafe { libc::syscall(libc::SYS_sched_setattr, 0, &raw const attributes, 0) };
-    if result == 0 {
-        Ok(())
-    } else {
-        Err(io::Error::last_os_error())
-    }
+    if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
 /// Whether a thread needs root for the policy.
@@ -124,11 +113,8 @@ mod tests {
     #[test]
     fn the_kernel_takes_policies_that_need_no_rights() {
         std::thread::spawn(|| {
-            set_policy(&Policy::Batch {
-                nice: 5,
-                slice: None,
-            })
-            .expect("batch and nicer is allowed");
+            set_policy(&Policy::Batch { nice: 5, slice: None })
+                .expect("batch and nicer is allowed");
             // SAFETY: the call takes a number and returns one.
             assert_eq!(unsafe { libc::sched_getscheduler(0) }, libc::SCHED_BATCH);
             // SAFETY: as above.
@@ -157,13 +143,7 @@ mod tests {
     #[test]
     fn rights_that_are_needed() {
         assert!(needs_root(&Policy::Fifo { priority: 1 }));
-        assert!(needs_root(&Policy::Other {
-            nice: -1,
-            slice: None
-        }));
-        assert!(!needs_root(&Policy::Batch {
-            nice: 19,
-            slice: None
-        }));
+        assert!(needs_root(&Policy::Other { nice: -1, slice: None }));
+        assert!(!needs_root(&Policy::Batch { nice: 19, slice: None }));
     }
 }

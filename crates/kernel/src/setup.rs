@@ -44,10 +44,7 @@ impl Steps {
                 entry,
             }
         });
-        Self {
-            entries: entries.collect(),
-            runs: setup.runs,
-        }
+        Self { entries: entries.collect(), runs: setup.runs }
     }
 
     /// Carries out the actions before the scheduler is attached.
@@ -178,10 +175,7 @@ impl Runner {
         let failed = |reason: String| format!("{}: program {}: {reason}", run.place, run.program);
         let program = program.ok_or_else(|| failed("libbpf knows no such program".to_owned()))?;
         let program = program.as_fd().try_clone_to_owned();
-        Ok(Self {
-            program: program.map_err(|error| failed(error.to_string()))?,
-            run: run.clone(),
-        })
+        Ok(Self { program: program.map_err(|error| failed(error.to_string()))?, run: run.clone() })
     }
 
     /// Runs the program on its CPU; `before` is the context that the previous run has left, and is replaced by this run's.
@@ -198,9 +192,7 @@ impl Runner {
         match ran.map_err(|error| failed(format!("cannot be run: {error}")))? {
             0 => {}
             result => {
-                return Err(failed(format!(
-                    "returned {result}, with which its loader gives up"
-                )));
+                return Err(failed(format!("returned {result}, with which its loader gives up")));
             }
         }
         for (offset, bytes) in &run.writes {
@@ -248,10 +240,8 @@ fn on_cpu<T>(cpu: usize, action: impl FnOnce() -> io::Result<T>) -> io::Result<T
 
 /// Writes to memory of this process, where libbpf has mapped the arena; an invalid address is an error.
 fn write_to_arena(address: u64, bytes: &[u8]) -> io::Result<()> {
-    let target = RemoteIoVec {
-        base: usize::try_from(address).map_err(io::Error::other)?,
-        len: bytes.len(),
-    };
+    let target =
+        RemoteIoVec { base: usize::try_from(address).map_err(io::Error::other)?, len: bytes.len() };
     let written = process_vm_writev(Pid::this(), &[io::IoSlice::new(bytes)], &[target])?;
     if written < bytes.len() {
         return Err(io::Error::other(format!("{written} bytes of it are there")));
@@ -303,11 +293,7 @@ impl Repetition {
                 chain.next = (chain.next + chain.interval).max(Instant::now());
             }
         });
-        Self {
-            going_on: Some(going_on),
-            thread: Some(thread),
-            failure,
-        }
+        Self { going_on: Some(going_on), thread: Some(thread), failure }
     }
 
     /// Why it has ended by itself.

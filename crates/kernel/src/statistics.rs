@@ -21,22 +21,10 @@ impl Counters {
     pub fn table(&self, earlier: &Self) -> String {
         let interval = self.age.saturating_sub(earlier.age).as_secs_f64();
         let before = |name: &str| {
-            earlier
-                .counts
-                .iter()
-                .find(|(other, _)| other == name)
-                .map_or(0, |(_, count)| *count)
+            earlier.counts.iter().find(|(other, _)| other == name).map_or(0, |(_, count)| *count)
         };
-        let shown = || {
-            self.counts
-                .iter()
-                .filter(|(name, count)| *count != 0 || !is_kernel(name))
-        };
-        let width = shown()
-            .map(|(name, _)| name.len())
-            .max()
-            .unwrap_or(0)
-            .max(20);
+        let shown = || self.counts.iter().filter(|(name, count)| *count != 0 || !is_kernel(name));
+        let width = shown().map(|(name, _)| name.len()).max().unwrap_or(0).max(20);
         let mut table = format!(
             "{:<width$} {:>16} {:>16}\n",
             format!("after {:.1} s", self.age.as_secs_f64()),
@@ -44,16 +32,10 @@ impl Counters {
             "per second"
         );
         for (name, count) in shown() {
-            #[expect(
-                clippy::cast_precision_loss,
-                reason = "a rate is shown in whole numbers"
-            )]
+            #[expect(clippy::cast_precision_loss, reason = "a rate is shown in whole numbers")]
             let grown = count.saturating_sub(before(name)) as f64;
-            let rate = if interval > 0.0 {
-                format!("{:.0}", grown / interval)
-            } else {
-                "-".to_owned()
-            };
+            let rate =
+                if interval > 0.0 { format!("{:.0}", grown / interval) } else { "-".to_owned() };
             // Writing to a string cannot fail.
             let _ = writeln!(table, "{name:<width$} {count:>16} {rate:>16}");
         }
@@ -87,18 +69,13 @@ mod tests {
         let words: Vec<&str> = table.split_whitespace().collect();
         assert_eq!(
             words,
-            [
-                "after", "3.0", "s", "total", "per", "second", "enqueued", "700", "300"
-            ]
+            ["after", "3.0", "s", "total", "per", "second", "enqueued", "700", "300"]
         );
     }
 
     #[test]
     fn cpus_are_summed() {
-        assert_eq!(
-            sum(&[5_u64.to_ne_bytes().to_vec(), 7_u64.to_ne_bytes().to_vec()]),
-            12
-        );
+        assert_eq!(sum(&[5_u64.to_ne_bytes().to_vec(), 7_u64.to_ne_bytes().to_vec()]), 12);
         assert_eq!(sum(&[]), 0);
     }
 }

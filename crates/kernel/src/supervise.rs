@@ -15,12 +15,8 @@ use nix::unistd::Pid;
 use crate::Error;
 
 /// Signals that ask a process to end.
-pub(crate) const ENDING: [Signal; 4] = [
-    Signal::SIGINT,
-    Signal::SIGTERM,
-    Signal::SIGHUP,
-    Signal::SIGQUIT,
-];
+pub(crate) const ENDING: [Signal; 4] =
+    [Signal::SIGINT, Signal::SIGTERM, Signal::SIGHUP, Signal::SIGQUIT];
 
 /// How long a command may take to end after it has been asked to.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(5);
@@ -51,8 +47,7 @@ impl Signals {
             set.add(signal);
         }
         set.add(Signal::SIGCHLD);
-        set.thread_block()
-            .map_err(Error::system("cannot block signals"))?;
+        set.thread_block().map_err(Error::system("cannot block signals"))?;
         let descriptor = SignalFd::with_flags(&set, SfdFlags::SFD_CLOEXEC | SfdFlags::SFD_NONBLOCK)
             .map_err(Error::system("cannot receive signals"))?;
         Ok(Self { descriptor })
@@ -69,14 +64,11 @@ impl Signals {
             Ok(_) | Err(nix::errno::Errno::EINTR) => {}
             Err(error) => return Err(Error::system("cannot wait for signals")(error)),
         }
-        while let Some(info) = self
-            .descriptor
-            .read_signal()
-            .map_err(Error::system("cannot receive signals"))?
+        while let Some(info) =
+            self.descriptor.read_signal().map_err(Error::system("cannot receive signals"))?
         {
-            let signal = i32::try_from(info.ssi_signo)
-                .ok()
-                .and_then(|number| Signal::try_from(number).ok());
+            let signal =
+                i32::try_from(info.ssi_signo).ok().and_then(|number| Signal::try_from(number).ok());
             if let Some(signal) = signal.filter(|signal| ENDING.contains(signal)) {
                 return Ok(Some(EndRequest {
                     signal,
@@ -117,16 +109,12 @@ impl Supervised {
             name: command.get_program().to_string_lossy().into_owned(),
             reason: format!("cannot be run: {error}"),
         })?;
-        Ok(Self {
-            child,
-            deadline: None,
-        })
+        Ok(Self { child, deadline: None })
     }
 
     /// Asks the command to end with `signal`; it is killed if it takes too long.
     pub fn end(&mut self, signal: Signal) {
-        self.deadline
-            .get_or_insert_with(|| Instant::now() + PATIENCE);
+        self.deadline.get_or_insert_with(|| Instant::now() + PATIENCE);
         self.signal(signal);
     }
 
@@ -143,25 +131,17 @@ impl Supervised {
     /// # Errors
     /// The system call fails.
     pub fn poll(&mut self) -> Result<Option<u8>, Error> {
-        if self
-            .deadline
-            .is_some_and(|deadline| Instant::now() > deadline)
-        {
+        if self.deadline.is_some_and(|deadline| Instant::now() > deadline) {
             self.signal(Signal::SIGKILL);
         }
-        let status = self
-            .child
-            .try_wait()
-            .map_err(Error::system("cannot wait for the command"))?;
+        let status = self.child.try_wait().map_err(Error::system("cannot wait for the command"))?;
         Ok(status.map(exit_code))
     }
 }
 
 /// An exit code as a shell reports it.
 fn exit_code(status: ExitStatus) -> u8 {
-    let code = status
-        .code()
-        .unwrap_or_else(|| 128 + status.signal().unwrap_or(0));
+    let code = status.code().unwrap_or_else(|| 128 + status.signal().unwrap_or(0));
     u8::try_from(code & 0xff).unwrap_or(u8::MAX)
 }
 
@@ -217,9 +197,7 @@ mod tests {
     #[test]
     fn a_group_ends_together() {
         let mut command = Command::new("sh");
-        command
-            .args(["-c", "sleep 1000 & wait"])
-            .stdout(Stdio::piped());
+        command.args(["-c", "sleep 1000 & wait"]).stdout(Stdio::piped());
         let mut group = Supervised::start_group(command).expect("it can be started");
         let mut output = group.child.stdout.take().expect("a pipe");
         group.end(Signal::SIGTERM);

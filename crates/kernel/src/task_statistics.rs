@@ -66,9 +66,7 @@ impl TaskStatistics {
     /// There is no such thread.
     pub fn of(&self, pid: u32) -> Result<Vec<(&str, String)>, Error> {
         let task = host::thread_descriptor(pid)?;
-        let value = self
-            .map
-            .lookup(&task.as_raw_fd().to_ne_bytes(), MapFlags::ANY);
+        let value = self.map.lookup(&task.as_raw_fd().to_ne_bytes(), MapFlags::ANY);
         let value = value.map_err(|error| unreadable(&error))?;
         let shown = |field: &Field| field.show(value.as_deref()?);
         let numbers =
@@ -108,9 +106,7 @@ fn fields(types: &Btf, value: TypeId) -> Vec<Field> {
             let Kind::Integer { size, signed, .. } = *types.resolved(member.type_id) else {
                 return None;
             };
-            let unit = types
-                .declaration_tags(structure, Some(index))
-                .find_map(Unit::of);
+            let unit = types.declaration_tags(structure, Some(index)).find_map(Unit::of);
             Some(Field {
                 name: member.name.clone(),
                 offset: member.bit_offset as usize / 8,

@@ -45,10 +45,7 @@ impl Rejection {
             .unwrap_or(earliest);
         let mut end = lines[start..].join("\n");
         if start > 0 {
-            end.insert_str(
-                0,
-                &format!("[{start} lines left out, --verbose shows all]\n"),
-            );
+            end.insert_str(0, &format!("[{start} lines left out, --verbose shows all]\n"));
         }
         end
     }
@@ -67,15 +64,9 @@ impl fmt::Display for Rejection {
 
 /// Lines with statistics of the verifier's work, which explain nothing.
 fn is_account(line: &str) -> bool {
-    [
-        "processed ",
-        "verification time ",
-        "stack depth ",
-        "insns processed ",
-        "mark_precise: ",
-    ]
-    .iter()
-    .any(|beginning| line.starts_with(beginning))
+    ["processed ", "verification time ", "stack depth ", "insns processed ", "mark_precise: "]
+        .iter()
+        .any(|beginning| line.starts_with(beginning))
 }
 
 #[cfg(test)]
@@ -98,10 +89,7 @@ mod tests {
         let rejection = Rejection::find(&messages(log)).expect("there is a log");
         assert_eq!(rejection.program, "bad_enqueue");
         let text = rejection.to_string();
-        assert!(
-            text.contains("bad.bpf.c:7") && text.contains("invalid mem access"),
-            "{text}"
-        );
+        assert!(text.contains("bad.bpf.c:7") && text.contains("invalid mem access"), "{text}");
         assert!(!text.contains("processed 2 insns"), "{text}");
     }
 
@@ -116,34 +104,21 @@ mod tests {
             }
         }
         log += "the reason\n";
-        let end = Rejection::find(&messages(&log))
-            .expect("there is a log")
-            .useful_end();
+        let end = Rejection::find(&messages(&log)).expect("there is a log").useful_end();
         let mut lines = end.lines();
         assert!(lines.next().is_some_and(|line| line.contains("left out")));
-        assert!(
-            lines
-                .next()
-                .is_some_and(|line| line.starts_with("; statement"))
-        );
+        assert!(lines.next().is_some_and(|line| line.starts_with("; statement")));
         assert_eq!(end.lines().last(), Some("the reason"));
         assert!(end.lines().count() <= SHOWN + 1);
     }
 
     #[test]
     fn a_summary_is_shown_whole() {
-        let summary = format!(
-            "Verification failed: unsafe\n{}the end",
-            "because\n".repeat(2 * SHOWN)
-        );
+        let summary =
+            format!("Verification failed: unsafe\n{}the end", "because\n".repeat(2 * SHOWN));
         let log = format!("{}{summary}\n", "0: (bf) r1 = r2\n".repeat(9));
-        let end = Rejection::find(&messages(&log))
-            .expect("there is a log")
-            .useful_end();
-        assert_eq!(
-            end,
-            format!("[9 lines left out, --verbose shows all]\n{summary}")
-        );
+        let end = Rejection::find(&messages(&log)).expect("there is a log").useful_end();
+        assert_eq!(end, format!("[9 lines left out, --verbose shows all]\n{summary}"));
     }
 
     #[test]

@@ -19,11 +19,7 @@ fn kernel(object: &Object) -> KernelTypes {
         let members = table.members.iter();
         members.map(|member| (table.type_name.clone(), member.name.clone()))
     });
-    KernelTypes {
-        constants: constants.collect(),
-        members: members.collect(),
-        hotplug_sequence: 0,
-    }
+    KernelTypes { constants: constants.collect(), members: members.collect(), hotplug_sequence: 0 }
 }
 
 fn open_with(
@@ -41,14 +37,7 @@ fn open_with(
         object.choose(table).expect("it has this table");
     }
     let kernel = kernel(&object);
-    OpenScheduler::open(
-        name,
-        &compiled.object,
-        &object,
-        &kernel,
-        values,
-        Setup::default(),
-    )
+    OpenScheduler::open(name, &compiled.object, &object, &kernel, values, Setup::default())
 }
 
 fn open(name: &str) -> Result<OpenScheduler, Error> {
@@ -57,20 +46,13 @@ fn open(name: &str) -> Result<OpenScheduler, Error> {
 
 #[test]
 fn the_scheduler_names_itself() {
-    assert_eq!(
-        open("first_come").expect("it is a scheduler").title(),
-        "first_come"
-    );
+    assert_eq!(open("first_come").expect("it is a scheduler").title(), "first_come");
 }
 
 #[test]
 fn bytes_must_fit_their_variable() {
     let of_size = |size: usize| {
-        let value = Value {
-            section: CONSTANTS,
-            name: "unsigned_32",
-            bytes: &[7; 8][..size],
-        };
+        let value = Value { section: CONSTANTS, name: "unsigned_32", bytes: &[7; 8][..size] };
         open_with("first_come", None, &[value])
     };
     assert!(of_size(4).is_ok());
@@ -86,23 +68,12 @@ fn objects_that_are_no_scheduler_are_told_apart() {
     let message = |name: &str| open(name).expect_err("it is no scheduler").to_string();
     assert!(message("none").contains("has no sched_ext_ops table"));
     let two = message("two");
-    assert!(
-        two.contains("several tables of callbacks") && two.contains("one, other"),
-        "{two}"
-    );
-    let any = fairground_catalog::all()[0]
-        .parse()
-        .expect("it is an object");
-    let text = OpenScheduler::open(
-        "text",
-        b"not an object",
-        &any,
-        &kernel(&any),
-        &[],
-        Setup::default(),
-    )
-    .expect_err("it is a text")
-    .to_string();
+    assert!(two.contains("several tables of callbacks") && two.contains("one, other"), "{two}");
+    let any = fairground_catalog::all()[0].parse().expect("it is an object");
+    let text =
+        OpenScheduler::open("text", b"not an object", &any, &kernel(&any), &[], Setup::default())
+            .expect_err("it is a text")
+            .to_string();
     assert!(text.starts_with("text: not a BPF object"), "{text}");
 }
 
@@ -146,9 +117,8 @@ fn libbpf_holds_what_the_simulator_begins_with() {
                 name: variable.name,
                 bytes: &variable.bytes,
             });
-            let values: Vec<Value<'_>> = Value::of_tunables(&options.variables)
-                .chain(topology)
-                .collect();
+            let values: Vec<Value<'_>> =
+                Value::of_tunables(&options.variables).chain(topology).collect();
             let kernel = kernel(&object);
             let opened = OpenScheduler::open(
                 scheduler.id(),
@@ -162,32 +132,18 @@ fn libbpf_holds_what_the_simulator_begins_with() {
             assert_eq!(opened.title(), scheduler.id());
             for (section, bytes) in object.sections().iter().zip(&expected.sections) {
                 let place = format!("{}, {}", scheduler.id(), section.name);
-                assert_eq!(
-                    opened.content(&section.name).as_ref(),
-                    Some(bytes),
-                    "{place}"
-                );
+                assert_eq!(opened.content(&section.name).as_ref(), Some(bytes), "{place}");
             }
             for (map, entries) in object.maps().iter().zip(&expected.map_entries) {
-                assert_eq!(
-                    opened.map_entries(&map.name),
-                    Some(*entries),
-                    "{}",
-                    map.name
-                );
+                assert_eq!(opened.map_entries(&map.name), Some(*entries), "{}", map.name);
             }
-            let table = opened
-                .content(&expected.operations.name)
-                .expect("it is a table");
+            let table = opened.content(&expected.operations.name).expect("it is a table");
             for member in &expected.operations.members {
                 let start = member.offset as usize;
                 match &member.value {
-                    StructOpsValue::Data(bytes) => assert_eq!(
-                        table[start..start + bytes.len()],
-                        bytes[..],
-                        "{}",
-                        member.name
-                    ),
+                    StructOpsValue::Data(bytes) => {
+                        assert_eq!(table[start..start + bytes.len()], bytes[..], "{}", member.name)
+                    }
                     StructOpsValue::Program(_) => {
                         assert_ne!(table[start..start + 8], [0; 8], "{}", member.name)
                     }

@@ -21,10 +21,7 @@ const LARGE: &str =
     r#"{"tasks": {"t": {"instance": 10000, "loop": -1, "run": 300, "sleep": 700}}}"#;
 
 fn thread_seconds() -> f64 {
-    let mut time = libc::timespec {
-        tv_sec: 0,
-        tv_nsec: 0,
-    };
+    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
     // SAFETY: the structure is ours and the clock exists on every Linux.
     unsafe { libc::clock_gettime(libc::CLOCK_THREAD_CPUTIME_ID, &mut time) };
     time.tv_sec as f64 + time.tv_nsec as f64 / 1e9
@@ -47,9 +44,8 @@ fn bare_loop() -> f64 {
         state ^= state << 17;
         state
     };
-    let mut heap: BinaryHeap<Reverse<(u64, u64)>> = (0..256)
-        .map(|number| Reverse((random() % 1_000_000, number)))
-        .collect();
+    let mut heap: BinaryHeap<Reverse<(u64, u64)>> =
+        (0..256).map(|number| Reverse((random() % 1_000_000, number))).collect();
     const EVENTS: u64 = 10_000_000;
     let start = thread_seconds();
     for _ in 0..EVENTS {
@@ -72,20 +68,12 @@ fn run(
 ) -> (u64, f64) {
     let workload =
         Arc::new(Workload::parse("bench.json", workload).expect("the workload is well-formed"));
-    let mut options = Options::new(
-        Machine::parse(machine).expect("the machine exists"),
-        workload,
-    );
+    let mut options = Options::new(Machine::parse(machine).expect("the machine exists"), workload);
     options.duration = Some(milliseconds * 1_000_000);
     let start = thread_seconds();
     let outcome = simulate(scheduler, &options, sinks).expect("the scheduler can be set up");
     let seconds = thread_seconds() - start;
-    assert!(
-        !outcome.exit.kind.is_error(),
-        "{}: {}",
-        outcome.exit.reason,
-        outcome.exit.message
-    );
+    assert!(!outcome.exit.kind.is_error(), "{}: {}", outcome.exit.reason, outcome.exit.message);
     (outcome.context_switches, seconds)
 }
 
@@ -104,9 +92,7 @@ fn measure(
 /// The same with all metrics, for 32 tasks on 8 CPUs.
 fn measure_with_metrics(scheduler: &Arc<Scheduler>, milliseconds: u64) -> f64 {
     let machine = Machine::parse("8").expect("the machine exists");
-    let facts = MachineFacts {
-        capacities: machine.cpus.iter().map(|cpu| cpu.capacity).collect(),
-    };
+    let facts = MachineFacts { capacities: machine.cpus.iter().map(|cpu| cpu.capacity).collect() };
     let mut metrics = Metrics::new(facts, MetricsOptions::default());
     measure(scheduler, "8", SMALL, milliseconds, vec![&mut metrics])
 }
@@ -141,14 +127,8 @@ extern "C" fn sample(
 /// Part of a run's time that is spent in the scheduler's own code, by samples; kernel functions that it calls are not its own.
 fn part_in_callbacks(scheduler: &Arc<Scheduler>, run: impl FnOnce()) -> f64 {
     let every = |microseconds| {
-        let time = libc::timeval {
-            tv_sec: 0,
-            tv_usec: microseconds,
-        };
-        let timer = libc::itimerval {
-            it_interval: time,
-            it_value: time,
-        };
+        let time = libc::timeval { tv_sec: 0, tv_usec: microseconds };
+        let timer = libc::itimerval { it_interval: time, it_value: time };
         // SAFETY: both structures are valid, and the handler only stores numbers.
         unsafe {
             let mut action: libc::sigaction = std::mem::zeroed();
@@ -218,13 +198,7 @@ impl Stopwatch {
     const STRETCH: u64 = 10_000_000;
 
     fn new(from: u64) -> Self {
-        Self {
-            from,
-            until: 0,
-            since: (0, 0.0),
-            switches: 0,
-            rate: 0.0,
-        }
+        Self { from, until: 0, since: (0, 0.0), switches: 0, rate: 0.0 }
     }
 }
 
@@ -275,10 +249,7 @@ fn print_two_at_once(scheduler: &Arc<Scheduler>) {
         1.0 / start.elapsed().as_secs_f64()
     };
     let [alone, both] = fastest([&|| rate(&one), &|| rate(&two)]);
-    println!(
-        "two simulations on two cores         {:8.2} times the time of one",
-        alone / both
-    );
+    println!("two simulations on two cores         {:8.2} times the time of one", alone / both);
 }
 
 fn main() {
@@ -300,24 +271,12 @@ fn main() {
         &|| measure_with_metrics(&simple, 3_000),
         &|| measure(&cfs, "8", SMALL, 3_000, vec![]),
     ]);
-    println!(
-        "bare event loop, 256 pending         {:8.2} M events/s",
-        bare / 1e6
-    );
+    println!("bare event loop, 256 pending         {:8.2} M events/s", bare / 1e6);
     let row = |name: &str, rate: f64, against: f64, what: &str| {
-        println!(
-            "{name:<36} {:8.2} M switches/s   1/{:.1} of {what}",
-            rate / 1e6,
-            against / rate
-        );
+        println!("{name:<36} {:8.2} M switches/s   1/{:.1} of {what}", rate / 1e6, against / rate);
     };
     row("scx_simple, 8 CPUs, no sinks", plain, bare, "the bare loop");
-    row(
-        "scx_simple, 8 CPUs, all metrics",
-        with_metrics,
-        bare,
-        "the bare loop",
-    );
+    row("scx_simple, 8 CPUs, all metrics", with_metrics, bare, "the bare loop");
     row("cfs, 8 CPUs, no sinks", fair, plain, "scx_simple");
 
     println!("ns a switch       all  callbacks   engine  metrics");
@@ -327,10 +286,9 @@ fn main() {
         print_costs(scheduler.id(), &loaded);
     }
 
-    for (name, guarded, unguarded) in [
-        ("scx_simple", &simple, &simple_unguarded),
-        ("cfs", &cfs, &cfs_unguarded),
-    ] {
+    for (name, guarded, unguarded) in
+        [("scx_simple", &simple, &simple_unguarded), ("cfs", &cfs, &cfs_unguarded)]
+    {
         let [with, without] = fastest([&|| measure(guarded, "8", SMALL, 3_000, vec![]), &|| {
             measure(unguarded, "8", SMALL, 3_000, vec![])
         }]);

@@ -36,10 +36,7 @@ impl Accompanied {
             companion = Companion::find(file, object);
             let is_there = |name: &&str| object.programs().iter().any(|one| one.name == *name);
             let programs = companion.iter().flat_map(Companion::programs);
-            programs
-                .filter(|name| !is_there(name))
-                .map(str::to_owned)
-                .collect()
+            programs.filter(|name| !is_there(name)).map(str::to_owned).collect()
         };
         let entry = fairground_catalog::open_with(reference, build, wanted)?;
         let companion = match fairground_catalog::find(entry.id()) {
@@ -96,16 +93,12 @@ impl Accompanied {
         online: &Online,
     ) -> Result<Prepared, Error> {
         let settings = &self.settings;
-        Ok(self
-            .companion
-            .prepare(object, constants, online, settings)?)
+        Ok(self.companion.prepare(object, constants, online, settings)?)
     }
 
     /// The tunables that were set.
     pub fn values(&self) -> impl Iterator<Item = (&str, i128)> {
-        self.values
-            .iter()
-            .map(|(name, value)| (name.as_str(), *value))
+        self.values.iter().map(|(name, value)| (name.as_str(), *value))
     }
 
     /// The bytes of the tunables that were set.
@@ -149,8 +142,7 @@ impl Accompanied {
                 let value = tunable.parse_value(text)?;
                 self.values.retain(|(name, _)| *name != tunable.name);
                 self.values.push((tunable.name.clone(), value));
-                self.tunables
-                    .insert(tunable.name.clone(), tunable.format_value(value));
+                self.tunables.insert(tunable.name.clone(), tunable.format_value(value));
                 return Ok(());
             }
             Ok(_) => None,
@@ -167,11 +159,7 @@ impl Accompanied {
             }
         }
         self.settings.retain(|setting| setting.key != key);
-        self.settings.push(Setting {
-            key: key.to_owned(),
-            value: text.to_owned(),
-            place,
-        });
+        self.settings.push(Setting { key: key.to_owned(), value: text.to_owned(), place });
         self.tunables.insert(key.to_owned(), text.to_owned());
         Ok(())
     }

@@ -43,10 +43,7 @@ impl Goal {
     /// The measure for it, with a load that `ends`, or does not.
     fn aim(&self, ends: bool) -> Aim {
         match self {
-            Self::Latency(task) => Aim {
-                measure: "wakeup_p99",
-                task: task.clone(),
-            },
+            Self::Latency(task) => Aim { measure: "wakeup_p99", task: task.clone() },
             Self::Throughput if ends => Aim::of("makespan"),
             Self::Throughput => Aim::of("throughput"),
             Self::Fairness => Aim::of("jain_index"),
@@ -173,12 +170,8 @@ impl Question {
         }
         match &self.goal {
             Goal::Latency(Some(name)) => {
-                let mut names: Vec<&str> = self
-                    .workload
-                    .tasks
-                    .iter()
-                    .map(|task| task.name.as_str())
-                    .collect();
+                let mut names: Vec<&str> =
+                    self.workload.tasks.iter().map(|task| task.name.as_str()).collect();
                 names.truncate(20);
                 format!(
                     "no task called {name} was woken in any run; the tasks are {}",
@@ -208,9 +201,7 @@ impl Question {
     /// The goal, then everything else that replays are known to tell.
     fn prices(&self, goal: &Aim, own: &[&RunMetrics], kernel: &[&RunMetrics]) -> Vec<Price> {
         let others = Measure::foreseen().map(|measure| Aim::of(measure.id));
-        let aims = [goal.clone()]
-            .into_iter()
-            .chain(others.filter(|one| one != goal));
+        let aims = [goal.clone()].into_iter().chain(others.filter(|one| one != goal));
         let price = |aim: Aim| {
             let (own, kernel) = (values(&aim, own), values(&aim, kernel));
             Some(Price {
@@ -270,10 +261,8 @@ impl Question {
 
 /// Ranks schedulers by the medians of their runs. Those that are not known to be worse than the first in a place share it.
 fn rank(aim: &Aim, runs: &Runs<'_>) -> Vec<Rank> {
-    let all: BTreeMap<&str, Values> = runs
-        .iter()
-        .map(|(scheduler, runs)| (*scheduler, values(aim, runs)))
-        .collect();
+    let all: BTreeMap<&str, Values> =
+        runs.iter().map(|(scheduler, runs)| (*scheduler, values(aim, runs))).collect();
     rank_values(aim, &all)
 }
 
@@ -320,9 +309,7 @@ mod tests {
 
     fn places(ranks: &[Rank]) -> Vec<(usize, &str)> {
         let ranks = ranks.iter();
-        ranks
-            .map(|rank| (rank.place, rank.scheduler.as_str()))
-            .collect()
+        ranks.map(|rank| (rank.place, rank.scheduler.as_str())).collect()
     }
 
     #[test]

@@ -272,9 +272,7 @@ impl Cell {
             });
             let nearness = requirement.nearness(metrics, reference);
             result.nearness.push(nearness);
-            result
-                .breaches
-                .extend(requirement.breach(metrics, reference));
+            result.breaches.extend(requirement.breach(metrics, reference));
         }
         let unmet = self.unmet(&result.breaches);
         if let (None, Some(failure)) = (&result.failure, unmet) {
@@ -334,10 +332,7 @@ impl Cell {
                 }
             },
             None => {
-                let kept = Kept {
-                    file: trace,
-                    ..Kept::default()
-                };
+                let kept = Kept { file: trace, ..Kept::default() };
                 isolation::run(&kept, &capacities, events, |events| {
                     self.run_here(trace, events.into_iter().collect(), None)
                 })
@@ -418,17 +413,12 @@ impl Cell {
         loader: Option<&mut dyn Loader>,
     ) -> CellResult {
         let _reporter = crash::Reporter::install();
-        let mut options = Options {
-            duration: self.length(),
-            ..self.options.clone()
-        };
+        let mut options = Options { duration: self.length(), ..self.options.clone() };
         if let Some(replay) = &self.replay {
             replay.vary(&mut options);
         }
         number_cpus(&mut options);
-        let facts = MachineFacts {
-            capacities: self.capacities(),
-        };
+        let facts = MachineFacts { capacities: self.capacities() };
         let mut metrics = Metrics::new(facts, self.metrics);
         let mut sinks: Vec<&mut dyn Sink> = vec![&mut metrics];
         sinks.extend(others.into_iter().map(|sink| sink as &mut dyn Sink));
@@ -450,10 +440,7 @@ impl Cell {
             Err(failure) => self.unbegun(*failure),
         };
         let number = |error: io::Error| error.raw_os_error().unwrap_or(libc::EIO);
-        CellResult {
-            untraced: traced.err().map(number),
-            ..result
-        }
+        CellResult { untraced: traced.err().map(number), ..result }
     }
 
     /// The result of a run that left no results.
@@ -537,9 +524,7 @@ impl Cell {
         });
         let run = Run {
             labels: self.labels(),
-            status: failure
-                .as_ref()
-                .map_or(Status::Ok, |failure| failure.status),
+            status: failure.as_ref().map_or(Status::Ok, |failure| failure.status),
             failure: failure.as_ref().map(Failure::as_result),
             counters: self.contender.name_counters(&outcome.statistics),
             notes: self.notes(failure.as_ref(), outcome).into(),
@@ -549,9 +534,7 @@ impl Cell {
         let charged = outcome.tasks.iter();
         CellResult {
             run,
-            charged: charged
-                .map(|task| (task.name.clone(), task.cpu_time))
-                .collect(),
+            charged: charged.map(|task| (task.name.clone(), task.cpu_time)).collect(),
             failure,
             breaches: Vec::new(),
             nearness: Vec::new(),
@@ -643,11 +626,7 @@ impl Cell {
                  (docs/companions.md)"
             ));
         }
-        notes.extend(
-            self.loader_notes
-                .iter()
-                .map(|note| format!("{name}: {note}")),
-        );
+        notes.extend(self.loader_notes.iter().map(|note| format!("{name}: {note}")));
         if self.contender.loader().is_some() {
             let cost = &self.options.cost;
             notes.push(format!(
@@ -702,11 +681,7 @@ impl Cell {
 
     /// CPUs that were to go or come after the end of the run.
     fn changes_after(&self, end: Nanoseconds) -> impl Iterator<Item = String> {
-        let late = self
-            .options
-            .hotplug
-            .iter()
-            .filter(move |change| change.at > end);
+        let late = self.options.hotplug.iter().filter(move |change| change.at > end);
         late.map(move |change| {
             let cpu = self.options.machine.numbers[change.cpu];
             let state = if change.online { "online" } else { "offline" };
@@ -752,18 +727,10 @@ impl Cell {
             }
             (_, _) if exit.endless => {
                 let status = Status::TimedOut;
-                (
-                    status,
-                    status.name(),
-                    format!("it does not end: {}", exit.message),
-                )
+                (status, status.name(), format!("it does not end: {}", exit.message))
             }
             (kind, _) => {
-                let verb = if kind.is_error() {
-                    "ejected"
-                } else {
-                    "unloaded"
-                };
+                let verb = if kind.is_error() { "ejected" } else { "unloaded" };
                 let why = exit::describe(kind.name(), &exit.reason, &exit.message);
                 let what = format!("the kernel {verb} the scheduler: {why}");
                 (Status::Ejected, kind.name(), what)
@@ -783,30 +750,21 @@ impl Cell {
         let Starvation { task, wait } = starvation;
         let (kind, until) = match wait.ended {
             true => ("late", String::new()),
-            false => (
-                "lost",
-                format!(", to the end of the run at {}", seconds(end)),
-            ),
+            false => ("lost", format!(", to the end of the run at {}", seconds(end))),
         };
         let due = match self.patience {
             Patience::Wait(_) => String::new(),
             _ if wait.entitled_ns <= DUE => {
                 format!(", more than {LEFT_BEHIND} times as long as any of its equals ever did")
             }
-            _ => format!(
-                ", and was due {} of CPU time meanwhile",
-                time(wait.entitled_ns)
-            ),
+            _ => format!(", and was due {} of CPU time meanwhile", time(wait.entitled_ns)),
         };
         let message = format!(
             "after {}: {task} waited from then on for {}{until}{due}",
             seconds(wait.from_ns),
             time(wait.length_ns)
         );
-        Failure {
-            kind: kind.to_owned(),
-            ..self.failure(Status::Starved, message)
-        }
+        Failure { kind: kind.to_owned(), ..self.failure(Status::Starved, message) }
     }
 
     /// There is no scheduler. `problem` may be the compiler's message, in many lines, of which the first that names an error goes on the first.
@@ -816,10 +774,7 @@ impl Cell {
         if let Some(error) = rest.lines().find(|line| line.contains("error:")) {
             message.push_str(&format!(" {}", error.trim()));
         }
-        Failure {
-            dump: rest.to_owned(),
-            ..self.failure(Status::Invalid, message)
-        }
+        Failure { dump: rest.to_owned(), ..self.failure(Status::Invalid, message) }
     }
 
     fn failure(&self, status: Status, message: String) -> Failure {
@@ -895,9 +850,7 @@ fn essence(message: &str) -> String {
             return word.to_owned();
         }
         // A task with its number, as the kernel writes it.
-        let task = word
-            .split_once('[')
-            .and_then(|(_, rest)| rest.split_once(']'));
+        let task = word.split_once('[').and_then(|(_, rest)| rest.split_once(']'));
         if task.is_some_and(|(number, _)| number.parse::<u32>().is_ok()) {
             return "TASK".to_owned();
         }
@@ -909,10 +862,7 @@ fn essence(message: &str) -> String {
 }
 
 fn unwritten(path: &Path, cause: io::Error) -> Error {
-    Error::Write {
-        path: path.to_owned(),
-        cause,
-    }
+    Error::Write { path: path.to_owned(), cause }
 }
 
 /// Whether a task of the workload loops forever.
@@ -939,9 +889,7 @@ fn number_cpus(options: &mut Options) {
     };
     for task in &mut Arc::make_mut(&mut options.workload).tasks {
         number(&mut task.cpus);
-        task.phases
-            .iter_mut()
-            .for_each(|phase| number(&mut phase.cpus));
+        task.phases.iter_mut().for_each(|phase| number(&mut phase.cpus));
     }
     for thread in &mut options.surroundings.threads {
         number(&mut thread.cpus);
@@ -950,12 +898,8 @@ fn number_cpus(options: &mut Options) {
 
 /// Names the costs that are plain numbers without an origin.
 fn given_costs(cost: &CostModel) -> Option<String> {
-    let given: Vec<&str> = cost
-        .origins
-        .iter()
-        .filter(|(_, origin)| *origin == GIVEN)
-        .map(|(name, _)| *name)
-        .collect();
+    let given: Vec<&str> =
+        cost.origins.iter().filter(|(_, origin)| *origin == GIVEN).map(|(name, _)| *name).collect();
     (!given.is_empty()).then(|| format!("costs {GIVEN}, without an origin: {}", given.join(", ")))
 }
 
@@ -971,18 +915,12 @@ mod tests {
                 "after {time}: the kernel ejected it (SCX_EXIT_ERROR_STALL): {task} failed to run for {time}"
             )
         };
-        assert!(alike(
-            &stall("hog-1[1002]", "3 s"),
-            &stall("a[1001]", "2.5 s")
-        ));
+        assert!(alike(&stall("hog-1[1002]", "3 s"), &stall("a[1001]", "2.5 s")));
         let place =
             |line| format!("after 1 s: ejected: access beyond a value, at mine.bpf.c:{line}:4");
         assert!(!alike(&place(7), &place(8)));
         assert!(!alike(&stall("a[1]", "1 s"), &place(7)));
-        assert!(alike(
-            "after 1 s: invalid CPU 5",
-            "after 2 s: invalid CPU -1"
-        ));
+        assert!(alike("after 1 s: invalid CPU 5", "after 2 s: invalid CPU -1"));
     }
 
     #[test]

@@ -57,17 +57,10 @@ pub fn check(
     }
     let results = run_cells(&cells, threads, progress, |_, result| result)?;
     let order: Vec<usize> = (0..cells.len()).collect();
-    let findings = parallel::map(&order, threads, |index| {
-        findings(&cells[index], &results[index])
-    });
+    let findings = parallel::map(&order, threads, |index| findings(&cells[index], &results[index]));
     let mut judged = Vec::new();
     for (((plan, number), result), findings) in places.into_iter().zip(results).zip(findings) {
-        judged.push(Judged {
-            plan,
-            number,
-            run: result.run,
-            findings: findings?,
-        });
+        judged.push(Judged { plan, number, run: result.run, findings: findings? });
     }
     Ok(judged)
 }
@@ -125,11 +118,7 @@ pub(crate) fn findings(cell: &Cell, result: &CellResult) -> Result<Vec<Finding>,
             Some((task, from_ns)) => why_it_waited(cell, &task, from_ns)?,
             None => None,
         };
-        Ok(Finding {
-            failure,
-            breach,
-            wait,
-        })
+        Ok(Finding { failure, breach, wait })
     });
     let all: Result<Vec<Finding>, Error> = explained.collect();
     Ok(all?.into_iter().filter(Finding::is_of_scheduler).collect())
@@ -170,11 +159,7 @@ fn reason_of(wait: Option<&Explanation>) -> String {
             Place::Global | Place::Queue { .. } => "in a queue",
         },
     };
-    let beside = if is_beside_idle {
-        ", beside an idle CPU"
-    } else {
-        ""
-    };
+    let beside = if is_beside_idle { ", beside an idle CPU" } else { "" };
     format!("{place}{beside}")
 }
 
@@ -186,11 +171,7 @@ mod tests {
 
     /// A wait for 100 ns for this reason, beside a CPU that was idle for part of it.
     fn wait(cause: Cause, idle_ns: u64) -> Explanation {
-        let cpu = CpuUse {
-            cpu: 1,
-            ran: Vec::new(),
-            idle_ns,
-        };
+        let cpu = CpuUse { cpu: 1, ran: Vec::new(), idle_ns };
         Explanation {
             task: "a".to_owned(),
             from_ns: 100,

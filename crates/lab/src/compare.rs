@@ -45,10 +45,8 @@ pub struct Failed {
 pub fn compare(plan: &Plan, progress: &(dyn Fn(usize, usize) + Sync)) -> Result<Results, Error> {
     plan.check()?;
     if let Some(folder) = &plan.traces {
-        std::fs::create_dir_all(folder).map_err(|cause| Error::Write {
-            path: folder.clone(),
-            cause,
-        })?;
+        std::fs::create_dir_all(folder)
+            .map_err(|cause| Error::Write { path: folder.clone(), cause })?;
     }
     let cells = Cells::of(plan);
     // The first run of each scheduler under its conditions to end: its repeats share the equal parts with it.
@@ -58,10 +56,7 @@ pub fn compare(plan: &Plan, progress: &(dyn Fn(usize, usize) + Sync)) -> Result<
         let cell = cells.get(number);
         let result = cell.run()?;
         let untraced = result.untraced.and_then(|error| {
-            Some(Error::Write {
-                path: cell.trace?,
-                cause: io::Error::from_raw_os_error(error),
-            })
+            Some(Error::Write { path: cell.trace?, cause: io::Error::from_raw_os_error(error) })
         });
         let mut run = result.run;
         if let (Kept::Shares(most), None) = (plan.kept, &result.failure) {
@@ -86,11 +81,7 @@ pub fn compare(plan: &Plan, progress: &(dyn Fn(usize, usize) + Sync)) -> Result<
         failures.extend(failed.map(|failed| *failed));
     }
     explain_waits(plan, &cells, &comparison, &mut failures)?;
-    Ok(Results {
-        comparison,
-        failures,
-        untraced,
-    })
+    Ok(Results { comparison, failures, untraced })
 }
 
 /// When the wait began that a failure is about, and the task that waited.

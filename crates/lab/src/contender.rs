@@ -69,10 +69,7 @@ impl Opened {
             options.machine.clone(),
             (options.hz, options.release),
         );
-        let mut known = self
-            .with_values
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
+        let mut known = self.with_values.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some((_, loaded)) = known.iter().find(|(others, _)| *others == values) {
             return loaded.clone();
         }
@@ -94,14 +91,7 @@ impl Contender {
     /// If there is no such scheduler, if it does not compile, or if its object does not have one table of callbacks.
     pub fn open(reference: &str, build: &Build) -> Result<Self, Error> {
         let built_in = reference == KERNEL;
-        let whole = Accompanied::open(
-            if built_in {
-                STANDS_FOR_KERNEL
-            } else {
-                reference
-            },
-            build,
-        )?;
+        let whole = Accompanied::open(if built_in { STANDS_FOR_KERNEL } else { reference }, build)?;
         let hash = identity::of_bytes(&whole.entry().object);
         let (object, scheduler) = compile(&whole, &hash, reference)?;
         Ok(Self {
@@ -231,11 +221,7 @@ impl Contender {
 
     /// Notes on the parts of it that a kernel of `release` does not know.
     pub(crate) fn left_out(&self, release: Release) -> Vec<String> {
-        let scheduler = self
-            .opened
-            .as_ref()
-            .ok()
-            .and_then(|opened| opened.scheduler.as_ref().ok());
+        let scheduler = self.opened.as_ref().ok().and_then(|opened| opened.scheduler.as_ref().ok());
         let names = scheduler.map_or(&[][..], |scheduler| scheduler.left_out());
         let note = |name: &String| {
             format!(
@@ -269,11 +255,7 @@ impl Contender {
         let Ok(opened) = &self.opened else {
             return Ok(Prepared::default());
         };
-        opened.whole.prepare(
-            &opened.object,
-            &|name| Scheduler::constant(name, release),
-            online,
-        )
+        opened.whole.prepare(&opened.object, &|name| Scheduler::constant(name, release), online)
     }
 
     /// The same with this `companion` instead of its own.
@@ -434,8 +416,7 @@ impl Contender {
 
     /// Whether it comes from outside this program, so that its code may do anything.
     pub fn is_foreign(&self) -> bool {
-        self.whole()
-            .is_some_and(|whole| !whole.entry().object.is_built_in())
+        self.whole().is_some_and(|whole| !whole.entry().object.is_built_in())
     }
 
     /// The tick rate that it was made for: its tunable `hz`, as set or by default. `None` if it has no such tunable or its value is 0, for any rate.
@@ -487,8 +468,7 @@ impl Contender {
 
     /// The compiler's warnings; empty for a built-in scheduler.
     pub fn warnings(&self) -> &str {
-        self.whole()
-            .map_or("", |whole| whole.entry().warnings.trim_end())
+        self.whole().map_or("", |whole| whole.entry().warnings.trim_end())
     }
 
     /// `ops.name`; the name as given if there is no scheduler.
@@ -557,12 +537,7 @@ type Content = (String, Option<String>, Vec<(String, Vec<u8>)>);
 type Loaded = Result<Arc<Scheduler>, Arc<LoadError>>;
 
 /// The sources of the values of read-only variables: tunables, the loader's actions, the machine, the tick rate and the release.
-type Values = (
-    Vec<(String, Vec<u8>)>,
-    Arc<Setup>,
-    Arc<Machine>,
-    (u64, Release),
-);
+type Values = (Vec<(String, Vec<u8>)>, Arc<Setup>, Arc<Machine>, (u64, Release));
 
 /// A scheduler's object, and the scheduler.
 type Compiled = (Arc<Object>, Loaded);

@@ -23,10 +23,7 @@ pub fn read_cost_model(name: &str) -> Result<CostModel, Error> {
             "cannot be read: {cause}; a cost model is default, zero or the name of a TOML file"
         ),
     })?;
-    if text
-        .parse::<toml::Table>()
-        .is_ok_and(|costs| costs.is_empty())
-    {
+    if text.parse::<toml::Table>().is_ok_and(|costs| costs.is_empty()) {
         return Err(Error::CostModel {
             place: name.to_owned(),
             message: "there is no cost in it; write one, such as tick = 2000".to_owned(),
@@ -96,10 +93,7 @@ mod tests {
         std::fs::write(&path, "tick = 7\nticks = 8\n").expect("a file");
         let name = path.to_str().expect("a name");
         let message = read_cost_model(name).unwrap_err().to_string();
-        assert!(
-            message.contains("my.toml:2:1: unknown field `ticks`"),
-            "{message}"
-        );
+        assert!(message.contains("my.toml:2:1: unknown field `ticks`"), "{message}");
     }
 
     #[test]
@@ -109,20 +103,14 @@ mod tests {
         let model = CostModel::parse("my.toml", &text).unwrap();
         assert_eq!(model.tick, 77);
         assert_eq!(model.origins["tick"], "a stopwatch");
-        assert_eq!(
-            model.origins["lock"],
-            CostModel::default_model().origins["lock"]
-        );
+        assert_eq!(model.origins["lock"], CostModel::default_model().origins["lock"]);
     }
 
     #[test]
     fn the_documentation_has_every_cost_in_its_tables() {
         let manual = include_str!("../../../docs/cost-model.md");
         for name in CostModel::NAMES {
-            assert!(
-                manual.contains(&format!("| `{name}` |")),
-                "docs/cost-model.md lacks {name}"
-            );
+            assert!(manual.contains(&format!("| `{name}` |")), "docs/cost-model.md lacks {name}");
         }
     }
 }

@@ -20,13 +20,8 @@ const PAGE: usize = 4096;
 /// Exit code of a process in which a scheduler crashed.
 const FAILED: libc::c_int = 1;
 
-const SIGNALS: [libc::c_int; 5] = [
-    libc::SIGSEGV,
-    libc::SIGBUS,
-    libc::SIGFPE,
-    libc::SIGILL,
-    libc::SIGABRT,
-];
+const SIGNALS: [libc::c_int; 5] =
+    [libc::SIGSEGV, libc::SIGBUS, libc::SIGFPE, libc::SIGILL, libc::SIGABRT];
 
 thread_local! {
     static RUNNING: Cell<Option<Running>> = const { Cell::new(None) };
@@ -55,11 +50,7 @@ pub(crate) fn while_running<T>(
         }
     }
     let forget = Forget;
-    RUNNING.set(Some(Running {
-        name,
-        scheduler,
-        stack: &raw const forget as usize,
-    }));
+    RUNNING.set(Some(Running { name, scheduler, stack: &raw const forget as usize }));
     simulation()
 }
 
@@ -84,21 +75,15 @@ impl Reporter {
             }
         }
         let mut stack = vec![0; STACK].into_boxed_slice();
-        let ours = libc::stack_t {
-            ss_sp: stack.as_mut_ptr().cast(),
-            ss_flags: 0,
-            ss_size: stack.len(),
-        };
+        let ours =
+            libc::stack_t { ss_sp: stack.as_mut_ptr().cast(), ss_flags: 0, ss_size: stack.len() };
         // SAFETY: the structure is all integers and pointers; the new stack lives until the old one is restored.
         let previous = unsafe {
             let mut previous: libc::stack_t = std::mem::zeroed();
             libc::sigaltstack(&ours, &mut previous);
             previous
         };
-        Self {
-            previous,
-            _stack: stack,
-        }
+        Self { previous, _stack: stack }
     }
 }
 
@@ -115,19 +100,13 @@ impl Drop for Reporter {
 #[cfg(target_arch = "x86_64")]
 fn registers(context: &libc::ucontext_t) -> (usize, usize) {
     let registers = &context.uc_mcontext.gregs;
-    (
-        registers[libc::REG_RIP as usize] as usize,
-        registers[libc::REG_RSP as usize] as usize,
-    )
+    (registers[libc::REG_RIP as usize] as usize, registers[libc::REG_RSP as usize] as usize)
 }
 
 /// Program counter and stack pointer at the signal.
 #[cfg(target_arch = "aarch64")]
 fn registers(context: &libc::ucontext_t) -> (usize, usize) {
-    (
-        context.uc_mcontext.pc as usize,
-        context.uc_mcontext.sp as usize,
-    )
+    (context.uc_mcontext.pc as usize, context.uc_mcontext.sp as usize)
 }
 
 /// Limits the time of a handler. With a memory reserve the handler can only loop, which takes CPU time, so CPU time is limited, and a slow
@@ -152,10 +131,7 @@ extern "C" fn report(
 ) {
     // SAFETY: the kernel passes valid structures.
     let (fault, (counter, mut stack)) = unsafe {
-        (
-            (*information).si_addr() as usize,
-            registers(&*context.cast::<libc::ucontext_t>()),
-        )
+        ((*information).si_addr() as usize, registers(&*context.cast::<libc::ucontext_t>()))
     };
     if signal == libc::SIGSEGV && recover(fault, counter) {
         return;
@@ -180,13 +156,11 @@ extern "C" fn report(
     // The crash may be in a kernel function that the scheduler called with a bad argument: then the nearest return address into its code is
     // the place of the call.
     let place = scheduler.locate(counter).or_else(|| {
-        (stack..running.stack)
-            .step_by(size_of::<usize>())
-            .find_map(|address| {
-                // SAFETY: the address is between the current stack pointer and the one at the beginning of the simulation.
-                let word = unsafe { (address as *const usize).read_volatile() };
-                scheduler.locate(word.wrapping_sub(1))
-            })
+        (stack..running.stack).step_by(size_of::<usize>()).find_map(|address| {
+            // SAFETY: the address is between the current stack pointer and the one at the beginning of the simulation.
+            let word = unsafe { (address as *const usize).read_volatile() };
+            scheduler.locate(word.wrapping_sub(1))
+        })
     });
     let place = place.map_or_else(String::new, |place| format!(" in {place}"));
     let what = match signal {

@@ -10,9 +10,7 @@ impl Dice {
     /// The choices for the case with this number in a hunt with this seed.
     pub(crate) fn new(seed: u64, number: u64) -> Self {
         let mut of_hunt = Xoshiro256PlusPlus::seed_from_u64(seed);
-        Self(Xoshiro256PlusPlus::seed_from_u64(
-            of_hunt.next_u64().wrapping_add(number),
-        ))
+        Self(Xoshiro256PlusPlus::seed_from_u64(of_hunt.next_u64().wrapping_add(number)))
     }
 
     /// A number below `bound`, which is not 0.

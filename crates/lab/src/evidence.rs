@@ -31,10 +31,7 @@ impl Plan {
             let runs = comparison.runs[numbers].iter();
             let alternatives: Vec<(&Cell, &Run)> = mine.iter().zip(runs).collect();
             let options = &mine[0].options;
-            let key = (
-                options.workload.name.clone(),
-                options.machine.description.clone(),
-            );
+            let key = (options.workload.name.clone(), options.machine.description.clone());
             let found = Evidence {
                 moments: moments(&alternatives)?,
                 reasons: reasons(&alternatives, self.repeats as usize)?,
@@ -93,10 +90,7 @@ fn wait_beside_idle(runs: &[&Run]) -> Option<(usize, LongestWait)> {
     if lost.idle_while_runnable_ns <= lost.overhead_ns {
         return None;
     }
-    let waits = worst
-        .tasks
-        .iter()
-        .filter_map(|task| Some((task, task.idle_beside?)));
+    let waits = worst.tasks.iter().filter_map(|task| Some((task, task.idle_beside?)));
     let (task, idle) = waits.max_by_key(|(_, idle)| idle.length_ns)?;
     let wait = LongestWait {
         task: task.name.clone(),
@@ -129,10 +123,9 @@ fn decisive_wait(measure: &str, runs: &[&Run]) -> Option<(usize, LongestWait)> {
         match measure {
             "jain_index" | "window_spread" => task.worst_wait.or(task.longest_wait),
             // Another wait than one after a wake-up is not about its latency.
-            "wakeup_p99" => task.longest_wait.filter(|wait| {
-                task.wakeup_latency
-                    .is_some_and(|one| one.max_ns == wait.length_ns)
-            }),
+            "wakeup_p99" => task
+                .longest_wait
+                .filter(|wait| task.wakeup_latency.is_some_and(|one| one.max_ns == wait.length_ns)),
             _ => task.longest_wait,
         }
     };
@@ -141,11 +134,7 @@ fn decisive_wait(measure: &str, runs: &[&Run]) -> Option<(usize, LongestWait)> {
         let Some(metrics) = &run.metrics else {
             continue;
         };
-        for task in metrics
-            .tasks
-            .iter()
-            .filter(|task| counts(measure, task, metrics))
-        {
+        for task in metrics.tasks.iter().filter(|task| counts(measure, task, metrics)) {
             let Some(bad) = badness(task) else { continue };
             if worst.is_none_or(|(most, ..)| bad > most) {
                 worst = Some((bad, number, task));

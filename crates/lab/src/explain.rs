@@ -34,9 +34,8 @@ pub fn explain(plan: &Plan, search: &Search) -> Result<(Vec<Waits>, Vec<Failure>
     plan.check()?;
     let cells = Cells::of(plan);
     let order: Vec<usize> = (0..plan.run_count()).collect();
-    let explained = parallel::map(&order, plan.threads, |number| {
-        explain_cell(&cells.get(number), search)
-    });
+    let explained =
+        parallel::map(&order, plan.threads, |number| explain_cell(&cells.get(number), search));
     let (mut runs, mut failures) = (Vec::new(), Vec::new());
     for one in explained {
         let (waits, failure) = one?;
@@ -83,11 +82,7 @@ pub(crate) fn why_it_waited(
     task: &str,
     from_ns: Nanoseconds,
 ) -> Result<Option<Explanation>, Error> {
-    let wait = LongestWait {
-        task: task.to_owned(),
-        from_ns,
-        to_ns: from_ns,
-    };
+    let wait = LongestWait { task: task.to_owned(), from_ns, to_ns: from_ns };
     Ok(explain_waits(cell, &[wait])?.pop())
 }
 

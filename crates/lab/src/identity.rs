@@ -37,9 +37,7 @@ pub(crate) fn of_workload(workload: &Workload, replay: Option<&Replay>) -> Strin
         arrivals,
         groups,
     } = workload;
-    let resources = (
-        conditions, barriers, semaphores, timers, pipes, disks, memories,
-    );
+    let resources = (conditions, barriers, semaphores, timers, pipes, disks, memories);
     let resources = (resources, services, choices, arrivals, groups);
     let rest = (duration, tasks, mutexes, resources, replay);
     match drives.is_empty() {

@@ -78,9 +78,7 @@ pub(crate) fn run<T: Serialize + DeserializeOwned>(
         }
     }
     let mut bytes = Vec::new();
-    let read = File::from(result)
-        .take(LONGEST_RESULT)
-        .read_to_end(&mut bytes);
+    let read = File::from(result).take(LONGEST_RESULT).read_to_end(&mut bytes);
     let mut said = Vec::new();
     let heard = File::from(words).take(LONGEST_WORDS).read_to_end(&mut said);
     let mut status = 0;
@@ -203,10 +201,7 @@ fn give_all_up(
         _ => Ok(()),
     };
     let nothing = File::options().read(true).write(true).open("/dev/null")?;
-    let no_core = libc::rlimit {
-        rlim_cur: 0,
-        rlim_max: 0,
-    };
+    let no_core = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
     // SAFETY: plain system calls; nothing in this process uses the descriptors that they close.
     unsafe {
         check(libc::setrlimit(libc::RLIMIT_CORE, &no_core).into())?;
@@ -235,12 +230,7 @@ fn filter(
     socket: Option<RawFd>,
 ) -> Result<BpfProgram, seccompiler::BackendError> {
     let only = |argument, compare, value| {
-        Rule::new(vec![Condition::new(
-            argument,
-            Length::Dword,
-            compare,
-            value,
-        )?])
+        Rule::new(vec![Condition::new(argument, Length::Dword, compare, value)?])
     };
     let mut rules: BTreeMap<i64, Vec<Rule>> = [
         libc::SYS_brk,
@@ -275,10 +265,8 @@ fn filter(
     // Before it closes a file, the standard library asks whether it is open.
     let asks = only(1, Compare::Eq, libc::F_GETFD as u64)?;
     rules.insert(libc::SYS_fcntl, vec![asks]);
-    let writes: Result<Vec<Rule>, _> = written
-        .iter()
-        .map(|file| only(0, Compare::Eq, *file as u64))
-        .collect();
+    let writes: Result<Vec<Rule>, _> =
+        written.iter().map(|file| only(0, Compare::Eq, *file as u64)).collect();
     let writes = writes?;
     rules.insert(libc::SYS_write, writes.clone());
     rules.insert(libc::SYS_writev, writes);
@@ -340,10 +328,7 @@ mod tests {
     #[test]
     fn nothing_else_can_be_reached() {
         let denied = Err("it made a system call that a simulation does not need".into());
-        assert_eq!(
-            run_alone(|| std::fs::read("/etc/hostname").is_ok().into()),
-            denied
-        );
+        assert_eq!(run_alone(|| std::fs::read("/etc/hostname").is_ok().into()), denied);
         let thread = || std::thread::Builder::new().spawn(|| ()).is_ok().into();
         assert_eq!(run_alone(thread), denied);
         // SAFETY: signal 0 does nothing; whether it may be sent is the question.
@@ -358,13 +343,10 @@ mod tests {
             [(libc::SYS_seccomp, Vec::new())].into(),
             SeccompAction::Allow,
             SeccompAction::Errno(libc::ENOSYS as u32),
-            std::env::consts::ARCH
-                .try_into()
-                .expect("a known processor"),
+            std::env::consts::ARCH.try_into().expect("a known processor"),
         );
-        let no_filters: BpfProgram = no_filters
-            .and_then(TryInto::try_into)
-            .expect("a well-formed filter");
+        let no_filters: BpfProgram =
+            no_filters.and_then(TryInto::try_into).expect("a well-formed filter");
         // The filter is this thread's alone.
         let refused = std::thread::spawn(move || {
             seccompiler::apply_filter(&no_filters).expect("filters are allowed here");

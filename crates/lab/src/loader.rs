@@ -27,12 +27,8 @@ pub fn capture_loader(
     machine: &Machine,
     object: Option<&Path>,
 ) -> Result<Captured, Error> {
-    fairground_capture::capture(command, machine, &SimulatedKernel, object).map_err(|reason| {
-        Error::Capture {
-            command: command.join(" "),
-            reason,
-        }
-    })
+    fairground_capture::capture(command, machine, &SimulatedKernel, object)
+        .map_err(|reason| Error::Capture { command: command.join(" "), reason })
 }
 
 impl Contender {
@@ -45,16 +41,10 @@ impl Contender {
     pub fn capture(reference: &str, machine: &Machine) -> Result<Self, Error> {
         let command = reference.strip_prefix(LOADER).unwrap_or(reference);
         let words: Vec<String> = command.split_whitespace().map(str::to_owned).collect();
-        let unread = |reason| Error::Capture {
-            command: command.to_owned(),
-            reason,
-        };
+        let unread = |reason| Error::Capture { command: command.to_owned(), reason };
         let mut loader = Waiting::start(&words, machine)?;
         let captured = loader.captured().map_err(unread)?;
-        let unwritten = |cause| Error::Write {
-            path: std::env::temp_dir(),
-            cause,
-        };
+        let unwritten = |cause| Error::Write { path: std::env::temp_dir(), cause };
         let folder = tempfile::tempdir().map_err(unwritten)?;
         let path = folder.path().join(format!("{}.bpf.o", captured.scheduler));
         std::fs::write(&path, &captured.object).map_err(unwritten)?;

@@ -69,18 +69,11 @@ pub(crate) struct Site<'a> {
 impl Waiting {
     /// Runs a loader until it needs a kernel, on `machine`.
     pub(crate) fn start(command: &[String], machine: &Machine) -> Result<Self, Error> {
-        let unusable = |reason| Error::Capture {
-            command: command.join(" "),
-            reason,
-        };
+        let unusable = |reason| Error::Capture { command: command.join(" "), reason };
         let followed = fairground_capture::follow(command, machine, &SimulatedKernel);
         let followed = followed.map_err(unusable)?;
         let memory = followed.memory().map_err(unusable)?;
-        Ok(Self {
-            followed,
-            memory,
-            offline: Vec::new(),
-        })
+        Ok(Self { followed, memory, offline: Vec::new() })
     }
 
     /// Whether it has attached its scheduler.
@@ -101,9 +94,7 @@ impl Waiting {
         })?;
         let companion = Companion::parse("the loader", &captured.companion)?;
         let online = Online::without(site.machine, &self.offline);
-        site.contender
-            .prepare_as(companion, &online, site.release)
-            .map(|prepared| prepared.setup)
+        site.contender.prepare_as(companion, &online, site.release).map(|prepared| prepared.setup)
     }
 
     /// Lets a thread continue; a demand gets the settings that belong to it.
@@ -168,13 +159,7 @@ impl<'a> Remote<'a> {
             Place::Arena(address) => Some(address),
             Place::Section(_) => None,
         });
-        Self {
-            socket: BufReader::new(socket),
-            memory,
-            arena,
-            next: BASE,
-            call_cost,
-        }
+        Self { socket: BufReader::new(socket), memory, arena, next: BASE, call_cost }
     }
 
     fn ask<T: for<'de> Deserialize<'de>>(&mut self, question: &Question) -> io::Result<T> {
@@ -232,8 +217,7 @@ impl Loader for Remote<'_> {
     fn threads(&mut self) -> Vec<LoaderThread> {
         let call_cost = self.call_cost;
         // A loader that is gone has no threads, and no scheduler works without one.
-        self.ask(&Question::Threads { call_cost })
-            .unwrap_or_default()
+        self.ask(&Question::Threads { call_cost }).unwrap_or_default()
     }
 
     fn resume(&mut self, thread: u32, reply: Reply, now: u64) -> Result<Request, String> {

@@ -39,11 +39,8 @@ struct Shared(UnsafeCell<Region>);
 unsafe impl Sync for Shared {}
 
 static ISOLATED: AtomicBool = AtomicBool::new(false);
-static REGION: Shared = Shared(UnsafeCell::new(Region {
-    next: BASE,
-    end: BASE,
-    free: [0; CLASSES],
-}));
+static REGION: Shared =
+    Shared(UnsafeCell::new(Region { next: BASE, end: BASE, free: [0; CLASSES] }));
 
 /// Takes all further memory of this process from the region.
 ///
@@ -69,9 +66,7 @@ pub(crate) unsafe fn isolate() -> io::Result<()> {
             return Ok(());
         }
         if region != libc::MAP_FAILED {
-            return Err(io::Error::other(
-                "the system does not map memory at a fixed address",
-            ));
+            return Err(io::Error::other("the system does not map memory at a fixed address"));
         }
         if size == LEAST {
             return Err(io::Error::last_os_error());
@@ -88,11 +83,7 @@ pub(crate) fn use_reserve() -> bool {
     }
     // SAFETY: as for `Shared`; the crash has ended all other use.
     let region = unsafe { &mut *REGION.0.get() };
-    *region = Region {
-        next: region.end,
-        end: region.end + RESERVE,
-        free: [0; CLASSES],
-    };
+    *region = Region { next: region.end, end: region.end + RESERVE, free: [0; CLASSES] };
     true
 }
 

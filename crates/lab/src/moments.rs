@@ -56,10 +56,8 @@ fn worst_and_best<'a>(
     alternatives: &[Alternative<'a>],
     number: impl Fn(&Run) -> Option<f64>,
 ) -> Option<(Alternative<'a>, Option<Alternative<'a>>)> {
-    let numbered: Vec<(Alternative<'a>, f64)> = alternatives
-        .iter()
-        .filter_map(|&(cell, run)| Some(((cell, run), number(run)?)))
-        .collect();
+    let numbered: Vec<(Alternative<'a>, f64)> =
+        alternatives.iter().filter_map(|&(cell, run)| Some(((cell, run), number(run)?))).collect();
     let larger =
         |a: (Alternative<'a>, f64), b: (Alternative<'a>, f64)| if b.1 > a.1 { b } else { a };
     let (worst, _) = numbered.iter().copied().reduce(larger)?;
@@ -86,11 +84,7 @@ fn wait_moments(worst: &Cell, best: Option<&Cell>) -> Result<Vec<Moment>, Error>
     let timeline = record(worst, from, to)?;
     // Both are shown for the time that fits for the first.
     let end = timeline.to_ns;
-    let mut moments = vec![Moment::longest_wait(
-        &worst.contender.title(),
-        &wait,
-        timeline,
-    )];
+    let mut moments = vec![Moment::longest_wait(&worst.contender.title(), &wait, timeline)];
     if let Some(best) = best {
         let timeline = record(best, from, end)?;
         let task = Some(wait.task);
@@ -107,11 +101,7 @@ fn window_moments(
     let from = window.start_ns;
     let timeline = record(worst, from, from + window.window_ns)?;
     let end = timeline.to_ns;
-    let mut moments = vec![Moment::worst_window(
-        &worst.contender.title(),
-        window,
-        timeline,
-    )];
+    let mut moments = vec![Moment::worst_window(&worst.contender.title(), window, timeline)];
     if let Some(best) = best {
         let timeline = record(best, from, end)?;
         moments.push(Moment::same_time(&best.contender.title(), None, timeline));
@@ -128,18 +118,12 @@ pub fn record(cell: &Cell, from: Nanoseconds, to: Nanoseconds) -> Result<Timelin
     let cpus = u32::try_from(cell.options.machine.cpu_count()).unwrap_or(u32::MAX);
     let mut recorder = TimelineRecorder::new(cpus, from, to, MOST_SLICES);
     again(cell, &mut recorder)?;
-    Ok(Timeline {
-        cpus: cell.options.machine.numbers.clone(),
-        ..recorder.timeline()
-    })
+    Ok(Timeline { cpus: cell.options.machine.numbers.clone(), ..recorder.timeline() })
 }
 
 /// Runs a cell again with another consumer of its events.
 pub(crate) fn again(cell: &Cell, sink: &mut dyn Sink) -> Result<(), Error> {
-    let untraced = Cell {
-        trace: None,
-        ..cell.clone()
-    };
+    let untraced = Cell { trace: None, ..cell.clone() };
     untraced.run_with(&mut [sink])?;
     Ok(())
 }

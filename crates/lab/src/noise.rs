@@ -66,19 +66,11 @@ impl Noise {
         for cpu in 0..machine.cpu_count() as u32 {
             let name = format!("kworker/{cpu}:0");
             let turns = statistics_and_timers(&mut random, second);
-            threads.push(kernel_thread(
-                name,
-                Some(vec![cpu]),
-                PATTERN * SECOND,
-                turns,
-            ));
+            threads.push(kernel_thread(name, Some(vec![cpu]), PATTERN * SECOND, turns));
             let name = format!("migration/{cpu}");
             let turns = vec![(random.below(4 * SECOND), 6 * US)];
             let watchdog = kernel_thread(name, Some(vec![cpu]), 4 * SECOND, turns);
-            threads.push(Thread {
-                policy: Policy::Fifo { priority: 99 },
-                ..watchdog
-            });
+            threads.push(Thread { policy: Policy::Fifo { priority: 99 }, ..watchdog });
         }
         for node in machine.nodes() {
             let cpus = machine.node_members(node).map(|cpu| cpu as u32).collect();
@@ -91,12 +83,7 @@ impl Noise {
         let turns = turns.collect();
         threads.push(kernel_thread("rcu_preempt".into(), None, 2_500 * MS, turns));
         let turns = vec![(random.below(2 * SECOND), 12 * US)];
-        threads.push(kernel_thread(
-            "kworker/u8:0".into(),
-            None,
-            2 * SECOND,
-            turns,
-        ));
+        threads.push(kernel_thread("kworker/u8:0".into(), None, 2 * SECOND, turns));
         threads
     }
 }
@@ -130,10 +117,7 @@ fn kernel_thread(
     Thread {
         name,
         kernel: true,
-        policy: Policy::Other {
-            nice: 0,
-            slice: None,
-        },
+        policy: Policy::Other { nice: 0, slice: None },
         cpus,
         group: None,
         turns: turns.into_iter().map(turn).collect(),
@@ -194,11 +178,7 @@ mod tests {
             let period = thread.period.unwrap();
             let turns = &thread.turns;
             assert!(turns.is_sorted_by_key(|turn| turn.at), "{}", thread.name);
-            assert!(
-                turns.last().unwrap().at < period + SECOND,
-                "{}",
-                thread.name
-            );
+            assert!(turns.last().unwrap().at < period + SECOND, "{}", thread.name);
         }
     }
 }

@@ -65,9 +65,7 @@ mod tests {
     #[test]
     fn one_thread_begins_in_the_order_given() {
         let begun = Mutex::new(Vec::new());
-        map(&[2, 0, 1], NonZero::new(1), |index| {
-            begun.lock().unwrap().push(index)
-        });
+        map(&[2, 0, 1], NonZero::new(1), |index| begun.lock().unwrap().push(index));
         assert_eq!(begun.into_inner().unwrap(), [2, 0, 1]);
     }
 }

@@ -59,19 +59,10 @@ pub(crate) fn check_hotplug(changes: &[Hotplug], machine: &Machine) -> Result<Ve
     changes.sort_by_key(|change| change.at);
     let mut found = Vec::new();
     let mut online = vec![true; machine.cpu_count()];
-    for Hotplug {
-        at,
-        cpu,
-        online: comes,
-    } in changes
-    {
+    for Hotplug { at, cpu, online: comes } in changes {
         let state = if comes { "online" } else { "offline" };
         let place = u32::try_from(cpu).ok().and_then(|cpu| machine.find(cpu));
-        found.extend(place.map(|cpu| Hotplug {
-            at,
-            cpu,
-            online: comes,
-        }));
+        found.extend(place.map(|cpu| Hotplug { at, cpu, online: comes }));
         let before = place.map(|place| std::mem::replace(&mut online[place], comes));
         let problem = match before {
             None => format!("the machine has {}", machine.told_numbers()),
@@ -83,9 +74,7 @@ pub(crate) fn check_hotplug(changes: &[Hotplug], machine: &Machine) -> Result<Ve
         };
         let change = if comes { "come" } else { "go" };
         let time = seconds(at);
-        return Err(Error::Plan(format!(
-            "CPU {cpu} cannot {change} {state} at {time}: {problem}"
-        )));
+        return Err(Error::Plan(format!("CPU {cpu} cannot {change} {state} at {time}: {problem}")));
     }
     Ok(found)
 }
@@ -178,12 +167,7 @@ impl Plan {
     /// The first that does not fit.
     pub fn check(&self) -> Result<(), Error> {
         self.check_workloads()?;
-        for Site {
-            machine,
-            contenders,
-            ..
-        } in &self.sites
-        {
+        for Site { machine, contenders, .. } in &self.sites {
             let mut seen = BTreeSet::new();
             for contender in contenders {
                 if !seen.insert((contender.name(), contender.tunables())) {
@@ -356,9 +340,8 @@ impl Plan {
 fn identity_of_template(cell: &Cell) -> String {
     let options = &cell.options;
     let references = cell.references.iter();
-    let references: Vec<(&String, String)> = references
-        .map(|(name, reference)| (name, identity_of_template(reference)))
-        .collect();
+    let references: Vec<(&String, String)> =
+        references.map(|(name, reference)| (name, identity_of_template(reference))).collect();
     let requirements: Vec<String> = cell.requirements.iter().map(ToString::to_string).collect();
     let kernel = (
         identity::of_machine(&options.machine),
@@ -477,12 +460,7 @@ impl<P: Deref<Target = Plan>> Cells<P> {
             folder.join(name)
         });
         Cell {
-            options: Options {
-                seed,
-                surroundings,
-                workload,
-                ..template.options.clone()
-            },
+            options: Options { seed, surroundings, workload, ..template.options.clone() },
             repeat: place.repeat,
             trace,
             noise,

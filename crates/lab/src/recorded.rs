@@ -27,8 +27,7 @@ impl Replay {
         if options.seed == 0 {
             return;
         }
-        self.chance
-            .vary(Arc::make_mut(&mut options.workload), options.seed);
+        self.chance.vary(Arc::make_mut(&mut options.workload), options.seed);
         for (number, thread) in options.surroundings.threads.iter_mut().enumerate() {
             let mut turns: Vec<_> = thread.turns.iter().map(recorded_turn).collect();
             Chance::vary_turns(&mut turns, number, options.seed);
@@ -57,10 +56,9 @@ pub fn read_load(path: &Path, cost: &CostModel) -> Result<Load, Error> {
             let (workload, replay) = load_recording(&recording, cost)?;
             Ok(Load::Recording(Arc::new(workload), Arc::new(replay)))
         }
-        Source::Other(rest) => Ok(Load::File(Template::read_rest(
-            &path.display().to_string(),
-            rest,
-        )?)),
+        Source::Other(rest) => {
+            Ok(Load::File(Template::read_rest(&path.display().to_string(), rest)?))
+        }
     }
 }
 
@@ -81,26 +79,16 @@ pub fn load_recording(
         waking: cost.wakeup + cost.capture_wakeup,
         call: cost.system_call,
     })?;
-    let replay = Replay {
-        surroundings: surroundings(&load),
-        cpus: load.cpus,
-        chance: load.chance,
-    };
+    let replay = Replay { surroundings: surroundings(&load), cpus: load.cpus, chance: load.chance };
     Ok((load.workload, replay))
 }
 
 fn simulated_turn(turn: &fairground_recording::Turn) -> Turn {
-    Turn {
-        at: turn.at,
-        cpu_time: turn.cpu_time,
-    }
+    Turn { at: turn.at, cpu_time: turn.cpu_time }
 }
 
 fn recorded_turn(turn: &Turn) -> fairground_recording::Turn {
-    fairground_recording::Turn {
-        at: turn.at,
-        cpu_time: turn.cpu_time,
-    }
+    fairground_recording::Turn { at: turn.at, cpu_time: turn.cpu_time }
 }
 
 /// The threads of a recording that are not its tasks.
@@ -114,17 +102,12 @@ fn surroundings(load: &fairground_recording::Load) -> Surroundings {
         turns: other.turns.iter().map(simulated_turn).collect(),
         period: None,
     });
-    Surroundings {
-        threads: threads.collect(),
-        ..Surroundings::default()
-    }
+    Surroundings { threads: threads.collect(), ..Surroundings::default() }
 }
 
 /// Measures of the tasks of a recording while it was made.
 pub fn recorded_metrics(recording: &Recording) -> RunMetrics {
-    let facts = MachineFacts {
-        capacities: vec![1024; recording.header.cpus as usize],
-    };
+    let facts = MachineFacts { capacities: vec![1024; recording.header.cpus as usize] };
     let mut metrics = Metrics::new(facts, fairground_metrics::Options::default());
     recording.play_back(&mut metrics);
     metrics.result()

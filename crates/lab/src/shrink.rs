@@ -173,10 +173,7 @@ impl Search<'_> {
         };
         // Nothing after the failure is ever run.
         let needed = failure.after_ns.map_or(case.duration, rounded);
-        self.best = Case {
-            duration: case.duration.min(needed),
-            ..case
-        };
+        self.best = Case { duration: case.duration.min(needed), ..case };
         self.failure = failure;
         true
     }
@@ -188,10 +185,7 @@ impl Search<'_> {
         // Its options name CPUs as the schedulers see them.
         let named = &self.cell.options.machine.numbers;
         let changes = self.cell.options.hotplug.iter();
-        let changes = changes.map(|change| Hotplug {
-            cpu: named[change.cpu] as usize,
-            ..*change
-        });
+        let changes = changes.map(|change| Hotplug { cpu: named[change.cpu] as usize, ..*change });
         let changes = check_hotplug(&changes.collect::<Vec<_>>(), &machine);
         let fits = workload.task_count() > 0 && check_tasks(&workload, &machine).is_ok();
         let hotplug = changes.ok()?;
@@ -214,10 +208,8 @@ impl Search<'_> {
     /// Tries shorter runs, for a failure whose time is unknown.
     fn shorten(&mut self) {
         while self.best.duration >= 2 * GRAIN {
-            let case = Case {
-                duration: self.best.duration / 2 / GRAIN * GRAIN,
-                ..self.best.clone()
-            };
+            let case =
+                Case { duration: self.best.duration / 2 / GRAIN * GRAIN, ..self.best.clone() };
             if !self.shows(case) {
                 return;
             }
@@ -291,11 +283,7 @@ impl Search<'_> {
     /// Whether one of these workloads shows the failure on this machine; the first that does becomes the best case.
     fn shows_one(&mut self, drafts: Vec<Draft>, machine: &str) -> bool {
         drafts.into_iter().any(|draft| {
-            let case = Case {
-                draft,
-                machine: machine.to_owned(),
-                duration: self.best.duration,
-            };
+            let case = Case { draft, machine: machine.to_owned(), duration: self.best.duration };
             self.shows(case)
         })
     }
@@ -388,12 +376,8 @@ fn with_fewer_tasks(draft: &Draft, before: u64, cpus: u64) -> Vec<Draft> {
 
 /// Copies with fewer of all equal tasks: one or two of each, half as many, and one less; none if there are no equal tasks.
 fn with_fewer_of_all(draft: &Draft) -> Vec<Draft> {
-    let ways: [fn(u64) -> u64; 4] = [
-        |_| 1,
-        |count| count.min(2),
-        |count| count / 2,
-        |count| count - 1,
-    ];
+    let ways: [fn(u64) -> u64; 4] =
+        [|_| 1, |count| count.min(2), |count| count / 2, |count| count - 1];
     let mut fewer: Vec<Draft> = Vec::new();
     for way in ways {
         let one = with_counts(draft, way);
@@ -407,9 +391,7 @@ fn with_fewer_of_all(draft: &Draft) -> Vec<Draft> {
 /// A copy with other counts of equal tasks, of which each is at least 1.
 fn with_counts(draft: &Draft, fewer: impl Fn(u64) -> u64) -> Draft {
     let counts = draft.instances().into_iter();
-    counts.fold(draft.clone(), |draft, (path, count)| {
-        draft.with_number(&path, fewer(count).max(1))
-    })
+    counts.fold(draft.clone(), |draft, (path, count)| draft.with_number(&path, fewer(count).max(1)))
 }
 
 /// A copy with fewer tasks, perhaps on a smaller machine and with other numbers; `None` if chance makes none.
@@ -437,11 +419,7 @@ fn thrown(dice: &mut Dice, case: &Case) -> Option<Case> {
             draft = draft.with_number(&path, other.max(1));
         }
     }
-    is_fewer.then_some(Case {
-        draft,
-        machine,
-        duration: case.duration,
-    })
+    is_fewer.then_some(Case { draft, machine, duration: case.duration })
 }
 
 /// Number of tasks at the beginning; 0 if the draft is no workload.
@@ -459,11 +437,7 @@ fn smaller_machines(description: &str) -> Vec<String> {
     let cpus = cpus_of(description) as usize;
     let mut smaller: Vec<String> = (1..cpus).take(8).map(|cpus| cpus.to_string()).collect();
     let powers = (4..usize::BITS).map(|power| 1_usize << power);
-    smaller.extend(
-        powers
-            .take_while(|one| *one < cpus)
-            .map(|one| one.to_string()),
-    );
+    smaller.extend(powers.take_while(|one| *one < cpus).map(|one| one.to_string()));
     let words: Vec<&str> = description.split_whitespace().collect();
     let with = |place: usize, word: Option<String>| {
         let mut words: Vec<String> = words.iter().map(|word| (*word).to_owned()).collect();
@@ -518,10 +492,7 @@ mod tests {
         assert_eq!(fewer, [vec![6, 2], vec![4, 2], vec![3, 3], vec![8, 4]]);
         let fewer = with_fewer_tasks(&draft, 7, 3);
         let fewer: Vec<Vec<u64>> = fewer.iter().map(counts).collect();
-        assert_eq!(
-            fewer,
-            [vec![4], vec![3], vec![4, 2], vec![4, 4], vec![8, 4]]
-        );
+        assert_eq!(fewer, [vec![4], vec![3], vec![4, 2], vec![4, 4], vec![8, 4]]);
         let fewer: Vec<Vec<u64>> = with_fewer_of_all(&draft).iter().map(counts).collect();
         assert_eq!(fewer, [vec![], vec![2, 2], vec![4, 2], vec![7, 3]]);
         let alone = Draft::parse("file.json", r#"{"tasks": {"b": {"run": 5}}}"#).unwrap();

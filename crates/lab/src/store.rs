@@ -17,11 +17,7 @@ struct Kept {
 
 /// The place where translations of the object with this hash are kept; `None` if nothing can be.
 pub(crate) fn of_object(hash: &str) -> Option<Arc<dyn Store>> {
-    Some(Arc::new(Kept {
-        cache: Cache::find()?,
-        program: program()?,
-        object: hash.to_owned(),
-    }))
+    Some(Arc::new(Kept { cache: Cache::find()?, program: program()?, object: hash.to_owned() }))
 }
 
 /// The stamp that tells this program from all others: machine code fits the one that has made it only.

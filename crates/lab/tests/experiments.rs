@@ -35,9 +35,7 @@ fn named(text: &str, ids: &BTreeSet<&str>) -> Vec<String> {
 fn common_part(value: &toml::Value) -> toml::Value {
     match value {
         toml::Value::Table(table) => {
-            let judged = [
-                "column", "accept", "headline", "over", "target", "to", "caveats",
-            ];
+            let judged = ["column", "accept", "headline", "over", "target", "to", "caveats"];
             let rest = table
                 .iter()
                 .filter(|(key, _)| !judged.contains(&key.as_str()))
@@ -91,9 +89,7 @@ fn lines_of_documents_are_judged_by_all_seeds() {
         for (list, all) in [("column", "columns"), ("point", "points")] {
             let ones = file.get(list).and_then(toml::Value::as_array).into_iter();
             let few = { ones.flatten() }.filter(|one| one.get("seeds").is_some());
-            let names: Vec<String> = few
-                .map(|one| format!("\"{}\"", text(&one["name"])))
-                .collect();
+            let names: Vec<String> = few.map(|one| format!("\"{}\"", text(&one["name"]))).collect();
             if !names.is_empty() {
                 fewer.extend(names);
                 fewer.push(format!("{all}."));
@@ -117,11 +113,7 @@ fn every_experiment_has_what_the_document_prints_and_a_description() {
     for path in files(&root().join("experiments"), "experiment.toml") {
         let folder = path.parent().unwrap();
         for file in ["document.toml", "README.md"] {
-            assert!(
-                folder.join(file).is_file(),
-                "{} has no {file}",
-                folder.display()
-            );
+            assert!(folder.join(file).is_file(), "{} has no {file}", folder.display());
         }
     }
 }
@@ -129,12 +121,10 @@ fn every_experiment_has_what_the_document_prints_and_a_description() {
 /// The part of README.md that `scripts/documents` writes.
 fn results_in_readme() -> String {
     let readme = fs::read_to_string(root().join("README.md")).unwrap();
-    let (_, rest) = readme
-        .split_once("<!-- begin: scripts/documents -->\n")
-        .expect("README.md has the marker");
-    let (part, _) = rest
-        .split_once("<!-- end: scripts/documents -->")
-        .expect("README.md has the marker");
+    let (_, rest) =
+        readme.split_once("<!-- begin: scripts/documents -->\n").expect("README.md has the marker");
+    let (part, _) =
+        rest.split_once("<!-- end: scripts/documents -->").expect("README.md has the marker");
     part.to_owned()
 }
 
@@ -171,9 +161,6 @@ fn the_readme_has_a_row_for_each_experiment_and_counts_all_lines() {
         ("C", "that hold by construction"),
     ] {
         let counted = format!("{} {words}", levels[level]);
-        assert!(
-            results.contains(&counted),
-            "README.md does not say {counted}"
-        );
+        assert!(results.contains(&counted), "README.md does not say {counted}");
     }
 }

@@ -46,9 +46,7 @@ static HELPERS: LazyLock<Vec<Helper>> = LazyLock::new(|| {
         }
         helper
     };
-    rows(include_str!("../tables/helpers.txt"))
-        .map(read)
-        .collect()
+    rows(include_str!("../tables/helpers.txt")).map(read).collect()
 });
 
 /// The helper with that number (`BPF_FUNC_*`).

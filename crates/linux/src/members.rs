@@ -87,24 +87,12 @@ static MEMBERS: LazyLock<Vec<Member>> = LazyLock::new(|| {
                         _ => panic!("no callback is {word}"),
                     }
                 }
-                Kind::Callback {
-                    groups: Groups::read(groups),
-                    sleeps,
-                    nullable,
-                }
+                Kind::Callback { groups: Groups::read(groups), sleeps, nullable }
             }
         };
-        Member {
-            name,
-            cpu_form,
-            cid_name,
-            cid_form,
-            kind,
-        }
+        Member { name, cpu_form, cid_name, cid_form, kind }
     };
-    rows(include_str!("../tables/members.txt"))
-        .map(read)
-        .collect()
+    rows(include_str!("../tables/members.txt")).map(read).collect()
 });
 
 /// All of them, in the kernel's order.

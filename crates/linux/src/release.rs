@@ -79,10 +79,7 @@ pub struct Releases {
 
 impl Releases {
     /// All of them.
-    pub const ALL: Releases = Releases {
-        since: None,
-        until: None,
-    };
+    pub const ALL: Releases = Releases { since: None, until: None };
 
     /// Whether `release` is among them.
     pub const fn contains(self, release: Release) -> bool {
@@ -158,9 +155,6 @@ mod tests {
             let all = Release::ALL.into_iter();
             all.filter(|one| releases.contains(*one)).count()
         };
-        assert_eq!(
-            ["..", "6.13..", "..6.18", "6.17..7.0", "7.3.."].map(count),
-            [12, 11, 6, 3, 1]
-        );
+        assert_eq!(["..", "6.13..", "..6.18", "6.17..7.0", "7.3.."].map(count), [12, 11, 6, 3, 1]);
     }
 }

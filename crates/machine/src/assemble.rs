@@ -38,24 +38,14 @@ pub(crate) fn assemble(
     let cores = dense(cpus.iter().map(|cpu| cpu.core));
     let llcs = dense(cpus.iter().map(|cpu| cpu.llc));
     // As in the kernel, a node without CPUs counts.
-    let nodes = dense(
-        cpus.iter()
-            .map(|cpu| cpu.node)
-            .chain(memory.iter().copied()),
-    );
+    let nodes = dense(cpus.iter().map(|cpu| cpu.node).chain(memory.iter().copied()));
     let packages = dense(cpus.iter().map(|cpu| cpu.package));
     let distance = |a: &u32, b: &u32| {
-        let default = if a == b {
-            LOCAL_DISTANCE
-        } else {
-            REMOTE_DISTANCE
-        };
+        let default = if a == b { LOCAL_DISTANCE } else { REMOTE_DISTANCE };
         *distances.get(&(*a, *b)).unwrap_or(&default)
     };
-    let node_distances = nodes
-        .keys()
-        .flat_map(|a| nodes.keys().map(move |b| distance(a, b)))
-        .collect();
+    let node_distances =
+        nodes.keys().flat_map(|a| nodes.keys().map(move |b| distance(a, b))).collect();
     let mut machine = Machine {
         description: description.into(),
         numbers: cpus.iter().map(|cpu| cpu.number).collect(),

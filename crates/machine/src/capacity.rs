@@ -16,10 +16,7 @@ pub(crate) fn apply(word: &str, machine: &mut Machine) -> Result<(), Error> {
             1 => format!("{WORD}{FULL}"),
             cpus => format!("{WORD}{}x{FULL},{}x512", cpus - cpus / 2, cpus / 2),
         };
-        Error::new(
-            &machine.description,
-            format!("`{word}`: {message}; for example `{example}`"),
-        )
+        Error::new(&machine.description, format!("`{word}`: {message}; for example `{example}`"))
     };
     let mut capacities: Vec<u32> = Vec::new();
     for part in word[WORD.len()..].split(',') {

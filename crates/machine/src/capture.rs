@@ -41,13 +41,8 @@ impl Capture<'_> {
     fn of(sys: &Path, name: &str) -> Result<Captured, Error> {
         let machine = host::read(sys)?;
         let text = format!("# {name}; fairground calibrate --machine made this.\n");
-        let mut capture = Capture {
-            sys,
-            captured: Captured {
-                text,
-                notes: machine.notes.clone(),
-            },
-        };
+        let mut capture =
+            Capture { sys, captured: Captured { text, notes: machine.notes.clone() } };
         capture.topology(&machine);
         capture.caches(&machine);
         capture.idle_states(&machine);
@@ -106,9 +101,7 @@ impl Capture<'_> {
             return;
         }
         let runs = capacities.chunk_by(|one, next| one == next);
-        let runs: Vec<String> = runs
-            .map(|run| format!("{}x{}", run.len(), run[0]))
-            .collect();
+        let runs: Vec<String> = runs.map(|run| format!("{}x{}", run.len(), run[0])).collect();
         self.table("[capacity]", "/sys/devices/system/cpu/cpu*/cpu_capacity");
         self.line(format_args!("list = {}", quoted(&runs.join(","))));
     }
@@ -219,9 +212,8 @@ impl Capture<'_> {
             self.line(format_args!("steps = ["));
             for khz in steps {
                 let power = models.get(&(machine.numbers[cpus[0]], khz));
-                let power = power.map_or(String::new(), |power| {
-                    format!(", mw = {}", *power as f64 / 1000.0)
-                });
+                let power = power
+                    .map_or(String::new(), |power| format!(", mw = {}", *power as f64 / 1000.0));
                 self.line(format_args!("\t{{ khz = {khz}{power} }},"));
             }
             self.line(format_args!("]"));
@@ -326,22 +318,14 @@ mod tests {
         for cpu in [0, 1, 4, 5] {
             let core = cpu % 4;
             let path = |file: &str| format!("cpu/cpu{cpu}/{file}");
-            tree.write(
-                &path("topology/core_cpus_list"),
-                &format!("{core},{}", core + 4),
-            );
+            tree.write(&path("topology/core_cpus_list"), &format!("{core},{}", core + 4));
             tree.write(&path("cache/index0/level"), "3");
             tree.write(&path("cache/index0/type"), "Unified");
             tree.write(&path("cache/index0/shared_cpu_list"), "0-1,4-5");
-            tree.write(
-                &path("cpu_capacity"),
-                if core == 0 { "512" } else { "1024" },
-            );
-            for (state, name, latency, residency) in [
-                (0, "POLL", "0", "0"),
-                (1, "C1", "1", "2"),
-                (2, "C6", "85", "200"),
-            ] {
+            tree.write(&path("cpu_capacity"), if core == 0 { "512" } else { "1024" });
+            for (state, name, latency, residency) in
+                [(0, "POLL", "0", "0"), (1, "C1", "1", "2"), (2, "C6", "85", "200")]
+            {
                 let path = |file: &str| path(&format!("cpuidle/state{state}/{file}"));
                 tree.write(&path("name"), name);
                 tree.write(&path("latency"), latency);
@@ -380,10 +364,7 @@ mod tests {
         assert_eq!(hardware.clocks[1].rate_limit, 750_000);
         assert_eq!(hardware.clocks[1].steps[0].power, Some(20_250));
         let notes = captured.notes.join("\n");
-        assert!(
-            notes.contains("no kernel knows how much busy SMT siblings do"),
-            "{notes}"
-        );
+        assert!(notes.contains("no kernel knows how much busy SMT siblings do"), "{notes}");
     }
 
     #[test]

@@ -15,10 +15,7 @@ pub struct Error {
 
 impl Error {
     pub(crate) fn new(description: &str, message: impl Into<String>) -> Self {
-        Self {
-            description: description.into(),
-            message: message.into(),
-        }
+        Self { description: description.into(), message: message.into() }
     }
 }
 

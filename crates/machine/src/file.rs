@@ -186,13 +186,10 @@ impl File {
             machine.origin("throughput of shared cores", &cores.origin);
         }
         for idle in &self.idle {
-            idle.apply(&mut machine)
-                .map_err(|message| error("[[idle]]", message))?;
+            idle.apply(&mut machine).map_err(|message| error("[[idle]]", message))?;
         }
         for clock in &self.clock {
-            clock
-                .apply(&mut machine)
-                .map_err(|message| error("[[clock]]", message))?;
+            clock.apply(&mut machine).map_err(|message| error("[[clock]]", message))?;
         }
         check_power(&machine).map_err(|message| error("[[clock]]", message))?;
         if let Some(cache) = &self.cache {
@@ -235,9 +232,7 @@ impl Topology {
         let cores = groups("cores", &self.cores, &cpus)?;
         let facts = cpus.iter().map(|cpu| Facts {
             number: *cpu,
-            core: cores
-                .get(cpu)
-                .map_or(u64::from(*cpu), |core| u64::from(*core)),
+            core: cores.get(cpu).map_or(u64::from(*cpu), |core| u64::from(*core)),
             llc: caches.get(cpu).copied().unwrap_or(0).into(),
             node: nodes.get(cpu).copied().unwrap_or(0),
             package: packages.get(cpu).copied().unwrap_or(0).into(),
@@ -260,9 +255,7 @@ fn groups(key: &str, lists: &[String], cpus: &BTreeSet<u32>) -> Result<BTreeMap<
     for (group, list) in (0..).zip(lists) {
         for cpu in members(list)? {
             if !cpus.contains(&cpu) {
-                return Err(format!(
-                    "`{key}` has CPU {cpu}, which the machine does not have"
-                ));
+                return Err(format!("`{key}` has CPU {cpu}, which the machine does not have"));
             }
             if groups.insert(cpu, group).is_some() {
                 return Err(format!("`{key}` has CPU {cpu} twice"));
@@ -303,10 +296,7 @@ impl Idle {
         if !states.is_sorted_by(ascend) {
             return Err("states are in the order of exit latency and residency".into());
         }
-        machine
-            .hardware
-            .idle
-            .resize(machine.cpus.len(), Arc::default());
+        machine.hardware.idle.resize(machine.cpus.len(), Arc::default());
         for cpu in &cpus {
             let own = &mut machine.hardware.idle[*cpu];
             if !own.is_empty() {
@@ -362,14 +352,11 @@ impl GivenClock {
             true => cpus.chunks(1).collect(),
             false => vec![cpus.as_slice()],
         };
-        machine
-            .hardware
-            .clocks
-            .extend(groups.into_iter().map(|group| Clock {
-                cpus: group.to_vec(),
-                steps: steps.clone(),
-                rate_limit,
-            }));
+        machine.hardware.clocks.extend(groups.into_iter().map(|group| Clock {
+            cpus: group.to_vec(),
+            steps: steps.clone(),
+            rate_limit,
+        }));
         let whose = words(&cpus, machine);
         machine.origin(&format!("frequencies of {whose}"), &self.origin);
         Ok(())
@@ -403,9 +390,7 @@ fn words(cpus: &[usize], machine: &Machine) -> String {
 fn nanoseconds(key: &str, microseconds: f64) -> Result<u64, String> {
     match (0.0..=LONGEST).contains(&microseconds) {
         true => Ok((microseconds * 1000.0).round() as u64),
-        false => Err(format!(
-            "`{key}` is {microseconds}, which is not from 0 to {LONGEST} us"
-        )),
+        false => Err(format!("`{key}` is {microseconds}, which is not from 0 to {LONGEST} us")),
     }
 }
 
@@ -422,9 +407,7 @@ fn check_power(machine: &Machine) -> Result<(), String> {
     if !hardware.has_power() {
         return Ok(());
     }
-    let clocked: usize = { hardware.clocks.iter() }
-        .map(|clock| clock.cpus.len())
-        .sum();
+    let clocked: usize = { hardware.clocks.iter() }.map(|clock| clock.cpus.len()).sum();
     let mut steps = hardware.clocks.iter().flat_map(|clock| &clock.steps);
     if clocked < machine.cpus.len() || steps.any(|step| step.power.is_none()) {
         return Err("`mw` belongs to all steps of all CPUs, or to none".into());

@@ -81,10 +81,7 @@ impl CacheSize {
             let message = format!("{line_time} ns is no time to fetch a line");
             return Err(message);
         }
-        Ok(Self {
-            bytes: kib * 1024,
-            line_time,
-        })
+        Ok(Self { bytes: kib * 1024, line_time })
     }
 }
 

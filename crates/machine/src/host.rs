@@ -19,22 +19,15 @@ pub(crate) fn read(sys: &Path) -> Result<Machine, Error> {
     let folder = sys.join("devices/system/cpu");
     let file = folder.join("online");
     let error = |message: String| {
-        Error::new(
-            DESCRIPTION,
-            format!("{message}; describe the machine instead, for example `4`"),
-        )
+        Error::new(DESCRIPTION, format!("{message}; describe the machine instead, for example `4`"))
     };
     let text = fs::read_to_string(&file)
         .map_err(|cause| error(format!("{} cannot be read: {cause}", file.display())))?;
     let online = cpu_list(&text)
         .filter(|online| (1..=Machine::CPUS_MAX).contains(&online.len()))
         .ok_or_else(|| {
-            error(format!(
-                "{} is not a list of 1 to {} CPUs",
-                file.display(),
-                Machine::CPUS_MAX
-            ))
-        })?;
+        error(format!("{} is not a list of 1 to {} CPUs", file.display(), Machine::CPUS_MAX))
+    })?;
     let nodes = nodes(sys);
     let cpus = online
         .iter()
@@ -70,11 +63,8 @@ pub(crate) fn read(sys: &Path) -> Result<Machine, Error> {
     let mut machine = assemble(DESCRIPTION, cpus, &memory, &distances);
     // On x86, a counter of its own for each kind of CPU tells of kinds whose capacities the kernel does not know.
     let is_hybrid = sys.join("devices/cpu_atom/cpus").exists();
-    machine.unknown_speeds = is_hybrid
-        && machine
-            .cpus
-            .iter()
-            .all(|cpu| cpu.capacity == capacity::FULL);
+    machine.unknown_speeds =
+        is_hybrid && machine.cpus.iter().all(|cpu| cpu.capacity == capacity::FULL);
     machine.cgroup_mode = cgroup_mode(sys).unwrap_or_default();
     Ok(machine)
 }
@@ -101,16 +91,10 @@ fn nodes(sys: &Path) -> BTreeMap<u32, Node> {
         let distances = fs::read_to_string(folder.join("distance")).unwrap_or_default();
         Node {
             cpus: list(&folder.join("cpulist")).unwrap_or_default(),
-            distances: distances
-                .split_whitespace()
-                .map_while(|word| word.parse().ok())
-                .collect(),
+            distances: distances.split_whitespace().map_while(|word| word.parse().ok()).collect(),
         }
     };
-    online
-        .into_iter()
-        .map(|number| (number, node(number)))
-        .collect()
+    online.into_iter().map(|number| (number, node(number))).collect()
 }
 
 /// The first CPU of the last-level cache, which identifies the cache.
@@ -207,25 +191,14 @@ pub(crate) mod tests {
         for cpu in [0, 1, 2, 3, 4, 6, 7] {
             let path = |file: &str| format!("cpu/cpu{cpu}/{file}");
             let core = cpu % 4;
-            let siblings = if core == 1 {
-                "1".into()
-            } else {
-                format!("{core},{}", core + 4)
-            };
+            let siblings = if core == 1 { "1".into() } else { format!("{core},{}", core + 4) };
             let package = core / 2;
-            tree.write(
-                &path("topology/physical_package_id"),
-                &(package * 7).to_string(),
-            );
+            tree.write(&path("topology/physical_package_id"), &(package * 7).to_string());
             tree.write(&path("topology/core_cpus_list"), &siblings);
             let caches = [
                 ("1", "Data", siblings.as_str()),
                 ("1", "Instruction", siblings.as_str()),
-                (
-                    "3",
-                    "Unified",
-                    if package == 0 { "0-1,4" } else { "2-3,6-7" },
-                ),
+                ("3", "Unified", if package == 0 { "0-1,4" } else { "2-3,6-7" }),
                 ("2", "Unified", siblings.as_str()),
             ];
             for (index, (level, kind, cpus)) in caches.into_iter().enumerate() {
@@ -256,10 +229,7 @@ pub(crate) mod tests {
     fn little_is_enough() {
         let tree = Tree::new("little", &[("cpu/online", "0-1")]);
         let machine = read(&tree.0).unwrap();
-        assert_eq!(
-            machine.to_string(),
-            "2 CPUs, 2 cores, 1 last-level cache, 1 node, 1 package"
-        );
+        assert_eq!(machine.to_string(), "2 CPUs, 2 cores, 1 last-level cache, 1 node, 1 package");
     }
 
     #[test]

@@ -175,12 +175,7 @@ impl Machine {
     }
 
     fn groups(&self, group: impl Fn(&Cpu) -> u32) -> Range<u32> {
-        0..self
-            .cpus
-            .iter()
-            .map(|cpu| group(cpu) + 1)
-            .max()
-            .unwrap_or(0)
+        0..self.cpus.iter().map(|cpu| group(cpu) + 1).max().unwrap_or(0)
     }
 
     fn members<'a>(
@@ -189,8 +184,7 @@ impl Machine {
         number: u32,
     ) -> impl Iterator<Item = usize> + 'a {
         let cpus = self.cpus.iter().enumerate();
-        cpus.filter(move |(_, cpu)| group(cpu) == number)
-            .map(|(index, _)| index)
+        cpus.filter(move |(_, cpu)| group(cpu) == number).map(|(index, _)| index)
     }
 }
 

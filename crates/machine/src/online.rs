@@ -33,9 +33,8 @@ impl Online {
         if offline.is_empty() {
             return Self::whole(machine);
         }
-        let ids: Vec<usize> = (0..machine.cpus.len())
-            .filter(|cpu| !offline.contains(cpu))
-            .collect();
+        let ids: Vec<usize> =
+            (0..machine.cpus.len()).filter(|cpu| !offline.contains(cpu)).collect();
         let dense = |group: fn(&Cpu) -> u32| {
             let mut groups: Vec<u32> = ids.iter().map(|id| group(&machine.cpus[*id])).collect();
             groups.sort_unstable();
@@ -84,11 +83,7 @@ impl Online {
         let possible = host::list(&sys.join("devices/system/cpu/possible"));
         let last = possible.and_then(|cpus| cpus.last().copied());
         let last = last.map_or(0, |cpu| cpu as usize);
-        Ok(Self {
-            id_count: ids.iter().fold(last, |last, cpu| last.max(*cpu)) + 1,
-            ids,
-            machine,
-        })
+        Ok(Self { id_count: ids.iter().fold(last, |last, cpu| last.max(*cpu)) + 1, ids, machine })
     }
 
     /// The numbers of the CPUs that are offline.
@@ -116,22 +111,13 @@ mod tests {
         assert_eq!(llcs, [0, 0, 1, 1, 1]);
 
         let online = Online::without(&machine, &[0, 1, 2, 3]);
-        assert!(
-            online
-                .machine
-                .cpus
-                .iter()
-                .all(|cpu| cpu.node == 1 && cpu.llc == 0)
-        );
+        assert!(online.machine.cpus.iter().all(|cpu| cpu.node == 1 && cpu.llc == 0));
         assert_eq!(online.machine.nodes(), 0..2);
     }
 
     #[test]
     fn the_kernels_numbers_count_cpus_that_are_offline() {
-        let tree = Tree::new(
-            "offline",
-            &[("cpu/online", "0,2-3"), ("cpu/possible", "0-5")],
-        );
+        let tree = Tree::new("offline", &[("cpu/online", "0,2-3"), ("cpu/possible", "0-5")]);
         let online = Online::read(tree.sys()).unwrap();
         assert_eq!(online.ids, [0, 2, 3]);
         assert_eq!(online.id_count, 6);

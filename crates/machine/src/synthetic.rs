@@ -56,10 +56,7 @@ struct Reading<'a> {
 
 impl Reading<'_> {
     fn error(&self, message: impl AsRef<str>) -> Error {
-        Error::new(
-            self.description,
-            format!("{}; for example `{EXAMPLE}`", message.as_ref()),
-        )
+        Error::new(self.description, format!("{}; for example `{EXAMPLE}`", message.as_ref()))
     }
 
     fn machine(&self) -> Result<Machine, Error> {
@@ -230,9 +227,8 @@ impl Reading<'_> {
             ("pu", Kind::Cpu),
         ];
         let name = name.to_ascii_lowercase();
-        if let Some((_, kind)) = NAMES
-            .iter()
-            .find(|(full, _)| name.len() >= 2 && full.starts_with(&name))
+        if let Some((_, kind)) =
+            NAMES.iter().find(|(full, _)| name.len() >= 2 && full.starts_with(&name))
         {
             return Ok(*kind);
         }
@@ -289,13 +285,11 @@ impl Reading<'_> {
             None => ("", None),
         };
         let name = name.to_ascii_lowercase();
-        let node = ["numanode", "node"]
-            .iter()
-            .any(|full| full.starts_with(&name));
+        let node = ["numanode", "node"].iter().any(|full| full.starts_with(&name));
         if name.len() < 2 || !node {
-            return Err(self.error(format!(
-                "`{word}` is not memory beside a level; write `[numa]`"
-            )));
+            return Err(
+                self.error(format!("`{word}` is not memory beside a level; write `[numa]`"))
+            );
         }
         if let Some(attributes) = attributes {
             self.attributes(word, attributes)?;
@@ -361,10 +355,8 @@ impl Reading<'_> {
         };
         let nodes = self.nodes(levels, &spans, machine_memory, total)?;
         let node_spans = || nodes.iter().map(|node| node.span);
-        let (smallest, largest) = (
-            node_spans().min().unwrap_or(total),
-            node_spans().max().unwrap_or(total),
-        );
+        let (smallest, largest) =
+            (node_spans().min().unwrap_or(total), node_spans().max().unwrap_or(total));
         let core = span(&|level| level.kind == Kind::Core).unwrap_or(1);
         let package = span(&|level| level.kind == Kind::Package).unwrap_or(largest);
         let die = span(&|level| level.kind == Kind::Die).unwrap_or(total);
@@ -388,12 +380,7 @@ impl Reading<'_> {
             })
             .collect();
         let memory: Vec<u32> = nodes.iter().map(|node| node.number).collect();
-        Ok(assemble(
-            self.description,
-            cpus,
-            &memory,
-            &NodeDistances::new(),
-        ))
+        Ok(assemble(self.description, cpus, &memory, &NodeDistances::new()))
     }
 
     /// The nodes of all levels that have some.
@@ -410,11 +397,7 @@ impl Reading<'_> {
         let mut nodes: Vec<MemoryNode> = { node_levels.map(|(_, span)| *span).chain(machine) }
             .flat_map(|span| {
                 let begins = (0..total).step_by(span as usize);
-                begins.map(move |begin| MemoryNode {
-                    begin,
-                    span,
-                    number: 0,
-                })
+                begins.map(move |begin| MemoryNode { begin, span, number: 0 })
             })
             .collect();
         // hwloc numbers the contents of an object before the object.
@@ -489,10 +472,7 @@ fn distinct(numbers: Vec<u32>, total: u32) -> Result<Vec<u32>, &'static str> {
     if numbers.len() as u32 != total {
         return Err("there are more or fewer numbers");
     }
-    if numbers
-        .iter()
-        .any(|number| *number as usize >= Machine::CPUS_MAX)
-    {
+    if numbers.iter().any(|number| *number as usize >= Machine::CPUS_MAX) {
         return Err("numbers go up to 4095");
     }
     match numbers.iter().collect::<BTreeSet<_>>().len() == numbers.len() {

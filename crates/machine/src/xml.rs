@@ -75,15 +75,9 @@ pub(crate) fn parse(file: &str, text: &str) -> Result<Machine, Error> {
     check_bounds(text)
         .map_err(|problem| Error::new(file, format!("{problem}; make one with `lstopo {file}`")))?;
     // hwloc names its document type, which says nothing about the content.
-    let options = ParsingOptions {
-        allow_dtd: true,
-        ..ParsingOptions::default()
-    };
+    let options = ParsingOptions { allow_dtd: true, ..ParsingOptions::default() };
     let document = Document::parse_with_options(text, options).map_err(|cause| {
-        Error::new(
-            file,
-            format!("not an XML file: {cause}; make one with `lstopo {file}`"),
-        )
+        Error::new(file, format!("not an XML file: {cause}; make one with `lstopo {file}`"))
     })?;
     let mut reading = Reading {
         file,
@@ -102,8 +96,7 @@ pub(crate) fn parse(file: &str, text: &str) -> Result<Machine, Error> {
 }
 
 fn children<'a, 'i>(node: &Node<'a, 'i>, name: &'static str) -> impl Iterator<Item = Node<'a, 'i>> {
-    node.children()
-        .filter(move |child| child.has_tag_name(name))
+    node.children().filter(move |child| child.has_tag_name(name))
 }
 
 /// The objects that contain an object.
@@ -133,12 +126,7 @@ impl<'i> Reading<'_, 'i> {
         let place = self.document.text_pos_at(node.range().start);
         Error::new(
             self.file,
-            format!(
-                "line {}, column {}: {}",
-                place.row,
-                place.col,
-                message.as_ref()
-            ),
+            format!("line {}, column {}: {}", place.row, place.col, message.as_ref()),
         )
     }
 
@@ -174,10 +162,7 @@ impl<'i> Reading<'_, 'i> {
     fn number(&self, node: &Node<'_, 'i>, name: &str) -> Result<u32, Error> {
         let text = self.attribute(node, name)?;
         text.parse().map_err(|_| {
-            self.error(
-                node,
-                format!("{name}=\"{text}\" is not a number; export the file again"),
-            )
+            self.error(node, format!("{name}=\"{text}\" is not a number; export the file again"))
         })
     }
 
@@ -206,10 +191,7 @@ impl<'i> Reading<'_, 'i> {
             }
             "Core" => inside.core = Some(id),
             "NUMANode" => {
-                let node = (
-                    self.number(object, "os_index")?,
-                    self.cpu_set(object, "cpuset")?,
-                );
+                let node = (self.number(object, "os_index")?, self.cpu_set(object, "cpuset")?);
                 self.nodes.push(node);
             }
             "PU" => {
@@ -223,10 +205,7 @@ impl<'i> Reading<'_, 'i> {
                 if self.cpus.len() == Machine::CPUS_MAX {
                     return Err(self.error(
                         object,
-                        format!(
-                            "more than {} CPUs; use a smaller machine",
-                            Machine::CPUS_MAX
-                        ),
+                        format!("more than {} CPUs; use a smaller machine", Machine::CPUS_MAX),
                     ));
                 }
                 self.cpus.push((number, inside));
@@ -289,16 +268,11 @@ impl<'i> Reading<'_, 'i> {
         self.cpus.retain(|(number, _)| allowed.contains(number));
         let left = self.cpus.len();
         if left == 0 {
-            return Err(self.error(
-                topology,
-                "its allowed_cpuset has none of its CPUs; correct or remove it",
-            ));
+            return Err(self
+                .error(topology, "its allowed_cpuset has none of its CPUs; correct or remove it"));
         }
         Ok((left < all).then(|| {
-            format!(
-                "only the {left} allowed of the {all} CPUs in {} take part",
-                self.file
-            )
+            format!("only the {left} allowed of the {all} CPUs in {} take part", self.file)
         }))
     }
 
@@ -318,10 +292,7 @@ impl<'i> Reading<'_, 'i> {
         };
         let numbers = |name: &'static str| -> Option<Vec<u32>> {
             let texts = children(&matrix, name).filter_map(|part| part.text());
-            texts
-                .flat_map(str::split_whitespace)
-                .map(|word| word.parse().ok())
-                .collect()
+            texts.flat_map(str::split_whitespace).map(|word| word.parse().ok()).collect()
         };
         match (numbers("indexes"), numbers("u64values")) {
             (Some(nodes), Some(values)) if values.len() == nodes.len() * nodes.len() => {
@@ -347,11 +318,7 @@ impl<'i> Reading<'_, 'i> {
                 if value == 0 {
                     return Err(self.error(&info, format!("{name} is 0; correct or remove it")));
                 }
-                values.extend(
-                    self.cpu_set(kind, "cpuset")?
-                        .into_iter()
-                        .map(|cpu| (cpu, value)),
-                );
+                values.extend(self.cpu_set(kind, "cpuset")?.into_iter().map(|cpu| (cpu, value)));
             }
             let all = self.cpus.iter().all(|(cpu, _)| values.contains_key(cpu));
             let Some(fastest) = values.values().copied().max().filter(|_| all) else {
@@ -361,10 +328,7 @@ impl<'i> Reading<'_, 'i> {
                 let scaled = u64::from(value) * u64::from(capacity::FULL) / u64::from(fastest);
                 (scaled as u32).max(1)
             };
-            return Ok(values
-                .into_iter()
-                .map(|(cpu, value)| (cpu, scale(value)))
-                .collect());
+            return Ok(values.into_iter().map(|(cpu, value)| (cpu, scale(value))).collect());
         }
         Ok(BTreeMap::new())
     }
@@ -380,11 +344,7 @@ fn cpu_set(text: &str) -> Option<BTreeSet<u32>> {
         }
         let bits = u32::from_str_radix(word.strip_prefix("0x")?, 16).ok()?;
         let base = u32::try_from(index).ok()?.checked_mul(32)?;
-        set.extend(
-            (0..32)
-                .filter(|bit| bits >> bit & 1 == 1)
-                .map(|bit| base + bit),
-        );
+        set.extend((0..32).filter(|bit| bits >> bit & 1 == 1).map(|bit| base + bit));
     }
     Some(set)
 }

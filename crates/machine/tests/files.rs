@@ -9,10 +9,7 @@ fn fixture(name: &str) -> String {
 #[test]
 fn a_file_with_nodes_caches_and_distances() {
     let machine = Machine::parse(&fixture("two-nodes.xml")).unwrap();
-    assert_eq!(
-        machine.to_string(),
-        "7 CPUs, 4 cores, 2 last-level caches, 2 nodes, 2 packages"
-    );
+    assert_eq!(machine.to_string(), "7 CPUs, 4 cores, 2 last-level caches, 2 nodes, 2 packages");
     assert_eq!(machine.siblings(4).collect::<Vec<_>>(), [0, 4]);
     assert_eq!(machine.llc_members(1).collect::<Vec<_>>(), [2, 3, 6]);
     assert_eq!(machine.node_members(1).collect::<Vec<_>>(), [2, 3, 6]);
@@ -60,10 +57,7 @@ fn without_caches_a_node_of_a_package_shares_one() {
         node(1, "0xc", &(pu(2) + &pu(3))),
     );
     let machine = parse("nodes", &text).unwrap();
-    assert_eq!(
-        machine.to_string(),
-        "4 CPUs, 4 cores, 2 last-level caches, 2 nodes, 1 package"
-    );
+    assert_eq!(machine.to_string(), "4 CPUs, 4 cores, 2 last-level caches, 2 nodes, 1 package");
 }
 
 #[test]
@@ -78,10 +72,7 @@ fn frequencies_stand_in_for_capacities() {
     };
     assert_eq!(capacities(text), [768, 1024]);
     // Kinds that leave CPUs out say nothing.
-    assert_eq!(
-        capacities(&text.replace("\"0x2\"><info", "\"0x1\"><info")),
-        [1024, 1024]
-    );
+    assert_eq!(capacities(&text.replace("\"0x2\"><info", "\"0x1\"><info")), [1024, 1024]);
 }
 
 #[test]
@@ -98,17 +89,12 @@ fn only_allowed_cpus_take_part() {
     let some = parse("some", &text("0xa")).unwrap();
     assert_eq!(some.numbers, [1, 3]);
     assert!(
-        some.notes
-            .iter()
-            .any(|note| note.starts_with("only the 2 allowed of the 4 CPUs in ")),
+        some.notes.iter().any(|note| note.starts_with("only the 2 allowed of the 4 CPUs in ")),
         "{:?}",
         some.notes
     );
     let none = parse("none", &text("0xf0")).unwrap_err();
-    assert!(
-        none.contains("its allowed_cpuset has none of its CPUs"),
-        "{none}"
-    );
+    assert!(none.contains("its allowed_cpuset has none of its CPUs"), "{none}");
 }
 
 #[test]
@@ -123,9 +109,7 @@ fn kinds_of_cores_without_capacities_are_noted() {
 
 #[test]
 fn unusable_files_are_answered_with_the_place() {
-    let missing = Machine::parse("/nonexistent/m.xml")
-        .unwrap_err()
-        .to_string();
+    let missing = Machine::parse("/nonexistent/m.xml").unwrap_err().to_string();
     assert!(
         missing.starts_with("machine `/nonexistent/m.xml`: the file cannot be read"),
         "{missing}"
@@ -135,27 +119,11 @@ fn unusable_files_are_answered_with_the_place() {
     for (name, text, words) in [
         ("empty", String::new(), "not an XML file"),
         ("broken", "<topology".into(), "not an XML file"),
-        (
-            "other",
-            "<html/>".into(),
-            "line 1, column 1: <html> is not the <topology> of hwloc",
-        ),
-        (
-            "old",
-            format!("<topology>{pu}</topology>"),
-            "only files of hwloc 2 and later",
-        ),
+        ("other", "<html/>".into(), "line 1, column 1: <html> is not the <topology> of hwloc"),
+        ("old", format!("<topology>{pu}</topology>"), "only files of hwloc 2 and later"),
         ("nothing", topology(""), "no CPU"),
-        (
-            "untyped",
-            topology("<object/>"),
-            "line 2, column 2: `type` is missing",
-        ),
-        (
-            "unnumbered",
-            topology(r#"<object type="PU"/>"#),
-            "`os_index` is missing",
-        ),
+        ("untyped", topology("<object/>"), "line 2, column 2: `type` is missing"),
+        ("unnumbered", topology(r#"<object type="PU"/>"#), "`os_index` is missing"),
         (
             "number",
             topology(r#"<object type="PU" os_index="x"/>"#),
@@ -210,21 +178,11 @@ fn the_host_has_at_least_the_cpus_this_test_may_use() {
 
 #[test]
 fn files_made_to_exhaust_the_reader_are_refused() {
-    let nested = format!(
-        "{}{}",
-        "<object>".repeat(100_000),
-        "</object>".repeat(100_000)
-    );
-    let error = parse(
-        "nested",
-        &format!(r#"<topology version="2.0">{nested}</topology>"#),
-    )
-    .expect_err("too deep");
+    let nested = format!("{}{}", "<object>".repeat(100_000), "</object>".repeat(100_000));
+    let error = parse("nested", &format!(r#"<topology version="2.0">{nested}</topology>"#))
+        .expect_err("too deep");
     assert!(error.contains("nested deeper than 128"), "{error}");
-    let entity = format!(
-        "<!DOCTYPE topology [<!ENTITY a \"{}\">]>",
-        "x".repeat(100_000)
-    );
+    let entity = format!("<!DOCTYPE topology [<!ENTITY a \"{}\">]>", "x".repeat(100_000));
     let many = "&a;".repeat(20_000);
     let text = format!(r#"{entity}<topology version="2.0">{many}</topology>"#);
     let error = parse("entity", &text).expect_err("entities");

@@ -8,20 +8,14 @@ fn machine(description: &str) -> Machine {
 }
 
 fn cores(machine: &Machine) -> Vec<Vec<usize>> {
-    machine
-        .cores()
-        .map(|core| machine.core_members(core).collect())
-        .collect()
+    machine.cores().map(|core| machine.core_members(core).collect()).collect()
 }
 
 #[test]
 fn a_number_is_one_node_with_one_cache_and_no_siblings() {
     let machine = machine(" 3 ");
     assert_eq!(machine.description, "3");
-    assert_eq!(
-        machine.to_string(),
-        "3 CPUs, 3 cores, 1 last-level cache, 1 node, 1 package"
-    );
+    assert_eq!(machine.to_string(), "3 CPUs, 3 cores, 1 last-level cache, 1 node, 1 package");
     assert_eq!(machine.node_distances, [10]);
     assert_eq!(machine.distance(0, 0), Distance::Same);
     assert_eq!(machine.distance(0, 2), Distance::Cache);
@@ -33,20 +27,11 @@ fn a_number_is_one_node_with_one_cache_and_no_siblings() {
 #[test]
 fn groups_and_distances_of_a_full_description() {
     let machine = machine("package:2 numa:2 l3:2 core:2 pu:2");
-    assert_eq!(
-        machine.to_string(),
-        "32 CPUs, 16 cores, 8 last-level caches, 4 nodes, 2 packages"
-    );
+    assert_eq!(machine.to_string(), "32 CPUs, 16 cores, 8 last-level caches, 4 nodes, 2 packages");
     assert_eq!(machine.siblings(5).collect::<Vec<_>>(), [4, 5]);
     assert_eq!(machine.llc_members(1).collect::<Vec<_>>(), [4, 5, 6, 7]);
-    assert_eq!(
-        machine.node_members(3).collect::<Vec<_>>(),
-        (24..32).collect::<Vec<_>>()
-    );
-    assert_eq!(
-        machine.package_members(1).collect::<Vec<_>>(),
-        (16..32).collect::<Vec<_>>()
-    );
+    assert_eq!(machine.node_members(3).collect::<Vec<_>>(), (24..32).collect::<Vec<_>>());
+    assert_eq!(machine.package_members(1).collect::<Vec<_>>(), (16..32).collect::<Vec<_>>());
     for (other, distance) in [
         (0, Distance::Same),
         (1, Distance::Sibling),
@@ -73,16 +58,10 @@ fn what_each_description_has() {
         ("Package:2 NUMANode:2 Core:2 PU:1", [8, 8, 4, 4, 2]),
         ("numa:2 package:2 core:3", [12, 12, 4, 2, 4]),
         ("pack:2 [numa] l3:2 core:2 pu:2", [16, 8, 4, 2, 2]),
-        (
-            "pack:2 [numa(memory=4GB)] l3:2(size=8MB) core:2 pu:2",
-            [16, 8, 4, 2, 2],
-        ),
+        ("pack:2 [numa(memory=4GB)] l3:2(size=8MB) core:2 pu:2", [16, 8, 4, 2, 2]),
         ("[numa] pu:2", [2, 2, 1, 1, 1]),
         ("(memory=1GB) 2 2", [4, 4, 2, 2, 2]),
-        (
-            "group:2 group:3 l2:2 l1d:1 l1i:1 core:1 pu:1",
-            [12, 12, 12, 1, 1],
-        ),
+        ("group:2 group:3 l2:2 l1d:1 l1i:1 core:1 pu:1", [12, 12, 12, 1, 1]),
         ("l4:2 l3Cache:2 l2u:1 core:2", [8, 8, 2, 1, 1]),
         ("l1icache:4 core:1 pu:2", [8, 4, 1, 1, 1]),
         ("no:2(memory=1GB indexes=1,0) co:2 pu:1", [4, 4, 2, 2, 2]),
@@ -97,12 +76,7 @@ fn what_each_description_has() {
         ("2 2 2 3 1 1 2 2 2", [192, 96, 24, 8, 4]),
     ] {
         let machine = machine(description);
-        let groups = [
-            machine.cores(),
-            machine.llcs(),
-            machine.nodes(),
-            machine.packages(),
-        ];
+        let groups = [machine.cores(), machine.llcs(), machine.nodes(), machine.packages()];
         let mut counts = vec![machine.cpu_count()];
         counts.extend(groups.map(|group| group.len()));
         assert_eq!(counts, expected, "{description}");
@@ -154,10 +128,7 @@ fn nonsense_is_answered_with_the_word_and_an_example() {
         ("core:x", "`core:x` needs a number from 1"),
         ("numa:2 4 2", "`4` has no type"),
         ("2 core:2", "`2` has no type"),
-        (
-            "core:2 package:2 2",
-            "`package:2` cannot be inside `core:2`",
-        ),
+        ("core:2 package:2 2", "`package:2` cannot be inside `core:2`"),
         ("core:2 l3:2 2", "`l3:2` cannot be inside `core:2`"),
         ("l2:2 l3:2 2", "`l3:2` cannot be inside `l2:2`"),
         ("die:2 pack:2 2", "`pack:2` cannot be inside `die:2`"),
@@ -166,67 +137,37 @@ fn nonsense_is_answered_with_the_word_and_an_example() {
         ("[die] core:2", "`[die]` is not memory beside a level"),
         ("[] 2", "`[]` is not memory"),
         ("[numa] (memory=1GB)", "no level of CPUs"),
-        (
-            "core:2(speed=3)",
-            "`speed=3` in `core:2(speed=3)` is not an attribute",
-        ),
+        ("core:2(speed=3)", "`speed=3` in `core:2(speed=3)` is not an attribute"),
         ("core:2(size=3", "`core:2(size=3` does not close"),
         ("core:2)", "`core:2)` closes a parenthesis"),
         ("core:2(size=3)pu:2", "goes on after its parenthesis"),
-        (
-            "pu:4(indexes=0,2,1)",
-            "`indexes=0,2,1` does not number the 4 objects",
-        ),
+        ("pu:4(indexes=0,2,1)", "`indexes=0,2,1` does not number the 4 objects"),
         ("pu:4(indexes=0,0,1,2)", "does not number the 4 objects"),
         ("pu:4(indexes=core:pu)", "does not number the 4 objects"),
         ("pu:4(indexes=0*2:1*2)", "does not number the 4 objects"),
-        (
-            "pu:4(indexes=1*4000000000:1*4000000000)",
-            "does not number the 4 objects",
-        ),
+        ("pu:4(indexes=1*4000000000:1*4000000000)", "does not number the 4 objects"),
         ("capacity:1024", "no machine is described"),
         ("capacity:1024 4", "must come after the levels"),
         ("4 capacity:", "`` is not a count times a capacity"),
         ("4 capacity:4x", "`4x` is not a count times a capacity"),
-        (
-            "4 capacity:2x1024",
-            "it lists 2 CPUs, but the machine has 4",
-        ),
+        ("4 capacity:2x1024", "it lists 2 CPUs, but the machine has 4"),
         ("4 capacity:5x1024", "must add up to the 4 CPUs"),
         ("4 capacity:0x1024,4x1024", "must add up"),
-        (
-            "4 capacity:18446744073709551615x1024,18446744073709551615x1024",
-            "must add up",
-        ),
+        ("4 capacity:18446744073709551615x1024,18446744073709551615x1024", "must add up"),
         ("4 capacity:4x1025", "from 1 to 1024"),
         ("4 capacity:4x0", "from 1 to 1024"),
         ("4 capacity:4x512", "the fastest CPU has 1024"),
-        (
-            "4 capacity:4x1024 cgroup_mode:smp capacity:4x1024",
-            "says again",
-        ),
+        ("4 capacity:4x1024 cgroup_mode:smp capacity:4x1024", "says again"),
     ] {
-        let error = Machine::parse(description)
-            .expect_err(description)
-            .to_string();
-        assert!(
-            error.starts_with(&format!("machine `{description}`: ")),
-            "{error}"
-        );
+        let error = Machine::parse(description).expect_err(description).to_string();
+        assert!(error.starts_with(&format!("machine `{description}`: ")), "{error}");
         assert!(error.contains(words), "{error}");
-        let example = error
-            .rsplit("for example `")
-            .next()
-            .unwrap()
-            .trim_end_matches('`');
+        let example = error.rsplit("for example `").next().unwrap().trim_end_matches('`');
         let example = match example.strip_prefix("capacity:") {
             Some(_) => format!("4 {example}"),
             None => example.into(),
         };
-        assert!(
-            Machine::parse(&example).is_ok(),
-            "the example does not work: {error}"
-        );
+        assert!(Machine::parse(&example).is_ok(), "the example does not work: {error}");
     }
 }
 
@@ -268,10 +209,7 @@ proptest! {
 /// The machine's own numbers of the CPUs of each core, in the order of cores.
 fn numbers(machine: &Machine) -> Vec<Vec<u32>> {
     let members = |core| machine.core_members(core).map(|cpu| machine.numbers[cpu]);
-    machine
-        .cores()
-        .map(|core| members(core).collect())
-        .collect()
+    machine.cores().map(|core| members(core).collect()).collect()
 }
 
 #[test]

@@ -46,29 +46,17 @@ fn a_file_says_how_cpus_sleep_and_change_speed() {
     let told = "4 CPUs, 4 cores, 1 last-level cache, 1 node, 1 package, capacities 2x1024, 2x512, 2 idle states, 500 to 2000 MHz, caches of 2048 KiB, known power";
     assert_eq!(machine.to_string(), told);
     let hardware = &machine.hardware;
-    assert_eq!(
-        hardware.cache,
-        Some(CacheSize {
-            bytes: 2 << 20,
-            line_time: 90
-        })
-    );
+    assert_eq!(hardware.cache, Some(CacheSize { bytes: 2 << 20, line_time: 90 }));
     let deep = &hardware.idle_states(3)[1];
-    assert_eq!(
-        (deep.exit_latency, deep.residency, deep.power),
-        (100_000, 300_000, 500)
-    );
+    assert_eq!((deep.exit_latency, deep.residency, deep.power), (100_000, 300_000, 500));
     assert_eq!(hardware.idle_states(0)[0].residency, 2_500);
-    let clocks: Vec<&[usize]> = { hardware.clocks.iter() }
-        .map(|clock| &*clock.cpus)
-        .collect();
+    let clocks: Vec<&[usize]> = { hardware.clocks.iter() }.map(|clock| &*clock.cpus).collect();
     assert_eq!(clocks, [&[0, 1][..], &[2], &[3]]);
     assert_eq!(hardware.clocks[0].rate_limit, 750_000);
     assert_eq!(hardware.clocks[1].rate_limit, 1_000_000);
     assert_eq!(hardware.clocks[0].steps[1].power, Some(70_250));
-    let origins: Vec<String> = { machine.origins.iter() }
-        .map(|(what, origin)| format!("{what}: {origin}"))
-        .collect();
+    let origins: Vec<String> =
+        { machine.origins.iter() }.map(|(what, origin)| format!("{what}: {origin}")).collect();
     let expected = [
         "CPUs, caches and nodes: made up",
         "capacities: made up, too",
@@ -105,32 +93,12 @@ states = [{ name = "C1", exit_us = 1, residency_us = 1 }]
     assert_eq!(machine.hardware.idle_states(2).len(), 1);
     assert_eq!(machine.hardware.idle_states(1), []);
     for (old, new, words) in [
-        (
-            "\"0,4\", \"1,5\"]\norigin",
-            "\"0,4\"]\norigin",
-            "`cores` does not have CPU 1",
-        ),
-        (
-            "\"0,4\", \"1,5\"]\norigin",
-            "\"0,4\", \"0,1,5\"]\norigin",
-            "`cores` has CPU 0 twice",
-        ),
-        (
-            "cpus = \"4\"",
-            "cpus = \"2\"",
-            "[[idle]]: the machine has no CPU 2, only CPUs 0-1,4-5",
-        ),
-        (
-            "\"0-1,4-5\"\n",
-            "\"0-1,4\"\n",
-            "`packages` has CPU 5, which the machine does not have",
-        ),
+        ("\"0,4\", \"1,5\"]\norigin", "\"0,4\"]\norigin", "`cores` does not have CPU 1"),
+        ("\"0,4\", \"1,5\"]\norigin", "\"0,4\", \"0,1,5\"]\norigin", "`cores` has CPU 0 twice"),
+        ("cpus = \"4\"", "cpus = \"2\"", "[[idle]]: the machine has no CPU 2, only CPUs 0-1,4-5"),
+        ("\"0-1,4-5\"\n", "\"0-1,4\"\n", "`packages` has CPU 5, which the machine does not have"),
         (", 30, 10]", "]", "3 nodes have 9 distances"),
-        (
-            "[topology]",
-            "[topology]\ndescription = \"4\"",
-            "either `description` or `cpus`",
-        ),
+        ("[topology]", "[topology]\ndescription = \"4\"", "either `description` or `cpus`"),
     ] {
         let error = refused(&file.replacen(old, new, 1));
         assert!(error.contains(words), "{error}");
@@ -144,17 +112,9 @@ fn machines_with_names_are_sound() {
         assert_eq!(machine.description, name);
         assert_eq!(machine.hardware.idle.len(), machine.cpus.len());
         assert!(!machine.hardware.clocks.is_empty() || machine.hardware.sets_speed);
-        assert!(
-            machine.origins.iter().all(|(_, origin)| origin.len() > 10),
-            "{text}"
-        );
+        assert!(machine.origins.iter().all(|(_, origin)| origin.len() > 10), "{text}");
     }
-    let siblings = |name, cpu| {
-        Machine::parse(name)
-            .unwrap()
-            .siblings(cpu)
-            .collect::<Vec<_>>()
-    };
+    let siblings = |name, cpu| Machine::parse(name).unwrap().siblings(cpu).collect::<Vec<_>>();
     assert_eq!(siblings("desktop", 1), [1, 5]);
     assert_eq!(siblings("server", 3), [3, 67]);
     assert_eq!(Machine::parse("server").unwrap().cpus[32].package, 1);
@@ -178,47 +138,15 @@ fn mistakes_are_named_with_their_place() {
             "cpus = \"2,4\"",
             "[[clock]]: the machine has no CPU 4, only CPUs 0 to 3",
         ),
-        (
-            "cpus = \"2,3\"",
-            "cpus = \"1-3\"",
-            "[[clock]]: CPU 1 has a clock already",
-        ),
-        (
-            "cpus = \"2,3\"",
-            "cpus = \"two\"",
-            "`two` is no list of CPUs",
-        ),
-        (
-            "khz = 500000",
-            "khz = 5000000",
-            "steps are in the order of their frequencies",
-        ),
-        (
-            "kib = 2048",
-            "kib = 0",
-            "[cache]: 0 KiB is no size of a cache",
-        ),
-        (
-            "line_ns = 90",
-            "line_ns = 2000000",
-            "2000000 ns is no time to fetch a line",
-        ),
-        (
-            "khz = 500000",
-            "khz = 500",
-            "500 kHz is no frequency of a CPU",
-        ),
-        (
-            ", mw = 900",
-            "",
-            "`mw` belongs to all steps of all CPUs, or to none",
-        ),
+        ("cpus = \"2,3\"", "cpus = \"1-3\"", "[[clock]]: CPU 1 has a clock already"),
+        ("cpus = \"2,3\"", "cpus = \"two\"", "`two` is no list of CPUs"),
+        ("khz = 500000", "khz = 5000000", "steps are in the order of their frequencies"),
+        ("kib = 2048", "kib = 0", "[cache]: 0 KiB is no size of a cache"),
+        ("line_ns = 90", "line_ns = 2000000", "2000000 ns is no time to fetch a line"),
+        ("khz = 500000", "khz = 500", "500 kHz is no frequency of a CPU"),
+        (", mw = 900", "", "`mw` belongs to all steps of all CPUs, or to none"),
         ("mw = 900", "mw = -1", "-1 mW is no power of a CPU"),
-        (
-            "exit_us = 100",
-            "exit_us = 0",
-            "states are in the order of exit latency and residency",
-        ),
+        ("exit_us = 100", "exit_us = 0", "states are in the order of exit latency and residency"),
         (
             "residency_us = 300",
             "residency_us = 46000",
@@ -229,18 +157,12 @@ fn mistakes_are_named_with_their_place() {
             "[smt]\nthroughput = [1.2]\norigin = \"x\"\n[capacity]",
             "[smt]: no core of the machine has more than one CPU",
         ),
-        (
-            "[capacity]",
-            "[speed]\nset_by = \"hardware\"\norigin = \"x\"\n[capacity]",
-            "[speed]: ",
-        ),
+        ("[capacity]", "[speed]\nset_by = \"hardware\"\norigin = \"x\"\n[capacity]", "[speed]: "),
     ] {
         let error = with(old, new);
         assert!(error.contains(words), "{error}");
     }
-    let absent = Machine::parse("/nonexistent/m.toml")
-        .unwrap_err()
-        .to_string();
+    let absent = Machine::parse("/nonexistent/m.toml").unwrap_err().to_string();
     assert!(
         absent.starts_with("machine `/nonexistent/m.toml`: the file cannot be read: "),
         "{absent}"

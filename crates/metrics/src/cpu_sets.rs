@@ -159,11 +159,7 @@ impl CpuSets {
 
     /// Whether every CPU of `inner` is in `outer`.
     pub(crate) fn is_subset(&self, inner: SetId, outer: &[bool]) -> bool {
-        self.sets[inner as usize]
-            .members
-            .iter()
-            .zip(outer)
-            .all(|(&inner, &outer)| outer || !inner)
+        self.sets[inner as usize].members.iter().zip(outer).all(|(&inner, &outer)| outer || !inner)
     }
 
     /// Whether the sets share a CPU.

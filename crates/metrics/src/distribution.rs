@@ -108,12 +108,7 @@ impl Default for Summary {
         let mut histogram =
             Histogram::new(SIGNIFICANT_DIGITS).expect("0 to 5 significant digits are valid");
         histogram.auto(true);
-        Self {
-            count: 0,
-            sum: 0,
-            max: 0,
-            histogram,
-        }
+        Self { count: 0, sum: 0, max: 0, histogram }
     }
 }
 
@@ -190,9 +185,7 @@ mod tests {
 
     #[test]
     fn many_samples_are_within_one_percent() {
-        let distribution = collect((1..=100_000).map(|n| n * 1000))
-            .distribution()
-            .unwrap();
+        let distribution = collect((1..=100_000).map(|n| n * 1000)).distribution().unwrap();
         assert_eq!(distribution.samples, 100_000);
         assert_eq!(distribution.max_ns, 100_000_000);
         assert_eq!(distribution.mean_ns, 50_000_500.0);
@@ -211,24 +204,16 @@ mod tests {
                 collect((first..next).map(|n| n * n))
             });
             let together = collect((0..next).map(|n| n * n));
-            assert_eq!(
-                Samples::distribution_of_all(&parts),
-                together.distribution(),
-                "{counts:?}"
-            );
+            assert_eq!(Samples::distribution_of_all(&parts), together.distribution(), "{counts:?}");
         }
     }
 
     #[test]
     fn the_largest_value_is_exact_and_percentiles_do_not_exceed_it() {
-        let distribution = collect(std::iter::repeat_n(1_234_567, 1000))
-            .distribution()
-            .unwrap();
+        let distribution = collect(std::iter::repeat_n(1_234_567, 1000)).distribution().unwrap();
         assert_eq!(distribution.max_ns, 1_234_567);
         assert_eq!(distribution.p50_ns, 1_234_567);
-        let huge = collect(std::iter::repeat_n(u64::MAX, 200))
-            .distribution()
-            .unwrap();
+        let huge = collect(std::iter::repeat_n(u64::MAX, 200)).distribution().unwrap();
         assert_eq!(huge.max_ns, u64::MAX);
     }
 }

@@ -194,11 +194,7 @@ impl Explainer {
         };
         let before = std::mem::replace(running, next.map(|task| (task, now)));
         if let Some((task, since)) = before {
-            for open in self
-                .followed
-                .values_mut()
-                .filter_map(|one| one.open.as_mut())
-            {
+            for open in self.followed.values_mut().filter_map(|one| one.open.as_mut()) {
                 open.credit(cpu, task, since, now);
             }
         }
@@ -235,11 +231,7 @@ impl Explainer {
                 open.credit(CpuId(cpu as u32), *other, *since, now);
             }
         }
-        let Steps {
-            first,
-            last,
-            left_out,
-        } = followed.steps.clone();
+        let Steps { first, last, left_out } = followed.steps.clone();
         let cpus = self.uses(&open, task, now - open.from);
         let length = now - open.from;
         self.explanations.push(Explanation {
@@ -299,11 +291,7 @@ impl Explainer {
                     .collect();
                 ran.sort_by_key(|one| std::cmp::Reverse(one.duration_ns));
                 let busy: Nanoseconds = ran.iter().map(|one| one.duration_ns).sum();
-                CpuUse {
-                    cpu,
-                    ran,
-                    idle_ns: length.saturating_sub(busy),
-                }
+                CpuUse { cpu, ran, idle_ns: length.saturating_sub(busy) }
             })
             .collect()
     }
@@ -311,10 +299,7 @@ impl Explainer {
 
 impl Known {
     fn is_real_time(&self) -> bool {
-        matches!(
-            self.policy,
-            Policy::Fifo | Policy::RoundRobin | Policy::Deadline
-        )
+        matches!(self.policy, Policy::Fifo | Policy::RoundRobin | Policy::Deadline)
     }
 
     fn may_use(&self, cpu: CpuId) -> bool {
@@ -364,24 +349,13 @@ impl Followed {
 
 impl Open {
     fn new(from: Nanoseconds) -> Self {
-        Self {
-            from,
-            there_since: from,
-            stays: Vec::new(),
-            throttled: 0,
-            ran: BTreeMap::new(),
-        }
+        Self { from, there_since: from, stays: Vec::new(), throttled: 0, ran: BTreeMap::new() }
     }
 
     fn stay(&mut self, place: Place) -> &mut Stay {
         let at = self.stays.iter().position(|stay| stay.place == place);
         let at = at.unwrap_or_else(|| {
-            self.stays.push(Stay {
-                place,
-                duration_ns: 0,
-                taken: Vec::new(),
-                dispatches: 0,
-            });
+            self.stays.push(Stay { place, duration_ns: 0, taken: Vec::new(), dispatches: 0 });
             self.stays.len() - 1
         });
         &mut self.stays[at]
@@ -410,9 +384,7 @@ fn cause(stays: &[Stay], cpus: &[CpuUse], length: Nanoseconds, ran: bool) -> Cau
         Place::Local { cpu } => Some(cpu),
         _ => None,
     };
-    let its = cpus
-        .iter()
-        .filter(|one| only.is_none_or(|cpu| one.cpu == cpu));
+    let its = cpus.iter().filter(|one| only.is_none_or(|cpu| one.cpu == cpu));
     let real_time: Nanoseconds = its
         .clone()
         .flat_map(|one| &one.ran)
@@ -420,21 +392,15 @@ fn cause(stays: &[Stay], cpus: &[CpuUse], length: Nanoseconds, ran: bool) -> Cau
         .map(|ran| ran.duration_ns)
         .sum();
     if real_time > 0 && real_time >= length * its.count() as u64 / 2 {
-        return Cause::RealTime {
-            duration_ns: real_time,
-            cpu: only,
-        };
+        return Cause::RealTime { duration_ns: real_time, cpu: only };
     }
     Cause::Lay { place }
 }
 
 impl Sink for Explainer {
     fn task(&mut self, _time: Nanoseconds, task: TaskId, info: &TaskInfo) {
-        let known = Known {
-            name: info.name.clone(),
-            policy: info.policy,
-            allowed: info.allowed.clone(),
-        };
+        let known =
+            Known { name: info.name.clone(), policy: info.policy, allowed: info.allowed.clone() };
         self.tasks.insert(task, known);
         if let Some(wanted) = self.wanted.get(&info.name) {
             let followed = self.followed.entry(task).or_default();
@@ -469,13 +435,7 @@ impl Sink for Explainer {
                 self.begin_story(task);
                 self.put(now, task, None);
             }
-            EventKind::Callback {
-                cpu,
-                callback,
-                task,
-                chosen,
-                duration,
-            } => {
+            EventKind::Callback { cpu, callback, task, chosen, duration } => {
                 let action = Action::Callback {
                     callback: callback.name(),
                     cpu: cpu.0,
@@ -484,12 +444,7 @@ impl Sink for Explainer {
                 };
                 self.callback(now, (cpu, callback), task, action);
             }
-            EventKind::Insert {
-                task,
-                queue,
-                slice,
-                vtime,
-            } => {
+            EventKind::Insert { task, queue, slice, vtime } => {
                 let queue = Place::from(queue);
                 let action = Action::Inserted {
                     queue,
@@ -537,22 +492,11 @@ mod tests {
     }
 
     fn callback(cpu: u32, callback: Callback, task: Option<TaskId>) -> EventKind {
-        EventKind::Callback {
-            cpu: CpuId(cpu),
-            callback,
-            task,
-            chosen: None,
-            duration: 1,
-        }
+        EventKind::Callback { cpu: CpuId(cpu), callback, task, chosen: None, duration: 1 }
     }
 
     fn insert(task: TaskId, queue: Queue) -> EventKind {
-        EventKind::Insert {
-            task,
-            queue,
-            slice: 7,
-            vtime: None,
-        }
+        EventKind::Insert { task, queue, slice: 7, vtime: None }
     }
 
     fn remove(task: TaskId, queue: Queue) -> EventKind {
@@ -560,19 +504,11 @@ mod tests {
     }
 
     fn wake(task: TaskId) -> EventKind {
-        EventKind::Wake {
-            task,
-            cpu: CpuId(0),
-            waker: None,
-        }
+        EventKind::Wake { task, cpu: CpuId(0), waker: None }
     }
 
     fn switch(cpu: u32, prev: Option<TaskId>, next: Option<TaskId>) -> EventKind {
-        EventKind::Switch {
-            cpu: CpuId(cpu),
-            prev,
-            next,
-        }
+        EventKind::Switch { cpu: CpuId(cpu), prev, next }
     }
 
     /// Explains the wait of A that begins at 10, on two CPUs. B has this `policy`; both tasks may use the CPUs `allowed`.
@@ -586,11 +522,7 @@ mod tests {
         allowed: &[u32],
         events: &[(u64, EventKind)],
     ) -> Explanation {
-        let wait = LongestWait {
-            task: "a".to_owned(),
-            from_ns: 10,
-            to_ns: 0,
-        };
+        let wait = LongestWait { task: "a".to_owned(), from_ns: 10, to_ns: 0 };
         let mut explainer = Explainer::new(2, &[wait]);
         for (task, name, policy) in [(A, "a", policies[0]), (B, "b", policies[1])] {
             let info = TaskInfo {
@@ -668,12 +600,7 @@ mod tests {
             ],
         );
         assert_eq!(places(&found), [(Place::Scheduler, 90)]);
-        assert_eq!(
-            found.cause,
-            Cause::Lay {
-                place: Place::Scheduler
-            }
-        );
+        assert_eq!(found.cause, Cause::Lay { place: Place::Scheduler });
         // A may not use CPU 0.
         assert_eq!(found.places[0].dispatches, 1);
         assert_eq!(found.cpus.len(), 1);
@@ -710,10 +637,7 @@ mod tests {
             (70, switch(0, Some(B), Some(A))),
         ];
         let found = explain(Policy::Fifo, &[], &events);
-        let cause = Cause::RealTime {
-            duration_ns: 60,
-            cpu: Some(0),
-        };
+        let cause = Cause::RealTime { duration_ns: 60, cpu: Some(0) };
         assert_eq!(found.cause, cause);
         let found = explain(Policy::Normal, &[], &events);
         let place = Place::Local { cpu: 0 };
@@ -734,34 +658,23 @@ mod tests {
             events.extend(rest);
             explain(Policy::Fifo, &[0], &events).cause
         };
-        let held = Cause::Lay {
-            place: Place::Scheduler,
-        };
+        let held = Cause::Lay { place: Place::Scheduler };
         assert_eq!(events(Some(asked), &[]), held);
         // Nobody was asked for a task, or it ran in the end.
         let behind = |cause| matches!(cause, Cause::RealTime { .. });
         assert!(behind(events(None, &[])));
-        assert!(behind(events(
-            Some(asked),
-            &[(95, switch(0, Some(B), Some(A)))]
-        )));
+        assert!(behind(events(Some(asked), &[(95, switch(0, Some(B), Some(A)))])));
     }
 
     #[test]
     fn a_deadline_task_that_waits_beside_others_waits_for_its_next_period() {
-        let events = [
-            (0, switch(0, None, Some(B))),
-            (10, wake(A)),
-            (70, switch(0, Some(B), Some(A))),
-        ];
+        let events =
+            [(0, switch(0, None, Some(B))), (10, wake(A)), (70, switch(0, Some(B), Some(A)))];
         let found = explain_as([Policy::Deadline, Policy::Fifo], &[0], &events);
         assert_eq!(found.cause, Cause::Throttled { duration_ns: 60 });
         // Behind one of its like it may just have the later deadline.
         let found = explain_as([Policy::Deadline, Policy::Deadline], &[0], &events);
-        let cause = Cause::RealTime {
-            duration_ns: 60,
-            cpu: None,
-        };
+        let cause = Cause::RealTime { duration_ns: 60, cpu: None };
         assert_eq!(found.cause, cause);
     }
 

@@ -43,9 +43,7 @@ impl Explanation {
         }
         for stay in &mut self.places {
             in_place(&mut stay.place);
-            stay.taken
-                .iter_mut()
-                .for_each(|taken| number(&mut taken.cpu));
+            stay.taken.iter_mut().for_each(|taken| number(&mut taken.cpu));
         }
         self.cpus.iter_mut().for_each(|one| number(&mut one.cpu));
         for step in &mut self.steps {
@@ -53,9 +51,7 @@ impl Explanation {
                 Action::Woken { cpu, .. } | Action::Preempted { cpu } | Action::Runs { cpu } => {
                     number(cpu);
                 }
-                Action::Callback {
-                    cpu, chosen_cpu, ..
-                } => {
+                Action::Callback { cpu, chosen_cpu, .. } => {
                     number(cpu);
                     chosen_cpu.iter_mut().for_each(number);
                 }

@@ -82,20 +82,12 @@ struct Rates {
 impl Class {
     /// The demand of so many of its tasks.
     fn demand(&self, tasks: usize) -> Demand {
-        Demand {
-            weight: self.weight,
-            set: self.set,
-            tasks,
-        }
+        Demand { weight: self.weight, set: self.set, tasks }
     }
 
     /// The rates if each of so many tasks gets `rate`.
     fn rates(&self, rate: f64, tasks: usize, cpus: &CpuSets) -> Rates {
-        Rates {
-            each: rate,
-            rest: cpus.capacity(self.set).of(1) - rate,
-            total: rate * tasks as f64,
-        }
+        Rates { each: rate, rest: cpus.capacity(self.set).of(1) - rate, total: rate * tasks as f64 }
     }
 
     /// When the next draining task catches up, in nanoseconds from now; `None` if none does within `span`.
@@ -106,11 +98,7 @@ impl Class {
         if missing > self.rates.each * span * NEARLY_ONE {
             return None;
         }
-        let needed = if missing == 0.0 {
-            0.0
-        } else {
-            missing / self.rates.each
-        };
+        let needed = if missing == 0.0 { 0.0 } else { missing / self.rates.each };
         (needed <= span).then_some(needed)
     }
 
@@ -258,9 +246,7 @@ impl Fluid {
         let member = &mut self.members[task];
         member.phase = Phase::Runnable;
         member.denied_at_wake.clear();
-        member
-            .denied_at_wake
-            .extend(self.classes.iter().map(|class| class.denied));
+        member.denied_at_wake.extend(self.classes.iter().map(|class| class.denied));
     }
 
     /// The task is no longer runnable; the real machine gave it `received` service in all.
@@ -348,25 +334,22 @@ impl Fluid {
     }
 
     fn class(&mut self, group: Option<GroupId>, weight: u64, set: SetId) -> usize {
-        *self
-            .class_of
-            .entry((group, weight, set))
-            .or_insert_with(|| {
-                self.classes.push(Class {
-                    own_weight: weight as f64,
-                    weight: weight as f64,
-                    group,
-                    set,
-                    count: 0,
-                    service: 0.0,
-                    rates: Rates::default(),
-                    rates_alone: Vec::new(),
-                    denied: 0.0,
-                    target: f64::INFINITY,
-                    draining: BinaryHeap::new(),
-                });
-                self.classes.len() - 1
-            })
+        *self.class_of.entry((group, weight, set)).or_insert_with(|| {
+            self.classes.push(Class {
+                own_weight: weight as f64,
+                weight: weight as f64,
+                group,
+                set,
+                count: 0,
+                service: 0.0,
+                rates: Rates::default(),
+                rates_alone: Vec::new(),
+                denied: 0.0,
+                target: f64::INFINITY,
+                draining: BinaryHeap::new(),
+            });
+            self.classes.len() - 1
+        })
     }
 
     #[inline]
@@ -377,9 +360,7 @@ impl Fluid {
         self.classes[index].count += 1;
         if self.classes[index].count == 1 {
             let weight = self.classes[index].weight;
-            let at = self
-                .active
-                .partition_point(|&other| self.classes[other].weight >= weight);
+            let at = self.active.partition_point(|&other| self.classes[other].weight >= weight);
             self.active.insert(at, index);
         }
         self.stale = true;
@@ -539,10 +520,7 @@ impl Fluid {
     /// A group's quota as a limit on the active classes.
     fn limit(&self, (group, cpus): (GroupId, f64)) -> Limit {
         let is_within = |&index: &usize| self.groups.is_within(self.classes[index].group, group);
-        Limit {
-            confines: self.active.iter().map(is_within).collect(),
-            capacity: cpus,
-        }
+        Limit { confines: self.active.iter().map(is_within).collect(), capacity: cpus }
     }
 
     /// Finds the rates of the active classes.
@@ -553,11 +531,7 @@ impl Fluid {
         }
         let demand = |&index: &usize| self.classes[index].demand(self.classes[index].count);
         let demands = self.active.iter().map(demand);
-        let quotas: Vec<Limit> = self
-            .groups
-            .quotas()
-            .map(|quota| self.limit(quota))
-            .collect();
+        let quotas: Vec<Limit> = self.groups.quotas().map(|quota| self.limit(quota)).collect();
         self.solver.solve(demands, &quotas, cpus);
         self.total_rate = 0.0;
         for (&index, &rate) in self.active.iter().zip(self.solver.rates()) {
@@ -600,9 +574,7 @@ mod tests {
         }
 
         fn active(&self) -> Vec<usize> {
-            (0..self.limits.len())
-                .filter(|&task| self.limits[task].is_some())
-                .collect()
+            (0..self.limits.len()).filter(|&task| self.limits[task].is_some()).collect()
         }
 
         /// Divides an amount among tasks by weight, but gives none more than it still needs, nor more per weight than `most`.

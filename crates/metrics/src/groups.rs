@@ -36,12 +36,9 @@ impl Groups {
     pub(crate) fn describe(&mut self, group: GroupId, info: &GroupInfo) {
         match self.groups.get_mut(group.0 as usize) {
             Some(known) => known.info.clone_from(info),
-            None => self.groups.push(Group {
-                info: info.clone(),
-                tasks: 0,
-                weight: 0.0,
-                factor: 1.0,
-            }),
+            None => {
+                self.groups.push(Group { info: info.clone(), tasks: 0, weight: 0.0, factor: 1.0 })
+            }
         }
     }
 
@@ -75,10 +72,7 @@ impl Groups {
 
     /// The group that a group is in, unless that is the root.
     pub(crate) fn parent(&self, group: usize) -> Option<usize> {
-        self.groups[group]
-            .info
-            .parent
-            .map(|parent| parent.0 as usize)
+        self.groups[group].info.parent.map(|parent| parent.0 as usize)
     }
 
     /// Computes the effective weights if these are all the tasks in service: each entry has a group, a weight, and how many tasks have both.
@@ -104,9 +98,7 @@ impl Groups {
             }
         }
         for index in 0..self.groups.len() {
-            let above = self
-                .parent(index)
-                .map_or(1.0, |parent| self.groups[parent].factor);
+            let above = self.parent(index).map_or(1.0, |parent| self.groups[parent].factor);
             let group = &mut self.groups[index];
             group.factor = above * group.part(cpus) / group.weight;
         }

@@ -83,11 +83,8 @@ impl WaitingTasks {
     /// The same if only some of the waiting tasks are unrestricted.
     #[inline(never)]
     fn usable_by_restricted(&self, unrestricted: usize, idle: &IdleCpus, cpus: &CpuSets) -> usize {
-        let mut matching = Matching {
-            waiting: &self.by_set,
-            cpus,
-            assigned: vec![Vec::new(); self.by_set.len()],
-        };
+        let mut matching =
+            Matching { waiting: &self.by_set, cpus, assigned: vec![Vec::new(); self.by_set.len()] };
         let mut matched = 0;
         for cpu in (0..cpus.cpus()).filter(|&cpu| idle.idle[cpu]) {
             if matching.place(cpu, &mut vec![false; self.by_set.len()]) {
@@ -111,11 +108,7 @@ pub(crate) struct IdleCpus {
 impl IdleCpus {
     /// `cpus` CPUs, all idle.
     pub(crate) fn new(cpus: usize) -> Self {
-        Self {
-            idle: vec![true; cpus],
-            since: vec![0; cpus],
-            count: cpus,
-        }
+        Self { idle: vec![true; cpus], since: vec![0; cpus], count: cpus }
     }
 
     /// How many are idle.

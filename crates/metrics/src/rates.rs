@@ -125,8 +125,7 @@ impl Solver {
         for segment in &self.segments {
             let level = segment.capacity / segment.weight;
             while self.rates.len() < segment.end {
-                self.rates
-                    .push(self.demands[self.rates.len()].weight * level);
+                self.rates.push(self.demands[self.rates.len()].weight * level);
             }
         }
     }
@@ -180,11 +179,7 @@ impl Solver {
                 weight += demand.weight * demand.tasks as f64;
             }
         }
-        if weight > 0.0 {
-            (limit.capacity - used).max(0.0) / weight
-        } else {
-            f64::INFINITY
-        }
+        if weight > 0.0 { (limit.capacity - used).max(0.0) / weight } else { f64::INFINITY }
     }
 
     /// The limit of the tasks confined to each union of sets.
@@ -196,17 +191,11 @@ impl Solver {
         };
         let places: Vec<usize> = self.demands.iter().map(place).collect();
         let limit = |constraint: &Constraint| {
-            let confines: Vec<bool> = { places.iter() }
-                .map(|place| constraint.confines[*place])
-                .collect();
+            let confines: Vec<bool> =
+                { places.iter() }.map(|place| constraint.confines[*place]).collect();
             let confined = self.demands.iter().zip(&confines);
-            let tasks = confined
-                .filter(|(_, is)| **is)
-                .map(|(demand, _)| demand.tasks);
-            Limit {
-                capacity: constraint.capacity.of(tasks.sum()),
-                confines,
-            }
+            let tasks = confined.filter(|(_, is)| **is).map(|(demand, _)| demand.tasks);
+            Limit { capacity: constraint.capacity.of(tasks.sum()), confines }
         };
         self.constraints.iter().map(limit).collect()
     }
@@ -242,10 +231,7 @@ impl Solver {
                 continue;
             }
             self.constraints.push(Constraint {
-                confines: sets
-                    .iter()
-                    .map(|&set| cpus.is_subset(set, &members))
-                    .collect(),
+                confines: sets.iter().map(|&set| cpus.is_subset(set, &members)).collect(),
                 capacity: cpus.union_capacity(&union),
             });
             known.push(members);
@@ -290,28 +276,19 @@ mod tests {
     #[test]
     fn one_cpu_is_divided_by_weight() {
         let cpus = CpuSets::new(&[1024]);
-        assert_eq!(
-            solve(&[demand(3.0, 0, 1), demand(1.0, 0, 1)], &cpus),
-            [0.75, 0.25]
-        );
+        assert_eq!(solve(&[demand(3.0, 0, 1), demand(1.0, 0, 1)], &cpus), [0.75, 0.25]);
     }
 
     #[test]
     fn a_heavy_task_gets_one_cpu_and_the_others_the_rest() {
         let cpus = CpuSets::new(&[1024; 2]);
-        assert_eq!(
-            solve(&[demand(10.0, 0, 1), demand(1.0, 0, 2)], &cpus),
-            [1.0, 0.5]
-        );
+        assert_eq!(solve(&[demand(10.0, 0, 1), demand(1.0, 0, 2)], &cpus), [1.0, 0.5]);
     }
 
     #[test]
     fn no_task_gets_more_than_a_cpu() {
         let cpus = CpuSets::new(&[1024; 4]);
-        assert_eq!(
-            solve(&[demand(10.0, 0, 1), demand(1.0, 0, 1)], &cpus),
-            [1.0, 1.0]
-        );
+        assert_eq!(solve(&[demand(10.0, 0, 1), demand(1.0, 0, 1)], &cpus), [1.0, 1.0]);
         assert_eq!(solve(&[demand(1.0, 0, 5)], &cpus), [0.8]);
     }
 
@@ -319,10 +296,7 @@ mod tests {
     fn the_heaviest_tasks_get_the_fastest_cpus() {
         // One big CPU and two of half its speed. The heavy task gets all of the big one, the two light ones one small CPU each.
         let cpus = CpuSets::new(&[512, 1024, 512]);
-        assert_eq!(
-            solve(&[demand(4.0, 0, 1), demand(1.0, 0, 2)], &cpus),
-            [1.0, 0.5]
-        );
+        assert_eq!(solve(&[demand(4.0, 0, 1), demand(1.0, 0, 2)], &cpus), [1.0, 0.5]);
         // Three equal tasks take turns on all three.
         assert_eq!(solve(&[demand(1.0, 0, 3)], &cpus), [2.0 / 3.0]);
     }
@@ -330,10 +304,7 @@ mod tests {
     #[test]
     fn a_quota_limits_its_tasks_and_leaves_the_rest_to_others() {
         let cpus = CpuSets::new(&[1024; 2]);
-        let quota = |confines: &[bool], capacity| Limit {
-            confines: confines.to_vec(),
-            capacity,
-        };
+        let quota = |confines: &[bool], capacity| Limit { confines: confines.to_vec(), capacity };
         let demands = [demand(1.0, 0, 4), demand(1.0, 0, 2)];
         let solve = |quotas: &[Limit]| {
             let mut solver = Solver::default();

@@ -96,10 +96,7 @@ pub struct GroupMetrics {
 impl RunMetrics {
     /// Gives all CPUs the numbers that the machine has for them.
     pub fn number_cpus(&mut self, numbers: &[u32]) {
-        let beside = self
-            .tasks
-            .iter_mut()
-            .filter_map(|task| task.idle_beside.as_mut());
+        let beside = self.tasks.iter_mut().filter_map(|task| task.idle_beside.as_mut());
         let of_tasks = beside.map(|one| &mut one.cpu);
         for cpu in of_tasks.chain(self.idle_beside.as_mut().map(|one| &mut one.cpu)) {
             *cpu = numbers.get(*cpu as usize).copied().unwrap_or(*cpu);

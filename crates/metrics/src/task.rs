@@ -284,10 +284,7 @@ impl Task {
         let length_ns = at.saturating_sub(begin_ns);
         self.laps.add(length_ns);
         if let Some(records) = &mut self.records {
-            records.laps.push(LapRecord {
-                begin_ns,
-                length_ns,
-            });
+            records.laps.push(LapRecord { begin_ns, length_ns });
         }
     }
 
@@ -358,10 +355,7 @@ impl LagExtremes {
         if lag > self.ahead {
             self.ahead = lag;
         }
-        if self
-            .lowest
-            .is_none_or(|lowest| lag < lowest.received - lowest.ideal)
-        {
+        if self.lowest.is_none_or(|lowest| lag < lowest.received - lowest.ideal) {
             self.lowest = Some(Lowest { received, ideal });
         }
     }
@@ -423,10 +417,7 @@ impl WindowState {
         let from_old_mean = share - self.mean;
         self.mean += from_old_mean / self.windows as f64;
         self.squares += from_old_mean * (share - self.mean);
-        Share {
-            actual: share,
-            ideal: ideal_share,
-        }
+        Share { actual: share, ideal: ideal_share }
     }
 
     /// The range of shares; `None` until the first window has ended.

@@ -108,9 +108,7 @@ impl States {
 
     /// The present activity of every task that is not asleep.
     pub(crate) fn last(&self) -> impl Iterator<Item = (TaskId, Stretch)> + '_ {
-        self.0
-            .iter()
-            .filter_map(|(&task, &state)| Some((task, stretch(state)?)))
+        self.0.iter().filter_map(|(&task, &state)| Some((task, stretch(state)?)))
     }
 }
 
@@ -184,11 +182,7 @@ impl TimelineRecorder {
             waits: self
                 .waits
                 .iter()
-                .map(|&(task, from_ns, to_ns)| Wait {
-                    task: place(task),
-                    from_ns,
-                    to_ns,
-                })
+                .map(|&(task, from_ns, to_ns)| Wait { task: place(task), from_ns, to_ns })
                 .collect(),
         }
     }
@@ -240,8 +234,7 @@ impl Sink for TimelineRecorder {
             return;
         }
         let mut ended = Vec::new();
-        self.states
-            .take(event, |task, stretch| ended.push((task, stretch)));
+        self.states.take(event, |task, stretch| ended.push((task, stretch)));
         for (task, stretch) in ended {
             self.keep(task, stretch, event.time);
         }
@@ -326,9 +319,7 @@ impl LongestWaitFinder {
     }
 
     fn is_wanted(&self, name: &str) -> bool {
-        self.only
-            .as_ref()
-            .is_none_or(|only| is_instance_of(name, only))
+        self.only.as_ref().is_none_or(|only| is_instance_of(name, only))
     }
 
     fn keep(&mut self, task: TaskId, from: Nanoseconds, to: Nanoseconds) {
@@ -336,17 +327,10 @@ impl LongestWaitFinder {
         if length < self.at_least {
             return;
         }
-        if self.only.is_some()
-            && !self
-                .names
-                .get(&task)
-                .is_some_and(|name| self.is_wanted(name))
-        {
+        if self.only.is_some() && !self.names.get(&task).is_some_and(|name| self.is_wanted(name)) {
             return;
         }
-        let place = self
-            .longest
-            .partition_point(|(_, from, to)| to - from >= length);
+        let place = self.longest.partition_point(|(_, from, to)| to - from >= length);
         if place < self.most {
             self.longest.truncate(self.most - 1);
             self.longest.insert(place, (task, from, to));
@@ -390,19 +374,11 @@ mod tests {
     const B: TaskId = TaskId(1);
 
     fn wake(task: TaskId) -> EventKind {
-        EventKind::Wake {
-            task,
-            cpu: CpuId(0),
-            waker: None,
-        }
+        EventKind::Wake { task, cpu: CpuId(0), waker: None }
     }
 
     fn switch(prev: Option<TaskId>, next: Option<TaskId>) -> EventKind {
-        EventKind::Switch {
-            cpu: CpuId(0),
-            prev,
-            next,
-        }
+        EventKind::Switch { cpu: CpuId(0), prev, next }
     }
 
     /// Two tasks on one CPU: a runs from 0, b from 30, a from 70; a goes to sleep at 80, and b runs again.
@@ -455,14 +431,8 @@ mod tests {
     #[test]
     fn a_run_is_kept_in_full() {
         let timeline = record(0, 100, 1000);
-        assert_eq!(
-            slices(&timeline),
-            [("a", 0, 30), ("b", 30, 70), ("a", 70, 80), ("b", 80, 100)]
-        );
-        assert_eq!(
-            waits(&timeline),
-            [("b", 10, 30), ("a", 30, 70), ("b", 70, 80)]
-        );
+        assert_eq!(slices(&timeline), [("a", 0, 30), ("b", 30, 70), ("a", 70, 80), ("b", 80, 100)]);
+        assert_eq!(waits(&timeline), [("b", 10, 30), ("a", 30, 70), ("b", 70, 80)]);
     }
 
     #[test]
@@ -501,11 +471,7 @@ mod tests {
             told.collect::<Vec<_>>()
         };
         let (a, b) = ("a".to_owned(), "b".to_owned());
-        let all = [
-            (a.clone(), 30, 70),
-            (b.clone(), 10, 30),
-            (b.clone(), 70, 80),
-        ];
+        let all = [(a.clone(), 30, 70), (b.clone(), 10, 30), (b.clone(), 70, 80)];
         assert_eq!(found(LongestWaitFinder::new(9, 0)), all);
         assert_eq!(found(LongestWaitFinder::new(2, 0)), all[..2]);
         assert_eq!(found(LongestWaitFinder::new(9, 20)), all[..2]);
@@ -517,10 +483,7 @@ mod tests {
     #[test]
     fn a_wait_that_never_ends_lasts_until_the_end_of_the_run() {
         let mut finder = LongestWaitFinder::new(1, 0);
-        finder.event(&Event {
-            time: 5,
-            kind: wake(A),
-        });
+        finder.event(&Event { time: 5, kind: wake(A) });
         finder.finish(100);
         let wait = &finder.result()[0];
         assert_eq!((wait.from_ns, wait.to_ns), (5, 100));

@@ -29,11 +29,7 @@ struct Machine {
 
 impl Machine {
     fn add(&mut self, kind: Kind) {
-        let entry = Entry {
-            time: self.time,
-            cpu: self.cpu,
-            kind,
-        };
+        let entry = Entry { time: self.time, cpu: self.cpu, kind };
         entry.write(&mut self.bytes);
     }
 
@@ -86,23 +82,11 @@ impl Machine {
 }
 
 fn main() -> io::Result<()> {
-    let path = std::env::args_os()
-        .nth(1)
-        .ok_or_else(|| io::Error::other("usage: long FILE"))?;
-    let header = Header {
-        cpus: u32::from(CPUS),
-        source: "long".to_owned(),
-        ..Header::default()
-    };
+    let path = std::env::args_os().nth(1).ok_or_else(|| io::Error::other("usage: long FILE"))?;
+    let header = Header { cpus: u32::from(CPUS), source: "long".to_owned(), ..Header::default() };
     let mut writer = Writer::new(BufWriter::new(File::create(path)?), &header)?;
     let mut machines: Vec<Machine> = (0..CPUS)
-        .map(|cpu| Machine {
-            cpu,
-            time: 0,
-            task: 0,
-            seed: u64::from(cpu) + 1,
-            bytes: Vec::new(),
-        })
+        .map(|cpu| Machine { cpu, time: 0, task: 0, seed: u64::from(cpu) + 1, bytes: Vec::new() })
         .collect();
     for task in 1..=2 * PAIRS {
         let description = Description {
@@ -123,17 +107,12 @@ fn main() -> io::Result<()> {
                 waits += 2 * ROUNDS + 1;
             }
         }
-        let all: Vec<u8> = machines
-            .iter_mut()
-            .flat_map(|machine| std::mem::take(&mut machine.bytes))
-            .collect();
+        let all: Vec<u8> =
+            machines.iter_mut().flat_map(|machine| std::mem::take(&mut machine.bytes)).collect();
         writer.add(&all)?;
     }
     let end = machines.iter().map(|machine| machine.time).max();
     let lost = writer.late();
-    writer.finish(&Ending {
-        end: end.unwrap_or(0),
-        lost,
-    })?;
+    writer.finish(&Ending { end: end.unwrap_or(0), lost })?;
     Ok(())
 }

@@ -43,9 +43,7 @@ impl Chance {
             let after = turns.get(place + 1).map(|next| next.at);
             let turn = &mut turns[place];
             let interval = turn.at.saturating_sub(before);
-            let room = after.map_or(interval, |after| {
-                interval.min(after.saturating_sub(turn.at))
-            });
+            let room = after.map_or(interval, |after| interval.min(after.saturating_sub(turn.at)));
             before = turn.at;
             turn.at = moved(turn.at, room, &mut draws);
             if let Event::Run(time) = draws.vary(Event::Run(turn.cpu_time), &SERVICE) {
@@ -66,21 +64,13 @@ impl Chance {
                 let service = services.next().unwrap_or_default();
                 draws.vary(Event::Disk { disk, service }, &SERVICE)
             }
-            Event::Timer {
-                timer,
-                period,
-                mode,
-            } if self.arrivals.contains(&timer) => {
+            Event::Timer { timer, period, mode } if self.arrivals.contains(&timer) => {
                 then += period;
                 let room = upcoming.next().map_or(period, |next| next.min(period));
                 let time = moved(then, room, draws);
                 let period = time.saturating_sub(now);
                 now = time.max(now);
-                Event::Timer {
-                    timer,
-                    period,
-                    mode,
-                }
+                Event::Timer { timer, period, mode }
             }
             other => other,
         });
@@ -97,17 +87,13 @@ impl Chance {
 }
 
 /// How the length of a run and the service time of a disk vary.
-const SERVICE: Variation = Variation {
-    factor: Some(Factor::Uniform(1.0 - WIDTH, 1.0 + WIDTH)),
-    chance: None,
-};
+const SERVICE: Variation =
+    Variation { factor: Some(Factor::Uniform(1.0 - WIDTH, 1.0 + WIDTH)), chance: None };
 
 /// A time, moved within the interval to its neighbours.
 fn moved(time: u64, room: u64, draws: &mut Draws) -> u64 {
     let earliest = time as f64 - WIDTH * room as f64;
-    draws
-        .between(earliest, earliest + 2.0 * WIDTH * room as f64)
-        .round() as u64
+    draws.between(earliest, earliest + 2.0 * WIDTH * room as f64).round() as u64
 }
 
 /// The service times of the disk waits in another order, which differs only among neighbours.

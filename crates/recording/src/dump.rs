@@ -10,14 +10,8 @@ const STAGGER: usize = 1_000;
 /// The heading of the part with the CPUs.
 const CPUS: &str = "CPU states";
 /// Names of the kernel's own threads begin with one of these.
-const KERNEL_THREADS: [&str; 6] = [
-    "kworker/",
-    "ksoftirqd/",
-    "migration/",
-    "rcu_",
-    "rcuc/",
-    "cpuhp/",
-];
+const KERNEL_THREADS: [&str; 6] =
+    ["kworker/", "ksoftirqd/", "migration/", "rcu_", "rcuc/", "cpuhp/"];
 
 /// The contents of a debug dump.
 #[derive(Clone, Debug, Default)]
@@ -75,9 +69,7 @@ impl Dump {
         let mut cpu = None;
         while let Some(line) = lines.next() {
             if line.contains("triggered exit kind") && dump.reason.is_empty() {
-                dump.reason = lines
-                    .peek()
-                    .map_or_else(String::new, |next| next.trim().to_owned());
+                dump.reason = lines.peek().map_or_else(String::new, |next| next.trim().to_owned());
             } else if let Some(number) = cpu_of(line) {
                 cpu = Some(number);
                 dump.cpus = dump.cpus.max(number + 1);
@@ -92,8 +84,7 @@ impl Dump {
             return Err("no task ran or waited in this debug dump".to_owned());
         }
         // A running task has been runnable since it last slept.
-        dump.tasks
-            .sort_by_key(|task| (task.runs, std::cmp::Reverse(task.runnable_for)));
+        dump.tasks.sort_by_key(|task| (task.runs, std::cmp::Reverse(task.runnable_for)));
         Ok(dump)
     }
 
@@ -128,9 +119,7 @@ impl Dump {
         }
         if let Some(mask) = word(line, "cpus=").filter(|_| line.trim_start().starts_with("cpus=")) {
             task.allowed = cpus_of(mask);
-            self.cpus = self
-                .cpus
-                .max(task.allowed.last().map_or(0, |last| last + 1));
+            self.cpus = self.cpus.max(task.allowed.last().map_or(0, |last| last + 1));
         }
     }
 
@@ -138,11 +127,7 @@ impl Dump {
     pub fn workload(&self) -> String {
         let mut tasks = Map::new();
         for (place, task) in self.tasks.iter().enumerate() {
-            let mut name: String = task
-                .name
-                .chars()
-                .filter(|one| one.is_alphanumeric())
-                .collect();
+            let mut name: String = task.name.chars().filter(|one| one.is_alphanumeric()).collect();
             name.push_str(&format!("-{}", task.pid));
             tasks.insert(name, self.task(task, place));
         }
@@ -178,9 +163,7 @@ impl Dump {
 /// A line without the prefix of a kernel log.
 fn content(line: &str) -> &str {
     let line = line.split_once("kernel: ").map_or(line, |(_, rest)| rest);
-    let stamp = line
-        .strip_prefix('[')
-        .and_then(|rest| rest.split_once("] "));
+    let stamp = line.strip_prefix('[').and_then(|rest| rest.split_once("] "));
     let is_time = |text: &str| text.trim().parse::<f64>().is_ok();
     let line = match stamp {
         Some((time, rest)) if is_time(time) => rest,
@@ -304,9 +287,7 @@ mod tests {
         assert_eq!(dump.cpus, 4);
         let names: Vec<&str> = dump.tasks.iter().map(|task| task.name.as_str()).collect();
         assert_eq!(names, ["Web Content", "audio", "cc1"]);
-        let [waits, audio, compiler] = &dump.tasks[..] else {
-            panic!("{:?}", dump.tasks)
-        };
+        let [waits, audio, compiler] = &dump.tasks[..] else { panic!("{:?}", dump.tasks) };
         assert_eq!((waits.pid, waits.cpu, waits.runs), (420, 1, false));
         assert_eq!((waits.runnable_for, waits.queue), (30_123, None));
         assert_eq!((waits.weight, &waits.allowed[..]), (100, &[1][..]));
@@ -319,11 +300,7 @@ mod tests {
     fn its_workload_has_the_tasks_in_the_order_in_which_they_began_to_wait() {
         let text = Dump::parse(LOGGED).unwrap().workload();
         let workload = Workload::parse("dump.json", &text).unwrap();
-        let names: Vec<&str> = workload
-            .tasks
-            .iter()
-            .map(|task| task.name.as_str())
-            .collect();
+        let names: Vec<&str> = workload.tasks.iter().map(|task| task.name.as_str()).collect();
         assert_eq!(names, ["WebContent-420", "audio-31", "cc1-500"]);
         assert_eq!(workload.tasks[0].cpus.as_deref(), Some(&[1][..]));
         let parsed: Value = serde_json::from_str(&text).unwrap();
@@ -342,11 +319,7 @@ mod tests {
 
     #[test]
     fn what_is_no_dump_is_refused() {
-        assert!(
-            Dump::parse("nothing")
-                .unwrap_err()
-                .contains("no debug dump")
-        );
+        assert!(Dump::parse("nothing").unwrap_err().contains("no debug dump"));
         let without_tasks = "CPU states\nCPU 0   : nr_run=0 flags=0x0\n";
         assert!(Dump::parse(without_tasks).unwrap_err().contains("no task"));
     }

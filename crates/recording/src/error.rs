@@ -4,10 +4,7 @@
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// The file cannot be read.
-    #[error(
-        "{file}: cannot be read: {source}; {}",
-        fairground_files::remedy(source)
-    )]
+    #[error("{file}: cannot be read: {source}; {}", fairground_files::remedy(source))]
     Read {
         /// The file.
         file: String,

@@ -106,17 +106,11 @@ impl Source {
     /// If it cannot be read, or begins like a recording but is cut off or damaged.
     pub fn open(path: &Path) -> Result<Self, Error> {
         let file = path.display().to_string();
-        let unreadable = |source| Error::Read {
-            file: file.clone(),
-            source,
-        };
+        let unreadable = |source| Error::Read { file: file.clone(), source };
         let mut opened = File::open(path).map_err(unreadable)?;
         let mut first = Vec::new();
         let most = MAGIC.len() as u64;
-        (&mut opened)
-            .take(most)
-            .read_to_end(&mut first)
-            .map_err(unreadable)?;
+        (&mut opened).take(most).read_to_end(&mut first).map_err(unreadable)?;
         let is_recording = first == MAGIC;
         let whole = Cursor::new(first).chain(opened);
         Ok(match is_recording {
@@ -129,9 +123,7 @@ impl Source {
 /// Whether a file begins like a recording.
 pub fn is_recording(path: &Path) -> bool {
     let mut first = [0; MAGIC.len()];
-    File::open(path)
-        .and_then(|mut file| file.read_exact(&mut first))
-        .is_ok_and(|()| first == MAGIC)
+    File::open(path).and_then(|mut file| file.read_exact(&mut first)).is_ok_and(|()| first == MAGIC)
 }
 
 /// Writes a recording.
@@ -251,10 +243,8 @@ impl Recording {
     pub fn read(path: impl AsRef<Path>) -> Result<Self, Error> {
         let path = path.as_ref();
         let file = path.display().to_string();
-        let opened = File::open(path).map_err(|source| Error::Read {
-            file: file.clone(),
-            source,
-        })?;
+        let opened =
+            File::open(path).map_err(|source| Error::Read { file: file.clone(), source })?;
         Self::parse(&file, BufReader::new(opened))
     }
 
@@ -264,41 +254,24 @@ impl Recording {
     ///
     /// If it cannot be read, or is not a whole recording.
     pub fn parse(file: &str, source: impl Read) -> Result<Self, Error> {
-        let mut input = Input {
-            file,
-            source,
-            place: 0,
-            begin: None,
-            last: 0,
-        };
+        let mut input = Input { file, source, place: 0, begin: None, last: 0 };
         let mut head = [0; MAGIC.len() + 4];
         let count = input.fill(&mut head)?;
         if count < MAGIC.len() || head[..MAGIC.len()] != MAGIC {
-            return Err(Error::Foreign {
-                file: file.to_owned(),
-            });
+            return Err(Error::Foreign { file: file.to_owned() });
         }
         if count < head.len() {
             return Err(input.truncated());
         }
         let version = u32::from_le_bytes(head[MAGIC.len()..].try_into().unwrap_or_default());
         if !(OLDEST_VERSION..=VERSION).contains(&version) {
-            return Err(Error::Version {
-                file: file.to_owned(),
-                version,
-            });
+            return Err(Error::Version { file: file.to_owned(), version });
         }
         let (header, chunks, ending) = input.chunks()?;
         let name = Path::new(file)
             .file_stem()
             .map_or_else(|| file.into(), |stem| stem.to_string_lossy().into_owned());
-        Ok(Self {
-            name,
-            file: file.to_owned(),
-            header,
-            ending,
-            chunks,
-        })
+        Ok(Self { name, file: file.to_owned(), header, ending, chunks })
     }
 
     /// The entries in order of time. They were checked when the file was read.
@@ -343,10 +316,7 @@ impl<R: Read> Input<'_, R> {
                 Ok(more) => count += more,
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 Err(source) => {
-                    return Err(Error::Read {
-                        file: self.file.to_owned(),
-                        source,
-                    });
+                    return Err(Error::Read { file: self.file.to_owned(), source });
                 }
             }
         }
@@ -356,18 +326,11 @@ impl<R: Read> Input<'_, R> {
 
     fn truncated(&self) -> Error {
         let length = self.last.saturating_sub(self.begin.unwrap_or(self.last));
-        Error::Truncated {
-            file: self.file.to_owned(),
-            seconds: length as f64 / 1e9,
-        }
+        Error::Truncated { file: self.file.to_owned(), seconds: length as f64 / 1e9 }
     }
 
     fn damaged(&self, what: impl Into<String>) -> Error {
-        Error::Damaged {
-            file: self.file.to_owned(),
-            place: self.place,
-            what: what.into(),
-        }
+        Error::Damaged { file: self.file.to_owned(), place: self.place, what: what.into() }
     }
 
     /// The next chunk: its tag, and its contents before and after decompression.
@@ -382,9 +345,8 @@ impl<R: Read> Input<'_, R> {
         let (stored, length) = (number(1), number(5));
         // The writer makes no longer chunks, and a damaged length must not make the reader allocate memory for nothing.
         if length > CHUNK || stored > 2 * CHUNK {
-            return Err(self.damaged(format!(
-                "a chunk of {length} bytes, {stored} compressed, is too long"
-            )));
+            return Err(self
+                .damaged(format!("a chunk of {length} bytes, {stored} compressed, is too long")));
         }
         let mut bytes = vec![0; stored];
         if self.fill(&mut bytes)? < stored {

@@ -48,10 +48,7 @@ impl Groups {
 
     /// The path of a group; `None` for the root and for one that was not described.
     pub fn path(&self, number: u64) -> Option<String> {
-        let names: Vec<&str> = self
-            .upwards(number)
-            .map(|(_, group)| group.name.as_str())
-            .collect();
+        let names: Vec<&str> = self.upwards(number).map(|(_, group)| group.name.as_str()).collect();
         let path: String = names.iter().rev().map(|name| format!("/{name}")).collect();
         (!path.is_empty()).then_some(path)
     }
@@ -73,16 +70,10 @@ impl Groups {
             .collect();
         for number in used {
             if let Some(path) = self.path(number) {
-                paths
-                    .entry(path)
-                    .or_default()
-                    .extend(&self.known[&number].settings);
+                paths.entry(path).or_default().extend(&self.known[&number].settings);
             }
         }
-        paths
-            .into_iter()
-            .map(|(path, settings)| group(path, settings, origin))
-            .collect()
+        paths.into_iter().map(|(path, settings)| group(path, settings, origin)).collect()
     }
 
     /// Whether one of these groups is a session.
@@ -98,9 +89,7 @@ fn group(path: String, mut settings: Vec<(u64, GroupSettings)>, origin: u64) -> 
     let mut group = Group {
         path,
         // The first description is as old as its first task that was seen: it says nothing of the time before.
-        settings: settings
-            .first()
-            .map_or_else(GroupSettings::default, |first| first.1),
+        settings: settings.first().map_or_else(GroupSettings::default, |first| first.1),
         changes: Vec::new(),
     };
     for (time, settings) in settings.into_iter().skip(1) {
@@ -129,14 +118,7 @@ fn settings(group: &GroupDescription) -> GroupSettings {
         0 => default.bandwidth.period,
         period => period,
     };
-    GroupSettings {
-        share,
-        bandwidth: Bandwidth {
-            quota: group.quota,
-            period,
-            burst: group.burst,
-        },
-    }
+    GroupSettings { share, bandwidth: Bandwidth { quota: group.quota, period, burst: group.burst } }
 }
 
 #[cfg(test)]
@@ -160,15 +142,8 @@ mod tests {
         assert_eq!(share(1024), Share::Weight(100));
         assert_eq!(share(3072), Share::Weight(300));
         assert_eq!(share(10), Share::Weight(1));
-        assert_eq!(
-            share(3121),
-            Share::Nice(-5),
-            "cpu.weight.nice takes the table's"
-        );
-        let idle = GroupDescription {
-            idle: true,
-            ..described(1, 0, "a", 3)
-        };
+        assert_eq!(share(3121), Share::Nice(-5), "cpu.weight.nice takes the table's");
+        let idle = GroupDescription { idle: true, ..described(1, 0, "a", 3) };
         assert_eq!(settings(&idle).share, Share::Idle);
     }
 
@@ -186,11 +161,7 @@ mod tests {
         let made = groups.of_workload(&BTreeSet::from([7]), 100);
         let paths: Vec<&str> = made.iter().map(|group| group.path.as_str()).collect();
         assert_eq!(paths, ["/a", "/a/x"]);
-        assert_eq!(
-            made[1].settings.share,
-            Share::Weight(200),
-            "changed before the beginning"
-        );
+        assert_eq!(made[1].settings.share, Share::Weight(200), "changed before the beginning");
         assert_eq!(made[1].changes, []);
         assert_eq!(made[0].settings.share, Share::Weight(300));
         assert_eq!(made[0].changes[0].at, 50);

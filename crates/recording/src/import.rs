@@ -51,29 +51,18 @@ pub struct Imported {
 /// If the file is something else or lacks needed data, or if the recording cannot be written.
 pub fn import_perf(from: &Path, to: &Path, chosen: Option<u32>) -> Result<Imported, Error> {
     let file = from.display().to_string();
-    let wrong = |what: String| Error::Import {
-        file: file.clone(),
-        what,
-    };
+    let wrong = |what: String| Error::Import { file: file.clone(), what };
     let unreadable = |error: linux_perf_data::Error| wrong(error.to_string());
-    let cannot_read = |source| Error::Read {
-        file: file.clone(),
-        source,
-    };
+    let cannot_read = |source| Error::Read { file: file.clone(), source };
     let mut opened = File::open(from).map_err(cannot_read)?;
     let mut first = Vec::new();
-    (&mut opened)
-        .take(pipe::HEADER as u64)
-        .read_to_end(&mut first)
-        .map_err(cannot_read)?;
+    (&mut opened).take(pipe::HEADER as u64).read_to_end(&mut first).map_err(cannot_read)?;
     let importing = Importing { wrong: &wrong, to };
     if !pipe::is_stream(&first) {
         check_sections(&mut opened).map_err(&wrong)?;
         let reader = PerfFileReader::parse_file(BufReader::new(opened)).map_err(unreadable)?;
-        let tracing = reader
-            .perf_file
-            .feature_section_data(Feature::TRACING_DATA)
-            .map(<[u8]>::to_vec);
+        let tracing =
+            reader.perf_file.feature_section_data(Feature::TRACING_DATA).map(<[u8]>::to_vec);
         return importing.all(reader, chosen, tracing.as_deref());
     }
     let stream = Cursor::new(first).chain(BufReader::new(opened));
@@ -98,22 +87,15 @@ impl Importing<'_> {
         tracing: Option<&[u8]>,
     ) -> Result<Imported, Error> {
         let wrong = self.wrong;
-        let PerfFileReader {
-            mut perf_file,
-            mut record_iter,
-        } = reader;
+        let PerfFileReader { mut perf_file, mut record_iter } = reader;
         let (mut header, formats) = header(&perf_file, chosen, tracing).map_err(wrong)?;
-        let cannot_write = |source| Error::Write {
-            file: self.to.display().to_string(),
-            source,
-        };
+        let cannot_write = |source| Error::Write { file: self.to.display().to_string(), source };
         let output = Unfinished::create(self.to).map_err(cannot_write)?;
         let mut import = Import::new(formats).map_err(wrong)?;
         let mut writer = None;
         let mut bytes = Vec::new();
-        while let Some(record) = record_iter
-            .next_record(&mut perf_file)
-            .map_err(|error| wrong(error.to_string()))?
+        while let Some(record) =
+            record_iter.next_record(&mut perf_file).map_err(|error| wrong(error.to_string()))?
         {
             let PerfFileRecord::EventRecord { record, .. } = record else {
                 continue;
@@ -137,17 +119,10 @@ impl Importing<'_> {
         if import.last - import.first > LONGEST {
             return Err(wrong("its events are more than a year apart".to_owned()));
         }
-        let ending = Ending {
-            end: import.last,
-            lost: import.lost + writer.late(),
-        };
+        let ending = Ending { end: import.last, lost: import.lost + writer.late() };
         let entries = writer.finish(&ending).map_err(cannot_write)?;
         output.finish().map_err(cannot_write)?;
-        Ok(Imported {
-            length: import.last - import.first,
-            entries,
-            lost: ending.lost,
-        })
+        Ok(Imported { length: import.last - import.first, entries, lost: ending.lost })
     }
 }
 
@@ -179,9 +154,7 @@ fn check_sections(file: &mut File) -> Result<(), String> {
         inside(number(&head, section), number(&head, section + 1))?;
     }
     let table = inside(number(&head, 5), number(&head, 6))?;
-    let features: u32 = (9..NUMBERS)
-        .map(|place| number(&head, place).count_ones())
-        .sum();
+    let features: u32 = (9..NUMBERS).map(|place| number(&head, place).count_ones()).sum();
     let mut sections = vec![0; 16 * features as usize];
     inside(table, sections.len() as u64)?;
     file.seek(SeekFrom::Start(table)).map_err(cannot)?;
@@ -245,12 +218,10 @@ struct Import {
 impl Import {
     fn new(formats: HashMap<u16, Format>) -> Result<Self, String> {
         let has = |name: &str| formats.values().any(|format| format.name == name);
-        let waking = ["sched_waking", "sched_wakeup"]
-            .into_iter()
-            .find(|name| has(name));
+        let waking = ["sched_waking", "sched_wakeup"].into_iter().find(|name| has(name));
         let (true, Some(waking)) = (has("sched_switch"), waking) else {
             return Err(
-                "it has no switches or no wake-ups; `perf sched record` records both".to_owned(),
+                "it has no switches or no wake-ups; `perf sched record` records both".to_owned()
             );
         };
         Ok(Self {
@@ -269,9 +240,7 @@ impl Import {
         for entry in self.entries.drain(..) {
             let cpu = entry.cpu;
             if u32::from(cpu) >= cpus {
-                return Err(format!(
-                    "an event of CPU {cpu}, but the machine has {cpus} CPUs"
-                ));
+                return Err(format!("an event of CPU {cpu}, but the machine has {cpus} CPUs"));
             }
             entry.write(bytes);
         }
@@ -342,10 +311,7 @@ impl Import {
         };
         let cpu = u16::try_from(cpu).map_err(|_| format!("an event of invalid CPU {cpu}"))?;
         let bytes = raw.as_slice();
-        let Some(number) = bytes
-            .first_chunk()
-            .map(|number| u16::from_le_bytes(*number))
-        else {
+        let Some(number) = bytes.first_chunk().map(|number| u16::from_le_bytes(*number)) else {
             return Err("an event has no contents".to_owned());
         };
         let Some(format) = self.formats.get(&number).cloned() else {
@@ -393,10 +359,9 @@ impl Import {
         let task = format.task(bytes, "prev_pid")?;
         let next = format.task(bytes, "next_pid")?;
         let told = u32::try_from(format.number(bytes, "prev_state")?).ok()?;
-        for (task, name, priority) in [
-            (task, "prev_comm", "prev_prio"),
-            (next, "next_comm", "next_prio"),
-        ] {
+        for (task, name, priority) in
+            [(task, "prev_comm", "prev_prio"), (next, "next_comm", "next_prio")]
+        {
             let name = format.text(bytes, name)?;
             let priority = format.number(bytes, priority)?;
             if task != 0 {
@@ -463,11 +428,7 @@ impl Import {
     fn push(&mut self, at: At, kind: Kind) {
         self.first = self.first.min(at.time);
         self.last = self.last.max(at.time);
-        self.entries.push(Entry {
-            time: at.time,
-            cpu: at.cpu,
-            kind,
-        });
+        self.entries.push(Entry { time: at.time, cpu: at.cpu, kind });
     }
 }
 

@@ -124,9 +124,7 @@ impl Recording {
     /// When the last of the tasks that lived to the end was created, nanoseconds since the beginning.
     pub fn last_birth(&self) -> u64 {
         let lives = Lives::of(self, Default::default()).all;
-        let living = lives
-            .iter()
-            .filter(|life| life.chosen && life.ended.is_none());
+        let living = lives.iter().filter(|life| life.chosen && life.ended.is_none());
         living.map(|life| life.begin()).max().unwrap_or(0)
     }
 
@@ -401,13 +399,7 @@ impl Lives {
             }
             let past = entry.time < origin;
             let time = entry.time.saturating_sub(origin);
-            self.enter(
-                &mut census,
-                &mut states,
-                &entry,
-                (!past).then_some(time),
-                &mut wakings,
-            );
+            self.enter(&mut census, &mut states, &entry, (!past).then_some(time), &mut wakings);
             census.after(&entry.kind);
         }
         self.finish(&mut states, end - origin, &wakings);
@@ -424,16 +416,7 @@ impl Lives {
         wakings: &mut Wakings,
     ) {
         match &entry.kind {
-            Kind::Switch {
-                task,
-                next,
-                state,
-                preempted,
-                disk,
-                call,
-                first,
-                ..
-            } => {
+            Kind::Switch { task, next, state, preempted, disk, call, first, .. } => {
                 let (task, next) = (census.of(*task), census.of(*next));
                 let cpu = usize::from(entry.cpu);
                 if cpu >= self.cpus.len() {
@@ -454,10 +437,7 @@ impl Lives {
                         post: 0,
                         by_kernel: false,
                         disk: *disk,
-                        call: Some(Call {
-                            number: *call,
-                            first: *first,
-                        }),
+                        call: Some(Call { number: *call, first: *first }),
                         undisturbed: false,
                     };
                     let runnable = *state == 0 || *preempted;
@@ -478,10 +458,7 @@ impl Lives {
                     }
                     states[id].early = None;
                 }
-                self.cpus[cpu] = Cpu {
-                    holder: Some(next),
-                    since: time,
-                };
+                self.cpus[cpu] = Cpu { holder: Some(next), since: time };
                 if let Some(id) = next {
                     let state = &mut states[id];
                     let contradicts = self.take_away(state, id)
@@ -505,10 +482,7 @@ impl Lives {
                 self.all[child].born = Some(time);
                 states[child].mode = Mode::Ready;
                 states[child].seen = time;
-                states[child].turn = Some(Turn {
-                    at: time,
-                    cpu_time: 0,
-                });
+                states[child].turn = Some(Turn { at: time, cpu_time: 0 });
                 if let Some(parent) = parent
                     && self.all[parent].chosen
                     && self.all[child].chosen
@@ -595,11 +569,7 @@ impl Lives {
             states[id].early = None;
             self.crew(id).leave(id, counted);
         }
-        Here {
-            cpu,
-            since,
-            missing,
-        }
+        Here { cpu, since, missing }
     }
 
     /// Ends a task's stay on a CPU if it shows up as new on one; returns whether it had one.
@@ -678,20 +648,10 @@ impl Lives {
     fn come(&mut self, state: &mut State, id: LifeId, cpu: usize, time: u64) {
         // Its wake-up is missing.
         if let Mode::Sleeps(wait) = state.mode {
-            self.end_wait(
-                id,
-                Wait {
-                    until: time,
-                    context: Context::Device,
-                    ..wait
-                },
-            );
+            self.end_wait(id, Wait { until: time, context: Context::Device, ..wait });
         }
         state.seen = time;
-        state.turn.get_or_insert(Turn {
-            at: time,
-            cpu_time: 0,
-        });
+        state.turn.get_or_insert(Turn { at: time, cpu_time: 0 });
         state.kernels += self.work.switch;
         state.back.get_or_insert(time);
         self.crew(id).come(id);
@@ -735,13 +695,7 @@ impl Lives {
             self.all[waker].steps.push(Step::Post { to: id, id: post });
         }
         let Some(mut wait) = wait else {
-            states[id].early = Some(Early {
-                time,
-                context,
-                waker,
-                by_kernel,
-                post,
-            });
+            states[id].early = Some(Early { time, context, waker, by_kernel, post });
             return;
         };
         wait.until = time;
@@ -755,10 +709,7 @@ impl Lives {
         self.end_wait(id, wait);
         states[id].mode = Mode::Ready;
         states[id].seen = time;
-        states[id].turn = Some(Turn {
-            at: time,
-            cpu_time: 0,
-        });
+        states[id].turn = Some(Turn { at: time, cpu_time: 0 });
     }
 
     fn finish(&mut self, states: &mut [State], end: u64, wakings: &Wakings) {

@@ -68,9 +68,7 @@ impl Recording {
         locks::infer(&mut lives);
         let names = names(&lives);
         if names.is_empty() {
-            return Err(Error::Empty {
-                file: self.file.clone(),
-            });
+            return Err(Error::Empty { file: self.file.clone() });
         }
         let length = self.length();
         let goings: Vec<Going> = lives.all.iter().map(|life| going(life, length)).collect();
@@ -81,11 +79,8 @@ impl Recording {
             ..Loss::default()
         };
         // Definitions are in the order of names, which is the order in which the tasks appeared.
-        let definitions: BTreeMap<LifeId, usize> = names
-            .keys()
-            .enumerate()
-            .map(|(place, id)| (*id, place))
-            .collect();
+        let definitions: BTreeMap<LifeId, usize> =
+            names.keys().enumerate().map(|(place, id)| (*id, place)).collect();
         let reservations = note_on_reservations(&lives);
         let (groups, note_on_groups) = groups(&lives, self.header.origin);
         let known_groups = mem::take(&mut lives.groups);
@@ -116,9 +111,7 @@ impl Recording {
                 taskgroup: group(&life, &known_groups),
             });
         }
-        let chance = Chance {
-            arrivals: maker.arrivals(),
-        };
+        let chance = Chance { arrivals: maker.arrivals() };
         let mut workload = maker.workload(tasks);
         workload.name = self.name.clone();
         workload.duration = alive.then_some(length);
@@ -127,10 +120,7 @@ impl Recording {
         let notes = notes.map(|note| format!("{}: {note}", self.file));
         workload.notes.extend(notes);
         workload.groups = groups;
-        let others = lives
-            .all
-            .into_iter()
-            .filter(|life| !life.chosen && !life.turns.is_empty());
+        let others = lives.all.into_iter().filter(|life| !life.chosen && !life.turns.is_empty());
         Ok(Load {
             workload,
             others: others
@@ -264,9 +254,5 @@ fn cpus(life: &Life, machine: u32) -> Option<Vec<u32>> {
     if told == 0 || told != description.allowed || told >= machine {
         return None;
     }
-    Some(
-        (0..64)
-            .filter(|cpu| description.first_allowed >> cpu & 1 == 1)
-            .collect(),
-    )
+    Some((0..64).filter(|cpu| description.first_allowed >> cpu & 1 == 1).collect())
 }

@@ -81,10 +81,8 @@ struct Mutexes {
 
 /// Mutexes that cannot have been held together as often as it seems, because then there would be no lock order.
 fn apart(lives: &[Life], mutexes: &Mutexes) -> BTreeSet<Futex> {
-    let several: Vec<&Life> = lives
-        .iter()
-        .filter(|life| Holds::of(life, mutexes).words().len() > 1)
-        .collect();
+    let several: Vec<&Life> =
+        lives.iter().filter(|life| Holds::of(life, mutexes).words().len() > 1).collect();
     let mut apart = BTreeSet::new();
     loop {
         let mut nestings = Nestings::default();
@@ -148,11 +146,7 @@ impl Held {
     }
 
     fn since(since: u64) -> Self {
-        Self {
-            since,
-            yields: Vec::new(),
-            slept: None,
-        }
+        Self { since, yields: Vec::new(), slept: None }
     }
 
     /// The unseen end of a hold of the usual length: no later than `latest`, and not after a wait.
@@ -183,10 +177,7 @@ impl<'a> Holds<'a> {
             total: 0,
         };
         let mut own = 0;
-        let leaves_out = life
-            .steps
-            .iter()
-            .any(|step| matches!(step, Step::Kernel(_)));
+        let leaves_out = life.steps.iter().any(|step| matches!(step, Step::Kernel(_)));
         // The number of the last wait, if it was for a mutex that the task has not been seen to release since.
         let mut attempt: Option<(usize, Futex)> = None;
         for step in life.steps.iter() {
@@ -255,11 +246,9 @@ impl<'a> Holds<'a> {
                 futex(wait, self.process).map_or(About::Nothing, About::Took)
             }
             Step::Wait(wait) if wait.waker.is_some() => About::AwaitedTask,
-            Step::Post { id, .. } => self
-                .mutexes
-                .of_post
-                .get(id)
-                .map_or(About::Nothing, |word| About::Released(*word)),
+            Step::Post { id, .. } => {
+                self.mutexes.of_post.get(id).map_or(About::Nothing, |word| About::Released(*word))
+            }
             _ => About::Nothing,
         }
     }
@@ -314,10 +303,8 @@ impl<'a> Holds<'a> {
         length: u64,
         placed: &mut Vec<(u64, usize, Step)>,
     ) {
-        let between: Vec<u64> = begins
-            .windows(2)
-            .map(|pair| pair[1].saturating_sub(pair[0]))
-            .collect();
+        let between: Vec<u64> =
+            begins.windows(2).map(|pair| pair[1].saturating_sub(pair[0])).collect();
         if between.len() < FEW {
             return;
         }
@@ -336,18 +323,14 @@ impl<'a> Holds<'a> {
     /// A hold of this length that begins about here, but not before a wait that it would otherwise last through.
     fn unseen(&self, word: Futex, place: u64, length: u64) -> [(u64, usize, Step); 2] {
         let around = place.saturating_sub(length / 8)..place + length;
-        let first = self
-            .steps
-            .partition_point(|(place, _)| *place < around.start);
+        let first = self.steps.partition_point(|(place, _)| *place < around.start);
         let waits = |from: usize| {
             let steps = self.steps.iter().enumerate().skip(from);
             steps
                 .filter(|(_, (_, step))| matches!(step, Step::Wait(_)))
                 .map(|(number, (place, _))| (*place, number))
         };
-        let wait = waits(first)
-            .take_while(|(place, _)| around.contains(place))
-            .last();
+        let wait = waits(first).take_while(|(place, _)| around.contains(place)).last();
         let (begin, rank_of_begin, next) = match wait {
             Some((place, number)) => (place, rank(number) + 1, number + 1),
             None => (place, 0, first),
@@ -427,8 +410,7 @@ impl<'a> Holds<'a> {
                 About::Nothing => {}
             }
             if *step == Step::Yield {
-                held.values_mut()
-                    .for_each(|one| one.yields.push((place, rank)));
+                held.values_mut().for_each(|one| one.yields.push((place, rank)));
             }
             if matches!(step, Step::Wait(_)) {
                 woken = place;
@@ -447,9 +429,7 @@ impl<'a> Holds<'a> {
         placed.sort_by_key(|(place, rank, _)| (*place, *rank));
         let mut now = 0;
         let end = (self.total, None);
-        let steps = placed
-            .into_iter()
-            .map(|(place, _, step)| (place, Some(step)));
+        let steps = placed.into_iter().map(|(place, _, step)| (place, Some(step)));
         let steps = steps.chain([end]).flat_map(|(place, step)| {
             let run = self.own(place).saturating_sub(now);
             now += run;

@@ -36,8 +36,7 @@ impl Nestings {
             let outer: BTreeSet<Futex> = self.0.iter().map(|(outer, _)| *outer).collect();
             let inner: BTreeSet<Futex> = self.0.iter().map(|(_, inner)| *inner).collect();
             let before = self.0.len();
-            self.0
-                .retain(|(first, second)| inner.contains(first) && outer.contains(second));
+            self.0.retain(|(first, second)| inner.contains(first) && outer.contains(second));
             if self.0.len() == before {
                 return outer;
             }

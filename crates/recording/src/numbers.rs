@@ -23,9 +23,7 @@ impl Numbers {
     /// The numbers that are in both sets.
     pub fn and(&self, other: &Self) -> Self {
         let words = self.words.iter().zip(&other.words);
-        Self {
-            words: words.map(|(one, other)| one & other).collect(),
-        }
+        Self { words: words.map(|(one, other)| one & other).collect() }
     }
 
     /// Whether the number is in the set.
@@ -52,10 +50,6 @@ mod tests {
         others.insert(65);
         let both = numbers.and(&others);
         assert!(both.contains(63) && !both.contains(64) && !both.contains(65));
-        assert!(
-            ![1, 62, 65, 999, 1001, u32::MAX]
-                .iter()
-                .any(|number| numbers.contains(*number))
-        );
+        assert!(![1, 62, 65, 999, 1001, u32::MAX].iter().any(|number| numbers.contains(*number)));
     }
 }

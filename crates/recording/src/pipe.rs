@@ -134,10 +134,7 @@ mod tests {
         let (mut stream, tracing) = Stream::new(&bytes[..]);
         let mut read = Vec::new();
         stream.read_to_end(&mut read).unwrap();
-        assert_eq!(
-            read,
-            [header, first, last.clone(), last[..20].to_vec()].concat()
-        );
+        assert_eq!(read, [header, first, last.clone(), last[..20].to_vec()].concat());
         assert_eq!(tracing.take(), b"hello");
     }
 

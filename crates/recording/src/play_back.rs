@@ -38,23 +38,16 @@ impl Recording {
     /// Sends the activities of the chosen tasks to `sink`, under the names that [`Recording::load`] gives them.
     pub fn play_back(&self, sink: &mut dyn Sink) {
         let lives = Lives::of(self, Default::default());
-        let tasks = names(&lives)
-            .into_iter()
-            .zip(0..)
-            .map(|((id, name), number)| {
-                let told = Told {
-                    task: TaskId(number),
-                    info: info(name, &lives.all[id]),
-                    state: State::Unknown,
-                    cpu: None,
-                };
-                (id, told)
-            });
-        let mut teller = Teller {
-            tasks: tasks.collect(),
-            sink,
-            census: Census::default(),
-        };
+        let tasks = names(&lives).into_iter().zip(0..).map(|((id, name), number)| {
+            let told = Told {
+                task: TaskId(number),
+                info: info(name, &lives.all[id]),
+                state: State::Unknown,
+                cpu: None,
+            };
+            (id, told)
+        });
+        let mut teller = Teller { tasks: tasks.collect(), sink, census: Census::default() };
         for entry in self.entries() {
             if entry.time > self.ending.end {
                 break;
@@ -71,13 +64,7 @@ impl Teller<'_> {
     fn tell(&mut self, entry: &Entry, time: Option<u64>) {
         let cpu = CpuId(u32::from(entry.cpu));
         match &entry.kind {
-            Kind::Switch {
-                task,
-                next,
-                state,
-                preempted,
-                ..
-            } => {
+            Kind::Switch { task, next, state, preempted, .. } => {
                 let (leaves, comes) = (self.census.of(*task), self.census.of(*next));
                 let Some(time) = time else { return };
                 let prev = leaves.filter(|id| self.tasks.contains_key(id));
@@ -91,10 +78,7 @@ impl Teller<'_> {
                 }
                 if let Some(id) = prev {
                     let told = self.tasks.get_mut(&id);
-                    if let Some(Told {
-                        task, state: own, ..
-                    }) = told
-                    {
+                    if let Some(Told { task, state: own, .. }) = told {
                         let task = *task;
                         if entry.kind.is_end() {
                             *own = State::Asleep;
@@ -157,9 +141,7 @@ impl Teller<'_> {
 
     /// Makes a chosen task runnable, unless it already is.
     fn wake(&mut self, id: LifeId, time: u64, cpu: CpuId, waker: Option<LifeId>) {
-        let waker = waker
-            .and_then(|id| self.tasks.get(&id))
-            .map(|told| told.task);
+        let waker = waker.and_then(|id| self.tasks.get(&id)).map(|told| told.task);
         let Some(told) = self.tasks.get_mut(&id) else {
             return;
         };

@@ -22,9 +22,7 @@ const FEW: usize = 4;
 const STRETCH: u64 = 100_000_000;
 /// System calls on x86 that wait for something outside: poll, select, pause, accept, recvfrom, recvmsg, rt_sigtimedwait, epoll_wait,
 /// pselect6, ppoll, epoll_pwait, accept4, recvmmsg, epoll_pwait2.
-const ARRIVALS: [i32; 14] = [
-    7, 23, 34, 43, 45, 47, 128, 232, 270, 271, 281, 288, 299, 441,
-];
+const ARRIVALS: [i32; 14] = [7, 23, 34, 43, 45, 47, 128, 232, 270, 271, 281, 288, 299, 441];
 
 /// How a task continues after its recorded steps.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -84,13 +82,7 @@ impl<'a> Part<'a> {
                 _ => {}
             }
         }
-        Self {
-            steps: life.steps.iter().without(begin),
-            begin,
-            since,
-            waited,
-            locks,
-        }
+        Self { steps: life.steps.iter().without(begin), begin, since, waited, locks }
     }
 
     /// The waits, each with the index of the step after it.
@@ -143,21 +135,15 @@ fn steady(life: &Life, part: &Part<'_>, length: u64, lived: u64) -> Going {
     if count < FEW {
         return Going::Ends;
     }
-    let asleep = life
-        .asleep_since
-        .map_or(0, |since| length.saturating_sub(since));
+    let asleep = life.asleep_since.map_or(0, |since| length.saturating_sub(since));
     if asleep > longest.saturating_mul(2).max(lived / 10) {
         return Going::Ends;
     }
     let once = |wait: &Wait| wait.waker.is_some_and(|waker| wakers[&waker] == 1);
     let early = |wait: &Wait| wait.until.saturating_sub(life.begin()) < lived.div_ceil(2);
-    let start = part
-        .waits()
-        .filter(|(_, wait)| once(wait) && early(wait))
-        .last();
-    let (from, since) = start.map_or((part.begin, part.since), |(behind, wait)| {
-        (behind, wait.until)
-    });
+    let start = part.waits().filter(|(_, wait)| once(wait) && early(wait)).last();
+    let (from, since) =
+        start.map_or((part.begin, part.since), |(behind, wait)| (behind, wait.until));
     if length.saturating_sub(since) < lived.div_ceil(2) {
         return Going::Ends;
     }
@@ -311,11 +297,7 @@ impl<'a> Maker<'a> {
                     }
                     Step::Wait(wait) => {
                         let jobs = Jobs {
-                            rhythm: if place >= steady {
-                                rhythm
-                            } else {
-                                Rhythm::Relative
-                            },
+                            rhythm: if place >= steady { rhythm } else { Rhythm::Relative },
                             first: job_timers == 0 && !repeats,
                         };
                         job_timers += u32::from(is_timer(&wait) && place >= steady);
@@ -358,9 +340,7 @@ impl<'a> Maker<'a> {
         making: &mut Making,
     ) -> Sure {
         let length = wait.length();
-        let known = wait
-            .waker
-            .filter(|waker| self.definitions.contains_key(waker));
+        let known = wait.waker.filter(|waker| self.definitions.contains_key(waker));
         if known.is_some() && (!repeats || self.repeated.contains(wait.post)) {
             let semaphore = number(&mut self.semaphores, id);
             making.push(Event::SemWait(semaphore));
@@ -392,19 +372,10 @@ impl<'a> Maker<'a> {
         let outside = ARRIVALS.contains(&call) || (from_outside && !wait.by_kernel);
         if wait.disk || !outside {
             let disk = number(&mut self.disks, id);
-            making.push(Event::Disk {
-                disk,
-                service: length,
-            });
+            making.push(Event::Disk { disk, service: length });
             return Sure::Approximated;
         }
-        self.point(
-            id,
-            Moments::Outside,
-            wait.until,
-            TimerMode::Absolute,
-            making,
-        );
+        self.point(id, Moments::Outside, wait.until, TimerMode::Absolute, making);
         Sure::Assumed
     }
 
@@ -421,11 +392,7 @@ impl<'a> Maker<'a> {
         let period = time.saturating_sub(*last);
         *last = time.max(*last);
         let timer = number(&mut self.timers, (id, moments));
-        making.push(Event::Timer {
-            timer,
-            period,
-            mode,
-        });
+        making.push(Event::Timer { timer, period, mode });
     }
 
     fn timer(&mut self, id: LifeId, wait: &Wait, jobs: Jobs, making: &mut Making) {
@@ -438,20 +405,14 @@ impl<'a> Maker<'a> {
             Rhythm::Periodic { mode, .. } if jobs.first => {
                 self.point(id, Moments::Own, wait.until, mode, making);
             }
-            Rhythm::Periodic {
-                period, job, mode, ..
-            } => {
+            Rhythm::Periodic { period, job, mode, .. } => {
                 let burst = mem::take(&mut making.run);
                 let count = ((burst as f64 / job as f64).round() as u64).max(1);
                 let timer = number(&mut self.timers, (id, Moments::Own));
                 for done in 0..count {
                     // The first jobs get the remainder.
                     making.run = burst / count + u64::from(done < burst % count);
-                    making.push(Event::Timer {
-                        timer,
-                        period,
-                        mode,
-                    });
+                    making.push(Event::Timer { timer, period, mode });
                 }
             }
         }
@@ -468,9 +429,7 @@ impl<'a> Maker<'a> {
     /// The workload of these tasks, whose programs were made here.
     pub fn workload(self, tasks: Vec<Task>) -> Workload {
         let named = |count: usize, what: &str| {
-            (0..count)
-                .map(|number| format!("{what}{number}"))
-                .collect::<Vec<_>>()
+            (0..count).map(|number| format!("{what}{number}")).collect::<Vec<_>>()
         };
         let mutex = |name| Mutex { name, spin: 0 };
         let timer = |name| Timer { name, unique: true };
@@ -478,17 +437,11 @@ impl<'a> Maker<'a> {
             name: String::new(),
             duration: None,
             tasks,
-            mutexes: named(self.mutexes.len(), "mutex")
-                .into_iter()
-                .map(mutex)
-                .collect(),
+            mutexes: named(self.mutexes.len(), "mutex").into_iter().map(mutex).collect(),
             conditions: Vec::new(),
             barriers: Vec::new(),
             semaphores: named(self.semaphores.len(), "wake"),
-            timers: named(self.timers.len(), "unique")
-                .into_iter()
-                .map(timer)
-                .collect(),
+            timers: named(self.timers.len(), "unique").into_iter().map(timer).collect(),
             pipes: Vec::new(),
             disks: named(self.disks.len(), "disk"),
             drives: Vec::new(),

@@ -209,9 +209,7 @@ impl Entry {
                     name: name(&bytes[48..64]),
                     kernel: flags & 1 != 0,
                     policy: number(bytes, 20),
-                    nice: (number(bytes, 32) as i32)
-                        .saturating_sub(120)
-                        .clamp(-20, 19),
+                    nice: (number(bytes, 32) as i32).saturating_sub(120).clamp(-20, 19),
                     rt_priority: number(bytes, 44).min(99),
                     first_allowed: wide(bytes, 24),
                     allowed: number(bytes, 36),
@@ -220,11 +218,8 @@ impl Entry {
                 },
             },
         };
-        let entry = Self {
-            time: wide(bytes, 0),
-            cpu: u16::from_le_bytes([bytes[16], bytes[17]]),
-            kind,
-        };
+        let entry =
+            Self { time: wide(bytes, 0), cpu: u16::from_le_bytes([bytes[16], bytes[17]]), kind };
         Ok((entry, size))
     }
 
@@ -244,16 +239,7 @@ impl Entry {
         };
         let mut size = USUAL;
         match &self.kind {
-            Kind::Switch {
-                task,
-                next,
-                state,
-                preempted,
-                disk,
-                call,
-                first,
-                second,
-            } => {
+            Kind::Switch { task, next, state, preempted, disk, call, first, second } => {
                 let flags = u8::from(*preempted) | u8::from(*disk) << 1;
                 pair(1, flags, *task, *next);
                 put(20, &call.to_le_bytes());

@@ -47,10 +47,8 @@ pub(crate) fn rhythm(steps: Iter<'_>) -> Rhythm {
         return Rhythm::Relative;
     }
     let ends = || timers().map(|wait| wait.until);
-    let intervals: Vec<u64> = ends()
-        .zip(ends().skip(1))
-        .map(|(one, next)| next.saturating_sub(one))
-        .collect();
+    let intervals: Vec<u64> =
+        ends().zip(ends().skip(1)).map(|(one, next)| next.saturating_sub(one)).collect();
     lengths.sort_unstable();
     let mut between = intervals.clone();
     between.sort_unstable();
@@ -62,11 +60,7 @@ pub(crate) fn rhythm(steps: Iter<'_>) -> Rhythm {
     if let Some(periodic) = own.then(|| periodic(steps, &intervals)).flatten() {
         return periodic;
     }
-    if middle_half(&lengths) < middle_half(&between) {
-        Rhythm::Relative
-    } else {
-        Rhythm::Absolute
-    }
+    if middle_half(&lengths) < middle_half(&between) { Rhythm::Relative } else { Rhythm::Absolute }
 }
 
 /// Whether every sleep was set to the same length, and the intervals between the ends of sleeps merely follow from that. For a task that is
@@ -138,12 +132,7 @@ fn periodic(steps: Iter<'_>, intervals: &[u64]) -> Option<Rhythm> {
         return None;
     }
     let (mode, shown) = lateness(intervals, period);
-    Some(Rhythm::Periodic {
-        period,
-        job,
-        mode,
-        shown,
-    })
+    Some(Rhythm::Periodic { period, job, mode, shown })
 }
 
 /// The treatment of a late task with these intervals, and whether it ever was late: only then does it show.

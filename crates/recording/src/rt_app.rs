@@ -26,11 +26,8 @@ pub fn rt_app(workload: &Workload) -> Result<String, String> {
             workload.name
         ));
     }
-    let used: BTreeSet<&str> = workload
-        .tasks
-        .iter()
-        .filter_map(|task| task.taskgroup.as_deref())
-        .collect();
+    let used: BTreeSet<&str> =
+        workload.tasks.iter().filter_map(|task| task.taskgroup.as_deref()).collect();
     if used.len() > MOST_GROUPS {
         return Err(format!(
             "{} has tasks in {} control groups, and rt-app files have at most {MOST_GROUPS}; record fewer processes (--cgroup, --pid)",
@@ -43,23 +40,15 @@ pub fn rt_app(workload: &Workload) -> Result<String, String> {
         Some(duration) => duration.div_ceil(1_000_000_000).to_string(),
         None => "-1".to_owned(),
     };
-    let tasks: Vec<(String, String)> = workload
-        .tasks
-        .iter()
-        .map(|task| (task.name.clone(), definition(workload, task)))
-        .collect();
+    let tasks: Vec<(String, String)> =
+        workload.tasks.iter().map(|task| (task.name.clone(), definition(workload, task))).collect();
     let global = [
         ("duration".to_owned(), duration),
         ("calibration".to_owned(), json!("CPU0").to_string()),
-        (
-            "default_policy".to_owned(),
-            json!("SCHED_OTHER").to_string(),
-        ),
+        ("default_policy".to_owned(), json!("SCHED_OTHER").to_string()),
     ];
-    let mut file = vec![
-        ("tasks".to_owned(), object(&tasks, 1)),
-        ("global".to_owned(), object(&global, 1)),
-    ];
+    let mut file =
+        vec![("tasks".to_owned(), object(&tasks, 1)), ("global".to_owned(), object(&global, 1))];
     let groups = groups(workload, &used);
     if !groups.is_empty() {
         let extension = json!({ "groups": groups });
@@ -71,10 +60,8 @@ pub fn rt_app(workload: &Workload) -> Result<String, String> {
 /// An object whose keys keep their order, which is the order of events.
 fn object(entries: &[(String, String)], depth: usize) -> String {
     let indent = "\t".repeat(depth + 1);
-    let lines: Vec<String> = entries
-        .iter()
-        .map(|(key, value)| format!("{indent}{} : {value}", json!(key)))
-        .collect();
+    let lines: Vec<String> =
+        entries.iter().map(|(key, value)| format!("{indent}{} : {value}", json!(key))).collect();
     format!("{{\n{}\n{}}}", lines.join(",\n"), "\t".repeat(depth))
 }
 
@@ -82,10 +69,7 @@ fn object(entries: &[(String, String)], depth: usize) -> String {
 fn groups(workload: &Workload, used: &BTreeSet<&str>) -> Map<String, Value> {
     let groups = workload.groups.iter();
     groups
-        .filter(|group| {
-            used.iter()
-                .any(|used| Path::new(used).starts_with(&group.path))
-        })
+        .filter(|group| used.iter().any(|used| Path::new(used).starts_with(&group.path)))
         .map(|group| {
             let mut entry = settings(&group.settings);
             let changes: Vec<Value> = group
@@ -108,9 +92,7 @@ fn groups(workload: &Workload, used: &BTreeSet<&str>) -> Map<String, Value> {
 /// All settings, under the names of the kernel's files.
 fn settings(settings: &GroupSettings) -> Map<String, Value> {
     let bandwidth = settings.bandwidth;
-    let quota = bandwidth
-        .quota
-        .map_or("max".to_owned(), |quota| (quota / 1000).to_string());
+    let quota = bandwidth.quota.map_or("max".to_owned(), |quota| (quota / 1000).to_string());
     let share = match settings.share {
         Share::Weight(weight) => Some(("cpu.weight", json!(weight))),
         Share::Nice(nice) => Some(("cpu.weight.nice", json!(nice))),
@@ -119,16 +101,11 @@ fn settings(settings: &GroupSettings) -> Map<String, Value> {
     let entries = [
         // Also for a weight, because the group may have been idle before.
         ("cpu.idle", json!(u8::from(share.is_none()))),
-        (
-            "cpu.max",
-            json!(format!("{quota} {}", bandwidth.period / 1000)),
-        ),
+        ("cpu.max", json!(format!("{quota} {}", bandwidth.period / 1000))),
         ("cpu.max.burst", json!(bandwidth.burst / 1000)),
     ];
     let entries = share.into_iter().chain(entries);
-    entries
-        .map(|(key, value)| (key.to_owned(), value))
-        .collect()
+    entries.map(|(key, value)| (key.to_owned(), value)).collect()
 }
 
 fn definition(workload: &Workload, task: &Task) -> String {
@@ -195,20 +172,13 @@ fn entry_of(workload: &Workload, event: &Event, rest: &mut u64) -> Option<(&'sta
             ("run", json!(whole / 1000))
         }
         Event::Sleep(time) => ("sleep", json!(micros(time).max(1))),
-        Event::Timer {
-            timer,
-            period,
-            mode,
-        } => {
+        Event::Timer { timer, period, mode } => {
             let mode = match mode {
                 TimerMode::Absolute => "absolute",
                 _ => "relative",
             };
             let name = format!("{}-{timer}", workload.timers[timer].name);
-            (
-                "timer",
-                json!({ "ref": name, "period": micros(period), "mode": mode }),
-            )
+            ("timer", json!({ "ref": name, "period": micros(period), "mode": mode }))
         }
         Event::SemPost(semaphore) => ("sem_post", json!(workload.semaphores[semaphore])),
         Event::SemWait(semaphore) => ("sem_wait", json!(workload.semaphores[semaphore])),

@@ -111,10 +111,7 @@ impl Steps {
 
     /// All of them.
     pub fn iter(&self) -> Iter<'_> {
-        Iter {
-            bytes: &self.bytes,
-            last: 0,
-        }
+        Iter { bytes: &self.bytes, last: 0 }
     }
 
     /// The waits.

@@ -33,8 +33,7 @@ impl Format {
 
     /// A field that holds the number of a task.
     pub fn task(&self, event: &[u8], field: &str) -> Option<u32> {
-        self.number(event, field)
-            .and_then(|number| u32::try_from(number).ok())
+        self.number(event, field).and_then(|number| u32::try_from(number).ok())
     }
 
     /// A text field.

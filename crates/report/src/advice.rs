@@ -76,10 +76,7 @@ fn verdict(advice: &Advice) -> String {
     let leaders = advice.leaders();
     match leaders.as_slice() {
         [one] => format!("{one} is first: all others are worse by more than replays are off."),
-        several => format!(
-            "No clear winner: {} cannot be told apart.",
-            several.join(", ")
-        ),
+        several => format!("No clear winner: {} cannot be told apart.", several.join(", ")),
     }
 }
 
@@ -138,13 +135,7 @@ fn ranking(advice: &Advice) -> Vec<Vec<String>> {
 
 /// Gains and costs of the recommended scheduler, as rows of cells, with heads.
 fn prices(recommended: &Recommendation) -> Vec<Vec<String>> {
-    let mut rows = vec![texts([
-        "",
-        "kernel",
-        &recommended.scheduler,
-        "difference",
-        "",
-    ])];
+    let mut rows = vec![texts(["", "kernel", &recommended.scheduler, "difference", ""])];
     rows.extend(recommended.prices.iter().map(|price| {
         let aim = &price.aim;
         vec![
@@ -166,10 +157,7 @@ fn priced(recommended: &Recommendation) -> String {
     let scheduler = &recommended.scheduler;
     match costs.as_slice() {
         [] => format!("{scheduler} is not known to cost anything beside the kernel's own:"),
-        [..] => format!(
-            "{scheduler} has a price beside the kernel's own: {}.",
-            costs.join("; ")
-        ),
+        [..] => format!("{scheduler} has a price beside the kernel's own: {}.", costs.join("; ")),
     }
 }
 
@@ -298,9 +286,7 @@ fn page_table(rows: Vec<Vec<String>>, words: usize) -> Table {
     Table {
         caption: String::new(),
         heads: rows.next().unwrap_or_default(),
-        rows: rows
-            .map(|row| row.into_iter().map(Cell::plain).collect())
-            .collect(),
+        rows: rows.map(|row| row.into_iter().map(Cell::plain).collect()).collect(),
         words,
     }
 }

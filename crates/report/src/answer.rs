@@ -43,10 +43,7 @@ pub(crate) fn answer(blocks: &[Block], anchors: &[String], evidence: &AllEvidenc
         cells: asked.iter().map(|&place| cells[place].clone()).collect(),
     });
     let matrix = Matrix {
-        questions: asked
-            .iter()
-            .map(|&place| questions[place].title().to_owned())
-            .collect(),
+        questions: asked.iter().map(|&place| questions[place].title().to_owned()).collect(),
         rows: rows.collect(),
     };
     Answer {
@@ -63,9 +60,7 @@ fn failed(blocks: &[Block]) -> Vec<String> {
     let all = blocks.len();
     let tell = |name: String| {
         let here = |row: &&Row| row.title() == name;
-        let rows = blocks
-            .iter()
-            .flat_map(|block| block.rows.iter().filter(here));
+        let rows = blocks.iter().flat_map(|block| block.rows.iter().filter(here));
         let bad: Vec<String> = rows.filter(|row| !row.is_ok()).map(Row::status).collect();
         let mut words = bad.clone();
         words.sort();
@@ -73,10 +68,7 @@ fn failed(blocks: &[Block]) -> Vec<String> {
         let words = words.join(", ");
         (!bad.is_empty()).then(|| match all {
             1 => format!("{name} has no place in the answer: {words}."),
-            _ => format!(
-                "{name} has no place in {} of the {all} rows: {words}.",
-                bad.len()
-            ),
+            _ => format!("{name} has no place in {} of the {all} rows: {words}.", bad.len()),
         })
     };
     schedulers(blocks).into_iter().filter_map(tell).collect()
@@ -85,10 +77,7 @@ fn failed(blocks: &[Block]) -> Vec<String> {
 /// All schedulers, in order of first appearance.
 pub(crate) fn schedulers(blocks: &[Block]) -> Vec<String> {
     let mut names = Vec::new();
-    for name in blocks
-        .iter()
-        .flat_map(|block| block.rows.iter().map(Row::title))
-    {
+    for name in blocks.iter().flat_map(|block| block.rows.iter().map(Row::title)) {
         if !names.contains(&name) {
             names.push(name);
         }
@@ -102,10 +91,7 @@ fn failures(block: &Block) -> Vec<String> {
     let of_row = |row: &Row| {
         let title = row.title();
         let told = row.failures().into_iter().map(move |(_, failure, often)| {
-            format!(
-                "{} on {}: {title} {}{often}",
-                labels.workload, labels.machine, failure.message
-            )
+            format!("{} on {}: {title} {}{often}", labels.workload, labels.machine, failure.message)
         });
         told.collect::<Vec<_>>()
     };
@@ -175,9 +161,8 @@ fn least_often_worse(blocks: &[Block], matrix: &Matrix) -> Option<String> {
         0 => String::new(),
         open => format!(", though undecided in {open}"),
     };
-    let others: Vec<String> = { others.iter() }
-        .map(|(count, name)| format!("{name} {count}"))
-        .collect();
+    let others: Vec<String> =
+        { others.iter() }.map(|(count, name)| format!("{name} {count}")).collect();
     Some(format!(
         "{} {verb} {often} worse than the best by a margin that matters{open}; how often the others are: {}.",
         and(&names),
@@ -201,11 +186,7 @@ fn certainty(blocks: &[Block]) -> String {
     if least < 2 {
         return "One run of each: differences may be chance. With --repeat 10 the page tells which are.".to_owned();
     }
-    let runs = if least == most {
-        least.to_string()
-    } else {
-        format!("{least} to {most}")
-    };
+    let runs = if least == most { least.to_string() } else { format!("{least} to {most}") };
     format!(
         "{runs} runs of each, compared in pairs with the same seeds. Schedulers differ where the 95 % interval (Student's) of their differences \
          leaves out 0 and their mean is more than what matters in practice; nothing is judged from fewer samples than it needs \
@@ -281,10 +262,7 @@ fn because(last: &Row, wait: &Explanation) -> String {
 }
 
 fn candidate(row: &Row, difference: &Difference, unit: Unit) -> Candidate {
-    let (low, high) = (
-        distance(difference.low, unit),
-        distance(difference.high, unit),
-    );
+    let (low, high) = (distance(difference.low, unit), distance(difference.high, unit));
     Candidate {
         scheduler: row.title(),
         value: value(Some(difference.after), unit),
@@ -370,29 +348,13 @@ fn lost_time(first: &Row, last: &Row) -> Option<String> {
 }
 
 /// A kind of overhead: its name in words, its time, and how often it arose, if that is counted.
-type OverheadKind = (
-    &'static str,
-    fn(&OverheadTime) -> u64,
-    fn(&RunMetrics) -> Option<u64>,
-);
+type OverheadKind = (&'static str, fn(&OverheadTime) -> u64, fn(&RunMetrics) -> Option<u64>);
 
 const OVERHEAD: [OverheadKind; 4] = [
     ("in its callbacks", |one| one.scheduling_ns, |_| None),
-    (
-        "switching between tasks",
-        |one| one.switch_ns,
-        |run| Some(run.context_switches),
-    ),
-    (
-        "refilling caches after migrations",
-        |one| one.migration_ns,
-        |run| Some(run.migrations),
-    ),
-    (
-        "in ticks, wakeups and kicks",
-        |one| one.interrupt_ns,
-        |_| None,
-    ),
+    ("switching between tasks", |one| one.switch_ns, |run| Some(run.context_switches)),
+    ("refilling caches after migrations", |one| one.migration_ns, |run| Some(run.migrations)),
+    ("in ticks, wakeups and kicks", |one| one.interrupt_ns, |_| None),
 ];
 
 /// The kinds of overhead that take most of a scheduler's time.
@@ -448,9 +410,7 @@ fn unfair_shares(last: &Row) -> Option<String> {
 }
 
 fn worst_window(last: &Row) -> Option<String> {
-    let windows = last
-        .metrics()
-        .filter_map(|metrics| metrics.fairness?.worst_window);
+    let windows = last.metrics().filter_map(|metrics| metrics.fairness?.worst_window);
     let worst = windows.max_by(|a, b| a.spread.total_cmp(&b.spread))?;
     Some(format!(
         "Under {} shares of a CPU are {} points apart in the {} from {} on.",
@@ -463,11 +423,7 @@ fn worst_window(last: &Row) -> Option<String> {
 
 fn longest_wait(last: &Row) -> Option<String> {
     let (task, wait) = extreme(last, |task| task.longest_wait_ns.map(|wait| wait as f64))?;
-    Some(format!(
-        "Under {} {task} waits up to {}.",
-        last.title(),
-        time(wait)
-    ))
+    Some(format!("Under {} {task} waits up to {}.", last.title(), time(wait)))
 }
 
 fn missed_periods(last: &Row) -> Option<String> {
@@ -476,9 +432,5 @@ fn missed_periods(last: &Row) -> Option<String> {
         (periods.completed > 0).then(|| periods.missed as f64 / periods.completed as f64)
     };
     let (task, part) = extreme(last, missed)?;
-    Some(format!(
-        "Under {} {task} is late in {} of its periods.",
-        last.title(),
-        fraction(part)
-    ))
+    Some(format!("Under {} {task} is late in {} of its periods.", last.title(), fraction(part)))
 }

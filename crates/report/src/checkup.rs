@@ -42,13 +42,7 @@ pub fn checkup_markdown(checkup: &Checkup) -> String {
         let faults = faults_of(checkup, scheduler);
         let _ = writeln!(text, "### {}\n", headline(checkup, place, &faults));
         for fault in faults {
-            let _ = writeln!(
-                text,
-                "- **{}**: {} {}",
-                what(fault),
-                fault.scheduler,
-                fault.message
-            );
+            let _ = writeln!(text, "- **{}**: {} {}", what(fault), fault.scheduler, fault.message);
             if began(fault) {
                 let _ = writeln!(text, "\n  In {}.\n", cases(fault));
                 let _ = writeln!(text, "  ```sh\n  {}\n  ```", fault.command);
@@ -69,10 +63,7 @@ struct Document<'a> {
 
 /// The same as indented JSON, with a trailing newline.
 pub fn checkup_json(checkup: &Checkup) -> String {
-    let document = Document {
-        version: VERSION,
-        checkup,
-    };
+    let document = Document { version: VERSION, checkup };
     let text = serde_json::to_string_pretty(&document);
     text.expect("all keys are texts and all numbers finite") + "\n"
 }
@@ -103,9 +94,7 @@ pub fn checkup_csv(checkup: &Checkup) -> String {
 
 fn faults_of<'a>(checkup: &'a Checkup, scheduler: &str) -> Vec<&'a Fault> {
     let faults = checkup.faults.iter();
-    faults
-        .filter(|fault| fault.scheduler == scheduler)
-        .collect()
+    faults.filter(|fault| fault.scheduler == scheduler).collect()
 }
 
 /// Whether there was a scheduler to run; without one, the cases have nothing to do with it.
@@ -150,9 +139,7 @@ fn what(fault: &Fault) -> String {
 }
 
 fn cases(fault: &Fault) -> String {
-    let named: Vec<&str> = { fault.cases.iter().take(NAMED) }
-        .map(String::as_str)
-        .collect();
+    let named: Vec<&str> = { fault.cases.iter().take(NAMED) }.map(String::as_str).collect();
     let more = match fault.cases.len().saturating_sub(NAMED) {
         0 => String::new(),
         more => format!(" and {more} more"),

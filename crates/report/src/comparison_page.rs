@@ -22,9 +22,7 @@ pub(crate) fn page(comparison: &Comparison, evidence: &AllEvidence) -> Page {
     let names: Vec<String> = blocks.iter().map(|block| name(block, &blocks)).collect();
     let answer = answer(&blocks, &names, evidence);
     let of_block = |(number, block): (usize, &Block)| {
-        let moments = evidence
-            .get(&block.key())
-            .map(|found| found.moments.clone());
+        let moments = evidence.get(&block.key()).map(|found| found.moments.clone());
         let findings = answer.matrix.rows[number].cells.iter().flatten();
         Section {
             id: names[number].clone(),
@@ -58,10 +56,7 @@ fn origins(blocks: &[Block]) -> Option<Table> {
             continue;
         };
         let costs = labels.cost_model.as_deref().unwrap_or_default();
-        let of_scheduler = [
-            ("scheduler", &hashes.scheduler),
-            ("companion", &hashes.companion),
-        ];
+        let of_scheduler = [("scheduler", &hashes.scheduler), ("companion", &hashes.companion)];
         for (kind, hash) in of_scheduler {
             if let Some(hash) = hash {
                 add(kind, &labels.scheduler, hash);
@@ -75,9 +70,7 @@ fn origins(blocks: &[Block]) -> Option<Table> {
     (!lines.is_empty()).then(|| Table {
         caption: "Inputs of the results".to_owned(),
         heads: ["Kind", "Name", "SHA-256"].map(str::to_owned).into(),
-        rows: { lines.into_iter() }
-            .map(|line| line.map(Cell::plain).into())
-            .collect(),
+        rows: { lines.into_iter() }.map(|line| line.map(Cell::plain).into()).collect(),
         words: 3,
     })
 }
@@ -96,10 +89,7 @@ fn name(block: &Block, all: &[Block]) -> String {
 fn section(block: &Block, moments: Vec<Moment>) -> Section {
     let measures: Vec<&Measure> = Measure::shown()
         .filter(|measure| {
-            block
-                .rows
-                .iter()
-                .any(|row| row.interval(|run| measure.run(run)).is_some())
+            block.rows.iter().any(|row| row.interval(|run| measure.run(run)).is_some())
         })
         .collect();
     let tasks = block.tasks();
@@ -173,23 +163,14 @@ fn measures_table(block: &Block, measures: &[&Measure]) -> Table {
             true => String::new(),
             false => row.status(),
         };
-        let mut cells = vec![Cell {
-            text: row.title(),
-            detail,
-            strip: None,
-        }];
+        let mut cells = vec![Cell { text: row.title(), detail, strip: None }];
         let numbers = measures.iter().zip(&columns);
         cells.extend(
             numbers.map(|(measure, (column, scale))| cell(measured(row, measure), column, *scale)),
         );
         cells
     };
-    Table {
-        caption: String::new(),
-        heads,
-        rows: block.rows.iter().map(row).collect(),
-        words: 1,
-    }
+    Table { caption: String::new(), heads, rows: block.rows.iter().map(row).collect(), words: 1 }
 }
 
 /// A quantile, and how to get its value from a distribution.
@@ -233,9 +214,7 @@ fn shares_table(block: &Block, tasks: &[(&str, i32)]) -> Option<Table> {
     let has_share = |row: &&Row| tasks.iter().any(|&(name, _)| share(row, name).is_some());
     let rows: Vec<&Row> = block.rows.iter().filter(has_share).collect();
     let shares = || {
-        let shares = rows
-            .iter()
-            .flat_map(|row| tasks.iter().map(|(name, _)| share(row, name)));
+        let shares = rows.iter().flat_map(|row| tasks.iter().map(|(name, _)| share(row, name)));
         shares.flatten().map(|interval| interval.mean)
     };
     let scale = Scale::over(shares().chain([0.0]), 0.0)?;
@@ -254,9 +233,7 @@ fn shares_table(block: &Block, tasks: &[(&str, i32)]) -> Option<Table> {
         }
     };
     let line = |&(name, nice): &(&str, i32)| {
-        let mut cells = [name.to_owned(), nice.to_string()]
-            .map(Cell::plain)
-            .to_vec();
+        let mut cells = [name.to_owned(), nice.to_string()].map(Cell::plain).to_vec();
         cells.extend(rows.iter().map(|row| of_task(row, name)));
         cells
     };
@@ -275,21 +252,14 @@ fn share(row: &Row, task: &str) -> Option<Interval> {
 }
 
 fn ideal(row: &Row, task: &str) -> Option<f64> {
-    Some(
-        row.task_interval(task, |task| Some(task.share?.ideal))?
-            .mean,
-    )
+    Some(row.task_interval(task, |task| Some(task.share?.ideal))?.mean)
 }
 
 /// The schedulers' own counters, one per row; `None` if there are none.
 fn counters_table(block: &Block) -> Option<Table> {
     let mut rows = Vec::new();
     for row in &block.rows {
-        let mut names: Vec<&String> = row
-            .runs
-            .iter()
-            .flat_map(|run| run.counters.keys())
-            .collect();
+        let mut names: Vec<&String> = row.runs.iter().flat_map(|run| run.counters.keys()).collect();
         names.sort();
         names.dedup();
         rows.extend(names.into_iter().map(|name| {
@@ -298,11 +268,7 @@ fn counters_table(block: &Block) -> Option<Table> {
             vec![
                 Cell::plain(row.title()),
                 Cell::plain(name.as_str()),
-                cell(
-                    Interval::of(&counts),
-                    &Column::of(Unit::Count, counts.iter().copied()),
-                    None,
-                ),
+                cell(Interval::of(&counts), &Column::of(Unit::Count, counts.iter().copied()), None),
             ]
         }));
     }
@@ -319,40 +285,20 @@ type TaskColumn = (&'static str, Unit, fn(&TaskMetrics) -> Option<f64>);
 
 const TASK_COLUMNS: &[TaskColumn] = &[
     ("Share", Unit::Fraction, |task| Some(task.share?.actual)),
-    ("Ideal share", Unit::Fraction, |task| {
-        Some(task.share?.ideal)
-    }),
+    ("Ideal share", Unit::Fraction, |task| Some(task.share?.ideal)),
     ("CPU time", Unit::Time, |task| Some(task.cpu_time_ns as f64)),
-    ("Lag, ahead", Unit::Time, |task| {
-        Some(task.lag?.ahead_ns as f64)
-    }),
-    ("Lag, behind", Unit::Time, |task| {
-        Some(task.lag?.behind_ns as f64)
-    }),
-    ("Wakeup latency, median", Unit::Time, |task| {
-        Some(task.wakeup_latency?.p50_ns as f64)
-    }),
-    ("Wakeup latency, 99 %", Unit::Time, |task| {
-        Some(task.wakeup_latency?.p99_ns as f64)
-    }),
-    ("Wakeup latency, maximum", Unit::Time, |task| {
-        Some(task.wakeup_latency?.max_ns as f64)
-    }),
-    ("Longest wait", Unit::Time, |task| {
-        task.longest_wait_ns.map(|wait| wait as f64)
-    }),
-    ("Missed periods", Unit::Count, |task| {
-        Some(task.periods?.missed as f64)
-    }),
-    ("Migrations", Unit::Count, |task| {
-        Some(task.migrations as f64)
-    }),
+    ("Lag, ahead", Unit::Time, |task| Some(task.lag?.ahead_ns as f64)),
+    ("Lag, behind", Unit::Time, |task| Some(task.lag?.behind_ns as f64)),
+    ("Wakeup latency, median", Unit::Time, |task| Some(task.wakeup_latency?.p50_ns as f64)),
+    ("Wakeup latency, 99 %", Unit::Time, |task| Some(task.wakeup_latency?.p99_ns as f64)),
+    ("Wakeup latency, maximum", Unit::Time, |task| Some(task.wakeup_latency?.max_ns as f64)),
+    ("Longest wait", Unit::Time, |task| task.longest_wait_ns.map(|wait| wait as f64)),
+    ("Missed periods", Unit::Count, |task| Some(task.periods?.missed as f64)),
+    ("Migrations", Unit::Count, |task| Some(task.migrations as f64)),
 ];
 
 fn tasks_table(block: &Block, tasks: &[(&str, i32)]) -> Table {
-    let listed = tasks
-        .len()
-        .min((MOST_TASK_ROWS / block.rows.len().max(1)).max(1));
+    let listed = tasks.len().min((MOST_TASK_ROWS / block.rows.len().max(1)).max(1));
     let mut heads: Vec<String> = ["Scheduler", "Task", "Nice"].map(str::to_owned).into();
     heads.extend(TASK_COLUMNS.iter().map(|(title, ..)| (*title).to_owned()));
     let lines: Vec<(&str, i32, &Row)> = { tasks[..listed].iter() }
@@ -376,10 +322,7 @@ fn tasks_table(block: &Block, tasks: &[(&str, i32)]) -> Table {
         caption: if listed == tasks.len() {
             format!("All tasks ({listed})")
         } else {
-            format!(
-                "The first {listed} of {} tasks; the CSV form has all",
-                tasks.len()
-            )
+            format!("The first {listed} of {} tasks; the CSV form has all", tasks.len())
         },
         heads,
         rows,

@@ -8,10 +8,7 @@ use crate::rows::{Row, all_columns, run_row, task_row};
 /// A heading, then for each run a row of its own (with an empty column `task`) and a row per task. Columns that do not apply to a row,
 /// and metrics without samples, are empty.
 pub(crate) fn comparison(comparison: &Comparison) -> String {
-    let names: Vec<String> = all_columns()
-        .into_iter()
-        .map(|column| column.name)
-        .collect();
+    let names: Vec<String> = all_columns().into_iter().map(|column| column.name).collect();
     let fairground = &comparison.version;
     let rows = comparison.runs.iter().flat_map(|run| {
         let tasks = run.metrics.iter().flat_map(|metrics| &metrics.tasks);
@@ -47,8 +44,7 @@ pub fn csv_of<T: Serialize>(rows: impl IntoIterator<Item = T>) -> String {
 pub(crate) fn csv_of_texts(heading: Vec<String>, rows: Vec<Vec<String>>) -> String {
     written(|writer| {
         writer.write_record(heading)?;
-        rows.into_iter()
-            .try_for_each(|row| writer.write_record(row))
+        rows.into_iter().try_for_each(|row| writer.write_record(row))
     })
 }
 
@@ -56,8 +52,6 @@ pub(crate) fn csv_of_texts(heading: Vec<String>, rows: Vec<Vec<String>>) -> Stri
 fn written(write: impl FnOnce(&mut csv::Writer<Vec<u8>>) -> csv::Result<()>) -> String {
     let mut writer = csv::Writer::from_writer(Vec::new());
     write(&mut writer).expect("a vector grows as needed, and all records have the same length");
-    let bytes = writer
-        .into_inner()
-        .expect("a vector takes everything that is flushed");
+    let bytes = writer.into_inner().expect("a vector takes everything that is flushed");
     String::from_utf8(bytes).expect("all fields are UTF-8")
 }

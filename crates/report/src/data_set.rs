@@ -47,9 +47,7 @@ pub fn kept(path: &Path, mut each: impl FnMut(Kept)) -> io::Result<()> {
 /// A column of texts that is nowhere absent.
 fn texts(group: &dyn RowGroupReader, name: &str) -> Result<Vec<String>, ParquetError> {
     let columns = group.metadata().columns();
-    let place = columns
-        .iter()
-        .position(|column| column.column_path().parts() == [name]);
+    let place = columns.iter().position(|column| column.column_path().parts() == [name]);
     let lacks = || ParquetError::General(format!("there is no column {name}"));
     let mut reader = get_typed_column_reader::<ByteArrayType>(
         group.get_column_reader(place.ok_or_else(lacks)?)?,
@@ -64,9 +62,7 @@ fn texts(group: &dyn RowGroupReader, name: &str) -> Result<Vec<String>, ParquetE
         }
     }
     if values.len() < rows {
-        return Err(ParquetError::General(format!(
-            "{name} is absent in some rows"
-        )));
+        return Err(ParquetError::General(format!("{name} is absent in some rows")));
     }
     let text = |value: &ByteArray| Ok(value.as_utf8()?.to_owned());
     values.iter().map(text).collect()
@@ -135,10 +131,7 @@ fn rows_of(
         Some(task) => {
             let cell = task.map_err(of_tasks)?.text("cell");
             let message = format!("it has the tasks of {cell} in another place than the runs");
-            Err(of_tasks(io::Error::new(
-                io::ErrorKind::InvalidData,
-                message,
-            )))
+            Err(of_tasks(io::Error::new(io::ErrorKind::InvalidData, message)))
         }
     }
 }
@@ -200,11 +193,7 @@ impl Pack {
     ///
     /// As for [`DataFiles::create`].
     pub fn create(runs: &Path, tasks: &Path) -> Result<Self, Unwritten> {
-        Ok(Self {
-            into: DataFiles::create(runs, tasks)?,
-            runs: Vec::new(),
-            tasks: Vec::new(),
-        })
+        Ok(Self { into: DataFiles::create(runs, tasks)?, runs: Vec::new(), tasks: Vec::new() })
     }
 
     /// Adds the runs of a file, with their tasks of the file beside it. Of those that are `repeated` by their identity only the ones that `is_wanted`,
@@ -270,8 +259,7 @@ impl Pack {
 fn fingerprint(run: &Row, tasks: &[Row]) -> u64 {
     let rows = std::iter::once(run).chain(tasks);
     let mut hasher = DefaultHasher::new();
-    rows.map(Row::fingerprint)
-        .for_each(|one| one.hash(&mut hasher));
+    rows.map(Row::fingerprint).for_each(|one| one.hash(&mut hasher));
     hasher.finish()
 }
 
@@ -288,10 +276,7 @@ impl Pair {
             let reader = file.and_then(|file| SerializedFileReader::new(file).map_err(other));
             reader.map_err(|cause| (path.to_owned(), cause))
         };
-        Ok(Self {
-            runs: open(runs)?,
-            tasks: open(tasks)?,
-        })
+        Ok(Self { runs: open(runs)?, tasks: open(tasks)? })
     }
 
     /// Whether its groups are large on average, the tasks of each are in the group beside it, and none of their runs is `repeated`.
@@ -353,9 +338,7 @@ mod tests {
             assert_eq!(row.text("cell"), format!("{:032x}", row.count("seed")));
             row.count("seed")
         });
-        sizes
-            .map(|group| all.by_ref().take(group.num_rows() as usize).collect())
-            .collect()
+        sizes.map(|group| all.by_ref().take(group.num_rows() as usize).collect()).collect()
     }
 
     #[test]

@@ -38,10 +38,7 @@ pub(crate) fn table(differences: &[Difference], colours: bool) -> String {
 /// The comparison as Markdown: the runs that failed, and the differences from the baseline or, without one, the figures.
 pub(crate) fn markdown(comparison: &Comparison) -> String {
     let mut text = String::new();
-    for row in blocks(&comparison.runs)
-        .iter()
-        .flat_map(|block| &block.rows)
-    {
+    for row in blocks(&comparison.runs).iter().flat_map(|block| &block.rows) {
         let labels = row.labels();
         for (status, failure, often) in row.failures() {
             text.push_str(&format!(
@@ -106,13 +103,8 @@ fn row(one: &Difference) -> Vec<String> {
         0 | 1 => String::new(),
         _ => range(&signed(one.low), &signed(one.high)),
     };
-    let first = [
-        title.to_owned(),
-        number(one.before),
-        number(one.after),
-        signed(one.difference),
-        interval,
-    ];
+    let first =
+        [title.to_owned(), number(one.before), number(one.after), signed(one.difference), interval];
     cells(first, judgement(one))
 }
 
@@ -143,13 +135,8 @@ fn tallies(differences: &[Difference]) -> Vec<(String, bool)> {
     for scheduler in schedulers {
         let of_it = || differences.iter().filter(|one| one.scheduler == scheduler);
         let count = |judgement| of_it().filter(|one| one.judgement == judgement).count();
-        let counts = [
-            Judgement::Worse,
-            Judgement::Better,
-            Judgement::Same,
-            Judgement::Undecided,
-        ]
-        .map(|judgement| format!("{} in {}", judgement.word(), count(judgement)));
+        let counts = [Judgement::Worse, Judgement::Better, Judgement::Same, Judgement::Undecided]
+            .map(|judgement| format!("{} in {}", judgement.word(), count(judgement)));
         let baseline = of_it().next().map_or("", |one| one.baseline.as_str());
         let tally = format!("{scheduler} against {baseline}: {}", counts.join(", "));
         let worse = of_it().filter(|one| one.judgement == Judgement::Worse);

@@ -58,21 +58,14 @@ struct WaitDocument<'a> {
 pub fn waits_json(runs: &[Waits], fairground: &str) -> String {
     let mut documents = Vec::new();
     for run in runs {
-        let wait = |wait| WaitDocument {
-            why: why(wait),
-            wait,
-        };
+        let wait = |wait| WaitDocument { why: why(wait), wait };
         documents.push(RunDocument {
             labels: &run.labels,
             waits: run.waits.iter().map(wait).collect(),
             notes: &run.notes,
         });
     }
-    let document = WaitsDocument {
-        version: WaitsDocument::VERSION,
-        fairground,
-        runs: documents,
-    };
+    let document = WaitsDocument { version: WaitsDocument::VERSION, fairground, runs: documents };
     document.text()
 }
 
@@ -86,12 +79,8 @@ fn run_text(run: &Waits) -> String {
     let labels = &run.labels;
     let mut conditions = basis(labels);
     conditions.extend(labels.seed.map(|seed| format!("seed {seed}")));
-    let mut text = format!(
-        "{} under {} ({})\n",
-        labels.workload,
-        labels.scheduler,
-        conditions.join(", ")
-    );
+    let mut text =
+        format!("{} under {} ({})\n", labels.workload, labels.scheduler, conditions.join(", "));
     if run.waits.is_empty() {
         text.push_str("\nNo task waited that long.\n");
     }
@@ -175,24 +164,11 @@ fn step_text(step: &Step) -> String {
     match &step.action {
         Action::Woken { cpu, by: Some(by) } => format!("woken by {by}, on CPU {cpu}"),
         Action::Woken { cpu, by: None } => format!("woken, on CPU {cpu}"),
-        Action::Callback {
-            callback,
-            cpu,
-            chosen_cpu,
-            duration_ns,
-        } => {
+        Action::Callback { callback, cpu, chosen_cpu, duration_ns } => {
             let chosen = chosen_cpu.map(|cpu| format!(" chose CPU {cpu},"));
-            format!(
-                "{callback} on CPU {cpu}:{} {}",
-                chosen.unwrap_or_default(),
-                time(*duration_ns)
-            )
+            format!("{callback} on CPU {cpu}:{} {}", chosen.unwrap_or_default(), time(*duration_ns))
         }
-        Action::Inserted {
-            queue,
-            slice_ns,
-            vtime,
-        } => {
+        Action::Inserted { queue, slice_ns, vtime } => {
             let slice = slice_ns.map_or("without end".to_owned(), time);
             let vtime = vtime.map(|vtime| format!(", vtime {vtime}"));
             let vtime = vtime.unwrap_or_default();
@@ -224,10 +200,7 @@ pub fn why(wait: &Explanation) -> String {
             let place = cpu.map_or("the CPUs that it may use".to_owned(), |cpu| {
                 format!("CPU {cpu}, where it lay,")
             });
-            format!(
-                "behind real-time tasks: {names} had {place} for {}",
-                time(duration_ns)
-            )
+            format!("behind real-time tasks: {names} had {place} for {}", time(duration_ns))
         }
         Cause::Throttled { .. } => {
             "throttled: its SCHED_DEADLINE runtime was used up, and it waited for its next period"
@@ -309,9 +282,8 @@ fn queued(wait: &Explanation, stay: &Stay, has_idle: bool) -> &'static str {
     let taken: u64 = stay.taken.iter().map(|taken| taken.tasks).sum();
     let cpus = wait.cpus.len() as u64;
     let ran = wait.cpus.iter().flat_map(|cpu| &cpu.ran);
-    let (time, turns) = ran.fold((0, 0), |(time, turns), ran| {
-        (time + ran.duration_ns, turns + ran.turns)
-    });
+    let (time, turns) =
+        ran.fold((0, 0), |(time, turns), ran| (time + ran.duration_ns, turns + ran.turns));
     // An idle CPU that is kicked calls dispatch, once more than there is something to take.
     let in_vain = stay.dispatches > taken + cpus;
     match (has_idle, taken) {
@@ -379,10 +351,7 @@ fn lay(wait: &Explanation, stay: &Stay, length: u64) -> String {
                 let tasks: u64 = others.iter().map(|taken| taken.tasks).sum();
                 taken.push(format!("{} more CPUs took {tasks}", others.len()));
             }
-            format!(
-                "lay in the {name} for {duration}, from which {}{idle}",
-                taken.join(", ")
-            )
+            format!("lay in the {name} for {duration}, from which {}{idle}", taken.join(", "))
         }
     }
 }
@@ -395,10 +364,7 @@ fn idle(wait: &Explanation, length: u64) -> String {
     let numbers: Vec<String> = idle.iter().map(|cpu| cpu.cpu.to_string()).collect();
     match numbers.as_slice() {
         [] => String::new(),
-        [cpu] => format!(
-            "; CPU {cpu}, which it may use, was idle for {}",
-            time(least)
-        ),
+        [cpu] => format!("; CPU {cpu}, which it may use, was idle for {}", time(least)),
         [first @ .., last] if numbers.len() <= NAMED => format!(
             "; CPUs {} and {last}, which it may use, were idle for {} and more",
             first.join(", "),

@@ -33,9 +33,7 @@ impl Groups {
     pub fn new(names: Vec<String>) -> Self {
         Self {
             names,
-            measures: Measure::shown()
-                .filter(|measure| measure.of_run.is_some())
-                .collect(),
+            measures: Measure::shown().filter(|measure| measure.of_run.is_some()).collect(),
             groups: BTreeMap::new(),
         }
     }
@@ -71,9 +69,7 @@ impl Groups {
             let names = self.names.iter().map(String::as_str);
             let names = names.chain(["runs", "failed"]).map(of_group);
             let measures = self.measured().map(|(_, measure)| measure);
-            names
-                .chain(measures.map(|measure| heading(measure)[line].to_owned()))
-                .collect()
+            names.chain(measures.map(|measure| heading(measure)[line].to_owned())).collect()
         });
         let mut lines = vec![first, second];
         lines.extend(self.told());
@@ -103,9 +99,9 @@ impl Groups {
             [column, least, greatest]
         });
         let rows = self.lines(|_, summary| match summary {
-            Some(summary) => [summary.median, summary.min, summary.max]
-                .map(|number| number.to_string())
-                .to_vec(),
+            Some(summary) => {
+                [summary.median, summary.min, summary.max].map(|number| number.to_string()).to_vec()
+            }
             None => vec![String::new(); 3],
         });
         csv_of_texts(names.chain(columns).collect(), rows)

@@ -41,21 +41,15 @@ impl<'a> Measured<'a> {
 pub(crate) fn blocks(runs: &[Run]) -> Vec<Block<'_>> {
     let mut blocks: Vec<Block> = Vec::new();
     for run in runs {
-        let block = match blocks
-            .iter_mut()
-            .find(|block| block.labels().has_conditions_of(&run.labels))
-        {
-            Some(block) => block,
-            None => {
-                blocks.push(Block { rows: Vec::new() });
-                blocks.last_mut().expect("just pushed")
-            }
-        };
-        match block
-            .rows
-            .iter_mut()
-            .find(|row| row.labels().is_repeat_of(&run.labels))
-        {
+        let block =
+            match blocks.iter_mut().find(|block| block.labels().has_conditions_of(&run.labels)) {
+                Some(block) => block,
+                None => {
+                    blocks.push(Block { rows: Vec::new() });
+                    blocks.last_mut().expect("just pushed")
+                }
+            };
+        match block.rows.iter_mut().find(|row| row.labels().is_repeat_of(&run.labels)) {
             Some(row) => row.add(run),
             None => {
                 let mut row = Row {
@@ -91,10 +85,7 @@ impl<'a> Block<'a> {
         let mut references: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
         for row in &self.rows {
             let reference = row.labels().scheduler.as_str();
-            references
-                .entry(row.scheduler)
-                .or_default()
-                .insert(reference);
+            references.entry(row.scheduler).or_default().insert(reference);
         }
         for row in &mut self.rows {
             if references[row.scheduler].len() > 1 {
@@ -105,11 +96,7 @@ impl<'a> Block<'a> {
 
     /// The maximum number of repeats in any row.
     pub(crate) fn repeats(&self) -> usize {
-        self.rows
-            .iter()
-            .map(|row| row.runs.len())
-            .max()
-            .unwrap_or(0)
+        self.rows.iter().map(|row| row.runs.len()).max().unwrap_or(0)
     }
 
     /// Names of the tasks of all runs, in order of first appearance, with their nice values.
@@ -159,10 +146,7 @@ impl<'a> Block<'a> {
 pub(crate) fn basis(labels: &Labels) -> Vec<String> {
     let mut parts = vec![format!("machine {}", labels.machine)];
     if let Some(duration) = labels.duration_ns {
-        parts.push(crate::format::value(
-            Some(duration as f64),
-            crate::format::Unit::Time,
-        ));
+        parts.push(crate::format::value(Some(duration as f64), crate::format::Unit::Time));
     }
     parts.push(match &labels.cost_model {
         Some(cost_model) => format!("cost model {cost_model}"),
@@ -274,8 +258,7 @@ impl<'a> Row<'a> {
             all => format!(" ({count} of {all} runs)"),
         };
         let told = found.into_iter();
-        told.map(|(status, failure, count)| (status, failure, often(count)))
-            .collect()
+        told.map(|(status, failure, count)| (status, failure, often(count))).collect()
     }
 
     fn add(&mut self, run: &'a Run) {
@@ -285,11 +268,7 @@ impl<'a> Row<'a> {
         };
         let mut tasks: Box<[&TaskMetrics]> = metrics.tasks.iter().collect();
         tasks.sort_by(|a, b| a.name.cmp(&b.name));
-        let measured = Measured {
-            run,
-            metrics,
-            tasks,
-        };
+        let measured = Measured { run, metrics, tasks };
         let has_ok = self.measured.first().is_some_and(|first| first.run.is_ok());
         if run.is_ok() && !has_ok {
             self.measured.clear();

@@ -29,9 +29,7 @@ pub trait Document: Serialize + JsonSchema {
         Self: Sized,
     {
         let mut settings = SchemaSettings::draft2020_12().for_serialize();
-        settings
-            .transforms
-            .push(Box::new(RecursiveTransform(adapt)));
+        settings.transforms.push(Box::new(RecursiveTransform(adapt)));
         let schema = settings.into_generator().into_root_schema_for::<Self>();
         (format!("{}-{}.json", Self::COMMAND, Self::VERSION), schema)
     }

@@ -20,9 +20,8 @@ pub(crate) fn text(comparison: &Comparison, colours: bool) -> String {
         };
     }
     let mut text = format!("\n{}\n\n", title(&overall));
-    let failed: Vec<String> = { overall.schedulers.iter() }
-        .filter_map(|one| failures(one, overall.cells))
-        .collect();
+    let failed: Vec<String> =
+        { overall.schedulers.iter() }.filter_map(|one| failures(one, overall.cells)).collect();
     for line in &failed {
         text.push_str(&format!("{}\n", red(line, colours)));
     }
@@ -68,11 +67,7 @@ pub(crate) fn markdown(comparison: &Comparison) -> String {
     let heads = names.map(|measure| measure.title().to_owned());
     let heads = ["scheduler".to_owned()].into_iter().chain(heads).collect();
     let lines: Vec<Vec<String>> = [heads].into_iter().chain(ranked).collect();
-    text.push_str(&format!(
-        "{}\n{}\n",
-        pipes(&lines),
-        legend(&overall).join(" ")
-    ));
+    text.push_str(&format!("{}\n{}\n", pipes(&lines), legend(&overall).join(" ")));
     text
 }
 
@@ -93,14 +88,9 @@ fn title(overall: &Overall) -> String {
 fn failures(one: &Overview, cells: usize) -> Option<String> {
     let CellName { workload, machine } = one.first_failed.as_ref()?;
     let ways = one.failed.iter();
-    let ways: Vec<String> = ways
-        .map(|(status, count)| format!("{status} in {count}"))
-        .collect();
+    let ways: Vec<String> = ways.map(|(status, count)| format!("{status} in {count}")).collect();
     let name = &one.scheduler;
-    Some(format!(
-        "{name}: {} of {cells} cells, first {workload} on {machine}",
-        ways.join(", ")
-    ))
+    Some(format!("{name}: {} of {cells} cells, first {workload} on {machine}", ways.join(", ")))
 }
 
 /// The cells without a difference, then a row for each scheduler that was compared; empty if none was.
@@ -118,28 +108,18 @@ fn ranked(overall: &Overall) -> Vec<Vec<String>> {
     if !rows.is_empty() {
         let alike = overall.measures.iter();
         let alike = alike.map(|one| format!("{}/{}", one.same, one.cells));
-        rows.insert(
-            0,
-            ["all same in".to_owned()]
-                .into_iter()
-                .chain(alike)
-                .collect(),
-        );
+        rows.insert(0, ["all same in".to_owned()].into_iter().chain(alike).collect());
     }
     rows
 }
 
 /// The differences, or a word if there are none.
 fn tally(tally: &Tally) -> String {
-    let parts: Vec<String> = [
-        ('+', tally.better),
-        ('-', tally.worse),
-        ('?', tally.undecided),
-    ]
-    .into_iter()
-    .filter(|(_, count)| *count > 0)
-    .map(|(sign, count)| format!("{sign}{count}"))
-    .collect();
+    let parts: Vec<String> = [('+', tally.better), ('-', tally.worse), ('?', tally.undecided)]
+        .into_iter()
+        .filter(|(_, count)| *count > 0)
+        .map(|(sign, count)| format!("{sign}{count}"))
+        .collect();
     match (parts.is_empty(), tally.same) {
         (false, _) => parts.join(" "),
         (true, 0) => ABSENT.to_owned(),
@@ -157,9 +137,7 @@ fn legend(overall: &Overall) -> Vec<String> {
         "Number of cells: + {better}, - {worse}, ? undecided; in all others the same: no difference that matters."
     )];
     if overall.single_runs {
-        lines.push(format!(
-            "{SINGLE_RUNS} With --repeat 10 the summary tells which are not."
-        ));
+        lines.push(format!("{SINGLE_RUNS} With --repeat 10 the summary tells which are not."));
     }
     lines
 }

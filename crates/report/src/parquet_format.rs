@@ -163,18 +163,12 @@ impl TableFile {
             Ok((file, writer.map_err(other)?))
         };
         let (file, writer) = open().map_err(|error| (path.to_owned(), error))?;
-        Ok(Self {
-            path: path.to_owned(),
-            columns,
-            file,
-            writer,
-        })
+        Ok(Self { path: path.to_owned(), columns, file, writer })
     }
 
     /// Adds these rows as a group.
     fn add(&mut self, rows: &[Row]) -> Result<(), Unwritten> {
-        self.try_add(rows)
-            .map_err(|error| (self.path.clone(), error))
+        self.try_add(rows).map_err(|error| (self.path.clone(), error))
     }
 
     fn try_add(&mut self, rows: &[Row]) -> io::Result<()> {
@@ -201,8 +195,7 @@ impl TableFile {
 
     /// Adds the groups of another file as they are. The columns have to be the same.
     fn copy(&mut self, from: &Path) -> Result<(), Unwritten> {
-        self.try_copy(from)
-            .map_err(|error| (from.to_owned(), error))
+        self.try_copy(from).map_err(|error| (from.to_owned(), error))
     }
 
     fn try_copy(&mut self, from: &Path) -> io::Result<()> {
@@ -227,9 +220,7 @@ impl TableFile {
     }
 
     fn finish(self) -> Result<(), Unwritten> {
-        let Self {
-            path, file, writer, ..
-        } = self;
+        let Self { path, file, writer, .. } = self;
         let finish = || {
             writer.close().map_err(other)?;
             file.finish()
@@ -274,11 +265,7 @@ fn map(name: &str, value: Physical) -> Result<Type, ParquetError> {
     let pair = Type::group_type_builder("key_value")
         .with_repetition(Repetition::REPEATED)
         .with_fields(vec![
-            Arc::new(primitive(
-                "key",
-                Physical::BYTE_ARRAY,
-                Repetition::REQUIRED,
-            )?),
+            Arc::new(primitive("key", Physical::BYTE_ARRAY, Repetition::REQUIRED)?),
             Arc::new(primitive("value", value, Repetition::REQUIRED)?),
         ])
         .build()?;
@@ -335,10 +322,9 @@ fn leaves(kind: Kind, fields: &[Option<&Value>]) -> Vec<Leaf> {
         Kind::Real => Values::Reals(there.filter_map(|value| real(value)).collect()),
         Kind::Texts => {
             let maps = fields.iter().map(|field| match field {
-                Some(Value::Texts(map)) => map
-                    .iter()
-                    .map(|(key, one)| (text(key), text(one)))
-                    .collect(),
+                Some(Value::Texts(map)) => {
+                    map.iter().map(|(key, one)| (text(key), text(one))).collect()
+                }
                 _ => Vec::new(),
             });
             return of_maps(maps.collect(), Values::Texts);
@@ -353,11 +339,7 @@ fn leaves(kind: Kind, fields: &[Option<&Value>]) -> Vec<Leaf> {
             return of_maps(maps.collect(), Values::Integers);
         }
     };
-    vec![Leaf {
-        values,
-        present,
-        repeated: None,
-    }]
+    vec![Leaf { values, present, repeated: None }]
 }
 
 fn plain_text(value: &Value) -> Option<ByteArray> {
@@ -386,22 +368,14 @@ fn of_maps<T>(maps: Vec<Vec<(ByteArray, T)>>, typed: impl Fn(Vec<T>) -> Values) 
     let (mut present, mut repeated) = (Vec::new(), Vec::new());
     for map in &maps {
         present.extend(map.iter().map(|_| 1));
-        repeated.extend(
-            map.iter()
-                .enumerate()
-                .map(|(place, _)| i16::from(place > 0)),
-        );
+        repeated.extend(map.iter().enumerate().map(|(place, _)| i16::from(place > 0)));
         if map.is_empty() {
             present.push(0);
             repeated.push(0);
         }
     }
     let (keys, values): (Vec<ByteArray>, Vec<T>) = maps.into_iter().flatten().unzip();
-    let leaf = |values| Leaf {
-        values,
-        present: present.clone(),
-        repeated: Some(repeated.clone()),
-    };
+    let leaf = |values| Leaf { values, present: present.clone(), repeated: Some(repeated.clone()) };
     vec![leaf(Values::Texts(keys)), leaf(typed(values))]
 }
 
@@ -455,19 +429,11 @@ mod tests {
     fn settings_and_counters_are_maps() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("maps.parquet");
-        let column = |name: &str, kind| Column {
-            name: name.to_owned(),
-            kind,
-        };
-        let columns = [
-            column("settings", Kind::Texts),
-            column("counters", Kind::Integers),
-        ];
+        let column = |name: &str, kind| Column { name: name.to_owned(), kind };
+        let columns = [column("settings", Kind::Texts), column("counters", Kind::Integers)];
         let row = |settings: &[(&str, &str)], counters: &[(&str, i64)]| {
             let mut row = Row::default();
-            let settings = settings
-                .iter()
-                .map(|(key, one)| ((*key).to_owned(), (*one).to_owned()));
+            let settings = settings.iter().map(|(key, one)| ((*key).to_owned(), (*one).to_owned()));
             row.set("settings", Value::Texts(settings.collect()));
             let counters = counters.iter().map(|(key, one)| ((*key).to_owned(), *one));
             row.set("counters", Value::Integers(counters.collect()));

@@ -47,9 +47,7 @@ fn heading(reproduction: &Reproduction) -> String {
 
 fn plain_table() -> Table {
     let mut table = Table::new();
-    table
-        .load_preset(presets::NOTHING)
-        .set_content_arrangement(ContentArrangement::Disabled);
+    table.load_preset(presets::NOTHING).set_content_arrangement(ContentArrangement::Disabled);
     table
 }
 
@@ -75,10 +73,12 @@ fn figure_table(reproduction: &Reproduction, figure: &Figure) -> String {
         for (column, prints) in prints.iter().enumerate() {
             if *prints {
                 let number = figure.document[point][column];
-                row.push(number.map_or_else(
-                    || "-".into(),
-                    |number| format!("{number:.*}", figure.decimals),
-                ));
+                row.push(
+                    number.map_or_else(
+                        || "-".into(),
+                        |number| format!("{number:.*}", figure.decimals),
+                    ),
+                );
             }
             row.push(interval(
                 figure.here[point][column].as_ref(),
@@ -160,13 +160,7 @@ fn verdict_table(verdicts: &[Verdict]) -> String {
             claim = format!("{claim}\n  because: {reason}");
         }
         let (numbers, word) = outcome(verdict);
-        table.add_row([
-            verdict.id.clone(),
-            format!("{:?}", verdict.level),
-            claim,
-            numbers,
-            word,
-        ]);
+        table.add_row([verdict.id.clone(), format!("{:?}", verdict.level), claim, numbers, word]);
     }
     for (number, width) in [(2, CLAIM_WIDTH), (3, NUMBERS_WIDTH)] {
         if let Some(column) = table.column_mut(number) {
@@ -194,10 +188,7 @@ fn outcome(verdict: &Verdict) -> (String, String) {
         false => (here, there),
     };
     let ([first, first_word], [second, second_word]) = lines;
-    (
-        format!("{first}\n{second}"),
-        format!("{first_word}\n{second_word}"),
-    )
+    (format!("{first}\n{second}"), format!("{first_word}\n{second_word}"))
 }
 
 /// A table without trailing blanks.
@@ -210,10 +201,7 @@ fn trimmed(table: &Table) -> String {
 fn remarks(reproduction: &Reproduction) -> String {
     let mut text = String::new();
     for fit in &reproduction.fits {
-        text.push_str(&format!(
-            "\nfitted: {} = {} {} ({})",
-            fit.name, fit.value, fit.unit, fit.to
-        ));
+        text.push_str(&format!("\nfitted: {} = {} {} ({})", fit.name, fit.value, fit.unit, fit.to));
     }
     for note in &reproduction.notes {
         text.push_str(&format!("\nnote: {note}"));
@@ -238,12 +226,7 @@ fn summary(reproductions: &[&Reproduction]) -> String {
                     0 => String::new(),
                     number => format!(" ({number} not shown)"),
                 };
-                format!(
-                    "{} of {} {}{not_shown}",
-                    count.hold,
-                    count.all,
-                    level.word()
-                )
+                format!("{} of {} {}{not_shown}", count.hold, count.all, level.word())
             })
         })
         .collect();
@@ -291,13 +274,8 @@ pub fn reproductions_markdown(reproductions: &[&Reproduction], linked: &[String]
                 one.title.clone()
             };
             let holds = standing_word(one.standing());
-            let cells: [&str; 5] = [
-                &title,
-                &headline.says,
-                &headline.document,
-                &headline.here,
-                &holds,
-            ];
+            let cells: [&str; 5] =
+                [&title, &headline.says, &headline.document, &headline.here, &holds];
             text.push_str(&format!("| {} |\n", cells.map(escaped).join(" | ")));
         }
     }
@@ -313,15 +291,10 @@ pub(crate) fn kernels(reproductions: &[&Reproduction]) -> Option<String> {
         let verdicts = one.verdicts.iter();
         verdicts.map(move |verdict| (one, verdict))
     });
-    let judged: Vec<_> = { all }
-        .filter(|(_, verdict)| verdict.on_kernel.is_some())
-        .collect();
-    let contradicted = judged
-        .iter()
-        .filter(|(_, verdict)| verdict.is_contradicted());
-    let contradicted: Vec<String> = contradicted
-        .map(|(one, verdict)| format!("{} of {}", verdict.id, one.id))
-        .collect();
+    let judged: Vec<_> = { all }.filter(|(_, verdict)| verdict.on_kernel.is_some()).collect();
+    let contradicted = judged.iter().filter(|(_, verdict)| verdict.is_contradicted());
+    let contradicted: Vec<String> =
+        contradicted.map(|(one, verdict)| format!("{} of {}", verdict.id, one.id)).collect();
     if judged.is_empty() {
         return None;
     }
@@ -343,10 +316,7 @@ fn escaped(cell: &str) -> String {
 fn by_document<'a>(reproductions: &[&'a Reproduction]) -> Vec<(&'a str, Vec<&'a Reproduction>)> {
     let mut groups: Vec<(&str, Vec<&Reproduction>)> = Vec::new();
     for one in reproductions {
-        match groups
-            .iter_mut()
-            .find(|(document, _)| *document == one.document)
-        {
+        match groups.iter_mut().find(|(document, _)| *document == one.document) {
             Some((_, those)) => those.push(one),
             None => groups.push((&one.document, vec![one])),
         }
@@ -367,11 +337,7 @@ pub(crate) fn has_fewer_runs(reproductions: &[&Reproduction]) -> bool {
 fn runs(reproductions: &[&Reproduction]) -> String {
     let repeats = || reproductions.iter().map(|one| one.repeats);
     let (least, most) = (repeats().min().unwrap_or(0), repeats().max().unwrap_or(0));
-    let runs = if least == most {
-        format!("{least}")
-    } else {
-        format!("{least} to {most}")
-    };
+    let runs = if least == most { format!("{least}") } else { format!("{least} to {most}") };
     let fewer = match has_fewer_runs(reproductions) {
         true => ", fewer of some",
         false => "",
@@ -383,10 +349,8 @@ fn runs(reproductions: &[&Reproduction]) -> String {
 pub(crate) fn counted(reproductions: &[&Reproduction]) -> String {
     let count = |level| Count::of(reproductions, level);
     let (stated, derived, expected) = (count(Level::S), count(Level::D), count(Level::X));
-    let mut text = format!(
-        "of {} results that the documents state, {} hold",
-        stated.all, stated.hold
-    );
+    let mut text =
+        format!("of {} results that the documents state, {} hold", stated.all, stated.hold);
     if stated.not_shown > 0 {
         text.push_str(&format!(
             " and {} are not shown, which means that the averages agree but the intervals of the runs overlap",

@@ -39,12 +39,8 @@ pub fn reproductions_page(
 
 fn summary(reproductions: &[&Reproduction]) -> String {
     let of = |wanted: &dyn Fn(Standing) -> bool| {
-        let those = reproductions
-            .iter()
-            .filter(|reproduction| wanted(reproduction.standing()));
-        those
-            .map(|reproduction| reproduction.title.as_str())
-            .collect::<Vec<_>>()
+        let those = reproductions.iter().filter(|reproduction| wanted(reproduction.standing()));
+        those.map(|reproduction| reproduction.title.as_str()).collect::<Vec<_>>()
     };
     let measured = of(&|standing| standing != Standing::NotMeasured).len();
     let reproduced = of(&|standing| standing == Standing::Holds).len();
@@ -73,9 +69,7 @@ fn capitalised(sentence: String) -> String {
 
 /// Which experiments ran on a real kernel.
 fn worlds(reproductions: &[&Reproduction]) -> String {
-    let on_kernel = reproductions
-        .iter()
-        .filter(|one| one.world == Where::Kernel);
+    let on_kernel = reproductions.iter().filter(|one| one.world == Where::Kernel);
     let on_kernel: Vec<&str> = on_kernel.map(|one| one.title.as_str()).collect();
     match on_kernel.len() {
         0 => {
@@ -84,28 +78,19 @@ fn worlds(reproductions: &[&Reproduction]) -> String {
             format!("All ran in the simulator. {beside}")
         }
         all if all == reproductions.len() => "All ran on a real kernel.".to_owned(),
-        _ => format!(
-            "On a real kernel ran: {}; all others in the simulator.",
-            on_kernel.join("; ")
-        ),
+        _ => {
+            format!("On a real kernel ran: {}; all others in the simulator.", on_kernel.join("; "))
+        }
     }
 }
 
 fn certainty(reproductions: &[&Reproduction]) -> String {
-    let repeats = || {
-        reproductions
-            .iter()
-            .map(|reproduction| reproduction.repeats)
-    };
+    let repeats = || reproductions.iter().map(|reproduction| reproduction.repeats);
     let (least, most) = (repeats().min().unwrap_or(0), repeats().max().unwrap_or(0));
     if most < 2 {
         return "One run of each: differences may be chance.".to_owned();
     }
-    let runs = if least == most {
-        least.to_string()
-    } else {
-        format!("{least} to {most}")
-    };
+    let runs = if least == most { least.to_string() } else { format!("{least} to {most}") };
     let fewer = match has_fewer_runs(reproductions) {
         true => " (fewer where the table says so)",
         false => "",
@@ -133,9 +118,7 @@ fn section(
         reproduction.figures.iter().partition(|one| is_own(one));
     let plots = |figures: &[&Figure]| -> Vec<Plot> {
         let plots = figures.iter();
-        plots
-            .filter_map(|figure| figure_plot(reproduction, figure))
-            .collect()
+        plots.filter_map(|figure| figure_plot(reproduction, figure)).collect()
     };
     let is_labelled = |plot: &Plot| plot.title.starts_with("Figure ");
     let (labelled, unlabelled): (Vec<Plot>, Vec<Plot>) = curves.into_iter().partition(is_labelled);
@@ -204,11 +187,7 @@ fn printed_tables(reproduction: &Reproduction) -> impl Iterator<Item = Table> {
     tables.map(|table| Table {
         caption: format!("The document prints: {}", table.name),
         heads: table.heads.clone(),
-        rows: table
-            .rows
-            .iter()
-            .map(|row| row.iter().map(Cell::plain).collect())
-            .collect(),
+        rows: table.rows.iter().map(|row| row.iter().map(Cell::plain).collect()).collect(),
         words: 1,
     })
 }
@@ -267,9 +246,7 @@ fn figure_tables(reproduction: &Reproduction, figures: &[&Figure]) -> Vec<Table>
     };
     let figures = figures.iter();
     if reproduction.points.len() == 1 {
-        let rows: Vec<_> = figures
-            .map(|figure| row(with_unit(figure), figure, 0))
-            .collect();
+        let rows: Vec<_> = figures.map(|figure| row(with_unit(figure), figure, 0)).collect();
         let tables = (!rows.is_empty()).then(|| table(String::new(), String::new(), rows));
         return tables.into_iter().collect();
     }
@@ -287,13 +264,9 @@ fn figure_tables(reproduction: &Reproduction, figures: &[&Figure]) -> Vec<Table>
 
 fn fits(reproduction: &Reproduction) -> Option<Table> {
     let row = |fit: &fairground_results::Fit| {
-        [
-            fit.name.clone(),
-            format!("{} {}", fit.value, fit.unit),
-            fit.to.clone(),
-        ]
-        .map(Cell::plain)
-        .to_vec()
+        [fit.name.clone(), format!("{} {}", fit.value, fit.unit), fit.to.clone()]
+            .map(Cell::plain)
+            .to_vec()
     };
     (!reproduction.fits.is_empty()).then(|| Table {
         caption: "Fitted values".to_owned(),
@@ -309,9 +282,7 @@ fn figure_plot(reproduction: &Reproduction, figure: &Figure) -> Option<Plot> {
     let shown = (0..reproduction.points.len()).filter(|point| figure.is_of(*point));
     let is_lines = shown.clone().filter_map(number).count() > 2;
     // Points that are not on a numeric axis, such as those of another machine, are in the table only.
-    let shown: Vec<usize> = shown
-        .filter(|point| !is_lines || number(*point).is_some())
-        .collect();
+    let shown: Vec<usize> = shown.filter(|point| !is_lines || number(*point).is_some()).collect();
     let x = |point: usize| match number(point) {
         Some(number) if is_lines => number,
         _ => point as f64,
@@ -347,15 +318,8 @@ fn figure_plot(reproduction: &Reproduction, figure: &Figure) -> Option<Plot> {
         title: labelled(figure),
         text: String::new(),
         kind: if is_lines { Kind::Lines } else { Kind::Dots },
-        x: Axis {
-            label: reproduction.axis.clone(),
-            ..Axis::default()
-        },
-        y: Axis {
-            label: figure.unit.clone(),
-            unit: Unit::Plain,
-            log: is_wide(figure),
-        },
+        x: Axis { label: reproduction.axis.clone(), ..Axis::default() },
+        y: Axis { label: figure.unit.clone(), unit: Unit::Plain, log: is_wide(figure) },
         categories: if single {
             Vec::new()
         } else {

@@ -73,10 +73,7 @@ impl Row {
     }
 
     fn lag(&self) -> Option<Lag> {
-        Some(Lag {
-            ahead_ns: self.whole("lag_ahead_ns")?,
-            behind_ns: self.whole("lag_behind_ns")?,
-        })
+        Some(Lag { ahead_ns: self.whole("lag_ahead_ns")?, behind_ns: self.whole("lag_behind_ns")? })
     }
 }
 
@@ -95,24 +92,15 @@ pub(crate) fn restored(row: &Row, tasks: &[Row]) -> Run {
         Some(Value::Integers(map)) => map.clone(),
         _ => BTreeMap::new(),
     };
-    let counters = counters
-        .into_iter()
-        .map(|(name, count)| (name, count.unsigned_abs()));
+    let counters = counters.into_iter().map(|(name, count)| (name, count.unsigned_abs()));
     Run {
         labels: labels(row),
         status,
         failure,
-        metrics: row
-            .whole("duration_ns")
-            .map(|length| Box::new(metrics(row, length, tasks))),
+        metrics: row.whole("duration_ns").map(|length| Box::new(metrics(row, length, tasks))),
         shares: None,
         counters: counters.collect(),
-        notes: Shared::from(
-            row.text("notes")
-                .lines()
-                .map(str::to_owned)
-                .collect::<Vec<String>>(),
-        ),
+        notes: Shared::from(row.text("notes").lines().map(str::to_owned).collect::<Vec<String>>()),
     }
 }
 
@@ -199,19 +187,14 @@ fn metrics(row: &Row, duration_ns: u64, tasks: &[Row]) -> RunMetrics {
         migrations: row.count("migrations"),
         overhead,
         scheduler_pass: row.distribution("pass"),
-        idle_beside: row
-            .whole("idle_beside_waiting_ns")
-            .map(|length_ns| IdleCpu {
-                cpu: 0,
-                from_ns: 0,
-                length_ns,
-            }),
+        idle_beside: row.whole("idle_beside_waiting_ns").map(|length_ns| IdleCpu {
+            cpu: 0,
+            from_ns: 0,
+            length_ns,
+        }),
         longest_wait_ns: row.whole("longest_wait_ns"),
         makespan_ns: row.whole("makespan_ns"),
-        energy: row.real("energy").map(|joules| Energy {
-            joules,
-            cpus: Vec::new(),
-        }),
+        energy: row.real("energy").map(|joules| Energy { joules, cpus: Vec::new() }),
         inconsistent_events: row.count("inconsistent_events"),
         tasks: tasks.iter().map(task).collect(),
         groups: Vec::new(),
@@ -220,9 +203,7 @@ fn metrics(row: &Row, duration_ns: u64, tasks: &[Row]) -> RunMetrics {
 
 fn task(row: &Row) -> TaskMetrics {
     let share = row.real("share").zip(row.real("ideal_share"));
-    let range = row
-        .real("window_share_min")
-        .zip(row.real("window_share_max"));
+    let range = row.real("window_share_min").zip(row.real("window_share_max"));
     let switches = row.count("context_switches");
     let involuntary = row.count("preemptions");
     TaskMetrics {
@@ -254,14 +235,12 @@ fn task(row: &Row) -> TaskMetrics {
             entitled_ns,
             ended: true,
         }),
-        idle_beside: row
-            .whole("idle_beside_waiting_ns")
-            .map(|length_ns| IdleBeside {
-                cpu: 0,
-                from_ns: 0,
-                length_ns,
-                wait_from_ns: 0,
-            }),
+        idle_beside: row.whole("idle_beside_waiting_ns").map(|length_ns| IdleBeside {
+            cpu: 0,
+            from_ns: 0,
+            length_ns,
+            wait_from_ns: 0,
+        }),
         worst_share: row.real("share_error").map(|error| WindowShare {
             window_ns: 0,
             start_ns: 0,

@@ -34,48 +34,24 @@ type Fixed = (&'static str, Kind, &'static str);
 
 /// The columns that identify a run, and how it ended.
 const LABELS: [Fixed; 23] = [
-    (
-        "fairground",
-        Kind::Text,
-        "version of fairground, with its commit",
-    ),
+    ("fairground", Kind::Text, "version of fairground, with its commit"),
     ("workload", Kind::Text, "name of the workload"),
     ("scheduler", Kind::Text, "name of the scheduler"),
     ("machine", Kind::Text, "description of the machine"),
     ("cost_model", Kind::Text, "name of the cost model"),
-    (
-        "noise",
-        Kind::Text,
-        "load by the kernel's own threads, as for `--noise`",
-    ),
-    (
-        "hotplug",
-        Kind::Text,
-        "CPUs that came and went, as for `--hotplug`",
-    ),
+    ("noise", Kind::Text, "load by the kernel's own threads, as for `--noise`"),
+    ("hotplug", Kind::Text, "CPUs that came and went, as for `--hotplug`"),
     ("seed", Kind::Integer, "seed of the simulation"),
     ("repeat", Kind::Integer, "which repetition, from 0"),
     ("hz", Kind::Integer, "timer ticks per second"),
-    (
-        "limit_ns",
-        Kind::Integer,
-        "length that was asked for; absent for until all tasks end",
-    ),
+    ("limit_ns", Kind::Integer, "length that was asked for; absent for until all tasks end"),
     (
         "settings",
         Kind::Integers,
         "tunables that were set, as numbers: times in nanoseconds, everything else in the tunable's unit",
     ),
-    (
-        "settings_given",
-        Kind::Texts,
-        "everything that was set, as it was written",
-    ),
-    (
-        "cell",
-        Kind::Text,
-        "identity of the run: a hash of everything that determines it",
-    ),
+    ("settings_given", Kind::Texts, "everything that was set, as it was written"),
+    ("cell", Kind::Text, "identity of the run: a hash of everything that determines it"),
     (
         "scheduler_sha256",
         Kind::Text,
@@ -86,11 +62,7 @@ const LABELS: [Fixed; 23] = [
         Kind::Text,
         "hash of the file that describes its loader; absent if there is none",
     ),
-    (
-        "workload_sha256",
-        Kind::Text,
-        "hash of the workload, independent of its name and notation",
-    ),
+    ("workload_sha256", Kind::Text, "hash of the workload, independent of its name and notation"),
     ("machine_sha256", Kind::Text, "the same of the machine"),
     ("costs_sha256", Kind::Text, "the same of the costs"),
     ("status", Kind::Text, "how the run ended"),
@@ -116,19 +88,14 @@ const RUN: [Fixed; 2] = [
 
 fn fixed(columns: &[Fixed]) -> Vec<Column> {
     let columns = columns.iter();
-    columns
-        .map(|(name, kind, _)| Column {
-            name: (*name).to_owned(),
-            kind: *kind,
-        })
-        .collect()
+    columns.map(|(name, kind, _)| Column { name: (*name).to_owned(), kind: *kind }).collect()
 }
 
 fn measured(which: impl Fn(&&'static Measure) -> bool) -> impl Iterator<Item = Column> {
-    MEASURES.iter().filter(which).map(|measure| Column {
-        name: measure.column(),
-        kind: kind_of(measure),
-    })
+    MEASURES
+        .iter()
+        .filter(which)
+        .map(|measure| Column { name: measure.column(), kind: kind_of(measure) })
 }
 
 fn kind_of(measure: &Measure) -> Kind {
@@ -216,10 +183,8 @@ fn whole(number: u64) -> i64 {
 impl Display for Value {
     fn fmt(&self, formatter: &mut Formatter<'_>) -> fmt::Result {
         fn pairs<T: Display>(map: &BTreeMap<String, T>) -> String {
-            let pairs: Vec<String> = map
-                .iter()
-                .map(|(name, one)| format!("{name}={one}"))
-                .collect();
+            let pairs: Vec<String> =
+                map.iter().map(|(name, one)| format!("{name}={one}")).collect();
             pairs.join(" ")
         }
         match self {
@@ -235,9 +200,7 @@ impl Display for Value {
 /// Where rows hold the field of each column.
 static PLACES: LazyLock<HashMap<String, usize>> = LazyLock::new(|| {
     let columns = all_columns().into_iter().zip(0..);
-    columns
-        .map(|(column, place)| (column.name, place))
-        .collect()
+    columns.map(|(column, place)| (column.name, place)).collect()
 });
 
 /// Where rows hold the field of this column.
@@ -246,9 +209,7 @@ static PLACES: LazyLock<HashMap<String, usize>> = LazyLock::new(|| {
 ///
 /// If there is no such column.
 pub(crate) fn place_of(column: &str) -> usize {
-    *PLACES
-        .get(column)
-        .unwrap_or_else(|| panic!("there is no column {column}"))
+    *PLACES.get(column).unwrap_or_else(|| panic!("there is no column {column}"))
 }
 
 /// Whether there is such a column.
@@ -364,10 +325,7 @@ pub(crate) fn run_row(run: &Run, fairground: &str) -> Row {
     let counters = run.counters.iter();
     let counters = counters.map(|(name, count)| (name.clone(), whole(*count)));
     row.set("counters", Value::Integers(counters.collect()));
-    row.set_some(
-        "notes",
-        (!run.notes.is_empty()).then(|| run.notes.join("\n")),
-    );
+    row.set_some("notes", (!run.notes.is_empty()).then(|| run.notes.join("\n")));
     if let Some(metrics) = &run.metrics {
         row.set_measures(|measure| measure.run(metrics));
     }
@@ -414,10 +372,6 @@ mod tests {
         let rows = text.lines().skip(head.unwrap() + 2);
         let listed: Vec<&str> = rows.take_while(|line| line.starts_with('|')).collect();
         let rows = documented();
-        assert!(
-            listed == rows,
-            "docs/metrics.md should list\n{}",
-            rows.join("\n")
-        );
+        assert!(listed == rows, "docs/metrics.md should list\n{}", rows.join("\n"));
     }
 }

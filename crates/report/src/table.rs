@@ -14,9 +14,7 @@ const GAP: usize = 2;
 pub(crate) fn pipes(lines: &[Vec<String>]) -> String {
     let mut text = String::new();
     for (number, line) in lines.iter().enumerate() {
-        let escaped = line
-            .iter()
-            .map(|cell| cell.replace('|', "\\|").replace('\n', " "));
+        let escaped = line.iter().map(|cell| cell.replace('|', "\\|").replace('\n', " "));
         let cells: Vec<String> = escaped.collect();
         text.push_str(&format!("| {} |\n", cells.join(" | ")));
         if number == 0 {
@@ -66,11 +64,7 @@ pub(crate) fn figures_markdown(comparison: &Comparison) -> String {
             let joined = format!("{first} {second}").replace("- ", "");
             joined.trim().clone_into(first);
         }
-        let heading = format!(
-            "{} ({})",
-            block.labels().workload,
-            block.conditions("median")
-        );
+        let heading = format!("{} ({})", block.labels().workload, block.conditions("median"));
         format!("### {heading}\n\n{}", pipes(&lines))
     };
     let blocks: Vec<String> = blocks(&comparison.runs).iter().map(of_block).collect();
@@ -120,11 +114,7 @@ fn failures_text(block: &Block, colours: bool) -> String {
 
 fn block_text(block: &Block, style: Style) -> String {
     let tasks = style.tasks;
-    let mut text = format!(
-        "{} ({})\n\n",
-        block.labels().workload,
-        block.conditions("median")
-    );
+    let mut text = format!("{} ({})\n\n", block.labels().workload, block.conditions("median"));
     text.push_str(&failures_text(block, style.colours));
     text.push_str(&measures_tables(block, style.colours));
     let names = block.tasks();
@@ -179,10 +169,7 @@ fn coloured(block: &Block, text: String, colours: bool) -> String {
 
 /// Width of the widest line.
 fn width(text: &str) -> usize {
-    text.lines()
-        .map(|line| line.chars().count())
-        .max()
-        .unwrap_or(0)
+    text.lines().map(|line| line.chars().count()).max().unwrap_or(0)
 }
 
 fn measures_text(block: &Block, measures: &[&Measure]) -> String {
@@ -207,10 +194,8 @@ fn figures(block: &Block, measures: &[&Measure]) -> (Vec<Vec<String>>, bool) {
         headings(measures, 1, named("scheduler", "status".to_owned())),
     ];
     for row in &block.rows {
-        let summaries: Vec<Option<Summary>> = measures
-            .iter()
-            .map(|measure| row.summary(measure.of_run))
-            .collect();
+        let summaries: Vec<Option<Summary>> =
+            measures.iter().map(|measure| row.summary(measure.of_run)).collect();
         lines.push(
             named(&row.name(), row.status())
                 .into_iter()
@@ -239,19 +224,13 @@ fn figures(block: &Block, measures: &[&Measure]) -> (Vec<Vec<String>>, bool) {
 fn headings(measures: &[&Measure], line: usize, first: Vec<String>) -> Vec<String> {
     first
         .into_iter()
-        .chain(
-            measures
-                .iter()
-                .map(|measure| heading(measure)[line].to_owned()),
-        )
+        .chain(measures.iter().map(|measure| heading(measure)[line].to_owned()))
         .collect()
 }
 
 pub(crate) fn heading(measure: &Measure) -> [&'static str; 2] {
     let in_one = ["", measure.id];
-    measure
-        .shown
-        .map_or(in_one, |Shown { heading, .. }| heading)
+    measure.shown.map_or(in_one, |Shown { heading, .. }| heading)
 }
 
 /// A row per task, a column per scheduler; several tables if there are too many schedulers for one.

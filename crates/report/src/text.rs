@@ -55,9 +55,6 @@ mod tests {
 
     #[test]
     fn lines_are_broken_at_blanks() {
-        assert_eq!(
-            wrap("one two\nthree four", 9, 2),
-            "  one two\n  three\n  four\n"
-        );
+        assert_eq!(wrap("one two\nthree four", 9, 2), "  one two\n  three\n  four\n");
     }
 }

@@ -22,10 +22,7 @@ impl Aim {
     /// Of whole runs, by the measure with this id.
     #[must_use]
     pub const fn of(measure: &'static str) -> Self {
-        Self {
-            measure,
-            task: None,
-        }
+        Self { measure, task: None }
     }
 
     /// The measure.
@@ -45,10 +42,7 @@ impl Aim {
         let Some(name) = &self.task else {
             return measure.run(run);
         };
-        let named = run
-            .tasks
-            .iter()
-            .filter(|task| is_instance(&task.name, name));
+        let named = run.tasks.iter().filter(|task| is_instance(&task.name, name));
         let values = named.filter_map(|task| measure.task(task));
         values.min_by(|one, other| self.order(*other, *one))
     }
@@ -84,8 +78,7 @@ impl Aim {
 /// Whether a task has this name, or is one of several instances with it.
 #[must_use]
 pub fn is_instance(task: &str, name: &str) -> bool {
-    task.strip_prefix(name)
-        .is_some_and(|rest| rest.is_empty() || rest.starts_with(['#', '-']))
+    task.strip_prefix(name).is_some_and(|rest| rest.is_empty() || rest.starts_with(['#', '-']))
 }
 
 /// A value for each seed; `None` where a run has none.
@@ -110,9 +103,8 @@ impl Distance {
     #[must_use]
     pub fn of(aim: &Aim, own: &Values, other: &Values) -> Option<Self> {
         let pairs = own.iter().zip(other);
-        let pairs: Vec<(f64, f64)> = pairs
-            .filter_map(|(own, other)| Some(((*own)?, (*other)?)))
-            .collect();
+        let pairs: Vec<(f64, f64)> =
+            pairs.filter_map(|(own, other)| Some(((*own)?, (*other)?))).collect();
         let differences: Vec<f64> = pairs.iter().map(|(own, other)| own - other).collect();
         if differences.len() < 2 {
             return None;

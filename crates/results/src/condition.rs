@@ -80,9 +80,8 @@ fn limit(text: &str, measure: &Measure) -> Result<Limit, String> {
 
 /// A number, and the unit behind it, if any.
 pub(crate) fn amount(text: &str) -> Option<(f64, &str)> {
-    let end = text
-        .find(|one: char| !(one.is_ascii_digit() || "+-.".contains(one)))
-        .unwrap_or(text.len());
+    let end =
+        text.find(|one: char| !(one.is_ascii_digit() || "+-.".contains(one))).unwrap_or(text.len());
     let number = text[..end].parse().ok()?;
     Some((number, text[end..].trim()))
 }
@@ -93,11 +92,7 @@ impl Condition {
     pub fn met_by(&self, difference: &Difference) -> Option<String> {
         let met = match self {
             Self::Worse => difference.judgement == Judgement::Worse,
-            Self::Beyond {
-                measure,
-                above,
-                limit,
-            } => {
+            Self::Beyond { measure, above, limit } => {
                 let beyond = |number: f64, limit: f64| match above {
                     true => number > limit,
                     false => number < limit,
@@ -154,20 +149,10 @@ mod tests {
     fn conditions_are_read() {
         assert_eq!("worse".parse(), Ok(Condition::Worse));
         let beyond = |measure: &str, above, limit| {
-            Ok(Condition::Beyond {
-                measure: measure.to_owned(),
-                above,
-                limit,
-            })
+            Ok(Condition::Beyond { measure: measure.to_owned(), above, limit })
         };
-        assert_eq!(
-            "wakeup_p99 > +10 %".parse(),
-            beyond("wakeup_p99", true, Limit::Relative(0.1))
-        );
-        assert_eq!(
-            "throughput<-1%".parse(),
-            beyond("throughput", false, Limit::Relative(-0.01))
-        );
+        assert_eq!("wakeup_p99 > +10 %".parse(), beyond("wakeup_p99", true, Limit::Relative(0.1)));
+        assert_eq!("throughput<-1%".parse(), beyond("throughput", false, Limit::Relative(-0.01)));
         assert_eq!(
             "longest_wait > 5ms".parse(),
             beyond("longest_wait", true, Limit::Absolute(5e6))
@@ -182,10 +167,7 @@ mod tests {
                 "wakeup_p98 > 10 %",
                 "there is no measure \"wakeup_p98\"; there are throughput, jain_index",
             ),
-            (
-                "migrations > 10 %",
-                "schedulers are not judged by \"migrations\"",
-            ),
+            ("migrations > 10 %", "schedulers are not judged by \"migrations\""),
             ("wakeup_p99 > 5", "has no unit"),
             ("wakeup_p99 > much", "is not a difference such as"),
             ("jain_index < -5ms", "is not a difference such as"),

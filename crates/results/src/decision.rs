@@ -22,9 +22,7 @@ impl Decision {
     #[must_use]
     pub fn of(rows: &[&[&Run]], measure: &'static Measure) -> Option<Self> {
         let mean = |runs: &[&Run]| {
-            let numbers = runs
-                .iter()
-                .filter_map(|run| measure.run(run.metrics.as_ref()?));
+            let numbers = runs.iter().filter_map(|run| measure.run(run.metrics.as_ref()?));
             let numbers: Vec<f64> = numbers.collect();
             (!numbers.is_empty()).then(|| numbers.iter().sum::<f64>() / numbers.len() as f64)
         };
@@ -34,9 +32,8 @@ impl Decision {
         };
         let well = rows.iter().enumerate();
         let well = well.filter(|(_, runs)| runs.iter().all(|run| run.is_ok()));
-        let mut entrants: Vec<(usize, f64)> = well
-            .filter_map(|(place, runs)| Some((place, mean(runs)?)))
-            .collect();
+        let mut entrants: Vec<(usize, f64)> =
+            well.filter_map(|(place, runs)| Some((place, mean(runs)?))).collect();
         entrants.sort_by(|a, b| gain(b.1).total_cmp(&gain(a.1)));
         let against = |base: usize| -> Vec<(usize, Difference)> {
             let others = entrants.iter().filter(|(other, _)| *other != base);
@@ -46,9 +43,8 @@ impl Decision {
             };
             others.filter_map(difference).collect()
         };
-        let all: Vec<Vec<(usize, Difference)>> = { entrants.iter() }
-            .map(|(base, _)| against(*base))
-            .collect();
+        let all: Vec<Vec<(usize, Difference)>> =
+            { entrants.iter() }.map(|(base, _)| against(*base)).collect();
         let is_worse = |one: &&(usize, Difference)| one.1.judgement == Judgement::Worse;
         let loses = |place: usize| {
             let mut worse = all.iter().flatten().filter(is_worse);
@@ -64,12 +60,7 @@ impl Decision {
         }
         let number = leader.filter(|_| entrants.len() > 1)?;
         let (best, mean) = entrants[number];
-        Some(Self {
-            measure: measure.id,
-            best,
-            mean,
-            others: all.into_iter().nth(number)?,
-        })
+        Some(Self { measure: measure.id, best, mean, others: all.into_iter().nth(number)? })
     }
 
     /// The place of the last of those that are worse than the best by a margin that matters.

@@ -122,10 +122,8 @@ pub(crate) fn pairs<'a>(base: &[&'a Run], group: &[&'a Run]) -> Vec<(&'a Run, &'
 pub fn between(base: &[&Run], group: &[&Run]) -> Vec<Difference> {
     let pairs = pairs(base, group);
     let mut found: Vec<Difference> = status(&pairs).into_iter().collect();
-    let whole: Vec<(&Run, &Run)> = pairs
-        .into_iter()
-        .filter(|(before, after)| before.is_ok() && after.is_ok())
-        .collect();
+    let whole: Vec<(&Run, &Run)> =
+        pairs.into_iter().filter(|(before, after)| before.is_ok() && after.is_ok()).collect();
     found.extend(Measure::judged().filter_map(|measure| in_measure(&whole, measure)));
     found
 }
@@ -180,40 +178,24 @@ fn status(pairs: &[(&Run, &Run)]) -> Option<Difference> {
 /// The difference of pairs of runs that are ok in one measure; `None` if no pair has it.
 pub(crate) fn in_measure(pairs: &[(&Run, &Run)], measure: &Measure) -> Option<Difference> {
     let first = pairs.first()?;
-    let number = |run: &Run| {
-        run.metrics
-            .as_ref()
-            .and_then(|metrics| measure.run(metrics))
-    };
+    let number = |run: &Run| run.metrics.as_ref().and_then(|metrics| measure.run(metrics));
     let numbers: Vec<(f64, f64)> = pairs
         .iter()
         .filter_map(|(before, after)| Some((number(before)?, number(after)?)))
         .collect();
     let mean =
         |of: fn(&(f64, f64)) -> f64| numbers.iter().map(of).sum::<f64>() / numbers.len() as f64;
-    let differences: Vec<f64> = numbers
-        .iter()
-        .map(|(before, after)| after - before)
-        .collect();
+    let differences: Vec<f64> = numbers.iter().map(|(before, after)| after - before).collect();
     let interval = Interval::of(&differences)?;
     let before = mean(|pair| pair.0);
     let hz = first.1.labels.hz.unwrap_or(250).max(1);
     let margin = measure.margin.around(before, 1e9 / hz as f64);
-    let sign = if measure.better == Some(Better::Higher) {
-        1.0
-    } else {
-        -1.0
-    };
-    let has_enough = |run: &Run| {
-        run.metrics
-            .as_ref()
-            .is_some_and(|metrics| measure.has_enough(metrics))
-    };
+    let sign = if measure.better == Some(Better::Higher) { 1.0 } else { -1.0 };
+    let has_enough =
+        |run: &Run| run.metrics.as_ref().is_some_and(|metrics| measure.has_enough(metrics));
     // Without any difference there is nothing that more samples could show.
     let too_few_samples = differences.iter().any(|one| *one != 0.0)
-        && !pairs
-            .iter()
-            .all(|(before, after)| has_enough(before) && has_enough(after));
+        && !pairs.iter().all(|(before, after)| has_enough(before) && has_enough(after));
     let judgement = match too_few_samples {
         true => Judgement::Undecided,
         false => judge(&interval, margin, sign),

@@ -165,10 +165,7 @@ impl Patience {
         let worst = |task: &TaskMetrics| {
             let wait = match self {
                 Self::Wait(_) => task.longest_wait.filter(exceeds),
-                Self::Due => task
-                    .worst_wait
-                    .filter(exceeds)
-                    .or_else(|| left_behind(task)),
+                Self::Due => task.worst_wait.filter(exceeds).or_else(|| left_behind(task)),
                 Self::Off => None,
             };
             Some(Starvation {

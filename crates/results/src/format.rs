@@ -130,11 +130,7 @@ fn plain(value: f64) -> String {
 
 /// A number with at least this many significant digits and no trailing zeros.
 fn trimmed(value: f64, digits: i32) -> String {
-    let size = if value == 0.0 {
-        0
-    } else {
-        value.abs().log10().floor() as i32
-    };
+    let size = if value == 0.0 { 0 } else { value.abs().log10().floor() as i32 };
     let decimals = usize::try_from(digits - 1 - size).unwrap_or(0).min(9);
     let text = format!("{value:.decimals$}");
     if !text.contains('.') {

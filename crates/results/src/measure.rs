@@ -217,11 +217,7 @@ const PLAIN: Measure = Measure {
     id: "",
     unit: Unit::Count,
     better: None,
-    margin: Margin {
-        relative: 0.0,
-        absolute: 0.0,
-        ticks: 0.0,
-    },
+    margin: Margin { relative: 0.0, absolute: 0.0, ticks: 0.0 },
     replay_error: None,
     least_samples: 0,
     group: Group::Cost,
@@ -235,43 +231,25 @@ const PLAIN: Measure = Measure {
 };
 
 const fn relative(relative: f64) -> Margin {
-    Margin {
-        relative,
-        ..PLAIN.margin
-    }
+    Margin { relative, ..PLAIN.margin }
 }
 
 const fn absolute(absolute: f64) -> Margin {
-    Margin {
-        absolute,
-        ..PLAIN.margin
-    }
+    Margin { absolute, ..PLAIN.margin }
 }
 
 /// The margin of times that a scheduler decides on: it sees them in ticks.
-const LATENCY: Margin = Margin {
-    relative: 0.1,
-    ticks: 1.0,
-    ..PLAIN.margin
-};
+const LATENCY: Margin = Margin { relative: 0.1, ticks: 1.0, ..PLAIN.margin };
 
 /// The known error of replays in shares of CPU time.
 const SHARE_ERROR: Option<Margin> = Some(absolute(0.015));
 /// In long waits: a timer tick at least.
-const WAIT_ERROR: Option<Margin> = Some(Margin {
-    relative: 0.5,
-    absolute: 4e6,
-    ..PLAIN.margin
-});
+const WAIT_ERROR: Option<Margin> = Some(Margin { relative: 0.5, absolute: 4e6, ..PLAIN.margin });
 /// In the time until all tasks are done, as a fraction of it.
 pub const MAKESPAN_ERROR: f64 = 0.05;
 
 const fn shown(line: [&'static str; 2], title: &'static str, always: bool) -> Option<Shown> {
-    Some(Shown {
-        heading: line,
-        title,
-        always,
-    })
+    Some(Shown { heading: line, title, always })
 }
 
 /// The measure whose time is one of a CPU.
@@ -336,10 +314,7 @@ pub static MEASURES: LazyLock<Vec<Measure>> = LazyLock::new(|| {
 
 /// The service that the tasks get.
 fn service() -> Vec<Measure> {
-    let service = Measure {
-        group: Group::Service,
-        ..PLAIN
-    };
+    let service = Measure { group: Group::Service, ..PLAIN };
     vec![
         Measure {
             id: "throughput",
@@ -382,11 +357,7 @@ fn service() -> Vec<Measure> {
             unit: Unit::Fraction,
             better: Some(Better::Lower),
             margin: absolute(0.02),
-            shown: shown(
-                ["window", "spread"],
-                "Spread of shares in the worst window",
-                false,
-            ),
+            shown: shown(["window", "spread"], "Spread of shares in the worst window", false),
             of_run: Some(|run| Some(run.fairness?.worst_window?.spread)),
             doc: "how far shares of a CPU were apart in the worst window",
             ..service
@@ -422,25 +393,10 @@ fn largest(lag: Lag) -> f64 {
 
 /// Parts of distributions that are shown in tables: id, heading, title, and whether always.
 const SHOWN_PARTS: [(&str, [&str; 2], &str, bool); 5] = [
-    (
-        "wakeup_p50",
-        ["wakeup", "p50"],
-        "Wakeup latency, median",
-        true,
-    ),
-    (
-        "wakeup_p99",
-        ["latency", "p99"],
-        "Wakeup latency, 99 %",
-        true,
-    ),
+    ("wakeup_p50", ["wakeup", "p50"], "Wakeup latency, median", true),
+    ("wakeup_p99", ["latency", "p99"], "Wakeup latency, 99 %", true),
     ("wakeup_max", ["", "max"], "Wakeup latency, maximum", true),
-    (
-        "response_p99",
-        ["response", "p99"],
-        "Response time, 99 %",
-        false,
-    ),
+    ("response_p99", ["response", "p99"], "Response time, 99 %", false),
     ("lap_p99", ["lap", "p99"], "Laps, 99 %", false),
 ];
 
@@ -487,10 +443,7 @@ fn latencies() -> Vec<Measure> {
         margin: relative(0.01),
         group: Group::Service,
         shown: shown(["laps", "per s"], "Laps per second", false),
-        of_run: Some(|run| {
-            run.laps
-                .and_then(|laps| rate(laps.samples, run.duration_ns))
-        }),
+        of_run: Some(|run| run.laps.and_then(|laps| rate(laps.samples, run.duration_ns))),
         of_task: None,
         doc: "laps that ended, per second: requests, frames or transactions",
         ..PLAIN
@@ -648,11 +601,7 @@ fn costs() -> Vec<Measure> {
             unit: Unit::Fraction,
             better: Some(Better::Lower),
             margin: absolute(0.01),
-            shown: shown(
-                ["idle", "wasted"],
-                "Idle while a task waits, of CPU time",
-                true,
-            ),
+            shown: shown(["idle", "wasted"], "Idle while a task waits, of CPU time", true),
             of_run: Some(|run| {
                 let time = run.cpu_time;
                 (time.available_ns > 0)
@@ -767,16 +716,8 @@ mod tests {
         let ids: BTreeSet<&str> = MEASURES.iter().map(|measure| measure.id).collect();
         assert_eq!(ids.len(), MEASURES.len());
         for measure in MEASURES.iter() {
-            assert!(
-                measure.of_run.is_some() || measure.of_task.is_some(),
-                "{}",
-                measure.id
-            );
-            assert!(
-                !measure.doc.is_empty() && !measure.id.ends_with("_ns"),
-                "{}",
-                measure.id
-            );
+            assert!(measure.of_run.is_some() || measure.of_task.is_some(), "{}", measure.id);
+            assert!(!measure.doc.is_empty() && !measure.id.ends_with("_ns"), "{}", measure.id);
         }
     }
 
@@ -793,16 +734,10 @@ mod tests {
     fn the_list_in_the_documentation_is_this_one() {
         let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/metrics.md");
         let text = std::fs::read_to_string(path).unwrap();
-        let head = text
-            .lines()
-            .position(|line| line.starts_with("| name | of |"));
+        let head = text.lines().position(|line| line.starts_with("| name | of |"));
         let rows = text.lines().skip(head.unwrap() + 2);
         let listed: Vec<&str> = rows.take_while(|line| line.starts_with('|')).collect();
         let rows: Vec<String> = MEASURES.iter().map(documented).collect();
-        assert!(
-            listed == rows,
-            "docs/metrics.md should list\n{}",
-            rows.join("\n")
-        );
+        assert!(listed == rows, "docs/metrics.md should list\n{}", rows.join("\n"));
     }
 }

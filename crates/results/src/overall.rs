@@ -130,19 +130,10 @@ impl Overall {
                     schedulers[scheduler].tallies[place].add(judgement);
                 }
             }
-            compared.push(Compared {
-                measure: measure.id,
-                same,
-                cells: all,
-            });
+            compared.push(Compared { measure: measure.id, same, cells: all });
         }
-        let mut overall = Self {
-            cells: cells.len(),
-            baseline,
-            single_runs,
-            measures: compared,
-            schedulers,
-        };
+        let mut overall =
+            Self { cells: cells.len(), baseline, single_runs, measures: compared, schedulers };
         overall.leave_out_unmeasured();
         overall
     }
@@ -251,11 +242,7 @@ fn against_best(cell: &Cell, measure: &'static Measure) -> Vec<(usize, Judgement
         .collect();
     if !judged.is_empty() {
         let alone = judged.iter().all(|(_, one)| *one == Judgement::Worse);
-        let of_best = if alone {
-            Judgement::Better
-        } else {
-            Judgement::Same
-        };
+        let of_best = if alone { Judgement::Better } else { Judgement::Same };
         judged.push((cell[decision.best].scheduler, of_best));
     }
     judged

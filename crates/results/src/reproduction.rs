@@ -340,10 +340,7 @@ mod tests {
         assert!((interval.mean - 5.5).abs() < 1e-12);
         assert!((interval.high - interval.mean - 2.2622 * 3.02765 / 10f64.sqrt()).abs() < 1e-3);
         assert!((interval.mean - interval.low - (interval.high - interval.mean)).abs() < 1e-12);
-        assert_eq!(
-            (interval.min, interval.max, interval.samples),
-            (1.0, 10.0, 10)
-        );
+        assert_eq!((interval.min, interval.max, interval.samples), (1.0, 10.0, 10));
     }
 
     #[test]
@@ -400,10 +397,7 @@ mod tests {
         assert_eq!(of(&[("A1", s, Holds), ("A2", s, Fails)]), Standing::Partly);
         assert_eq!(of(&[("A1", s, Fails), ("A2", s, Holds)]), Standing::Fails);
         assert_eq!(of(&[("A1", s, Holds), ("A2", d, Fails)]), Standing::Holds);
-        assert_eq!(
-            of(&[("A1", s, NotShown(20)), ("A2", s, Fails)]),
-            Standing::NotShown(20)
-        );
+        assert_eq!(of(&[("A1", s, NotShown(20)), ("A2", s, Fails)]), Standing::NotShown(20));
         let mut two = with_lines(&[("A1", s, Holds), ("A2", s, Fails)]);
         let headline = two.headline.as_mut().expect("it has one");
         headline.lines.push("A2".into());

@@ -168,8 +168,7 @@ impl Requirement {
         let idle = run
             .idle_beside
             .filter(|_| self.subject.task.is_none() && self.measure() == IDLE_BESIDE_WAITING);
-        idle.map(Episode::from)
-            .or_else(|| self.subject.measure.episode?(worst?))
+        idle.map(Episode::from).or_else(|| self.subject.measure.episode?(worst?))
     }
 
     /// The measured value.
@@ -249,10 +248,7 @@ impl FromStr for Subject {
         };
         let Some(measure) = Measure::find(id) else {
             let ids: Vec<&str> = MEASURES.iter().map(|measure| measure.id).collect();
-            return Err(format!(
-                "there is no measure {id:?}; there are {}",
-                ids.join(", ")
-            ));
+            return Err(format!("there is no measure {id:?}; there are {}", ids.join(", ")));
         };
         match task {
             None if measure.of_run.is_none() => {
@@ -284,9 +280,9 @@ fn bound(text: &str, measure: &Measure) -> Result<Bound, String> {
         Some((factor, of.trim()))
     });
     match times {
-        Some((_, "")) => Err(format!(
-            "{text:?} names no scheduler; write for example '{text} eevdf'"
-        )),
+        Some((_, "")) => {
+            Err(format!("{text:?} names no scheduler; write for example '{text} eevdf'"))
+        }
         Some((factor, of)) => multiple(factor, of, measure),
         None => {
             let example = match measure.unit {
@@ -366,17 +362,13 @@ impl Breach {
         if let Some(allowed) = self.allowed {
             text.push_str(&format!(", where {} would be allowed", number(allowed)));
         }
-        let times = self.episode.map(
-            |Episode {
-                 from_ns, length_ns, ..
-             }| { format!("for {} from {} on", time(length_ns), seconds(from_ns)) },
-        );
+        let times = self.episode.map(|Episode { from_ns, length_ns, .. }| {
+            format!("for {} from {} on", time(length_ns), seconds(from_ns))
+        });
         let cpu = self.episode.and_then(|episode| episode.cpu);
         match (&self.task, times, cpu) {
             (Some(task), Some(times), Some(cpu)) => {
-                text.push_str(&format!(
-                    ": CPU {cpu} was idle {times}, while {task} waited"
-                ));
+                text.push_str(&format!(": CPU {cpu} was idle {times}, while {task} waited"));
             }
             (Some(task), Some(times), None) => text.push_str(&format!(": {task} {times}")),
             (Some(task), None, _) => text.push_str(&format!(": {task}")),
@@ -414,22 +406,10 @@ mod tests {
             ("throughput > 5ms", "is not a bound such as 1 %"),
             ("jain_index > high", "is not a bound such as 0.9"),
             ("wakeup_p99 < 3x", "\"3x\" names no scheduler"),
-            (
-                "wakeup_p99 of s < 3x wakeups of s",
-                "wakeups has another unit than wakeup_p99",
-            ),
-            (
-                "wakeups of s < 3x throughput of s",
-                "throughput has another unit",
-            ),
-            (
-                "share of s < 3x share",
-                "share is one of tasks; write 'share of TASK'",
-            ),
-            (
-                "share > 5 %",
-                "share is one of tasks; write 'share of TASK'",
-            ),
+            ("wakeup_p99 of s < 3x wakeups of s", "wakeups has another unit than wakeup_p99"),
+            ("wakeups of s < 3x throughput of s", "throughput has another unit"),
+            ("share of s < 3x share", "share is one of tasks; write 'share of TASK'"),
+            ("share > 5 %", "share is one of tasks; write 'share of TASK'"),
             ("throughput of hog > 5 %", "throughput is none of tasks"),
         ] {
             let error = text.parse::<Requirement>().unwrap_err();
@@ -439,16 +419,10 @@ mod tests {
 
     #[test]
     fn nearness_grows_to_1_at_the_bound() {
-        let facts = MachineFacts {
-            capacities: vec![1024],
-        };
+        let facts = MachineFacts { capacities: vec![1024] };
         let empty = Metrics::new(facts, Options::default()).result();
         let run = |ratio| RunMetrics {
-            throughput: Some(Throughput {
-                work_ns: 0,
-                ideal_work_ns: 0,
-                ratio,
-            }),
+            throughput: Some(Throughput { work_ns: 0, ideal_work_ns: 0, ratio }),
             longest_wait_ns: Some(50),
             ..empty.clone()
         };
@@ -456,10 +430,7 @@ mod tests {
             let requirement = text.parse::<Requirement>().unwrap();
             let is_met = requirement.breach(run, reference).is_none();
             let nearness = requirement.nearness(run, reference);
-            assert_eq!(
-                is_met,
-                nearness < 1.0 || reference.is_some() && nearness == 1.0
-            );
+            assert_eq!(is_met, nearness < 1.0 || reference.is_some() && nearness == 1.0);
             nearness
         };
         assert_eq!(near("longest_wait < 200ns", &run(1.0), None), 0.25);
@@ -491,9 +462,7 @@ mod tests {
 
     #[test]
     fn a_bound_may_be_a_multiple_of_another_measure() {
-        let facts = MachineFacts {
-            capacities: vec![1024],
-        };
+        let facts = MachineFacts { capacities: vec![1024] };
         let run = RunMetrics {
             longest_wait_ns: Some(40),
             context_switches: 10,

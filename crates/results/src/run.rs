@@ -56,14 +56,10 @@ impl Run {
     pub fn tasks(&self) -> Vec<(&str, i32, Option<Share>)> {
         if let Some(shares) = &self.shares {
             let shares = shares.iter();
-            return shares
-                .map(|one| (&*one.task, one.nice, one.share))
-                .collect();
+            return shares.map(|one| (&*one.task, one.nice, one.share)).collect();
         }
         let tasks = self.metrics.iter().flat_map(|metrics| &metrics.tasks);
-        tasks
-            .map(|task| (task.name.as_str(), task.nice, task.share))
-            .collect()
+        tasks.map(|task| (task.name.as_str(), task.nice, task.share)).collect()
     }
 
     /// Takes the parts that are equal in both from another run, a repeat of this one, so that it is in memory only once.

@@ -25,11 +25,7 @@ impl Summary {
             length if length % 2 == 1 => values[middle],
             _ => f64::midpoint(values[middle - 1], values[middle]),
         };
-        Some(Self {
-            median,
-            min: values[0],
-            max: values[values.len() - 1],
-        })
+        Some(Self { median, min: values[0], max: values[values.len() - 1] })
     }
 
     /// Largest minus smallest value.

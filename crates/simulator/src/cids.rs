@@ -37,10 +37,7 @@ impl Cids {
     pub fn new(topology: &Topology, online: &CpuMask, shard_size: u32) -> Cids {
         let count = topology.node_of.len();
         let mut order = Order {
-            cids: Cids {
-                of_cpu: vec![usize::MAX; count],
-                ..Cids::default()
-            },
+            cids: Cids { of_cpu: vec![usize::MAX; count], ..Cids::default() },
             limit: match shard_size {
                 0 => SCX_CID_SHARD_SIZE_DFL,
                 size => size,
@@ -81,9 +78,7 @@ impl Cids {
         check_shards(shards, count)?;
         let mut to_cpu = vec![usize::MAX; count];
         for (cpu, &cid) in of_cpu.iter().enumerate() {
-            let place = usize::try_from(cid)
-                .ok()
-                .and_then(|cid| to_cpu.get_mut(cid));
+            let place = usize::try_from(cid).ok().and_then(|cid| to_cpu.get_mut(cid));
             let place = place.ok_or_else(|| format!("invalid cid {cid}"))?;
             if *place != usize::MAX {
                 return Err(format!("cid {cid} assigned to multiple cpus"));
@@ -94,11 +89,7 @@ impl Cids {
         self.of_cpu = of_cpu.iter().map(|&cid| cid as usize).collect();
         for (shard_idx, &shard_cid) in shards.iter().enumerate() {
             for place in &mut self.topology[shard_cid as usize..] {
-                *place = CidTopology {
-                    shard_cid,
-                    shard_idx: shard_idx as i32,
-                    ..NO_TOPOLOGY
-                };
+                *place = CidTopology { shard_cid, shard_idx: shard_idx as i32, ..NO_TOPOLOGY };
             }
         }
         Ok(())
@@ -108,9 +99,7 @@ impl Cids {
 fn check_shards(shards: &[i32], count: usize) -> Result<(), String> {
     let first = shards[0];
     if first != 0 {
-        return Err(format!(
-            "scx_bpf_cid_override: shard_start[0] must be 0, got {first}"
-        ));
+        return Err(format!("scx_bpf_cid_override: shard_start[0] must be 0, got {first}"));
     }
     for (number, pair) in shards.windows(2).enumerate() {
         if pair[1] <= pair[0] {
@@ -162,9 +151,7 @@ impl Order {
     /// Adds the CPUs of a cache, with its cores spread evenly over as few shards as hold them.
     fn add_cache(&mut self, topology: &Topology, cache: &CpuMask, mut place: CidTopology) {
         let cores = cores_of(topology, cache);
-        let shards = cache
-            .weight()
-            .div_ceil(self.limit.min(SCX_CID_SHARD_MAX_CPUS)) as usize;
+        let shards = cache.weight().div_ceil(self.limit.min(SCX_CID_SHARD_MAX_CPUS)) as usize;
         let (small, larger) = (cores.len() / shards, cores.len() % shards);
         let most = self.limit.min(SCX_CID_SHARD_MAX_CPUS) as usize;
         let (mut shard, mut cores_here, mut cids_here) = (0, 0, 0);
@@ -193,15 +180,11 @@ impl Order {
     /// Adds the remaining CPUs, which were not online.
     fn add_offline(&mut self, count: usize) {
         let most = self.limit.min(SCX_CID_SHARD_MAX_CPUS) as usize;
-        let left: Vec<usize> = (0..count)
-            .filter(|&cpu| self.cids.of_cpu[cpu] == usize::MAX)
-            .collect();
+        let left: Vec<usize> =
+            (0..count).filter(|&cpu| self.cids.of_cpu[cpu] == usize::MAX).collect();
         for shard in left.chunks(most) {
-            let place = CidTopology {
-                shard_cid: self.next(),
-                shard_idx: self.shards,
-                ..NO_TOPOLOGY
-            };
+            let place =
+                CidTopology { shard_cid: self.next(), shard_idx: self.shards, ..NO_TOPOLOGY };
             self.shards += 1;
             for &cpu in shard {
                 self.add(cpu, place);
@@ -245,9 +228,7 @@ pub fn mask_bytes(count: usize, is_set: impl Fn(usize) -> bool) -> Vec<u8> {
     }
     for word in 0..mask_words(count) {
         let ids = word * 64..count.min(word * 64 + 64);
-        let bits = ids
-            .filter(|&id| is_set(id))
-            .fold(0_u64, |bits, id| bits | 1 << (id % 64));
+        let bits = ids.filter(|&id| is_set(id)).fold(0_u64, |bits, id| bits | 1 << (id % 64));
         bytes.extend(bits.to_le_bytes());
     }
     bytes

@@ -116,10 +116,7 @@ struct Entry {
 
 impl Entry {
     fn new(time: u64, arrival: u64, due: Due) -> Entry {
-        Entry {
-            rank: u128::from(time) << 64 | u128::from(arrival),
-            due,
-        }
+        Entry { rank: u128::from(time) << 64 | u128::from(arrival), due }
     }
 
     fn time(&self) -> u64 {
@@ -176,9 +173,7 @@ fn time_of(rank: Rank) -> u64 {
 impl CpuTimes {
     fn new(cpus: usize) -> CpuTimes {
         let leaves = cpus.next_power_of_two();
-        CpuTimes {
-            tree: vec![rank(u64::MAX, u32::MAX); 2 * leaves],
-        }
+        CpuTimes { tree: vec![rank(u64::MAX, u32::MAX); 2 * leaves] }
     }
 
     /// Sets the time of `cpu`, if it is another one.
@@ -347,17 +342,9 @@ mod tests {
     #[test]
     fn cpu_times_come_in_order_however_they_were_moved() {
         let mut clock = Clock::new(9);
-        for (cpu, time) in [
-            (0, 50),
-            (1, 40),
-            (2, 30),
-            (3, 20),
-            (4, 10),
-            (5, 60),
-            (6, 45),
-            (7, 15),
-            (8, 5),
-        ] {
+        for (cpu, time) in
+            [(0, 50), (1, 40), (2, 30), (3, 20), (4, 10), (5, 60), (6, 45), (7, 15), (8, 5)]
+        {
             clock.set_cpu(cpu, time);
         }
         clock.set_cpu(8, 55);

@@ -107,9 +107,7 @@ impl DeadlineServers {
     pub(crate) fn first(&self) -> Option<(u64, Class)> {
         let ext = self.ext.competes().map(|deadline| (deadline, Class::Ext));
         let fair = self.fair.competes().map(|deadline| (deadline, Class::Fair));
-        ext.into_iter()
-            .chain(fair)
-            .min_by_key(|(deadline, _)| *deadline)
+        ext.into_iter().chain(fair).min_by_key(|(deadline, _)| *deadline)
     }
 }
 
@@ -154,20 +152,12 @@ impl Kernel<'_> {
     /// Arms its timer; `false` if the time has passed (`start_dl_timer`).
     fn start_server_timer(&mut self, cpu: usize, class: Class, now: u64) -> bool {
         let server = self.cpus[cpu].deadline_servers.of(class);
-        let time = if server.armed {
-            server.latest_start(server.runtime)
-        } else {
-            server.deadline
-        };
+        let time = if server.armed { server.latest_start(server.runtime) } else { server.deadline };
         server.timer = server.timer.wrapping_add(1);
         if time < now {
             return false;
         }
-        let due = Due::DeadlineServer {
-            cpu: cpu as u32,
-            class,
-            timer: server.timer,
-        };
+        let due = Due::DeadlineServer { cpu: cpu as u32, class, timer: server.timer };
         self.clock.at(time, due);
         true
     }

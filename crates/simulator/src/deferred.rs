@@ -10,10 +10,7 @@ impl Kernel<'_> {
     pub(crate) fn kick(&mut self, cpu: usize, flags: u64) {
         if flags & SCX_KICK_IDLE != 0 {
             if flags & (SCX_KICK_PREEMPT | SCX_KICK_WAIT) != 0 {
-                self.fail(
-                    ExitKind::Error,
-                    "PREEMPT/WAIT cannot be used with SCX_KICK_IDLE".into(),
-                );
+                self.fail(ExitKind::Error, "PREEMPT/WAIT cannot be used with SCX_KICK_IDLE".into());
             }
             if self.can_skip_idle_kick(cpu) {
                 return;

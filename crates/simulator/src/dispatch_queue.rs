@@ -28,9 +28,7 @@ struct Key {
 
 impl Ord for Key {
     fn cmp(&self, other: &Self) -> std::cmp::Ordering {
-        (self.vtime.wrapping_sub(other.vtime) as i64)
-            .cmp(&0)
-            .then(self.arrival.cmp(&other.arrival))
+        (self.vtime.wrapping_sub(other.vtime) as i64).cmp(&0).then(self.arrival.cmp(&other.arrival))
     }
 }
 
@@ -149,23 +147,14 @@ impl DispatchQueue {
             let mut tree = BTreeMap::new();
             let mut cursor = self.head;
             while let Some(queued) = cursor {
-                tree.insert(
-                    Key {
-                        vtime: queued.dsq_key,
-                        arrival: queued.dsq_arrival,
-                    },
-                    queued,
-                );
+                tree.insert(Key { vtime: queued.dsq_key, arrival: queued.dsq_arrival }, queued);
                 cursor = queued.dsq_next;
             }
             self.tree = Some(tree);
         }
         let previous = match &mut self.tree {
             Some(tree) => {
-                let key = Key {
-                    vtime,
-                    arrival: self.arrivals,
-                };
+                let key = Key { vtime, arrival: self.arrivals };
                 let previous = tree.range(..key).next_back().map(|(_, task)| *task);
                 tree.insert(key, task);
                 previous
@@ -217,10 +206,7 @@ impl DispatchQueue {
             task.seen.scx.dsq_flags &= !SCX_TASK_DSQ_ON_PRIQ;
             self.ordered -= 1;
             if let Some(tree) = &mut self.tree {
-                tree.remove(&Key {
-                    vtime: task.dsq_key,
-                    arrival: task.dsq_arrival,
-                });
+                tree.remove(&Key { vtime: task.dsq_key, arrival: task.dsq_arrival });
                 if tree.len() < TREE_FROM as usize / 2 {
                     self.tree = None;
                 }
@@ -228,11 +214,7 @@ impl DispatchQueue {
         }
         for cursor in self.cursors.iter_mut().flatten() {
             if cursor.next == Some(task) {
-                cursor.next = if cursor.reverse {
-                    task.dsq_previous
-                } else {
-                    task.dsq_next
-                };
+                cursor.next = if cursor.reverse { task.dsq_previous } else { task.dsq_next };
             }
         }
         match task.dsq_previous {
@@ -250,12 +232,7 @@ impl DispatchQueue {
 
     /// Begins an iteration over the tasks that are queued now; returns its number.
     pub fn start_iteration(&mut self, reverse: bool) -> u32 {
-        let cursor = Cursor {
-            next: None,
-            started: false,
-            reverse,
-            sequence: self.sequence,
-        };
+        let cursor = Cursor { next: None, started: false, reverse, sequence: self.sequence };
         match self.cursors.iter().position(Option::is_none) {
             Some(free) => {
                 self.cursors[free] = Some(cursor);
@@ -280,11 +257,7 @@ impl DispatchQueue {
         }
         while let Some(task) = cursor.next {
             visited += 1;
-            cursor.next = if cursor.reverse {
-                task.dsq_previous
-            } else {
-                task.dsq_next
-            };
+            cursor.next = if cursor.reverse { task.dsq_previous } else { task.dsq_next };
             if (cursor.sequence.wrapping_sub(task.seen.scx.dsq_seq) as i32) >= 0 {
                 return (Some(task), visited);
             }

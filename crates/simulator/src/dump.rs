@@ -33,15 +33,8 @@ impl Kernel<'_> {
         self.dump = Some(String::new());
         self.call(op, arguments);
         let own = self.dump.take().unwrap_or_default();
-        let lines: String = own
-            .lines()
-            .map(|line| format!("{prefix}{line}\n"))
-            .collect();
-        if lines.is_empty() {
-            lines
-        } else {
-            format!("\n{lines}")
-        }
+        let lines: String = own.lines().map(|line| format!("{prefix}{line}\n")).collect();
+        if lines.is_empty() { lines } else { format!("\n{lines}") }
     }
 
     pub(crate) fn make_dump(&mut self, record: &ExitRecord) -> String {
@@ -85,11 +78,7 @@ impl Kernel<'_> {
             cpu @ 0.. => format!(" on CPU {cpu}"),
             _ => String::new(),
         };
-        let _ = writeln!(
-            text,
-            "{} triggered exit kind {}{place}:",
-            record.by, record.kind as u32
-        );
+        let _ = writeln!(text, "{} triggered exit kind {}{place}:", record.by, record.kind as u32);
         let _ = writeln!(text, "  {} ({})", record.reason, record.message);
         text.push_str("\nBacktrace:\n");
         if let Some(op) = record.during {
@@ -173,15 +162,11 @@ impl Kernel<'_> {
             TASK_DEAD => 'X',
             _ => 'S',
         };
-        let queue = task.dsq.map_or("(n/a)".to_owned(), |dsq| {
-            format!("0x{:x}", self.dsq(dsq).id())
-        });
+        let queue =
+            task.dsq.map_or("(n/a)".to_owned(), |dsq| format!("0x{:x}", self.dsq(dsq).id()));
         let scx = &task.seen.scx;
-        let mut text = format!(
-            "\n {marker}{state} {} *root {:+}ms\n",
-            task.label(),
-            -(waited as i64)
-        );
+        let mut text =
+            format!("\n {marker}{state} {} *root {:+}ms\n", task.label(), -(waited as i64));
         let _ = writeln!(
             text,
             "      scx_state/flags={}/0x{:x} dsq_flags=0x{:x} ops_state/qseq={}/{}",
@@ -202,9 +187,7 @@ impl Kernel<'_> {
             hexadecimal(task.allowed(), self.cpus.len()),
             task.seen.migration_disabled,
         );
-        text + self
-            .callback_output(Op::DumpTask, &[context, task.address()], "    ")
-            .as_str()
+        text + self.callback_output(Op::DumpTask, &[context, task.address()], "    ").as_str()
     }
 
     /// The dispatch queues that hold tasks, with the tasks in order.
@@ -237,12 +220,7 @@ fn contents(queue: &DispatchQueue) -> String {
             0 => String::new(),
             _ => format!(" dsq_vtime={}", task.seen.scx.dsq_vtime),
         };
-        let _ = writeln!(
-            text,
-            "  {}{order} slice={}",
-            task.label(),
-            task.seen.scx.slice
-        );
+        let _ = writeln!(text, "  {}{order} slice={}", task.label(), task.seen.scx.slice);
     }
     let more = (queue.len() as usize).saturating_sub(LISTED);
     if more > 0 {

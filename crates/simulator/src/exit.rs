@@ -132,11 +132,7 @@ impl Kernel<'_> {
             kind: record.kind as u32,
             exit_cpu: record.cpu,
             exit_code: record.code,
-            flags: if self.initialised {
-                SCX_EFLAG_INITIALIZED
-            } else {
-                0
-            },
+            flags: if self.initialised { SCX_EFLAG_INITIALIZED } else { 0 },
             reason: reason.as_ptr(),
             bt: std::ptr::null(),
             bt_len: 0,

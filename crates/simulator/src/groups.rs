@@ -82,11 +82,7 @@ impl ScxTaskGroup {
         let idle = settings.share == Share::Idle;
         let mut group = Self {
             flags: IN_USE,
-            weight: if idle {
-                DEFAULT_WEIGHT
-            } else {
-                weight_of(settings.share)
-            },
+            weight: if idle { DEFAULT_WEIGHT } else { weight_of(settings.share) },
             bw_period_us: 0,
             bw_quota_us: 0,
             bw_burst_us: 0,
@@ -106,11 +102,8 @@ impl ScxTaskGroup {
 impl Groups {
     /// The root and these groups, in the order in which they are made.
     pub fn new(definitions: &[Definition]) -> Groups {
-        let mut groups = Groups {
-            groups: Vec::new(),
-            by_path: BTreeMap::new(),
-            changes: Vec::new(),
-        };
+        let mut groups =
+            Groups { groups: Vec::new(), by_path: BTreeMap::new(), changes: Vec::new() };
         groups.add("/", None, GroupSettings::default());
         for group in definitions {
             let parent = groups.by_path.get(group.parent()).copied();
@@ -130,9 +123,7 @@ impl Groups {
 
     /// Number of groups that have, or get, a quota.
     pub fn with_quota(&self) -> usize {
-        (0..self.groups.len())
-            .filter(|number| self.has_quota(*number))
-            .count()
+        (0..self.groups.len()).filter(|number| self.has_quota(*number)).count()
     }
 
     /// Whether a group has, had or gets a quota.
@@ -144,13 +135,7 @@ impl Groups {
 
     fn add(&mut self, path: &str, parent: Option<usize>, settings: GroupSettings) -> usize {
         let number = self.groups.len();
-        let name: Box<[u8]> = path
-            .rsplit('/')
-            .next()
-            .unwrap_or("")
-            .bytes()
-            .chain([0])
-            .collect();
+        let name: Box<[u8]> = path.rsplit('/').next().unwrap_or("").bytes().chain([0]).collect();
         let mut node = Box::new(KernfsNode {
             id: number as u64 + 1,
             name: name.as_ptr(),
@@ -160,9 +145,7 @@ impl Groups {
         let above = parent.map(|parent| &raw mut self.groups[parent].cgroup.self_);
         let css = CgroupSubsysState {
             cgroup: std::ptr::null_mut(),
-            refcnt: PercpuRef {
-                percpu_count_ptr: 0,
-            },
+            refcnt: PercpuRef { percpu_count_ptr: 0 },
             id: number as i32 + 1,
             flags: CSS_ONLINE,
             parent: above.unwrap_or(std::ptr::null_mut()),
@@ -200,10 +183,7 @@ impl Groups {
             scx: ScxTaskGroup::new(settings),
         });
         cgroup.subsys[CPU_CONTROLLER] = &raw mut group.css;
-        let set = Box::new(CssSet {
-            subsys: cgroup.subsys,
-            dfl_cgrp: &raw mut *cgroup,
-        });
+        let set = Box::new(CssSet { subsys: cgroup.subsys, dfl_cgrp: &raw mut *cgroup });
         self.groups.push(Group {
             cgroup,
             _node: node,
@@ -240,9 +220,7 @@ impl Groups {
 
     /// Number of the group whose `struct cgroup` is at `address`.
     pub fn number_of(&self, address: u64) -> Option<usize> {
-        self.groups
-            .iter()
-            .position(|group| &raw const *group.cgroup as u64 == address)
+        self.groups.iter().position(|group| &raw const *group.cgroup as u64 == address)
     }
 
     /// Number of the group that has the `struct cgroup_subsys_state` at `address`, its own or its controller's.
@@ -304,9 +282,7 @@ impl Groups {
             }
             _ => return None,
         }
-        let css = numbers
-            .iter()
-            .map(|number| css_of(&self.groups[*number], controller));
+        let css = numbers.iter().map(|number| css_of(&self.groups[*number], controller));
         Some(css.collect())
     }
 
@@ -467,10 +443,8 @@ impl Kernel<'_> {
         if from == to {
             return;
         }
-        let (source, target) = (
-            self.groups.cgroup_address(from) as u64,
-            self.groups.cgroup_address(to) as u64,
-        );
+        let (source, target) =
+            (self.groups.cgroup_address(from) as u64, self.groups.cgroup_address(to) as u64);
         if self.operations.has(Op::CgroupPrepMove) {
             let result = self.call(Op::CgroupPrepMove, &[task.address(), source, target]) as i32;
             if result != 0 {

@@ -41,10 +41,7 @@ impl Holdings {
 
     /// Forgets the most recently acquired thing with this address; `false` if there is none.
     pub fn give_back(&mut self, address: u64) -> bool {
-        let found = self
-            .taken
-            .iter()
-            .rposition(|taken| taken.address == address);
+        let found = self.taken.iter().rposition(|taken| taken.address == address);
         if let Some(place) = found {
             self.taken.remove(place);
         }

@@ -43,10 +43,7 @@ pub struct IdleState {
 impl IdleState {
     /// Tracking with these properties, all CPUs busy.
     pub fn new(enabled: bool, per_node: bool, nodes: usize) -> IdleState {
-        let masks = IdleMasks {
-            cpu: Box::default(),
-            smt: Box::default(),
-        };
+        let masks = IdleMasks { cpu: Box::default(), smt: Box::default() };
         IdleState {
             enabled,
             per_node,
@@ -58,11 +55,7 @@ impl IdleState {
 
     /// Index of the masks that `cpu` is in.
     pub fn group(&self, cpu: usize, topology: &Topology) -> usize {
-        if self.per_node {
-            topology.node_of[cpu]
-        } else {
-            0
-        }
+        if self.per_node { topology.node_of[cpu] } else { 0 }
     }
 
     /// Masks of the machine, or empty ones if tracked per node.
@@ -112,10 +105,7 @@ impl IdleState {
         }
         let siblings = &topology.siblings[cpu].bits;
         let words = topology.sibling_words[cpu].clone();
-        if words
-            .clone()
-            .all(|word| siblings[word] & !masks.cpu.bits[word] == 0)
-        {
+        if words.clone().all(|word| siblings[word] & !masks.cpu.bits[word] == 0) {
             words.for_each(|word| masks.smt.bits[word] |= siblings[word]);
         }
     }
@@ -210,11 +200,7 @@ impl IdleState {
         allowed: &CpuMask,
         topology: &Topology,
     ) -> Option<usize> {
-        let &SyncPick {
-            waker_cpu,
-            previous,
-            ..
-        } = pick;
+        let &SyncPick { waker_cpu, previous, .. } = pick;
         let shares_cache = topology.cache_of[waker_cpu] == topology.cache_of[previous];
         if allowed.test(previous) && shares_cache && self.test_and_clear(previous, topology) {
             return Some(previous);
@@ -278,9 +264,8 @@ impl Kernel<'_> {
             .select_by_node
             .then(|| &topology.nodes[topology.node_of[previous]])
             .filter(|_| !self.idle.per_node);
-        let cache_cpus = topology
-            .select_by_cache
-            .then(|| &topology.caches[topology.cache_of[previous]]);
+        let cache_cpus =
+            topology.select_by_cache.then(|| &topology.caches[topology.cache_of[previous]]);
         // If the task may run anywhere, the groups are used as they are; otherwise only the CPUs of them that it may use.
         let (node_part, cache_part);
         let (node_cpus, cache_cpus) = if whole {
@@ -315,15 +300,12 @@ impl Kernel<'_> {
             }
             for near in [cache_cpus, node_cpus].into_iter().flatten() {
                 if let Some(cpu) =
-                    self.idle
-                        .pick_in_group(near, group, SCX_PICK_IDLE_CORE, topology)
+                    self.idle.pick_in_group(near, group, SCX_PICK_IDLE_CORE, topology)
                 {
                     return cpu as i32;
                 }
             }
-            if let Some(cpu) = self
-                .idle
-                .pick(allowed, group, flags | SCX_PICK_IDLE_CORE, topology)
+            if let Some(cpu) = self.idle.pick(allowed, group, flags | SCX_PICK_IDLE_CORE, topology)
             {
                 return cpu as i32;
             }
@@ -349,8 +331,6 @@ impl Kernel<'_> {
                 return cpu as i32;
             }
         }
-        self.idle
-            .pick(allowed, group, flags, topology)
-            .map_or(busy, |cpu| cpu as i32)
+        self.idle.pick(allowed, group, flags, topology).map_or(busy, |cpu| cpu as i32)
     }
 }

@@ -225,11 +225,7 @@ impl Cpu {
     #[inline]
     pub fn next_own(&self) -> u64 {
         let time = self.completion_at.min(self.tick_at);
-        if self.interrupts.is_empty() {
-            time
-        } else {
-            time.min(self.kernel_until)
-        }
+        if self.interrupts.is_empty() { time } else { time.min(self.kernel_until) }
     }
 }
 
@@ -348,20 +344,14 @@ impl<'a> Kernel<'a> {
         let allowed: Vec<CpuId> = if task.seen.nr_cpus_allowed as usize >= self.cpus.len() {
             Vec::new()
         } else {
-            task.seen
-                .cpus_mask
-                .iter()
-                .map(|cpu| CpuId(cpu as u32))
-                .collect()
+            task.seen.cpus_mask.iter().map(|cpu| CpuId(cpu as u32)).collect()
         };
         let info = TaskInfo {
             name: task.name.clone(),
             policy: Policy::from_number(task.seen.policy),
             nice: task.seen.static_prio - 120,
             rt_priority: task.seen.rt_priority,
-            weight: task
-                .wanted_weight
-                .unwrap_or(task.seen.se.load.weight as u32),
+            weight: task.wanted_weight.unwrap_or(task.seen.se.load.weight as u32),
             allowed,
             parent: task.parent,
             daemon: task.daemon,
@@ -385,10 +375,7 @@ impl<'a> Kernel<'a> {
             takes += CostModel::by_distance(&self.settings.cost.lock_transfer, distance);
         }
         self.context.spent += takes;
-        Lock {
-            owner: cpu as u32,
-            free_at: here + takes,
-        }
+        Lock { owner: cpu as u32, free_at: here + takes }
     }
 
     /// Takes the lock of a dispatch queue for one operation that visits `visited` tasks.
@@ -438,10 +425,7 @@ impl<'a> Kernel<'a> {
             None => (u128::from(executed) * u128::from(price) / 1000) as u64,
         };
         self.context.spent += cost - self.charged.cost;
-        self.charged = Charged {
-            instructions: executed,
-            cost,
-        };
+        self.charged = Charged { instructions: executed, cost };
     }
 
     /// Makes the running kernel function cost this many BPF instructions instead of a call: on x86-64 the verifier replaces the call with them.
@@ -475,11 +459,7 @@ impl<'a> Kernel<'a> {
         }
         let begin = self.occupy(cpu, duration);
         let cpu = CpuId(cpu as u32);
-        let overhead = EventKind::Overhead {
-            cpu,
-            kind,
-            duration,
-        };
+        let overhead = EventKind::Overhead { cpu, kind, duration };
         self.emit_at(begin, overhead);
     }
 
@@ -499,11 +479,7 @@ impl<'a> Kernel<'a> {
 
     /// A random number below `bound`.
     pub(crate) fn random_below(&mut self, bound: u64) -> u64 {
-        if bound == 0 {
-            0
-        } else {
-            self.random.next_u64() % bound
-        }
+        if bound == 0 { 0 } else { self.random.next_u64() % bound }
     }
 
     /// Length of a tick in nanoseconds.
@@ -595,8 +571,7 @@ impl<'a> Kernel<'a> {
     pub(crate) fn retire(&mut self, value: Option<Retired>) {
         let Some(value) = value else { return };
         let addresses = value.as_ptr_range();
-        self.timers
-            .forget(addresses.start as u64..addresses.end as u64);
+        self.timers.forget(addresses.start as u64..addresses.end as u64);
         self.calls.retired.push(value);
     }
 

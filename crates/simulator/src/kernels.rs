@@ -52,12 +52,8 @@ fn kernel(folder: &Path) -> Kernel {
 
 /// Names that are in one set only, with the set that has them.
 fn differences<'n>(told: &BTreeSet<&'n str>, there: &BTreeSet<&'n str>) -> Vec<String> {
-    let invented = told
-        .difference(there)
-        .map(|name| format!("only told: {name}"));
-    let forgotten = there
-        .difference(told)
-        .map(|name| format!("not told: {name}"));
+    let invented = told.difference(there).map(|name| format!("only told: {name}"));
+    let forgotten = there.difference(told).map(|name| format!("not told: {name}"));
     invented.chain(forgotten).collect()
 }
 
@@ -111,11 +107,7 @@ fn callbacks_and_settings_are_those_of_the_kernels() {
             let mut there = fields(&types, structure);
             there.remove("__end");
             let differences = differences(&told.collect(), &there);
-            assert_eq!(
-                differences,
-                Vec::<String>::new(),
-                "{structure} of {release}"
-            );
+            assert_eq!(differences, Vec::<String>::new(), "{structure} of {release}");
         }
     }
 }
@@ -146,12 +138,8 @@ fn fields_are_those_of_the_kernels() {
 }
 
 /// Constants of the states of tasks, which older releases number otherwise.
-const STATES: [&str; 4] = [
-    "SCX_TASK_STATE_MASK",
-    "SCX_TASK_INIT",
-    "SCX_TASK_READY",
-    "SCX_TASK_ENABLED",
-];
+const STATES: [&str; 4] =
+    ["SCX_TASK_STATE_MASK", "SCX_TASK_INIT", "SCX_TASK_READY", "SCX_TASK_ENABLED"];
 
 #[test]
 #[ignore = "needs the kernels of the testbench; `testbench/run` runs it"]
@@ -161,10 +149,8 @@ fn constants_are_those_of_the_kernels() {
             Kind::Enumeration { enumerators, .. } => Some(enumerators),
             _ => None,
         });
-        let there: BTreeMap<&str, u64> = enumerations
-            .flatten()
-            .map(|(name, value)| (name.as_str(), *value))
-            .collect();
+        let there: BTreeMap<&str, u64> =
+            enumerations.flatten().map(|(name, value)| (name.as_str(), *value)).collect();
         // Others are macros, of which types know nothing. States are kept and told in the numbers of 7.3.
         let is_compared =
             |one: &&Enumerator| one.name.starts_with("SCX_") && !STATES.contains(&one.name);
@@ -173,11 +159,7 @@ fn constants_are_those_of_the_kernels() {
         let wrong: Vec<String> = wrong
             .map(|one| {
                 let told = one.value(release);
-                format!(
-                    "{}: told {told:?}, there {:?}",
-                    one.name,
-                    there.get(one.name)
-                )
+                format!("{}: told {told:?}, there {:?}", one.name, there.get(one.name))
             })
             .collect();
         assert_eq!(wrong, Vec::<String>::new(), "{release}");

@@ -20,9 +20,7 @@ pub fn enumerators(release: Release) -> impl Iterator<Item = (&'static str, u64)
 
 /// The value of a constant of the kernel's enumerations in `release`.
 pub fn enumerator(name: &str, release: Release) -> Option<u64> {
-    enumerators(release)
-        .find(|(known, _)| *known == name)
-        .map(|(_, value)| value)
+    enumerators(release).find(|(known, _)| *known == name).map(|(_, value)| value)
 }
 
 /// The variable that schedulers know as `__preempt_count`; each CPU has its own copy.
@@ -52,11 +50,7 @@ pub struct KernelLinker {
 
 impl Default for KernelLinker {
     fn default() -> Self {
-        KernelLinker {
-            cid_form: false,
-            hz: DEFAULT_HZ,
-            release: Release::NEWEST,
-        }
+        KernelLinker { cid_form: false, hz: DEFAULT_HZ, release: Release::NEWEST }
     }
 }
 

@@ -74,8 +74,7 @@ impl Kernel<'_> {
         for (number, run) in setup.runs.iter().enumerate() {
             if let (RunTime::Every(interval), false) = (run.time, run.follows) {
                 let run = number as u32;
-                self.clock
-                    .at(self.clock.now() + interval, Due::Loader { run, load });
+                self.clock.at(self.clock.now() + interval, Due::Loader { run, load });
             }
         }
     }
@@ -112,9 +111,7 @@ impl Kernel<'_> {
         }
         self.interrupt(first.cpu);
         self.account_progress(first.cpu);
-        let followers = setup.runs[number + 1..]
-            .iter()
-            .take_while(|run| run.follows);
+        let followers = setup.runs[number + 1..].iter().take_while(|run| run.follows);
         let mut before = Vec::new();
         for run in std::iter::once(first).chain(followers) {
             if !self.run_loader_program(run, &mut before) {
@@ -128,10 +125,8 @@ impl Kernel<'_> {
     /// Runs one program; `before` is the context that the previous one left, and is replaced by that of this one.
     fn run_loader_program(&mut self, run: &ProgramRun, before: &mut Vec<u8>) -> bool {
         let Some(entry) = self.scheduler.code.entry(&run.program) else {
-            self.programs.failure = Some(format!(
-                "{}: program {} was not loaded",
-                run.place, run.program
-            ));
+            self.programs.failure =
+                Some(format!("{}: program {} was not loaded", run.place, run.program));
             return false;
         };
         // Aligned like the kernel's copy of a context.

@@ -43,10 +43,7 @@ struct Thread {
 
 impl<'a> Companion<'a> {
     pub(crate) fn new(loader: &'a mut dyn Loader) -> Self {
-        Self {
-            loader,
-            threads: Vec::new(),
-        }
+        Self { loader, threads: Vec::new() }
     }
 
     /// See [`Loader::arena`].
@@ -89,9 +86,7 @@ impl Kernel<'_> {
         task.fix_pointers();
         let policy = policy_of(&thread.attributes);
         self.add_other_thread(task, policy, thread.attributes.cpus.as_deref());
-        task.execution.errand = Errand::Follow {
-            thread: number as u32,
-        };
+        task.execution.errand = Errand::Follow { thread: number as u32 };
         let state = Thread {
             task,
             request: thread.wait.map(|wait| Request {
@@ -272,11 +267,7 @@ impl Kernel<'_> {
             nice: parent.seen.static_prio - 120,
             cpus: None,
         };
-        let thread = LoaderThread {
-            name,
-            attributes,
-            wait: None,
-        };
+        let thread = LoaderThread { name, attributes, wait: None };
         let mut task = self.create_loader_thread(&thread);
         task.seen.cpus_mask = parent.seen.cpus_mask;
         task.seen.nr_cpus_allowed = parent.seen.nr_cpus_allowed;
@@ -368,10 +359,7 @@ impl Kernel<'_> {
     /// Runs a program within a system call of the loader.
     fn run_for_loader(&mut self, program: &str, context: &[u8]) -> Reply {
         let Some(entry) = self.scheduler.code.entry(program) else {
-            return Reply {
-                result: -EINVAL,
-                bytes: context.to_vec(),
-            };
+            return Reply { result: -EINVAL, bytes: context.to_vec() };
         };
         // Aligned like the kernel's copy of a context.
         let mut words = vec![0_u64; context.len().div_ceil(8).max(1)];
@@ -381,10 +369,7 @@ impl Kernel<'_> {
         };
         copy.copy_from_slice(context);
         let result = self.run_program(entry, [copy.as_mut_ptr() as u64, 0, 0, 0, 0]);
-        Reply {
-            result: i64::from(result as i32),
-            bytes: copy.to_vec(),
-        }
+        Reply { result: i64::from(result as i32), bytes: copy.to_vec() }
     }
 
     fn operate_on_map(&mut self, map: usize, operation: &MapOperation) -> Reply {
@@ -402,10 +387,7 @@ impl Kernel<'_> {
                 self.calls.retired.clear();
                 Reply { result: 0, bytes }
             }
-            Err(errno) => Reply {
-                result: -errno,
-                bytes: Vec::new(),
-            },
+            Err(errno) => Reply { result: -errno, bytes: Vec::new() },
         }
     }
 

@@ -103,10 +103,7 @@ pub struct Maps {
 impl Maps {
     /// The maps of an object.
     pub fn new(own: Vec<Map>) -> Maps {
-        Maps {
-            own: own.into(),
-            added: IndexMap::default(),
-        }
+        Maps { own: own.into(), added: IndexMap::default() }
     }
 
     /// Adds a map that is not one of the object's; returns its address.
@@ -198,10 +195,9 @@ impl Map {
             kind::LPM_TRIE => Store::Prefixes(Prefixes::default()),
             kind::BLOOM_FILTER => Store::Filter(BTreeSet::new()),
             kind::QUEUE | kind::STACK => Store::Queue(VecDeque::new()),
-            kind::RINGBUF | kind::USER_RINGBUF => Store::Records {
-                submitted: 0,
-                reserved: Vec::new(),
-            },
+            kind::RINGBUF | kind::USER_RINGBUF => {
+                Store::Records { submitted: 0, reserved: Vec::new() }
+            }
             kind::TASK_STORAGE => Store::Task,
             kind::CGROUP_STORAGE => Store::Cgroup(Vec::new()),
             kind::ARRAY_OF_MAPS => Store::Maps(zeros(max_entries)),
@@ -298,12 +294,12 @@ impl Map {
             _ => return 0,
         };
         match &mut self.store {
-            Store::Prefixes(values) => values
-                .longest(&key)
-                .map_or(0, |value| value.as_mut_ptr() as u64),
-            Store::Hash(values) => values
-                .get_mut(&key)
-                .map_or(0, |value| value.as_mut_ptr() as u64),
+            Store::Prefixes(values) => {
+                values.longest(&key).map_or(0, |value| value.as_mut_ptr() as u64)
+            }
+            Store::Hash(values) => {
+                values.get_mut(&key).map_or(0, |value| value.as_mut_ptr() as u64)
+            }
             Store::PerCpuHash(values) => values
                 .get_mut(&key)
                 .map_or(0, |value| value[cpu * self.words..].as_mut_ptr() as u64),
@@ -496,10 +492,7 @@ impl Map {
     }
 
     fn is_per_cpu(&self) -> bool {
-        matches!(
-            self.kind,
-            kind::PERCPU_ARRAY | kind::PERCPU_HASH | kind::LRU_PERCPU_HASH
-        )
+        matches!(self.kind, kind::PERCPU_ARRAY | kind::PERCPU_HASH | kind::LRU_PERCPU_HASH)
     }
 
     /// The value for the key at `key` as a system call returns it: if each CPU has its own, those of all CPUs, each rounded up to 8 bytes.
@@ -595,12 +588,7 @@ impl Map {
         let Store::Queue(queue) = &mut self.store else {
             return Err(EINVAL);
         };
-        let value = if last_first {
-            queue.back()
-        } else {
-            queue.front()
-        }
-        .ok_or(ENOENT)?;
+        let value = if last_first { queue.back() } else { queue.front() }.ok_or(ENOENT)?;
         write_bytes(target, value.len(), value);
         if remove {
             if last_first {

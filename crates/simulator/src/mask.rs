@@ -36,11 +36,7 @@ impl CpuMask {
 
     /// Adds or removes `cpu`.
     pub fn assign(&mut self, cpu: usize, value: bool) {
-        if value {
-            self.set(cpu)
-        } else {
-            self.clear(cpu)
-        }
+        if value { self.set(cpu) } else { self.clear(cpu) }
     }
 
     /// Number of CPUs in it.
@@ -55,9 +51,7 @@ impl CpuMask {
 
     /// The CPUs that are also in `other`.
     pub fn common(&self, other: &CpuMask) -> CpuMask {
-        CpuMask {
-            bits: std::array::from_fn(|word| self.bits[word] & other.bits[word]),
-        }
+        CpuMask { bits: std::array::from_fn(|word| self.bits[word] & other.bits[word]) }
     }
 
     /// The lowest CPU that is also in `other`.
@@ -104,11 +98,7 @@ pub fn hexadecimal(mask: &CpuMask, count: usize) -> String {
 /// Finds the first CPU of `a & b` at or after `start`, wrapping around (`cpumask_any_and_distribute`).
 pub fn first_common_from(a: &CpuMask, b: &CpuMask, start: usize, words: usize) -> Option<usize> {
     // A division takes longer than all else here.
-    let start_word = if start < words * 64 {
-        start / 64
-    } else {
-        start / 64 % words
-    };
+    let start_word = if start < words * 64 { start / 64 } else { start / 64 % words };
     let start_bit = start % 64;
     for step in 0..=words {
         let word = start_word + step;

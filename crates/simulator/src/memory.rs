@@ -50,9 +50,7 @@ impl Memory {
                     arena.user(offset) as *mut u8
                 }
                 _ => {
-                    let shared = companion
-                        .as_mut()
-                        .and_then(|one| one.section(number, bytes));
+                    let shared = companion.as_mut().and_then(|one| one.section(number, bytes));
                     shared.unwrap_or(memory.as_mut_ptr().cast())
                 }
             };
@@ -85,9 +83,8 @@ impl Memory {
     /// The context with which the code is called, on a machine with so many CPUs. It points into this memory.
     pub fn context(&mut self, cpus: usize, cost: &CostModel) -> Context {
         let arena = self.arena.as_mut();
-        let (arena, arena_user) = arena.map_or((std::ptr::null_mut(), 0), |arena| {
-            (arena.base(), arena.user(0))
-        });
+        let (arena, arena_user) =
+            arena.map_or((std::ptr::null_mut(), 0), |arena| (arena.base(), arena.user(0)));
         Context {
             kernel: std::ptr::null_mut(),
             instructions: 0,

@@ -101,11 +101,7 @@ impl Operations {
             ));
         }
         if self.max_batch > i32::MAX as u32 {
-            return Err(format!(
-                "ops.dispatch_max_batch {} is over {}",
-                self.max_batch,
-                i32::MAX
-            ));
+            return Err(format!("ops.dispatch_max_batch {} is over {}", self.max_batch, i32::MAX));
         }
         Ok(())
     }
@@ -138,9 +134,7 @@ impl Kernel<'_> {
     /// Tells the sinks about the callback that has just returned `result` and began at `begin`.
     fn emit_callback(&mut self, callback: Op, result: u64, begin: u64) {
         let task = callback.is_of_a_task().then_some(self.calls.argument);
-        let task = task
-            .and_then(|task| self.tasks.at(task))
-            .map(|task| task.id);
+        let task = task.and_then(|task| self.tasks.at(task)).map(|task| task.id);
         let chosen = self.cpu_from_scheduler(result as i32);
         let chosen = usize::try_from(chosen)
             .ok()
@@ -172,11 +166,7 @@ impl Kernel<'_> {
             | Op::Disable => self.tasks.at(self.calls.argument).map(TaskRef::cpu),
             Op::Dispatch | Op::UpdateIdle | Op::CpuAcquire | Op::CpuRelease => {
                 let number = self.calls.argument as i32 as usize;
-                Some(if self.operations.cid_form {
-                    self.cids.to_cpu[number]
-                } else {
-                    number
-                })
+                Some(if self.operations.cid_form { self.cids.to_cpu[number] } else { number })
             }
             _ => None,
         }

@@ -89,11 +89,7 @@ mod tests {
             (3, 12, [10, 0x1f, 0, 0]),
             (4, 32, [10, 0x10, 0, 7]),
         ] {
-            assert!(
-                prefixes
-                    .insert(&key(length, bytes), Box::new([number]))
-                    .is_none()
-            );
+            assert!(prefixes.insert(&key(length, bytes), Box::new([number])).is_none());
         }
         let mut found = |length, bytes| prefixes.longest(&key(length, bytes)).map(|value| value[0]);
         assert_eq!(found(32, [10, 0x10, 0, 7]), Some(4));
@@ -108,11 +104,7 @@ mod tests {
     fn bits_after_a_prefix_do_not_matter() {
         let mut prefixes = Prefixes::default();
         prefixes.insert(&key(4, [0xa5, 1, 2, 3]), Box::new([1]));
-        assert!(
-            prefixes
-                .insert(&key(4, [0xaf, 9, 9, 9]), Box::new([2]))
-                .is_some()
-        );
+        assert!(prefixes.insert(&key(4, [0xaf, 9, 9, 9]), Box::new([2])).is_some());
         assert_eq!(prefixes.len(), 1);
         assert_eq!(prefixes.keys().next().unwrap()[..], key(4, [0xa0, 0, 0, 0]));
         assert!(prefixes.remove(&key(5, [0xa0, 0, 0, 0])).is_none());

@@ -48,7 +48,5 @@ pub(crate) fn newer_members(table: &StructOps, release: Release) -> impl Fn(&str
 /// The sections that no program can change, by number, with their contents.
 pub(crate) fn read_only(object: &Object, prepared: Prepared) -> Vec<(usize, Vec<u8>)> {
     let contents = prepared.sections.into_iter().enumerate();
-    contents
-        .filter(|(number, _)| object.sections()[*number].name.starts_with(".rodata"))
-        .collect()
+    contents.filter(|(number, _)| object.sections()[*number].name.starts_with(".rodata")).collect()
 }

@@ -84,11 +84,7 @@ impl<'a> Reports<'a> {
             }
             description.place += 1;
         }
-        let later = self
-            .events
-            .iter()
-            .rev()
-            .take_while(|event| event.time > time);
+        let later = self.events.iter().rev().take_while(|event| event.time > time);
         self.events.len() - later.count()
     }
 
@@ -188,10 +184,7 @@ mod tests {
 
     fn sleep(time: Nanoseconds, task: u32) -> Event {
         let task = TaskId(task);
-        Event {
-            time,
-            kind: EventKind::Sleep { task },
-        }
+        Event { time, kind: EventKind::Sleep { task } }
     }
 
     #[test]
@@ -220,17 +213,7 @@ mod tests {
         reports.add_event(sleep(9, 6));
         reports.add_event(sleep(8, 7));
         reports.finish(10);
-        let told = [
-            (5, 0),
-            (5, 2),
-            (7, 3),
-            (7, 5),
-            (8, 7),
-            (9, 1),
-            (9, 8),
-            (9, 6),
-            (10, u32::MAX),
-        ];
+        let told = [(5, 0), (5, 2), (7, 3), (7, 5), (8, 7), (9, 1), (9, 8), (9, 6), (10, u32::MAX)];
         assert_eq!(notes.0, told);
     }
 

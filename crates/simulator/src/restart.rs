@@ -63,10 +63,7 @@ fn state(task: TaskRef) -> u32 {
 impl Kernel<'_> {
     /// Unloads a scheduler that asks to be loaded again. `false` if it is to stay unloaded, or runs still.
     pub(crate) fn unload_for_restart(&mut self) -> bool {
-        let code = self
-            .exit
-            .as_ref()
-            .map_or(0, |exit| exit.code.cast_unsigned());
+        let code = self.exit.as_ref().map_or(0, |exit| exit.code.cast_unsigned());
         let Some(pause) = self.settings.restart_after else {
             return false;
         };

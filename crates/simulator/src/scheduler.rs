@@ -83,16 +83,10 @@ struct Target {
 
 impl Target {
     /// The kernel unless a run says otherwise.
-    const USUAL: Target = Target {
-        hz: linker::DEFAULT_HZ,
-        release: Release::NEWEST,
-    };
+    const USUAL: Target = Target { hz: linker::DEFAULT_HZ, release: Release::NEWEST };
 
     fn of(options: &Options) -> Target {
-        Target {
-            hz: options.hz,
-            release: options.release,
-        }
+        Target { hz: options.hz, release: options.release }
     }
 }
 
@@ -346,22 +340,18 @@ fn translated(
     };
     let key = key(object, linker, read_only);
     let known = store.find(&key);
-    known
-        .and_then(|bytes| Translated::from_bytes(&bytes))
-        .unwrap_or_else(|| {
-            let translated = translate();
-            store.keep(&key, &translated.to_bytes());
-            translated
-        })
+    known.and_then(|bytes| Translated::from_bytes(&bytes)).unwrap_or_else(|| {
+        let translated = translate();
+        store.keep(&key, &translated.to_bytes());
+        translated
+    })
 }
 
 /// Everything on which the translation of an object depends, except for the file that it was read from and this program.
 fn key(object: &Object, linker: &KernelLinker, read_only: &[(usize, Vec<u8>)]) -> Vec<u8> {
     let programs = object.programs().iter().filter(|one| one.autoload);
     let programs: Vec<&str> = programs.map(|one| one.name.as_str()).collect();
-    let tables: Vec<&str> = (object.struct_ops().iter())
-        .map(|table| table.name.as_str())
-        .collect();
+    let tables: Vec<&str> = (object.struct_ops().iter()).map(|table| table.name.as_str()).collect();
     let processor = fairground_bpf::processor();
     format!("{programs:?} {tables:?} {linker:?} {processor} {read_only:?}").into_bytes()
 }
@@ -375,39 +365,24 @@ fn linker_for(
     let Target { hz, release } = target;
     let cid_form = table.type_name == CID_FORM;
     if cid_form && !CID_FORM_RELEASES.contains(release) {
-        return Err(LoadError::Operations(format!(
-            "Linux {release} has no {CID_FORM}"
-        )));
+        return Err(LoadError::Operations(format!("Linux {release} has no {CID_FORM}")));
     }
     let mut maps = object.maps().iter();
-    if cid_form
-        && maps
-            .by_ref()
-            .filter(|map| map.kind == map_kind::ARENA)
-            .count()
-            != 1
-    {
+    if cid_form && maps.by_ref().filter(|map| map.kind == map_kind::ARENA).count() != 1 {
         return Err(LoadError::Operations(
             "a scheduler of the cid form has to have one arena".into(),
         ));
     }
-    Ok(KernelLinker {
-        cid_form,
-        hz,
-        release,
-    })
+    Ok(KernelLinker { cid_form, hz, release })
 }
 
 /// The calls of functions that the kernel lacks and that the object declares as weak, where no test rules them out. libbpf makes them calls of
 /// nothing, which a verifier refuses where it finds them.
 fn untested(needs: &Needs) -> impl Iterator<Item = fairground_bpf::Error> {
-    needs
-        .untested()
-        .iter()
-        .map(|one| fairground_bpf::Error::Refused {
-            place: one.place.clone(),
-            problem: format!("{}, without a test with bpf_ksym_exists()", one.problem),
-        })
+    needs.untested().iter().map(|one| fairground_bpf::Error::Refused {
+        place: one.place.clone(),
+        problem: format!("{}, without a test with bpf_ksym_exists()", one.problem),
+    })
 }
 
 /// The judgement of a release on a scheduler.
@@ -459,14 +434,8 @@ fn parse(bytes: &[u8]) -> Result<Object, LoadError> {
 }
 
 /// Licences that the kernel takes for compatible with the GPL (`license_is_gpl_compatible`).
-const GPL_COMPATIBLE: [&str; 6] = [
-    "GPL",
-    "GPL v2",
-    "GPL and additional rights",
-    "Dual BSD/GPL",
-    "Dual MIT/GPL",
-    "Dual MPL/GPL",
-];
+const GPL_COMPATIBLE: [&str; 6] =
+    ["GPL", "GPL v2", "GPL and additional rights", "Dual BSD/GPL", "Dual MIT/GPL", "Dual MPL/GPL"];
 
 /// Refuses callbacks under a licence that the kernel does not accept.
 fn check_license(object: &Object) -> Result<(), LoadError> {
@@ -645,19 +614,15 @@ fn read_operations(
         cid_form,
         flags: number("flags"),
         timeout_ms: or_default(number("timeout_ms"), SCX_WATCHDOG_MAX_TIMEOUT_MS),
-        max_batch: or_default(
-            number("dispatch_max_batch"),
-            u64::from(SCX_DSP_DFL_MAX_BATCH),
-        ) as u32,
+        max_batch: or_default(number("dispatch_max_batch"), u64::from(SCX_DSP_DFL_MAX_BATCH))
+            as u32,
         exit_dump_len: or_default(number("exit_dump_len"), SCX_EXIT_DUMP_DFL_LEN as u64) as usize,
         cid_shard_size: number("cid_shard_size") as u32,
         hotplug_seq: number("hotplug_seq"),
     };
     let programs: Vec<_> = programs_of(table).map(|(_, program)| program).collect();
     let has = |op: Op| programs[op as usize].is_some();
-    operations
-        .validate(has, release)
-        .map_err(LoadError::Operations)?;
+    operations.validate(has, release).map_err(LoadError::Operations)?;
     Ok(operations)
 }
 
@@ -776,10 +741,7 @@ SEC(".struct_ops.link") struct sched_ext_ops gone = { .enqueue = (void *)gone_en
             loaded.err().map(|error| error.to_string())
         };
         let first = refusal().unwrap();
-        assert!(
-            first.contains("has no function scx_bpf_dispatch"),
-            "{first}"
-        );
+        assert!(first.contains("has no function scx_bpf_dispatch"), "{first}");
         assert_eq!(refusal(), Some(first));
         assert_eq!(store.0.lock().unwrap().times, 1);
     }

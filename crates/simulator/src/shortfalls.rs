@@ -180,15 +180,11 @@ impl Kernel<'_> {
             (groups > 0 && !asks).then_some(Shortfall::Groups { groups }),
             (quotas > 0 && asks && !self.operations.has(Op::CgroupSetBandwidth))
                 .then_some(Shortfall::Quotas { groups: quotas }),
-            is_slowed.then_some(Shortfall::Performance {
-                lowest,
-                by_hardware,
-            }),
+            is_slowed.then_some(Shortfall::Performance { lowest, by_hardware }),
             (percent > 0).then_some(Shortfall::Siblings { percent }),
             (has_footprints && hardware.cache.is_none()).then_some(Shortfall::Footprints),
             self.machine.unknown_speeds.then_some(Shortfall::Speeds),
-            self.takes_sub_schedulers()
-                .then_some(Shortfall::SubSchedulers),
+            self.takes_sub_schedulers().then_some(Shortfall::SubSchedulers),
             (release != Release::NEWEST).then_some(Shortfall::Release(release)),
         ];
         found.into_iter().flatten().collect()

@@ -272,10 +272,7 @@ pub fn simulate_beside<'a>(
     kernel.reports.finish(end);
     let mut exit = kernel.disable();
     if let (ExitKind::Unregistered, Some(record)) = (exit.kind, kernel.restarts.unanswered.take()) {
-        let message = format!(
-            "{}; its loader had not loaded it again by the end",
-            record.message
-        );
+        let message = format!("{}; its loader had not loaded it again by the end", record.message);
         exit = ExitRecord { message, ..record };
     }
     kernel.report_strays();
@@ -370,18 +367,9 @@ impl<'a> Kernel<'a> {
         let nodes = topology.nodes.len();
         let idle = operations.idle_state(nodes);
         let mut groups = Groups::new(&options.workload.groups);
-        let mut address_space = Box::new(MmStruct {
-            mm_users: 1,
-            owner: std::ptr::null_mut(),
-        });
-        let initial_parent = creator(
-            options,
-            &mut tasks,
-            &mut address_space,
-            &mut groups,
-            possible,
-            count,
-        );
+        let mut address_space = Box::new(MmStruct { mm_users: 1, owner: std::ptr::null_mut() });
+        let initial_parent =
+            creator(options, &mut tasks, &mut address_space, &mut groups, possible, count);
         Ok(Kernel {
             scheduler: scheduler.clone(),
             context,
@@ -557,9 +545,7 @@ impl<'a> Kernel<'a> {
         for (address, instruction) in strays.into_iter().flatten() {
             let place = self.scheduler.locate(instruction);
             let place = place.map_or_else(String::new, |place| format!(" in {place}"));
-            self.say(format!(
-                "ERROR: Arena access at unmapped address 0x{address:x}{place}"
-            ));
+            self.say(format!("ERROR: Arena access at unmapped address 0x{address:x}{place}"));
         }
     }
 
@@ -594,11 +580,7 @@ impl<'a> Kernel<'a> {
             .into_iter()
             .flat_map(|entry| entry.fields)
             // SAFETY: every field of the structure is a 64-bit integer at its offset.
-            .map(|field| {
-                (field.name, unsafe {
-                    base.add(field.offset).cast::<i64>().read()
-                })
-            })
+            .map(|field| (field.name, unsafe { base.add(field.offset).cast::<i64>().read() }))
             .collect()
     }
 

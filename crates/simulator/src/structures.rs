@@ -42,12 +42,7 @@ impl ClampRequest {
     pub fn of(value: u32) -> Self {
         const BUCKETS: u32 = 5;
         let width = (1024 + BUCKETS / 2) / BUCKETS;
-        Self {
-            value,
-            bucket_id: (value / width).min(BUCKETS - 1),
-            active: 0,
-            user_defined: 0,
-        }
+        Self { value, bucket_id: (value / width).min(BUCKETS - 1), active: 0, user_defined: 0 }
     }
 }
 
@@ -309,10 +304,8 @@ pub static ROOT: Credentials = Credentials {
     fsgid: GroupId { val: 0 },
 };
 /// The namespace that all tasks are in; its number is that of a kernel's first one.
-pub static INITIAL_PID_NAMESPACE: PidNamespace = PidNamespace {
-    level: 0,
-    ns: NsCommon { inum: 0xeffffffc },
-};
+pub static INITIAL_PID_NAMESPACE: PidNamespace =
+    PidNamespace { level: 0, ns: NsCommon { inum: 0xeffffffc } };
 /// Scheduling classes in the order of [`crate::task::Class`]; only their addresses are compared.
 pub static SCHED_CLASSES: [u64; 5] = [0; 5];
 
@@ -325,9 +318,7 @@ impl Default for PtRegs {
 
 impl Default for CpuMask {
     fn default() -> Self {
-        CpuMask {
-            bits: [0; CPU_MASK_WORDS],
-        }
+        CpuMask { bits: [0; CPU_MASK_WORDS] }
     }
 }
 

@@ -126,14 +126,14 @@ pub(crate) fn visible(kind: EventKind) -> Option<EventKind> {
         | EventKind::Throttle { task, .. }
         | EventKind::Insert { task, .. }
         | EventKind::Remove { task, .. }
-        | EventKind::Callback {
-            task: Some(task), ..
-        } if is_hidden(task) => None,
-        EventKind::Wake { task, cpu, waker } => Some(EventKind::Wake {
-            task,
-            cpu,
-            waker: seen(waker),
-        }),
+        | EventKind::Callback { task: Some(task), .. }
+            if is_hidden(task) =>
+        {
+            None
+        }
+        EventKind::Wake { task, cpu, waker } => {
+            Some(EventKind::Wake { task, cpu, waker: seen(waker) })
+        }
         EventKind::Switch { cpu, prev, next } => match (seen(prev), seen(next)) {
             (None, None) => None,
             (prev, next) => Some(EventKind::Switch { cpu, prev, next }),
@@ -145,14 +145,7 @@ pub(crate) fn visible(kind: EventKind) -> Option<EventKind> {
 impl Kernel<'_> {
     /// Creates the threads that are not part of the workload, asleep.
     pub(crate) fn create_other_threads(&mut self) {
-        for (place, thread) in self
-            .settings
-            .surroundings
-            .threads
-            .clone()
-            .iter()
-            .enumerate()
-        {
+        for (place, thread) in self.settings.surroundings.threads.clone().iter().enumerate() {
             let pid = FIRST_OTHER_PID + place as i32;
             let mut task = self.blank_thread(thread.name.clone(), pid);
             task.fix_pointers();
@@ -219,10 +212,7 @@ impl Kernel<'_> {
             0 => 0,
             _ => rounds as u64 * thread.period?,
         };
-        Some(Turn {
-            at: turn.at + later,
-            ..turn
-        })
+        Some(Turn { at: turn.at + later, ..turn })
     }
 
     /// CPU time that the threads of the surroundings have used since the run began.
@@ -242,19 +232,14 @@ impl Kernel<'_> {
             thread.execution.errand = Errand::Rest;
             return;
         };
-        thread.execution.errand = Errand::Serve {
-            turn: number,
-            running: false,
-        };
+        thread.execution.errand = Errand::Serve { turn: number, running: false };
         self.wake_at(thread, self.origin + turn.at);
     }
 
     /// When the clock of the simulation begins, so that the tasks are prepared shortly before their common start.
     pub(crate) fn first_time(&self) -> Nanoseconds {
         match self.settings.surroundings.creator {
-            Some(Creator {
-                begin: Some(begin), ..
-            }) => until_moment(self.time_to_prepare(), begin),
+            Some(Creator { begin: Some(begin), .. }) => until_moment(self.time_to_prepare(), begin),
             _ => 0,
         }
     }
@@ -272,10 +257,7 @@ impl Kernel<'_> {
     pub(crate) fn start_surroundings(&mut self) {
         if let Some(creator) = self.settings.surroundings.creator {
             let mut task = self.tasks.creator();
-            task.execution.errand = Errand::Live {
-                left: creator.waits + 1,
-                running: false,
-            };
+            task.execution.errand = Errand::Live { left: creator.waits + 1, running: false };
             self.enter(0);
             self.wake(task, None, false);
             self.leave(OverheadKind::Scheduling);
@@ -299,13 +281,7 @@ impl Kernel<'_> {
                 let switch = self.settings.cost.context_switch;
                 let time = self.turn(task, turn)?.cpu_time.saturating_sub(switch);
                 self.compute(task, time.max(1));
-                (
-                    Errand::Serve {
-                        turn,
-                        running: true,
-                    },
-                    Action::Compute,
-                )
+                (Errand::Serve { turn, running: true }, Action::Compute)
             }
             (Errand::Prepare, Some(creator)) => {
                 self.compute(task, creator.preparation.max(1));
@@ -320,30 +296,20 @@ impl Kernel<'_> {
                 let turns = creator.waits + 1;
                 if !running {
                     self.compute(task, (creator.cpu_time / turns).max(1));
-                    (
-                        Errand::Live {
-                            left,
-                            running: true,
-                        },
-                        Action::Compute,
-                    )
+                    (Errand::Live { left, running: true }, Action::Compute)
                 } else if left > 1 {
                     // Counted from the beginning of its life: timers are late, and their delays would add up.
                     let lived = creator.age - creator.cpu_time.min(creator.age) / turns;
                     let until = self.first_time() + lived / creator.waits * (turns - left + 1);
-                    let next = Errand::Live {
-                        left: left - 1,
-                        running: false,
-                    };
+                    let next = Errand::Live { left: left - 1, running: false };
                     (next, self.sleep_until(task, until))
                 } else {
                     (Errand::Create { next: 0 }, self.create_task(task, 0))
                 }
             }
-            (Errand::Create { next }, _) => (
-                Errand::Create { next: next + 1 },
-                self.create_task(task, next + 1),
-            ),
+            (Errand::Create { next }, _) => {
+                (Errand::Create { next: next + 1 }, self.create_task(task, next + 1))
+            }
             (Errand::Begin, _) => {
                 task.execution.until = 0;
                 self.begin_run_of_workload(task);
@@ -409,12 +375,7 @@ impl Kernel<'_> {
             if change.at == 0 && !change.online {
                 continue;
             }
-            self.clock.at(
-                self.origin + change.at,
-                Due::Hotplug {
-                    index: index as u32,
-                },
-            );
+            self.clock.at(self.origin + change.at, Due::Hotplug { index: index as u32 });
         }
     }
 
@@ -430,8 +391,7 @@ impl Kernel<'_> {
     /// Hands the tasks of the surroundings to the scheduler, as tasks that exist when it is loaded.
     pub(crate) fn enable_surroundings(&mut self) -> Result<(), (i32, String)> {
         for task in self.tasks.hidden().collect::<Vec<_>>() {
-            self.init_task(task, false)
-                .map_err(|error| (error, task.label()))?;
+            self.init_task(task, false).map_err(|error| (error, task.label()))?;
             if task.class == Class::Ext {
                 self.enable_task(task);
             }

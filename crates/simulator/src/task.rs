@@ -234,10 +234,7 @@ impl Task {
         seen.uclamp = seen.uclamp_req;
         seen.real_cred = &raw const ROOT;
         seen.cred = &raw const ROOT;
-        let number = Upid {
-            nr: pid,
-            ns: &raw const INITIAL_PID_NAMESPACE,
-        };
+        let number = Upid { nr: pid, ns: &raw const INITIAL_PID_NAMESPACE };
         let mut task = Task {
             seen,
             id,
@@ -245,10 +242,7 @@ impl Task {
             daemon: false,
             footprint: 0,
             class: Class::Ext,
-            pid: Pid {
-                level: 0,
-                numbers: [number],
-            },
+            pid: Pid { level: 0, numbers: [number] },
             signal,
             ops_state: OpsState::None,
             runnable_place: None,
@@ -312,10 +306,7 @@ impl TaskRef {
         self.leave_process();
         if leader == self {
             let head = &raw mut self.signal.thread_head;
-            self.signal.thread_head = ListHead {
-                next: head,
-                prev: head,
-            };
+            self.signal.thread_head = ListHead { next: head, prev: head };
             self.signal.pids = [&raw mut self.pid; 4];
         }
         // A thread's end is no signal for the parent, that of the process is.
@@ -329,10 +320,7 @@ impl TaskRef {
         // SAFETY: the list consists of nodes in tasks, which never move; tasks that leave are removed from it.
         unsafe {
             let last = (*head).prev;
-            *node = ListHead {
-                next: head,
-                prev: last,
-            };
+            *node = ListHead { next: head, prev: last };
             (*last).next = node;
             (*head).prev = node;
         }
@@ -356,9 +344,6 @@ impl TaskRef {
             (*next).prev = prev;
             (*self.seen.signal).nr_threads -= 1;
         }
-        self.seen.thread_node = ListHead {
-            next: std::ptr::null_mut(),
-            prev: std::ptr::null_mut(),
-        };
+        self.seen.thread_node = ListHead { next: std::ptr::null_mut(), prev: std::ptr::null_mut() };
     }
 }

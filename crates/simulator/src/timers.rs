@@ -71,9 +71,7 @@ impl BpfTimers {
 
     /// Sets the function that the timer calls. `false` if there is no timer there.
     pub fn set_callback(&mut self, address: u64, callback: Entry) -> bool {
-        self.get(address)
-            .map(|timer| timer.callback = Some(callback))
-            .is_some()
+        self.get(address).map(|timer| timer.callback = Some(callback)).is_some()
     }
 
     /// Cancels the timer; returns whether it was armed, or `None` if there is no timer there.
@@ -85,10 +83,7 @@ impl BpfTimers {
 
     /// When the next timer expires that `cpu` has armed.
     pub fn next_of(&self, cpu: usize) -> Option<u64> {
-        let armed = self
-            .timers
-            .iter()
-            .filter(|timer| timer.armed && timer.cpu == cpu);
+        let armed = self.timers.iter().filter(|timer| timer.armed && timer.cpu == cpu);
         armed.map(|timer| timer.expires).min()
     }
 
@@ -117,10 +112,7 @@ impl Kernel<'_> {
         timer.armed = true;
         timer.expires = time;
         timer.cpu = cpu;
-        let due = Due::BpfTimer {
-            timer: number,
-            generation: timer.generation,
-        };
+        let due = Due::BpfTimer { timer: number, generation: timer.generation };
         self.clock.at(time, due);
         true
     }
@@ -133,14 +125,9 @@ impl Kernel<'_> {
         }
         let mut cpu = timer.cpu;
         if !self.cpus[cpu].online {
-            cpu = (0..self.cpus.len())
-                .find(|&cpu| self.cpus[cpu].online)
-                .unwrap_or(cpu);
+            cpu = (0..self.cpus.len()).find(|&cpu| self.cpus[cpu].online).unwrap_or(cpu);
         }
-        let due = Due::BpfTimer {
-            timer: number,
-            generation,
-        };
+        let due = Due::BpfTimer { timer: number, generation };
         if self.postponed(cpu, due) {
             return;
         }

@@ -48,11 +48,8 @@ impl Topology {
         let cores = groups(machine.cores().len(), &|cpu| machine.cpus[cpu].core);
         let caches = groups(machine.llcs().len(), &|cpu| machine.cpus[cpu].llc);
         let nodes = groups(machine.nodes().len(), &|cpu| machine.cpus[cpu].node);
-        let siblings: Vec<CpuMask> = machine
-            .cpus
-            .iter()
-            .map(|cpu| cores[cpu.core as usize])
-            .collect();
+        let siblings: Vec<CpuMask> =
+            machine.cpus.iter().map(|cpu| cores[cpu.core as usize]).collect();
         let words_of = |mask: &CpuMask| {
             let mut words = mask.iter().map(|cpu| cpu / 64);
             let first = words.next().unwrap_or(0);
@@ -80,10 +77,7 @@ impl Topology {
             sibling_words,
             caches,
             smt,
-            unequal: machine
-                .cpus
-                .iter()
-                .any(|cpu| cpu.capacity != machine.cpus[0].capacity),
+            unequal: machine.cpus.iter().any(|cpu| cpu.capacity != machine.cpus[0].capacity),
             words: count.div_ceil(64),
             cache_of,
             node_of,

@@ -54,21 +54,11 @@ const fn tracepoint(
     hook: Hook,
     arguments: &'static [&'static str],
 ) -> Event {
-    Event {
-        name,
-        category: Some(category),
-        hook,
-        arguments,
-    }
+    Event { name, category: Some(category), hook, arguments }
 }
 
 const fn function(name: &'static str, hook: Hook, arguments: &'static [&'static str]) -> Event {
-    Event {
-        name,
-        category: None,
-        hook,
-        arguments,
-    }
+    Event { name, category: None, hook, arguments }
 }
 
 const TASK: &str = "task_struct";
@@ -77,46 +67,16 @@ const TASK: &str = "task_struct";
 const SYSCALLS: &str = "syscalls";
 
 static EVENTS: &[Event] = &[
-    tracepoint(
-        "sched",
-        "sched_switch",
-        Hook::SchedSwitch,
-        &["", TASK, TASK, ""],
-    ),
+    tracepoint("sched", "sched_switch", Hook::SchedSwitch, &["", TASK, TASK, ""]),
     tracepoint("sched", "sched_waking", Hook::SchedWaking, &[TASK]),
     tracepoint("sched", "sched_wakeup", Hook::SchedWakeup, &[TASK]),
     tracepoint("sched", "sched_wakeup_new", Hook::SchedWakeupNew, &[TASK]),
-    tracepoint(
-        "sched",
-        "sched_migrate_task",
-        Hook::SchedMigrateTask,
-        &[TASK, ""],
-    ),
-    tracepoint(
-        "sched",
-        "sched_process_fork",
-        Hook::SchedProcessFork,
-        &[TASK, TASK],
-    ),
-    tracepoint(
-        "sched",
-        "sched_process_exit",
-        Hook::SchedProcessExit,
-        &[TASK, ""],
-    ),
-    tracepoint(
-        "sched",
-        "sched_stat_runtime",
-        Hook::SchedStatRuntime,
-        &[TASK, ""],
-    ),
+    tracepoint("sched", "sched_migrate_task", Hook::SchedMigrateTask, &[TASK, ""]),
+    tracepoint("sched", "sched_process_fork", Hook::SchedProcessFork, &[TASK, TASK]),
+    tracepoint("sched", "sched_process_exit", Hook::SchedProcessExit, &[TASK, ""]),
+    tracepoint("sched", "sched_stat_runtime", Hook::SchedStatRuntime, &[TASK, ""]),
     tracepoint("task", "task_newtask", Hook::TaskNewtask, &[TASK, ""]),
-    tracepoint(
-        "cgroup",
-        "cgroup_attach_task",
-        Hook::CgroupAttachTask,
-        &["cgroup", "", TASK, ""],
-    ),
+    tracepoint("cgroup", "cgroup_attach_task", Hook::CgroupAttachTask, &["cgroup", "", TASK, ""]),
     tracepoint(SYSCALLS, "sys_enter_futex", Hook::SysEnterFutex, &[]),
     tracepoint(SYSCALLS, "sys_exit_futex", Hook::SysExitFutex, &[]),
     function("bpf_scx_reg", Hook::BpfScxReg, &["", ""]),
@@ -156,10 +116,7 @@ impl Form {
 
 /// Hooks whose record a classic program can read.
 fn has_record(hook: Hook) -> bool {
-    !matches!(
-        hook,
-        Hook::SchedStatRuntime | Hook::TaskNewtask | Hook::CgroupAttachTask
-    )
+    !matches!(hook, Hook::SchedStatRuntime | Hook::TaskNewtask | Hook::CgroupAttachTask)
 }
 
 /// The event to which a program of this section is attached; `None` if this kernel has no such event.
@@ -167,18 +124,12 @@ fn attach_point(section: &str) -> Option<(&'static Event, Form)> {
     let (kind, target) = section.split_once('/')?;
     let kind = kind.split('.').next()?;
     let function = |form| {
-        let event = EVENTS
-            .iter()
-            .find(|event| event.category.is_none() && event.name == target);
+        let event = EVENTS.iter().find(|event| event.category.is_none() && event.name == target);
         Some((event?, form))
     };
     match kind {
         "tp_btf" | "raw_tp" | "raw_tracepoint" => {
-            let form = if kind == "tp_btf" {
-                Form::Typed
-            } else {
-                Form::Raw
-            };
+            let form = if kind == "tp_btf" { Form::Typed } else { Form::Raw };
             let is_it = |event: &&Event| {
                 event.name == target && event.category.is_some_and(|category| category != SYSCALLS)
             };
@@ -304,9 +255,7 @@ fn location(place: usize, text: &[u8]) -> u32 {
 impl Kernel<'_> {
     /// The task in whose context this CPU works: during a switch, still the previous one.
     pub(crate) fn executing(&self) -> TaskRef {
-        self.calls
-            .leaving
-            .unwrap_or(self.cpus[self.context.cpu].current)
+        self.calls.leaving.unwrap_or(self.cpus[self.context.cpu].current)
     }
 
     /// Runs the programs attached to something that has just happened, or to a function that begins.
@@ -373,12 +322,8 @@ impl Kernel<'_> {
 
     /// The record of a tracepoint, as `TP_fast_assign()` fills it in.
     fn write_record_of(&self, hook: Hook, arguments: &[u64], context: &mut Words) {
-        let ent = TraceEntry {
-            type_: 0,
-            flags: 0,
-            preempt_count: 0,
-            pid: self.executing().seen.pid,
-        };
+        let ent =
+            TraceEntry { type_: 0, flags: 0, preempt_count: 0, pid: self.executing().seen.pid };
         let number = |place: usize| arguments.get(place).copied().unwrap_or(0);
         let task = |place: usize| self.tasks.at(number(place));
         match (hook, task(0), task(1)) {
@@ -443,27 +388,11 @@ impl Kernel<'_> {
             (Hook::SysEnterFutex, ..) => {
                 let mut args = [0; 6];
                 args[..arguments.len()].copy_from_slice(arguments);
-                write_record(
-                    context,
-                    SyscallEntryTrace {
-                        ent,
-                        id: FUTEX,
-                        args,
-                    },
-                    &[],
-                );
+                write_record(context, SyscallEntryTrace { ent, id: FUTEX, args }, &[]);
             }
             (Hook::SysExitFutex, ..) => {
                 let ret = number(0) as i64;
-                write_record(
-                    context,
-                    SyscallExitTrace {
-                        ent,
-                        id: FUTEX,
-                        ret,
-                    },
-                    &[],
-                );
+                write_record(context, SyscallExitTrace { ent, id: FUTEX, ret }, &[]);
             }
             _ => {}
         }
@@ -482,29 +411,13 @@ mod tests {
         let place = |section| attach_point(section).map(|(event, form)| (event.hook, form));
         let expected = [
             ("tp_btf/sched_switch", Hook::SchedSwitch, Form::Typed),
-            (
-                "raw_tracepoint.w/sched_waking",
-                Hook::SchedWaking,
-                Form::Raw,
-            ),
-            (
-                "tracepoint/sched/sched_wakeup",
-                Hook::SchedWakeup,
-                Form::Record,
-            ),
-            (
-                "tp/syscalls/sys_exit_futex",
-                Hook::SysExitFutex,
-                Form::Record,
-            ),
+            ("raw_tracepoint.w/sched_waking", Hook::SchedWaking, Form::Raw),
+            ("tracepoint/sched/sched_wakeup", Hook::SchedWakeup, Form::Record),
+            ("tp/syscalls/sys_exit_futex", Hook::SysExitFutex, Form::Record),
             ("fentry.s/bpf_scx_reg", Hook::BpfScxReg, Form::Typed),
             ("fexit/__futex_wait", Hook::FutexWait, Form::Return),
             ("kprobe/futex_wake", Hook::FutexWake, Form::Registers),
-            (
-                "kretprobe/try_to_wake_up",
-                Hook::TryToWakeUp,
-                Form::ReturnRegister,
-            ),
+            ("kretprobe/try_to_wake_up", Hook::TryToWakeUp, Form::ReturnRegister),
         ];
         for (section, hook, form) in expected {
             assert_eq!(place(section), Some((hook, form)), "{section}");

@@ -25,10 +25,7 @@ fn files(folder: &Path, suffix: &str) -> Vec<PathBuf> {
 /// The code of a file without comments.
 fn code(path: &Path) -> String {
     let text = fs::read_to_string(path).unwrap();
-    text.lines()
-        .map(|line| line.split("//").next().unwrap_or(""))
-        .collect::<Vec<_>>()
-        .join("\n")
+    text.lines().map(|line| line.split("//").next().unwrap_or("")).collect::<Vec<_>>().join("\n")
 }
 
 /// The engine's sources, without modules that are tests.
@@ -48,15 +45,8 @@ fn engine() -> Vec<PathBuf> {
 #[test]
 fn files_that_the_architecture_names_are_there() {
     let text = fs::read_to_string(root().join("ARCHITECTURE.md")).unwrap();
-    let folders = [
-        "crates/",
-        "docs/",
-        "experiments/",
-        "schedulers/",
-        "scripts/",
-        "testbench/",
-        "workloads/",
-    ];
+    let folders =
+        ["crates/", "docs/", "experiments/", "schedulers/", "scripts/", "testbench/", "workloads/"];
     let names: Vec<&str> = text
         .split('`')
         .skip(1)
@@ -74,14 +64,7 @@ fn files_that_the_architecture_names_are_there() {
 fn the_engine_reads_no_wall_clock_and_no_environment() {
     for path in engine() {
         let code = code(&path);
-        for word in [
-            "Instant",
-            "SystemTime",
-            "std::time",
-            "std::env",
-            "thread_rng",
-            "getrandom",
-        ] {
+        for word in ["Instant", "SystemTime", "std::time", "std::env", "thread_rng", "getrandom"] {
             assert!(!code.contains(word), "{} uses {word}", path.display());
         }
     }
@@ -122,9 +105,8 @@ fn the_engine_names_no_scheduler() {
     for path in engine() {
         let text = fs::read_to_string(&path).unwrap();
         for id in &ids {
-            let names_it = text
-                .split(|c: char| !c.is_ascii_alphanumeric() && c != '_')
-                .any(|word| word == id);
+            let names_it =
+                text.split(|c: char| !c.is_ascii_alphanumeric() && c != '_').any(|word| word == id);
             assert!(!names_it, "{} names {id}", path.display());
         }
     }
@@ -158,10 +140,7 @@ fn crates_use_each_other_as_the_table_says() {
     let mut found = 0;
     for line in text.lines().filter(|line| line.starts_with("| `crates/")) {
         let columns: Vec<&str> = line.split('|').map(str::trim).collect();
-        let name = columns[1]
-            .trim_matches('`')
-            .strip_prefix("crates/")
-            .unwrap();
+        let name = columns[1].trim_matches('`').strip_prefix("crates/").unwrap();
         let uses = columns[3].split(", ").filter(|one| !one.is_empty());
         let told: BTreeSet<String> = uses.map(str::to_owned).collect();
         assert_eq!(used_by(name), told, "{name}");
@@ -186,12 +165,8 @@ const CIRCLES: [(&str, &str); 3] = [
 /// The modules that follow `crate::` in the code: one, or several in braces.
 fn names_after_crate(code: &str) -> BTreeSet<String> {
     let is_name = |c: char| c.is_ascii_alphanumeric() || c == '_';
-    let first = |text: &str| -> String {
-        text.trim_start()
-            .chars()
-            .take_while(|c| is_name(*c))
-            .collect()
-    };
+    let first =
+        |text: &str| -> String { text.trim_start().chars().take_while(|c| is_name(*c)).collect() };
     let mut found = BTreeSet::new();
     for rest in code.split("crate::").skip(1) {
         let Some(group) = rest.strip_prefix('{') else {
@@ -228,10 +203,7 @@ fn modules(name: &str) -> BTreeMap<String, BTreeSet<String>> {
         }
         let code = code(&path);
         let code = code.split("#[cfg(test)]\nmod tests").next().unwrap();
-        found
-            .entry(module)
-            .or_default()
-            .extend(names_after_crate(code));
+        found.entry(module).or_default().extend(names_after_crate(code));
     }
     let names: BTreeSet<String> = found.keys().cloned().collect();
     for (module, used) in &mut found {
@@ -246,11 +218,7 @@ fn circles(modules: &BTreeMap<String, BTreeSet<String>>) -> BTreeSet<String> {
         let mut seen = BTreeSet::new();
         let mut left = vec![from];
         while let Some(next) = left.pop() {
-            left.extend(
-                modules[next]
-                    .iter()
-                    .filter(|one| seen.insert((*one).clone())),
-            );
+            left.extend(modules[next].iter().filter(|one| seen.insert((*one).clone())));
         }
         seen
     };
@@ -289,10 +257,7 @@ fn circles_are_found() {
     let mut modules: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
     for (from, to) in uses {
         modules.entry(to.to_owned()).or_default();
-        modules
-            .entry(from.to_owned())
-            .or_default()
-            .insert(to.to_owned());
+        modules.entry(from.to_owned()).or_default().insert(to.to_owned());
     }
     assert_eq!(circles(&modules), BTreeSet::from(["a b c".to_owned()]));
 }
@@ -351,8 +316,7 @@ fn no_two_headers_have_the_same_name() {
 fn a_header_that_one_scheduler_uses_lies_in_its_folder() {
     let includes = |path: &Path, name: &str| {
         let text = fs::read_to_string(path).unwrap();
-        text.lines()
-            .any(|line| line == format!("#include \"{name}\""))
+        text.lines().any(|line| line == format!("#include \"{name}\""))
     };
     let mut sources = files(&root().join("schedulers"), ".bpf.c");
     sources.extend(files(&root().join("schedulers"), ".h"));
@@ -377,9 +341,7 @@ fn mechanisms_are_in_the_files_that_the_tables_name() {
         let folder = readme.parent().unwrap();
         let id = folder.file_name().unwrap().to_string_lossy().into_owned();
         let text = fs::read_to_string(&readme).unwrap();
-        let table = text
-            .lines()
-            .skip_while(|line| !line.starts_with("| mechanism"));
+        let table = text.lines().skip_while(|line| !line.starts_with("| mechanism"));
         for row in table.take_while(|line| line.starts_with('|')).skip(2) {
             let cells: Vec<&str> = row.trim_matches('|').split(" | ").collect();
             let named = cells.get(2).copied().unwrap_or_default();
@@ -390,10 +352,7 @@ fn mechanisms_are_in_the_files_that_the_tables_name() {
                 code += &fs::read_to_string(if own.is_file() { own } else { shared })
                     .unwrap_or_else(|error| panic!("{id}: {header}: {error}"));
             }
-            for name in cells[1]
-                .split('`')
-                .filter_map(|part| part.strip_suffix("()"))
-            {
+            for name in cells[1].split('`').filter_map(|part| part.strip_suffix("()")) {
                 let is_there = code.split(|c: char| !c.is_ascii_alphanumeric() && c != '_');
                 assert!(
                     is_there.into_iter().any(|word| word == name),

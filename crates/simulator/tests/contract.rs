@@ -65,23 +65,11 @@ fn the_life_of_a_task_on_one_cpu() {
 fn select_cpu_comes_with_the_kernels_flags() {
     let outcome = run(&scheduler("order", &[]), &free("2", SLEEPER));
     let seen = &outcome.messages;
-    assert!(
-        seen.contains(&"select_cpu 1001 prev 0 flags 0x4".to_string()),
-        "{seen:?}"
-    );
-    assert!(
-        seen.contains(&"select_cpu 1001 prev 0 flags 0x8".to_string()),
-        "{seen:?}"
-    );
+    assert!(seen.contains(&"select_cpu 1001 prev 0 flags 0x4".to_string()), "{seen:?}");
+    assert!(seen.contains(&"select_cpu 1001 prev 0 flags 0x8".to_string()), "{seen:?}");
     // ENQUEUE_RQ_SELECTED comes with ENQUEUE_WAKEUP, and not with ENQUEUE_INITIAL.
-    assert!(
-        seen.contains(&"enqueue 1001 0x80000".to_string()),
-        "{seen:?}"
-    );
-    assert!(
-        seen.contains(&"enqueue 1001 0x100001".to_string()),
-        "{seen:?}"
-    );
+    assert!(seen.contains(&"enqueue 1001 0x80000".to_string()), "{seen:?}");
+    assert!(seen.contains(&"enqueue 1001 0x100001".to_string()), "{seen:?}");
 }
 
 /// The lines that the programs of `traces` print about a task that waits for a mutex, and about its owner.
@@ -97,10 +85,7 @@ fn traces() -> Vec<String> {
 fn follows(seen: &[String], expected: &[&str]) {
     let mut rest = seen.iter();
     for line in expected {
-        assert!(
-            rest.any(|seen| seen == line),
-            "{line} is missing in {seen:#?}"
-        );
+        assert!(rest.any(|seen| seen == line), "{line} is missing in {seen:#?}");
     }
 }
 
@@ -140,19 +125,13 @@ fn programs_run_at_the_events_of_the_kernel() {
     // The idle task stands in for the stopper, which moves it.
     follows(
         &outcome.messages,
-        &[
-            "switch from 1001 to 0 state 0 in 1001",
-            "migrate 1001 from 0 to 1",
-        ],
+        &["switch from 1001 to 0 state 0 in 1001", "migrate 1001 from 0 to 1"],
     );
 }
 
 #[test]
 fn programs_without_an_event_here_are_named() {
-    assert_eq!(
-        scheduler("traces", &[]).unattached(),
-        ["tp_btf/cgroup_mkdir"]
-    );
+    assert_eq!(scheduler("traces", &[]).unattached(), ["tp_btf/cgroup_mkdir"]);
 }
 
 #[test]
@@ -263,22 +242,11 @@ fn without_callbacks_the_kernels_defaults_schedule() {
         ),
     );
     assert_eq!(outcome.exit.kind, ExitKind::Unregistered);
-    let refills = outcome
-        .events
-        .iter()
-        .find(|(name, _)| *name == "SCX_EV_REFILL_SLICE_DFL");
-    assert!(
-        refills.is_some_and(|(_, count)| *count > 100),
-        "{:?}",
-        outcome.events
-    );
+    let refills = outcome.events.iter().find(|(name, _)| *name == "SCX_EV_REFILL_SLICE_DFL");
+    assert!(refills.is_some_and(|(_, count)| *count > 100), "{:?}", outcome.events);
     // The global queue is a FIFO with slices of 20 ms: equal shares, each within a few slices of a half of a CPU.
     for ran in &referee.ran {
-        assert!(
-            ran.abs_diff(5_000_000_000) < 100_000_000,
-            "{:?}",
-            referee.ran
-        );
+        assert!(ran.abs_diff(5_000_000_000) < 100_000_000, "{:?}", referee.ran);
     }
 }
 
@@ -286,25 +254,10 @@ fn without_callbacks_the_kernels_defaults_schedule() {
 fn a_task_goes_on_alone_and_enq_last_takes_that_away() {
     let one = r#"{"tasks": {"hog": {"loop": -1, "run": 1000000}}, "global": {"duration": 1}}"#;
     let outcome = run(&scheduler("fault", &[]), &free("1", one));
-    let kept = outcome
-        .events
-        .iter()
-        .find(|(name, _)| *name == "SCX_EV_DISPATCH_KEEP_LAST");
-    assert!(
-        kept.is_some_and(|(_, count)| *count > 40),
-        "{:?}",
-        outcome.events
-    );
-    let outcome = run(
-        &scheduler("fault", &["FLAGS SCX_OPS_ENQ_LAST"]),
-        &free("1", one),
-    );
-    assert!(
-        outcome
-            .events
-            .iter()
-            .all(|(name, _)| *name != "SCX_EV_DISPATCH_KEEP_LAST")
-    );
+    let kept = outcome.events.iter().find(|(name, _)| *name == "SCX_EV_DISPATCH_KEEP_LAST");
+    assert!(kept.is_some_and(|(_, count)| *count > 40), "{:?}", outcome.events);
+    let outcome = run(&scheduler("fault", &["FLAGS SCX_OPS_ENQ_LAST"]), &free("1", one));
+    assert!(outcome.events.iter().all(|(name, _)| *name != "SCX_EV_DISPATCH_KEEP_LAST"));
     assert_eq!(outcome.exit.kind, ExitKind::Unregistered);
 }
 
@@ -312,37 +265,13 @@ fn a_task_goes_on_alone_and_enq_last_takes_that_away() {
 fn errors_unload_the_scheduler_with_the_kernels_words() {
     for (definition, kind, message) in [
         ("BOGUS_DSQ", ExitKind::Error, "non-existent DSQ 0xdeadbeef"),
-        (
-            "VTIME_LOCAL",
-            ExitKind::Error,
-            "cannot use vtime ordering for built-in DSQs",
-        ),
-        (
-            "MOVE_FROM_NOWHERE",
-            ExitKind::Error,
-            "invalid DSQ ID 0x0000000000000063",
-        ),
-        (
-            "SELECT_INVALID_CPU",
-            ExitKind::Error,
-            "invalid CPU 4000 from ops.select_cpu()",
-        ),
-        (
-            "SELECT_INSERTS_TWICE",
-            ExitKind::Error,
-            "hog-0[1001] already direct-dispatched",
-        ),
-        (
-            "LOCAL_ON 77",
-            ExitKind::Error,
-            "invalid CPU 77 in SCX_DSQ_LOCAL_ON dispatch verdict",
-        ),
+        ("VTIME_LOCAL", ExitKind::Error, "cannot use vtime ordering for built-in DSQs"),
+        ("MOVE_FROM_NOWHERE", ExitKind::Error, "invalid DSQ ID 0x0000000000000063"),
+        ("SELECT_INVALID_CPU", ExitKind::Error, "invalid CPU 4000 from ops.select_cpu()"),
+        ("SELECT_INSERTS_TWICE", ExitKind::Error, "hog-0[1001] already direct-dispatched"),
+        ("LOCAL_ON 77", ExitKind::Error, "invalid CPU 77 in SCX_DSQ_LOCAL_ON dispatch verdict"),
         ("ERROR_ON_ENQUEUE", ExitKind::ErrorBpf, "no more of 1001"),
-        (
-            "NESTED",
-            ExitKind::Error,
-            "callbacks call each other too deeply",
-        ),
+        ("NESTED", ExitKind::Error, "callbacks call each other too deeply"),
         ("INIT_FAILS", ExitKind::Error, "ops.init() failed (-12)"),
     ] {
         let outcome = run(&scheduler("fault", &[definition]), &free("2", TWO_HOGS));
@@ -359,10 +288,7 @@ fn local_on_a_cpu_that_is_not_allowed_is_an_error() {
         r#"{"tasks": {"hog": {"loop": -1, "run": 1000, "cpus": [0]}}, "global": {"duration": 1}}"#;
     let outcome = run(&scheduler("fault", &["LOCAL_ON 1"]), &free("2", pinned));
     assert_eq!(outcome.exit.kind, ExitKind::Error);
-    assert_eq!(
-        outcome.exit.message,
-        "SCX_DSQ_LOCAL[_ON] target CPU 1 not allowed for hog[1001]"
-    );
+    assert_eq!(outcome.exit.message, "SCX_DSQ_LOCAL[_ON] target CPU 1 not allowed for hog[1001]");
 }
 
 #[test]
@@ -372,19 +298,12 @@ fn the_watchdog_names_the_task_that_was_lost() {
     let outcome = run(&scheduler("fault", &["LOSE 1002"]), &options);
     assert_eq!(outcome.exit.kind, ExitKind::ErrorStall);
     assert!(
-        outcome
-            .exit
-            .message
-            .starts_with("hog-1[1002] failed to run for "),
+        outcome.exit.message.starts_with("hog-1[1002] failed to run for "),
         "{}",
         outcome.exit.message
     );
     assert!(outcome.exit.time > 5_000_000_000 && outcome.exit.time < 9_000_000_000);
-    assert!(
-        outcome.exit.dump.contains("hog-1[1002]"),
-        "{}",
-        outcome.exit.dump
-    );
+    assert!(outcome.exit.dump.contains("hog-1[1002]"), "{}", outcome.exit.dump);
     assert_eq!(outcome.exit.reason, "runnable task stall");
 }
 
@@ -444,9 +363,7 @@ fn a_task_that_is_moved_to_another_cpu_goes_to_the_end_of_its_list() {
     let mut options = free("2", text);
     options.duration = Some(1_000_000_000);
     let dump = run(&scheduler("dumps", &["GATHER 4"]), &options).exit.dump;
-    let said = dump
-        .lines()
-        .filter_map(|line| line.trim().strip_prefix("it is "));
+    let said = dump.lines().filter_map(|line| line.trim().strip_prefix("it is "));
     let order: Vec<&str> = said.collect();
     // 1004 runs. 1002 was on this CPU's list before the others were moved, in the order of the queue.
     assert_eq!(order, ["1004", "1002", "1003", "1001"], "{dump}");
@@ -461,12 +378,7 @@ fn the_watchdog_counts_from_the_fork_of_a_task() {
         "job": {"instance": 0, "loop": 1, "phases": {"all": {"run": 200000, "sem_post": "slot"}}}},
         "global": {"duration": 62}}"#;
     let outcome = run(&scheduler("bare", &[]), &free("2", text));
-    assert_eq!(
-        outcome.exit.kind,
-        ExitKind::Unregistered,
-        "{:?}",
-        outcome.exit
-    );
+    assert_eq!(outcome.exit.kind, ExitKind::Unregistered, "{:?}", outcome.exit);
 }
 
 #[test]
@@ -491,11 +403,7 @@ fn a_preempting_insertion_takes_the_cpu_at_once() {
         "urgent": {"priority": -5, "loop": -1, "run": 100, "sleep": 10050}
     }, "global": {"duration": 1}}"#;
     let (_, referee) = referee(&scheduler("fault", &["PREEMPT"]), &free("1", text));
-    let urgent: Vec<_> = referee
-        .runs
-        .iter()
-        .filter(|(task, _, _)| *task == 1)
-        .collect();
+    let urgent: Vec<_> = referee.runs.iter().filter(|(task, _, _)| *task == 1).collect();
     assert!(urgent.len() > 90, "{}", urgent.len());
     for (_, from, to) in urgent {
         assert_eq!(to - from, 100_000);
@@ -509,21 +417,9 @@ fn real_time_tasks_take_cpus_away_and_give_them_back() {
         "rt": {"policy": "SCHED_FIFO", "priority": 10, "loop": -1, "run": 2000, "sleep": 8000}
     }, "global": {"duration": 1}}"#;
     let (outcome, referee) = referee(&scheduler("order", &[]), &free("1", text));
-    assert!(
-        referee.ran[1] > 195_000_000 && referee.ran[1] < 205_000_000,
-        "{:?}",
-        referee.ran
-    );
-    let released = outcome
-        .messages
-        .iter()
-        .filter(|m| *m == "cpu_release 0 reason 0")
-        .count();
-    let acquired = outcome
-        .messages
-        .iter()
-        .filter(|m| *m == "cpu_acquire 0")
-        .count();
+    assert!(referee.ran[1] > 195_000_000 && referee.ran[1] < 205_000_000, "{:?}", referee.ran);
+    let released = outcome.messages.iter().filter(|m| *m == "cpu_release 0 reason 0").count();
+    let acquired = outcome.messages.iter().filter(|m| *m == "cpu_acquire 0").count();
     assert!(released >= 95 && acquired >= 95, "{released} {acquired}");
 }
 
@@ -566,10 +462,7 @@ fn before_linux_7_1_only_tasks_that_wait_for_the_scheduler_are_taken_from_it() {
         options.release = fairground_simulator::Release::new(major, minor);
         let scheduler = scheduler("order", &[]).for_kernel(&options).unwrap();
         let messages = run(&scheduler, &options).messages;
-        messages
-            .iter()
-            .filter(|one| one.starts_with("dequeue"))
-            .count()
+        messages.iter().filter(|one| one.starts_with("dequeue")).count()
     };
     assert!(dequeued(7, 1) > dequeued(7, 0));
 }
@@ -586,9 +479,7 @@ fn a_real_time_task_that_leaves_enough_time_is_not_interrupted() {
         runs.filter(|(_, from, to)| to - from < length).count()
     };
     assert!(interrupted(&busy, 1_500_000_000) > 0, "{:?}", busy.runs);
-    let text = text
-        .replace("1500000", "500000")
-        .replace("1600000", "600000");
+    let text = text.replace("1500000", "500000").replace("1600000", "600000");
     let (_, calm) = referee(&scheduler("order", &[]), &free("1", &text));
     assert_eq!(interrupted(&calm, 500_000_000), 0, "{:?}", calm.runs);
 }
@@ -602,10 +493,7 @@ fn changes_of_nice_and_affinity_reach_the_scheduler() {
     }}}}"#;
     let (outcome, _) = referee(&scheduler("order", &[]), &free("2", text));
     let seen: Vec<&str> = outcome.messages.iter().map(String::as_str).collect();
-    let weight = seen
-        .iter()
-        .position(|m| *m == "set_weight 1001 33")
-        .expect("no set_weight");
+    let weight = seen.iter().position(|m| *m == "set_weight 1001 33").expect("no set_weight");
     // A running task is taken off and put back around the change: DEQUEUE_SAVE, MOVE, NOCLOCK and SCX_DEQ_SCHED_CHANGE, and
     // ENQUEUE_HEAD since it is worth less than before.
     assert_eq!(
@@ -618,20 +506,13 @@ fn changes_of_nice_and_affinity_reach_the_scheduler() {
             "running 1001 cpu 0",
         ]
     );
-    let mask = seen
-        .iter()
-        .position(|m| *m == "set_cpumask 1001 first 1")
-        .expect("no set_cpumask");
+    let mask = seen.iter().position(|m| *m == "set_cpumask 1001 first 1").expect("no set_cpumask");
     // No DEQUEUE_MOVE.
     assert_eq!(
         [seen[mask - 1], seen[mask + 1]],
         ["quiescent 1001 0x20000000a", "runnable 1001 0xa"]
     );
-    assert!(
-        seen[mask..].contains(&"running 1001 cpu 1"),
-        "{:?}",
-        &seen[mask..]
-    );
+    assert!(seen[mask..].contains(&"running 1001 cpu 1"), "{:?}", &seen[mask..]);
     // The CPU that the task was pushed off goes idle after the stopper, and says so; it was not idle before.
     let moved = &seen[mask..];
     assert!(moved.contains(&"update_idle 0 1"), "{moved:?}");
@@ -673,14 +554,7 @@ fn a_running_task_that_asks_for_a_lower_real_time_priority_gives_way_at_once() {
         "waits": {"loop": 1, "policy": "SCHED_FIFO", "priority": 20, "run": 5000}}}"#;
     let (_, referee) = referee(&scheduler("bare", &[]), &free("1", text));
     let ms = 1_000_000;
-    assert_eq!(
-        referee.runs,
-        [
-            (0, 0, 10 * ms),
-            (1, 10 * ms, 15 * ms),
-            (0, 15 * ms, 25 * ms)
-        ]
-    );
+    assert_eq!(referee.runs, [(0, 0, 10 * ms), (1, 10 * ms, 15 * ms), (0, 15 * ms, 25 * ms)]);
 }
 
 #[test]
@@ -692,11 +566,7 @@ fn a_change_of_cpus_that_changes_nothing_or_leaves_none_is_not_told() {
     let (outcome, referee) = referee(&scheduler("order", &["CPU_HOTPLUG"]), &options);
     let changes = { outcome.messages.iter() }.filter(|line| line.starts_with("set_cpumask"));
     assert_eq!(changes.count(), 0, "{:?}", outcome.messages);
-    assert!(
-        outcome
-            .messages
-            .contains(&"t keeps its CPUs: none of [1] is online".to_owned())
-    );
+    assert!(outcome.messages.contains(&"t keeps its CPUs: none of [1] is online".to_owned()));
     assert_eq!(referee.ran, [3_000_000]);
 }
 
@@ -716,10 +586,7 @@ fn hotplug_moves_tasks_or_restarts_the_scheduler() {
         "2",
         r#"{"tasks": {"hog": {"instance": 3, "loop": -1, "run": 1000}}, "global": {"duration": 2}}"#,
     );
-    options.hotplug = vec![
-        change(500_000_000, 1, false),
-        change(1_500_000_000, 1, true),
-    ];
+    options.hotplug = vec![change(500_000_000, 1, false), change(1_500_000_000, 1, true)];
     let (outcome, referee) = referee(&scheduler("fault", &["CPU_HOTPLUG"]), &options);
     assert_eq!(outcome.exit.kind, ExitKind::Unregistered);
     let total: u64 = referee.ran.iter().sum();
@@ -727,10 +594,7 @@ fn hotplug_moves_tasks_or_restarts_the_scheduler() {
     assert_eq!(total, 2_500_000_000);
     let outcome = run(&scheduler("fault", &[]), &options);
     assert_eq!(outcome.exit.kind, ExitKind::UnregisteredKernel);
-    assert_eq!(
-        outcome.exit.message,
-        "cpu 1 going offline, exiting scheduler"
-    );
+    assert_eq!(outcome.exit.message, "cpu 1 going offline, exiting scheduler");
     assert_eq!(outcome.exit.code, (1 << 32) | (1 << 48));
 }
 
@@ -751,10 +615,8 @@ fn the_cpus_that_are_offline_follow_from_the_changes() {
 
 #[test]
 fn a_loader_that_gives_up_when_it_loads_again_ends_the_run() {
-    let mut options = free(
-        "2",
-        r#"{"tasks": {"t": {"loop": -1, "run": 1000}}, "global": {"duration": 2}}"#,
-    );
+    let mut options =
+        free("2", r#"{"tasks": {"t": {"loop": -1, "run": 1000}}, "global": {"duration": 2}}"#);
     options.hotplug = vec![change(1_000_000_000, 1, false)];
     options.restart_after = Some(200_000_000);
     options.later_setups = vec![(vec![1], Err("no pair of CPUs".into()))];
@@ -770,16 +632,12 @@ fn a_scheduler_that_asks_for_it_is_loaded_again() {
             "hog": {"instance": 3, "loop": -1, "run": 1000},
             "sleeper": {"loop": -1, "run": 1000, "sleep": 9000}}, "global": {"duration": 4}}"#,
     );
-    options.hotplug = vec![
-        change(1_000_000_000, 1, false),
-        change(2_000_000_000, 1, true),
-    ];
+    options.hotplug = vec![change(1_000_000_000, 1, false), change(2_000_000_000, 1, true)];
     options.restart_after = Some(200_000_000);
     let (outcome, referee) = referee(&scheduler("fault", &[]), &options);
     assert_eq!(outcome.exit.kind, ExitKind::Unregistered);
-    let restarts: Vec<_> = { outcome.restarts.iter() }
-        .map(|one| (one.at, one.message.as_str()))
-        .collect();
+    let restarts: Vec<_> =
+        { outcome.restarts.iter() }.map(|one| (one.at, one.message.as_str())).collect();
     assert_eq!(
         restarts,
         [
@@ -847,14 +705,8 @@ fn deadlocks_and_endless_programs_are_named() {
     }}"#;
     let outcome = run(&scheduler("bare", &[]), &free("2", deadlock));
     let failure = outcome.failure.expect("no failure");
-    assert!(
-        failure.contains("a waits for mutex n, held by b"),
-        "{failure}"
-    );
-    assert!(
-        failure.contains("b waits for mutex m, held by a"),
-        "{failure}"
-    );
+    assert!(failure.contains("a waits for mutex n, held by b"), "{failure}");
+    assert!(failure.contains("b waits for mutex m, held by a"), "{failure}");
 }
 
 #[test]
@@ -977,35 +829,15 @@ fn kernel_functions_belong_to_their_callbacks() {
 fn the_locked_run_queue_is_the_one_that_the_task_goes_to() {
     let text = r#"{"tasks": {"t": {"instance": 4, "loop": 20, "phases": {"p": {"run": 900, "sleep": 500}}}}}"#;
     let outcome = run(&scheduler("places", &[]), &free("4", text));
-    assert_eq!(
-        outcome.exit.kind,
-        ExitKind::Unregistered,
-        "{:?}",
-        outcome.exit
-    );
+    assert_eq!(outcome.exit.kind, ExitKind::Unregistered, "{:?}", outcome.exit);
     assert!(outcome.messages.iter().any(|line| line == "another CPU's"));
-    assert!(
-        outcome
-            .messages
-            .iter()
-            .all(|line| line == "another CPU's" || line == "its own")
-    );
-    let wrong = run(
-        &scheduler("places", &["LOCKED_IN_SELECT"]),
-        &free("4", text),
-    );
+    assert!(outcome.messages.iter().all(|line| line == "another CPU's" || line == "its own"));
+    let wrong = run(&scheduler("places", &["LOCKED_IN_SELECT"]), &free("4", text));
     let message = "accessing rq without holding rq lock";
     assert_eq!(wrong.exit.message, message);
     let wrong = run(&scheduler("places", &["SPEED_OF_OTHERS"]), &free("4", text));
-    assert!(
-        wrong.exit.message.starts_with("Invalid target CPU "),
-        "{}",
-        wrong.exit.message
-    );
-    let wrong = run(
-        &scheduler("places", &["SELECT_FOR_OTHERS"]),
-        &free("4", text),
-    );
+    assert!(wrong.exit.message.starts_with("Invalid target CPU "), "{}", wrong.exit.message);
+    let wrong = run(&scheduler("places", &["SELECT_FOR_OTHERS"]), &free("4", text));
     let message = "called on a task not being operated on";
     assert_eq!(wrong.exit.message, message);
 }
@@ -1031,40 +863,23 @@ fn threads_groups_and_bits_can_be_walked() {
         "b": {"loop": 2, "run": 1000, "taskgroup": "/x"}
     }}"#;
     let outcome = run(&scheduler("walks", &[]), &free("1", text));
-    assert_eq!(
-        outcome.exit.kind,
-        ExitKind::Unregistered,
-        "{:?}",
-        outcome.exit
-    );
+    assert_eq!(outcome.exit.kind, ExitKind::Unregistered, "{:?}", outcome.exit);
     let seen: Vec<&str> = outcome.messages.iter().map(String::as_str).collect();
     assert_eq!(seen[..3], ["pre 0 1 2", "post 2 1 0", "bits 1 64 130"]);
     // The threads of the process that creates them: itself and the two.
     assert!(seen.contains(&"3 threads, 3 counted"), "{seen:?}");
     assert!(seen.contains(&"folder 3 in 2"), "{seen:?}");
     assert!(seen.contains(&"preferred node -1"), "{seen:?}");
-    assert!(
-        seen.contains(&"preemptible RCU 1, root 0, namespace 0, number 1"),
-        "{seen:?}"
-    );
+    assert!(seen.contains(&"preemptible RCU 1, root 0, namespace 0, number 1"), "{seen:?}");
 }
 
 #[test]
 fn any_cpu_of_a_node_is_one_of_that_node() {
     let text = r#"{"tasks": {"t": {"instance": 9, "loop": 20, "run": 1000, "sleep": 500}}}"#;
     let outcome = run(&scheduler("nodes", &[]), &free("numa:2 core:2", text));
-    assert_eq!(
-        outcome.exit.kind,
-        ExitKind::Unregistered,
-        "{:?}",
-        outcome.exit
-    );
+    assert_eq!(outcome.exit.kind, ExitKind::Unregistered, "{:?}", outcome.exit);
     assert!(!outcome.messages.is_empty());
-    assert!(
-        outcome.messages.iter().all(|line| line == "node 1"),
-        "{:?}",
-        outcome.messages
-    );
+    assert!(outcome.messages.iter().all(|line| line == "node 1"), "{:?}", outcome.messages);
 }
 
 #[test]
@@ -1087,24 +902,15 @@ fn a_queue_is_reenqueued_at_once() {
 #[test]
 fn the_global_queue_cannot_be_reenqueued() {
     let outcome = run(&scheduler("reenqueue", &["GLOBAL"]), &free("1", TWO_HOGS));
-    assert_eq!(
-        outcome.exit.message,
-        "DSQ 0x8000000000000001 not allowed for reenq"
-    );
+    assert_eq!(outcome.exit.message, "DSQ 0x8000000000000001 not allowed for reenq");
 }
 
 #[test]
 fn only_at_the_load_a_task_can_be_kept_out() {
-    let refused = run(
-        &scheduler("reenqueue", &["DISALLOW 1"]),
-        &free("1", TWO_HOGS),
-    );
+    let refused = run(&scheduler("reenqueue", &["DISALLOW 1"]), &free("1", TWO_HOGS));
     let message = "ops.init_task() set task->scx.disallow for hog-0[1001] during fork";
     assert_eq!(refused.exit.message, message);
-    let loaded = run(
-        &scheduler("reenqueue", &["DISALLOW 0"]),
-        &free("1", TWO_HOGS),
-    );
+    let loaded = run(&scheduler("reenqueue", &["DISALLOW 0"]), &free("1", TWO_HOGS));
     assert_eq!(loaded.exit.kind, ExitKind::Unregistered);
 }
 
@@ -1118,14 +924,8 @@ fn a_fork_that_the_scheduler_refuses_fails_and_the_parent_goes_on() {
     let scheduler = scheduler("refusing", &["REFUSE -ENOMEM"]);
     let options = free("1", FORKING);
     let outcome = simulate(&scheduler, &options, vec![&mut log, &mut referee]).unwrap();
-    assert_eq!(
-        (outcome.exit.kind, outcome.failure),
-        (ExitKind::Unregistered, None)
-    );
-    assert_eq!(
-        outcome.refused_forks.into_iter().collect::<Vec<_>>(),
-        [(-12, 2)]
-    );
+    assert_eq!((outcome.exit.kind, outcome.failure), (ExitKind::Unregistered, None));
+    assert_eq!(outcome.refused_forks.into_iter().collect::<Vec<_>>(), [(-12, 2)]);
     let names: Vec<&str> = outcome.tasks.iter().map(|task| &*task.name).collect();
     assert_eq!(names, ["parent", "child-1", "child-3"]);
     assert_eq!(outcome.tasks[0].cpu_time, 4_000_000);
@@ -1135,28 +935,17 @@ fn a_fork_that_the_scheduler_refuses_fails_and_the_parent_goes_on() {
         let lines = outcome.messages.iter();
         lines.filter_map(|line| line.strip_prefix(what)).collect()
     };
-    assert_eq!(
-        seen("init ")[1..],
-        ["1001 1", "1002 1", "1003 1", "1004 1", "1005 1"]
-    );
+    assert_eq!(seen("init ")[1..], ["1001 1", "1002 1", "1003 1", "1004 1", "1005 1"]);
     let ended = seen("exit ");
-    assert!(
-        !ended.contains(&"1002") && !ended.contains(&"1004"),
-        "{ended:?}"
-    );
-    assert!(
-        ended.contains(&"1003") && ended.contains(&"1005"),
-        "{ended:?}"
-    );
+    assert!(!ended.contains(&"1002") && !ended.contains(&"1004"), "{ended:?}");
+    assert!(ended.contains(&"1003") && ended.contains(&"1005"), "{ended:?}");
 }
 
 #[test]
 fn an_error_that_is_none_ejects_the_scheduler_at_a_fork() {
     for error in ["1", "-4096"] {
-        let outcome = run(
-            &scheduler("refusing", &[&format!("REFUSE {error}")]),
-            &free("1", FORKING),
-        );
+        let outcome =
+            run(&scheduler("refusing", &[&format!("REFUSE {error}")]), &free("1", FORKING));
         let message = format!("ops.init_task() returned an invalid errno {error}");
         assert_eq!(outcome.exit.message, message);
     }
@@ -1164,16 +953,10 @@ fn an_error_that_is_none_ejects_the_scheduler_at_a_fork() {
 
 #[test]
 fn without_its_first_tasks_a_workload_does_not_begin() {
-    let outcome = run(
-        &scheduler("refusing", &["REFUSE_FIRST 1"]),
-        &free("1", FORKING),
-    );
+    let outcome = run(&scheduler("refusing", &["REFUSE_FIRST 1"]), &free("1", FORKING));
     let message = "the workload cannot begin without parent[1001], which the scheduler refused: ops.init_task() returned -12";
     assert_eq!(outcome.failure.as_deref(), Some(message));
-    let outcome = run(
-        &scheduler("refusing", &["REFUSE_FIRST 0"]),
-        &free("1", FORKING),
-    );
+    let outcome = run(&scheduler("refusing", &["REFUSE_FIRST 0"]), &free("1", FORKING));
     let message = "ops.init_task() failed (-12) for test[1000]";
     assert_eq!(outcome.exit.message, message);
 }
@@ -1197,10 +980,7 @@ fn values_live_until_the_program_that_deleted_them_ends() {
 #[test]
 fn timers_go_with_their_element() {
     let outcome = run(&scheduler("timers", &[]), &free("1", SLEEPER));
-    assert_eq!(
-        outcome.messages,
-        ["1: 10", "again: -22", "3: 30", "again: -22"]
-    );
+    assert_eq!(outcome.messages, ["1: 10", "again: -22", "3: 30", "again: -22"]);
 }
 
 #[test]
@@ -1218,10 +998,7 @@ fn a_scheduler_that_lets_no_time_pass_is_ejected() {
 
 #[test]
 fn what_a_callback_calls_counts_towards_its_budget() {
-    let outcome = run(
-        &scheduler("fault", &["LOOPS_IN_LOOPS"]),
-        &free("2", TWO_HOGS),
-    );
+    let outcome = run(&scheduler("fault", &["LOOPS_IN_LOOPS"]), &free("2", TWO_HOGS));
     assert_eq!(outcome.exit.kind, ExitKind::Error);
     let message =
         "a callback does not end: a function that it calls goes on and on in innermost at ";
@@ -1253,10 +1030,7 @@ fn what_functions_rely_on_is_looked_up_when_a_scheduler_passes_it() {
         ("bpf_map_lookup_elem(nowhere, &key)", "map"),
         ("bpf_map_delete_elem(inside, &key)", "map"),
         ("bpf_loop(1, nowhere, NULL, 0)", "function"),
-        (
-            "bpf_for_each_map_elem(&values, inside, NULL, 0)",
-            "function",
-        ),
+        ("bpf_for_each_map_elem(&values, inside, NULL, 0)", "function"),
         (
             "bpf_spin_lock((void *)&value->word); bpf_spin_unlock((void *)&value->word)",
             "bpf_spin_lock",
@@ -1286,12 +1060,7 @@ fn memory_that_a_kernel_cannot_read_is_an_error_number() {
 #[test]
 fn no_cpu_has_a_policy_of_its_frequency() {
     let outcome = run(&scheduler("frequencies", &[]), &free("64", TWO_HOGS));
-    assert_eq!(
-        outcome.exit.kind,
-        ExitKind::Unregistered,
-        "{}",
-        outcome.exit.message
-    );
+    assert_eq!(outcome.exit.kind, ExitKind::Unregistered, "{}", outcome.exit.message);
 }
 
 /// Two nodes with two caches of two cores: cid for cid the lines of the test's scheduler about it.
@@ -1332,52 +1101,32 @@ fn callbacks_of_the_cid_form_know_cpus_by_their_ids() {
     assert_eq!(outcome.exit.kind, ExitKind::Unregistered);
 
     // A task's allowed cids come with ops.enable(), and again before its weight.
-    let outcome = run(
-        &scheduler("cids", &["REVERSE"]),
-        &free(CIDS_MACHINE, workload),
-    );
+    let outcome = run(&scheduler("cids", &["REVERSE"]), &free(CIDS_MACHINE, workload));
     let seen = &outcome.messages;
-    let first = seen
-        .iter()
-        .position(|one| one.starts_with("enable 1001"))
-        .unwrap();
-    let expected = [
-        "enable 1001: 2 words, c0",
-        "set_cmask 1001: 2 words, c0",
-        "set_weight 1001",
-    ];
+    let first = seen.iter().position(|one| one.starts_with("enable 1001")).unwrap();
+    let expected = ["enable 1001: 2 words, c0", "set_cmask 1001: 2 words, c0", "set_weight 1001"];
     assert_eq!(seen[first..first + 3], expected, "{seen:#?}");
 }
 
 #[test]
 fn ids_that_no_cpu_has_are_errors() {
-    for (definition, expected) in [
-        ("BEYOND", "invalid cid 8"),
-        ("TWICE", "cid 5 assigned to multiple cpus"),
-    ] {
+    for (definition, expected) in
+        [("BEYOND", "invalid cid 8"), ("TWICE", "cid 5 assigned to multiple cpus")]
+    {
         let scheduler = scheduler("cids", &["REVERSE", definition]);
         let exit = run(&scheduler, &free(CIDS_MACHINE, SLEEPER)).exit;
-        assert_eq!(
-            (exit.kind, exit.message.as_str()),
-            (ExitKind::Error, expected)
-        );
+        assert_eq!((exit.kind, exit.message.as_str()), (ExitKind::Error, expected));
     }
 }
 
 #[test]
 fn the_cid_form_has_functions_of_its_own() {
     for (definition, expected) in [
-        (
-            "CPU_FORM",
-            "calling kernel function scx_bpf_task_cpu is not allowed in ops.enqueue()",
-        ),
+        ("CPU_FORM", "calling kernel function scx_bpf_task_cpu is not allowed in ops.enqueue()"),
         ("WRITES", "cannot be written"),
         ("SUB", "sub-schedulers are not simulated"),
     ] {
-        let error = load("cids", &[definition])
-            .map(|_| ())
-            .unwrap_err()
-            .to_string();
+        let error = load("cids", &[definition]).map(|_| ()).unwrap_err().to_string();
         assert!(error.contains(expected), "{error}");
     }
 }
@@ -1396,18 +1145,12 @@ fn wake_ups_are_handed_to_the_cpu_if_the_scheduler_allows_it() {
     };
     assert_eq!(
         woken(&[]),
-        [
-            "select_cpu for 1001 on 0, slice kept",
-            "enqueue 1001 on 0 flags 0x100001"
-        ]
+        ["select_cpu for 1001 on 0, slice kept", "enqueue 1001 on 0 flags 0x100001"]
     );
     // The waker still chooses the CPU. That takes the task in, and is not told that one was chosen.
     assert_eq!(
         woken(&["FLAGS SCX_OPS_ALLOW_QUEUED_WAKEUP"]),
-        [
-            "select_cpu for 1001 on 0, slice kept",
-            "enqueue 1001 on 1 flags 0x1"
-        ]
+        ["select_cpu for 1001 on 0, slice kept", "enqueue 1001 on 1 flags 0x1"]
     );
 }
 
@@ -1416,10 +1159,7 @@ fn a_slice_that_is_set_from_outside_is_seen_when_the_task_runs() {
     let outcome = run(&scheduler("wakes", &[]), &free("2", WAKER));
     follows(
         &outcome.messages,
-        &[
-            "select_cpu for 1001 on 0, slice kept",
-            "1001 stops with slice 234567",
-        ],
+        &["select_cpu for 1001 on 0, slice kept", "1001 stops with slice 234567"],
     );
 }
 
@@ -1429,19 +1169,11 @@ fn the_kernels_library_is_there() {
     let seen = run(&scheduler("library", &[]), &free("1", text)).messages;
     follows(
         &seen,
-        &[
-            "tree 1 2 3",
-            "list empty 1 first 1 taken 1",
-            "at 7, 0",
-            "250 ticks a second",
-            "work",
-        ],
+        &["tree 1 2 3", "list empty 1 first 1 taken 1", "at 7, 0", "250 ticks a second", "work"],
     );
     // The process that creates the tasks, with two threads; the second task leaves out those before it.
-    for line in [
-        "1 processes, 3 threads, 2 from here on",
-        "1 processes, 2 threads, 1 from here on",
-    ] {
+    for line in ["1 processes, 3 threads, 2 from here on", "1 processes, 2 threads, 1 from here on"]
+    {
         assert!(seen.contains(&line.to_string()), "{line}: {seen:#?}");
     }
 }
@@ -1452,16 +1184,10 @@ fn the_kernel_says_how_many_ticks_a_run_has() {
     options.hz = 1000;
     let library = scheduler("library", &[]).for_kernel(&options).unwrap();
     let seen = run(&library, &free("1", SLEEPER)).messages;
-    assert!(
-        seen.contains(&"1000 ticks a second".to_string()),
-        "{seen:#?}"
-    );
+    assert!(seen.contains(&"1000 ticks a second".to_string()), "{seen:#?}");
     let bare = scheduler("bare", &[]);
     let other = bare.for_kernel(&options).unwrap();
-    assert!(
-        std::sync::Arc::ptr_eq(&bare, &other),
-        "nothing depends on it"
-    );
+    assert!(std::sync::Arc::ptr_eq(&bare, &other), "nothing depends on it");
 }
 
 #[test]
@@ -1469,9 +1195,7 @@ fn who_kicks_and_waits_spends_the_time_until_the_other_cpu_is_there() {
     let overhead = |definitions: &[&str]| {
         let mut options = free("2", TWO_HOGS);
         options.cost.interrupt = 10_000;
-        referee(&scheduler("kick_waits", definitions), &options)
-            .1
-            .overhead
+        referee(&scheduler("kick_waits", definitions), &options).1.overhead
     };
     // A tick every 4 ms for a second.
     let waited = overhead(&["WAIT SCX_KICK_WAIT"]) - overhead(&[]);
@@ -1496,17 +1220,12 @@ fn a_cpu_that_goes_offline_takes_its_tasks_in_before_the_scheduler_hears_of_it()
     let before = &seen[..gone];
     let last = |what: &str| before.iter().rposition(|line| line.starts_with(what));
     // DEQUEUE_SAVE, MOVE, NOCLOCK and SCX_DEQ_SCHED_CHANGE; the task is put back on the local queue, past ops.enqueue().
-    let quiescent = before
-        .iter()
-        .rposition(|line| line.ends_with(" 0x20000000e"));
+    let quiescent = before.iter().rposition(|line| line.ends_with(" 0x20000000e"));
     let quiescent = quiescent.expect("no waiting task was taken off");
     assert!(last("runnable") > Some(quiescent));
     // ENQUEUE_MIGRATED where they go on.
     let moved = seen[gone..].iter().find(|line| line.starts_with("enqueue"));
-    assert!(
-        moved.is_some_and(|line| line.ends_with(" 0x40000")),
-        "{moved:?}"
-    );
+    assert!(moved.is_some_and(|line| line.ends_with(" 0x40000")), "{moved:?}");
 }
 
 #[test]
@@ -1535,10 +1254,7 @@ fn the_tasks_of_a_cpu_that_goes_offline_leave_it_in_the_order_in_which_it_would_
     let pushed = pushed.concat();
     let after = seen[gone..].iter().filter(|line| {
         let words: Vec<&str> = line.split(' ').collect();
-        matches!(
-            words[0],
-            "quiescent" | "set_cpumask" | "runnable" | "enqueue"
-        )
+        matches!(words[0], "quiescent" | "set_cpumask" | "runnable" | "enqueue")
     });
     let after: Vec<&String> = after.take(pushed.len()).collect();
     assert_eq!(after, pushed.iter().collect::<Vec<_>>());

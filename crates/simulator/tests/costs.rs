@@ -28,10 +28,7 @@ impl Events {
 
     /// When the first event from `start` on happens that `matches`.
     fn first(&self, start: Nanoseconds, matches: impl Fn(&EventKind) -> bool) -> Nanoseconds {
-        let found = self
-            .0
-            .iter()
-            .find(|event| event.time >= start && matches(&event.kind));
+        let found = self.0.iter().find(|event| event.time >= start && matches(&event.kind));
         found.unwrap_or_else(|| panic!("not in {:#?}", self.0)).time
     }
 
@@ -43,9 +40,7 @@ impl Events {
     }
 
     fn sleep(&self, start: Nanoseconds, task: u32) -> Nanoseconds {
-        self.first(start, |kind| {
-            *kind == EventKind::Sleep { task: TaskId(task) }
-        })
+        self.first(start, |kind| *kind == EventKind::Sleep { task: TaskId(task) })
     }
 
     fn switch_to(&self, start: Nanoseconds, cpu: u32, task: Option<u32>) -> Nanoseconds {
@@ -154,11 +149,7 @@ fn system_calls_are_cpu_time_of_the_task_that_makes_them() {
     options.duration = Some(30_000_000);
     let (_, pair) = referee(&scheduler("bare", &[]), &options);
     // In a round of 3 us each makes two calls, wakes the other, and gives it the CPU.
-    assert!(
-        pair.overhead.abs_diff(26_000_000) < 5_000,
-        "{}",
-        pair.overhead
-    );
+    assert!(pair.overhead.abs_diff(26_000_000) < 5_000, "{}", pair.overhead);
     for ran in &pair.ran {
         assert!(ran.abs_diff(15_000_000) < 5_000, "{ran}");
     }
@@ -190,16 +181,10 @@ fn who_wakes_a_task_that_is_still_leaving_its_cpu_waits_for_it() {
 fn mean_pass(scheduler: &str, cpus: &str, tasks: u32, cost: &CostModel) -> f64 {
     // They come one by one, so that each finds the next idle CPU.
     let task = |number| {
-        format!(
-            r#""y{number}": {{"loop": -1, "delay": {}, "run": 1, "yield": ""}}"#,
-            number * 100
-        )
+        format!(r#""y{number}": {{"loop": -1, "delay": {}, "run": 1, "yield": ""}}"#, number * 100)
     };
     let tasks: Vec<String> = (0..tasks).map(task).collect();
-    let text = format!(
-        r#"{{"tasks": {{ {} }}, "global": {{"duration": 1}}}}"#,
-        tasks.join(", ")
-    );
+    let text = format!(r#"{{"tasks": {{ {} }}, "global": {{"duration": 1}}}}"#, tasks.join(", "));
     let mut options = free(cpus, &text);
     options.cost = cost.clone();
     options.duration = Some(100_000_000);
@@ -278,13 +263,7 @@ fn events_stay_in_a_possible_order_whatever_things_cost() {
         "rt": {"loop": -1, "policy": "SCHED_RR", "priority": 5, "run": 100, "sleep": 900}
     }, "global": {"duration": 1}}"#;
     let mut options = free("4", text);
-    for (id, factor) in [
-        ("cfs", 1),
-        ("bfs", 9),
-        ("linux24", 9),
-        ("o1", 1),
-        ("bmqs", 3),
-    ] {
+    for (id, factor) in [("cfs", 1), ("bfs", 9), ("linux24", 9), ("o1", 1), ("bmqs", 3)] {
         let mut cost = CostModel::default_model();
         cost.context_switch *= factor;
         cost.lock_transfer = cost.lock_transfer.map(|time| time * factor);

@@ -25,9 +25,8 @@ fn attempt_for(
     let text = format!(r#"{{ "tasks": {{ {tasks} }}, "global": {{ "duration": {seconds} }} }}"#);
     let mut history = History::default();
     let mut options = free(machine, &text);
-    options.hotplug = { hotplug.iter() }
-        .map(|&(at, cpu, online)| Hotplug { at, cpu, online })
-        .collect();
+    options.hotplug =
+        { hotplug.iter() }.map(|&(at, cpu, online)| Hotplug { at, cpu, online }).collect();
     let scheduler = scheduler("order", &["CPU_HOTPLUG"]);
     let outcome = simulate(&scheduler, &options, vec![&mut history]).unwrap();
     assert!(!outcome.exit.kind.is_error(), "{}", outcome.exit.message);
@@ -50,8 +49,7 @@ fn failure(machine: &str, tasks: &str) -> String {
 fn runs(history: &History, task: &str) -> Vec<(u32, u64, u64)> {
     let runs = history.runs.iter();
     let runs = runs.filter(|run| run.task == task && run.length() > 0);
-    runs.map(|run| (run.cpu, run.start / US, run.end / US))
-        .collect()
+    runs.map(|run| (run.cpu, run.start / US, run.end / US)).collect()
 }
 
 /// A deadline task with a runtime and a period in milliseconds, and its other attributes.
@@ -116,10 +114,7 @@ fn a_wake_up_goes_on_with_the_period_only_within_the_bandwidth() {
     // 3 of 4 ms are left for 2 of 10 ms: a new period begins.
     assert_eq!(sleeper(1, 8), [(0, 8000, 12_000), (0, 18_000, 20_000)]);
     // 1 ms is left for 6 ms.
-    assert_eq!(
-        sleeper(3, 4),
-        [(0, 4000, 5000), (0, 10_000, 14_000), (0, 20_000, 21_000)]
-    );
+    assert_eq!(sleeper(3, 4), [(0, 4000, 5000), (0, 10_000, 14_000), (0, 20_000, 21_000)]);
 }
 
 #[test]
@@ -188,19 +183,11 @@ fn the_deadline_server_has_its_part_beside_deadline_and_real_time_tasks() {
 fn tasks_are_admitted_up_to_the_bandwidth_of_all_cpus_less_that_of_the_servers() {
     let forever = r#""run": 1000000"#;
     play("1", &[&deadline("task", 94, 100, forever)]);
-    let two = [
-        deadline("one", 60, 100, forever),
-        deadline("two", 60, 100, forever),
-    ];
+    let two = [deadline("one", 60, 100, forever), deadline("two", 60, 100, forever)];
     play("2", &[&two[0], &two[1]]);
     let said = failure("1", &two.join(", "));
-    let parts = [
-        "two may not be",
-        "EBUSY",
-        "needs 60.0 %",
-        "others of its kind 60.0 %",
-        "have 95.0 %",
-    ];
+    let parts =
+        ["two may not be", "EBUSY", "needs 60.0 %", "others of its kind 60.0 %", "have 95.0 %"];
     for part in parts {
         assert!(said.contains(part), "{said}");
     }
@@ -211,13 +198,7 @@ fn tasks_are_admitted_up_to_the_bandwidth_of_all_cpus_less_that_of_the_servers()
         "a": { "sleep": 5000 },
         "b": { "policy": "SCHED_DEADLINE", "dl-runtime": 60000, "dl-period": 100000, "run": 1000 } }"#;
     let later = format!(r#""later": {{ {phases} }}"#);
-    play(
-        "1",
-        &[
-            &deadline("task", 60, 100, r#""run": 1000, "loop": 1"#),
-            &later,
-        ],
-    );
+    play("1", &[&deadline("task", 60, 100, r#""run": 1000, "loop": 1"#), &later]);
     let said = failure("1", &format!("{}, {later}", two[0]));
     assert!(said.contains("later may not be"), "{said}");
 }
@@ -251,12 +232,7 @@ fn a_cpu_that_deadline_tasks_need_stays_online() {
     let (history, outcome) = attempt("2", &tasks.join(", "), &plan);
     let refused = |message: &String| message.contains("stays online (EBUSY)");
     assert!(outcome.messages.iter().any(refused));
-    assert!(
-        history
-            .runs
-            .iter()
-            .any(|run| run.cpu == 1 && run.start > 600 * MS)
-    );
+    assert!(history.runs.iter().any(|run| run.cpu == 1 && run.start > 600 * MS));
     // Without the third they fit on one CPU, and move there.
     let (history, _) = attempt("2", &tasks[..2].join(", "), &plan);
     for (task, share) in [("one", 60.0), ("two", 30.0)] {

@@ -26,10 +26,7 @@ fn a_lone_reader_gets_what_passes_under_the_head() {
     // The same in events of 4 KiB, and with the CPU's part of it, which the drive does not wait for: 15 us for each of 255 pages and the last.
     let reader = r#""reader": {"loop": 256, "phases": {"p": {"fairground1": {"read": {"bytes": 4096}}, "run": 15}}}"#;
     let after_last_window = 16 * 15_000;
-    assert_eq!(
-        end("1", reader),
-        10 * MS + MS / 2 + 8 * MS + after_last_window
-    );
+    assert_eq!(end("1", reader), 10 * MS + MS / 2 + 8 * MS + after_last_window);
 }
 
 #[test]

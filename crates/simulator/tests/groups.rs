@@ -21,33 +21,15 @@ fn groups_come_before_their_tasks_and_leave_before_them() {
     // In the order in which they are made: /a (2), /b (3), /a/x (4).
     let said = said(r#""/a": {}, "/b": {}"#, ONCE);
     let told = |line: &&String| line.starts_with("init ") || line.starts_with("task in ");
-    let first: Vec<_> = said
-        .iter()
-        .filter(told)
-        .map(|l| &l[..l.len().min(9)])
-        .collect();
+    let first: Vec<_> = said.iter().filter(told).map(|l| &l[..l.len().min(9)]).collect();
     assert_eq!(
         first,
-        [
-            "init 1 we",
-            "init 2 we",
-            "init 4 we",
-            "init 3 we",
-            "task in 1",
-            "task in 4",
-            "task in 3"
-        ]
+        ["init 1 we", "init 2 we", "init 4 we", "init 3 we", "task in 1", "task in 4", "task in 3"]
     );
-    let exits: Vec<_> = said
-        .iter()
-        .filter(|line| line.starts_with("exit"))
-        .collect();
+    let exits: Vec<_> = said.iter().filter(|line| line.starts_with("exit")).collect();
     assert_eq!(exits, ["exit 4", "exit 2", "exit 3", "exit 1"]);
     let last = said.last().unwrap();
-    assert_eq!(
-        last, "task leaves",
-        "the task that made the others goes after the groups"
-    );
+    assert_eq!(last, "task leaves", "the task that made the others goes after the groups");
 }
 
 #[test]
@@ -56,15 +38,9 @@ fn settings_come_with_the_group() {
         r#""/a": { "cpu.weight.nice": -5, "cpu.max": "20000 50000", "cpu.max.burst": 1000 }, "/b": { "cpu.idle": 1 }"#,
         ONCE,
     );
-    let rest = [
-        "init 1 weight 100 idle 0",
-        "bandwidth 100000 18446744073709551615 0",
-    ];
+    let rest = ["init 1 weight 100 idle 0", "bandwidth 100000 18446744073709551615 0"];
     assert_eq!(said[..2], rest);
-    assert_eq!(
-        said[2..4],
-        ["init 2 weight 305 idle 0", "bandwidth 50000 20000 1000"]
-    );
+    assert_eq!(said[2..4], ["init 2 weight 305 idle 0", "bandwidth 50000 20000 1000"]);
     assert_eq!(said[6], "init 3 weight 100 idle 1");
 }
 
@@ -76,19 +52,9 @@ fn changes_are_told_before_what_sched_ext_keeps_of_them_and_only_if_they_are_som
              { "at": 2500, "cpu.idle": 1 }, { "at": 3500, "cpu.idle": 0, "cpu.max": "30000" } ] }"#,
         r#""loop": 4, "run": 1, "timer": { "ref": "unique", "period": 1000 }"#,
     );
-    let start = said
-        .iter()
-        .rposition(|line| line.starts_with("task in"))
-        .unwrap()
-        + 1;
-    let end = said
-        .iter()
-        .position(|line| line.starts_with("exit"))
-        .unwrap();
-    let after: Vec<_> = said[start..end]
-        .iter()
-        .filter(|line| *line != "task leaves")
-        .collect();
+    let start = said.iter().rposition(|line| line.starts_with("task in")).unwrap() + 1;
+    let end = said.iter().position(|line| line.starts_with("exit")).unwrap();
+    let after: Vec<_> = said[start..end].iter().filter(|line| *line != "task leaves").collect();
     assert_eq!(
         after,
         [
@@ -110,10 +76,7 @@ fn changes_are_told_before_what_sched_ext_keeps_of_them_and_only_if_they_are_som
 fn a_group_has_its_ancestors_from_the_root_on() {
     let text = r#"{ "tasks": { "x": { "taskgroup": "/a/x", "loop": 1, "run": 1 } } }"#;
     let said = run(&scheduler("fields", &[]), &free("1", text)).messages;
-    let levels: Vec<_> = said
-        .iter()
-        .filter(|line| line.starts_with("level"))
-        .collect();
+    let levels: Vec<_> = said.iter().filter(|line| line.starts_with("level")).collect();
     // The groups are /, /a and /a/x.
     assert_eq!(
         levels,

@@ -33,10 +33,7 @@ fn two_siblings_do_the_factor_together() {
     // The kernel's account is in time.
     assert_eq!(cpu_times(&shared), [8_000_000, 8_000_000]);
     // On two cores, and one after the other, they do not share.
-    assert_eq!(
-        outcome("core:2 pu:2 smt:1.25", &both.replace("[1]", "[2]")).end,
-        5_000_000
-    );
+    assert_eq!(outcome("core:2 pu:2 smt:1.25", &both.replace("[1]", "[2]")).end, 5_000_000);
     let after = [hog("a", 0, 0, 5_000), hog("b", 1, 5_000, 5_000)].join(",");
     assert_eq!(outcome("core:1 pu:2 smt:1.25", &after).end, 10_000_000);
 }
@@ -52,9 +49,7 @@ fn a_sibling_counts_while_it_is_busy() {
 
 #[test]
 fn more_siblings_have_factors_of_their_own() {
-    let tasks: Vec<String> = (0..4)
-        .map(|cpu| hog(&format!("t{cpu}"), cpu, 0, 4_000))
-        .collect();
+    let tasks: Vec<String> = (0..4).map(|cpu| hog(&format!("t{cpu}"), cpu, 0, 4_000)).collect();
     let machine = "core:1 pu:4 smt:1.5,1.8,2";
     assert_eq!(outcome(machine, &tasks[..2].join(",")).end, 5_333_334);
     // At the same speed, three need 3/1.8 of 4 ms.
@@ -107,10 +102,7 @@ fn tasks_displace_one_another_from_a_cache() {
     let fetches = (displacing.end - 200_000_000) / 102_400;
     assert_eq!(displacing.end, 200_000_000 + fetches * 102_400);
     assert!(fetches >= 8, "{fetches}");
-    assert!(
-        displacing.context_switches.abs_diff(fetches) <= 1,
-        "{fetches}"
-    );
+    assert!(displacing.context_switches.abs_diff(fetches) <= 1, "{fetches}");
     // No more than the cache holds.
     let larger = turns(machine("1", CACHE), 1 << 30, "0");
     assert_eq!(larger.end, displacing.end);
@@ -123,10 +115,7 @@ fn tasks_displace_one_another_from_a_cache() {
 fn footprints_need_a_cache() {
     let without = turns(machine("1", ""), 64 << 10, "0");
     assert_eq!(without.end, 200_000_000);
-    assert_eq!(
-        without.shortfalls,
-        [fairground_simulator::Shortfall::Footprints]
-    );
+    assert_eq!(without.shortfalls, [fairground_simulator::Shortfall::Footprints]);
     let known = turns(machine("1", CACHE), 64 << 10, "0");
     assert_eq!(known.shortfalls, []);
 }
@@ -134,10 +123,7 @@ fn footprints_need_a_cache() {
 /// A run of tasks on a machine, without costs unless there is a cost of leaving idleness, under a scheduler that asks for a level if it is defined.
 fn on(machine: Machine, definitions: &[&str], tasks: &str) -> Outcome {
     let text = format!(r#"{{"tasks": {{{tasks}}}}}"#);
-    let options = Options {
-        cost: CostModel::zero(),
-        ..Options::new(machine, workload(&text))
-    };
+    let options = Options { cost: CostModel::zero(), ..Options::new(machine, workload(&text)) };
     run(&scheduler("shortfalls", definitions), &options)
 }
 
@@ -184,17 +170,11 @@ fn a_cpu_that_is_woken_often_stays_out_of_deep_states() {
         "waker": {"loop": 100, "cpus": [0], "run": 200, "resume": "wakee"},
         "wakee": {"loop": 100, "cpus": [1], "suspend": "wakee", "run": 10}
     }}"#;
-    let options = Options {
-        cost: CostModel::zero(),
-        ..Options::new(machine("2", SLEEPS), workload(text))
-    };
+    let options =
+        Options { cost: CostModel::zero(), ..Options::new(machine("2", SLEEPS), workload(text)) };
     let (_, referee) = referee(&scheduler("shortfalls", &[]), &options);
     let (deep, shallow) = (170_000, 1_000);
-    assert!(
-        (50 * shallow..20 * deep).contains(&referee.overhead),
-        "{}",
-        referee.overhead
-    );
+    assert!((50 * shallow..20 * deep).contains(&referee.overhead), "{}", referee.overhead);
 }
 
 /// Two frequencies, the lower of which is a quarter.
@@ -267,17 +247,9 @@ impl Sink for Energy {
 
 fn energy(machine: Machine, definitions: &[&str], tasks: &str) -> Vec<u64> {
     let text = format!(r#"{{"global": {{"duration": 1}}, "tasks": {{{tasks}}}}}"#);
-    let options = Options {
-        cost: CostModel::zero(),
-        ..Options::new(machine, workload(&text))
-    };
+    let options = Options { cost: CostModel::zero(), ..Options::new(machine, workload(&text)) };
     let mut energy = Energy::default();
-    simulate(
-        &scheduler("shortfalls", definitions),
-        &options,
-        vec![&mut energy],
-    )
-    .unwrap();
+    simulate(&scheduler("shortfalls", definitions), &options, vec![&mut energy]).unwrap();
     energy.0
 }
 
@@ -286,31 +258,19 @@ fn the_energy_of_a_periodic_task_is_that_of_its_work() {
     let sleeps = SLEEPS.replace("residency_us = 600", "residency_us = 600, mw = 10");
     let near = |energy: &[u64], joules: f64| {
         let found = energy.iter().sum::<u64>() as f64 / 1e9;
-        assert!(
-            (found - joules).abs() < 0.001 * joules,
-            "{found} J, not {joules} J"
-        );
+        assert!((found - joules).abs() < 0.001 * joules, "{found} J, not {joules} J");
     };
     // For one second, 3 of every 10 ms at 2 W.
     let task = periodic(10_000, 3_000);
     assert_eq!(energy(machine("1", ""), &[], &task), [0; 0]);
     near(&energy(machine("1", CLOCK), &[], &task), 0.3 * 2.0);
     // At half the frequency it takes 6 ms at 0.4 W.
-    near(
-        &energy(machine("1", CLOCK), &["LEVEL 410"], &task),
-        0.6 * 0.4,
-    );
+    near(&energy(machine("1", CLOCK), &["LEVEL 410"], &task), 0.6 * 0.4);
     // With idle states, the CPU is awake for 170 us more and consumes 10 mW in C6.
     let both = format!("{sleeps}{CLOCK}");
-    near(
-        &energy(machine("1", &both), &[], &task),
-        0.317 * 2.0 + 0.683 * 0.01,
-    );
+    near(&energy(machine("1", &both), &[], &task), 0.317 * 2.0 + 0.683 * 0.01);
     // A second CPU with the same clock is asleep all the time.
-    let two = energy(
-        machine("2", &both),
-        &[],
-        &task.replace("\"loop\"", "\"cpus\": [0], \"loop\""),
-    );
+    let two =
+        energy(machine("2", &both), &[], &task.replace("\"loop\"", "\"cpus\": [0], \"loop\""));
     near(&two[1..], 0.01);
 }

@@ -45,9 +45,7 @@ fn watch(options: &Options, definitions: &[&str]) -> (Vec<String>, Vec<String>) 
 
 /// The numbers that follow `word` in the lines that contain all of `words`.
 fn numbers(lines: &[String], words: &[&str], word: &str) -> Vec<u64> {
-    let lines = lines
-        .iter()
-        .filter(|line| words.iter().all(|word| line.contains(word)));
+    let lines = lines.iter().filter(|line| words.iter().all(|word| line.contains(word)));
     let numbers = lines.map(|line| {
         let (_, rest) = line.split_once(word).expect("the word is in the line");
         let digits = rest.trim_start().split(|c: char| !c.is_ascii_digit());
@@ -85,10 +83,7 @@ fn disks_report_on_time() {
     let woken = numbers(&log, &["Wake { task: TaskId(2)"], "time:");
     assert!(woken.len() > 15, "{woken:?}");
     for (asked, woken) in asked.iter().zip(&woken[1..]) {
-        assert!(
-            woken - asked <= MS + CALL,
-            "asked at {asked}, woken at {woken}"
-        );
+        assert!(woken - asked <= MS + CALL, "asked at {asked}, woken at {woken}");
     }
 }
 
@@ -135,10 +130,7 @@ fn wake_ups_that_are_handed_over_arrive_on_time() {
     let taken = numbers(&messages, &["taken in"], "at");
     assert!(taken.len() > 15 && taken.len() == handed.len(), "{taken:?}");
     for (handed, taken) in handed.iter().zip(&taken) {
-        assert!(
-            taken - handed <= CALL,
-            "handed over at {handed}, taken in at {taken}"
-        );
+        assert!(taken - handed <= CALL, "handed over at {handed}, taken in at {taken}");
     }
 }
 
@@ -158,10 +150,7 @@ fn a_real_time_task_that_another_cpu_wakes_runs_after_the_call() {
 
 #[test]
 fn the_deadline_server_starts_on_time() {
-    let pair = PAIR.replace(
-        r#""cpus""#,
-        r#""policy": "SCHED_FIFO", "priority": 9, "cpus""#,
-    );
+    let pair = PAIR.replace(r#""cpus""#, r#""policy": "SCHED_FIFO", "priority": 9, "cpus""#);
     let mut options = busy("1", &pair, r#", "hog": {"run": 1000}"#);
     options.duration = Some(1000 * MS);
     let (_, log) = watch(&options, &[]);
@@ -176,10 +165,9 @@ fn budgets_of_deadline_tasks_end_and_begin_on_time() {
     let caller = CALLER.replace(r#""cpus": [0]"#, budget);
     let hog = format!(r#", "hog": {{ {budget}, "run": 1000 }}"#);
     // The task with the budget makes the calls, or those do that run meanwhile.
-    for (callers, others, number) in [
-        (caller.as_str(), r#", "hog": {"run": 1000}"#, 0),
-        (PAIR, hog.as_str(), 2),
-    ] {
+    for (callers, others, number) in
+        [(caller.as_str(), r#", "hog": {"run": 1000}"#, 0), (PAIR, hog.as_str(), 2)]
+    {
         let (_, log) = watch(&busy("1", callers, others), &[]);
         let begins = numbers(&log, &[&format!("next: Some(TaskId({number}))")], "time:");
         let ends = numbers(&log, &[&format!("prev: Some(TaskId({number}))")], "time:");
@@ -201,10 +189,7 @@ fn ticks_come_on_time() {
 
 #[test]
 fn threads_of_the_kernel_are_woken_on_time() {
-    let turn = |number: u64| Turn {
-        at: number * MS,
-        cpu_time: 100_000,
-    };
+    let turn = |number: u64| Turn { at: number * MS, cpu_time: 100_000 };
     let mut options = busy("1", PAIR, "");
     options.surroundings = Surroundings {
         threads: vec![Thread {
@@ -249,10 +234,7 @@ fn a_task_reacts_to_another_cpu_between_its_own_calls() {
     let mut options = free("2", text);
     options.cost.system_call = CALL;
     let (_, log) = watch(&options, &[]);
-    assert_eq!(
-        numbers(&log, &["Sleep { task: TaskId(0)"], "time:").len(),
-        0
-    );
+    assert_eq!(numbers(&log, &["Sleep { task: TaskId(0)"], "time:").len(), 0);
 }
 
 #[test]

@@ -19,12 +19,8 @@ fn logged(options: &Options, words: &[&str]) -> (Outcome, Vec<String>) {
 
 /// The number that follows a word in a line of a log.
 fn number(line: &str, word: &str) -> u64 {
-    let (_, rest) = line
-        .split_once(word)
-        .unwrap_or_else(|| panic!("no {word} in {line}"));
-    let end = rest
-        .find(|c: char| !c.is_ascii_digit())
-        .unwrap_or(rest.len());
+    let (_, rest) = line.split_once(word).unwrap_or_else(|| panic!("no {word} in {line}"));
+    let end = rest.find(|c: char| !c.is_ascii_digit()).unwrap_or(rest.len());
     rest[..end].parse().unwrap()
 }
 
@@ -76,20 +72,13 @@ fn schedulers_see_the_same_service_times() {
         let mut options = free(machine, VARIED);
         options.seed = seed;
         let outcome = run(&built_in(id), &options);
-        outcome
-            .tasks
-            .iter()
-            .map(|task| task.cpu_time)
-            .collect::<Vec<_>>()
+        outcome.tasks.iter().map(|task| task.cpu_time).collect::<Vec<_>>()
     };
     let under_o1 = times("o1", "1", 1);
     assert_eq!(under_o1, times("cfs", "1", 1));
     assert_eq!(under_o1, times("cfs", "2", 1));
     assert_ne!(under_o1, times("o1", "1", 2), "another seed");
-    assert_ne!(
-        under_o1[0], under_o1[1],
-        "instances have numbers of their own"
-    );
+    assert_ne!(under_o1[0], under_o1[1], "instances have numbers of their own");
 }
 
 #[test]
@@ -127,11 +116,7 @@ fn a_pipe_wakes_its_reader_synchronously() {
     // SCX_WAKE_TTWU with and without SCX_WAKE_SYNC: a futex knows no synchronous wake-up.
     assert!(seen("reader woken with 0x18"), "{:?}", outcome.messages);
     assert!(seen("waiter woken with 0x8"), "{:?}", outcome.messages);
-    assert!(
-        seen("reader sleeps in state 1, for a disk 0, in call 0"),
-        "{:?}",
-        outcome.messages
-    );
+    assert!(seen("reader sleeps in state 1, for a disk 0, in call 0"), "{:?}", outcome.messages);
 }
 
 #[test]
@@ -145,11 +130,7 @@ fn a_pipe_of_2_6_wakes_synchronously_in_the_middle_of_a_transfer_only() {
     // SCX_WAKE_TTWU with and without SCX_WAKE_SYNC, not SCX_WAKE_FORK. The reader waits for the rest, since a writer does, and says so.
     let is_woken = |line: &&String| line.contains("woken") && !line.ends_with("0x4");
     let woken = outcome.messages.iter().filter(is_woken);
-    let expected = [
-        "reader woken with 0x18",
-        "writer woken with 0x18",
-        "reader woken with 0x8",
-    ];
+    let expected = ["reader woken with 0x18", "writer woken with 0x18", "reader woken with 0x8"];
     assert_eq!(woken.collect::<Vec<_>>(), expected);
 }
 
@@ -198,11 +179,7 @@ fn a_sleeper_is_seen_in_its_system_call() {
     let outcome = run(&scheduler("waits", &[]), &free("8", text));
     let in_call = |task: &str, call: u32| {
         let expected = format!("{task} sleeps in state 1, for a disk 0, in call {call}");
-        assert!(
-            outcome.messages.contains(&expected),
-            "{expected}: {:?}",
-            outcome.messages
-        );
+        assert!(outcome.messages.contains(&expected), "{expected}: {:?}", outcome.messages);
     };
     in_call("writer", 1);
     in_call("reader", 230);
@@ -286,18 +263,10 @@ fn a_disk_serves_one_after_the_other() {
         "second": {"loop": 1, "phases": {"p": {"run": 1000, "fairground1": {"disk": 3000}}}},
         "other": {"loop": 1, "phases": {"p": {"fairground1": {"disk": {"disk": "sdb", "service": 2000}}}}}}}"#;
     let (outcome, lines) = logged(&free("1", text), &["Wake"]);
-    let woken = lines
-        .iter()
-        .skip(3)
-        .map(|line| (number(line, "TaskId("), number(line, "time: ")));
+    let woken = lines.iter().skip(3).map(|line| (number(line, "TaskId("), number(line, "time: ")));
     let expected = [(2, 3 * MS), (0, 8 * MS), (1, 11 * MS), (0, 19 * MS)];
     assert_eq!(woken.collect::<Vec<_>>(), expected);
-    assert!(
-        lines
-            .iter()
-            .skip(3)
-            .all(|line| line.contains("waker: None"))
-    );
+    assert!(lines.iter().skip(3).all(|line| line.contains("waker: None")));
     assert_eq!(outcome.end, 19 * MS);
     let outcome = run(&scheduler("waits", &[]), &free("2", text));
     let seen = outcome
@@ -327,9 +296,7 @@ fn a_skipping_timer_leaves_whole_periods_out() {
     let (_, lines) = logged(&free("1", text), &["Job"]);
     let short = |line: &String| {
         let (_, kind) = line.split_once("kind: ").unwrap();
-        kind.trim_end_matches(" }")
-            .replace("task: TaskId(0), ", "")
-            .replace("0000000", "0 ms")
+        kind.trim_end_matches(" }").replace("task: TaskId(0), ", "").replace("0000000", "0 ms")
     };
     assert_eq!(
         lines.iter().map(short).collect::<Vec<_>>(),
@@ -359,10 +326,7 @@ fn the_first_job_counts_from_the_start() {
             .contains("time: 0, kind: JobRelease { task: TaskId(1), due: 0, deadline: 10000000"),
         "{lines:?}"
     );
-    assert!(
-        lines[1].contains("time: 16000000, kind: JobComplete"),
-        "{lines:?}"
-    );
+    assert!(lines[1].contains("time: 16000000, kind: JobComplete"), "{lines:?}");
 }
 
 #[test]
@@ -373,10 +337,7 @@ fn a_run_with_a_duration_is_idle_when_everybody_waits() {
     let outcome = run(&scheduler("bare", &[]), &free("1", text));
     assert_eq!((outcome.failure, outcome.end), (None, 2000 * MS));
     let stuck = outcome.stuck.unwrap();
-    assert_eq!(
-        stuck,
-        "a waits for semaphore never; b waits for data in pipe empty"
-    );
+    assert_eq!(stuck, "a waits for semaphore never; b waits for data in pipe empty");
 }
 
 #[test]
@@ -390,15 +351,8 @@ fn semaphores_hold_back_a_make_with_two_jobs_in_flight() {
     let (outcome, lines) = logged(&free("8", text), &["Wake", "Exit"]);
     assert_eq!(outcome.tasks.len(), 6);
     let mut alive: u32 = 0;
-    for line in lines
-        .iter()
-        .filter(|line| !line.contains("task: TaskId(0)"))
-    {
-        alive = if line.contains("Exit") {
-            alive - 1
-        } else {
-            alive + 1
-        };
+    for line in lines.iter().filter(|line| !line.contains("task: TaskId(0)")) {
+        alive = if line.contains("Exit") { alive - 1 } else { alive + 1 };
         assert!(alive <= 2, "{lines:#?}");
     }
     // Jobs begin at 1, 2, 12, 13 and 23 ms.

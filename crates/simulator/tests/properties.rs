@@ -24,21 +24,19 @@ fn task() -> impl Strategy<Value = RandomTask> {
         prop::bool::weighted(0.2),
         prop::bool::weighted(0.2),
     )
-        .prop_map(
-            |(instances, nice, run, sleep, period, pinned, yields, locks)| RandomTask {
-                instances,
-                nice,
-                run,
-                sleep,
-                period,
-                pinned,
-                yields,
-                locks,
-                real_time: None,
-                changes: None,
-                forks: false,
-            },
-        )
+        .prop_map(|(instances, nice, run, sleep, period, pinned, yields, locks)| RandomTask {
+            instances,
+            nice,
+            run,
+            sleep,
+            period,
+            pinned,
+            yields,
+            locks,
+            real_time: None,
+            changes: None,
+            forks: false,
+        })
 }
 
 /// A task's changes of its attributes, on a machine of up to eight CPUs.
@@ -72,11 +70,8 @@ fn lively_task() -> impl Strategy<Value = RandomTask> {
 /// All schedulers, or those that `FAIRGROUND_SCHEDULERS` names, separated by commas.
 fn schedulers() -> Vec<(String, Arc<Scheduler>)> {
     let named = std::env::var("FAIRGROUND_SCHEDULERS").ok();
-    let is_wanted = |id: &str| {
-        named
-            .as_ref()
-            .is_none_or(|named| named.split(',').any(|name| name == id))
-    };
+    let is_wanted =
+        |id: &str| named.as_ref().is_none_or(|named| named.split(',').any(|name| name == id));
     fairground_catalog::all()
         .iter()
         .filter(|scheduler| is_wanted(scheduler.id()))
@@ -116,10 +111,7 @@ fn random_settings(id: &str, numbers: &[u32]) -> Vec<(String, i128)> {
 
 /// Number of random workloads; every one runs under every scheduler.
 fn cases() -> u32 {
-    std::env::var("FAIRGROUND_CASES")
-        .ok()
-        .and_then(|cases| cases.parse().ok())
-        .unwrap_or(150)
+    std::env::var("FAIRGROUND_CASES").ok().and_then(|cases| cases.parse().ok()).unwrap_or(150)
 }
 
 /// The same cases in every run, unless `FAIRGROUND_SEED` asks for others.
@@ -163,11 +155,7 @@ fn took_no_more_than_there_is(
     seconds: u64,
 ) -> Result<(), TestCaseError> {
     let total: u64 = referee.ran.iter().sum();
-    prop_assert!(
-        total <= cpus * seconds * 1_000_000_000,
-        "{}: more time than there is",
-        id
-    );
+    prop_assert!(total <= cpus * seconds * 1_000_000_000, "{}: more time than there is", id);
     Ok(())
 }
 
@@ -177,12 +165,8 @@ const MACHINES: [&str; 7] = ["1", "2", "3", "4", "numa:2 core:2", "l3:2 core:2 p
 fn every_scheduler_keeps_the_kernels_laws() {
     let schedulers = schedulers();
     let mut runner = runner(cases());
-    let inputs = (
-        prop::collection::vec(task(), 1..7),
-        0..MACHINES.len(),
-        any::<bool>(),
-        0u64..1000,
-    );
+    let inputs =
+        (prop::collection::vec(task(), 1..7), 0..MACHINES.len(), any::<bool>(), 0u64..1000);
     let outcome = runner.run(&inputs, |(tasks, machine, costs, seed)| {
         let machine = Machine::parse(MACHINES[machine]).unwrap();
         let text = json(&tasks, machine.cpus.len() as u32);
@@ -213,9 +197,7 @@ fn every_scheduler_keeps_the_kernels_laws() {
             let may_starve = spread > 5
                 || (id == "bsd4" && spread > 0)
                 || (id == "fbfs"
-                    && tasks
-                        .iter()
-                        .any(|task| task.locks || task.sleep > 0 || task.period > 0))
+                    && tasks.iter().any(|task| task.locks || task.sleep > 0 || task.period > 0))
                 || (id == "o1" && tasks.iter().map(|task| task.instances).sum::<u32>() > 2)
                 || (old && tasks.iter().map(ticks).sum::<i32>() > 300)
                 || ((old || id == "linux24") && tasks.iter().any(|task| task.pinned.is_some()));
@@ -293,14 +275,8 @@ fn every_scheduler_keeps_the_kernels_laws_while_tasks_and_cpus_change() {
         options.machine = machine.into();
         let millisecond = 1_000_000;
         for (cpu, at, length) in absences {
-            let change = |at, online| Hotplug {
-                at: at * millisecond,
-                cpu: cpu % cpus,
-                online,
-            };
-            options
-                .hotplug
-                .extend([change(at, false), change(at + length, true)]);
+            let change = |at, online| Hotplug { at: at * millisecond, cpu: cpu % cpus, online };
+            options.hotplug.extend([change(at, false), change(at + length, true)]);
         }
         options.hotplug.sort();
         let mut still = options.clone();
@@ -337,10 +313,7 @@ fn details_change_nothing_else_and_say_where_tasks_are() {
             (places, outcome.context_switches)
         });
         assert_eq!(logs[0].1, logs[1].1, "{id}");
-        assert!(
-            logs[0].0.events == logs[1].0.events,
-            "{id}: details change what happens"
-        );
+        assert!(logs[0].0.events == logs[1].0.events, "{id}: details change what happens");
         assert_eq!(logs[0].0.details, 0, "{id}");
         let found = std::mem::take(&mut logs[1].0);
         assert!(found.details > 100, "{id}: {} details", found.details);
@@ -371,9 +344,7 @@ impl Sink for Places {
                 assert_eq!(self.queued.remove(&task), Some(queue), "{task:?}");
             }
             EventKind::Callback { .. } => {}
-            EventKind::Switch {
-                next: Some(task), ..
-            } if self.details > 0 => {
+            EventKind::Switch { next: Some(task), .. } if self.details > 0 => {
                 assert_eq!(self.queued.get(&task), None, "{task:?} runs");
                 return self.events.push(*event);
             }

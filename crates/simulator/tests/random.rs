@@ -51,29 +51,16 @@ const VARIANTS: [Variant; 5] = [
         ],
         enq_last: true,
     },
-    Variant {
-        definitions: &["ENQUEUE", "DISPATCH", "OPS_FLAGS 0"],
-        enq_last: false,
-    },
-    Variant {
-        definitions: &["SELECT_CPU", "DISPATCH", "OPS_FLAGS 0"],
-        enq_last: false,
-    },
+    Variant { definitions: &["ENQUEUE", "DISPATCH", "OPS_FLAGS 0"], enq_last: false },
+    Variant { definitions: &["SELECT_CPU", "DISPATCH", "OPS_FLAGS 0"], enq_last: false },
     Variant {
         definitions: &["UPDATE_IDLE", "OPS_FLAGS SCX_OPS_KEEP_BUILTIN_IDLE"],
         enq_last: false,
     },
 ];
 
-const MACHINES: [&str; 7] = [
-    "1",
-    "2",
-    "3",
-    "numa:2 core:2",
-    "l3:2 core:2 pu:2",
-    "core:2 pu:2",
-    "8",
-];
+const MACHINES: [&str; 7] =
+    ["1", "2", "3", "numa:2 core:2", "l3:2 core:2 pu:2", "core:2 pu:2", "8"];
 
 impl Variant {
     fn has(&self, what: &str) -> bool {
@@ -135,9 +122,7 @@ impl Case {
         let seed = u64::from(choices.below(1 << 30)) + 1;
         let seed = seed.to_ne_bytes().to_vec();
         options.variables.push(("seed".to_owned(), seed));
-        for name in [
-            "direct", "keep", "refuse", "preempt", "head", "kick", "remote", "cut",
-        ] {
+        for name in ["direct", "keep", "refuse", "preempt", "head", "kick", "remote", "cut"] {
             if choices.one_in(2) {
                 options.variables.push(encode(name, choices.below(90)));
             }
@@ -147,15 +132,11 @@ impl Case {
         }
         if choices.one_in(4) && cpus > 1 {
             for _ in 0..=choices.below(4) {
-                let (cpu, at) = (
-                    choices.below(cpus) as usize,
-                    u64::from(choices.below(150)) * 1_000_000,
-                );
+                let (cpu, at) =
+                    (choices.below(cpus) as usize, u64::from(choices.below(150)) * 1_000_000);
                 let change = |at, online| Hotplug { at, cpu, online };
                 let back = at + u64::from(choices.below(40)) * 1_000_000;
-                options
-                    .hotplug
-                    .extend([change(at, false), change(back, true)]);
+                options.hotplug.extend([change(at, false), change(back, true)]);
             }
             options.hotplug.sort();
         }
@@ -166,14 +147,8 @@ impl Case {
         }
         if choices.one_in(2) {
             // Without ops.enqueue() nothing says to which of several CPUs a task was taken.
-            let cpus = if VARIANTS[variant].has("ENQUEUE") {
-                3
-            } else {
-                1
-            };
-            tasks
-                .iter_mut()
-                .for_each(|task| make_strange(task, &mut choices, cpus));
+            let cpus = if VARIANTS[variant].has("ENQUEUE") { 3 } else { 1 };
+            tasks.iter_mut().for_each(|task| make_strange(task, &mut choices, cpus));
         }
         for task in &mut tasks {
             task.forks = task.changes.is_none() && choices.one_in(6);
@@ -196,13 +171,7 @@ impl Case {
     fn world(&self, attributes: Vec<VecDeque<Attributes>>) -> World {
         let variant = &VARIANTS[self.variant];
         World {
-            nodes: self
-                .options
-                .machine
-                .cpus
-                .iter()
-                .map(|cpu| cpu.node as usize)
-                .collect(),
+            nodes: self.options.machine.cpus.iter().map(|cpu| cpu.node as usize).collect(),
             attributes,
             hotplug: { self.options.hotplug.iter() }
                 .map(|change| (change.at, change.cpu, change.online))
@@ -247,9 +216,7 @@ fn make_strange(task: &mut RandomTask, choices: &mut Choices, cpus: u32) {
         task.changes = Some(Changes {
             nice: choices.below(40) as i32 - 20,
             real_time,
-            cpus: (0..choices.below(cpus + 1))
-                .map(|_| choices.below(8))
-                .collect(),
+            cpus: (0..choices.below(cpus + 1)).map(|_| choices.below(8)).collect(),
         });
     }
 }
@@ -371,21 +338,13 @@ fn compare(
         let time = |time: u64| if case.exact { time } else { 0 };
         let due = due.iter().map(|(at, pid)| (time(*at), pid.map(number)));
         let seen = seen.iter().map(|(at, task)| (time(*at), *task));
-        if let Some((number, (due, seen))) = due
-            .zip(seen)
-            .enumerate()
-            .find(|(_, (due, seen))| due != seen)
+        if let Some((number, (due, seen))) =
+            due.zip(seen).enumerate().find(|(_, (due, seen))| due != seen)
         {
-            return Err(format!(
-                "switch {number} of CPU {cpu} is {seen:?}, where {due:?} is due"
-            ));
+            return Err(format!("switch {number} of CPU {cpu} is {seen:?}, where {due:?} is due"));
         }
     }
-    let mut due: Vec<u32> = reference
-        .wakes
-        .iter()
-        .map(|(pid, _)| number(*pid))
-        .collect();
+    let mut due: Vec<u32> = reference.wakes.iter().map(|(pid, _)| number(*pid)).collect();
     let mut seen: Vec<u32> = stream.wakes.iter().map(|(task, _)| *task).collect();
     due.sort_unstable();
     seen.sort_unstable();
@@ -415,9 +374,7 @@ const BROKEN_ONCE: [(&str, &str); 2] = [
 const FIRST_PID: u32 = 1001;
 
 fn numbers(text: &str) -> Vec<u32> {
-    text.split(',')
-        .filter_map(|number| number.parse().ok())
-        .collect()
+    text.split(',').filter_map(|number| number.parse().ok()).collect()
 }
 
 /// The reference's verdict on a task that changes at 195 ms of 200 ms without an event for the change, and gets a tick at `then`.
@@ -435,16 +392,8 @@ fn change_untold(exact: bool, then: u64) -> Result<(), String> {
         duration: 200_000_000,
         exact,
     };
-    let record = |kind, time, a| Record {
-        kind,
-        cpu: 0,
-        pid: FIRST_PID,
-        time,
-        a,
-        b: 0,
-        c: 20_000_000,
-        d: 0,
-    };
+    let record =
+        |kind, time, a| Record { kind, cpu: 0, pid: FIRST_PID, time, a, b: 0, c: 20_000_000, d: 0 };
     let (begin, change) = (195_000_000, 2 | 8 | 1 << 33);
     let records = [
         record(Kind::InitTask, begin, 1),
@@ -489,9 +438,7 @@ fn random_schedulers_keep_the_rules() {
     let schedulers = schedulers();
     if let Ok(text) = std::env::var("FAIRGROUND_CASE") {
         let tried = try_case(&Case::from(&numbers(&text)), &schedulers);
-        return tried
-            .map(|_| ())
-            .unwrap_or_else(|broken| panic!("{broken}"));
+        return tried.map(|_| ()).unwrap_or_else(|broken| panic!("{broken}"));
     }
     let mut runner = TestRunner::new(ProptestConfig {
         cases: number("FAIRGROUND_CASES", 400) as u32,

@@ -14,11 +14,7 @@ const US: u64 = 1000;
 fn play(machine: &str, tasks: &str) -> History {
     let text = format!(r#"{{ "tasks": {{ {tasks} }}, "global": {{ "duration": 2 }} }}"#);
     let mut history = History::default();
-    let outcome = simulate(
-        &scheduler("bare", &[]),
-        &free(machine, &text),
-        vec![&mut history],
-    );
+    let outcome = simulate(&scheduler("bare", &[]), &free(machine, &text), vec![&mut history]);
     let outcome = outcome.unwrap();
     assert_eq!(outcome.failure, None);
     assert!(!outcome.exit.kind.is_error(), "{}", outcome.exit.message);
@@ -29,8 +25,7 @@ fn play(machine: &str, tasks: &str) -> History {
 fn runs(history: &History, task: &str) -> Vec<(u32, u64, u64)> {
     let runs = history.runs.iter();
     let runs = runs.filter(|run| run.task == task && run.length() > 0);
-    runs.map(|run| (run.cpu, run.start / US, run.end / US))
-        .collect()
+    runs.map(|run| (run.cpu, run.start / US, run.end / US)).collect()
 }
 
 fn migrations(history: &History, task: &str) -> usize {
@@ -107,20 +102,13 @@ fn a_wake_up_stays_if_no_cpu_does_less_important_work() {
     let starts = runs(&history, "y").into_iter().skip(1);
     let delays: Vec<u64> = starts.map(|(_, from, _)| (from - 400) % 10_000).collect();
     assert!(delays.len() > 150, "{delays:?}");
-    assert!(
-        delays.iter().all(|delay| (2500..=3100).contains(delay)),
-        "{delays:?}"
-    );
+    assert!(delays.iter().all(|delay| (2500..=3100).contains(delay)), "{delays:?}");
 }
 
 #[test]
 fn idle_cpus_and_those_of_ordinary_tasks_are_the_same_level() {
     // The next CPU in turn is 1, and it is taken although CPU 2 is idle.
-    let tasks = [
-        hogs(&[1]),
-        pinned("first", 0, 10, 1000, 5000),
-        sleeper("second", 5, 2000, 1000),
-    ];
+    let tasks = [hogs(&[1]), pinned("first", 0, 10, 1000, 5000), sleeper("second", 5, 2000, 1000)];
     let history = play("3", &tasks.join(", "));
     assert_eq!(runs(&history, "second"), [(1, 2000, 3000)]);
 }
@@ -141,10 +129,7 @@ fn a_wake_up_preempts_where_it_slept_and_the_preempted_task_is_pushed() {
 
 #[test]
 fn who_may_not_move_is_not_moved() {
-    let tasks = [
-        pinned("low", 0, 5, 1000, 3000),
-        pinned("high", 0, 10, 2000, 2000),
-    ];
+    let tasks = [pinned("low", 0, 5, 1000, 3000), pinned("high", 0, 10, 2000, 2000)];
     let history = play("2", &tasks.join(", "));
     assert_eq!(runs(&history, "low"), [(0, 1000, 2000), (0, 4000, 6000)]);
 }
@@ -194,10 +179,7 @@ fn an_equal_that_cannot_move_runs_at_once_if_the_other_can() {
         assert_eq!(runs(&history, "bound")[0].1, expected);
     }
     // Nor does an equal that can move itself: it goes elsewhere.
-    let tasks = [
-        sleeper("other", 5, 1000, 5000),
-        sleeper("moves", 5, 2000, 1000),
-    ];
+    let tasks = [sleeper("other", 5, 1000, 5000), sleeper("moves", 5, 2000, 1000)];
     let history = play("2", &tasks.join(", "));
     assert_eq!(runs(&history, "moves"), [(1, 2000, 3000)]);
     assert_eq!(runs(&history, "other"), [(0, 1000, 6000)]);
@@ -246,10 +228,7 @@ fn on_unequal_cpus_a_real_time_task_looks_for_a_large_one() {
     let history = play(machine, &tasks.join(", "));
     assert_eq!(runs(&history, "task"), [(2, 1000, 2000)]);
     // If the task there is more important, any other will do.
-    let tasks = [
-        pinned("high", 2, 9, 500, 5000),
-        sleeper("task", 5, 1000, 1000),
-    ];
+    let tasks = [pinned("high", 2, 9, 500, 5000), sleeper("task", 5, 1000, 1000)];
     let history = play(machine, &tasks.join(", "));
     assert_eq!(runs(&history, "task"), [(0, 1000, 3000)]);
 }

@@ -82,20 +82,15 @@ fn what_a_kernel_refuses_of_an_object_is_named() {
     let map = |kind: &str| {
         format!(
             "struct {{ __uint(type, BPF_MAP_TYPE_{kind}); __type(key, u32); __type(value, u64); }} m SEC(\".maps\");\n{}",
-            callback_in("struct_ops/x").replace(
-                "return 0",
-                "u32 key = 0; return !bpf_map_lookup_elem(&m, &key)"
-            )
+            callback_in("struct_ops/x")
+                .replace("return 0", "u32 key = 0; return !bpf_map_lookup_elem(&m, &key)")
         )
     };
     let fine = callback_in("struct_ops/x");
     let named = |name: &str| format!(".name = \"{}\"", name.repeat(128));
     let folder = tempfile::tempdir().unwrap();
     for (text, words) in [
-        (
-            object("Proprietary", &fine, enqueue),
-            "the licence is \"Proprietary\"",
-        ),
+        (object("Proprietary", &fine, enqueue), "the licence is \"Proprietary\""),
         (object("", &fine, enqueue), "compatible with the GPL"),
         (
             object("GPL", &callback_in("xdp"), enqueue),
@@ -110,10 +105,7 @@ fn what_a_kernel_refuses_of_an_object_is_named() {
             object("GPL", "", ".dispatch_max_batch = 1u << 31, .name = \"x\""),
             "ops.dispatch_max_batch 2147483648 is over 2147483647",
         ),
-        (
-            object("GPL", &map("HASH"), enqueue),
-            "map m has room for nothing",
-        ),
+        (object("GPL", &map("HASH"), enqueue), "map m has room for nothing"),
     ] {
         let file = folder.path().join("one.bpf.c");
         std::fs::write(&file, text).unwrap();
@@ -123,11 +115,7 @@ fn what_a_kernel_refuses_of_an_object_is_named() {
     for license in ["GPL v2", "Dual BSD/GPL"] {
         let file = folder.path().join("one.bpf.c");
         let members = ".init = (void *)callback, .name = \"x\"";
-        std::fs::write(
-            &file,
-            object(license, &callback_in("struct_ops.s/init"), members),
-        )
-        .unwrap();
+        std::fs::write(&file, object(license, &callback_in("struct_ops.s/init"), members)).unwrap();
         assert_eq!(outcome(&file), Ok(()), "{license}");
     }
 }
@@ -182,11 +170,7 @@ fn code_that_constants_rule_out_is_not_looked_at() {
         ),
         ("", untested, "may be NULL and is not tested"),
         (&in_function, "look(rare);", "may be NULL and is not tested"),
-        (
-            "",
-            "scx_bpf_dispatch_cancel();",
-            "is not allowed in ops.running()",
-        ),
+        ("", "scx_bpf_dispatch_cancel();", "is not allowed in ops.running()"),
     ] {
         let file = with_rare_code(folder.path(), before, rare);
         let compiled = compile_source(&file, &Default::default()).unwrap();

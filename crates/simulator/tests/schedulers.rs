@@ -18,10 +18,7 @@ fn every_folder_with_a_manifest_is_in_the_catalogue_and_has_tests() {
             continue;
         }
         let id = folder.file_name().into_string().unwrap();
-        assert!(
-            list.contains(&format!("mod {id};")),
-            "{id} has no line in schedulers/tests.rs"
-        );
+        assert!(list.contains(&format!("mod {id};")), "{id} has no line in schedulers/tests.rs");
         assert!(fairground_catalog::find(&id).is_ok(), "{id}");
     }
 }

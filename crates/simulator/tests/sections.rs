@@ -66,9 +66,7 @@ fn a_scheduler_is_told_of_the_only_cpu_and_of_all_again_but_is_not_asked_for_one
     let (_, outcome) = play("order", &[], true);
     let seen: Vec<&str> = outcome.messages.iter().map(String::as_str).collect();
     let told = |line: &&str| line.starts_with("set_cpumask 1001");
-    let masks: Vec<usize> = (0..seen.len())
-        .filter(|&place| told(&seen[place]))
-        .collect();
+    let masks: Vec<usize> = (0..seen.len()).filter(|&place| told(&seen[place])).collect();
     // Once when it first loses the CPU, and once at the end of the section.
     let [narrowed, widened] = masks[..] else {
         panic!("{seen:?}");
@@ -78,19 +76,10 @@ fn a_scheduler_is_told_of_the_only_cpu_and_of_all_again_but_is_not_asked_for_one
         ["stopping 1001 runnable 0", "quiescent 1001 0x20000000a"]
     );
     let asked = |line: &&str| line.starts_with("select_cpu 1001");
-    assert_eq!(
-        seen[narrowed..widened]
-            .iter()
-            .filter(|line| asked(line))
-            .count(),
-        0
-    );
+    assert_eq!(seen[narrowed..widened].iter().filter(|line| asked(line)).count(), 0);
     let (_, outcome) = play("order", &[], false);
     let asked = |line: &String| line.starts_with("select_cpu 1001");
-    assert_eq!(
-        outcome.messages.iter().filter(|line| asked(line)).count(),
-        2
-    );
+    assert_eq!(outcome.messages.iter().filter(|line| asked(line)).count(), 2);
 }
 
 #[test]
@@ -99,10 +88,7 @@ fn who_inserts_into_the_queue_of_another_cpu_unchecked_is_ejected() {
     let text = r#"{ "tasks": { "task": { "loop": 1, "phases": {
         "home": { "run": 1000, "cpus": [0] },
         "section": { "cpus": [0, 1], "fairground1": { "migration": "disable" }, "run": 30000, "fairground2": { "migration": "enable" } } } } } }"#;
-    let from_0 = [
-        "ELSEWHERE",
-        "FLAGS (SCX_OPS_ENQ_LAST | SCX_OPS_ENQ_MIGRATION_DISABLED)",
-    ];
+    let from_0 = ["ELSEWHERE", "FLAGS (SCX_OPS_ENQ_LAST | SCX_OPS_ENQ_MIGRATION_DISABLED)"];
     let options = free("2", text);
     let outcome = simulate(&scheduler("fault", &from_0), &options, Vec::new()).unwrap();
     assert!(
@@ -142,17 +128,11 @@ fn a_real_time_task_in_a_section_is_not_pushed_but_the_one_before_it_is() {
         "other": { "policy": "SCHED_FIFO", "priority": 3, "cpus": [1], "delay": 3000, "run": 1000, "loop": 1 }
     } }"#;
     let mut history = History::default();
-    simulate(
-        &scheduler("bare", &[]),
-        &free("2", text),
-        vec![&mut history],
-    )
-    .unwrap();
+    simulate(&scheduler("bare", &[]), &free("2", text), vec![&mut history]).unwrap();
     let runs = |task: &str| -> Vec<(u32, u64, u64)> {
         let runs = history.runs.iter();
         let runs = runs.filter(|run| run.task == task && run.length() > 0);
-        runs.map(|run| (run.cpu, run.start / 1000, run.end / 1000))
-            .collect()
+        runs.map(|run| (run.cpu, run.start / 1000, run.end / 1000)).collect()
     };
     // When CPU 1 is done with the other one, it would take the bound one and may not: it takes the one that keeps it waiting.
     assert_eq!(runs("bound"), [(0, 1000, 2000), (0, 4000, 8000)]);
@@ -165,11 +145,7 @@ fn a_cpu_goes_offline_when_the_section_has_ended() {
         "home": { "run": 1000, "cpus": [1] },
         "section": { "cpus": [0, 1], "fairground1": { "migration": "disable" }, "run": 5000, "fairground2": { "migration": "enable" }, "run2": 3000 } } } } }"#;
     let mut options = free("2", text);
-    options.hotplug = vec![Hotplug {
-        at: 2 * MS,
-        cpu: 1,
-        online: false,
-    }];
+    options.hotplug = vec![Hotplug { at: 2 * MS, cpu: 1, online: false }];
     let mut history = History::default();
     let scheduler = scheduler("order", &["CPU_HOTPLUG"]);
     let outcome = simulate(&scheduler, &options, vec![&mut history]).unwrap();

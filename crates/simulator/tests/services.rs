@@ -29,8 +29,7 @@ struct Tasks {
 impl Sink for Tasks {
     fn task(&mut self, _: Nanoseconds, task: TaskId, info: &TaskInfo) {
         let number = task.0 as usize;
-        self.list
-            .resize_with(self.list.len().max(number + 1), Seen::default);
+        self.list.resize_with(self.list.len().max(number + 1), Seen::default);
         self.list[number].name.clone_from(&info.name);
     }
 
@@ -40,9 +39,7 @@ impl Sink for Tasks {
                 let task = &mut self.list[task.0 as usize];
                 match begins {
                     true => task.begun = Some(at),
-                    false => task
-                        .laps
-                        .push(at - task.begun.take().expect("a lap has begun")),
+                    false => task.laps.push(at - task.begun.take().expect("a lap has begun")),
                 }
             }
             EventKind::Switch { prev, next, .. } => {
@@ -70,9 +67,7 @@ impl Sink for Tasks {
 impl Tasks {
     fn find(&self, name: &str) -> &Seen {
         let mut tasks = self.list.iter();
-        tasks
-            .find(|task| task.name == name)
-            .expect("there is such a task")
+        tasks.find(|task| task.name == name).expect("there is such a task")
     }
 }
 

@@ -40,17 +40,10 @@ fn quotas_need_a_scheduler_that_asks_for_them() {
 
 #[test]
 fn lower_performance_slows_nothing_down() {
-    let expected = |by_hardware| Shortfall::Performance {
-        lowest: 256,
-        by_hardware,
-    };
+    let expected = |by_hardware| Shortfall::Performance { lowest: 256, by_hardware };
     let on = |machine| said(&["LEVEL 256"], machine, r#""run": 5000"#);
     assert_eq!(on("4"), [expected(false)]);
-    assert!(
-        expected(false)
-            .to_string()
-            .contains("to 25 % at the lowest")
-    );
+    assert!(expected(false).to_string().contains("to 25 % at the lowest"));
     assert_eq!(on("desktop"), [expected(true)]);
     assert_eq!(on("phone"), []);
 }

@@ -40,10 +40,7 @@ fn thread(cpu: u32, kernel: bool, policy: Policy) -> Thread {
         cpus: Some(vec![cpu]),
         group: None,
         turns: (1..100)
-            .map(|number| Turn {
-                at: number * 10_000_000,
-                cpu_time: 1_000_000,
-            })
+            .map(|number| Turn { at: number * 10_000_000, cpu_time: 1_000_000 })
             .collect(),
         period: None,
     }
@@ -51,17 +48,9 @@ fn thread(cpu: u32, kernel: bool, policy: Policy) -> Thread {
 
 #[test]
 fn a_thread_may_do_the_same_again_and_again() {
-    let once = Turn {
-        at: 10_000_000,
-        cpu_time: 1_000_000,
-    };
+    let once = Turn { at: 10_000_000, cpu_time: 1_000_000 };
     let surroundings = |turns: Vec<Turn>, period| Surroundings {
-        threads: vec![Thread {
-            group: None,
-            turns,
-            period,
-            ..thread(0, true, ordinary())
-        }],
+        threads: vec![Thread { group: None, turns, period, ..thread(0, true, ordinary()) }],
         ..Surroundings::default()
     };
     let listed = surroundings(thread(0, true, ordinary()).turns, None);
@@ -81,10 +70,7 @@ fn a_thread_may_do_the_same_again_and_again() {
 }
 
 fn ordinary() -> Policy {
-    Policy::Other {
-        nice: 0,
-        slice: None,
-    }
+    Policy::Other { nice: 0, slice: None }
 }
 
 fn threads() -> Surroundings {
@@ -98,10 +84,7 @@ fn threads() -> Surroundings {
 /// Places of the lines that begin like this.
 fn places(outcome: &Outcome, beginning: &str) -> Vec<usize> {
     let lines = outcome.messages.iter().enumerate();
-    lines
-        .filter(|(_, line)| line.starts_with(beginning))
-        .map(|(place, _)| place)
-        .collect()
+    lines.filter(|(_, line)| line.starts_with(beginning)).map(|(place, _)| place).collect()
 }
 
 #[test]
@@ -110,11 +93,7 @@ fn the_run_begins_when_all_tasks_are_let_go() {
         let mut referee = Referee::default();
         let mut log = Log::default();
         let options = surrounded(machine, creator());
-        let outcome = simulate(
-            &scheduler("bare", &[]),
-            &options,
-            vec![&mut referee, &mut log],
-        );
+        let outcome = simulate(&scheduler("bare", &[]), &options, vec![&mut referee, &mut log]);
         let outcome = outcome.expect("it loads");
         assert_eq!(outcome.exit.kind, ExitKind::Unregistered);
         assert_eq!(outcome.end, SECOND);
@@ -129,28 +108,16 @@ fn the_run_begins_when_all_tasks_are_let_go() {
 
 #[test]
 fn the_creator_has_run_and_slept_and_is_in_nobodys_way() {
-    let outcome = simulate(
-        &scheduler("order", &[]),
-        &surrounded("1", creator()),
-        Vec::new(),
-    )
-    .expect("it loads");
+    let outcome = simulate(&scheduler("order", &[]), &surrounded("1", creator()), Vec::new())
+        .expect("it loads");
     let create = places(&outcome, "init_task 1001 fork 1")[0];
     let sleeps = places(&outcome, "quiescent 1000");
     assert_eq!(sleeps.iter().filter(|place| **place < create).count(), 4);
     // It becomes a real-time task once the second is prepared, and the two run without it from then on.
     let free = places(&outcome, "disable 1000")[0];
     assert!(free > places(&outcome, "quiescent 1002")[0]);
-    assert!(
-        places(&outcome, "running 1000")
-            .iter()
-            .all(|run| *run < free)
-    );
-    assert!(
-        places(&outcome, "running 1002")
-            .iter()
-            .any(|run| *run > free)
-    );
+    assert!(places(&outcome, "running 1000").iter().all(|run| *run < free));
+    assert!(places(&outcome, "running 1002").iter().any(|run| *run > free));
 }
 
 #[test]
@@ -164,10 +131,7 @@ fn other_threads_take_their_turns() {
     assert!(places(&outcome, "running 2000000 cpu 1").is_empty());
     // They take a tenth of each CPU.
     let left: u64 = referee.ran.iter().sum();
-    assert!(
-        (17 * SECOND / 10..19 * SECOND / 10).contains(&left),
-        "{left}"
-    );
+    assert!((17 * SECOND / 10..19 * SECOND / 10).contains(&left), "{left}");
     assert_eq!(outcome.tasks.len(), 2, "they are no result");
 }
 
@@ -185,11 +149,8 @@ fn threads_of_real_time_are_above_the_scheduler_and_come_when_they_came() {
     for number in 1..100 {
         let leaves = format!("time: {},", number * 10_000_000);
         let returns = format!("time: {},", number * 10_000_000 + 1_000_000);
-        let switches = |time: &str| {
-            log.0
-                .iter()
-                .any(|line| line.contains(time) && line.contains("Switch"))
-        };
+        let switches =
+            |time: &str| log.0.iter().any(|line| line.contains(time) && line.contains("Switch"));
         assert!(switches(&leaves) && switches(&returns), "turn {number}");
     }
 }
@@ -261,11 +222,7 @@ const SLEEPY: Creator = Creator {
 
 #[test]
 fn what_the_creator_did_is_inherited() {
-    let busy = Creator {
-        age: 2 * SECOND,
-        cpu_time: 19 * SECOND / 10,
-        ..SLEEPY
-    };
+    let busy = Creator { age: 2 * SECOND, cpu_time: 19 * SECOND / 10, ..SLEEPY };
     let (sleepy, busy) = (light_task_of(SLEEPY, 0), light_task_of(busy, 0));
     assert!(sleepy > 2 * busy, "{sleepy} ns and {busy} ns");
 }
@@ -287,10 +244,7 @@ fn late_timers_do_not_make_the_creator_wait_for_another_second() {
 fn the_same_surroundings_give_the_same_events() {
     let log = || {
         let mut log = Log::default();
-        let surroundings = Surroundings {
-            creator: creator().creator,
-            ..threads()
-        };
+        let surroundings = Surroundings { creator: creator().creator, ..threads() };
         let options = surrounded("2", surroundings);
         simulate(&scheduler("bare", &[]), &options, vec![&mut log]).expect("it loads");
         log.0

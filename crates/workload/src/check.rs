@@ -123,9 +123,7 @@ fn unanswered(usage: Use, shared: &Shared, used: impl Fn(Use) -> bool) -> Option
 /// The beginning or end of a lap, in a task that does not have the other.
 fn open_lap(reference: &Reference, references: &[Reference]) -> Option<Finding> {
     let has = |usage: Use| {
-        let mut own = references
-            .iter()
-            .filter(|other| other.task == reference.task);
+        let mut own = references.iter().filter(|other| other.task == reference.task);
         own.any(|other| other.usage == usage)
     };
     match reference.usage {
@@ -178,9 +176,7 @@ fn barrier(
         )));
     }
     let alone = shared.barriers[barrier].parties == 1;
-    alone.then_some(Finding::Note(
-        "has no effect: it is the only use of this barrier",
-    ))
+    alone.then_some(Finding::Note("has no effect: it is the only use of this barrier"))
 }
 
 /// Makes all uses of a timer agree on its mode: as in rt-app, one absolute use makes the timer absolute.

@@ -170,12 +170,11 @@ impl Draft {
     }
 
     fn at_mut(&mut self, path: &[usize]) -> Option<&mut Node> {
-        path.iter()
-            .try_fold(&mut self.0, |node, place| match &mut node.value {
-                Value::Object(members) => members.get_mut(*place)?.value.as_mut(),
-                Value::Array(elements) => elements.get_mut(*place),
-                _ => None,
-            })
+        path.iter().try_fold(&mut self.0, |node, place| match &mut node.value {
+            Value::Object(members) => members.get_mut(*place)?.value.as_mut(),
+            Value::Array(elements) => elements.get_mut(*place),
+            _ => None,
+        })
     }
 }
 
@@ -184,11 +183,7 @@ fn children(node: &Node) -> Box<dyn Iterator<Item = (usize, &Node)> + '_> {
     match &node.value {
         Value::Object(members) => {
             let values = members.iter().map(|member| member.value.as_ref());
-            Box::new(
-                values
-                    .enumerate()
-                    .filter_map(|(at, value)| Some((at, value?))),
-            )
+            Box::new(values.enumerate().filter_map(|(at, value)| Some((at, value?))))
         }
         Value::Array(elements) => Box::new(elements.iter().enumerate()),
         _ => Box::new(std::iter::empty()),
@@ -289,16 +284,9 @@ mod tests {
     #[test]
     fn numbers_can_be_others() {
         let numbers = draft().numbers();
-        let expected = [
-            (vec![0, 0, 0], 10),
-            (vec![0, 0, 2], 20),
-            (vec![0, 1, 0, 1], 3),
-        ];
+        let expected = [(vec![0, 0, 0], 10), (vec![0, 0, 2], 20), (vec![0, 1, 0, 1], 3)];
         assert_eq!(numbers, expected);
         let text = draft().with_number(&[0, 0, 2], 7).text();
-        assert!(
-            text.contains("\"run\" : 10") && text.contains("\"run\" : 7"),
-            "{text}"
-        );
+        assert!(text.contains("\"run\" : 10") && text.contains("\"run\" : 7"), "{text}");
     }
 }

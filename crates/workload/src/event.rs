@@ -35,13 +35,7 @@ pub(crate) fn read_all(
         if !keys.insert(field.key) {
             reader.notes.remark(&field.key_place, Remark::RepeatedEvent);
         }
-        let mut event = Reading {
-            reader,
-            shared,
-            task,
-            instances,
-            field,
-        };
+        let mut event = Reading { reader, shared, task, instances, field };
         let key = event.field.key;
         let event = event.read(kind)?;
         if let Some(variation) = variations.take(reader, key, event)? {
@@ -173,10 +167,7 @@ impl Reading<'_, '_, '_> {
         object.check_keys_as_rt_app(self.reader, &["ref", "mutex"], false)?;
         let condition = self.name_in(&object, "ref")?;
         let mutex = self.name_in(&object, "mutex")?;
-        Ok((
-            self.shared.conditions.intern(&condition),
-            self.shared.mutexes.intern(&mutex),
-        ))
+        Ok((self.shared.conditions.intern(&condition), self.shared.mutexes.intern(&mutex)))
     }
 
     fn suspend(&mut self) -> Result<Event, Error> {
@@ -247,11 +238,7 @@ impl Reading<'_, '_, '_> {
         }
         if let Some(field) = object.get(self.reader, "ref") {
             let name = field.name(self.reader)?;
-            let parameters = if chase {
-                (size, stride, random)
-            } else {
-                (size, 0, false)
-            };
+            let parameters = if chase { (size, stride, random) } else { (size, 0, false) };
             let key = (name.to_string(), kind.to_string());
             if *self.shared.buffers.entry(key).or_insert(parameters) != parameters {
                 return Err(self.reader.error(
@@ -262,10 +249,7 @@ impl Reading<'_, '_, '_> {
             }
         }
         self.remark(Remark::MemRun);
-        Ok(Event::MemRun {
-            accesses: count as u64,
-            size: size as u64,
-        })
+        Ok(Event::MemRun { accesses: count as u64, size: size as u64 })
     }
 
     fn fork(&mut self) -> Result<Event, Error> {

@@ -198,10 +198,7 @@ impl Event {
             | Event::Runtime(time)
             | Event::Sleep(time)
             | Event::Disk { service: time, .. }
-            | Event::Fault {
-                source: Source::Disk { service: time, .. },
-                ..
-            } => Some(time),
+            | Event::Fault { source: Source::Disk { service: time, .. }, .. } => Some(time),
             _ => None,
         }
     }
@@ -387,10 +384,7 @@ mod tests {
                 },
                 Event::Fault {
                     memory: usize::MAX,
-                    source: Source::Drive {
-                        drive: usize::MAX,
-                        bytes: u64::MAX,
-                    },
+                    source: Source::Drive { drive: usize::MAX, bytes: u64::MAX },
                     most: u64::MAX,
                 },
                 Event::Yield,

@@ -80,9 +80,9 @@ pub(crate) fn mentions(text: &str, name: &str) -> bool {
     let pieces = pieces(text).unwrap_or_default();
     pieces.iter().any(|piece| match piece {
         Piece::Text(_) => false,
-        Piece::Expression(expression) => expression
-            .split(|one| !is_part(one))
-            .any(|word| word == name),
+        Piece::Expression(expression) => {
+            expression.split(|one| !is_part(one)).any(|word| word == name)
+        }
     })
 }
 
@@ -102,11 +102,7 @@ impl Evaluator {
         LogicPackage::new().register_into_engine(&mut engine);
         engine.set_max_expr_depths(DEPTH, DEPTH);
         engine.set_max_operations(STEPS);
-        Self {
-            engine,
-            values: BTreeMap::new(),
-            compiled: BTreeMap::new(),
-        }
+        Self { engine, values: BTreeMap::new(), compiled: BTreeMap::new() }
     }
 
     /// Whether expressions can use this name, which is no word of their language.
@@ -188,9 +184,9 @@ impl Evaluator {
     /// A string with its expressions replaced by their values; one that is nothing but an expression becomes a number.
     pub fn value(&mut self, text: &str) -> Result<Value, String> {
         match pieces(text)?.as_slice() {
-            [Piece::Expression(expression)] => self
-                .number(expression)
-                .map(|number| Value::Number(number.to_string())),
+            [Piece::Expression(expression)] => {
+                self.number(expression).map(|number| Value::Number(number.to_string()))
+            }
             _ => self.text(text).map(Value::String),
         }
     }
@@ -238,26 +234,15 @@ mod tests {
     #[test]
     fn what_cannot_be_computed_is_told_with_the_names() {
         let mut evaluator = evaluator();
-        for expression in [
-            "cpu",
-            "1 / 0",
-            "load +",
-            "\"a\"",
-            "1e300",
-            "[1]",
-            "loop {}",
-            "while true {}",
-            "",
-        ] {
+        for expression in
+            ["cpu", "1 / 0", "load +", "\"a\"", "1e300", "[1]", "loop {}", "while true {}", ""]
+        {
             let message = evaluator.number(expression).expect_err(expression);
             let (start, end) = (
                 format!("%({expression}) cannot be computed: "),
                 "the names here are cpus, i, load",
             );
-            assert!(
-                message.starts_with(&start) && message.ends_with(end),
-                "{message}"
-            );
+            assert!(message.starts_with(&start) && message.ends_with(end), "{message}");
         }
     }
 

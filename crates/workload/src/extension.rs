@@ -185,16 +185,8 @@ fn transfer(reading: &mut Reading, writes: bool) -> Result<Event, Error> {
     };
     let drive = drive_of(reader, reading.shared, &object)?;
     Ok(match writes {
-        false => Event::Read {
-            drive,
-            bytes,
-            place,
-        },
-        true => Event::Write {
-            drive,
-            bytes,
-            place,
-        },
+        false => Event::Read { drive, bytes, place },
+        true => Event::Write { drive, bytes, place },
     })
 }
 
@@ -262,11 +254,7 @@ fn fault(reading: &mut Reading) -> Result<Event, Error> {
     };
     let most = object.integer(reading.reader, "most", 1..=i64::from(u32::MAX))?;
     reading.refer(Use::Fault(memory));
-    Ok(Event::Fault {
-        memory,
-        source,
-        most: most.unwrap_or(1) as u64,
-    })
+    Ok(Event::Fault { memory, source, most: most.unwrap_or(1) as u64 })
 }
 
 /// The variations of one task's events, by key, until the events are read.
@@ -362,10 +350,8 @@ fn variation(reader: &mut Reader, field: &Field) -> Result<Variation, Error> {
         set_factor(reader, &field, &mut variation.factor)?;
     }
     if variation == Variation::default() {
-        return Err(reader.error(
-            &object.place,
-            format!("nothing varies; write one of {}", known.join(", ")),
-        ));
+        return Err(reader
+            .error(&object.place, format!("nothing varies; write one of {}", known.join(", "))));
     }
     Ok(variation)
 }
@@ -377,11 +363,11 @@ const FACTORS: [&str; 3] = ["uniform", "lognormal", "exponential"];
 fn set_factor(reader: &Reader, field: &Field, factor: &mut Option<Factor>) -> Result<(), Error> {
     let read = match field.key {
         "uniform" => uniform(reader, field)?,
-        "lognormal" => Factor::LogNormal(field.decimal(
-            reader,
-            "a shape above 0 and up to 10",
-            |shape| shape > 0.0 && shape <= 10.0,
-        )?),
+        "lognormal" => {
+            Factor::LogNormal(field.decimal(reader, "a shape above 0 and up to 10", |shape| {
+                shape > 0.0 && shape <= 10.0
+            })?)
+        }
         _ => Factor::Exponential(field.decimal(
             reader,
             "a mean above 0 and up to 1000, mostly 1",
@@ -391,10 +377,7 @@ fn set_factor(reader: &Reader, field: &Field, factor: &mut Option<Factor>) -> Re
     if factor.replace(read).is_some() {
         return Err(reader.error(
             &field.key_place,
-            format!(
-                "a duration has one factor; keep one of {}",
-                FACTORS.join(", ")
-            ),
+            format!("a duration has one factor; keep one of {}", FACTORS.join(", ")),
         ));
     }
     Ok(())
@@ -427,16 +410,8 @@ pub(crate) fn read_settings(
     shared: &mut Shared,
     workload: &mut Workload,
 ) -> Result<(), Error> {
-    let keys = [
-        "mutexes",
-        "pipes",
-        "drives",
-        "barriers",
-        "groups",
-        "arrivals",
-        "parameters",
-        "doc",
-    ];
+    let keys =
+        ["mutexes", "pipes", "drives", "barriers", "groups", "arrivals", "parameters", "doc"];
     object.check_keys(reader, &keys)?;
     if let Some(field) = object.get(reader, "groups") {
         groups::read(reader, &field, &workload.tasks, &mut shared.groups)?;
@@ -522,9 +497,7 @@ fn read_pipes(reader: &mut Reader, field: &Field, pipes: &mut [Pipe]) -> Result<
             Some(beginning) => name.starts_with(beginning),
             None => name == field.key,
         };
-        let mut meant = { pipes.iter_mut() }
-            .filter(|pipe| is_meant(&pipe.name))
-            .peekable();
+        let mut meant = { pipes.iter_mut() }.filter(|pipe| is_meant(&pipe.name)).peekable();
         if meant.peek().is_none() {
             return Err(no_such(reader, &field, "pipe"));
         }
@@ -594,28 +567,18 @@ pub(crate) fn read_arrivals(
 
 fn arrivals(reader: &mut Reader, field: &Field, service: usize) -> Result<Arrivals, Error> {
     let object = field.object(reader)?;
-    let keys = [
-        "rate",
-        "burst",
-        "cpus",
-        "uniform",
-        "lognormal",
-        "exponential",
-    ];
+    let keys = ["rate", "burst", "cpus", "uniform", "lognormal", "exponential"];
     object.check_keys(reader, &keys)?;
     let rate = object.require(reader, "rate", "\"rate\" : 1000 (requests per second)")?;
-    let rate = rate.decimal(
-        reader,
-        "a number of requests per second, above 0 and up to 1e8",
-        |rate| rate > 0.0 && rate <= RATE_MAX,
-    )?;
+    let rate =
+        rate.decimal(reader, "a number of requests per second, above 0 and up to 1e8", |rate| {
+            rate > 0.0 && rate <= RATE_MAX
+        })?;
     let mut factor = None;
     for field in object.fields().filter(|field| FACTORS.contains(&field.key)) {
         set_factor(reader, &field, &mut factor)?;
     }
-    let burst = object
-        .integer(reader, "burst", 1..=i64::from(u16::MAX))?
-        .unwrap_or(1) as u32;
+    let burst = object.integer(reader, "burst", 1..=i64::from(u16::MAX))?.unwrap_or(1) as u32;
     let cpus = match object.get(reader, "cpus") {
         Some(field) => Some(field.numbers(reader, CPU_MAX)?),
         None => None,

@@ -37,10 +37,7 @@ pub(crate) struct Global {
 
 impl Default for Global {
     fn default() -> Self {
-        Self {
-            duration: None,
-            default_policy: PolicyName::Other,
-        }
+        Self { duration: None, default_policy: PolicyName::Other }
     }
 }
 
@@ -51,10 +48,9 @@ pub(crate) fn read(reader: &mut Reader, object: &Object) -> Result<Global, Error
     if let Some(field) = object.get(reader, "duration") {
         match field.integer(reader, -1..=i64::from(i32::MAX))? {
             -1 => {}
-            0 => reader.notes.add(
-                &field.place,
-                "0 means until all tasks end, like -1, as in rt-app",
-            ),
+            0 => {
+                reader.notes.add(&field.place, "0 means until all tasks end, like -1, as in rt-app")
+            }
             seconds => global.duration = Some(seconds as u64 * 1_000_000_000),
         }
     }
@@ -89,9 +85,9 @@ fn check_calibration(reader: &mut Reader, object: &Object) -> Result<(), Error> 
     };
     let valid = match field.value {
         Some(Value::Number(number)) => number.parse::<i32>().is_ok_and(|ns| ns >= 0),
-        Some(Value::String(text)) => text
-            .strip_prefix("CPU")
-            .is_some_and(|cpu| cpu.parse::<u32>().is_ok()),
+        Some(Value::String(text)) => {
+            text.strip_prefix("CPU").is_some_and(|cpu| cpu.parse::<u32>().is_ok())
+        }
         _ => false,
     };
     if valid {
@@ -118,10 +114,7 @@ fn check_log_size(reader: &mut Reader, object: &Object) -> Result<(), Error> {
     if valid {
         return Ok(());
     }
-    Err(field.mismatch(
-        reader,
-        "\"file\", \"disable\", \"auto\" or a size in MB as an integer",
-    ))
+    Err(field.mismatch(reader, "\"file\", \"disable\", \"auto\" or a size in MB as an integer"))
 }
 
 fn check_ftrace(reader: &mut Reader, object: &Object) -> Result<(), Error> {
@@ -141,9 +134,6 @@ fn check_ftrace(reader: &mut Reader, object: &Object) -> Result<(), Error> {
     }
     Err(field.mismatch(
         reader,
-        &format!(
-            "true, false or a list such as \"main,task\" of {}",
-            FTRACE.join(", ")
-        ),
+        &format!("true, false or a list such as \"main,task\" of {}", FTRACE.join(", ")),
     ))
 }

@@ -20,13 +20,8 @@ const PERIODS: RangeInclusive<u64> = 1000..=1_000_000;
 const QUOTA_MIN: u64 = 1000;
 
 /// The settings that a group can have here, by the names of their files.
-const SETTINGS: [&str; 5] = [
-    "cpu.weight",
-    "cpu.weight.nice",
-    "cpu.idle",
-    "cpu.max",
-    "cpu.max.burst",
-];
+const SETTINGS: [&str; 5] =
+    ["cpu.weight", "cpu.weight.nice", "cpu.idle", "cpu.max", "cpu.max.burst"];
 
 /// A path without empty parts and without a slash at its end; `/` for the root.
 fn normalise(path: &str) -> String {
@@ -63,10 +58,7 @@ pub(crate) fn read_taskgroup(
         )),
         Some(_) => Ok(Some(path)),
         None => {
-            groups.push(Group {
-                settings,
-                ..Group::new(&path)
-            });
+            groups.push(Group { settings, ..Group::new(&path) });
             Ok(Some(path))
         }
     }
@@ -97,10 +89,8 @@ pub(crate) fn read(
             ));
         }
         if groups.iter().any(|group| group.path == path) {
-            return Err(reader.error(
-                &field.key_place,
-                "this group has settings already; keep one of the two",
-            ));
+            return Err(reader
+                .error(&field.key_place, "this group has settings already; keep one of the two"));
         }
         groups.push(read_group(reader, path, &field.object(reader)?)?);
     }
@@ -122,20 +112,14 @@ fn read_group(reader: &mut Reader, path: String, object: &Object) -> Result<Grou
         let at = at.integer(reader, 0..=MICROSECONDS_MAX)? as u64 * 1000;
         let last = changes.last();
         if last.is_some_and(|last| last.at > at) {
-            return Err(reader.error(
-                &place,
-                "earlier than the change before it; put changes in order of time",
-            ));
+            return Err(reader
+                .error(&place, "earlier than the change before it; put changes in order of time"));
         }
         let before = last.map_or(settings, |last| last.settings);
         let settings = read_settings(reader, &object, before)?;
         changes.push(GroupChange { at, settings });
     }
-    Ok(Group {
-        path,
-        settings,
-        changes,
-    })
+    Ok(Group { path, settings, changes })
 }
 
 /// The settings `before`, changed as an object says.
@@ -174,10 +158,8 @@ fn read_settings(
     }
     let bandwidth = settings.bandwidth;
     if bandwidth.quota.is_some_and(|quota| quota < bandwidth.burst) {
-        let place = Place {
-            path: format!("{}.cpu.max.burst", object.place.path),
-            ..object.place.clone()
-        };
+        let place =
+            Place { path: format!("{}.cpu.max.burst", object.place.path), ..object.place.clone() };
         return Err(reader.error(
             &place,
             "more than the quota of cpu.max, which the kernel refuses; write at most that",

@@ -108,10 +108,7 @@ struct Parser<'a> {
 
 impl Parser<'_> {
     fn error(&self, message: impl Into<String>) -> SyntaxError {
-        SyntaxError {
-            position: self.position,
-            message: message.into(),
-        }
+        SyntaxError { position: self.position, message: message.into() }
     }
 
     /// Returns the next character and moves the position past it.
@@ -339,10 +336,7 @@ impl Parser<'_> {
     }
 
     fn escape(&mut self, position: Position) -> Result<char, SyntaxError> {
-        let error = |message: &str| SyntaxError {
-            position,
-            message: message.into(),
-        };
+        let error = |message: &str| SyntaxError { position, message: message.into() };
         Ok(match self.next() {
             Some('b') => '\u{8}',
             Some('f') => '\u{c}',
@@ -482,30 +476,16 @@ mod tests {
 
     #[test]
     fn keeps_order_repeated_keys_and_positions() {
-        let root = parse(
-            "{\n  \"run\": 1,\n  \"é\": [2, -3.5e+1], \"run\": {}\n}",
-            &mut Vec::new(),
-        )
-        .unwrap();
-        let Value::Object(members) = root.value else {
-            panic!("not an object")
-        };
+        let root =
+            parse("{\n  \"run\": 1,\n  \"é\": [2, -3.5e+1], \"run\": {}\n}", &mut Vec::new())
+                .unwrap();
+        let Value::Object(members) = root.value else { panic!("not an object") };
         let keys: Vec<_> = members.iter().map(|m| m.key.as_str()).collect();
         assert_eq!(keys, ["run", "é", "run"]);
         assert_eq!(members[0].position, Position { line: 2, column: 3 });
         // Columns count characters, not bytes.
-        assert_eq!(
-            members[2].position,
-            Position {
-                line: 3,
-                column: 22
-            }
-        );
-        let Some(Node {
-            value: Value::Array(numbers),
-            ..
-        }) = &members[1].value
-        else {
+        assert_eq!(members[2].position, Position { line: 3, column: 22 });
+        let Some(Node { value: Value::Array(numbers), .. }) = &members[1].value else {
             panic!("not an array")
         };
         assert_eq!(numbers[1].value, Value::Number("-3.5e+1".into()));
@@ -516,9 +496,7 @@ mod tests {
         let mut departures = Vec::new();
         let text = "// one\n{ 'a': True, \"suspend\", /* two */ \"b\": [1,], }";
         let root = parse(text, &mut departures).unwrap();
-        let Value::Object(members) = root.value else {
-            panic!("not an object")
-        };
+        let Value::Object(members) = root.value else { panic!("not an object") };
         assert_eq!(members[1].value, None);
         let kinds: Vec<_> = departures.iter().map(|(kind, _)| *kind).collect();
         assert_eq!(
@@ -532,13 +510,7 @@ mod tests {
                 Departure::TrailingComma,
             ]
         );
-        assert_eq!(
-            departures[4].1,
-            Position {
-                line: 2,
-                column: 42
-            }
-        );
+        assert_eq!(departures[4].1, Position { line: 2, column: 42 });
     }
 
     #[test]

@@ -58,10 +58,7 @@ pub(crate) fn kind_of(key: &str) -> Option<Kind> {
     if suffix.is_some_and(|suffix| !suffix.is_empty()) {
         return Some(Kind::Extension);
     }
-    BEGINNINGS
-        .iter()
-        .find(|(beginning, _)| key.starts_with(beginning))
-        .map(|(_, kind)| *kind)
+    BEGINNINGS.iter().find(|(beginning, _)| key.starts_with(beginning)).map(|(_, kind)| *kind)
 }
 
 /// Whether a key is that of an event, which its beginning decides, as in rt-app.

@@ -212,22 +212,14 @@ impl Default for GroupSettings {
     fn default() -> Self {
         Self {
             share: Share::Weight(100),
-            bandwidth: Bandwidth {
-                quota: None,
-                period: 100_000_000,
-                burst: 0,
-            },
+            bandwidth: Bandwidth { quota: None, period: 100_000_000, burst: 0 },
         }
     }
 }
 
 impl Group {
     pub(crate) fn new(path: &str) -> Self {
-        Self {
-            path: path.to_owned(),
-            settings: GroupSettings::default(),
-            changes: Vec::new(),
-        }
+        Self { path: path.to_owned(), settings: GroupSettings::default(), changes: Vec::new() }
     }
 
     /// The quotas that it has at any time, in nanoseconds per period.
@@ -367,14 +359,9 @@ impl Task {
         let (before, from) = self.phases.split_at_checked(phase)?;
         let (current, after) = from.split_first()?;
         let again = (current.loops != Some(1)).then_some(current);
-        let others = again
-            .into_iter()
-            .chain(after)
-            .chain(before)
-            .chain([current]);
+        let others = again.into_iter().chain(after).chain(before).chain([current]);
         let rest = current.events.after(event);
-        rest.chain(others.flat_map(|phase| phase.events.iter()))
-            .find_map(period)
+        rest.chain(others.flat_map(|phase| phase.events.iter())).find_map(period)
     }
 
     /// CPUs allowed during the phase with this index; `None` for all. A phase's own list has precedence over that of the task.
@@ -388,11 +375,7 @@ impl Task {
 
     /// Name of the instance with this number, with a suffix if there are several.
     pub fn instance_name(&self, instance: u32) -> String {
-        if self.instances > 1 {
-            format!("{}-{instance}", self.name)
-        } else {
-            self.name.clone()
-        }
+        if self.instances > 1 { format!("{}-{instance}", self.name) } else { self.name.clone() }
     }
 }
 

@@ -105,22 +105,14 @@ pub(crate) struct Shared {
 impl Shared {
     /// Records a use.
     pub fn refer(&mut self, usage: Use, task: usize, place: &Place) {
-        self.references.push(Reference {
-            usage,
-            task,
-            place: place.clone(),
-        });
+        self.references.push(Reference { usage, task, place: place.clone() });
     }
 
     /// The barrier of this name, with `arrivals` more parties.
     pub fn barrier(&mut self, name: &str, arrivals: u32) -> usize {
         let index = self.barrier_names.intern(name);
         if index == self.barriers.len() {
-            self.barriers.push(Barrier {
-                name: name.into(),
-                parties: 0,
-                spin: 0,
-            });
+            self.barriers.push(Barrier { name: name.into(), parties: 0, spin: 0 });
         }
         self.barriers[index].parties = self.barriers[index].parties.saturating_add(arrivals);
         index
@@ -145,10 +137,7 @@ impl Shared {
         let unique = name.starts_with("unique");
         let key = (unique.then_some(task), name.to_string());
         *self.timer_index.entry(key).or_insert_with(|| {
-            self.timers.push(Timer {
-                name: name.into(),
-                unique,
-            });
+            self.timers.push(Timer { name: name.into(), unique });
             self.timers.len() - 1
         })
     }

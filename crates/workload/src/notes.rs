@@ -120,10 +120,7 @@ impl Notes {
     /// Notes a key that is ignored, with the one that was probably meant; once, at its first place, with the number of places.
     pub fn ignored(&mut self, place: &Place, key: &str, meant: Option<&str>) {
         let key = (key.to_owned(), meant.map(str::to_owned));
-        let (_, count) = self
-            .ignored
-            .entry(key)
-            .or_insert_with(|| (place.clone(), 0));
+        let (_, count) = self.ignored.entry(key).or_insert_with(|| (place.clone(), 0));
         *count += 1;
     }
 
@@ -139,10 +136,7 @@ impl Notes {
         }
         for ((_, meant), (place, count)) in self.ignored {
             let meant = meant.map_or(String::new(), |meant| format!("; did you mean `{meant}`?"));
-            let sentence = format!(
-                "an unknown key, ignored as rt-app does{meant}{}",
-                times(count)
-            );
+            let sentence = format!("an unknown key, ignored as rt-app does{meant}{}", times(count));
             self.single.push((place, sentence));
         }
         self.single.sort();

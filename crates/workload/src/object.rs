@@ -51,10 +51,7 @@ pub(crate) struct Field<'a> {
 
 /// Appends a key to a path; keys that would be ambiguous in it are quoted.
 fn join(path: &str, key: &str) -> String {
-    let plain = !key.is_empty()
-        && key
-            .chars()
-            .all(|c| c.is_alphanumeric() || c == '_' || c == '-');
+    let plain = !key.is_empty() && key.chars().all(|c| c.is_alphanumeric() || c == '_' || c == '-');
     match (path.is_empty(), plain) {
         (true, true) => key.into(),
         (false, true) => format!("{path}.{key}"),
@@ -65,10 +62,7 @@ fn join(path: &str, key: &str) -> String {
 impl<'a> Object<'a> {
     /// The object at the top of a file.
     pub fn root(reader: &Reader, node: &'a Node) -> Result<Self, Error> {
-        let place = Place {
-            position: node.position,
-            path: String::new(),
-        };
+        let place = Place { position: node.position, path: String::new() };
         match &node.value {
             Value::Object(members) => Ok(Self { place, members }),
             value => Err(reader.error(
@@ -85,17 +79,11 @@ impl<'a> Object<'a> {
 
     fn field(&self, member: &'a Member) -> Field<'a> {
         let path = join(&self.place.path, &member.key);
-        let key_place = Place {
-            position: member.position,
-            path: path.clone(),
-        };
+        let key_place = Place { position: member.position, path: path.clone() };
         Field {
             key: &member.key,
             place: Place {
-                position: member
-                    .value
-                    .as_ref()
-                    .map_or(member.position, |v| v.position),
+                position: member.value.as_ref().map_or(member.position, |v| v.position),
                 path,
             },
             key_place,
@@ -127,10 +115,7 @@ impl<'a> Object<'a> {
         example: &str,
     ) -> Result<Field<'a>, Error> {
         self.get(reader, key).ok_or_else(|| {
-            reader.error(
-                &self.place,
-                format!("`{key}` is missing; add it: {example}"),
-            )
+            reader.error(&self.place, format!("`{key}` is missing; add it: {example}"))
         })
     }
 
@@ -245,9 +230,7 @@ impl<'a> Field<'a> {
             Some(Value::Number(text)) => text.parse().ok(),
             _ => None,
         };
-        number
-            .filter(|number| valid(*number))
-            .ok_or_else(|| self.mismatch(reader, expected))
+        number.filter(|number| valid(*number)).ok_or_else(|| self.mismatch(reader, expected))
     }
 
     /// The value as a boolean.
@@ -277,10 +260,7 @@ impl<'a> Field<'a> {
     /// The value as an object.
     pub fn object(&self, reader: &Reader) -> Result<Object<'a>, Error> {
         match self.value {
-            Some(Value::Object(members)) => Ok(Object {
-                place: self.place.clone(),
-                members,
-            }),
+            Some(Value::Object(members)) => Ok(Object { place: self.place.clone(), members }),
             _ => Err(self.mismatch(reader, "an object: { ... }")),
         }
     }
@@ -291,10 +271,8 @@ impl<'a> Field<'a> {
             return Err(self.mismatch(reader, "a list of objects: [ { ... } ]"));
         };
         let object = |(index, element): (usize, &'a Node)| {
-            let place = Place {
-                position: element.position,
-                path: format!("{}[{index}]", self.place.path),
-            };
+            let place =
+                Place { position: element.position, path: format!("{}[{index}]", self.place.path) };
             match &element.value {
                 Value::Object(members) => Ok(Object { place, members }),
                 value => Err(reader.error(
@@ -321,10 +299,8 @@ impl<'a> Field<'a> {
         };
         let mut numbers = Vec::with_capacity(elements.len());
         for (index, element) in elements.iter().enumerate() {
-            let place = Place {
-                position: element.position,
-                path: format!("{}[{index}]", self.place.path),
-            };
+            let place =
+                Place { position: element.position, path: format!("{}[{index}]", self.place.path) };
             let text = match &element.value {
                 Value::Number(text) => text,
                 Value::String(text) => {
@@ -332,10 +308,8 @@ impl<'a> Field<'a> {
                     text
                 }
                 value => {
-                    return Err(reader.error(
-                        &place,
-                        format!("{value} is not possible here; write {expected}"),
-                    ));
+                    return Err(reader
+                        .error(&place, format!("{value} is not possible here; write {expected}")));
                 }
             };
             match text.parse() {

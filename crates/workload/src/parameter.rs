@@ -45,10 +45,7 @@ pub(crate) fn read_all(reader: &mut Reader, field: &Field) -> Result<Vec<Paramet
 }
 
 fn read(reader: &mut Reader, field: &Field) -> Result<Parameter, Error> {
-    let is_name = field
-        .key
-        .chars()
-        .all(|one| one.is_ascii_alphanumeric() || one == '_')
+    let is_name = field.key.chars().all(|one| one.is_ascii_alphanumeric() || one == '_')
         && field.key.starts_with(|one: char| one.is_ascii_alphabetic());
     if !is_name || TAKEN.contains(&field.key) || !Evaluator::knows(field.key) {
         return Err(reader.error(
@@ -101,12 +98,7 @@ impl Parameter {
         let wrong = |message: String| reader.error(&self.place, message);
         let text = evaluator.text(&self.default).map_err(wrong)?;
         let value = text.parse().ok().filter(|value| self.allows(*value));
-        value.ok_or_else(|| {
-            wrong(format!(
-                "the default is {text}; make it {}",
-                self.expected()
-            ))
-        })
+        value.ok_or_else(|| wrong(format!("the default is {text}; make it {}", self.expected())))
     }
 
     /// The value that the user has written.

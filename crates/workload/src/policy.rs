@@ -6,15 +6,8 @@ use crate::notes::{Place, Remark};
 use crate::object::{Field, Object, Reader};
 
 /// Keys of scheduling parameters that tasks and phases share.
-pub(crate) const KEYS: [&str; 7] = [
-    "policy",
-    "priority",
-    "dl-runtime",
-    "dl-period",
-    "dl-deadline",
-    "util_min",
-    "util_max",
-];
+pub(crate) const KEYS: [&str; 7] =
+    ["policy", "priority", "dl-runtime", "dl-period", "dl-deadline", "util_min", "util_max"];
 
 /// Maximum microseconds that fit rt-app's integers.
 pub(crate) const MICROSECONDS_MAX: i64 = i32::MAX as i64;
@@ -182,34 +175,22 @@ impl<'a> Parameters<'a> {
 
     fn build(&self, reader: &mut Reader, name: PolicyName) -> Result<Policy, Error> {
         let policy = match name {
-            PolicyName::Other => Policy::Other {
-                nice: self.nice(reader)?,
-                slice: self.slice(),
-            },
-            PolicyName::Batch => Policy::Batch {
-                nice: self.nice(reader)?,
-                slice: self.slice(),
-            },
+            PolicyName::Other => Policy::Other { nice: self.nice(reader)?, slice: self.slice() },
+            PolicyName::Batch => Policy::Batch { nice: self.nice(reader)?, slice: self.slice() },
             PolicyName::Idle => {
                 if let Some((_, place)) = &self.priority {
-                    reader
-                        .notes
-                        .add(place, "has no effect with SCHED_IDLE, as in rt-app");
+                    reader.notes.add(place, "has no effect with SCHED_IDLE, as in rt-app");
                 }
                 Policy::Idle
             }
             PolicyName::Ext => {
                 reader.notes.remark(&self.object.place, Remark::Ext);
-                Policy::Ext {
-                    nice: self.nice(reader)?,
-                }
+                Policy::Ext { nice: self.nice(reader)? }
             }
-            PolicyName::Fifo => Policy::Fifo {
-                priority: self.real_time_priority(reader)?,
-            },
-            PolicyName::RoundRobin => Policy::RoundRobin {
-                priority: self.real_time_priority(reader)?,
-            },
+            PolicyName::Fifo => Policy::Fifo { priority: self.real_time_priority(reader)? },
+            PolicyName::RoundRobin => {
+                Policy::RoundRobin { priority: self.real_time_priority(reader)? }
+            }
             PolicyName::Deadline => self.deadline(reader)?,
         };
         self.note_unused_deadline(reader, name);
@@ -232,9 +213,7 @@ impl<'a> Parameters<'a> {
 
     /// The slice that a task without a real-time policy asks for.
     fn slice(&self) -> Option<u64> {
-        self.runtime
-            .as_ref()
-            .map(|(microseconds, _)| *microseconds as u64 * 1000)
+        self.runtime.as_ref().map(|(microseconds, _)| *microseconds as u64 * 1000)
     }
 
     fn real_time_priority(&self, reader: &Reader) -> Result<u32, Error> {
@@ -311,9 +290,7 @@ impl<'a> Parameters<'a> {
             }
         }
         for (_, place) in [&self.period, &self.deadline].into_iter().flatten() {
-            reader
-                .notes
-                .add(place, "has no effect without SCHED_DEADLINE, as in rt-app");
+            reader.notes.add(place, "has no effect without SCHED_DEADLINE, as in rt-app");
         }
     }
 }

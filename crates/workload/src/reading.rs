@@ -54,10 +54,9 @@ impl Reading<'_, '_, '_> {
         let period = match object.integer(self.reader, "period", 0..=MICROSECONDS_MAX)? {
             Some(period) => period,
             None => {
-                self.reader.notes.add(
-                    &object.place,
-                    "`period` is missing and read as 0, as rt-app does",
-                );
+                self.reader
+                    .notes
+                    .add(&object.place, "`period` is missing and read as 0, as rt-app does");
                 0
             }
         };
@@ -66,10 +65,8 @@ impl Reading<'_, '_, '_> {
             Some(field) => {
                 let name = field.string(self.reader)?;
                 timer_mode(name, extended).ok_or_else(|| {
-                    let known = [
-                        "\"relative\" or \"absolute\"",
-                        "\"relative\", \"absolute\" or \"skip\"",
-                    ];
+                    let known =
+                        ["\"relative\" or \"absolute\"", "\"relative\", \"absolute\" or \"skip\""];
                     field.mismatch(self.reader, known[usize::from(extended)])
                 })?
             }

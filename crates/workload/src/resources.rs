@@ -5,16 +5,7 @@ use crate::notes::Remark;
 use crate::object::{Field, Reader};
 
 /// Types of resources in rt-app.
-const TYPES: [&str; 8] = [
-    "mutex",
-    "signal",
-    "wait",
-    "broadcast",
-    "sync",
-    "sleep",
-    "run",
-    "timer",
-];
+const TYPES: [&str; 8] = ["mutex", "signal", "wait", "broadcast", "sync", "sleep", "run", "timer"];
 
 /// Checks the object; nothing in it is needed, because events name the resources that they use.
 pub(crate) fn check(reader: &mut Reader, field: &Field) -> Result<(), Error> {

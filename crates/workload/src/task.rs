@@ -71,11 +71,7 @@ pub(crate) fn read_all(
             ));
         }
         taskgroups.extend(task.taskgroup.clone());
-        taskgroups.extend(
-            task.phases
-                .iter()
-                .filter_map(|phase| phase.taskgroup.clone()),
-        );
+        taskgroups.extend(task.phases.iter().filter_map(|phase| phase.taskgroup.clone()));
         if taskgroups.len() > TASKGROUPS_MAX {
             return Err(reader.error(
                 &field.key_place,
@@ -211,10 +207,9 @@ fn phases(
             reader.notes.remark(&field.key_place, Remark::RepeatedPhase);
         }
         if list.last().is_some_and(|phase| phase.loops.is_none()) {
-            reader.notes.add(
-                &field.key_place,
-                "is never reached: the phase before it has \"loop\" : -1",
-            );
+            reader
+                .notes
+                .add(&field.key_place, "is never reached: the phase before it has \"loop\" : -1");
         }
         let object = field.object(reader)?;
         object.check_keys_as_rt_app(reader, &known, true)?;

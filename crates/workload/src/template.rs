@@ -67,14 +67,7 @@ impl Template {
             message,
         };
         let bytes = bytes.map_err(|error| {
-            whole(
-                0,
-                0,
-                format!(
-                    "cannot be read: {error}; {}",
-                    fairground_files::remedy(&error)
-                ),
-            )
+            whole(0, 0, format!("cannot be read: {error}; {}", fairground_files::remedy(&error)))
         })?;
         let text = String::from_utf8(bytes).map_err(|error| {
             let valid = error.utf8_error().valid_up_to();
@@ -104,13 +97,8 @@ impl Template {
             json_path: String::new(),
             message: error.message,
         })?;
-        let mut template = Self {
-            file: file.into(),
-            root,
-            departures,
-            parameters: Vec::new(),
-            doc: None,
-        };
+        let mut template =
+            Self { file: file.into(), root, departures, parameters: Vec::new(), doc: None };
         let mut reader = template.reader();
         let root = Object::root(&reader, &template.root)?;
         let Some(field) = root.get(&mut reader, "fairground") else {
@@ -128,10 +116,7 @@ impl Template {
     }
 
     fn reader(&self) -> Reader<'_> {
-        Reader {
-            file: &self.file,
-            notes: Notes::default(),
-        }
+        Reader { file: &self.file, notes: Notes::default() }
     }
 
     /// The parameters, in the order of the file.
@@ -153,9 +138,7 @@ impl Template {
         let filled = self.filled(arguments)?;
         let mut workload = Workload::of_node(&self.file, &filled, &self.departures)?;
         let given = arguments.values.iter();
-        let given: Vec<String> = given
-            .map(|(name, value)| format!("{name}={value}"))
-            .collect();
+        let given: Vec<String> = given.map(|(name, value)| format!("{name}={value}")).collect();
         if !given.is_empty() {
             workload.name = format!("{}:{}", workload.name, given.join(","));
         }
@@ -195,12 +178,7 @@ impl Template {
             };
             evaluator.set(&parameter.name, value);
         }
-        let mut filling = Filling {
-            reader,
-            evaluator,
-            values: 0,
-            renamed: Vec::new(),
-        };
+        let mut filling = Filling { reader, evaluator, values: 0, renamed: Vec::new() };
         filling.root(&self.root)
     }
 
@@ -241,10 +219,7 @@ struct Filling<'a> {
 
 impl Filling<'_> {
     fn error(&self, position: Position, path: &str, message: impl Into<String>) -> Error {
-        let place = Place {
-            position,
-            path: path.to_owned(),
-        };
+        let place = Place { position, path: path.to_owned() };
         self.reader.error(&place, message)
     }
 
@@ -266,15 +241,9 @@ impl Filling<'_> {
                 (Some(other), key) => Some(self.node(other, key)?),
                 (None, _) => None,
             };
-            filled.push(Member {
-                value,
-                ..member.clone()
-            });
+            filled.push(Member { value, ..member.clone() });
         }
-        Ok(Node {
-            value: Value::Object(filled),
-            ..node.clone()
-        })
+        Ok(Node { value: Value::Object(filled), ..node.clone() })
     }
 
     fn tasks(&mut self, tasks: &Node) -> Result<Node, Error> {
@@ -288,10 +257,7 @@ impl Filling<'_> {
                 None => filled.push(member.clone()),
             }
         }
-        Ok(Node {
-            value: Value::Object(filled),
-            ..tasks.clone()
-        })
+        Ok(Node { value: Value::Object(filled), ..tasks.clone() })
     }
 
     /// Adds a task: once, or for each of its instances if it depends on the instance. A task whose number of instances is computed as 0 is left out.
@@ -344,10 +310,7 @@ impl Filling<'_> {
                 1 => member.key.clone(),
                 _ => format!("{}-{instance}", member.key),
             };
-            let one = Member {
-                key,
-                ..member.clone()
-            };
+            let one = Member { key, ..member.clone() };
             self.one(&one, &rest, &path, filled)?;
         }
         self.evaluator.unset("i");
@@ -401,10 +364,7 @@ impl Filling<'_> {
             }
             plain => plain.clone(),
         };
-        Ok(Node {
-            value,
-            ..node.clone()
-        })
+        Ok(Node { value, ..node.clone() })
     }
 
     fn member(
@@ -472,9 +432,7 @@ impl Filling<'_> {
 
     /// A key or name with its expressions filled in.
     fn name(&mut self, text: &str, position: Position, path: &str) -> Result<String, Error> {
-        self.evaluator
-            .text(text)
-            .map_err(|message| self.error(position, path, message))
+        self.evaluator.text(text).map_err(|message| self.error(position, path, message))
     }
 }
 
@@ -534,9 +492,8 @@ fn vary_repeated(task: &mut Node, pairs: &[(String, String)]) {
         return;
     };
     let vary = settings.iter_mut().find(|member| member.key == "vary");
-    let Some(Value::Object(varied)) = vary
-        .and_then(|member| member.value.as_mut())
-        .map(|node| &mut node.value)
+    let Some(Value::Object(varied)) =
+        vary.and_then(|member| member.value.as_mut()).map(|node| &mut node.value)
     else {
         return;
     };
@@ -544,10 +501,8 @@ fn vary_repeated(task: &mut Node, pairs: &[(String, String)]) {
     for member in &written {
         let mut names = Vec::new();
         add_names(&member.key, &renamed, &mut names);
-        varied.extend(names.into_iter().map(|key| Member {
-            key: key.to_owned(),
-            ..member.clone()
-        }));
+        varied
+            .extend(names.into_iter().map(|key| Member { key: key.to_owned(), ..member.clone() }));
     }
 }
 

@@ -29,12 +29,7 @@ impl TimerMode {
             TimerMode::Relative if late => now,
             _ => due + skipped * period,
         };
-        Expiry {
-            due,
-            late,
-            skipped,
-            release: *last,
-        }
+        Expiry { due, late, skipped, release: *last }
     }
 }
 
@@ -51,15 +46,7 @@ mod tests {
 
     fn expiry(late: bool, skipped: u64, release: u64) -> (Expiry, u64) {
         let due = 200;
-        (
-            Expiry {
-                due,
-                late,
-                skipped,
-                release,
-            },
-            release,
-        )
+        (Expiry { due, late, skipped, release }, release)
     }
 
     #[test]

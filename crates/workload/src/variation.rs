@@ -35,9 +35,9 @@ impl Draws {
     #[must_use]
     pub fn new(seed: u64, definition: usize, instance: u32) -> Self {
         let parts = [seed, definition as u64, u64::from(instance)];
-        let mixed = parts.into_iter().fold(0, |state, part| {
-            SplitMix64::seed_from_u64(state ^ part).next_u64()
-        });
+        let mixed = parts
+            .into_iter()
+            .fold(0, |state, part| SplitMix64::seed_from_u64(state ^ part).next_u64());
         Self(Xoshiro256PlusPlus::seed_from_u64(mixed))
     }
 
@@ -91,10 +91,7 @@ mod tests {
     /// Mean and standard deviation of a factor.
     fn moments(factor: Factor) -> (f64, f64) {
         let mut draws = Draws::new(1, 2, 3);
-        let variation = Variation {
-            factor: Some(factor),
-            chance: None,
-        };
+        let variation = Variation { factor: Some(factor), chance: None };
         let (mut sum, mut squares) = (0.0, 0.0);
         for _ in 0..SAMPLES {
             let Event::Run(time) = draws.vary(Event::Run(1_000_000), &variation) else {
@@ -115,31 +112,19 @@ mod tests {
     #[test]
     fn factors_have_the_moments_of_their_distributions() {
         let (mean, deviation) = moments(Factor::Uniform(0.5, 1.5));
-        assert!(
-            near(mean, 1.0) && near(deviation, 1.0 / 12f64.sqrt()),
-            "{mean} {deviation}"
-        );
+        assert!(near(mean, 1.0) && near(deviation, 1.0 / 12f64.sqrt()), "{mean} {deviation}");
         let (mean, deviation) = moments(Factor::Exponential(1.0));
-        assert!(
-            near(mean, 1.0) && near(deviation, 1.0),
-            "{mean} {deviation}"
-        );
+        assert!(near(mean, 1.0) && near(deviation, 1.0), "{mean} {deviation}");
         let (mean, deviation) = moments(Factor::LogNormal(0.8));
         let expected = (libm::exp(0.64) - 1.0).sqrt();
         assert!(near(mean, 1.0), "{mean}");
-        assert!(
-            (deviation - expected).abs() < 0.05,
-            "{deviation} {expected}"
-        );
+        assert!((deviation - expected).abs() < 0.05, "{deviation} {expected}");
     }
 
     #[test]
     fn a_chance_is_a_relative_frequency() {
         let mut draws = Draws::new(0, 0, 0);
-        let variation = Variation {
-            factor: None,
-            chance: Some(0.05),
-        };
+        let variation = Variation { factor: None, chance: Some(0.05) };
         let times = (0..SAMPLES).filter(|_| draws.happens(&variation)).count();
         assert!(near(times as f64 / f64::from(SAMPLES), 0.05), "{times}");
     }
@@ -148,13 +133,7 @@ mod tests {
     fn every_instance_and_seed_has_numbers_of_its_own() {
         let first = |seed, definition, instance| Draws::new(seed, definition, instance).unit();
         assert_eq!(first(1, 2, 3), first(1, 2, 3));
-        let all = [
-            first(1, 2, 3),
-            first(2, 2, 3),
-            first(1, 3, 3),
-            first(1, 2, 4),
-            first(2, 1, 3),
-        ];
+        let all = [first(1, 2, 3), first(2, 2, 3), first(1, 3, 3), first(1, 2, 4), first(2, 1, 3)];
         for (place, one) in all.iter().enumerate() {
             assert!(!all[..place].contains(one), "{all:?}");
         }

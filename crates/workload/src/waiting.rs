@@ -45,11 +45,7 @@ impl Waiting {
             Self::Nothing | Self::Time | Self::Disk | Self::Writeback => return None,
             Self::Mutex(mutex) => {
                 let held = holder(mutex).map(|holder| format!(", held by {holder}"));
-                format!(
-                    "mutex {}{}",
-                    workload.mutexes[mutex].name,
-                    held.unwrap_or_default()
-                )
+                format!("mutex {}{}", workload.mutexes[mutex].name, held.unwrap_or_default())
             }
             Self::Condition(condition) => format!("condition {}", workload.conditions[condition]),
             Self::Barrier(barrier) => format!(
@@ -67,13 +63,8 @@ impl Waiting {
                 if arrivals.any(|arrivals| services.contains(&arrivals.service)) {
                     return None;
                 }
-                let names = services
-                    .iter()
-                    .map(|service| workload.services[*service].as_str());
-                format!(
-                    "a request of service {}",
-                    names.collect::<Vec<_>>().join(" or ")
-                )
+                let names = services.iter().map(|service| workload.services[*service].as_str());
+                format!("a request of service {}", names.collect::<Vec<_>>().join(" or "))
             }
             Self::Answer(service) => format!("an answer of service {}", workload.services[service]),
         };

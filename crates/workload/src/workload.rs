@@ -41,15 +41,9 @@ impl Workload {
         node: &Node,
         departures: &[(Departure, Position)],
     ) -> Result<Self, Error> {
-        let mut reader = Reader {
-            file,
-            notes: Notes::default(),
-        };
+        let mut reader = Reader { file, notes: Notes::default() };
         for (departure, position) in departures {
-            let place = Place {
-                position: *position,
-                path: String::new(),
-            };
+            let place = Place { position: *position, path: String::new() };
             reader.notes.remark(&place, Remark::Departure(*departure));
         }
         let root = Object::root(&reader, node)?;
@@ -93,15 +87,10 @@ fn read(reader: &mut Reader, root: &Object) -> Result<Workload, Error> {
     check::endless_loops(reader, &shared, &list)?;
     check::sections(reader, &shared, &list)?;
     check::timer_modes(&mut list, shared.timers.len());
-    let mutex = |name: &String| Mutex {
-        name: name.clone(),
-        spin: 0,
-    };
+    let mutex = |name: &String| Mutex { name: name.clone(), spin: 0 };
     let pipe = |name: &String| Pipe {
         name: name.clone(),
-        kind: PipeKind::Paged {
-            capacity: Pipe::CAPACITY,
-        },
+        kind: PipeKind::Paged { capacity: Pipe::CAPACITY },
     };
     let mut workload = Workload {
         name: String::new(),
@@ -114,12 +103,7 @@ fn read(reader: &mut Reader, root: &Object) -> Result<Workload, Error> {
         timers: shared.timers.clone(),
         pipes: shared.pipes.list.iter().map(pipe).collect(),
         disks: shared.disks.list.clone(),
-        drives: shared
-            .drives
-            .list
-            .iter()
-            .map(|name| Drive::new(name))
-            .collect(),
+        drives: shared.drives.list.iter().map(|name| Drive::new(name)).collect(),
         memories: shared.memories.list.clone(),
         services: shared.services.list.clone(),
         choices: shared.choices.clone(),

@@ -44,12 +44,7 @@ fn an_error_is_displayed_with_place_path_and_way_out() {
 fn a_file_that_cannot_be_read() {
     let error = Workload::read("/nonexistent/w.json").unwrap_err();
     assert_eq!((error.line, error.column), (0, 0));
-    assert!(
-        error
-            .to_string()
-            .starts_with("/nonexistent/w.json: cannot be read: "),
-        "{error}"
-    );
+    assert!(error.to_string().starts_with("/nonexistent/w.json: cannot be read: "), "{error}");
     let file =
         std::env::temp_dir().join(format!("fairground-not-utf8-{}.json", std::process::id()));
     std::fs::write(&file, b"{\n \"\xff\": 1 }").unwrap();
@@ -93,16 +88,8 @@ fn the_file_as_a_whole() {
             "tasks.t.fairground.process",
             "the name of a process",
         ),
-        (
-            r#"{ "fairground": 1, "tasks": { "t": { "run": 1 } } }"#,
-            "fairground",
-            "write an object",
-        ),
-        (
-            r#"{ "tasks": { "t": { "instance": 0, "run": 1 } } }"#,
-            "tasks",
-            "nothing starts",
-        ),
+        (r#"{ "fairground": 1, "tasks": { "t": { "run": 1 } } }"#, "fairground", "write an object"),
+        (r#"{ "tasks": { "t": { "instance": 0, "run": 1 } } }"#, "tasks", "nothing starts"),
         (
             r#"{ "tasks": { "a": { "instance": 60000, "run": 1 }, "b": { "instance": 60000, "run": 1 } } }"#,
             "tasks.b",
@@ -120,16 +107,8 @@ fn global_settings() {
         (r#""duration": 99999999999"#, "duration", "write an integer"),
         (r#""duration""#, "duration", "the key has no value"),
         (r#""calibration": "cpu0""#, "calibration", "CPU0"),
-        (
-            r#""calibration": -1"#,
-            "calibration",
-            "nanoseconds per loop",
-        ),
-        (
-            r#""default_policy": "FIFO""#,
-            "default_policy",
-            "one of SCHED_OTHER",
-        ),
+        (r#""calibration": -1"#, "calibration", "nanoseconds per loop"),
+        (r#""default_policy": "FIFO""#, "default_policy", "one of SCHED_OTHER"),
         (r#""log_size": "none""#, "log_size", "disable"),
         (r#""ftrace": "main,foo""#, "ftrace", "main, task"),
         (r#""gnuplot": 1"#, "gnuplot", "true or false"),
@@ -149,11 +128,7 @@ fn resources() {
     for (members, path, words) in [
         ("[]", "resources", "write an object"),
         (r#"{ "m": 1 }"#, "resources.m", "write an object"),
-        (
-            r#"{ "m": { "type": "lock" } }"#,
-            "resources.m.type",
-            "one of mutex",
-        ),
+        (r#"{ "m": { "type": "lock" } }"#, "resources.m.type", "one of mutex"),
         (r#"{ "m": {}, "m": {} }"#, "resources.m", "already"),
     ] {
         let text = format!(r#"{{ "resources": {members}, "tasks": {{ "t": {{ "run": 1 }} }} }}"#);
@@ -169,31 +144,15 @@ fn tasks_and_phases() {
         (r#""phases": []"#, ".phases", "write an object"),
         (r#""phases": { "p": {} }"#, ".phases.p", "no events"),
         (r#""phases": { "p": 1 }"#, ".phases.p", "write an object"),
-        (
-            r#""phases": { "p": { "run": 1 } }, "run": 1"#,
-            ".run",
-            "beside `phases`",
-        ),
+        (r#""phases": { "p": { "run": 1 } }, "run": 1"#, ".run", "beside `phases`"),
         (
             r#""phases": { "p": { "run": 1, "fairground": {} } }"#,
             ".phases.p.fairground",
             "unknown key",
         ),
-        (
-            r#""phases": { "p": { "run": 1, "loop": 1, "loop": 2 } }"#,
-            ".phases.p.loop",
-            "already",
-        ),
-        (
-            r#""instance": -1, "run": 1"#,
-            ".instance",
-            "from 0 to 100000",
-        ),
-        (
-            r#""instance": 100001, "run": 1"#,
-            ".instance",
-            "from 0 to 100000",
-        ),
+        (r#""phases": { "p": { "run": 1, "loop": 1, "loop": 2 } }"#, ".phases.p.loop", "already"),
+        (r#""instance": -1, "run": 1"#, ".instance", "from 0 to 100000"),
+        (r#""instance": 100001, "run": 1"#, ".instance", "from 0 to 100000"),
         (r#""delay": -1, "run": 1"#, ".delay", "from 0"),
         (r#""loop": 0, "run": 1"#, ".loop", "0 passes"),
         (r#""loop": -2, "run": 1"#, ".loop", "from -1"),
@@ -203,51 +162,22 @@ fn tasks_and_phases() {
         (r#""cpus": [0, -1], "run": 1"#, ".cpus[1]", "from 0 to 4095"),
         (r#""cpus": [5000], "run": 1"#, ".cpus[0]", "from 0 to 4095"),
         (r#""cpus": [0.5], "run": 1"#, ".cpus[0]", "from 0 to 4095"),
-        (
-            r#""cpus": [[]], "run": 1"#,
-            ".cpus[0]",
-            "an array is not possible",
-        ),
-        (
-            r#""nodes_membind": ["x"], "run": 1"#,
-            ".nodes_membind[0]",
-            "list of numbers",
-        ),
-        (
-            r#""taskgroup": "a", "run": 1"#,
-            ".taskgroup",
-            "path from the root",
-        ),
-        (
-            r#""taskgroup": "/a", "policy": "SCHED_RR", "run": 1"#,
-            "",
-            "no taskgroups",
-        ),
+        (r#""cpus": [[]], "run": 1"#, ".cpus[0]", "an array is not possible"),
+        (r#""nodes_membind": ["x"], "run": 1"#, ".nodes_membind[0]", "list of numbers"),
+        (r#""taskgroup": "a", "run": 1"#, ".taskgroup", "path from the root"),
+        (r#""taskgroup": "/a", "policy": "SCHED_RR", "run": 1"#, "", "no taskgroups"),
         (
             r#""taskgroup": "/a", "phases": { "p": { "policy": "SCHED_FIFO", "run": 1 } }"#,
             ".phases.p",
             "the task would be in /a",
         ),
-        (
-            r#""fairground": { "a": [] }, "run": 1"#,
-            ".fairground.a",
-            "write a string",
-        ),
-        (
-            r#""fairground": { "a": 1, "a": 2 }, "run": 1"#,
-            ".fairground.a",
-            "already",
-        ),
-        (
-            r#""fairground": 1, "run": 1"#,
-            ".fairground",
-            "write an object",
-        ),
+        (r#""fairground": { "a": [] }, "run": 1"#, ".fairground.a", "write a string"),
+        (r#""fairground": { "a": 1, "a": 2 }, "run": 1"#, ".fairground.a", "already"),
+        (r#""fairground": 1, "run": 1"#, ".fairground", "write an object"),
         (r#""exec": 5"#, ".exec", "before rt-app 1.0"),
     ]);
-    let groups: Vec<_> = (0..33)
-        .map(|i| format!(r#""p{i}": {{ "run": 1, "taskgroup": "/{i}" }}"#))
-        .collect();
+    let groups: Vec<_> =
+        (0..33).map(|i| format!(r#""p{i}": {{ "run": 1, "taskgroup": "/{i}" }}"#)).collect();
     refused_in_task(&[(
         &format!(r#""phases": {{ {} }}"#, groups.join(", ")),
         "",
@@ -258,38 +188,14 @@ fn tasks_and_phases() {
 #[test]
 fn scheduling_parameters() {
     refused_in_task(&[
-        (
-            r#""policy": "SCHED_NORMAL", "run": 1"#,
-            ".policy",
-            "one of SCHED_OTHER",
-        ),
+        (r#""policy": "SCHED_NORMAL", "run": 1"#, ".policy", "one of SCHED_OTHER"),
         (r#""policy": 1, "run": 1"#, ".policy", "write a string"),
         (r#""priority": 20, "run": 1"#, ".priority", "nice value"),
-        (
-            r#""priority": -21, "run": 1"#,
-            ".priority",
-            "from -20 to 99",
-        ),
-        (
-            r#""policy": "SCHED_FIFO", "priority": 0, "run": 1"#,
-            ".priority",
-            "real-time priority",
-        ),
-        (
-            r#""policy": "SCHED_RR", "priority": 100, "run": 1"#,
-            ".priority",
-            "from -20 to 99",
-        ),
-        (
-            r#""util_min": 1025, "run": 1"#,
-            ".util_min",
-            "from -1 to 1024",
-        ),
-        (
-            r#""policy": "SCHED_DEADLINE", "run": 1"#,
-            "",
-            "needs its runtime",
-        ),
+        (r#""priority": -21, "run": 1"#, ".priority", "from -20 to 99"),
+        (r#""policy": "SCHED_FIFO", "priority": 0, "run": 1"#, ".priority", "real-time priority"),
+        (r#""policy": "SCHED_RR", "priority": 100, "run": 1"#, ".priority", "from -20 to 99"),
+        (r#""util_min": 1025, "run": 1"#, ".util_min", "from -1 to 1024"),
+        (r#""policy": "SCHED_DEADLINE", "run": 1"#, "", "needs its runtime"),
         (
             r#""policy": "SCHED_DEADLINE", "dl-runtime": 5, "dl-period": 4, "run": 1"#,
             "",
@@ -329,11 +235,7 @@ fn events() {
         (r#""sleep": -1"#, ".sleep", "from 0"),
         (r#""runtime": 3000000000"#, ".runtime", "to 2147483647"),
         (r#""timer": 5"#, ".timer", "write an object"),
-        (
-            r#""timer": { "ref": "t", "period": -1 }"#,
-            ".timer.period",
-            "from 0",
-        ),
+        (r#""timer": { "ref": "t", "period": -1 }"#, ".timer.period", "from 0"),
         (
             r#""timer": { "ref": "t", "period": 1, "mode": "abs" }"#,
             ".timer.mode",
@@ -344,32 +246,16 @@ fn events() {
             ".fairground1.timer.perod",
             "did you mean `period`?",
         ),
-        (
-            r#""timer": { "ref": "t", "ref": "u" }"#,
-            ".timer.ref",
-            "already",
-        ),
+        (r#""timer": { "ref": "t", "ref": "u" }"#, ".timer.ref", "already"),
         (r#""timer": { "ref": 1 }"#, ".timer.ref", "a name in quotes"),
         (r#""lock": 1"#, ".lock", "a name in quotes"),
         (r#""lock": """#, ".lock", "a name in quotes"),
         (r#""lock_order": ["a"]"#, ".lock_order", "before rt-app 1.0"),
-        (
-            r#""run": 1, "unlock": "m""#,
-            ".unlock",
-            "nothing ever locks the mutex \"m\"",
-        ),
-        (
-            r#""run": 1, "signal": "c""#,
-            ".signal",
-            "nothing ever waits",
-        ),
+        (r#""run": 1, "unlock": "m""#, ".unlock", "nothing ever locks the mutex \"m\""),
+        (r#""run": 1, "signal": "c""#, ".signal", "nothing ever waits"),
         (r#""run": 1, "broad": "c""#, ".broad", "nothing ever waits"),
         (r#""wait": "c""#, ".wait", "write an object"),
-        (
-            r#""sync": { "ref": "", "mutex": "m" }"#,
-            ".sync.ref",
-            "a name in quotes",
-        ),
+        (r#""sync": { "ref": "", "mutex": "m" }"#, ".sync.ref", "a name in quotes"),
         (r#""barrier": 1"#, ".barrier", "a name in quotes"),
         (r#""suspend": 1"#, ".suspend", "name of the task"),
         (r#""run": 1, "resume": "u""#, ".resume", "no task \"u\""),
@@ -385,36 +271,12 @@ fn events_of_memory_and_others() {
         (r#""iorun": -1"#, ".iorun", "from 0"),
         (r#""yield""#, ".yield", "the key has no value"),
         (r#""yield": {}"#, ".yield", "write \"\""),
-        (
-            r#""run": 1, "fork": "u""#,
-            ".fork",
-            "no task \"u\" to fork; the tasks are t",
-        ),
-        (
-            r#""memrun": { "size": 1, "count": 1 }"#,
-            ".memrun",
-            "`type` is missing",
-        ),
-        (
-            r#""memrun": { "type": "read", "count": 1 }"#,
-            ".memrun",
-            "`size` is missing",
-        ),
-        (
-            r#""memrun": { "type": "read", "size": 1 }"#,
-            ".memrun",
-            "`count` is missing",
-        ),
-        (
-            r#""memrun": { "type": "copy", "size": 1, "count": 1 }"#,
-            ".memrun.type",
-            "chase",
-        ),
-        (
-            r#""memrun": { "type": "read", "size": 0, "count": 1 }"#,
-            ".memrun.size",
-            "from 1",
-        ),
+        (r#""run": 1, "fork": "u""#, ".fork", "no task \"u\" to fork; the tasks are t"),
+        (r#""memrun": { "size": 1, "count": 1 }"#, ".memrun", "`type` is missing"),
+        (r#""memrun": { "type": "read", "count": 1 }"#, ".memrun", "`size` is missing"),
+        (r#""memrun": { "type": "read", "size": 1 }"#, ".memrun", "`count` is missing"),
+        (r#""memrun": { "type": "copy", "size": 1, "count": 1 }"#, ".memrun.type", "chase"),
+        (r#""memrun": { "type": "read", "size": 0, "count": 1 }"#, ".memrun.size", "from 1"),
         (
             r#""memrun": { "type": "chase", "size": 100, "count": 1 }"#,
             ".memrun.size",
@@ -449,11 +311,7 @@ fn endless_loops_without_time() {
         (r#""yield": """#, "", "no time passes"),
         (r#""run": 0"#, "", "no time passes"),
         (r#""loop": -1, "sleep": 0"#, "", "no time passes"),
-        (
-            r#""timer": { "ref": "t", "period": 0 }"#,
-            "",
-            "no time passes",
-        ),
+        (r#""timer": { "ref": "t", "period": 0 }"#, "", "no time passes"),
         (r#""lock": "m", "unlock": "m""#, "", "no time passes"),
         (r#""sem_post": "s", "sem_wait": "s""#, "", "no time passes"),
         (r#""barrier": "alone""#, "", "no time passes"),
@@ -488,9 +346,8 @@ fn seconds_of_this_thread() -> f64 {
 
 #[test]
 fn many_tasks_take_no_time() {
-    let tasks: Vec<String> = (0..100_000)
-        .map(|number| format!(r#""task {number}": {{"run": 1, "loop": 1}}"#))
-        .collect();
+    let tasks: Vec<String> =
+        (0..100_000).map(|number| format!(r#""task {number}": {{"run": 1, "loop": 1}}"#)).collect();
     let text = format!(r#"{{"tasks": {{{}}}}}"#, tasks.join(","));
     let before = seconds_of_this_thread();
     // Whether so many are allowed is not the question.

@@ -52,11 +52,7 @@ fn all_examples_but_the_old_language_read() {
 #[test]
 fn files_of_the_old_language_say_so() {
     let Some(folder) = examples() else { return };
-    let message = |path: &str| {
-        Workload::read(folder.join(path))
-            .expect_err(path)
-            .to_string()
-    };
+    let message = |path: &str| Workload::read(folder.join(path)).expect_err(path).to_string();
     let error = message("merge/thread0.json");
     assert!(
         error.ends_with(
@@ -76,11 +72,7 @@ fn repeated_events_stay_separate_and_in_order() {
     let Some(folder) = examples() else { return };
     let workload = Workload::read(folder.join("mp3-short.json")).unwrap();
     assert_eq!(workload.duration, Some(6_000_000_000));
-    let audio_out = workload
-        .tasks
-        .iter()
-        .find(|t| t.name == "AudioOut")
-        .unwrap();
+    let audio_out = workload.tasks.iter().find(|t| t.name == "AudioOut").unwrap();
     let condition = |name: &str| workload.conditions.iter().position(|c| c == name).unwrap();
     assert_eq!(
         audio_out.phases[0].events,
@@ -91,21 +83,10 @@ fn repeated_events_stay_separate_and_in_order() {
             Event::Suspend(condition("AudioOut")),
         ]
     );
-    let repeated = workload
-        .notes
-        .iter()
-        .find(|note| note.contains("as workgen does"));
+    let repeated = workload.notes.iter().find(|note| note.contains("as workgen does"));
     let repeated = repeated.expect("repeated keys are said");
-    assert!(
-        repeated.contains("mp3-short.json:24:4: tasks.AudioOut.run: "),
-        "{repeated}"
-    );
-    assert!(
-        workload
-            .notes
-            .iter()
-            .any(|note| note.contains("global.frag"))
-    );
+    assert!(repeated.contains("mp3-short.json:24:4: tasks.AudioOut.run: "), "{repeated}");
+    assert!(workload.notes.iter().any(|note| note.contains("global.frag")));
 }
 
 #[test]
@@ -126,23 +107,15 @@ fn suspend_without_a_value_takes_the_name_of_its_task() {
         assert_eq!(suspends_on(event_thread), Some("EventThread"));
     }
     assert!(workload.notes.iter().any(|n| n.contains("without a value")));
-    assert!(
-        workload
-            .notes
-            .iter()
-            .any(|n| n.contains("waits under the name written"))
-    );
+    assert!(workload.notes.iter().any(|n| n.contains("waits under the name written")));
 }
 
 #[test]
 fn repeated_phases_stay_separate() {
     let Some(folder) = examples() else { return };
     let workload = Workload::read(folder.join("spreading-tasks.json")).unwrap();
-    let phases: Vec<_> = workload.tasks[1]
-        .phases
-        .iter()
-        .map(|phase| (phase.name.as_str(), phase.loops))
-        .collect();
+    let phases: Vec<_> =
+        workload.tasks[1].phases.iter().map(|phase| (phase.name.as_str(), phase.loops)).collect();
     assert_eq!(
         phases,
         [

@@ -57,17 +57,12 @@ fn events_are_read_in_order_with_those_of_rt_app() {
         [
             Event::PipeRead { pipe: 0, bytes: 4 },
             Event::Run(2_000),
-            Event::PipeWrite {
-                pipe: 1,
-                bytes: 8192
-            },
+            Event::PipeWrite { pipe: 1, bytes: 8192 },
         ]
     );
     let capacity = Pipe::CAPACITY;
-    let pipes = ["ring", "back"].map(|name| Pipe {
-        name: name.into(),
-        kind: PipeKind::Paged { capacity },
-    });
+    let pipes =
+        ["ring", "back"].map(|name| Pipe { name: name.into(), kind: PipeKind::Paged { capacity } });
     assert_eq!(workload.pipes, pipes);
     assert_eq!(workload.notes.len(), 2, "{:?}", workload.notes);
 }
@@ -91,69 +86,34 @@ fn laps_disks_and_memory() {
     assert!(pinned.notes.is_empty());
 
     let (workload, plain) = event(r#"{ "disk": 8000 }"#);
-    assert_eq!(
-        plain,
-        Event::Disk {
-            disk: 0,
-            service: 8_000_000
-        }
-    );
+    assert_eq!(plain, Event::Disk { disk: 0, service: 8_000_000 });
     assert_eq!(workload.disks, ["disk"]);
     let (workload, named) = event(r#"{ "disk": { "disk": "sda", "service": 3 } }"#);
-    assert_eq!(
-        named,
-        Event::Disk {
-            disk: 0,
-            service: 3_000
-        }
-    );
+    assert_eq!(named, Event::Disk { disk: 0, service: 3_000 });
     assert_eq!(workload.disks, ["sda"]);
 
     let (_, evict) = event(r#"{ "evict": { "memory": "ram" } }"#);
-    assert_eq!(
-        evict,
-        Event::Evict {
-            memory: 0,
-            pages: 1
-        }
-    );
+    assert_eq!(evict, Event::Evict { memory: 0, pages: 1 });
     let (workload, fault) =
         event(r#"{ "fault": { "memory": "ram", "service": 8000, "most": 3 } }"#);
-    let expected = Event::Fault {
-        memory: 0,
-        source: Source::Disk {
-            disk: 0,
-            service: 8_000_000,
-        },
-        most: 3,
-    };
+    let expected =
+        Event::Fault { memory: 0, source: Source::Disk { disk: 0, service: 8_000_000 }, most: 3 };
     assert_eq!(fault, expected);
     assert_eq!(workload.memories, ["ram"]);
-    assert!(
-        workload.notes[0].contains("nothing ever evicts"),
-        "{:?}",
-        workload.notes
-    );
+    assert!(workload.notes[0].contains("nothing ever evicts"), "{:?}", workload.notes);
 }
 
 #[test]
 fn timers_have_one_mode_more() {
     let (workload, timer) =
         event(r#"{ "timer": { "ref": "unique", "period": 16666, "mode": "skip" } }"#);
-    let expected = Event::Timer {
-        timer: 0,
-        period: 16_666_000,
-        mode: TimerMode::Skip,
-    };
+    let expected = Event::Timer { timer: 0, period: 16_666_000, mode: TimerMode::Skip };
     assert_eq!(timer, expected);
     assert!(workload.timers[0].unique);
     let error = refused(
         r#"{ "tasks": { "t": { "run": 1, "timer": { "ref": "u", "period": 1, "mode": "skip" } } } }"#,
     );
-    assert!(
-        error.contains("write \"relative\" or \"absolute\""),
-        "{error}"
-    );
+    assert!(error.contains("write \"relative\" or \"absolute\""), "{error}");
 }
 
 #[test]
@@ -189,22 +149,13 @@ fn settings_of_mutexes_and_pipes() {
                 "fairground1": { "pipe_write": { "pipe": "p", "bytes": 1 } } },
                 "r": { "fairground1": { "pipe_read": { "pipe": "p", "bytes": 1 } } } } }"#,
     );
-    let mutex = |name: &str, spin| Mutex {
-        name: name.into(),
-        spin,
-    };
+    let mutex = |name: &str, spin| Mutex { name: name.into(), spin };
     assert_eq!(workload.mutexes, [mutex("m", 2_000), mutex("n", 0)]);
     let kind = PipeKind::Paged { capacity: 4096 };
     assert_eq!(workload.pipes[0].kind, kind);
     for (settings, words) in [
-        (
-            r#"{ "mutexes": { "x": {} } }"#,
-            "no event uses a mutex of this name",
-        ),
-        (
-            r#"{ "pipes": { "x": {} } }"#,
-            "no event uses a pipe of this name",
-        ),
+        (r#"{ "mutexes": { "x": {} } }"#, "no event uses a mutex of this name"),
+        (r#"{ "pipes": { "x": {} } }"#, "no event uses a pipe of this name"),
         (
             r#"{ "pipes": { "p": { "release": "2.4" } } }"#,
             "the pipes of this release are not known",
@@ -221,18 +172,9 @@ fn settings_of_mutexes_and_pipes() {
             r#"{ "pipes": { "p": { "socket": 1, "release": "2.6" } } }"#,
             "sockets are those of today",
         ),
-        (
-            r#"{ "pipes": { "q*": { "socket": 1 } } }"#,
-            "no event uses a pipe of this name",
-        ),
-        (
-            r#"{ "mutexes": { "m": { "spin": -1 } } }"#,
-            "an integer from 0",
-        ),
-        (
-            r#"{ "mutexes": { "m": { "sping": 1 } } }"#,
-            "did you mean `spin`",
-        ),
+        (r#"{ "pipes": { "q*": { "socket": 1 } } }"#, "no event uses a pipe of this name"),
+        (r#"{ "mutexes": { "m": { "spin": -1 } } }"#, "an integer from 0"),
+        (r#"{ "mutexes": { "m": { "sping": 1 } } }"#, "did you mean `spin`"),
         (r#"{ "mutex": {} }"#, "did you mean `mutexes`"),
     ] {
         let error = refused(&format!(
@@ -240,10 +182,7 @@ fn settings_of_mutexes_and_pipes() {
                 "fairground1": {{ "pipe_write": {{ "pipe": "p", "bytes": 1 }} }} }},
                 "r": {{ "fairground1": {{ "pipe_read": {{ "pipe": "p", "bytes": 1 }} }} }} }} }}"#
         ));
-        assert!(
-            error.starts_with("w.json:1:") && error.contains(words),
-            "{error}"
-        );
+        assert!(error.starts_with("w.json:1:") && error.contains(words), "{error}");
     }
 }
 
@@ -259,25 +198,10 @@ fn drives_have_settings() {
     assert_eq!(
         workload.tasks[0].phases[0].events,
         [
-            Event::Read {
-                drive: 0,
-                bytes: 4096,
-                place: Place::Next
-            },
-            Event::Write {
-                drive: 1,
-                bytes: 1,
-                place: Place::New
-            },
-            Event::Evict {
-                memory: 0,
-                pages: 1
-            },
-            Event::Fault {
-                memory: 0,
-                source: Source::Drive { drive: 0, bytes: 2 },
-                most: 1
-            },
+            Event::Read { drive: 0, bytes: 4096, place: Place::Next },
+            Event::Write { drive: 1, bytes: 1, place: Place::New },
+            Event::Evict { memory: 0, pages: 1 },
+            Event::Fault { memory: 0, source: Source::Drive { drive: 0, bytes: 2 }, most: 1 },
         ]
     );
     let set = Drive {
@@ -293,10 +217,7 @@ fn drives_have_settings() {
     assert!(workload.notes.is_empty(), "{:?}", workload.notes);
     for (settings, words) in [
         (r#"{ "sdb": {} }"#, "no event uses a drive of this name"),
-        (
-            r#"{ "sda": { "elevator": "cfq" } }"#,
-            "write \"anticipatory\" or \"deadline\"",
-        ),
+        (r#"{ "sda": { "elevator": "cfq" } }"#, "write \"anticipatory\" or \"deadline\""),
         (r#"{ "sda": { "rate": 0 } }"#, "megabytes per second"),
         (r#"{ "sda": { "seek": 1 } }"#, "unknown key"),
     ] {
@@ -307,14 +228,8 @@ fn drives_have_settings() {
     }
     refused_event(r#"{ "read": 4096 }"#, "an object");
     refused_event(r#"{ "read": { "drive": "d" } }"#, "`bytes` is missing");
-    refused_event(
-        r#"{ "write": { "bytes": 1, "place": "far" } }"#,
-        "write \"next\" or \"new\"",
-    );
-    refused_event(
-        r#"{ "fault": { "memory": "ram", "bytes": 1, "service": 1 } }"#,
-        "unknown key",
-    );
+    refused_event(r#"{ "write": { "bytes": 1, "place": "far" } }"#, "write \"next\" or \"new\"");
+    refused_event(r#"{ "fault": { "memory": "ram", "bytes": 1, "service": 1 } }"#, "unknown key");
 }
 
 #[test]
@@ -326,17 +241,11 @@ fn variations_belong_to_events() {
             "phases": { "a": { "run": 1, "run_job": 2 }, "b": { "run2": 1, "run": 3, "sleep_pipe": 4, "fairground_disk": { "disk": 5 } } } } } }"#,
     );
     let varied = |phase: usize| workload.tasks[0].phases[phase].variations.clone();
-    let factor = |factor| Variation {
-        factor: Some(factor),
-        chance: None,
-    };
+    let factor = |factor| Variation { factor: Some(factor), chance: None };
     let uniform = factor(Factor::Uniform(0.5, 1.5));
     let first = BTreeMap::from([(0, uniform), (1, factor(Factor::LogNormal(0.8)))]);
     assert_eq!(varied(0), first);
-    let chance = |factor, chance| Variation {
-        factor,
-        chance: Some(chance),
-    };
+    let chance = |factor, chance| Variation { factor, chance: Some(chance) };
     let second = BTreeMap::from([
         (1, uniform),
         (2, chance(None, 0.05)),
@@ -352,22 +261,13 @@ fn wrong_events_are_named_with_their_place() {
         error,
         "w.json:2:27: tasks.t.fairground1.lap: \"start\" is not possible here; write \"begin\" or \"end\""
     );
-    refused_event(
-        r#"{}"#,
-        "w.json:1:46: tasks.t.fairground1: write exactly one event here",
-    );
-    refused_event(
-        r#"{ "disk": 1, "lap": "end" }"#,
-        "write exactly one event here",
-    );
+    refused_event(r#"{}"#, "w.json:1:46: tasks.t.fairground1: write exactly one event here");
+    refused_event(r#"{ "disk": 1, "lap": "end" }"#, "write exactly one event here");
     refused_event(r#"{ "pipe_red": {} }"#, "did you mean `pipe_read`");
     refused_event(r#"5"#, "an object");
     refused_event(r#"{ "lap": "end" }"#, "begins no lap");
     refused_event(r#"{ "migration": "off" }"#, "\"disable\" or \"enable\"");
-    refused_event(
-        r#"{ "migration": "disable" }"#,
-        "does not end a section without migration",
-    );
+    refused_event(r#"{ "migration": "disable" }"#, "does not end a section without migration");
     refused_event(
         r#"{ "migration": "enable" }"#,
         "ends a section without migration that has not begun",
@@ -376,23 +276,14 @@ fn wrong_events_are_named_with_their_place() {
     assert!(refused(twice).contains("inside another one"));
     refused_event(r#"{ "pipe_read": { "bytes": 4 } }"#, "`pipe` is missing");
     refused_event(r#"{ "pipe_read": { "pipe": "p" } }"#, "`bytes` is missing");
-    refused_event(
-        r#"{ "pipe_read": { "pipe": "p", "bytes": 0 } }"#,
-        "from 1 to",
-    );
-    refused_event(
-        r#"{ "pipe_write": { "pipe": "p", "bytes": 1, "capacity": 1 } }"#,
-        "unknown key",
-    );
+    refused_event(r#"{ "pipe_read": { "pipe": "p", "bytes": 0 } }"#, "from 1 to");
+    refused_event(r#"{ "pipe_write": { "pipe": "p", "bytes": 1, "capacity": 1 } }"#, "unknown key");
     refused_event(r#"{ "disk": -1 }"#, "from 0 to");
     refused_event(r#"{ "disk": {} }"#, "`service` is missing");
     refused_event(r#"{ "fault": { "memory": "m" } }"#, "`service` is missing");
     refused_event(r#"{ "fault": { "service": 1 } }"#, "`memory` is missing");
     refused_event(r#"{ "evict": { "memory": "m", "pages": 0 } }"#, "from 1 to");
-    refused_event(
-        r#"{ "timer": { "ref": "u", "period": 1, "mode": "skipped" } }"#,
-        "or \"skip\"",
-    );
+    refused_event(r#"{ "timer": { "ref": "u", "period": 1, "mode": "skipped" } }"#, "or \"skip\"");
 }
 
 #[test]
@@ -408,20 +299,11 @@ fn wrong_variations_are_named_with_their_place() {
     refused_variation(r#"{ "run": { "chance": 1.5 } }"#, "a probability");
     refused_variation(r#"{ "run": { "chance": 0 } }"#, "a probability");
     refused_variation(r#"{ "run": {} }"#, "nothing varies");
-    refused_variation(
-        r#"{ "run": { "exponential": 1, "lognormal": 1 } }"#,
-        "one factor",
-    );
+    refused_variation(r#"{ "run": { "exponential": 1, "lognormal": 1 } }"#, "one factor");
     refused_variation(r#"{ "run": { "normal": 1 } }"#, "unknown key");
-    refused_variation(
-        r#"{ "run9": { "chance": 0.5 } }"#,
-        "no event with the key \"run9\"",
-    );
+    refused_variation(r#"{ "run9": { "chance": 0.5 } }"#, "no event with the key \"run9\"");
     refused_variation(r#"{ "lock": { "lognormal": 1 } }"#, "no duration to vary");
-    refused_variation(
-        r#"{ "unlock": { "chance": 0.5 } }"#,
-        "cannot be left to chance",
-    );
+    refused_variation(r#"{ "unlock": { "chance": 0.5 } }"#, "cannot be left to chance");
     refused_variation(
         r#"{ "run": { "chance": 0.5 }, "run": { "chance": 0.5 } }"#,
         "already at line",
@@ -482,16 +364,10 @@ fn requests_have_services_and_may_come_from_outside() {
     assert_eq!(events(1), [Event::Take(0), Event::Pass(0)]);
     assert_eq!(events(2), [Event::Take(1), Event::Answer]);
     let arrivals = &workload.arrivals[0];
-    assert_eq!(
-        (arrivals.service, arrivals.interval, arrivals.burst),
-        (1, 2_000_000, 4)
-    );
+    assert_eq!((arrivals.service, arrivals.interval, arrivals.burst), (1, 2_000_000, 4));
     assert_eq!(arrivals.factor, Some(Factor::Exponential(1.0)));
     assert_eq!(arrivals.cpus, Some(vec![1]));
-    assert_eq!(
-        (workload.barriers[0].spin, workload.barriers[0].parties),
-        (30_000, 2)
-    );
+    assert_eq!((workload.barriers[0].spin, workload.barriers[0].parties), (30_000, 2));
     let daemons: Vec<bool> = workload.tasks.iter().map(|task| task.daemon).collect();
     assert_eq!(daemons, [false, false, false, true]);
     assert!(workload.notes.is_empty(), "{:?}", workload.notes);
@@ -524,21 +400,9 @@ fn wrong_requests_are_refused() {
             r#""fairground1": { "take": [] }"#,
             "an array is not possible here; write the name of a service, or a list",
         ),
-        (
-            "{}",
-            r#""fairground1": { "take": [1] }"#,
-            "write the name of a service, or a list",
-        ),
-        (
-            "{}",
-            r#""fairground": { "daemon": 1 }"#,
-            "1 is not possible here; write true or false",
-        ),
-        (
-            "{}",
-            r#""fairground": { "daemon": true }"#,
-            "every task is a daemon",
-        ),
+        ("{}", r#""fairground1": { "take": [1] }"#, "write the name of a service, or a list"),
+        ("{}", r#""fairground": { "daemon": 1 }"#, "1 is not possible here; write true or false"),
+        ("{}", r#""fairground": { "daemon": true }"#, "every task is a daemon"),
         (
             r#"{ "arrivals": { "x": { "rate": 1 } } }"#,
             serve,
@@ -555,11 +419,7 @@ fn wrong_requests_are_refused() {
             serve,
             "a duration has one factor",
         ),
-        (
-            r#"{ "arrivals": { "s": { "rate": 1, "brust": 1 } } }"#,
-            serve,
-            "did you mean `burst`?",
-        ),
+        (r#"{ "arrivals": { "s": { "rate": 1, "brust": 1 } } }"#, serve, "did you mean `burst`?"),
         (
             r#"{ "barriers": { "b": { "spin": 1 } } }"#,
             serve,

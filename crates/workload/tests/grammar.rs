@@ -8,9 +8,7 @@ fn read(text: &str) -> Workload {
 
 /// Reads a file of one task, given by its members.
 fn task(members: &str) -> Task {
-    read(&format!(r#"{{ "tasks": {{ "t": {{ {members} }} }} }}"#))
-        .tasks
-        .remove(0)
+    read(&format!(r#"{{ "tasks": {{ "t": {{ {members} }} }} }}"#)).tasks.remove(0)
 }
 
 fn noted(workload: &Workload, words: &str) -> bool {
@@ -26,19 +24,10 @@ fn a_plain_workload_needs_no_notes() {
     assert_eq!(workload.notes, [""; 0]);
     let task = &workload.tasks[0];
     assert_eq!((task.instances, task.delay, task.loops), (1, 0, None));
-    assert_eq!(
-        task.policy,
-        Policy::Other {
-            nice: 0,
-            slice: None
-        }
-    );
+    assert_eq!(task.policy, Policy::Other { nice: 0, slice: None });
     assert_eq!(task.phases.len(), 1);
     assert_eq!(task.phases[0].loops, Some(1));
-    assert_eq!(
-        task.phases[0].events,
-        [Event::Run(20_000), Event::Sleep(30_000)]
-    );
+    assert_eq!(task.phases[0].events, [Event::Run(20_000), Event::Sleep(30_000)]);
 }
 
 #[test]
@@ -76,10 +65,7 @@ fn a_run_without_end() {
     let workload = read(r#"{ "tasks": { "t": { "loop": 1, "run": -1 } } }"#);
     let task = &workload.tasks[0];
     assert_eq!(task.phases[0].events, [Event::Run(Event::ENDLESS)]);
-    assert!(noted(
-        &workload,
-        "tasks.t.run: -1, read as a run that does not end"
-    ));
+    assert!(noted(&workload, "tasks.t.run: -1, read as a run that does not end"));
 }
 
 #[test]
@@ -93,19 +79,13 @@ fn global_settings() {
     );
     assert_eq!(workload.duration, None);
     assert_eq!(workload.tasks[0].policy, Policy::Fifo { priority: 10 });
-    assert!(noted(
-        &workload,
-        "rule.json:2:28: global.pi_enabled: priority inheritance"
-    ));
+    assert!(noted(&workload, "rule.json:2:28: global.pi_enabled: priority inheritance"));
     let other = read(
         r#"{ "global": { "duration": 0, "calibration": "CPU3", "log_size": 2, "ftrace": true },
            "tasks": { "t": { "run": 1 } } }"#,
     );
     assert_eq!(other.duration, None);
-    assert!(noted(
-        &other,
-        "global.duration: 0 means until all tasks end"
-    ));
+    assert!(noted(&other, "global.duration: 0 means until all tasks end"));
 }
 
 #[test]
@@ -113,15 +93,9 @@ fn instances_delay_and_loops() {
     let with_phases =
         task(r#""instance": 3, "delay": 7, "loop": 2, "phases": { "p": { "loop": 5, "run": 1 } }"#);
     assert_eq!((with_phases.instances, with_phases.delay), (3, 7_000));
-    assert_eq!(
-        (with_phases.loops, with_phases.phases[0].loops),
-        (Some(2), Some(5))
-    );
+    assert_eq!((with_phases.loops, with_phases.phases[0].loops), (Some(2), Some(5)));
     let endless_phase = task(r#""phases": { "p": { "loop": -1, "run": 1 } }"#);
-    assert_eq!(
-        (endless_phase.loops, endless_phase.phases[0].loops),
-        (None, None)
-    );
+    assert_eq!((endless_phase.loops, endless_phase.phases[0].loops), (None, None));
     // Without phases, a loop that is given counts the only phase, and the task ends after it.
     let counted = task(r#""loop": 4, "run": 1"#);
     assert_eq!((counted.loops, counted.phases[0].loops), (Some(1), Some(4)));
@@ -142,92 +116,37 @@ fn a_phase_after_an_endless_one_is_noted() {
 #[test]
 fn policies_and_priorities() {
     for (members, policy) in [
-        (
-            r#""priority": -20"#,
-            Policy::Other {
-                nice: -20,
-                slice: None,
-            },
-        ),
-        (
-            r#""policy": "SCHED_OTHER", "priority": 19"#,
-            Policy::Other {
-                nice: 19,
-                slice: None,
-            },
-        ),
-        (
-            r#""policy": "SCHED_BATCH", "priority": 5"#,
-            Policy::Batch {
-                nice: 5,
-                slice: None,
-            },
-        ),
-        (
-            r#""policy": "SCHED_BATCH""#,
-            Policy::Batch {
-                nice: 0,
-                slice: None,
-            },
-        ),
+        (r#""priority": -20"#, Policy::Other { nice: -20, slice: None }),
+        (r#""policy": "SCHED_OTHER", "priority": 19"#, Policy::Other { nice: 19, slice: None }),
+        (r#""policy": "SCHED_BATCH", "priority": 5"#, Policy::Batch { nice: 5, slice: None }),
+        (r#""policy": "SCHED_BATCH""#, Policy::Batch { nice: 0, slice: None }),
         (r#""policy": "SCHED_IDLE""#, Policy::Idle),
-        (
-            r#""policy": "SCHED_EXT", "priority": 5"#,
-            Policy::Ext { nice: 5 },
-        ),
-        (
-            r#""policy": "SCHED_FIFO", "priority": 99"#,
-            Policy::Fifo { priority: 99 },
-        ),
+        (r#""policy": "SCHED_EXT", "priority": 5"#, Policy::Ext { nice: 5 }),
+        (r#""policy": "SCHED_FIFO", "priority": 99"#, Policy::Fifo { priority: 99 }),
         (r#""policy": "SCHED_FIFO""#, Policy::Fifo { priority: 10 }),
-        (
-            r#""policy": "SCHED_RR", "priority": 1"#,
-            Policy::RoundRobin { priority: 1 },
-        ),
+        (r#""policy": "SCHED_RR", "priority": 1"#, Policy::RoundRobin { priority: 1 }),
         (
             r#""policy": "SCHED_DEADLINE", "dl-runtime": 200, "dl-deadline": 300, "dl-period": 400"#,
-            Policy::Deadline {
-                runtime: 200_000,
-                period: 400_000,
-                deadline: 300_000,
-            },
+            Policy::Deadline { runtime: 200_000, period: 400_000, deadline: 300_000 },
         ),
         (
             r#""policy": "SCHED_DEADLINE", "dl-runtime": 200"#,
-            Policy::Deadline {
-                runtime: 200_000,
-                period: 200_000,
-                deadline: 200_000,
-            },
+            Policy::Deadline { runtime: 200_000, period: 200_000, deadline: 200_000 },
         ),
         (
             r#""policy": "SCHED_DEADLINE", "dl-runtime": 2, "period": 900"#,
-            Policy::Deadline {
-                runtime: 2_000,
-                period: 900_000,
-                deadline: 900_000,
-            },
+            Policy::Deadline { runtime: 2_000, period: 900_000, deadline: 900_000 },
         ),
     ] {
-        assert_eq!(
-            task(&format!("{members}, \"run\": 1")).policy,
-            policy,
-            "{members}"
-        );
+        assert_eq!(task(&format!("{members}, \"run\": 1")).policy, policy, "{members}");
     }
 }
 
 #[test]
 fn the_old_name_of_the_deadline_runtime() {
-    let deadline = Policy::Deadline {
-        runtime: 500_000,
-        period: 800_000,
-        deadline: 600_000,
-    };
+    let deadline = Policy::Deadline { runtime: 500_000, period: 800_000, deadline: 600_000 };
     let members = r#""policy": "SCHED_DEADLINE", "runtime": 500, "deadline": 600, "period": 800"#;
-    let phased = task(&format!(
-        r#"{members}, "phases": {{ "p": {{ "run": 1 }} }}"#
-    ));
+    let phased = task(&format!(r#"{members}, "phases": {{ "p": {{ "run": 1 }} }}"#));
     assert_eq!(phased.policy, deadline);
     // Without phases it is the event as well, as in rt-app.
     let plain = task(members);
@@ -249,19 +168,10 @@ fn phases_change_policy_priority_and_group() {
         policies,
         [
             None,
-            Some(Policy::Other {
-                nice: 5,
-                slice: None
-            }),
-            Some(Policy::Batch {
-                nice: 0,
-                slice: None
-            }),
+            Some(Policy::Other { nice: 5, slice: None }),
+            Some(Policy::Batch { nice: 0, slice: None }),
             // A priority alone keeps the policy of the phase before.
-            Some(Policy::Batch {
-                nice: -3,
-                slice: None
-            }),
+            Some(Policy::Batch { nice: -3, slice: None }),
         ]
     );
     assert_eq!(task.taskgroup.as_deref(), Some("/a"));
@@ -304,34 +214,21 @@ fn events_are_recognised_by_the_beginning_of_their_key() {
             Event::Sleep(3_000),
             Event::Lock(0),
             Event::Unlock(0),
-            Event::Wait {
-                condition: 0,
-                mutex: 0
-            },
+            Event::Wait { condition: 0, mutex: 0 },
             Event::Signal(0),
             Event::Broadcast(0),
-            Event::Sync {
-                condition: 0,
-                mutex: 0
-            },
+            Event::Sync { condition: 0, mutex: 0 },
             Event::Barrier(0),
             Event::Suspend(1),
             Event::Resume(1),
             Event::SemPost(0),
             Event::SemWait(0),
             Event::Mem(4),
-            Event::MemRun {
-                accesses: 9,
-                size: 4096
-            },
+            Event::MemRun { accesses: 9, size: 4096 },
             Event::IoRun(5),
             Event::Yield,
             Event::Fork(1),
-            Event::Timer {
-                timer: 0,
-                period: 6_000,
-                mode: TimerMode::Relative
-            },
+            Event::Timer { timer: 0, period: 6_000, mode: TimerMode::Relative },
         ]
     );
     assert_eq!(workload.mutexes[0].name, "m");
@@ -349,11 +246,7 @@ fn barriers_count_instances_times_references() {
                         "b": { "phases": { "p": { "barrier1": "b", "run": 1 },
                                            "q": { "barrier1": "b", "barrier2": "alone", "run": 1 } } } } }"#,
     );
-    let barrier = |name: &str, parties| Barrier {
-        name: name.into(),
-        parties,
-        spin: 0,
-    };
+    let barrier = |name: &str, parties| Barrier { name: name.into(), parties, spin: 0 };
     assert_eq!(workload.barriers, [barrier("b", 5), barrier("alone", 1)]);
     assert!(noted(&workload, "only use of this barrier"));
 }
@@ -367,23 +260,12 @@ fn unique_timers_belong_to_their_task_and_absolute_is_for_all_uses() {
              "b": { "timer1": { "ref": "unique", "period": 4, "mode": "absolute" },
                     "timer2": { "ref": "tick", "period": 5, "mode": "absolute" } } } }"#,
     );
-    let timer = |name: &str, unique| Timer {
-        name: name.into(),
-        unique,
-    };
+    let timer = |name: &str, unique| Timer { name: name.into(), unique };
     assert_eq!(
         workload.timers,
-        [
-            timer("unique", true),
-            timer("tick", false),
-            timer("unique", true)
-        ]
+        [timer("unique", true), timer("tick", false), timer("unique", true)]
     );
-    let event = |timer, period, mode| Event::Timer {
-        timer,
-        period,
-        mode,
-    };
+    let event = |timer, period, mode| Event::Timer { timer, period, mode };
     assert_eq!(
         workload.tasks[0].phases[0].events,
         [
@@ -394,10 +276,7 @@ fn unique_timers_belong_to_their_task_and_absolute_is_for_all_uses() {
     );
     assert_eq!(
         workload.tasks[1].phases[0].events,
-        [
-            event(2, 4_000, TimerMode::Absolute),
-            event(1, 5_000, TimerMode::Absolute)
-        ]
+        [event(2, 4_000, TimerMode::Absolute), event(1, 5_000, TimerMode::Absolute)]
     );
 }
 
@@ -415,14 +294,8 @@ fn suspend_names() {
         })
     };
     let conditions: Vec<_> = workload.tasks.iter().map(suspends_on).collect();
-    assert_eq!(
-        conditions,
-        [Some("a"), Some("b"), Some("c"), Some("a"), None]
-    );
-    assert!(noted(
-        &workload,
-        "tasks.d.suspend: waits under the name written"
-    ));
+    assert_eq!(conditions, [Some("a"), Some("b"), Some("c"), Some("a"), None]);
+    assert!(noted(&workload, "tasks.d.suspend: waits under the name written"));
 }
 
 #[test]
@@ -437,23 +310,11 @@ fn a_task_may_name_its_process() {
 fn attributes_are_kept_as_written() {
     let task =
         task(r#""run": 1, "fairground": { "shares": 512, "cap": "30%", "iso": true, "x": 1.50 }"#);
-    let expected = [
-        ("shares", "512"),
-        ("cap", "30%"),
-        ("iso", "true"),
-        ("x", "1.50"),
-    ];
-    let attributes: Vec<_> = task
-        .attributes
-        .iter()
-        .map(|(k, v)| (k.as_str(), v.as_str()))
-        .collect();
+    let expected = [("shares", "512"), ("cap", "30%"), ("iso", "true"), ("x", "1.50")];
+    let attributes: Vec<_> =
+        task.attributes.iter().map(|(k, v)| (k.as_str(), v.as_str())).collect();
     assert_eq!(attributes, expected);
-    assert!(
-        read(r#"{ "fairground": {}, "tasks": { "t": { "run": 1 } } }"#)
-            .notes
-            .is_empty()
-    );
+    assert!(read(r#"{ "fairground": {}, "tasks": { "t": { "run": 1 } } }"#).notes.is_empty());
 }
 
 #[test]
@@ -462,10 +323,7 @@ fn what_rt_app_tolerates_is_read_and_said() {
         "{ // a comment\n 'tasks': { \"t\": { \"run\": 1, \"run\": 2, \"cpus\": null, \"loop\": -1, }, }, \
          \"global\": { \"gnuplot\": False } }",
     );
-    assert_eq!(
-        workload.tasks[0].phases[0].events,
-        [Event::Run(1_000), Event::Run(2_000)]
-    );
+    assert_eq!(workload.tasks[0].phases[0].events, [Event::Run(1_000), Event::Run(2_000)]);
     for (place, words) in [
         ("1:3: ", "a comment"),
         ("2:2: ", "single quotes"),
@@ -476,10 +334,7 @@ fn what_rt_app_tolerates_is_read_and_said() {
     ] {
         let note = format!("folder/rule.json:{place}");
         assert!(
-            workload
-                .notes
-                .iter()
-                .any(|n| n.starts_with(&note) && n.contains(words)),
+            workload.notes.iter().any(|n| n.starts_with(&note) && n.contains(words)),
             "{place}{words}: {:#?}",
             workload.notes
         );
@@ -552,9 +407,7 @@ fn loops_in_which_time_passes_are_accepted() {
         r#""suspend": """#,
         r#""mem": 1"#,
     ] {
-        task(&format!(
-            r#""phases": {{ "p": {{ "loop": -1, {events} }} }}"#
-        ));
+        task(&format!(r#""phases": {{ "p": {{ "loop": -1, {events} }} }}"#));
     }
     // A phase that takes no time is fine if another one does.
     task(r#""phases": { "p": { "resume": "t" }, "q": { "suspend": "" } }"#);
@@ -572,8 +425,5 @@ fn a_slice_of_the_tasks_own_goes_with_its_policy() {
     let batch = |nice, slice| Policy::Batch { nice, slice };
     assert_eq!(task.policy, batch(2, Some(300_000)));
     let policies: Vec<_> = task.phases.iter().map(|phase| phase.policy).collect();
-    assert_eq!(
-        policies,
-        [None, Some(batch(2, Some(100_000))), Some(batch(3, None))]
-    );
+    assert_eq!(policies, [None, Some(batch(2, Some(100_000))), Some(batch(3, None))]);
 }

@@ -24,10 +24,7 @@ fn groups_are_made_in_the_order_of_the_file_and_after_those_above_them() {
     let parents: Vec<_> = workload.groups.iter().map(|g| g.parent()).collect();
     assert_eq!(parents, ["/", "/", "/a"]);
     let shares: Vec<_> = workload.groups.iter().map(|g| g.settings.share).collect();
-    assert_eq!(
-        shares,
-        [Share::Weight(100), Share::Weight(100), Share::Weight(300)]
-    );
+    assert_eq!(shares, [Share::Weight(100), Share::Weight(100), Share::Weight(300)]);
     assert_eq!(workload.tasks[1].taskgroup.as_deref(), Some("/b"));
 }
 
@@ -41,11 +38,7 @@ fn settings_are_those_of_the_kernels_files() {
         workload.groups[0].settings,
         GroupSettings {
             share: Share::Nice(-5),
-            bandwidth: Bandwidth {
-                quota: Some(20_000_000),
-                period: 50_000_000,
-                burst: 1_000_000,
-            },
+            bandwidth: Bandwidth { quota: Some(20_000_000), period: 50_000_000, burst: 1_000_000 },
         }
     );
     let group = &workload.groups[1];
@@ -78,14 +71,8 @@ fn what_the_kernel_refuses_is_refused() {
         r#"{ "/b": { "cpu.max": "5000", "cpu.max.burst": 5001 } }"#,
         "cpu.max.burst: more than the quota",
     );
-    refused(
-        r#"{ "/b": { "cpu.weight": 5, "cpu.idle": 1 } }"#,
-        "keep one",
-    );
-    refused(
-        r#"{ "/b": { "cpu.weight": 5, "cpu.weight.nice": 1 } }"#,
-        "keep one",
-    );
+    refused(r#"{ "/b": { "cpu.weight": 5, "cpu.idle": 1 } }"#, "keep one");
+    refused(r#"{ "/b": { "cpu.weight": 5, "cpu.weight.nice": 1 } }"#, "keep one");
     let late = r#"{ "/b": { "changes": [ { "at": 2 }, { "at": 1 } ] } }"#;
     refused(late, "in order of time");
     refused(r#"{ "/b": { "changes": [ {} ] } }"#, "`at` is missing");

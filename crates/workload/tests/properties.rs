@@ -28,21 +28,11 @@ struct Definition {
 }
 
 fn definition() -> impl Strategy<Value = Definition> {
-    (
-        1..5u32,
-        -20..20i32,
-        prop_oneof![Just(-1i64), 1..50i64],
-        prop::collection::vec(event(), 0..8),
-    )
+    (1..5u32, -20..20i32, prop_oneof![Just(-1i64), 1..50i64], prop::collection::vec(event(), 0..8))
         .prop_map(|(instances, nice, loops, mut events)| {
             // An endless loop needs time in it.
             events.push(("\"run\" : 7".into(), Some(7_000)));
-            Definition {
-                instances,
-                nice,
-                loops,
-                events,
-            }
+            Definition { instances, nice, loops, events }
         })
 }
 
@@ -62,10 +52,7 @@ fn file(definitions: &[Definition], newline: &str) -> String {
             )
         })
         .collect();
-    format!(
-        "{{ \"tasks\" : {{{newline}{} }} }}",
-        tasks.join(&format!(",{newline}"))
-    )
+    format!("{{ \"tasks\" : {{{newline}{} }} }}", tasks.join(&format!(",{newline}")))
 }
 
 fn time(event: Event) -> Option<u64> {

@@ -29,17 +29,13 @@ fn arguments(cpus: Option<u32>, values: &[(&str, &str)]) -> Arguments {
     let values = values.iter();
     Arguments {
         cpus,
-        values: values
-            .map(|(name, value)| ((*name).into(), (*value).into()))
-            .collect(),
+        values: values.map(|(name, value)| ((*name).into(), (*value).into())).collect(),
     }
 }
 
 fn workload(text: &str, arguments: &Arguments) -> Workload {
     let template = Template::parse("dir/ring.json", text).unwrap();
-    template
-        .workload(arguments)
-        .unwrap_or_else(|error| panic!("{error}"))
+    template.workload(arguments).unwrap_or_else(|error| panic!("{error}"))
 }
 
 fn refused(text: &str, arguments: &Arguments) -> String {
@@ -59,12 +55,7 @@ fn file(settings: &str, task: &str) -> String {
 fn every_instance_has_names_of_its_own() {
     let ring = workload(RING, &arguments(Some(2), &[]));
     let names: Vec<&str> = ring.tasks.iter().map(|task| task.name.as_str()).collect();
-    assert_eq!(
-        names,
-        [
-            "member-0", "member-1", "member-2", "member-3", "counter", "hog"
-        ]
-    );
+    assert_eq!(names, ["member-0", "member-1", "member-2", "member-3", "counter", "hog"]);
     let pipes: Vec<&str> = ring.pipes.iter().map(|pipe| pipe.name.as_str()).collect();
     assert_eq!(pipes, ["p0", "p1", "p2", "p3"]);
     let last = &ring.tasks[3].phases[0];
@@ -80,11 +71,7 @@ fn every_instance_has_names_of_its_own() {
         ]
     );
     let varied: Vec<usize> = last.variations.keys().copied().collect();
-    assert_eq!(
-        varied,
-        [1, 3],
-        "repeated events vary as the one that was written"
-    );
+    assert_eq!(varied, [1, 3], "repeated events vary as the one that was written");
     assert!(ring.notes.is_empty(), "{:?}", ring.notes);
 }
 
@@ -95,10 +82,7 @@ fn parameters_are_part_of_the_name_and_may_have_units() {
     assert_eq!(ring.name, "ring:tasks=3,work=2ms");
     // A task of which there are to be none is left out.
     assert_eq!(ring.tasks.len(), 4);
-    assert_eq!(
-        ring.tasks[0].phases[0].events.get(1),
-        Some(Event::Run(2_000_000))
-    );
+    assert_eq!(ring.tasks[0].phases[0].events.get(1), Some(Event::Run(2_000_000)));
     let ring = workload(RING, &arguments(Some(1), &[("cpus", "5")]));
     assert_eq!(ring.tasks.len(), 10 + 2);
     assert_eq!(ring.tasks.last().map(|task| task.instances), Some(4));
@@ -108,18 +92,13 @@ fn parameters_are_part_of_the_name_and_may_have_units() {
 fn a_filled_file_is_a_plain_one() {
     let template = Template::parse("ring.json", RING).unwrap();
     assert_eq!(template.doc(), Some("Messages go round in a ring."));
-    let names: Vec<&str> = { template.parameters().iter() }
-        .map(|one| one.name.as_str())
-        .collect();
+    let names: Vec<&str> = { template.parameters().iter() }.map(|one| one.name.as_str()).collect();
     assert_eq!(names, ["tasks", "work"]);
     assert_eq!(template.parameters()[0].default_text(), "2 * cpus");
     assert_eq!(template.parameters()[1].range(), "0 to 1000000 us");
     let given = arguments(Some(2), &[]);
     let text = template.fill(&given).unwrap().text();
-    assert!(
-        !text.contains('%') && !text.contains("parameters"),
-        "{text}"
-    );
+    assert!(!text.contains('%') && !text.contains("parameters"), "{text}");
     let plain = Workload::parse("ring.json", &text).unwrap();
     assert_eq!(plain, template.workload(&given).unwrap());
 }
@@ -136,11 +115,8 @@ fn a_repeat_may_hold_another() {
     );
     let workload = workload(&text, &Arguments::default());
     let phase = &workload.tasks[0].phases[0];
-    let times: Vec<u64> = phase
-        .events
-        .iter()
-        .filter_map(|event| Some(event.duration()? / 1000))
-        .collect();
+    let times: Vec<u64> =
+        phase.events.iter().filter_map(|event| Some(event.duration()? / 1000)).collect();
     assert_eq!(times, [1, 10, 11, 12, 1, 2, 10, 11, 12, 2]);
     assert_eq!(phase.variations.len(), 6);
 }
@@ -148,41 +124,18 @@ fn a_repeat_may_hold_another() {
 #[test]
 fn wrong_arguments_are_refused_with_a_way_out() {
     for (name, value, message) in [
-        (
-            "taks",
-            "3",
-            "ring.json: there is no parameter `taks`; did you mean `tasks`?",
-        ),
-        (
-            "x",
-            "3",
-            "ring.json: there is no parameter `x`; it has tasks, work, cpus",
-        ),
-        (
-            "tasks",
-            "1",
-            "ring.json: tasks=1 is not possible; write a number from 2 to 100",
-        ),
-        (
-            "tasks",
-            "many",
-            "ring.json: tasks=many is not possible; write a number from 2 to 100",
-        ),
+        ("taks", "3", "ring.json: there is no parameter `taks`; did you mean `tasks`?"),
+        ("x", "3", "ring.json: there is no parameter `x`; it has tasks, work, cpus"),
+        ("tasks", "1", "ring.json: tasks=1 is not possible; write a number from 2 to 100"),
+        ("tasks", "many", "ring.json: tasks=many is not possible; write a number from 2 to 100"),
         (
             "work",
             "5h",
             "ring.json: work=5h is not possible; write a time of 0 to 1000000 us, such as 5ms or 100us",
         ),
-        (
-            "cpus",
-            "0.5",
-            "ring.json: cpus=0.5 is not possible; write a number from 1 to 4096",
-        ),
+        ("cpus", "0.5", "ring.json: cpus=0.5 is not possible; write a number from 1 to 4096"),
     ] {
-        assert_eq!(
-            refused(RING, &arguments(Some(2), &[(name, value)])),
-            message
-        );
+        assert_eq!(refused(RING, &arguments(Some(2), &[(name, value)])), message);
     }
     // Three halves of a member are no number of instances.
     let message = refused(RING, &arguments(Some(2), &[("tasks", "2.5")]));
@@ -210,16 +163,8 @@ fn wrong_files_are_refused_with_their_place() {
             run,
             "fairground.parameters.n: a parameter cannot be called so",
         ),
-        (
-            r#"{ "parameters": { "use": {} } }"#,
-            run,
-            "no word of programming languages",
-        ),
-        (
-            r#"{ "parameters": { "2x": {} } }"#,
-            run,
-            "cannot be called so",
-        ),
+        (r#"{ "parameters": { "use": {} } }"#, run, "no word of programming languages"),
+        (r#"{ "parameters": { "2x": {} } }"#, run, "cannot be called so"),
         (
             r#"{ "parameters": { "a": { "from": 0, "to": 1, "doc": "" } } }"#,
             run,
@@ -235,22 +180,10 @@ fn wrong_files_are_refused_with_their_place() {
             run,
             "`from` is above `to`",
         ),
-        (
-            r#"{ "parameters": { "a": { "defualt": 2 } } }"#,
-            run,
-            "did you mean `default`?",
-        ),
-        (
-            "{}",
-            r#"{ "run": "%(works)" }"#,
-            "tasks.t.run: %(works) cannot be computed: ",
-        ),
+        (r#"{ "parameters": { "a": { "defualt": 2 } } }"#, run, "did you mean `default`?"),
+        ("{}", r#"{ "run": "%(works)" }"#, "tasks.t.run: %(works) cannot be computed: "),
         ("{}", r#"{ "run": "%(1" }"#, "close it"),
-        (
-            "{}",
-            r#"{ "run": "%(3 / 2.0)" }"#,
-            "tasks.t.run: 1.5 is not possible here",
-        ),
+        ("{}", r#"{ "run": "%(3 / 2.0)" }"#, "tasks.t.run: 1.5 is not possible here"),
         (
             "{}",
             r#"{ "instance": 0, "sem_post": "s%i", "run": 1 }"#,
@@ -268,9 +201,6 @@ fn wrong_files_are_refused_with_their_place() {
         ),
     ] {
         let message = refused(&file(settings, task), &Arguments::default());
-        assert!(
-            message.starts_with("ring.json:1:") && message.contains(words),
-            "{message}"
-        );
+        assert!(message.starts_with("ring.json:1:") && message.contains(words), "{message}");
     }
 }

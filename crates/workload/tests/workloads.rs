@@ -56,11 +56,7 @@ fn they_keep_to_what_rt_app_1_0_executes() {
         // rt-app 1.0 counts barriers by references alone.
         for task in workload.tasks.iter().filter(|task| task.instances > 1) {
             let mut events = task.phases.iter().flat_map(|phase| phase.events.iter());
-            assert!(
-                !events.any(|event| matches!(event, Event::Barrier(_))),
-                "{}",
-                workload.name
-            );
+            assert!(!events.any(|event| matches!(event, Event::Barrier(_))), "{}", workload.name);
         }
     }
 }

@@ -37,10 +37,7 @@ impl Facts<'_> {
     pub(super) fn through(&self, pointer: Pointer, access: Access) -> Verdict {
         if pointer.null == Null::Untested {
             return Verdict::Refused {
-                problem: format!(
-                    "{} may be NULL and is not tested",
-                    self.name(pointer.target)
-                ),
+                problem: format!("{} may be NULL and is not tested", self.name(pointer.target)),
                 guard: Some(Guard::NotNull),
             };
         }
@@ -99,11 +96,7 @@ impl Facts<'_> {
             Target::Stack => Origin::Stack,
             _ => Origin::Call(pointer.origin?),
         };
-        Some(Guard::Within {
-            origin,
-            start,
-            last,
-        })
+        Some(Guard::Within { origin, start, last })
     }
 
     /// Where objects begin and end.
@@ -131,10 +124,9 @@ impl Facts<'_> {
                 "map {} is written as if it were a value",
                 self.object.maps()[map].name
             )),
-            Target::Section(slot) if access.writes && self.is_constant(slot) => Some(format!(
-                "{} is constant and cannot be written",
-                self.name(pointer.target)
-            )),
+            Target::Section(slot) if access.writes && self.is_constant(slot) => {
+                Some(format!("{} is constant and cannot be written", self.name(pointer.target)))
+            }
             Target::Kernel(type_id) if access.writes => {
                 let structure = self.structure(type_id)?;
                 let allowed = is_fixed && self.linker.may_write(structure, offset, access.size);

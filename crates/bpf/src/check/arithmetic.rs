@@ -73,17 +73,9 @@ fn moved(one: Instruction, value: Value, wide: bool) -> Value {
         Value::Number(number) => Value::Number(Number {
             is_root: false,
             ..if wide {
-                Number {
-                    low: 0,
-                    high: u64::MAX,
-                    ..number
-                }
+                Number { low: 0, high: u64::MAX, ..number }
             } else {
-                Number {
-                    low: 0,
-                    high: largest(4),
-                    ..number
-                }
+                Number { low: 0, high: largest(4), ..number }
             }
         }),
         _ => Value::Any,
@@ -97,22 +89,13 @@ fn narrow(number: Number) -> Number {
     }
     match number.value() {
         Some(value) => Number::constant(value & largest(4)),
-        None => Number {
-            low: 0,
-            high: largest(4),
-            is_root: false,
-            ..number
-        },
+        None => Number { low: 0, high: largest(4), is_root: false, ..number },
     }
 }
 
 fn numbers(one: Instruction, left: Number, right: Number) -> Number {
     let wide = one.class() == class::ALU64;
-    let (left, right) = if wide {
-        (left, right)
-    } else {
-        (narrow(left), narrow(right))
-    };
+    let (left, right) = if wide { (left, right) } else { (narrow(left), narrow(right)) };
     let limit = if wide { u64::MAX } else { largest(4) };
     let both = |low: Option<u64>, high: Option<u64>| match (low, high) {
         (Some(low), Some(high)) if high <= limit => (low, high),
@@ -130,20 +113,11 @@ fn numbers(one: Instruction, left: Number, right: Number) -> Number {
                     let less = value.wrapping_neg();
                     both(left.low.checked_sub(less), left.high.checked_sub(less))
                 }
-                _ => both(
-                    left.low.checked_add(right.low),
-                    left.high.checked_add(right.high),
-                ),
+                _ => both(left.low.checked_add(right.low), left.high.checked_add(right.high)),
             }
         }
-        alu::SUB => both(
-            left.low.checked_sub(right.high),
-            left.high.checked_sub(right.low),
-        ),
-        alu::MUL => both(
-            left.low.checked_mul(right.low),
-            left.high.checked_mul(right.high),
-        ),
+        alu::SUB => both(left.low.checked_sub(right.high), left.high.checked_sub(right.low)),
+        alu::MUL => both(left.low.checked_mul(right.low), left.high.checked_mul(right.high)),
         alu::AND => {
             is_free = false;
             (0, left.high.min(right.high))
@@ -151,14 +125,7 @@ fn numbers(one: Instruction, left: Number, right: Number) -> Number {
         alu::OR | alu::XOR => {
             is_free = false;
             let bits = 64 - (left.high | right.high).leading_zeros();
-            (
-                0,
-                if bits == 0 {
-                    0
-                } else {
-                    u64::MAX >> (64 - bits)
-                },
-            )
+            (0, if bits == 0 { 0 } else { u64::MAX >> (64 - bits) })
         }
         alu::LSH => match shift {
             Some(by) if left.high.leading_zeros() >= by => {
@@ -200,13 +167,7 @@ fn numbers(one: Instruction, left: Number, right: Number) -> Number {
             _ => Number::between(0, u64::MAX),
         };
     }
-    Number {
-        low,
-        high,
-        root: left.root.or(right.root),
-        is_root: false,
-        is_free,
-    }
+    Number { low, high, root: left.root.or(right.root), is_root: false, is_free }
 }
 
 fn move_pointer(one: Instruction, pointer: Pointer, number: Number) -> (Value, Verdict) {
@@ -230,9 +191,6 @@ fn move_pointer(one: Instruction, pointer: Pointer, number: Number) -> (Value, V
     if matches!(pointer.target, Target::Map(_)) {
         return (Value::Any, Verdict::Fine);
     }
-    let moved = Pointer {
-        offset: pointer.offset.add(number, subtract),
-        ..pointer
-    };
+    let moved = Pointer { offset: pointer.offset.add(number, subtract), ..pointer };
     (Value::Pointer(moved), Verdict::Fine)
 }

@@ -71,11 +71,8 @@ fn is_doubtful(value: Value) -> bool {
 
 fn compare(one: Instruction, mut state: State, a: Number, b: Number, taken: bool) -> Option<State> {
     let (first, second) = ((a.low, a.high), (b.low, b.high));
-    let largest_positive = if one.class() == class::JMP32 {
-        i32::MAX as u64
-    } else {
-        i64::MAX.cast_unsigned()
-    };
+    let largest_positive =
+        if one.class() == class::JMP32 { i32::MAX as u64 } else { i64::MAX.cast_unsigned() };
     let (first, second) = match one.operation() {
         jump::JEQ if taken => equal(first, second)?,
         jump::JNE if !taken => equal(first, second)?,

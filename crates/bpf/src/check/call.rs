@@ -60,30 +60,16 @@ fn kernel_function<'a>(
     let Kind::Function { prototype, .. } = object.btf().get(type_id).kind else {
         return None;
     };
-    let Kind::Prototype {
-        returns,
-        parameters,
-    } = &object.btf().get(prototype).kind
-    else {
+    let Kind::Prototype { returns, parameters } = &object.btf().get(prototype).kind else {
         return None;
     };
     let name = external.essential_name();
-    Some(Callee {
-        name,
-        contract: linker.kfunc_contract(name),
-        returns: *returns,
-        parameters,
-    })
+    Some(Callee { name, contract: linker.kfunc_contract(name), returns: *returns, parameters })
 }
 
 fn helper(linker: &dyn Linker, number: u32) -> Option<Callee<'static>> {
     let (name, contract) = linker.helper_contract(number)?;
-    Some(Callee {
-        name,
-        contract,
-        returns: 0,
-        parameters: &[],
-    })
+    Some(Callee { name, contract, returns: 0, parameters: &[] })
 }
 
 impl Facts<'_> {
@@ -108,10 +94,10 @@ impl Facts<'_> {
 
     fn call_own(&self, function: usize, state: &mut State) -> Verdict {
         let arguments: Vec<Value> = state.registers[1..6].to_vec();
-        if arguments.iter().any(|one| {
-            one.pointer()
-                .is_some_and(|pointer| pointer.target == Target::Stack)
-        }) {
+        if arguments
+            .iter()
+            .any(|one| one.pointer().is_some_and(|pointer| pointer.target == Target::Stack))
+        {
             state.forget_stack(i64::MIN, i64::MAX);
         }
         if self.summaries[function].takes_or_gives {
@@ -192,11 +178,7 @@ impl Facts<'_> {
             return Verdict::Fine;
         };
         let sized = |size: u64, writes: bool| {
-            let access = Access {
-                offset: 0,
-                size,
-                writes,
-            };
+            let access = Access { offset: 0, size, writes };
             match self.through(pointer, access) {
                 Verdict::Refused { problem, .. } => {
                     Verdict::refused(format!("{}: {problem}", place()))
@@ -263,15 +245,11 @@ impl Facts<'_> {
         if mine == wanted || self.linker.begins_with(mine, wanted) {
             return Verdict::Fine;
         }
-        Verdict::refused(format!(
-            "{} is a struct {mine}, and not a struct {wanted}",
-            place()
-        ))
+        Verdict::refused(format!("{} is a struct {mine}, and not a struct {wanted}", place()))
     }
 
     fn is_kernel_object(&self, type_id: TypeId) -> bool {
-        self.structure(type_id)
-            .is_some_and(|name| self.linker.is_object(name))
+        self.structure(type_id).is_some_and(|name| self.linker.is_object(name))
     }
 
     /// Whether a structure contains pointers. One without is plain memory to functions that take it.
@@ -291,10 +269,7 @@ impl Facts<'_> {
     /// The map that is passed as the first argument.
     fn map_of(&self, state: &State) -> Option<&crate::maps::Map> {
         match state.registers[1] {
-            Value::Pointer(Pointer {
-                target: Target::Map(map),
-                ..
-            }) => self.object.maps().get(map),
+            Value::Pointer(Pointer { target: Target::Map(map), .. }) => self.object.maps().get(map),
             _ => None,
         }
     }
@@ -397,10 +372,7 @@ impl Facts<'_> {
     /// The kernel takes over the reference in an argument.
     fn keep(&self, argument: usize, state: &mut State) {
         match state.registers[argument + 1] {
-            Value::Pointer(Pointer {
-                origin: Some(origin),
-                ..
-            }) => {
+            Value::Pointer(Pointer { origin: Some(origin), .. }) => {
                 state.give_back(Held::Reference(origin));
                 state.forget_reference(origin, Value::Any);
             }
@@ -455,21 +427,16 @@ impl Facts<'_> {
 
     fn result(&self, at: usize, callee: &Callee<'_>, state: &State) -> Value {
         let made = |target, null| {
-            Value::Pointer(Pointer {
-                null,
-                origin: Some(at),
-                ..Pointer::to(target)
-            })
+            Value::Pointer(Pointer { null, origin: Some(at), ..Pointer::to(target) })
         };
         let number = Value::Number(Number::fresh(8, Root::Instruction(at)));
         match callee.contract.result {
             Outcome::Any => Value::Any,
             Outcome::Number => number,
             Outcome::MapValue => match state.registers[1] {
-                Value::Pointer(Pointer {
-                    target: Target::Map(map),
-                    ..
-                }) if self.object.maps()[map].inner.is_none() => {
+                Value::Pointer(Pointer { target: Target::Map(map), .. })
+                    if self.object.maps()[map].inner.is_none() =>
+                {
                     let null =
                         if callee.name == "bpf_map_lookup_elem" && self.is_in_array(map, state) {
                             Null::No

@@ -43,10 +43,7 @@ impl Facts<'_> {
     /// Follows all paths through a function.
     pub(super) fn follow(&self, linked: &Linked, arguments: [Value; 5]) -> Ways {
         let count = linked.operations.len();
-        let mut ways = Ways {
-            before: vec![Vec::new(); count],
-            returned: BTreeMap::new(),
-        };
+        let mut ways = Ways { before: vec![Vec::new(); count], returned: BTreeMap::new() };
         let begins = beginnings(&linked.operations);
         let mut returns = vec![0_u32; count];
         let mut work = BTreeSet::from([(0, 0)]);
@@ -104,20 +101,9 @@ impl Facts<'_> {
         };
         let may = |taken: bool| linked.flow.decided[last] != Some(!taken);
         let instruction = operation.instruction;
-        let jumps = if may(true) {
-            branch::after(instruction, state.clone(), true)
-        } else {
-            None
-        };
-        let stays = if may(false) {
-            branch::after(instruction, state, false)
-        } else {
-            None
-        };
-        [
-            jumps.map(|state| (target, state)),
-            stays.map(|state| (next, state)),
-        ]
+        let jumps = if may(true) { branch::after(instruction, state.clone(), true) } else { None };
+        let stays = if may(false) { branch::after(instruction, state, false) } else { None };
+        [jumps.map(|state| (target, state)), stays.map(|state| (next, state))]
     }
 }
 

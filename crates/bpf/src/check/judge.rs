@@ -20,10 +20,8 @@ pub(super) struct Judgement {
 impl Facts<'_> {
     /// Reports the first thing that is refused, or which checks instructions need.
     pub(super) fn judge(&self, linked: &Linked, ways: &Ways) -> Result<Judgement, Error> {
-        let mut judgement = Judgement {
-            checks: vec![None; linked.operations.len()],
-            calls: Vec::new(),
-        };
+        let mut judgement =
+            Judgement { checks: vec![None; linked.operations.len()], calls: Vec::new() };
         let mut states = Vec::new();
         let mut verdicts = Vec::new();
         let mut next = 0;
@@ -49,18 +47,12 @@ impl Facts<'_> {
                 continue;
             }
             verdicts.clear();
-            verdicts.extend(
-                states
-                    .iter_mut()
-                    .map(|state| self.step(at, operation, state)),
-            );
+            verdicts.extend(states.iter_mut().map(|state| self.step(at, operation, state)));
             if let Some(problem) = all_refused(&verdicts) {
                 return Err(self.refuse(at, problem));
             }
-            judgement.checks[at] = common_guard(&verdicts).map(|guard| Check {
-                guard,
-                problem: self.broken(linked, guard),
-            });
+            judgement.checks[at] = common_guard(&verdicts)
+                .map(|guard| Check { guard, problem: self.broken(linked, guard) });
         }
         Ok(judgement)
     }

@@ -33,11 +33,7 @@ pub(crate) enum Guard {
     /// The pointer into the arena is not NULL with an offset; otherwise the access does nothing, and the program goes on.
     Arena,
     /// The address lies in an object: at least `start` and at most `last` bytes from its beginning.
-    Within {
-        origin: Origin,
-        start: i64,
-        last: i64,
-    },
+    Within { origin: Origin, start: i64, last: i64 },
 }
 
 /// A guard, and the fault if it fails.
@@ -72,10 +68,7 @@ enum Verdict {
 
 impl Verdict {
     fn refused(problem: impl Into<String>) -> Verdict {
-        Verdict::Refused {
-            problem: problem.into(),
-            guard: None,
-        }
+        Verdict::Refused { problem: problem.into(), guard: None }
     }
 
     fn or_else(self, other: impl FnOnce() -> Verdict) -> Verdict {
@@ -131,17 +124,10 @@ pub(crate) fn check(
         read_only,
         slots: object.slots(),
         special: Specials::of(object),
-        callees: functions
-            .iter()
-            .map(|one| callees(object, linker, one))
-            .collect(),
+        callees: functions.iter().map(|one| callees(object, linker, one)).collect(),
     };
     let mut summaries = vec![
-        Summary {
-            arguments: None,
-            result: Value::Any,
-            takes_or_gives: true,
-        };
+        Summary { arguments: None, result: Value::Any, takes_or_gives: true };
         object.functions().len()
     ];
     find_effects(functions, &known.callees, &mut summaries);
@@ -206,10 +192,7 @@ impl<'a> Facts<'a> {
             callees: &known.callees[place],
             read_only: known.read_only,
         };
-        let program = object
-            .programs()
-            .iter()
-            .find(|program| program.function == linked.function);
+        let program = object.programs().iter().find(|program| program.function == linked.function);
         let Some(program) = program else {
             return facts;
         };
@@ -241,11 +224,7 @@ impl<'a> Facts<'a> {
 
     /// The arguments of a program that tables of callbacks refer to.
     fn callback_arguments(&self, program: &str) -> Vec<Value> {
-        let members = self
-            .object
-            .struct_ops()
-            .iter()
-            .flat_map(|table| &table.members);
+        let members = self.object.struct_ops().iter().flat_map(|table| &table.members);
         let named = StructOpsValue::Program(program.to_owned());
         let btf = self.object.btf();
         let Some(member) = members.into_iter().find(|member| member.value == named) else {
@@ -309,14 +288,12 @@ impl<'a> Facts<'a> {
     }
 
     fn is_constant(&self, slot: usize) -> bool {
-        self.section(slot)
-            .is_some_and(|section| section.name.starts_with(".rodata"))
+        self.section(slot).is_some_and(|section| section.name.starts_with(".rodata"))
     }
 
     /// Whether a loader may give the section another size: it holds one array.
     fn may_grow(&self, slot: usize) -> bool {
-        self.section(slot)
-            .is_some_and(|section| section.variables.len() == 1)
+        self.section(slot).is_some_and(|section| section.variables.len() == 1)
     }
 
     fn special_fields(&self, target: Target) -> &[SpecialField] {
@@ -359,16 +336,8 @@ impl Specials {
             type_id.map_or_else(Vec::new, |type_id| object.btf().special_fields(type_id))
         };
         Specials {
-            maps: object
-                .maps()
-                .iter()
-                .map(|map| fields(map.value_type))
-                .collect(),
-            sections: object
-                .sections()
-                .iter()
-                .map(|section| fields(section.type_id))
-                .collect(),
+            maps: object.maps().iter().map(|map| fields(map.value_type)).collect(),
+            sections: object.sections().iter().map(|section| fields(section.type_id)).collect(),
         }
     }
 }
@@ -423,11 +392,12 @@ fn find_effects(
     }
     for &place in callers_first(functions).iter().rev() {
         let operations = functions[place].operations.iter();
-        let inherits = operations
-            .filter(|operation| operation.instruction.is_call())
-            .any(|operation| match operation.operand {
-                Some(Operand::Function(callee)) => summaries[callee].takes_or_gives,
-                _ => false,
+        let inherits =
+            operations.filter(|operation| operation.instruction.is_call()).any(|operation| {
+                match operation.operand {
+                    Some(Operand::Function(callee)) => summaries[callee].takes_or_gives,
+                    _ => false,
+                }
             });
         summaries[functions[place].function].takes_or_gives |= inherits;
     }

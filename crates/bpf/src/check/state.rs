@@ -162,11 +162,7 @@ impl State {
             ..Number::fresh(size, root)
         };
         Value::Number(match known {
-            Some(&(_, low, high)) => Number {
-                low,
-                high,
-                ..number
-            },
+            Some(&(_, low, high)) => Number { low, high, ..number },
             None => number,
         })
     }

@@ -43,9 +43,7 @@ impl Facts<'_> {
             Some(Operand::Slot { slot, offset }) => match self.slots[slot] {
                 Slot::Map(map) if offset == 0 => Value::Pointer(Pointer::to(Target::Map(map))),
                 Slot::Section(section)
-                    if !self.object.sections()[section]
-                        .name
-                        .starts_with(".addr_space") =>
+                    if !self.object.sections()[section].name.starts_with(".addr_space") =>
                 {
                     let mut pointer = Pointer::to(Target::Section(slot));
                     pointer.offset = pointer.offset.add(Number::constant(offset), false);
@@ -61,11 +59,7 @@ impl Facts<'_> {
     fn load(&self, at: usize, operation: &Operation, state: &mut State) -> Verdict {
         let one = operation.instruction;
         let (offset, size) = (i64::from(one.offset), one.access_size());
-        let access = Access {
-            offset,
-            size: u64::from(size),
-            writes: false,
-        };
+        let access = Access { offset, size: u64::from(size), writes: false };
         let verdict = self.access(state, one.source, access);
         let source = state.registers[usize::from(one.source)];
         // The object exists, or the program has ended.
@@ -110,11 +104,7 @@ impl Facts<'_> {
                 if let Some(value) = self.contents(slot, offset, size) {
                     return Value::Number(Number::constant(value));
                 }
-                let root = Root::Cell {
-                    slot,
-                    offset: offset.unsigned_abs(),
-                    size,
-                };
+                let root = Root::Cell { slot, offset: offset.unsigned_abs(), size };
                 state.cell(root, size)
             }
             Target::MapValue(_) | Target::Section(_) if size == 8 => {
@@ -175,11 +165,7 @@ impl Facts<'_> {
         if value == Value::Unset {
             return Verdict::refused(format!("r{} is used before it is set", one.source));
         }
-        let access = Access {
-            offset,
-            size: u64::from(size),
-            writes: !only_loads,
-        };
+        let access = Access { offset, size: u64::from(size), writes: !only_loads };
         let verdict = self.access(state, base, access);
         if let Value::Pointer(pointer) = state.registers[usize::from(base)]
             && pointer.target == Target::Stack
@@ -214,10 +200,7 @@ impl Facts<'_> {
 fn unknown(at: usize, one: Instruction) -> Value {
     let root = Root::Instruction(at);
     if one.mode() == mode::MEMSX {
-        return Value::Number(Number {
-            high: u64::MAX,
-            ..Number::fresh(one.access_size(), root)
-        });
+        return Value::Number(Number { high: u64::MAX, ..Number::fresh(one.access_size(), root) });
     }
     let number = Number::fresh(one.access_size(), root);
     debug_assert!(number.high == largest(one.access_size()));

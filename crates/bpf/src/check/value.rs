@@ -91,13 +91,7 @@ impl Number {
     }
 
     pub(super) const fn between(low: u64, high: u64) -> Number {
-        Number {
-            low,
-            high,
-            root: None,
-            is_root: false,
-            is_free: false,
-        }
+        Number { low, high, root: None, is_root: false, is_free: false }
     }
 
     /// Any number of at most `size` bytes, made at `root`.
@@ -141,24 +135,13 @@ pub(super) fn largest(size: u8) -> u64 {
 }
 
 impl Offset {
-    pub(super) const ZERO: Offset = Offset {
-        low: 0,
-        high: 0,
-        is_free: false,
-    };
-    const UNKNOWN: Offset = Offset {
-        low: i64::MIN,
-        high: i64::MAX,
-        is_free: false,
-    };
+    pub(super) const ZERO: Offset = Offset { low: 0, high: 0, is_free: false };
+    const UNKNOWN: Offset = Offset { low: i64::MIN, high: i64::MAX, is_free: false };
 
     /// The offset moved by a number.
     pub(super) fn add(self, number: Number, subtract: bool) -> Offset {
         let is_free = self.is_free || number.is_free;
-        let unknown = Offset {
-            is_free,
-            ..Offset::UNKNOWN
-        };
+        let unknown = Offset { is_free, ..Offset::UNKNOWN };
         let (low, high) = (number.low.cast_signed(), number.high.cast_signed());
         // The bounds also hold for the signed number if both have the same sign.
         if low > high {
@@ -180,27 +163,15 @@ impl Offset {
         let is_free = self.is_free && other.is_free;
         let grows = other.low < self.low || other.high > self.high;
         if widen && grows {
-            return Offset {
-                is_free,
-                ..Offset::UNKNOWN
-            };
+            return Offset { is_free, ..Offset::UNKNOWN };
         }
-        Offset {
-            low: self.low.min(other.low),
-            high: self.high.max(other.high),
-            is_free,
-        }
+        Offset { low: self.low.min(other.low), high: self.high.max(other.high), is_free }
     }
 }
 
 impl Pointer {
     pub(super) const fn to(target: Target) -> Pointer {
-        Pointer {
-            target,
-            null: Null::No,
-            offset: Offset::ZERO,
-            origin: None,
-        }
+        Pointer { target, null: Null::No, offset: Offset::ZERO, origin: None }
     }
 }
 
@@ -210,16 +181,10 @@ impl Value {
     /// The facts about it in another function: not its origin.
     pub(super) fn elsewhere(self) -> Value {
         match self {
-            Value::Pointer(pointer) => Value::Pointer(Pointer {
-                origin: None,
-                ..pointer
-            }),
-            Value::Number(number) => Value::Number(Number {
-                root: None,
-                is_root: false,
-                is_free: false,
-                ..number
-            }),
+            Value::Pointer(pointer) => Value::Pointer(Pointer { origin: None, ..pointer }),
+            Value::Number(number) => {
+                Value::Number(Number { root: None, is_root: false, is_free: false, ..number })
+            }
             Value::Unset | Value::Any | Value::Arena => self,
         }
     }
@@ -230,11 +195,7 @@ impl Value {
             _ if self == other => self,
             (Value::Number(a), Value::Number(b)) => Value::Number(a.join(b, widen)),
             (Value::Pointer(a), Value::Pointer(b)) if a.target == b.target => {
-                let null = if a.null == b.null {
-                    a.null
-                } else {
-                    Null::Unsure
-                };
+                let null = if a.null == b.null { a.null } else { Null::Unsure };
                 Value::Pointer(Pointer {
                     target: a.target,
                     null,
@@ -243,10 +204,7 @@ impl Value {
                 })
             }
             (Value::Pointer(pointer), null) | (null, Value::Pointer(pointer)) if null.is_null() => {
-                Value::Pointer(Pointer {
-                    null: Null::Unsure,
-                    ..pointer
-                })
+                Value::Pointer(Pointer { null: Null::Unsure, ..pointer })
             }
             (Value::Arena, null) | (null, Value::Arena) if null.is_null() => Value::Arena,
             _ => Value::Any,

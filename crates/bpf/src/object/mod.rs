@@ -301,10 +301,8 @@ pub(crate) enum Reference {
 
 impl Function {
     pub(crate) fn reference(&self, instruction: usize) -> Option<Reference> {
-        let index = self
-            .references
-            .binary_search_by_key(&instruction, |reference| reference.0)
-            .ok()?;
+        let index =
+            self.references.binary_search_by_key(&instruction, |reference| reference.0).ok()?;
         Some(self.references[index].1)
     }
 }
@@ -435,9 +433,7 @@ impl Object {
     pub fn scheduler_name(&self) -> String {
         let members = self.schedulers().flat_map(|table| &table.members);
         let mut names = members.filter(|member| member.name == "name");
-        names
-            .next()
-            .map_or_else(String::new, |member| member.value.text())
+        names.next().map_or_else(String::new, |member| member.value.text())
     }
 
     /// The names that the object expects of its kernel.
@@ -463,8 +459,7 @@ impl Object {
     #[must_use]
     pub fn slots(&self) -> Vec<Slot> {
         let maps = (0..self.maps.len()).map(Slot::Map);
-        maps.chain((0..self.sections.len()).map(Slot::Section))
-            .collect()
+        maps.chain((0..self.sections.len()).map(Slot::Section)).collect()
     }
 
     pub(crate) fn functions(&self) -> &[Function] {

@@ -70,8 +70,7 @@ impl Object {
         };
         layout.maps_section = Some(index);
         for (name, type_id, offset) in section_variables(&self.btf, &elf.sections[index].name) {
-            self.maps
-                .push(Map::parse(&self.btf, &name, type_id, offset, false)?);
+            self.maps.push(Map::parse(&self.btf, &name, type_id, offset, false)?);
         }
         Ok(())
     }
@@ -113,11 +112,7 @@ impl Object {
                 )
             })?;
             layout.extern_of_symbol[index] = Some(self.externs.len());
-            self.externs.push(Extern {
-                name: symbol.name.clone(),
-                weak: symbol.weak,
-                kind,
-            });
+            self.externs.push(Extern { name: symbol.name.clone(), weak: symbol.weak, kind });
         }
         Ok(())
     }
@@ -130,17 +125,14 @@ impl Object {
             let Kind::DataSection { variables, .. } = &self.btf.get(section).kind else {
                 continue;
             };
-            let Some(entry) = variables
-                .iter()
-                .find(|entry| self.btf.get(entry.type_id).name == name)
+            let Some(entry) =
+                variables.iter().find(|entry| self.btf.get(entry.type_id).name == name)
             else {
                 continue;
             };
             let type_id = match self.btf.get(entry.type_id).kind {
                 Kind::Function { .. } if !is_configuration => {
-                    return Ok(Some(ExternKind::Function {
-                        type_id: entry.type_id,
-                    }));
+                    return Ok(Some(ExternKind::Function { type_id: entry.type_id }));
                 }
                 Kind::Variable { type_id, .. } => type_id,
                 _ => continue,
@@ -157,11 +149,7 @@ impl Object {
             }
             let offset = self.kconfig_size.next_multiple_of(8);
             self.kconfig_size = offset + size;
-            return Ok(Some(ExternKind::Configuration {
-                type_id,
-                offset,
-                size,
-            }));
+            return Ok(Some(ExternKind::Configuration { type_id, offset, size }));
         }
         Ok(None)
     }
@@ -230,10 +218,7 @@ impl Object {
     ) -> Result<Option<Reference>, Error> {
         let section = &elf.sections[section_index];
         let bad = |problem: &str| {
-            malformed(
-                format!("section {}, instruction {position}", section.name),
-                problem,
-            )
+            malformed(format!("section {}, instruction {position}", section.name), problem)
         };
         let relocation = section.relocation_at((position * instruction::SIZE) as u64);
         if one.is_call() && one.source == 1 && relocation.is_none() {
@@ -278,9 +263,7 @@ impl Object {
         if one.is_call() {
             return Err(bad("calls something that is not a function"));
         }
-        let offset = symbol
-            .value
-            .wrapping_add(i64::from(one.immediate).cast_unsigned());
+        let offset = symbol.value.wrapping_add(i64::from(one.immediate).cast_unsigned());
         if layout.maps_section == Some(target_section) {
             let slot = self
                 .map_at(offset)
@@ -309,10 +292,7 @@ impl Object {
         };
         for relocation in &elf.sections[maps_section].relocations {
             let bad = |problem: &str| {
-                malformed(
-                    format!("section .maps, offset {:#x}", relocation.offset),
-                    problem,
-                )
+                malformed(format!("section .maps, offset {:#x}", relocation.offset), problem)
             };
             // The last map whose values begin at or before this place.
             let (map, start) = self
@@ -404,9 +384,8 @@ impl Object {
                 |problem: &str| malformed(format!("{place}, member {}", member.name), problem);
             let size = self.btf.size_of(member.type_id).unwrap_or(0);
             let member_offset = u64::from(member.bit_offset / 8);
-            let start = offset
-                .checked_add(member_offset)
-                .and_then(|start| usize::try_from(start).ok());
+            let start =
+                offset.checked_add(member_offset).and_then(|start| usize::try_from(start).ok());
             let bytes = start
                 .and_then(|start| {
                     let end = start.checked_add(usize::try_from(size).ok()?)?;
@@ -442,10 +421,7 @@ impl Object {
 fn section_variables(btf: &Btf, section: &str) -> Vec<(String, TypeId, u64)> {
     let mut variables = Vec::new();
     for one in btf.types() {
-        let Kind::DataSection {
-            variables: entries, ..
-        } = &one.kind
-        else {
+        let Kind::DataSection { variables: entries, .. } = &one.kind else {
             continue;
         };
         if one.name != section {
@@ -511,12 +487,9 @@ impl Layout {
 }
 
 fn is_variable_section(name: &str) -> bool {
-    [".rodata", ".data", ".bss", ".addr_space.1"]
-        .iter()
-        .any(|prefix| {
-            name.strip_prefix(prefix)
-                .is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
-        })
+    [".rodata", ".data", ".bss", ".addr_space.1"].iter().any(|prefix| {
+        name.strip_prefix(prefix).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
+    })
 }
 
 fn variable_kind(kind: &Kind) -> VariableKind {
@@ -559,10 +532,7 @@ fn is_const_volatile(btf: &Btf, type_id: TypeId) -> bool {
 /// checked.
 fn decode(section: &ElfSection, symbol: &ElfSymbol) -> Result<Vec<Instruction>, Error> {
     let bad = |problem: String| {
-        malformed(
-            format!("section {}, function {}", section.name, symbol.name),
-            problem,
-        )
+        malformed(format!("section {}, function {}", section.name, symbol.name), problem)
     };
     let bytes = (|| {
         let start = usize::try_from(symbol.value).ok()?;

@@ -147,11 +147,7 @@ impl Translation<'_, '_> {
         let narrow = self.narrow(value, size);
         // Conversion to little-endian swaps nothing, because the model is a little-endian machine. The unconditional swap is a 64-bit instruction.
         let swaps = one.class() == class::ALU64 || one.uses_register();
-        let swapped = if swaps {
-            self.builder.ins().bswap(narrow)
-        } else {
-            narrow
-        };
+        let swapped = if swaps { self.builder.ins().bswap(narrow) } else { narrow };
         self.widen(swapped, size)
     }
 }

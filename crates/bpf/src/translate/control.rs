@@ -29,11 +29,7 @@ impl Translation<'_, '_> {
         };
         // A jump back goes through a check of the limit.
         let is_back_edge = target <= at;
-        let taken = if is_back_edge {
-            self.builder.create_block()
-        } else {
-            block
-        };
+        let taken = if is_back_edge { self.builder.create_block() } else { block };
         match (decided, next) {
             (None, Some(next)) => {
                 let condition = self.condition(one);
@@ -62,11 +58,7 @@ impl Translation<'_, '_> {
             self.builder.def_var(self.may_goto, fewer);
             return exhausted;
         }
-        let size = if one.class() == class::JMP32 {
-            types::I32
-        } else {
-            types::I64
-        };
+        let size = if one.class() == class::JMP32 { types::I32 } else { types::I64 };
         let left = self.read(one.destination);
         let left = self.narrow(left, size);
         let right = if one.uses_register() {
@@ -118,10 +110,7 @@ impl Translation<'_, '_> {
     fn check_limit(&mut self, at: usize, target: Block) {
         let instructions = self.load_context(offset_of!(Context, instructions));
         let limit = self.load_limit();
-        let exceeded = self
-            .builder
-            .ins()
-            .icmp(IntCC::UnsignedGreaterThan, instructions, limit);
+        let exceeded = self.builder.ins().icmp(IntCC::UnsignedGreaterThan, instructions, limit);
         let runaway = self.builder.create_block();
         self.builder.set_cold_block(runaway);
         self.builder.ins().brif(exceeded, runaway, &[], target, &[]);

@@ -16,11 +16,7 @@ impl Translation<'_, '_> {
     pub(super) fn declare_origins(&mut self) {
         let linked = self.linked;
         for check in linked.checks.iter().flatten() {
-            let Guard::Within {
-                origin: Origin::Call(at),
-                ..
-            } = check.guard
-            else {
+            let Guard::Within { origin: Origin::Call(at), .. } = check.guard else {
                 continue;
             };
             if self.origin(at).is_none() {
@@ -61,11 +57,7 @@ impl Translation<'_, '_> {
                 let ins = self.builder.ins();
                 ins.icmp(IntCC::UnsignedLessThan, base, page)
             }
-            Guard::Within {
-                origin,
-                start,
-                last,
-            } => {
+            Guard::Within { origin, start, last } => {
                 let (begin, room) = self.bounds(origin, one, start, last);
                 let distance = self.builder.ins().isub(base, begin);
                 let moved = self.number(i64::from(offset) - start);
@@ -102,10 +94,7 @@ impl Translation<'_, '_> {
         let register = if loads { one.source } else { one.destination };
         let base = self.read(register);
         let limit = self.number(1 << 32);
-        let is_null = self
-            .builder
-            .ins()
-            .icmp(IntCC::UnsignedLessThan, base, limit);
+        let is_null = self.builder.ins().icmp(IntCC::UnsignedLessThan, base, limit);
         let null = self.builder.create_block();
         self.builder.set_cold_block(null);
         let (there, next) = (self.builder.create_block(), self.builder.create_block());

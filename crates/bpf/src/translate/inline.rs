@@ -25,11 +25,7 @@ impl Translation<'_, '_> {
     /// The result of a function of the kernel, computed in place of the call at `at`; `None` if the call has to stay.
     pub(super) fn inline(&mut self, at: usize, native: Native) -> Option<Value> {
         let array = matches!(native.inline?, Inline::LookUp | Inline::LookUpOfCpu);
-        let map = if array {
-            Some(self.array_in(at, 1)?)
-        } else {
-            None
-        };
+        let map = if array { Some(self.array_in(at, 1)?) } else { None };
         self.charge(native);
         Some(match native.inline? {
             Inline::Cpu => self.load_context(offset_of!(Context, cpu)),
@@ -157,10 +153,7 @@ impl Translation<'_, '_> {
             if one.is_call() && register <= 5 || is_atomic {
                 return None;
             }
-            let writes = matches!(
-                one.class(),
-                class::LD | class::LDX | class::ALU | class::ALU64
-            );
+            let writes = matches!(one.class(), class::LD | class::LDX | class::ALU | class::ALU64);
             // The second half of a wide load is no instruction.
             if !writes || one.destination != register || one.opcode == 0 {
                 continue;

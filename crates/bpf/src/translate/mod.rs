@@ -61,13 +61,13 @@ pub(crate) fn translate(
     builder.append_block_params_for_function_params(entry);
     builder.switch_to_block(entry);
     let parameters = builder.block_params(entry).to_vec();
-    let context_region = builder.func.dfg.alias_regions.insert(AliasRegionData {
-        user_id: 0,
-        description: "context".into(),
-    });
-    let registers: Vec<Variable> = (0..FRAME_POINTER)
-        .map(|_| builder.declare_var(types::I64))
-        .collect();
+    let context_region = builder
+        .func
+        .dfg
+        .alias_regions
+        .insert(AliasRegionData { user_id: 0, description: "context".into() });
+    let registers: Vec<Variable> =
+        (0..FRAME_POINTER).map(|_| builder.declare_var(types::I64)).collect();
     let zero = builder.ins().iconst(types::I64, 0);
     for (number, &register) in registers.iter().enumerate() {
         let value = match number {
@@ -230,16 +230,12 @@ impl Translation<'_, '_> {
     }
 
     fn load_context_with(&mut self, flags: MemFlagsData, offset: usize) -> Value {
-        self.builder
-            .ins()
-            .load(types::I64, flags, self.context, offset as i32)
+        self.builder.ins().load(types::I64, flags, self.context, offset as i32)
     }
 
     fn store_context(&mut self, offset: usize, value: Value) {
         let flags = self.context_flags();
-        self.builder
-            .ins()
-            .store(flags, value, self.context, offset as i32);
+        self.builder.ins().store(flags, value, self.context, offset as i32);
     }
 
     fn number(&mut self, value: i64) -> Value {
@@ -348,18 +344,10 @@ impl Translation<'_, '_> {
     }
 
     fn narrow(&mut self, value: Value, to: Type) -> Value {
-        if to == types::I64 {
-            value
-        } else {
-            self.builder.ins().ireduce(to, value)
-        }
+        if to == types::I64 { value } else { self.builder.ins().ireduce(to, value) }
     }
 
     fn widen(&mut self, value: Value, from: Type) -> Value {
-        if from == types::I64 {
-            value
-        } else {
-            self.builder.ins().uextend(types::I64, value)
-        }
+        if from == types::I64 { value } else { self.builder.ins().uextend(types::I64, value) }
     }
 }

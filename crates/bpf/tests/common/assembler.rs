@@ -8,10 +8,7 @@ pub const EXIT: Instruction = (0x95, 0, 0, 0, 0);
 
 /// `r{destination} = value`, in two instructions.
 pub fn load_number(destination: u8, value: u64) -> [Instruction; 2] {
-    [
-        (0x18, destination, 0, 0, value as u32 as i32),
-        (0, 0, 0, 0, (value >> 32) as u32 as i32),
-    ]
+    [(0x18, destination, 0, 0, value as u32 as i32), (0, 0, 0, 0, (value >> 32) as u32 as i32)]
 }
 
 pub fn encode(code: &[Instruction]) -> Vec<u8> {

@@ -30,9 +30,7 @@ fn build_source(source: &Path) -> Vec<u8> {
     let name = format!("fixture-{}-{number}.o", std::process::id());
     let output = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
     let result = Command::new("clang-19")
-        .args([
-            "-target", "bpf", "-g", "-O2", "-mcpu=v4", "-Wall", "-Werror",
-        ])
+        .args(["-target", "bpf", "-g", "-O2", "-mcpu=v4", "-Wall", "-Werror"])
         .arg("-I")
         .arg(fixtures())
         .arg("-c")
@@ -96,9 +94,7 @@ impl Linker for Kernel {
         self.kconfig.get(name).copied()
     }
     fn variable(&self, name: &str) -> Option<*const u8> {
-        self.variables
-            .get(name)
-            .map(|&address| address as *const u8)
+        self.variables.get(name).map(|&address| address as *const u8)
     }
     fn runaway(&self) -> *const u8 {
         runaway as *const u8
@@ -143,9 +139,7 @@ pub unsafe extern "C" fn unavailable(
     unsafe {
         let bytes = std::slice::from_raw_parts(name as *const u8, length as usize);
         let name = String::from_utf8(bytes.to_vec()).expect("names are UTF-8");
-        (*(*context).kernel.cast::<Reports>())
-            .unavailable
-            .push(name);
+        (*(*context).kernel.cast::<Reports>()).unavailable.push(name);
     }
     0
 }
@@ -177,10 +171,7 @@ impl Run {
             }
             memory.push(words);
         }
-        let slots = memory
-            .iter_mut()
-            .map(|words| words.as_mut_ptr().cast())
-            .collect();
+        let slots = memory.iter_mut().map(|words| words.as_mut_ptr().cast()).collect();
         let sizes = memory.iter().map(|words| words.len() as u64 * 8).collect();
         let mut stack = Stack::new();
         Run {

@@ -187,6 +187,5 @@ fn is_shared(path: &str) -> bool {
 fn process_of(thread: i32) -> i32 {
     let status = std::fs::read_to_string(format!("/proc/{thread}/status")).unwrap_or_default();
     let line = status.lines().find_map(|line| line.strip_prefix("Tgid:"));
-    line.and_then(|number| number.trim().parse().ok())
-        .unwrap_or(thread)
+    line.and_then(|number| number.trim().parse().ok()).unwrap_or(thread)
 }

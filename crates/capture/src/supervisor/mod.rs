@@ -89,10 +89,7 @@ impl Supervisor {
         object: Object,
         cpus: usize,
     ) -> Result<Self, Error> {
-        let output = system(
-            "create a file for the loader's output",
-            tempfile::tempfile(),
-        )?;
+        let output = system("create a file for the loader's output", tempfile::tempfile())?;
         let started = Loader::start(program, command, &output, &trapped());
         let loader = system(&format!("start {}", program.display()), started)?;
         let mut supervisor = Self {
@@ -280,11 +277,5 @@ fn text_of(file: &mut File) -> io::Result<String> {
 
 /// The numbers of the system calls that are answered here: those that query the machine, those that wait, those that tell the time, and those about threads.
 fn trapped() -> Vec<i64> {
-    [
-        answers::CALLS,
-        waits::CALLS,
-        attributes::CALLS,
-        threads::CALLS,
-    ]
-    .concat()
+    [answers::CALLS, waits::CALLS, attributes::CALLS, threads::CALLS].concat()
 }

@@ -176,10 +176,7 @@ impl Supervisor {
     /// That thread's activity.
     fn what_runs(&self) -> String {
         let call = self.of_running("syscall");
-        match call
-            .as_deref()
-            .and_then(|call| call.split_whitespace().next())
-        {
+        match call.as_deref().and_then(|call| call.split_whitespace().next()) {
             Some(number) if number.parse::<u32>().is_ok() => {
                 format!("it waits in system call {number}, which is not followed")
             }
@@ -214,11 +211,7 @@ impl Supervisor {
 
     /// Waits until an ended thread is gone: the kernel clears the word that others wait for.
     fn see_off(&mut self, number: usize) -> io::Result<()> {
-        let task = format!(
-            "/proc/{}/task/{}",
-            self.loader.pid(),
-            self.threads[number].id
-        );
+        let task = format!("/proc/{}/task/{}", self.loader.pid(), self.threads[number].id);
         while std::path::Path::new(&task).exists() {
             if let Some(status) = self.loader.ended()? {
                 self.ended = Some(format!("it ended with {status}"));

@@ -45,9 +45,5 @@ fn run(arguments: &Arguments) -> Result<ExitCode, ExitCode> {
     let foresight =
         foresee(&arguments.recordings, &arguments.workloads, &cost).map_err(unusable)?;
     output::print(&foresight.table())?;
-    Ok(if foresight.holds() {
-        ExitCode::SUCCESS
-    } else {
-        ExitCode::from(FAILED)
-    })
+    Ok(if foresight.holds() { ExitCode::SUCCESS } else { ExitCode::from(FAILED) })
 }

@@ -78,25 +78,14 @@ fn run(arguments: &Arguments) -> Result<ExitCode, ExitCode> {
         .collect::<Result<Costs, _>>()
         .map_err(unusable)?;
     let build = Build::default();
-    let wanted: Vec<(&str, &Build)> = { arguments.schedulers.iter() }
-        .map(|reference| (reference.as_str(), &build))
-        .collect();
+    let wanted: Vec<(&str, &Build)> =
+        { arguments.schedulers.iter() }.map(|reference| (reference.as_str(), &build)).collect();
     let mut own = Contender::open_all(&wanted, None).map_err(unusable)?;
     for file in &arguments.companions {
         accompany(&mut own, file).map_err(|message| output::fail(UNUSABLE, message))?;
     }
-    let agreement = confront(
-        &recordings,
-        &arguments.workloads,
-        &costs,
-        &own,
-        arguments.controls,
-    )
-    .map_err(unusable)?;
+    let agreement = confront(&recordings, &arguments.workloads, &costs, &own, arguments.controls)
+        .map_err(unusable)?;
     output::print(&agreement.table())?;
-    Ok(if agreement.holds() {
-        ExitCode::SUCCESS
-    } else {
-        ExitCode::from(FAILED)
-    })
+    Ok(if agreement.holds() { ExitCode::SUCCESS } else { ExitCode::from(FAILED) })
 }

@@ -34,15 +34,9 @@ pub fn collect(file: &Path, folder: &Path) -> Result<Sweep, Error> {
     let wanted: File = fairground_lab::parse_toml(&file.display().to_string(), &text)
         .map_err(|(place, message)| Error::Plan(format!("{place}: {message}")))?;
     let home = file.parent().unwrap_or(Path::new(""));
-    let collector = Collector {
-        home,
-        plan: folder.join("plan"),
-    };
+    let collector = Collector { home, plan: folder.join("plan") };
     let inputs = collector.plan.join(INPUTS);
-    fs::create_dir_all(&inputs).map_err(|cause| Error::Write {
-        path: inputs,
-        cause,
-    })?;
+    fs::create_dir_all(&inputs).map_err(|cause| Error::Write { path: inputs, cause })?;
     let name = file.file_stem().unwrap_or_default().to_string_lossy();
     let planned = collector.planned(&wanted, &name)?;
     let mut sweep = Sweep::of(folder.to_owned(), planned);
@@ -59,10 +53,7 @@ impl Collector<'_> {
             return Err(Error::Plan(message.to_owned()));
         }
         for (axis, is_empty) in [
-            (
-                "machines",
-                wanted.machines.as_ref().is_some_and(Vec::is_empty),
-            ),
+            ("machines", wanted.machines.as_ref().is_some_and(Vec::is_empty)),
             ("costs", wanted.costs.is_empty()),
             ("hz", wanted.hz.is_empty()),
             ("hotplug", wanted.hotplug.is_empty()),
@@ -156,10 +147,7 @@ impl Collector<'_> {
     fn keep_file(&self, path: &Path, beside: Option<&str>) -> Result<String, Error> {
         let bytes = fairground_files::read(path).map_err(|cause| {
             let remedy = fairground_files::remedy(&cause);
-            Error::Plan(format!(
-                "{}: cannot be read: {cause}; {remedy}",
-                path.display()
-            ))
+            Error::Plan(format!("{}: cannot be read: {cause}; {remedy}", path.display()))
         })?;
         let name = path.file_name().unwrap_or_default().to_string_lossy();
         self.keep(&name, &bytes, beside)
@@ -170,10 +158,7 @@ impl Collector<'_> {
             Some(path) => self.keep_file(&path, None)?,
             None => text.to_owned(),
         };
-        Ok(Described {
-            name: text.to_owned(),
-            from,
-        })
+        Ok(Described { name: text.to_owned(), from })
     }
 
     fn machine(&self, text: &str) -> Result<Described, Error> {
@@ -207,18 +192,12 @@ impl Collector<'_> {
                 )));
             }
             references.push(self.reference(&table.id));
-            let include: Vec<PathBuf> = { table.include.iter() }
-                .map(|folder| self.home.join(folder))
-                .collect();
-            builds.push(Build {
-                without_folders: true,
-                ..build(&include, &table.define)?
-            });
+            let include: Vec<PathBuf> =
+                { table.include.iter() }.map(|folder| self.home.join(folder)).collect();
+            builds.push(Build { without_folders: true, ..build(&include, &table.define)? });
         }
-        let wanted: Vec<(&str, &Build)> = { references.iter() }
-            .map(String::as_str)
-            .zip(&builds)
-            .collect();
+        let wanted: Vec<(&str, &Build)> =
+            { references.iter() }.map(String::as_str).zip(&builds).collect();
         let opened = Contender::open_all(&wanted, None)?;
         tell_warnings(&opened);
         let labels: Vec<Wanted> = { tables.iter().zip(&references) }
@@ -226,8 +205,7 @@ impl Collector<'_> {
             .collect();
         let names = names(&labels);
         let each = tables.iter().zip(opened).zip(names);
-        each.map(|((table, contender), name)| self.scheduler(table, contender, name))
-            .collect()
+        each.map(|((table, contender), name)| self.scheduler(table, contender, name)).collect()
     }
 
     /// The path of sources joined by `+`, or an id.

@@ -62,10 +62,7 @@ fn no_changes() -> Vec<Vec<String>> {
 
 /// Seeds: so many from 0, or from another one.
 #[derive(Clone, Copy, Debug, Deserialize)]
-#[serde(
-    untagged,
-    expecting = "seeds are a number, such as 20, or { from = 100, count = 20 }"
-)]
+#[serde(untagged, expecting = "seeds are a number, such as 20, or { from = 100, count = 20 }")]
 pub enum Seeds {
     /// So many, from 0.
     Count(u32),
@@ -219,10 +216,7 @@ impl Score {
     pub fn measure(&self) -> Result<(&'static Measure, Goal), Error> {
         let wrong = |message: String| Error::Plan(format!("score {}: {message}", self.name));
         let measure = Measure::find(&self.measure).ok_or_else(|| {
-            wrong(format!(
-                "there is no measure {}; docs/metrics.md lists them",
-                self.measure
-            ))
+            wrong(format!("there is no measure {}; docs/metrics.md lists them", self.measure))
         })?;
         let is_measured = match self.task {
             Some(_) => measure.of_task.is_some(),

@@ -142,16 +142,11 @@ fn plan_of(arguments: &PlanArguments) -> Result<ExitCode, Error> {
     let sweep = collect::collect(&arguments.file, &arguments.output)?;
     for scheduler in &sweep.planned.schedulers {
         if let Some(problem) = &scheduler.problem {
-            output::say!(
-                "fairground: all cells of {} will fail: {problem}",
-                scheduler.name
-            );
+            output::say!("fairground: all cells of {} will fail: {problem}", scheduler.name);
         }
     }
     let planned = &sweep.planned;
-    let variants: usize = { planned.schedulers.iter() }
-        .map(|scheduler| scheduler.variants)
-        .sum();
+    let variants: usize = { planned.schedulers.iter() }.map(|scheduler| scheduler.variants).sum();
     let counted = |count: usize, what: &str| match count {
         1 => format!("1 {what}"),
         count => format!("{count} {what}s"),

@@ -67,10 +67,7 @@ fn pack(sweep: &Sweep) -> Result<Packed, Error> {
     let files = sweep.files(&(0..sweep.len()))?;
     let repeated = repeated(&files)?;
     let is_repeated = |cell: &str| parse(cell).is_some_and(|one| repeated.contains(&one));
-    let mut packed = Packed {
-        before: files.len(),
-        ..Packed::default()
-    };
+    let mut packed = Packed { before: files.len(), ..Packed::default() };
     // The first result of each cell that there are several of.
     let mut known: HashMap<Identity, u64> = HashMap::new();
     let mut into: Option<(Pack, u64)> = None;

@@ -144,9 +144,7 @@ pub struct RowKey {
 
 fn wrong(folder: &Path, message: impl std::fmt::Display) -> Error {
     let folder = folder.display();
-    Error::Plan(format!(
-        "{folder}: {message}; `fairground sweep plan` makes a plan"
-    ))
+    Error::Plan(format!("{folder}: {message}; `fairground sweep plan` makes a plan"))
 }
 
 impl Sweep {
@@ -194,11 +192,7 @@ impl Sweep {
                 starts.push(last + scheduler.variants * each);
             }
         }
-        Self {
-            folder,
-            planned,
-            starts,
-        }
+        Self { folder, planned, starts }
     }
 
     /// Number of cells.
@@ -298,10 +292,7 @@ impl Sweep {
         });
         read.map_err(|cause| self.unlisted(&cause))?;
         let (chunks, _) = bytes.as_chunks();
-        Ok(chunks
-            .iter()
-            .map(|chunk| Identity::from_be_bytes(*chunk))
-            .collect())
+        Ok(chunks.iter().map(|chunk| Identity::from_be_bytes(*chunk)).collect())
     }
 
     /// The place of a thing that the plan names: a file inside it, or something that fairground knows.
@@ -336,12 +327,7 @@ impl Sweep {
 
     /// The simulation under a condition.
     fn simulation(&self, condition: &Condition) -> Result<Simulation, Error> {
-        let sources = Sources::of(
-            Vec::new(),
-            Vec::new(),
-            Vec::new(),
-            Some(NonZero::<usize>::MIN),
-        );
+        let sources = Sources::of(Vec::new(), Vec::new(), Vec::new(), Some(NonZero::<usize>::MIN));
         let workloads = self.planned.workloads.iter();
         let workloads = workloads.map(|workload| PathBuf::from(self.place(workload)));
         let mut simulation = Simulation::usual(workloads.collect(), sources);
@@ -383,12 +369,8 @@ impl Sweep {
         let plan = self.simulation(&self.planned.conditions[0])?;
         let plan = plan.plan_without_schedulers()?;
         let sites = 0..plan.sites.len();
-        let of_workload = |workload| {
-            sites
-                .clone()
-                .map(|site| plan.effort(workload, site))
-                .collect()
-        };
+        let of_workload =
+            |workload| sites.clone().map(|site| plan.effort(workload, site)).collect();
         Ok((0..plan.workload_count()).map(of_workload).collect())
     }
 
@@ -410,9 +392,7 @@ impl Sweep {
                 .map_err(|message| Error::Plan(format!("{}.{key}: {message}", contender.name())))?;
         }
         for (site, machine) in plan.sites.iter_mut().zip(&self.planned.machines) {
-            Arc::make_mut(&mut site.machine)
-                .description
-                .clone_from(&machine.name);
+            Arc::make_mut(&mut site.machine).description.clone_from(&machine.name);
             site.contenders.clone_from(&variants);
         }
         plan.check()?;
@@ -436,10 +416,7 @@ impl Sweep {
     /// If two are the same, something does not fit together, or nothing can be written.
     pub fn write(&mut self) -> Result<(), Error> {
         let path = self.list();
-        let unwritten = |path: &Path, cause| Error::Write {
-            path: path.to_owned(),
-            cause,
-        };
+        let unwritten = |path: &Path, cause| Error::Write { path: path.to_owned(), cause };
         let list = Unfinished::create(&path).map_err(|cause| unwritten(&path, cause))?;
         let mut writer = BufWriter::new(list.file());
         let mut mark = DefaultHasher::new();
@@ -452,9 +429,7 @@ impl Sweep {
                 let identity = cells.identity(number);
                 let bytes = parse(&identity).unwrap_or_default().to_be_bytes();
                 mark.write(&bytes);
-                writer
-                    .write_all(&bytes)
-                    .map_err(|cause| unwritten(&path, cause))?;
+                writer.write_all(&bytes).map_err(|cause| unwritten(&path, cause))?;
                 if number.is_multiple_of(self.planned.seeds as usize) {
                     let told = told(&cells, number);
                     if let Some(other) = known.insert(identity, told.clone()) {

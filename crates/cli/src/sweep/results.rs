@@ -178,18 +178,13 @@ pub fn main(arguments: &Arguments) -> Result<ExitCode, Error> {
         };
         return Ok(output::print(&text).err().unwrap_or(ExitCode::SUCCESS));
     }
-    Ok(print_tables(&sweep, runs, arguments.tasks)
-        .err()
-        .unwrap_or(ExitCode::SUCCESS))
+    Ok(print_tables(&sweep, runs, arguments.tasks).err().unwrap_or(ExitCode::SUCCESS))
 }
 
 fn tell_left(sweep: &Sweep, found: usize) {
     let left = sweep.len() - found;
     if left > 0 {
-        output::say!(
-            "fairground: {left} of {} cells have no result yet",
-            sweep.len()
-        );
+        output::say!("fairground: {left} of {} cells have no result yet", sweep.len());
     }
 }
 
@@ -275,11 +270,7 @@ impl<'a> Key<'a> {
 }
 
 fn comparison(runs: Vec<Run>) -> Comparison {
-    Comparison {
-        version: VERSION.to_owned(),
-        runs,
-        differences: Vec::new(),
-    }
+    Comparison { version: VERSION.to_owned(), runs, differences: Vec::new() }
 }
 
 fn print_tables(sweep: &Sweep, runs: Vec<(usize, Run)>, tasks: bool) -> Result<(), ExitCode> {
@@ -294,9 +285,8 @@ fn print_tables(sweep: &Sweep, runs: Vec<(usize, Run)>, tasks: bool) -> Result<(
             continue;
         }
         if conditions.len() > 1 {
-            let changes: Vec<String> = { condition.hotplug.iter() }
-                .map(|change| format!(", {change}"))
-                .collect();
+            let changes: Vec<String> =
+                { condition.hotplug.iter() }.map(|change| format!(", {change}")).collect();
             let heading = format!(
                 "{}costs {}, {} ticks a second{}\n\n",
                 if is_first { "" } else { "\n" },

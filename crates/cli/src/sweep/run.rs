@@ -78,11 +78,7 @@ pub fn main(arguments: &Arguments) -> Result<ExitCode, Error> {
         abandon: Some(&abandon),
     };
     let progress = Progress::new("cells".into());
-    let Outcome {
-        finished,
-        failed,
-        left,
-    } = job.run(&mut LastOpened::default(), Some(progress))?;
+    let Outcome { finished, failed, left } = job.run(&mut LastOpened::default(), Some(progress))?;
     output::say!(
         "fairground: {finished} cells done, {failed} of them failed; {} were done before, {left} are left",
         job.cells.len() - finished - left
@@ -115,9 +111,7 @@ fn no_thread(error: io::Error) -> Error {
 }
 
 fn threads(wanted: Option<NonZero<usize>>) -> usize {
-    wanted
-        .or_else(|| std::thread::available_parallelism().ok())
-        .map_or(1, NonZero::get)
+    wanted.or_else(|| std::thread::available_parallelism().ok()).map_or(1, NonZero::get)
 }
 
 /// Cells to run.
@@ -322,21 +316,14 @@ struct Buffer {
 
 impl Buffer {
     fn new() -> Self {
-        Self {
-            runs: Vec::new(),
-            rows: 0,
-            since: Instant::now(),
-        }
+        Self { runs: Vec::new(), rows: 0, since: Instant::now() }
     }
 
     fn add(&mut self, run: Run) {
         if self.runs.is_empty() {
             self.since = Instant::now();
         }
-        self.rows += 1 + run
-            .metrics
-            .as_ref()
-            .map_or(0, |metrics| metrics.tasks.len());
+        self.rows += 1 + run.metrics.as_ref().map_or(0, |metrics| metrics.tasks.len());
         self.runs.push(run);
     }
 

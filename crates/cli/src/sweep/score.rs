@@ -49,9 +49,7 @@ pub fn main(arguments: &Arguments) -> Result<ExitCode, Error> {
     });
     let text: String = match scored.as_slice() {
         [(_, number)] => format!("{number}\n"),
-        _ => { scored.iter() }
-            .map(|(title, number)| format!("{number}\t{title}\n"))
-            .collect(),
+        _ => { scored.iter() }.map(|(title, number)| format!("{number}\t{title}\n")).collect(),
     };
     Ok(output::print(&text).err().unwrap_or(ExitCode::SUCCESS))
 }
@@ -134,9 +132,7 @@ fn scores(
         false => worst,
     };
     let of_variants = of_variants.into_iter();
-    Ok(of_variants
-        .map(|(variant, numbers)| (titles[&variant].clone(), mean(numbers)))
-        .collect())
+    Ok(of_variants.map(|(variant, numbers)| (titles[&variant].clone(), mean(numbers))).collect())
 }
 
 /// The scheduler of a run, with its settings.

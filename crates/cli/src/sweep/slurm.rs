@@ -55,10 +55,8 @@ fn script(arguments: &Arguments, name: &str) -> String {
     let folder = std::fs::canonicalize(&arguments.folder);
     let folder = folder.unwrap_or_else(|_| arguments.folder.clone());
     let program = std::env::current_exe();
-    let program = program.map_or_else(
-        |_| "fairground".to_owned(),
-        |path| path.display().to_string(),
-    );
+    let program =
+        program.map_or_else(|_| "fairground".to_owned(), |path| path.display().to_string());
     let mut lines = vec![
         "#!/bin/sh".to_owned(),
         format!("#SBATCH --job-name={}", quoted(name)),
@@ -68,12 +66,7 @@ fn script(arguments: &Arguments, name: &str) -> String {
         "#SBATCH --signal=B:TERM@60".to_owned(),
         "#SBATCH --requeue --open-mode=append".to_owned(),
     ];
-    lines.extend(
-        arguments
-            .options
-            .iter()
-            .map(|option| format!("#SBATCH {option}")),
-    );
+    lines.extend(arguments.options.iter().map(|option| format!("#SBATCH {option}")));
     let command = format!(
         "{} sweep run {} --shard \"$SLURM_ARRAY_TASK_ID/{}\" --threads \"$SLURM_CPUS_PER_TASK\"",
         quoted(&program),

@@ -124,18 +124,9 @@ pub fn progress(sweep: &Sweep, shard: Option<Shard>) -> Result<Progress, Error> 
 }
 
 fn told(progress: &Progress) -> String {
-    let Progress {
-        cells,
-        done,
-        left,
-        statuses,
-        files,
-        bytes,
-        ..
-    } = progress;
-    let statuses: Vec<String> = { statuses.iter() }
-        .map(|(status, count)| format!("  {status:10}  {count}\n"))
-        .collect();
+    let Progress { cells, done, left, statuses, files, bytes, .. } = progress;
+    let statuses: Vec<String> =
+        { statuses.iter() }.map(|(status, count)| format!("  {status:10}  {count}\n")).collect();
     format!(
         "{cells} cells: {done} done, {left} left\n{}Files with runs: {files}, with those of tasks {:.1} MB\n",
         statuses.concat(),

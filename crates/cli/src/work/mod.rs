@@ -66,11 +66,9 @@ pub fn main(arguments: &Arguments) -> ExitCode {
     let (sender, receiver) = sync_channel(1);
     let of_signals = sender.clone();
     // Both end with the process.
-    let started = std::thread::Builder::new()
-        .spawn(move || read(&sender))
-        .and_then(|_| {
-            std::thread::Builder::new().spawn(move || listen(signals, &stop, &of_signals))
-        });
+    let started = std::thread::Builder::new().spawn(move || read(&sender)).and_then(|_| {
+        std::thread::Builder::new().spawn(move || listen(signals, &stop, &of_signals))
+    });
     if let Err(error) = started {
         return fail(FAILED, format_args!("there can be no thread: {error}"));
     }
@@ -88,10 +86,7 @@ pub fn main(arguments: &Arguments) -> ExitCode {
         Ok(()) => ExitCode::SUCCESS,
         // Nobody wants the results any more.
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => ExitCode::SUCCESS,
-        Err(error) => fail(
-            FAILED,
-            format_args!("cannot write to standard output: {error}"),
-        ),
+        Err(error) => fail(FAILED, format_args!("cannot write to standard output: {error}")),
     }
 }
 
@@ -119,10 +114,7 @@ fn read(sender: &SyncSender<Message>) {
 /// The next line without its end; `None` after the last.
 fn next_line(input: &mut impl BufRead) -> io::Result<Option<Vec<u8>>> {
     let mut line = Vec::new();
-    let read = input
-        .by_ref()
-        .take(LONGEST_LINE)
-        .read_until(b'\n', &mut line)?;
+    let read = input.by_ref().take(LONGEST_LINE).read_until(b'\n', &mut line)?;
     if read as u64 == LONGEST_LINE && line.last() != Some(&b'\n') {
         let message = format!("a line has more than {LONGEST_LINE} bytes");
         return Err(io::Error::other(message));
@@ -186,16 +178,15 @@ fn answer(line: Result<String, String>, warm: &Warm) -> Answer {
     // A mistake of the simulator is the end of one cell, not of all.
     let ended = catch_unwind(AssertUnwindSafe(|| match &wanted {
         Wanted::Cell(request) => { warm.run(request) }.map(|run| Answer::result(id.clone(), run)),
-        Wanted::Shard(request) => warm
-            .run_shard(request)
-            .map(|progress| Answer::progress(id.clone(), progress)),
+        Wanted::Shard(request) => {
+            warm.run_shard(request).map(|progress| Answer::progress(id.clone(), progress))
+        }
     }));
     match ended {
         Ok(Ok(answer)) => answer,
         Ok(Err(message)) => Answer::refusal(id, message),
-        Err(_) => Answer::refusal(
-            id,
-            "a mistake in fairground, which standard error tells".to_owned(),
-        ),
+        Err(_) => {
+            Answer::refusal(id, "a mistake in fairground, which standard error tells".to_owned())
+        }
     }
 }

@@ -34,10 +34,7 @@ struct Kept<T> {
 
 impl<T: Clone> Kept<T> {
     fn of(most: usize) -> Self {
-        Self {
-            values: Mutex::default(),
-            most,
-        }
+        Self { values: Mutex::default(), most }
     }
 
     /// The value of `key`, which `make` makes if it is not there.
@@ -79,12 +76,7 @@ impl Default for Warm {
 }
 
 /// The place of the only cell of a plan.
-const ONLY: Place = Place {
-    workload: 0,
-    site: 0,
-    contender: 0,
-    repeat: 0,
-};
+const ONLY: Place = Place { workload: 0, site: 0, contender: 0, repeat: 0 };
 
 impl Warm {
     /// The result of a cell.
@@ -93,19 +85,13 @@ impl Warm {
     ///
     /// A message, if the cell names something that cannot be used.
     pub fn run(&self, request: &Request) -> Result<Run, String> {
-        let all_but_seed = Request {
-            id: serde_json::Value::Null,
-            seed: 0,
-            ..request.clone()
-        };
+        let all_but_seed = Request { id: serde_json::Value::Null, seed: 0, ..request.clone() };
         let text = serde_json::to_string(&all_but_seed).map_err(|error| error.to_string())?;
         let key = format!("{text} {:x}", state(request));
         let cells = self.cells.get(key, || self.cells_of(request));
         let cells = cells.map_err(|error| error.to_string())?;
         let result = cells.at(ONLY, request.seed).run();
-        result
-            .map(|result| result.run)
-            .map_err(|error| error.to_string())
+        result.map(|result| result.run).map_err(|error| error.to_string())
     }
 
     /// How far a shard is when what was left of it has run.

@@ -19,16 +19,7 @@ fn the_template_is_a_sound_scheduler() {
     assert!(source.contains("--set mine.slice_ns=5ms"), "{source}");
 
     let workload = folder().join("../../../workloads/hogs-nice.json");
-    let words = [
-        "-s",
-        "./mine.bpf.c",
-        "-m",
-        "1",
-        "-d",
-        "3s",
-        "--format",
-        "json",
-    ];
+    let words = ["-s", "./mine.bpf.c", "-m", "1", "-d", "3s", "--format", "json"];
     let words = [&["compare", workload.to_str().unwrap()], &words[..]].concat();
     let ended = fairground(place.path(), &words);
     assert_eq!((ended.code, ended.stderr.as_str()), (Some(0), ""));
@@ -43,20 +34,12 @@ fn a_name_has_to_fit_and_nothing_is_overwritten() {
     for name in ["", "2nd", "my-own", "a/b", "x".repeat(33).as_str()] {
         let ended = fairground(place.path(), &["new", name]);
         assert_eq!(ended.code, Some(2), "{}", ended.stderr);
-        assert!(
-            ended.stderr.contains("letters, digits and _"),
-            "{}",
-            ended.stderr
-        );
+        assert!(ended.stderr.contains("letters, digits and _"), "{}", ended.stderr);
     }
     std::fs::write(place.path().join("mine.bpf.c"), "mine").unwrap();
     let ended = fairground(place.path(), &["new", "mine"]);
     assert_eq!(ended.code, Some(2));
-    assert!(
-        ended.stderr.contains("it is there already"),
-        "{}",
-        ended.stderr
-    );
+    assert!(ended.stderr.contains("it is there already"), "{}", ended.stderr);
     let kept = std::fs::read(place.path().join("mine.bpf.c")).unwrap();
     assert_eq!(kept, b"mine");
 }

@@ -17,9 +17,7 @@ fn what_is_measured_here_is_a_cost_model() {
     let text = fs::read_to_string(file).unwrap();
     assert!(text.starts_with("# What scheduling costs on "), "{text}");
     for measured in ["system_call", "context_switch", "wakeup", "timer", "lock"] {
-        let line = text
-            .lines()
-            .find(|line| line.starts_with(&format!("{measured} = ")));
+        let line = text.lines().find(|line| line.starts_with(&format!("{measured} = ")));
         let line = line.unwrap_or_else(|| panic!("no {measured} in {text}"));
         assert!(line.contains("fairground calibrate: "), "{line}");
     }
@@ -43,11 +41,7 @@ fn what_is_measured_here_is_a_cost_model() {
 
 #[test]
 fn a_place_that_cannot_be_written() {
-    refuse(
-        "calibrate -o /proc/none/costs.toml",
-        2,
-        &["cannot write /proc/none/costs.toml"],
-    );
+    refuse("calibrate -o /proc/none/costs.toml", 2, &["cannot write /proc/none/costs.toml"]);
 }
 
 #[test]
@@ -56,17 +50,7 @@ fn a_number_without_an_origin_is_named_in_the_result() {
     let file = folder.path().join("costs.toml");
     fs::write(&file, "tick = 5\nlock = { ns = 7, origin = \"a book\" }\n").unwrap();
     let file = file.to_str().unwrap();
-    let ended = fairground(&[
-        "compare",
-        "workloads/hogs.json",
-        "-s",
-        "linux24",
-        "--cost",
-        file,
-    ]);
+    let ended = fairground(&["compare", "workloads/hogs.json", "-s", "linux24", "--cost", file]);
     let said = ended.stdout + ended.stderr.as_str();
-    assert!(
-        said.contains("costs given by the user, without an origin: tick"),
-        "{said}"
-    );
+    assert!(said.contains("costs given by the user, without an origin: tick"), "{said}");
 }

@@ -87,16 +87,7 @@ fn names_that_cannot_be_printed_are_an_error() {
     let out = folder.path().display().to_string();
     let object = object(folder.path()).display().to_string();
     let mut command = Command::new(env!("CARGO_BIN_EXE_fairground"));
-    command.args([
-        "capture",
-        "-o",
-        &out,
-        "--object",
-        &object,
-        "--",
-        loader(),
-        &object,
-    ]);
+    command.args(["capture", "-o", &out, "--object", &object, "--", loader(), &object]);
     let full = std::fs::File::options().write(true).open("/dev/full");
     let ended = command.stdout(full.unwrap()).output().unwrap();
     let said = String::from_utf8_lossy(&ended.stderr);
@@ -123,14 +114,8 @@ fn what_cannot_be_captured_is_said() {
     let object = object(folder.path()).display().to_string();
     // A command that cannot be run is unusable input, whichever subcommand wanted to run it; a loader that ran and failed is a failure.
     for (loader, parts) in [
-        (
-            "/bin/true",
-            ["/bin/true carries no BPF object", "--object FILE.bpf.o"],
-        ),
-        (
-            "no-such-loader",
-            ["there is no program no-such-loader", "give the path"],
-        ),
+        ("/bin/true", ["/bin/true carries no BPF object", "--object FILE.bpf.o"]),
+        ("no-such-loader", ["there is no program no-such-loader", "give the path"]),
     ] {
         let exec = format!("exec:{loader}");
         let compare = ["compare", "workloads/hogs.json", "-s", &exec];
@@ -178,11 +163,7 @@ fn a_loader_that_decides_goes_on_beside_the_simulation() {
     arguments.extend(["--format", "json", "-s", &reference]);
     let ended = fairground(&arguments);
     assert_eq!((ended.code, ended.stderr.as_str()), (Some(0), ""));
-    assert!(
-        ended.stdout.contains("its loader keeps running beside it"),
-        "{}",
-        ended.stdout
-    );
+    assert!(ended.stdout.contains("its loader keeps running beside it"), "{}", ended.stdout);
     let refused = "ops.init_task() refused 1 fork (-22), and the parent went on without the child";
     assert!(ended.stdout.contains(refused), "{}", ended.stdout);
     let result: serde_json::Value = serde_json::from_str(&ended.stdout).unwrap();

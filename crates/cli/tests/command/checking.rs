@@ -37,10 +37,7 @@ const SECOND_QUEUE_FIRST: (&str, &str) = (
 
 /// Each CPU has a queue with a virtual time of its own. The last change is a mistake: a task that moves keeps the time of the CPU that it comes from.
 const QUEUE_FOR_EACH_CPU: &[(&str, &str)] = &[
-    (
-        "static u64 vtime_now;",
-        "static u64 vtime_now[1024];\nstatic u32 queue_of[4096];",
-    ),
+    ("static u64 vtime_now;", "static u64 vtime_now[1024];\nstatic u32 queue_of[4096];"),
     (
         "	u64 vtime = p->scx.dsq_vtime, slice = slice_ns;\n	s32 cpu;\n",
         "	u32 to = scx_bpf_task_cpu(p), *from = &queue_of[(u32)p->pid % 4096];
@@ -636,12 +633,10 @@ fn sound() -> String {
 
 /// The source with these texts replaced, one after the other.
 fn changed(source: &str, changes: &[(&str, &str)]) -> String {
-    changes
-        .iter()
-        .fold(source.to_owned(), |source, (old, new)| {
-            assert_eq!(source.matches(old).count(), 1, "{old}");
-            source.replace(old, new)
-        })
+    changes.iter().fold(source.to_owned(), |source, (old, new)| {
+        assert_eq!(source.matches(old).count(), 1, "{old}");
+        source.replace(old, new)
+    })
 }
 
 #[test]
@@ -683,11 +678,7 @@ fn what_was_wrong_before_is_left_out_and_a_fault_is_shrunk_to_a_file() {
     let path = path.display().to_string();
     let again = check(&broken, &["--case", "released", "--baseline", &path]);
     assert_eq!((again.code, again.stderr.as_str()), (Some(0), ""));
-    assert!(
-        again.stdout.contains("One run is left out"),
-        "{}",
-        again.stdout
-    );
+    assert!(again.stdout.contains("One run is left out"), "{}", again.stdout);
 
     let small = folder.path().join("small").display().to_string();
     let ended = check(&broken, &["--case", "released", "--shrink", &small]);
@@ -703,11 +694,7 @@ fn what_was_wrong_before_is_left_out_and_a_fault_is_shrunk_to_a_file() {
 fn a_case_that_does_not_exist_is_refused_with_those_that_do() {
     let ended = fairground(&["check", "cfs", "--case", "nothing"]);
     assert_eq!(ended.code, Some(2));
-    assert!(
-        ended.stderr.contains("there are check/hogs-on-one-cpu"),
-        "{}",
-        ended.stderr
-    );
+    assert!(ended.stderr.contains("there are check/hogs-on-one-cpu"), "{}", ended.stderr);
 }
 
 /// What is told of a scheduler: its id, a case, and the rule that it breaks there.

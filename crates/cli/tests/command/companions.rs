@@ -31,14 +31,7 @@ fn the_companion_beside_a_source_sets_fills_and_runs() {
 #[test]
 fn a_loader_looks_at_the_cpus_that_are_online_whenever_it_loads() {
     let mut arguments = vec!["compare", "workloads/hogs.json", "-m", "core:2 pu:2"];
-    arguments.extend([
-        "-s",
-        "schedulers/told.bpf.c",
-        "--format",
-        "json",
-        "-d",
-        "3s",
-    ]);
+    arguments.extend(["-s", "schedulers/told.bpf.c", "--format", "json", "-d", "3s"]);
     arguments.extend(["--hotplug", "3:off@500ms", "--hotplug", "0:off@1500ms"]);
     let notes = notes(&end_with(&arguments, 0, &[]).stdout);
     for part in [
@@ -55,11 +48,7 @@ fn a_loader_looks_at_the_cpus_that_are_online_whenever_it_loads() {
 
 #[test]
 fn without_a_companion_nothing_is_set() {
-    compare(
-        &["--with", "none"],
-        1,
-        &["not as told: slice_ns == 3000000"],
-    );
+    compare(&["--with", "none"], 1, &["not as told: slice_ns == 3000000"]);
 }
 
 #[test]
@@ -67,11 +56,7 @@ fn settings_reach_all_that_a_companion_does() {
     let set = |setting: &str, code: i32, message: &str| {
         compare(&["--set", setting], code, &[message]);
     };
-    set(
-        "configured.slice_us=4000",
-        1,
-        "not as told: slice_ns == 3000000",
-    );
+    set("configured.slice_us=4000", 1, "not as told: slice_ns == 3000000");
     set(
         "configured.layout.domains[1].cpus=mask([3])[0]",
         1,
@@ -97,10 +82,7 @@ fn what_does_not_fit_is_named_with_its_place_and_a_way_out() {
     for (text, parts) in [
         (
             "[global]\nslice = 1",
-            &[
-                "own.toml:3: there is no global variable \"slice\"",
-                "did you mean slice_ns?",
-            ][..],
+            &["own.toml:3: there is no global variable \"slice\"", "did you mean slice_ns?"][..],
         ),
         (
             "[global]\n\"layout.domains[9].node\" = 1",
@@ -108,10 +90,7 @@ fn what_does_not_fit_is_named_with_its_place_and_a_way_out() {
         ),
         (
             "[global]\nlayout = { size = 1 }",
-            &[
-                "own.toml:3: global.layout: ",
-                "has no member \"size\"; it has count, domains",
-            ],
+            &["own.toml:3: global.layout: ", "has no member \"size\"; it has count, domains"],
         ),
         (
             "[global]\nnuma = 2",
@@ -123,10 +102,7 @@ fn what_does_not_fit_is_named_with_its_place_and_a_way_out() {
         ),
         (
             "[ops]\nflag = 1",
-            &[
-                "own.toml:3: sched_ext_ops has no member \"flag\"; it has ",
-                "timeout_ms",
-            ],
+            &["own.toml:3: sched_ext_ops has no member \"flag\"; it has ", "timeout_ms"],
         ),
         (
             "[ops]\ninit = 1",
@@ -140,23 +116,14 @@ fn what_does_not_fit_is_named_with_its_place_and_a_way_out() {
                 "own.toml:3: there is no program \"init\" that can be loaded or left out; there are: tell_sibling, ",
             ],
         ),
-        (
-            "[load]\nlook = 1",
-            &["own.toml:3: invalid type: integer `1`, expected a boolean"],
-        ),
+        ("[load]\nlook = 1", &["own.toml:3: invalid type: integer `1`, expected a boolean"]),
         (
             "[[run]]\nprogram = \"peek\"",
-            &[
-                "own.toml:3: there is no program \"peek\"",
-                "tell_sibling, take_token, look",
-            ],
+            &["own.toml:3: there is no program \"peek\"", "tell_sibling, take_token, look"],
         ),
         (
             "[[run]]\nprogram = \"tell_sibling\"\ncontext.core = 1",
-            &[
-                "own.toml:4: context of tell_sibling: ",
-                "it has cpu, sibling, token",
-            ],
+            &["own.toml:4: context of tell_sibling: ", "it has cpu, sibling, token"],
         ),
         ("[globals]\nx = 1", &["own.toml:2: unknown field `globals`"]),
     ] {
@@ -164,21 +131,13 @@ fn what_does_not_fit_is_named_with_its_place_and_a_way_out() {
         compare(&["--with", &path], 2, parts);
     }
     let (_folder, path) = with("[[run]]\nprogram = \"tell_sibling\"\ncontext.cpu = -1");
-    compare(
-        &["--with", &path],
-        1,
-        &["own.toml:3: program tell_sibling returned -22"],
-    );
+    compare(&["--with", &path], 1, &["own.toml:3: program tell_sibling returned -22"]);
     compare(
         &["--set", "configured.colour=1"],
         2,
         &["scheduler configured has no tunable \"colour\""],
     );
-    compare(
-        &["--set", "configured.label=4 + "],
-        2,
-        &["--set configured.label: "],
-    );
+    compare(&["--set", "configured.label=4 + "], 2, &["--set configured.label: "]);
 }
 
 #[test]
@@ -196,11 +155,7 @@ fn macros_of_the_command_line_reach_every_source() {
     says(&[], "nameless, number 1");
     says(&["-D", "NUMBER=42", "-D", "NAMED"], "named, number 42");
     says(&["-DNUMBER=7"], "nameless, number 7");
-    build(
-        &["-D", "NUMBER=)"],
-        2,
-        &["does not compile", "named.bpf.c:14:"],
-    );
+    build(&["-D", "NUMBER=)"], 2, &["does not compile", "named.bpf.c:14:"]);
 }
 
 #[test]
@@ -215,11 +170,7 @@ fn of_several_schedulers_in_an_object_one_is_named() {
         let notes = notes(&found.stdout);
         assert!(notes.contains(line), "{notes}");
     }
-    compare(
-        "schedulers/both.bpf.c",
-        2,
-        &["first_ops, second_ops", "FILE#first_ops"],
-    );
+    compare("schedulers/both.bpf.c", 2, &["first_ops, second_ops", "FILE#first_ops"]);
     compare(
         "schedulers/both.bpf.c#third_ops",
         2,
@@ -241,10 +192,7 @@ fn what_is_not_the_schedulers_is_said() {
         notes(&end_with(&arguments, 0, &[]).stdout)
     };
     let notes = run("schedulers/partial.bpf.c");
-    for line in [
-        "1 of 2 tasks are not its own",
-        "a kernel also runs its raw_tp/sys_enter",
-    ] {
+    for line in ["1 of 2 tasks are not its own", "a kernel also runs its raw_tp/sys_enter"] {
         assert!(notes.contains(line), "{notes}");
     }
     assert!(!run("o1").contains("not its own"));
@@ -256,42 +204,17 @@ fn expressions_cannot_take_everything() {
     for (text, message) in [
         (deep.as_str(), "exceeds maximum complexity"),
         ("slice_ns = \"loop {}\"", "it has no end, or is too long"),
-        (
-            "slice_ns = \"let a = [1]; loop { a += a; }\"",
-            "Size of array",
-        ),
-        (
-            "slice_ns = \"let a = []; for i in 0..9000000 { a.push(i) } 1\"",
-            "and each 5 s",
-        ),
-        (
-            "slice_ns = \"let a = []; a.pad(1000000000000, 1); 1\"",
-            "Size of array",
-        ),
-        (
-            "slice_ns = \"let a = `x`; loop { a += a; }\"",
-            "Length of string",
-        ),
-        (
-            "slice_ns = \"mask([9000000000000])[0]\"",
-            "mask: no machine has a CPU 9000000000000",
-        ),
-        (
-            "slice_ns = \"sleep(1000000); 1\"",
-            "expressions do not sleep",
-        ),
-        (
-            "slice_ns = \"import \\\"/etc/passwd\\\" as a; 1\"",
-            "'import' is a reserved keyword",
-        ),
+        ("slice_ns = \"let a = [1]; loop { a += a; }\"", "Size of array"),
+        ("slice_ns = \"let a = []; for i in 0..9000000 { a.push(i) } 1\"", "and each 5 s"),
+        ("slice_ns = \"let a = []; a.pad(1000000000000, 1); 1\"", "Size of array"),
+        ("slice_ns = \"let a = `x`; loop { a += a; }\"", "Length of string"),
+        ("slice_ns = \"mask([9000000000000])[0]\"", "mask: no machine has a CPU 9000000000000"),
+        ("slice_ns = \"sleep(1000000); 1\"", "expressions do not sleep"),
+        ("slice_ns = \"import \\\"/etc/passwd\\\" as a; 1\"", "'import' is a reserved keyword"),
     ] {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("own.toml");
-        std::fs::write(
-            &path,
-            format!("scheduler = \"configured\"\n[global]\n{text}\n"),
-        )
-        .unwrap();
+        std::fs::write(&path, format!("scheduler = \"configured\"\n[global]\n{text}\n")).unwrap();
         let path = path.display().to_string();
         compare(&["--with", &path], 2, &["own.toml:3: ", message]);
     }
@@ -321,10 +244,7 @@ fn of_a_companion_for_another_revision_what_fits_is_done() {
 #[test]
 fn of_several_companions_that_of_the_release_is_taken() {
     let notes = notes_on_older(&["-D", "FORMER"]);
-    assert!(
-        notes.contains("its loader is companions/beerland-1.0.20.toml"),
-        "{notes}"
-    );
+    assert!(notes.contains("its loader is companions/beerland-1.0.20.toml"), "{notes}");
     assert!(!notes.contains("numa_enabled"), "{notes}");
 }
 
@@ -333,10 +253,7 @@ fn a_companion_for_another_scheduler_is_left_out() {
     let notes = notes_on_older(&["-D", "OTHER"]);
     let part = "companions/beerland.toml was left out, because it is for sched-ext/scx";
     assert!(notes.contains(part), "{notes}");
-    assert!(
-        notes.contains("this source lacks 7 of the 8 things"),
-        "{notes}"
-    );
+    assert!(notes.contains("this source lacks 7 of the 8 things"), "{notes}");
     assert!(!notes.contains("its loader is"), "{notes}");
     assert_eq!(notes_on_older(&["--with", "none"]), "[]");
 }

@@ -14,10 +14,7 @@ const HOGS: &str = "compare workloads/hogs.json -s linux24,schedulers/rotation.b
 fn the_table_has_a_row_for_each_scheduler_and_what_they_ran_on() {
     let text = succeed(&format!("{HOGS} -m 2"));
     let heading = text.lines().next().unwrap();
-    assert_eq!(
-        heading,
-        "hogs (machine 2, 1.00 s, cost model default, seed 0)"
-    );
+    assert_eq!(heading, "hogs (machine 2, 1.00 s, cost model default, seed 0)");
     for expected in ["\nlinux24 ", "\nrotation ", "\nhog-0 ", "\nplayer "] {
         assert!(text.contains(expected), "{expected:?} is not in\n{text}");
     }
@@ -40,12 +37,8 @@ fn machine_code_is_used_again_by_the_next_process() {
     let cache = tempfile::tempdir().unwrap();
     let compare = || {
         let mut command = Command::new(env!("CARGO_BIN_EXE_fairground"));
-        command
-            .args(HOGS.split(' '))
-            .args(["-m", "2", "-d", "200ms"]);
-        command
-            .current_dir(folder())
-            .env("XDG_CACHE_HOME", cache.path());
+        command.args(HOGS.split(' ')).args(["-m", "2", "-d", "200ms"]);
+        command.current_dir(folder()).env("XDG_CACHE_HOME", cache.path());
         let ended = end_of(&mut command);
         assert_eq!(ended.code, Some(0), "{}", ended.stderr);
         ended.stdout
@@ -53,9 +46,8 @@ fn machine_code_is_used_again_by_the_next_process() {
     let kept = || {
         let files = fs::read_dir(cache.path().join("fairground/objects")).unwrap();
         let paths = files.map(|file| file.unwrap().path());
-        let mut code: Vec<_> = paths
-            .filter(|path| path.extension().is_some_and(|kind| kind == "code"))
-            .collect();
+        let mut code: Vec<_> =
+            paths.filter(|path| path.extension().is_some_and(|kind| kind == "code")).collect();
         code.sort();
         code
     };
@@ -74,21 +66,14 @@ fn machine_code_is_used_again_by_the_next_process() {
         assert!(used > long_ago, "{} was not used", path.display());
         // As if its writer had been killed on a system that lost the rest.
         let half = fs::metadata(path).unwrap().len() / 2;
-        fs::File::options()
-            .write(true)
-            .open(path)
-            .unwrap()
-            .set_len(half)
-            .unwrap();
+        fs::File::options().write(true).open(path).unwrap().set_len(half).unwrap();
     }
     assert_eq!(compare(), first);
 }
 
 #[test]
 fn json_holds_every_run_in_the_published_form() {
-    let text = succeed(&format!(
-        "{HOGS} -d 200ms --repeat 2 --format json --set linux24.hz=200"
-    ));
+    let text = succeed(&format!("{HOGS} -d 200ms --repeat 2 --format json --set linux24.hz=200"));
     let result: serde_json::Value = serde_json::from_str(&text).unwrap();
     // The type refuses unknown and missing fields; that its form is the one of the schema is tested where it is defined.
     let typed: Vec<fairground_results::Run> =
@@ -114,15 +99,11 @@ fn tasks_that_only_call_the_kernel_have_throughput_and_shares() {
     assert!((0.05..0.5).contains(&throughput), "{throughput}");
     let fairness = number("/fairness/jain_index").unwrap();
     assert!(fairness > 0.95, "{fairness}");
-    let shares: Vec<f64> = (0..4)
-        .map(|task| number(&format!("/tasks/{task}/share/actual")).unwrap())
-        .collect();
+    let shares: Vec<f64> =
+        (0..4).map(|task| number(&format!("/tasks/{task}/share/actual")).unwrap()).collect();
     assert!(shares.iter().all(|share| *share > 0.01), "{shares:?}");
     let time = |kind: &str| metrics["cpu_time"][kind].as_u64().unwrap();
-    assert_eq!(
-        time("busy_ns") + time("overhead_ns") + time("idle_ns"),
-        time("available_ns")
-    );
+    assert_eq!(time("busy_ns") + time("overhead_ns") + time("idle_ns"), time("available_ns"));
 }
 
 #[test]
@@ -142,11 +123,7 @@ fn noise_goes_through_the_scheduler_and_only_a_note_tells_of_it() {
     let (quiet, noisy) = (metrics(&quiet), metrics(&noisy));
     assert_eq!(tasks(&quiet), tasks(&noisy));
     assert!(quiet["cpu_time"] != noisy["cpu_time"], "it has no effect");
-    refuse(
-        "compare workloads/hogs.json -s cfs --noise loud",
-        2,
-        &["not none or default"],
-    );
+    refuse("compare workloads/hogs.json -s cfs --noise loud", 2, &["not none or default"]);
 }
 
 #[test]
@@ -248,10 +225,7 @@ fn a_result_says_what_it_was_made_from_whatever_its_place() {
     assert_eq!(first["scheduler"].as_str().unwrap().len(), 64);
     assert_eq!(first, hashes("another/folder", None));
     assert!(first["companion"].is_null());
-    let set = hashes(
-        "a",
-        Some("scheduler = \"rotation\"\n[ops]\ntimeout_ms = 3000\n"),
-    );
+    let set = hashes("a", Some("scheduler = \"rotation\"\n[ops]\ntimeout_ms = 3000\n"));
     assert_eq!(set["scheduler"], first["scheduler"]);
     assert_eq!(set["companion"].as_str().unwrap().len(), 64);
 }
@@ -279,13 +253,7 @@ fn traces_and_the_report_are_written() {
         .map(|entry| entry.unwrap().file_name().into_string().unwrap())
         .collect();
     names.sort();
-    assert_eq!(
-        names,
-        [
-            "hogs-linux24.perfetto-trace",
-            "hogs-rotation.perfetto-trace"
-        ]
-    );
+    assert_eq!(names, ["hogs-linux24.perfetto-trace", "hogs-rotation.perfetto-trace"]);
     let trace = fs::read(traces.join(&names[0])).unwrap();
     // Every packet of a trace is field 1 of the outermost message.
     assert_eq!(trace[0], 0x0a);
@@ -297,11 +265,7 @@ fn traces_and_the_report_are_written() {
 fn schedulers_whose_files_have_the_same_name_are_told_apart() {
     let folder = tempfile::tempdir().unwrap();
     let other = folder.path().join("rotation.bpf.c");
-    fs::copy(
-        crate::support::folder().join("schedulers/rotation.bpf.c"),
-        &other,
-    )
-    .unwrap();
+    fs::copy(crate::support::folder().join("schedulers/rotation.bpf.c"), &other).unwrap();
     let text = succeed(&format!("{HOGS},{} -d 100ms", other.display()));
     assert!(text.contains("\nschedulers/rotation.bpf.c "), "{text}");
     assert!(text.contains(&format!("\n{} ", other.display())), "{text}");
@@ -312,11 +276,7 @@ fn shares_that_the_workload_gives_are_the_ideal() {
     let line = "compare workloads/shares.json -s ebs,cfs -m 1 --hz 1000 --format json";
     let result: serde_json::Value = serde_json::from_str(&succeed(line)).unwrap();
     let metrics = |run: usize| &result["runs"][run]["metrics"];
-    let ideal = |task: usize| {
-        metrics(0)["tasks"][task]["share"]["ideal"]
-            .as_f64()
-            .unwrap()
-    };
+    let ideal = |task: usize| metrics(0)["tasks"][task]["share"]["ideal"].as_f64().unwrap();
     for (task, share) in [(0, 1.0 / 6.0), (1, 2.0 / 6.0), (2, 3.0 / 6.0)] {
         assert!((ideal(task) - share).abs() < 0.001, "{}", ideal(task));
     }
@@ -331,10 +291,7 @@ fn shares_that_the_workload_gives_are_the_ideal() {
 fn parquet_holds_a_row_for_each_run_and_for_each_task() {
     let scratch = tempfile::tempdir().unwrap();
     let folder = scratch.path().join("results");
-    succeed(&format!(
-        "{HOGS} -d 100ms --repeat 2 --out {}",
-        folder.display()
-    ));
+    succeed(&format!("{HOGS} -d 100ms --repeat 2 --out {}", folder.display()));
     for name in ["runs/runs.parquet", "tasks/tasks.parquet"] {
         let bytes = fs::read(folder.join(name)).unwrap();
         assert!(bytes.starts_with(b"PAR1") && bytes.ends_with(b"PAR1"));
@@ -351,20 +308,12 @@ fn parquet_holds_a_row_for_each_run_and_for_each_task() {
         "/proc/nowhere",
     ]);
     assert_eq!((ended.code, ended.stdout.as_str()), (Some(2), ""));
-    assert!(
-        ended.stderr.contains("cannot write /proc/nowhere"),
-        "{}",
-        ended.stderr
-    );
+    assert!(ended.stderr.contains("cannot write /proc/nowhere"), "{}", ended.stderr);
 }
 
 #[test]
 fn what_cannot_be_written_is_told_before_anything_runs() {
-    for option in [
-        "--report /proc/none/a.html",
-        "--trace /proc/none",
-        "--shrink /proc/none",
-    ] {
+    for option in ["--report /proc/none/a.html", "--trace /proc/none", "--shrink /proc/none"] {
         // It would run for a long time.
         let line = format!("compare workloads/hogs.json -s linux24 -d 200h {option}");
         let ended = crate::support::refuse(&line, 2, &["cannot write /proc/none"]);
@@ -396,14 +345,7 @@ fn tunables_change_results_and_are_named() {
 
 /// Machine, scheduler, reference and settings of each run of a comparison, in its order.
 fn kinds(arguments: &[&str]) -> Vec<[String; 4]> {
-    let start = [
-        "compare",
-        "workloads/hogs.json",
-        "-d",
-        "50ms",
-        "--format",
-        "json",
-    ];
+    let start = ["compare", "workloads/hogs.json", "-d", "50ms", "--format", "json"];
     let ended = fairground(&[&start[..], arguments].concat());
     assert_eq!((ended.stderr.as_str(), ended.code), ("", Some(0)));
     let result: serde_json::Value = serde_json::from_str(&ended.stdout).unwrap();
@@ -412,28 +354,14 @@ fn kinds(arguments: &[&str]) -> Vec<[String; 4]> {
         let labels = &run["labels"];
         let text = |name: &str| labels[name].as_str().unwrap_or("-").to_owned();
         let tunables = labels["tunables"].to_string().replace('"', "");
-        [
-            text("machine"),
-            text("scheduler"),
-            text("reference"),
-            tunables,
-        ]
+        [text("machine"), text("scheduler"), text("reference"), tunables]
     };
     runs.map(kind).collect()
 }
 
 #[test]
 fn several_machines_and_values_are_told_apart_in_every_run() {
-    let found = kinds(&[
-        "-s",
-        "cfs",
-        "--set",
-        "sched_latency=6ms,12ms",
-        "-m",
-        "1",
-        "-m",
-        "core:2",
-    ]);
+    let found = kinds(&["-s", "cfs", "--set", "sched_latency=6ms,12ms", "-m", "1", "-m", "core:2"]);
     let expected = [
         ["1", "cfs", "-", "{sched_latency:6 ms}"],
         ["1", "cfs", "-", "{sched_latency:12 ms}"],
@@ -479,10 +407,8 @@ fn a_scheduler_takes_part_several_times_under_names() {
     let source = fs::read_to_string(folder().join("schedulers/rotation.bpf.c")).unwrap();
     let variable = "const volatile u64 slice_ns = ";
     let slice = "#ifndef SLICE\n#define SLICE 5000000\n#endif\n";
-    let changed = source.replace(
-        &format!("{variable}5000000;"),
-        &format!("{slice}{variable}SLICE;"),
-    );
+    let changed =
+        source.replace(&format!("{variable}5000000;"), &format!("{slice}{variable}SLICE;"));
     assert_ne!(source, changed);
     fs::write(&path, changed).unwrap();
     let path = path.display();
@@ -521,28 +447,12 @@ fn compilations(schedulers: &str) -> usize {
     let scratch = tempfile::tempdir().unwrap();
     let (calls, wrapper) = (scratch.path().join("calls"), scratch.path().join("clang"));
     let compiler = std::env::var("CLANG").unwrap_or_else(|_| "clang-19".to_owned());
-    let script = format!(
-        "#!/bin/sh\necho call >>{}\nexec {compiler} \"$@\"\n",
-        calls.display()
-    );
+    let script = format!("#!/bin/sh\necho call >>{}\nexec {compiler} \"$@\"\n", calls.display());
     fs::write(&wrapper, script).unwrap();
     fs::set_permissions(&wrapper, fs::Permissions::from_mode(0o755)).unwrap();
     let mut command = Command::new(env!("CARGO_BIN_EXE_fairground"));
-    command.args([
-        "compare",
-        "workloads/hogs.json",
-        "-d",
-        "10ms",
-        "-m",
-        "1",
-        "-m",
-        "2",
-        "-s",
-    ]);
-    command
-        .arg(schedulers)
-        .args(["--set", "slice_ns=1ms,2ms"])
-        .current_dir(folder());
+    command.args(["compare", "workloads/hogs.json", "-d", "10ms", "-m", "1", "-m", "2", "-s"]);
+    command.arg(schedulers).args(["--set", "slice_ns=1ms,2ms"]).current_dir(folder());
     let ended = crate::support::end_of(command.env("CLANG", &wrapper));
     assert_eq!((ended.stderr.as_str(), ended.code), ("", Some(0)));
     fs::read_to_string(calls).map_or(0, |text| text.lines().count())
@@ -574,11 +484,7 @@ fn files_about_runs_are_named_as_the_table_names_them() {
         .map(|entry| entry.unwrap().file_name().into_string().unwrap())
         .collect();
     names.sort();
-    let kinds = [
-        "cfs-sched_latency=12ms",
-        "cfs-sched_latency=6ms",
-        "rotation",
-    ];
+    let kinds = ["cfs-sched_latency=12ms", "cfs-sched_latency=6ms", "rotation"];
     let expected: Vec<String> = { kinds.iter() }
         .flat_map(|kind| {
             ["1", "2"].map(|machine| format!("hogs-{kind}-on-{machine}.perfetto-trace"))
@@ -592,9 +498,7 @@ fn costs_can_be_switched_off_or_chosen() {
     let overhead = |cost: &str| -> u64 {
         let text = succeed(&format!("{HOGS} -d 200ms --format json --cost {cost}"));
         let result: serde_json::Value = serde_json::from_str(&text).unwrap();
-        result["runs"][0]["metrics"]["cpu_time"]["overhead_ns"]
-            .as_u64()
-            .unwrap()
+        result["runs"][0]["metrics"]["cpu_time"]["overhead_ns"].as_u64().unwrap()
     };
     let scratch = tempfile::tempdir().unwrap();
     let dear = scratch.path().join("dear.toml");
@@ -608,10 +512,7 @@ fn costs_can_be_switched_off_or_chosen() {
 #[test]
 fn a_workload_without_an_end_gets_one_and_says_so() {
     let text = succeed("compare workloads/endless.json -s linux24");
-    assert!(
-        text.contains("10.0 s") || text.contains("10.00 s"),
-        "{text}"
-    );
+    assert!(text.contains("10.0 s") || text.contains("10.00 s"), "{text}");
     assert!(
         text.contains("endless has neither a duration nor an end and was run for 10 s"),
         "{text}"
@@ -627,28 +528,16 @@ fn cpus_come_and_go() {
             "compare workloads/hogs.json -s schedulers/rotation.bpf.c -m 2 --format json {arguments}"
         ));
         let result: serde_json::Value = serde_json::from_str(&text).unwrap();
-        result["runs"][0]["metrics"]["cpu_time"]["available_ns"]
-            .as_u64()
-            .unwrap()
+        result["runs"][0]["metrics"]["cpu_time"]["available_ns"].as_u64().unwrap()
     };
     assert_eq!(available("-d 1s"), 2_000_000_000);
-    assert_eq!(
-        available("-d 1s --hotplug 1:off@250ms --hotplug 1:on@750ms"),
-        1_500_000_000
-    );
+    assert_eq!(available("-d 1s --hotplug 1:off@250ms --hotplug 1:on@750ms"), 1_500_000_000);
 }
 
 #[test]
 fn a_reader_that_goes_away_is_no_error() {
     let mut child = Command::new(env!("CARGO_BIN_EXE_fairground"))
-        .args([
-            "compare",
-            "workloads/hogs.json",
-            "-s",
-            "linux24",
-            "-d",
-            "10ms",
-        ])
+        .args(["compare", "workloads/hogs.json", "-s", "linux24", "-d", "10ms"])
         .args(["--format", "json", "--repeat", "200"])
         .current_dir(folder())
         .stdout(Stdio::piped())
@@ -658,12 +547,7 @@ fn a_reader_that_goes_away_is_no_error() {
     // The pipe is closed before anything is read from it.
     drop(child.stdout.take());
     let mut messages = String::new();
-    child
-        .stderr
-        .take()
-        .unwrap()
-        .read_to_string(&mut messages)
-        .unwrap();
+    child.stderr.take().unwrap().read_to_string(&mut messages).unwrap();
     assert_eq!(messages, "");
     assert_eq!(child.wait().unwrap().code(), Some(0));
 }
@@ -678,11 +562,7 @@ fn every_subcommand_has_help_with_an_example() {
     assert!(!names.contains(&"fidelity"), "{help}");
     for subcommand in names.into_iter().chain(["fidelity"]) {
         let text = succeed(&format!("{subcommand} --help"));
-        for part in [
-            &format!("fairground {subcommand}"),
-            "Examples:",
-            "Exit status: ",
-        ] {
+        for part in [&format!("fairground {subcommand}"), "Examples:", "Exit status: "] {
             assert!(text.contains(part), "{part} is missing:\n{text}");
         }
     }
@@ -708,11 +588,8 @@ fn the_version_names_the_commit_that_was_built() {
 #[test]
 fn a_task_that_is_lost_among_many_equals_starves() {
     let line = "compare workloads/many.json -m 1 -s schedulers/forgetful.bpf.c,schedulers/rotation.bpf.c --set forgetful.ops.timeout_ms=30000";
-    let ended = refuse(
-        line,
-        1,
-        &["many on 1 under forgetful ops.timeout_ms=30000 starved a task after 0"],
-    );
+    let ended =
+        refuse(line, 1, &["many on 1 under forgetful ops.timeout_ms=30000 starved a task after 0"]);
     let why = ", more than 3 times as long as any of its equals ever did: ";
     assert!(ended.stderr.contains(why), "{}", ended.stderr);
     assert!(!ended.stderr.contains("rotation"), "{}", ended.stderr);
@@ -735,10 +612,7 @@ fn a_task_that_is_never_run_again_is_named_first_with_the_command_that_shows_why
         &["hogs on 4 under forgetful ops.timeout_ms=30000 starved a task after 0."],
     );
     let told = ended.stdout.lines().nth(2).unwrap();
-    assert!(
-        told.starts_with("forgetful ops.timeout_ms=30000 starved a task after 0."),
-        "{told}"
-    );
+    assert!(told.starts_with("forgetful ops.timeout_ms=30000 starved a task after 0."), "{told}");
     for expected in [
         "hog-1 waited from then on for 2.98 s, to the end of the run at 3 s, and was due 2.93 s of CPU time meanwhile: ",
         "held in the scheduler's own data",
@@ -751,24 +625,11 @@ fn a_task_that_is_never_run_again_is_named_first_with_the_command_that_shows_why
     assert_eq!(words[..2], ["fairground", "explain"]);
     let explained = fairground(&words[1..]);
     assert_eq!(explained.code, Some(0), "{}", explained.stderr);
-    assert!(
-        explained.stdout.contains("hog-1 waited 2.98 s"),
-        "{}",
-        explained.stdout
-    );
+    assert!(explained.stdout.contains("hog-1 waited 2.98 s"), "{}", explained.stdout);
     // The other one has nothing to do with it.
-    let row = |name: &str| {
-        ended
-            .stdout
-            .lines()
-            .filter(|line| line.starts_with(name))
-            .nth(1)
-    };
+    let row = |name: &str| ended.stdout.lines().filter(|line| line.starts_with(name)).nth(1);
     assert!(row("forgetful").unwrap().contains(" starved "));
-    let others = ended
-        .stdout
-        .lines()
-        .find(|line| line.starts_with("rotation"));
+    let others = ended.stdout.lines().find(|line| line.starts_with("rotation"));
     assert!(others.unwrap().contains(" ok "), "{}", ended.stdout);
 }
 
@@ -800,18 +661,10 @@ fn several_workloads_and_machines_end_with_a_summary_of_all() {
     assert_eq!(row(&text, "again"), first, "{text}");
     assert!(text.contains("differences may be chance"), "{text}");
     // Against a baseline, with repeats, and as Markdown.
-    let text = summary(&format!(
-        "{line} --baseline rotation --repeat 2 --format markdown"
-    ));
-    assert!(
-        text.starts_with(" (workload and machine): against rotation\n"),
-        "{text}"
-    );
+    let text = summary(&format!("{line} --baseline rotation --repeat 2 --format markdown"));
+    assert!(text.starts_with(" (workload and machine): against rotation\n"), "{text}");
     assert!(text.contains(&format!("\n- **{failed}**\n")), "{text}");
-    let rows: Vec<&str> = text
-        .lines()
-        .filter(|line| line.starts_with("| again "))
-        .collect();
+    let rows: Vec<&str> = text.lines().filter(|line| line.starts_with("| again ")).collect();
     assert_eq!(rows.len(), 1, "{text}");
     let cells = rows[0].trim_matches('|').split('|').skip(1);
     assert!(cells.map(str::trim).all(|cell| cell == "same"), "{text}");
@@ -827,8 +680,7 @@ fn how_long_a_task_may_wait_can_be_chosen() {
     let statuses = |text: &str| -> Vec<String> {
         let result: serde_json::Value = serde_json::from_str(text).unwrap();
         let runs = result["runs"].as_array().unwrap().iter();
-        runs.map(|run| run["status"].as_str().unwrap().to_owned())
-            .collect()
+        runs.map(|run| run["status"].as_str().unwrap().to_owned()).collect()
     };
     assert_eq!(statuses(&succeed(&line("off"))), ["ok", "ok"]);
     assert_eq!(statuses(&succeed(&line("4s"))), ["ok", "ok"]);
@@ -859,43 +711,22 @@ fn a_copy_of_the_baseline_is_the_same_in_everything() {
     assert!(differences.len() > 8);
     for one in differences {
         assert_eq!(one["judgement"], "same", "{one}");
-        assert_eq!(
-            (&one["difference"], &one["pairs"]),
-            (&0.0.into(), &10.into()),
-            "{one}"
-        );
+        assert_eq!((&one["difference"], &one["pairs"]), (&0.0.into(), &10.into()), "{one}");
     }
     let table = against_copy(5_000_000, "--repeat 3").stdout;
     let heading = "hogs on 2: copy slice_ns=5 ms (after) against rotation (before), 3 pairs of runs with the same seeds";
     assert!(table.contains(heading), "{table}");
     let last = table.lines().last().unwrap();
-    assert!(
-        last.contains("against rotation: worse in 0, better in 0, same in "),
-        "{last}"
-    );
+    assert!(last.contains("against rotation: worse in 0, better in 0, same in "), "{last}");
 }
 
 #[test]
 fn what_is_worse_than_the_baseline_fails_a_comparison_that_asks_for_it() {
     let ended = against_copy(100_000_000, "--fail-if worse");
     assert_eq!(ended.code, Some(1), "{}", ended.stdout);
-    assert!(
-        ended.stderr.contains("fails, because hogs on 2: "),
-        "{}",
-        ended.stderr
-    );
-    let row = |name: &str| {
-        ended
-            .stdout
-            .lines()
-            .find(|line| line.starts_with(name))
-            .unwrap()
-    };
-    assert!(
-        row("Longest wait ").ends_with("  worse"),
-        "{}",
-        ended.stdout
-    );
+    assert!(ended.stderr.contains("fails, because hogs on 2: "), "{}", ended.stderr);
+    let row = |name: &str| ended.stdout.lines().find(|line| line.starts_with(name)).unwrap();
+    assert!(row("Longest wait ").ends_with("  worse"), "{}", ended.stdout);
     for (condition, code) in [
         ("longest_wait>+10%", 1),
         ("longest_wait>+10000%", 0),
@@ -914,15 +745,9 @@ fn a_comparison_with_a_baseline_can_be_read_by_services() {
     let more = format!("--format markdown --junit {}", file.display());
     let ended = against_copy(100_000_000, &more);
     assert_eq!(ended.code, Some(0), "{}", ended.stderr);
-    assert!(
-        ended.stdout.contains("### hogs on 2: copy "),
-        "{}",
-        ended.stdout
-    );
+    assert!(ended.stdout.contains("### hogs on 2: copy "), "{}", ended.stdout);
     let mut rows = ended.stdout.lines();
-    let row = rows
-        .find(|line| line.starts_with("| Longest wait |"))
-        .unwrap();
+    let row = rows.find(|line| line.starts_with("| Longest wait |")).unwrap();
     assert!(row.ends_with("| worse |"), "{row}");
     let junit = fs::read_to_string(file).unwrap();
     assert!(junit.contains("<testsuite name=\"hogs on 2\""), "{junit}");
@@ -930,10 +755,7 @@ fn a_comparison_with_a_baseline_can_be_read_by_services() {
         junit.contains("name=\"longest_wait against rotation\">\n      <failure type=\"worse\""),
         "{junit}"
     );
-    assert!(
-        junit.contains("<testcase classname=\"rotation\" name=\"seed 9\"/>"),
-        "{junit}"
-    );
+    assert!(junit.contains("<testcase classname=\"rotation\" name=\"seed 9\"/>"), "{junit}");
 }
 
 #[test]
@@ -947,10 +769,7 @@ fn a_run_that_fails_is_a_failed_test_and_worse_than_one_that_does_not() {
     let told =
         "0 % of the runs of forgetful ops.timeout_ms=30000 are ok, 100.0 % of those of rotation";
     let ended = refuse(&line, 1, &["fails, because hogs on 4: ", told]);
-    let row = ended
-        .stdout
-        .lines()
-        .find(|line| line.starts_with("Runs that are ok"));
+    let row = ended.stdout.lines().find(|line| line.starts_with("Runs that are ok"));
     assert!(row.unwrap().ends_with("  worse"), "{}", ended.stdout);
     // Two that never end well are not the same: nothing is known of how they compare.
     let neither = "compare workloads/hogs.json -d 3s -s a=schedulers/forgetful.bpf.c,b=schedulers/forgetful.bpf.c -m 4 --baseline a --repeat 2";
@@ -958,42 +777,20 @@ fn a_run_that_fails_is_a_failed_test_and_worse_than_one_that_does_not() {
     let none = "b against a: worse in 0, better in 0, same in 0, undecided in 1";
     assert!(neither.contains(none), "{neither}");
     let junit = fs::read_to_string(file).unwrap();
-    assert!(
-        junit.contains("<failure type=\"lost\" message=\"starved a task"),
-        "{junit}"
-    );
+    assert!(junit.contains("<failure type=\"lost\" message=\"starved a task"), "{junit}");
     let markdown = refuse(&format!("{STARVING} --format markdown"), 1, &[]).stdout;
-    assert!(
-        markdown.starts_with("- **starved**: hogs on 4 under `forgetful`"),
-        "{markdown}"
-    );
-    assert!(
-        markdown.contains("| scheduler | status | throughput |"),
-        "{markdown}"
-    );
+    assert!(markdown.starts_with("- **starved**: hogs on 4 under `forgetful`"), "{markdown}");
+    assert!(markdown.contains("| scheduler | status | throughput |"), "{markdown}");
 }
 
 #[test]
 fn what_is_no_baseline_is_refused() {
     for (arguments, message) in [
-        (
-            "-s linux24,o1 --baseline cfs",
-            "it is not among the schedulers compared: linux24, o1",
-        ),
-        (
-            "-s linux24 --baseline linux24",
-            "there is no other scheduler to compare with it",
-        ),
+        ("-s linux24,o1 --baseline cfs", "it is not among the schedulers compared: linux24, o1"),
+        ("-s linux24 --baseline linux24", "there is no other scheduler to compare with it"),
         ("-s linux24,o1 --fail-if worse", "--baseline"),
-        (
-            "-s linux24,o1 --baseline o1 --fail-if wakeup>5ms",
-            "there is no measure \"wakeup\"",
-        ),
+        ("-s linux24,o1 --baseline o1 --fail-if wakeup>5ms", "there is no measure \"wakeup\""),
     ] {
-        refuse(
-            &format!("compare workloads/hogs.json {arguments}"),
-            2,
-            &[message],
-        );
+        refuse(&format!("compare workloads/hogs.json {arguments}"), 2, &[message]);
     }
 }

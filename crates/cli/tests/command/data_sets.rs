@@ -17,9 +17,7 @@ fn python() -> Option<PathBuf> {
         .map_or_else(|| root.join("target/testbench/venv"), PathBuf::from);
     let has_them = |python: &PathBuf| {
         let mut command = Command::new(python);
-        let tried = command
-            .args(["-c", "import pyarrow, polars, duckdb"])
-            .output();
+        let tried = command.args(["-c", "import pyarrow, polars, duckdb"]).output();
         tried.is_ok_and(|tried| tried.status.success())
     };
     let python = Some(environment.join("bin/python")).filter(has_them);
@@ -74,19 +72,13 @@ fn runs_of_all_kinds_and_ends_are_one_data_set() {
     // They hold the same as the JSON.
     let found = &of_runs["duckdb"];
     let number = |run: &Value, place: &str| run.pointer(place).and_then(Value::as_u64);
-    let durations = json
-        .iter()
-        .filter_map(|run| number(run, "/metrics/duration_ns"));
+    let durations = json.iter().filter_map(|run| number(run, "/metrics/duration_ns"));
     assert_eq!(found["duration"], durations.sum::<u64>());
-    let counters = json
-        .iter()
-        .flat_map(|run| run["counters"].as_object().unwrap().values());
+    let counters = json.iter().flat_map(|run| run["counters"].as_object().unwrap().values());
     let counted: u64 = counters.filter_map(Value::as_u64).sum();
     assert!(counted > 0);
     assert_eq!(found["counted"], counted);
-    for status in [
-        "ok", "starved", "ejected", "deadlock", "refused", "invalid", "crashed",
-    ] {
+    for status in ["ok", "starved", "ejected", "deadlock", "refused", "invalid", "crashed"] {
         let count = json.iter().filter(|run| run["status"] == status).count();
         assert!(count > 0, "no run is {status}");
         assert_eq!(found["statuses"][status], count, "{status}");

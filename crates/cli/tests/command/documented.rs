@@ -14,9 +14,7 @@ fn project() -> PathBuf {
 /// README.md, the documents in docs/ and the guide, sorted.
 fn documents() -> Vec<PathBuf> {
     let folders = ["docs", "docs/guide"].map(|folder| project().join(folder));
-    let entries = folders
-        .iter()
-        .flat_map(|folder| fs::read_dir(folder).unwrap());
+    let entries = folders.iter().flat_map(|folder| fs::read_dir(folder).unwrap());
     let mut found: Vec<PathBuf> = entries.map(|entry| entry.unwrap().path()).collect();
     found.retain(|path| path.extension().is_some_and(|ending| ending == "md"));
     found.push(project().join("README.md"));
@@ -28,10 +26,7 @@ fn documents() -> Vec<PathBuf> {
 fn output_of(line: &str) -> String {
     let program = env!("CARGO_BIN_EXE_fairground");
     let output = Command::new("bash")
-        .args([
-            "-c",
-            &format!("fairground() {{ {program:?} \"$@\"; }}; {line}"),
-        ])
+        .args(["-c", &format!("fairground() {{ {program:?} \"$@\"; }}; {line}")])
         .current_dir(project())
         .output()
         .unwrap();

@@ -26,9 +26,7 @@ fn processes_with(word: &str) -> Vec<String> {
     let entries = fs::read_dir("/proc").unwrap().flatten();
     let has_word = |path: &Path| {
         let environment = fs::read(path.join("environ")).unwrap_or_default();
-        environment
-            .windows(word.len())
-            .any(|part| part == word.as_bytes())
+        environment.windows(word.len()).any(|part| part == word.as_bytes())
     };
     entries
         .map(|entry| entry.path())
@@ -67,15 +65,11 @@ fn end(
         assert_eq!(child.try_wait().unwrap(), None, "it ended by itself");
         is_time(scratch.path(), &processes_with(&word))
     });
-    let sent = Command::new("kill")
-        .args(["-s", signal, &child.id().to_string()])
-        .status();
+    let sent = Command::new("kill").args(["-s", signal, &child.id().to_string()]).status();
     assert!(sent.unwrap().success());
     let status = child.wait().unwrap();
     assert_eq!(status.code(), None, "it ends by the signal: {status}");
-    until("the end of all processes", || {
-        processes_with(&word).is_empty()
-    });
+    until("the end of all processes", || processes_with(&word).is_empty());
     let left: Vec<_> = fs::read_dir(scratch.path()).unwrap().flatten().collect();
     assert!(left.is_empty(), "{left:?}");
 }
@@ -98,12 +92,7 @@ fn slow_clang(folder: &Path) -> std::path::PathBuf {
 fn while_a_scheduler_is_compiled() {
     let tools = tempfile::tempdir().unwrap();
     let clang = slow_clang(tools.path());
-    let compare = [
-        "compare",
-        "workloads/hogs.json",
-        "-s",
-        "schedulers/rotation.bpf.c",
-    ];
+    let compare = ["compare", "workloads/hogs.json", "-s", "schedulers/rotation.bpf.c"];
     for signal in ["INT", "TERM", "KILL"] {
         end(&compare, signal, Some(&clang), |scratch, processes| {
             has_folder(scratch) && processes.iter().any(|one| one.contains("sleep"))
@@ -141,9 +130,7 @@ fn while_costs_are_measured() {
         files.any(|file| fs::read_link(file.path()).is_ok_and(|to| to.starts_with(folder.path())))
     };
     let calibrate = ["calibrate", "-o", path.to_str().unwrap()];
-    end(&calibrate, "INT", None, |_, processes| {
-        processes.iter().any(is_open)
-    });
+    end(&calibrate, "INT", None, |_, processes| processes.iter().any(is_open));
     assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);
 }
 
@@ -160,9 +147,7 @@ fn while_a_loader_is_captured() {
     let capture = ["capture", "--object", &path, "--", "sh", "-c", busy];
     for signal in ["INT", "TERM"] {
         end(&capture, signal, None, |_, processes| {
-            processes
-                .iter()
-                .any(|one| one.contains(" sh\u{0}-c\u{0}while"))
+            processes.iter().any(|one| one.contains(" sh\u{0}-c\u{0}while"))
         });
     }
 }

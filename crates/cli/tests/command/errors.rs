@@ -18,11 +18,7 @@ fn compare_text(text: &str) -> (i32, String) {
 #[test]
 fn unusable_workloads() {
     for (text, place, what) in [
-        (
-            "{ \"tasks\" : {\n \"a\" : { \"run\" 5 } } }",
-            "bad.json:2:",
-            "write a colon",
-        ),
+        ("{ \"tasks\" : {\n \"a\" : { \"run\" 5 } } }", "bad.json:2:", "write a colon"),
         (
             "{ \"tasks\" : {\n \"a\" : { \"jump\" : 5 } } }",
             "bad.json:2:8: tasks.a",
@@ -39,15 +35,8 @@ fn unusable_workloads() {
         assert!(message.contains(place), "{message}");
         assert!(message.contains(what), "{message}");
     }
-    for (file, what) in [
-        ("none.json", "check the name"),
-        ("", "name a file, not a folder"),
-    ] {
-        refuse(
-            &format!("compare workloads/{file}"),
-            2,
-            &[file, "cannot be read", what],
-        );
+    for (file, what) in [("none.json", "check the name"), ("", "name a file, not a folder")] {
+        refuse(&format!("compare workloads/{file}"), 2, &[file, "cannot be read", what]);
     }
 }
 
@@ -64,27 +53,12 @@ fn what_a_message_quotes_does_not_command_the_terminal() {
 #[test]
 fn unusable_arguments() {
     for (arguments, message) in [
-        (
-            "-s bqms",
-            "there is no scheduler \"bqms\", did you mean bmqs?",
-        ),
+        ("-s bqms", "there is no scheduler \"bqms\", did you mean bmqs?"),
         ("-s linux24,linux24", "linux24 is given twice"),
-        (
-            "-s linux24 --set linux24.hzz=100",
-            "no tunable \"hzz\", did you mean hz?",
-        ),
-        (
-            "-s linux24 --set linux24.hz=5",
-            "hz: 5 Hz is out of range; it takes 24 to 1200 Hz",
-        ),
-        (
-            "-s linux24 --set linux24.hz=fast",
-            "hz: fast is not a number",
-        ),
-        (
-            "-s linux24 --set o1.hz=100",
-            "o1 is not among the schedulers compared: linux24",
-        ),
+        ("-s linux24 --set linux24.hzz=100", "no tunable \"hzz\", did you mean hz?"),
+        ("-s linux24 --set linux24.hz=5", "hz: 5 Hz is out of range; it takes 24 to 1200 Hz"),
+        ("-s linux24 --set linux24.hz=fast", "hz: fast is not a number"),
+        ("-s linux24 --set o1.hz=100", "o1 is not among the schedulers compared: linux24"),
         (
             "-s linux24,o1 --set hz=100",
             "which scheduler? write ID.hz=VALUE; the schedulers compared are linux24, o1",
@@ -94,14 +68,8 @@ fn unusable_arguments() {
             "-s cfs --set latency=6ms",
             "scheduler cfs has no tunable \"latency\", did you mean sched_latency?",
         ),
-        (
-            "-s cfs --set sched_latency=6",
-            "sched_latency: 6 has no unit; write 6ns, 6us, 6ms or 6s",
-        ),
-        (
-            "-s schedulers/rotation.bpf.c --set __kernel_version=6ms",
-            "has no tunable",
-        ),
+        ("-s cfs --set sched_latency=6", "sched_latency: 6 has no unit; write 6ns, 6us, 6ms or 6s"),
+        ("-s schedulers/rotation.bpf.c --set __kernel_version=6ms", "has no tunable"),
         ("-s a=,b=cfs", "-s a=: names no scheduler"),
         ("-s linux24 -m 4 -m 4", "machine 4 is given twice"),
         (
@@ -117,19 +85,13 @@ fn unusable_arguments() {
         ("-s linux24 --hz 1", "not a number from 10 to 10000"),
         ("-s linux24 --repeat 0", "0 is not in 1..=10000"),
         ("-s linux24 --hotplug 2:off", "such as 2:off@3s"),
-        (
-            "-s linux24 --hotplug 9:off@1ms",
-            "the machine has CPUs 0 to 3",
-        ),
+        ("-s linux24 --hotplug 9:off@1ms", "the machine has CPUs 0 to 3"),
         ("-s linux24 --threads 0", "--threads"),
         ("-s linux24 -d -5s", "-5s: no value can be negative"),
         ("-s linux24 --seed -1", "-1: no value can be negative"),
         ("-s linux24 -m -1", "-1: no value can be negative"),
         ("-s linux24 -m 0", "at least one CPU"),
-        (
-            "-s linux24 -I missing",
-            "-I missing: there is no such folder",
-        ),
+        ("-s linux24 -I missing", "-I missing: there is no such folder"),
         (
             "-s linux24 --set linux24.hz=100 --set linux24.hz=200",
             "--set linux24.hz=200: linux24.hz is set twice",
@@ -138,11 +100,7 @@ fn unusable_arguments() {
         ("-s schedulers", "write schedulers/ for the folder"),
         ("workloads/hogs.json", "two workloads are called hogs"),
     ] {
-        refuse(
-            &format!("compare workloads/hogs.json {arguments}"),
-            2,
-            &[message],
-        );
+        refuse(&format!("compare workloads/hogs.json {arguments}"), 2, &[message]);
     }
     refuse("compare", 2, &["WORKLOAD"]);
     refuse("show bqms", 2, &["did you mean bmqs?"]);
@@ -167,10 +125,7 @@ fn a_cost_model_without_a_cost() {
     let path = folder.path().join("costs.toml");
     fs::write(&path, "# nothing yet\n").unwrap();
     refuse(
-        &format!(
-            "compare workloads/hogs.json -s linux24 --cost {}",
-            path.display()
-        ),
+        &format!("compare workloads/hogs.json -s linux24 --cost {}", path.display()),
         2,
         &["costs.toml: there is no cost in it"],
     );
@@ -213,11 +168,7 @@ fn a_source_that_does_not_compile_fails_its_own_runs_and_no_others() {
     assert_eq!(statuses, ["invalid", "invalid", "ok", "ok"]);
     let message = runs[0]["failure"]["message"].as_str().unwrap();
     assert!(message.contains("broken.bpf.c:9:24: error"), "{message}");
-    let csv = fairground(
-        &format!("{compare} --format csv")
-            .split(' ')
-            .collect::<Vec<_>>(),
-    );
+    let csv = fairground(&format!("{compare} --format csv").split(' ').collect::<Vec<_>>());
     let row = csv.stdout.lines().nth(1).unwrap();
     assert!(row.contains(",invalid,invalid,"), "{row}");
 }
@@ -443,11 +394,7 @@ fn cpus_that_cannot_come_or_go() {
             "CPU 1 cannot go offline at 0.002 s: it is offline then",
         ),
     ] {
-        refuse(
-            &format!("compare workloads/hogs.json -s linux24 -m 2 {changes}"),
-            2,
-            &[message],
-        );
+        refuse(&format!("compare workloads/hogs.json -s linux24 -m 2 {changes}"), 2, &[message]);
     }
 }
 
@@ -502,15 +449,9 @@ fn a_message_that_nobody_can_read_changes_nothing() {
 fn results_that_cannot_be_written() {
     let compare = "compare workloads/hogs.json -s linux24 -d 1ms";
     for (option, message) in [
-        (
-            "--report workloads",
-            "cannot write workloads: Is a directory",
-        ),
+        ("--report workloads", "cannot write workloads: Is a directory"),
         ("--report workloads", "; name a file, not a folder"),
-        (
-            "--trace workloads/hogs.json",
-            "cannot write workloads/hogs.json: File exists",
-        ),
+        ("--trace workloads/hogs.json", "cannot write workloads/hogs.json: File exists"),
         ("--out workloads/hogs.json", "; name a folder, not a file"),
         ("--report /proc/none.html", "cannot write /proc/none.html: "),
     ] {
@@ -526,11 +467,7 @@ fn results_may_lie_in_folders_that_are_not_there_yet() {
     succeed(&format!(
         "compare workloads/hogs.json -s linux24 -d 1ms --repeat 1 --report {place}/a/b.html --trace {place}/c/d --out {place}/e/f"
     ));
-    for file in [
-        "a/b.html",
-        "c/d/hogs-linux24.perfetto-trace",
-        "e/f/runs/runs.parquet",
-    ] {
+    for file in ["a/b.html", "c/d/hogs-linux24.perfetto-trace", "e/f/runs/runs.parquet"] {
         assert!(folder.path().join(file).is_file(), "{file}");
     }
 }
@@ -538,12 +475,7 @@ fn results_may_lie_in_folders_that_are_not_there_yet() {
 #[test]
 fn without_a_place_for_temporary_files_it_is_said_how_to_name_one() {
     let ended = std::process::Command::new(env!("CARGO_BIN_EXE_fairground"))
-        .args([
-            "compare",
-            "workloads/hogs.json",
-            "-s",
-            "schedulers/rotation.bpf.c",
-        ])
+        .args(["compare", "workloads/hogs.json", "-s", "schedulers/rotation.bpf.c"])
         .current_dir(crate::support::folder())
         .env("TMPDIR", "/nowhere")
         // A scheduler that was compiled before needs no place.
@@ -586,10 +518,7 @@ fn play_without_rights(members: &str) -> crate::support::Ended {
 fn played_threads_that_may_not_be_preferred() {
     for (members, policy) in [
         ("\"priority\" : -5", "SCHED_OTHER with nice -5"),
-        (
-            "\"policy\" : \"SCHED_FIFO\", \"priority\" : 7",
-            "SCHED_FIFO with priority 7",
-        ),
+        ("\"policy\" : \"SCHED_FIFO\", \"priority\" : 7", "SCHED_FIFO with priority 7"),
     ] {
         let ended = play_without_rights(members);
         let message = format!("one: cannot set {policy}: ");
@@ -612,10 +541,7 @@ fn files_without_an_end_are_not_read_to_it() {
         format!("compare -s linux24 {}", link("endless.json")),
         format!("{hogs} linux24 -m {}", link("endless.xml")),
         format!("{hogs} linux24 --cost {}", link("endless.toml")),
-        format!(
-            "{hogs} schedulers/rotation.bpf.c --with {}",
-            link("with.toml")
-        ),
+        format!("{hogs} schedulers/rotation.bpf.c --with {}", link("with.toml")),
         format!("{hogs} {}", link("endless.bpf.o")),
     ] {
         refuse(
@@ -624,11 +550,7 @@ fn files_without_an_end_are_not_read_to_it() {
             &["endless", "it is larger than 512 MiB"][usize::from(line.contains("with"))..],
         );
     }
-    refuse(
-        &format!("{hogs} {}", link("endless.bpf.c")),
-        2,
-        &["endless.bpf.c: it is not a file"],
-    );
+    refuse(&format!("{hogs} {}", link("endless.bpf.c")), 2, &["endless.bpf.c: it is not a file"]);
 }
 
 #[test]
@@ -659,25 +581,14 @@ fn files_that_show_knows_nothing_of() {
 
 #[test]
 fn on_a_kernel_the_unknown_is_named_before_anything_else() {
-    refuse(
-        "run bqms",
-        2,
-        &["there is no scheduler \"bqms\", did you mean bmqs?"],
-    );
+    refuse("run bqms", 2, &["there is no scheduler \"bqms\", did you mean bmqs?"]);
     refuse("run bqms --verify", 2, &["did you mean bmqs?"]);
     refuse("task 99999999", 2, &["there is no thread 99999999"]);
 }
 
 /// The line that reports where a scheduler reached into its arena and nothing was there; it runs to its end.
 fn reach_into_arena(scheduler: &str, reported: &str) -> String {
-    let run = [
-        "compare",
-        "workloads/hogs.json",
-        "-d",
-        "1s",
-        "-s",
-        scheduler,
-    ];
+    let run = ["compare", "workloads/hogs.json", "-d", "1s", "-s", scheduler];
     let ended = fairground(&run);
     assert_eq!((ended.code, ended.stderr.as_str()), (Some(0), ""));
     assert_eq!(ended.stdout.matches("ERROR: Arena").count(), 1);
@@ -696,10 +607,7 @@ fn a_page_of_an_arena_that_nobody_has_allocated_is_named_and_read_as_zeros() {
 fn a_null_pointer_into_an_arena_loads_zeros_and_drops_stores() {
     let reported = "ERROR: Arena access through a null pointer, ";
     let line = reach_into_arena("schedulers/nothing_there.bpf.c", reported);
-    assert!(
-        line.contains("times, the last one in nothing_there_running at "),
-        "{line}"
-    );
+    assert!(line.contains("times, the last one in nothing_there_running at "), "{line}");
 }
 
 /// Runs `compare` with these arguments in a shell, after this command of the shell.
@@ -758,10 +666,7 @@ fn a_file_that_becomes_too_large_for_the_shells_limit_costs_no_result() {
 fn names_and_sources_that_are_not_utf_8() {
     use std::os::unix::ffi::OsStrExt as _;
     let foreign = std::ffi::OsStr::from_bytes(b"caf\xe9.bpf.c");
-    for (last, message) in [
-        ("-5", "-5: no value can be"),
-        ("-d5ms", ": it is not UTF-8"),
-    ] {
+    for (last, message) in [("-5", "-5: no value can be"), ("-d5ms", ": it is not UTF-8")] {
         let ended = fairground(&["compare".as_ref(), "-s".as_ref(), foreign, last.as_ref()]);
         assert!(ended.stderr.contains(message), "{}", ended.stderr);
         assert_eq!(ended.code, Some(2));

@@ -16,24 +16,16 @@ fn wait_of<'a>(text: &'a str, task: &str) -> &'a str {
 fn steps(text: &str) -> Vec<&str> {
     let steps = text.split("What happened to it\n").nth(1).expect(text);
     let lines = steps.lines().take_while(|line| line.starts_with("    "));
-    lines
-        .filter_map(|line| Some(line.split_once(" s  ")?.1))
-        .collect()
+    lines.filter_map(|line| Some(line.split_once(" s  ")?.1)).collect()
 }
 
 #[test]
 fn a_wait_in_a_queue_is_told_with_who_was_taken_from_it() {
     let text = succeed("explain workloads/hogs.json -s cfs -m 1 --most 1");
     let heading = text.lines().next().unwrap();
-    assert_eq!(
-        heading,
-        "hogs under cfs (machine 1, 1.00 s, cost model default, seed 0)"
-    );
+    assert_eq!(heading, "hogs under cfs (machine 1, 1.00 s, cost model default, seed 0)");
     let wait = text.lines().nth(2).unwrap();
-    assert!(
-        wait.contains(" waited ") && wait.contains(" ms, from 0."),
-        "{wait}"
-    );
+    assert!(wait.contains(" waited ") && wait.contains(" ms, from 0."), "{wait}");
     assert!(text.contains("\n  lay in the DSQ 0 for "), "{text}");
     assert!(text.contains(", from which CPU 0 took "), "{text}");
     assert!(text.contains("\n    CPU 0    hog-"), "{text}");
@@ -55,11 +47,7 @@ fn a_task_that_the_scheduler_forgets_is_held_in_its_own_data() {
     let line = "explain workloads/hogs.json -s schedulers/forgetful.bpf.c -m 2 -d 10s --most 1";
     let ended = fairground(&line.split(' ').collect::<Vec<_>>());
     assert_eq!(ended.code, Some(1), "{}", ended.stderr);
-    assert!(
-        ended.stderr.contains("failed to run for"),
-        "{}",
-        ended.stderr
-    );
+    assert!(ended.stderr.contains("failed to run for"), "{}", ended.stderr);
     let text = ended.stdout;
     assert!(
         wait_of(&text, "player")
@@ -93,14 +81,10 @@ fn a_wait_behind_a_real_time_task_names_it() {
 #[test]
 fn json_has_the_waits_and_what_was_measured() {
     let line = "workloads/hogs.json -s schedulers/rotation.bpf.c -m 2";
-    let text = succeed(&format!(
-        "explain {line} --task player --most 2 --format json"
-    ));
+    let text = succeed(&format!("explain {line} --task player --most 2 --format json"));
     assert_eq!(
         text,
-        succeed(&format!(
-            "explain {line} --task player --most 2 --format json"
-        )),
+        succeed(&format!("explain {line} --task player --most 2 --format json")),
         "the same arguments give the same bytes"
     );
     let told: Value = serde_json::from_str(&text).unwrap();

@@ -64,14 +64,9 @@ fn a_mistake_that_no_case_shows_is_hunted_down_to_its_smallest_case() {
     let faults = found["faults"].as_array().unwrap();
     let told = "is never inserted into a dispatch queue";
     let is_it = |fault: &&serde_json::Value| {
-        fault["diagnosis"]
-            .as_str()
-            .is_some_and(|text| text.contains(told))
+        fault["diagnosis"].as_str().is_some_and(|text| text.contains(told))
     };
-    let fault = faults
-        .iter()
-        .find(is_it)
-        .unwrap_or_else(|| panic!("{shown}"));
+    let fault = faults.iter().find(is_it).unwrap_or_else(|| panic!("{shown}"));
     let about = fault["about"].as_str().unwrap();
     let tasks = ["one task ", "2 tasks ", "3 tasks ", "4 tasks "];
     assert!(tasks.iter().any(|few| about.starts_with(few)), "{about}");
@@ -94,11 +89,7 @@ fn a_mistake_that_no_case_shows_is_hunted_down_to_its_smallest_case() {
     let mended = forgetful().replace("p->nr_cpus_allowed == 1", "p->nr_cpus_allowed == 0");
     fs::write(&source, mended).unwrap();
     let after = hunt(&place, "hunt", &["--hunt", "32"]);
-    assert!(
-        after
-            .stderr
-            .contains("began anew, with the cases of that one")
-    );
+    assert!(after.stderr.contains("began anew, with the cases of that one"));
     assert!(!after.stdout.contains(told), "{}", after.stdout);
     fs::write(&source, forgetful()).unwrap();
     let again = hunt(&place, "hunt", &["--hunt", "32"]);
@@ -110,11 +101,7 @@ fn a_hunt_is_the_same_on_any_number_of_threads_and_goes_on_as_if_it_had_not_ende
     let place = place(&forgetful());
     let at_once = hunt(&place, "at-once", &["--hunt", "64", "--threads", "1"]);
     let first = hunt(&place, "parts", &["--hunt", "20", "--threads", "3"]);
-    assert!(
-        first.stdout.contains("in 32 runs of a hunt"),
-        "{}",
-        first.stdout
-    );
+    assert!(first.stdout.contains("in 32 runs of a hunt"), "{}", first.stdout);
     let then = hunt(&place, "parts", &["--hunt", "64", "--threads", "2"]);
     assert_eq!(then.stderr, "");
     assert_eq!(then.stdout, at_once.stdout);
@@ -125,11 +112,7 @@ fn a_hunt_is_the_same_on_any_number_of_threads_and_goes_on_as_if_it_had_not_ende
 fn what_is_no_budget_or_no_state_is_refused() {
     let ended = fairground(&["check", "cfs", "--hunt", "soon"]);
     assert_eq!(ended.code, Some(2));
-    assert!(
-        ended.stderr.contains("or a number of runs, such as 10000"),
-        "{}",
-        ended.stderr
-    );
+    assert!(ended.stderr.contains("or a number of runs, such as 10000"), "{}", ended.stderr);
     let ended = fairground(&["check", "cfs", "--seed", "3"]);
     assert!(ended.stderr.contains("--hunt"), "{}", ended.stderr);
 
@@ -139,13 +122,7 @@ fn what_is_no_budget_or_no_state_is_refused() {
     fs::write(folder.join("hunt.json"), "{}").unwrap();
     let ended = hunt(&place, "hunt", &["--hunt", "32"]);
     assert_eq!(ended.code, Some(2));
-    assert!(
-        ended
-            .stderr
-            .contains("hunt.json: it is not the state of a hunt"),
-        "{}",
-        ended.stderr
-    );
+    assert!(ended.stderr.contains("hunt.json: it is not the state of a hunt"), "{}", ended.stderr);
 }
 
 /// The kernel chooses the CPU of a real-time task, though another one is idle.
@@ -160,16 +137,8 @@ fn a_task_whose_only_cpu_a_real_time_task_has_is_no_fault_of_the_scheduler() {
     fs::write(&case, workload).unwrap();
     let source = place.path().join("mine.bpf.c").display().to_string();
     let starved = fairground(&["compare", &case, "-s", &source, "-m", "2", "-d", "4s"]);
-    assert!(
-        starved.stderr.contains("behind real-time tasks"),
-        "{}",
-        starved.stderr
-    );
-    let ended = hunt(
-        &place,
-        "hunt",
-        &["--hunt", "32", "--from", &case, "-m", "2"],
-    );
+    assert!(starved.stderr.contains("behind real-time tasks"), "{}", starved.stderr);
+    let ended = hunt(&place, "hunt", &["--hunt", "32", "--from", &case, "-m", "2"]);
     let told = "has only CPUs that real-time tasks have";
     assert!(!ended.stdout.contains(told), "{}", ended.stdout);
 }
@@ -184,24 +153,13 @@ fn a_debug_dump_becomes_a_workload_from_which_a_hunt_begins() {
         "hog": {"instance": 3, "priority": 5, "loop": -1, "run": 1000000}
     }}"#;
     fs::write(path("stall.json"), stall).unwrap();
-    let ended = fairground(&[
-        "compare",
-        &path("stall.json"),
-        "-s",
-        &path("mine.bpf.c"),
-        "-d",
-        "50s",
-    ]);
+    let ended =
+        fairground(&["compare", &path("stall.json"), "-s", &path("mine.bpf.c"), "-d", "50s"]);
     assert_eq!(ended.code, Some(1), "{}", ended.stderr);
     fs::write(path("log.txt"), &ended.stderr).unwrap();
     let case = path("case.json");
     let ended = fairground(&["import", &path("log.txt"), "-o", &case]);
-    assert_eq!(
-        (ended.code, ended.stdout.as_str()),
-        (Some(0), ""),
-        "{}",
-        ended.stderr
-    );
+    assert_eq!((ended.code, ended.stdout.as_str()), (Some(0), ""), "{}", ended.stderr);
     for told in [
         "of which 1 waited, on 4 CPUs; the kernel says: runnable task stall",
         "\n  lost waited 45000 ms",
@@ -221,18 +179,8 @@ fn a_debug_dump_becomes_a_workload_from_which_a_hunt_begins() {
     let hogs = tasks.iter().filter(|(name, _)| name.starts_with("hog"));
     assert!(hogs.clone().all(|(_, hog)| hog["priority"] == 5), "{text}");
 
-    let ended = hunt(
-        &place,
-        "hunt",
-        &["--hunt", "32", "--from", &case, "-m", "4"],
-    );
-    assert!(
-        ended.stdout.contains("32 runs of a hunt"),
-        "{}",
-        ended.stderr
-    );
-    let kept = files(&place, "hunt")
-        .into_iter()
-        .find(|(name, _)| name == "hunt.json");
+    let ended = hunt(&place, "hunt", &["--hunt", "32", "--from", &case, "-m", "4"]);
+    assert!(ended.stdout.contains("32 runs of a hunt"), "{}", ended.stderr);
+    let kept = files(&place, "hunt").into_iter().find(|(name, _)| name == "hunt.json");
     assert!(kept.unwrap().1.contains("lost-"));
 }

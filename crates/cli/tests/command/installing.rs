@@ -10,11 +10,7 @@ fn listed_subcommands() -> Vec<String> {
     let is_entry =
         |line: &&str| line.starts_with("  ") && line[2..].starts_with(char::is_alphabetic);
     let first_word = |line: &str| line.trim_start().split(' ').next().map(str::to_owned);
-    help.lines()
-        .filter(is_entry)
-        .filter_map(first_word)
-        .filter(|word| word != "help")
-        .collect()
+    help.lines().filter(is_entry).filter_map(first_word).filter(|word| word != "help").collect()
 }
 
 #[test]
@@ -30,17 +26,11 @@ fn manual_pages_and_completions_know_every_subcommand() {
     ];
     let main_page = read("man/man1/fairground.1");
     let subcommands = listed_subcommands();
-    assert!(
-        subcommands.contains(&"compare".to_owned()),
-        "{subcommands:?}"
-    );
+    assert!(subcommands.contains(&"compare".to_owned()), "{subcommands:?}");
     for subcommand in subcommands {
         let page = read(&format!("man/man1/fairground-{subcommand}.1"));
         assert!(page.contains("Examples:"), "{page}");
-        assert!(
-            main_page.contains(&format!(r"fairground\-{subcommand}(1)")),
-            "{main_page}"
-        );
+        assert!(main_page.contains(&format!(r"fairground\-{subcommand}(1)")), "{main_page}");
         for text in &completions {
             assert!(text.contains(&subcommand), "{subcommand} is not in {text}");
         }

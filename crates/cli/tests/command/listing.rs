@@ -8,10 +8,7 @@ fn all_forms_of_the_list_have_every_scheduler() {
     let json: serde_json::Value = serde_json::from_str(&succeed("list --format json")).unwrap();
     let csv = succeed("list --format csv");
     let schedulers = fairground_catalog::all();
-    assert_eq!(
-        json["schedulers"].as_array().unwrap().len(),
-        schedulers.len()
-    );
+    assert_eq!(json["schedulers"].as_array().unwrap().len(), schedulers.len());
     assert_eq!(csv.lines().count(), schedulers.len() + 1);
     for (index, scheduler) in schedulers.iter().enumerate() {
         let manifest = &scheduler.manifest;
@@ -28,11 +25,7 @@ fn all_forms_of_the_list_have_every_scheduler() {
 fn a_scheduler_shows_its_tunables_source_and_readme() {
     let text = succeed("show linux24");
     assert!(text.starts_with("linux24: "), "{text}");
-    for expected in [
-        "  hz = 100 Hz (",
-        "schedulers/linux24/linux24.bpf.c",
-        "\nAlgorithm\n",
-    ] {
+    for expected in ["  hz = 100 Hz (", "schedulers/linux24/linux24.bpf.c", "\nAlgorithm\n"] {
         assert!(text.contains(expected), "{expected:?} is not in\n{text}");
     }
     let json: serde_json::Value = serde_json::from_str(&succeed("show cfs --format json")).unwrap();
@@ -57,9 +50,5 @@ fn a_scheduler_shows_its_headers_and_those_that_it_shares() {
         assert_eq!(&succeed(&format!("show ule --source={name}")), header);
     }
     assert!(succeed("show ule --source=freebsd.h").contains("run queues of 64 lists"));
-    refuse(
-        "show ule --source=nothing.h",
-        2,
-        &["--source=nothing.h: no such header"],
-    );
+    refuse("show ule --source=nothing.h", 2, &["--source=nothing.h: no such header"]);
 }

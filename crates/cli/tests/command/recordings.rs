@@ -35,32 +35,19 @@ fn a_recording_is_described_for_programs_too() {
     assert_eq!(shown["cpus"], 1);
     assert_eq!(shown["loss"]["reliable"], true);
     let tasks = shown["tasks"].as_array().unwrap();
-    let times: Vec<u64> = tasks
-        .iter()
-        .map(|task| task["cpu_time_ns"].as_u64().unwrap())
-        .collect();
+    let times: Vec<u64> = tasks.iter().map(|task| task["cpu_time_ns"].as_u64().unwrap()).collect();
     assert!(times.is_sorted_by(|one, next| one >= next), "{times:?}");
-    refuse(
-        "show o1 --tasks",
-        2,
-        &["o1: --tasks is for recordings, and this is a scheduler"],
-    );
+    refuse("show o1 --tasks", 2, &["o1: --tasks is for recordings, and this is a scheduler"]);
 }
 
 /// A recording of forty tasks, the last of which is seen leaving a CPU that the one before it had, which so has not run.
 fn with_a_gap() -> Vec<u8> {
-    let header = Header {
-        cpus: 1,
-        ..Header::default()
-    };
+    let header = Header { cpus: 1, ..Header::default() };
     let mut entries = Vec::new();
     let mut add = |time: u64, kind: Kind| Entry { time, cpu: 0, kind }.write(&mut entries);
     for task in 1..=40 {
-        let description = Description {
-            process: task,
-            name: format!("task{task}"),
-            ..Description::default()
-        };
+        let description =
+            Description { process: task, name: format!("task{task}"), ..Description::default() };
         add(0, Kind::Task { task, description });
     }
     let switch = |task: u32, next: u32| Kind::Switch {
@@ -91,23 +78,15 @@ fn gaps_are_never_silent() {
     let path = scratch.path().join("gap.recording");
     fs::write(&path, with_a_gap()).unwrap();
     let path = path.display();
-    let (gap, warning) = (
-        "1 gap in 40 switches, where an entry is missing",
-        "DO NOT RELY on this recording",
-    );
+    let (gap, warning) =
+        ("1 gap in 40 switches, where an entry is missing", "DO NOT RELY on this recording");
     for line in [
         format!("show {path}"),
         format!("compare {path} -s bfs"),
         format!("advise {path} -s bfs --repeat 2"),
     ] {
-        let text = succeed(&line)
-            .split_whitespace()
-            .collect::<Vec<_>>()
-            .join(" ");
-        assert!(
-            text.contains(gap) && text.contains(warning),
-            "{line}:\n{text}"
-        );
+        let text = succeed(&line).split_whitespace().collect::<Vec<_>>().join(" ");
+        assert!(text.contains(gap) && text.contains(warning), "{line}:\n{text}");
     }
     let shown: serde_json::Value =
         serde_json::from_str(&succeed(&format!("show {path} --format json"))).unwrap();
@@ -144,10 +123,7 @@ fn a_recording_is_a_workload_and_results_repeat_how_sure_it_is() {
 fn the_page_of_an_advice_begins_with_who_is_first() {
     let folder = tempfile::tempdir().unwrap();
     let page = folder.path().join("advice.html");
-    succeed(&format!(
-        "advise {BUILD} -s o1,cfs --repeat 2 --report {}",
-        page.display()
-    ));
+    succeed(&format!("advise {BUILD} -s o1,cfs --repeat 2 --report {}", page.display()));
     let page = fs::read_to_string(page).unwrap();
     let place = |text: &str| {
         let found = page.find(text);
@@ -174,9 +150,7 @@ fn advice_is_a_ranking_beside_the_kernels_own() {
     }
     // A scheduler that differs only by chance is never recommended.
     assert!(!text.contains("fairground run"), "{text}");
-    let text = succeed(&format!(
-        "advise {BUILD} -s o1,cfs --repeat 2 --for latency:make"
-    ));
+    let text = succeed(&format!("advise {BUILD} -s o1,cfs --repeat 2 --for latency:make"));
     assert!(text.contains("Wakeup latency, 99 %, of make"), "{text}");
     refuse(
         &format!("advise {BUILD} -s o1 --repeat 2 --for latency:nobody"),
@@ -193,20 +167,10 @@ fn advice_is_a_ranking_beside_the_kernels_own() {
 /// A recording of a player that is woken every 20 ms beside four hogs on one CPU, in which the player waited for up to 12 ms.
 fn player_beside_hogs() -> Vec<u8> {
     const MS: u64 = 1_000_000;
-    let header = Header {
-        cpus: 1,
-        command: vec!["play".to_owned()],
-        ..Header::default()
-    };
+    let header = Header { cpus: 1, command: vec!["play".to_owned()], ..Header::default() };
     let mut entries = Vec::new();
     let mut add = |time: u64, kind: Kind| Entry { time, cpu: 0, kind }.write(&mut entries);
-    for (task, name) in [
-        (1, "player"),
-        (2, "hog"),
-        (3, "hog"),
-        (4, "hog"),
-        (5, "hog"),
-    ] {
+    for (task, name) in [(1, "player"), (2, "hog"), (3, "hog"), (4, "hog"), (5, "hog")] {
         let description = Description {
             process: task,
             name: name.to_owned(),
@@ -231,10 +195,7 @@ fn player_beside_hogs() -> Vec<u8> {
         let begin = turn * 20 * MS;
         add(begin + 2 * MS, switch(1, 2, 1));
         for hog in 2..5 {
-            add(
-                begin + 4 * MS * u64::from(hog - 1) + 2 * MS,
-                switch(hog, hog + 1, 0),
-            );
+            add(begin + 4 * MS * u64::from(hog - 1) + 2 * MS, switch(hog, hog + 1, 0));
         }
         let (task, by) = (1, 5);
         let context = fairground_recording::Context::Timer;
@@ -254,10 +215,7 @@ fn what_a_scheduler_costs_stands_beside_what_it_gives() {
     let scratch = tempfile::tempdir().unwrap();
     let path = scratch.path().join("player.recording");
     fs::write(&path, player_beside_hogs()).unwrap();
-    let line = format!(
-        "advise {} -s linux12,bfs,bsd4 --repeat 4 --for fairness",
-        path.display()
-    );
+    let line = format!("advise {} -s linux12,bfs,bsd4 --repeat 4 --for fairness", path.display());
     let text = succeed(&line);
     let advice: serde_json::Value =
         serde_json::from_str(&succeed(&format!("{line} --format json"))).unwrap();
@@ -272,18 +230,12 @@ fn what_a_scheduler_costs_stands_beside_what_it_gives() {
     }
     // The same seeds under all: the replays differ from each other.
     assert!(
-        ranking
-            .iter()
-            .any(|rank| rank["summary"]["min"] != rank["summary"]["max"]),
+        ranking.iter().any(|rank| rank["summary"]["min"] != rank["summary"]["max"]),
         "{ranking:?}"
     );
     let recommended = &advice["recommended"];
     assert_eq!(recommended.is_null(), advice["command"].is_null());
-    assert_eq!(
-        text.contains("Load it: sudo fairground run"),
-        !recommended.is_null(),
-        "{text}"
-    );
+    assert_eq!(text.contains("Load it: sudo fairground run"), !recommended.is_null(), "{text}");
 }
 
 #[test]
@@ -315,14 +267,10 @@ fn a_recording_replays_on_as_many_cpus_as_it_had() {
         assert_eq!(text.code, Some(0), "{}", text.stderr);
         let result: serde_json::Value = serde_json::from_str(&text.stdout).unwrap();
         let runs = result["runs"].as_array().unwrap().iter();
-        runs.map(|run| run["metrics"]["cpus"].as_u64().unwrap())
-            .collect()
+        runs.map(|run| run["metrics"]["cpus"].as_u64().unwrap()).collect()
     };
     assert_eq!(cpus(&format!("compare {BUILD} -s o1 --format json")), [1]);
-    assert_eq!(
-        cpus(&format!("compare {BUILD} -s o1 -m 2 --format json")),
-        [2]
-    );
+    assert_eq!(cpus(&format!("compare {BUILD} -s o1 -m 2 --format json")), [2]);
     let mixed = format!("compare {BUILD} ../../../workloads/mix-two.json -s o1 -d 1s");
     assert_eq!(cpus(&format!("{mixed} --format json")), [1, 1]);
     let ended = fairground(&mixed.split(' ').collect::<Vec<_>>());
@@ -351,9 +299,7 @@ fn seeds_of_a_replay_are_different_times_of_the_same_load() {
     }
     assert_eq!(
         text,
-        succeed(&format!(
-            "compare {BUILD} -s cfs --repeat 4 --format json --threads 1"
-        ))
+        succeed(&format!("compare {BUILD} -s cfs --repeat 4 --format json --threads 1"))
     );
 }
 
@@ -368,26 +314,18 @@ fn the_kernels_own_scheduler_is_ranked_too_without_what_callbacks_cost() {
     }
     let scratch = tempfile::tempdir().unwrap();
     let dear = scratch.path().join("dear.toml");
-    fs::write(
-        &dear,
-        "callback = 50000\nkfunc = 5000\nkilo_instructions = 50000\n",
-    )
-    .unwrap();
+    fs::write(&dear, "callback = 50000\nkfunc = 5000\nkilo_instructions = 50000\n").unwrap();
     let overheads = |cost: &str| -> Vec<u64> {
         let text = succeed(&format!(
             "compare ../../../workloads/wakeup-chain.json -s kernel,eevdf -m 1 -d 1s --format json --cost {cost}"
         ));
         let result: serde_json::Value = serde_json::from_str(&text).unwrap();
         let runs = result["runs"].as_array().unwrap().iter();
-        runs.map(|run| run["metrics"]["overhead"]["total_ns"].as_u64().unwrap())
-            .collect()
+        runs.map(|run| run["metrics"]["overhead"]["total_ns"].as_u64().unwrap()).collect()
     };
     let (usual, dear) = (overheads("default"), overheads(dear.to_str().unwrap()));
     assert_eq!(usual[0], dear[0]);
-    assert!(
-        usual[0] < usual[1] && usual[1] < dear[1],
-        "{usual:?} {dear:?}"
-    );
+    assert!(usual[0] < usual[1] && usual[1] < dear[1], "{usual:?} {dear:?}");
 }
 
 #[test]
@@ -401,17 +339,11 @@ fn how_long_programs_take_is_foreseen() {
     }
     let ended = fairground(&command);
     assert_eq!((ended.code, ended.stderr.as_str()), (Some(0), ""));
-    let lines: Vec<Vec<&str>> = ended
-        .stdout
-        .lines()
-        .map(|line| line.split_whitespace().collect())
-        .collect();
+    let lines: Vec<Vec<&str>> =
+        ended.stdout.lines().map(|line| line.split_whitespace().collect()).collect();
     let pairs: Vec<&[&str]> = lines[1..4].iter().map(|line| &line[..3]).collect();
-    let expected = [
-        ["build", "cfs", "kernel"],
-        ["build", "kernel", "cfs"],
-        ["build", "kernel", "kernel"],
-    ];
+    let expected =
+        [["build", "cfs", "kernel"], ["build", "kernel", "cfs"], ["build", "kernel", "kernel"]];
     assert_eq!(pairs, expected);
     for part in [
         "3 of 3 are within 5 %",
@@ -436,11 +368,7 @@ fn what_is_no_recording_is_said_in_one_line() {
     let mut damaged = whole.clone();
     damaged[whole.len() / 2] ^= 0x55;
     let cases: [(&str, &[u8], &str); 3] = [
-        (
-            "cut.recording",
-            &whole[..whole.len() / 2],
-            "is cut off after",
-        ),
+        ("cut.recording", &whole[..whole.len() / 2], "is cut off after"),
         ("damaged.recording", &damaged, "is damaged at byte"),
         ("foreign.recording", b"PERFILE2", "not a recording"),
     ];
@@ -502,11 +430,7 @@ fn what_perf_has_recorded_is_imported() {
     let (from, to) = (perf.display().to_string(), recording.display().to_string());
     let ended = fairground(&["import", &from, "-o", &to]);
     assert_eq!((ended.code, ended.stdout.as_str()), (Some(0), ""));
-    assert!(
-        ended.stderr.starts_with("fairground: imported 1.298 s, "),
-        "{}",
-        ended.stderr
-    );
+    assert!(ended.stderr.starts_with("fairground: imported 1.298 s, "), "{}", ended.stderr);
     let text = succeed(&format!("show {to}"));
     assert!(text.contains("by perf sched record"), "{text}");
     let text = succeed(&format!("compare {to} -s bfs,cfs"));
@@ -525,11 +449,7 @@ fn an_import_that_fails_leaves_nothing() {
     let mut bytes = perf_file();
     fs::write(&perf, &bytes).unwrap();
     let perf = perf.display();
-    refuse(
-        &format!("import {perf} -o /proc/x"),
-        1,
-        &["cannot write /proc/x: "],
-    );
+    refuse(&format!("import {perf} -o /proc/x"), 1, &["cannot write /proc/x: "]);
     // An event without an end.
     let middle = bytes.len() / 2;
     bytes[middle..middle + 4096].fill(0xff);
@@ -550,10 +470,7 @@ fn perf_file() -> Vec<u8> {
 
 /// A recording of a machine with four CPUs, on which a task ran that may use the last of them alone.
 fn bound_to_the_last_cpu() -> Vec<u8> {
-    let header = Header {
-        cpus: 4,
-        ..Header::default()
-    };
+    let header = Header { cpus: 4, ..Header::default() };
     let switch = |task: u32, next: u32, state: u32| Kind::Switch {
         task,
         next,
@@ -571,14 +488,7 @@ fn bound_to_the_last_cpu() -> Vec<u8> {
         allowed: 1,
         ..Description::default()
     };
-    let kinds = [
-        Kind::Task {
-            task: 7,
-            description,
-        },
-        switch(0, 7, 0),
-        switch(7, 0, 0x80),
-    ];
+    let kinds = [Kind::Task { task: 7, description }, switch(0, 7, 0), switch(7, 0, 0x80)];
     let mut file = Vec::new();
     let mut writer = Writer::new(&mut file, &header).unwrap();
     for (kind, time) in kinds.into_iter().zip([0, 0, 5_000_000]) {
@@ -586,10 +496,7 @@ fn bound_to_the_last_cpu() -> Vec<u8> {
         Entry { time, cpu: 3, kind }.write(&mut bytes);
         writer.add(&bytes).unwrap();
     }
-    let ending = Ending {
-        end: 5_000_000,
-        lost: 0,
-    };
+    let ending = Ending { end: 5_000_000, lost: 0 };
     writer.finish(&ending).unwrap();
     file
 }
@@ -601,14 +508,9 @@ fn a_machine_without_the_cpus_of_a_task_is_refused_in_one_line() {
     fs::write(&path, bound_to_the_last_cpu()).unwrap();
     let path = path.display();
     succeed(&format!("compare {path} -s bfs -m 4"));
-    for line in [
-        format!("compare {path} -s bfs -m 2"),
-        format!("advise {path} -s bfs,cfs --repeat 2 -m 2"),
-    ] {
-        refuse(
-            &line,
-            2,
-            &["bound may only use CPUs [3], and the machine has CPUs 0 to 1"],
-        );
+    for line in
+        [format!("compare {path} -s bfs -m 2"), format!("advise {path} -s bfs,cfs --repeat 2 -m 2")]
+    {
+        refuse(&line, 2, &["bound may only use CPUs [3], and the machine has CPUs 0 to 1"]);
     }
 }

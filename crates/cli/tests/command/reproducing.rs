@@ -34,11 +34,7 @@ fn the_experiments_of_a_kernel_are_listed() {
 #[test]
 fn points_are_chosen_by_name() {
     let line = "reproduce elc_weight_example --seeds 1 -d 1s --brief --allow-failing --point";
-    refuse(
-        &format!("{line} 9"),
-        2,
-        &["elc_weight_example", r#"there is no "9"; there are 4; 5"#],
-    );
+    refuse(&format!("{line} 9"), 2, &["elc_weight_example", r#"there is no "9"; there are 4; 5"#]);
     let table = succeed(&format!("{line} 5"));
     assert!(table.contains("ratio of cfs at 4"), "{table}");
 }
@@ -49,10 +45,7 @@ fn the_readme_has_the_results_that_are_reproduced() {
     let readme = std::fs::read_to_string(readme).expect("there is one");
     // Those that take a few seconds; `scripts/documents --check` compares all.
     let results = succeed("reproduce elc_o1_nice_ratio ebs_caps --allow-failing --format markdown");
-    let rows: Vec<&str> = results
-        .lines()
-        .filter(|line| line.starts_with("| ["))
-        .collect();
+    let rows: Vec<&str> = results.lines().filter(|line| line.starts_with("| [")).collect();
     assert_eq!(rows.len(), 2, "{results}");
     for row in rows {
         assert!(readme.contains(row), "README.md lacks {row}");
@@ -108,11 +101,7 @@ fn a_column_and_a_point_may_have_fewer_seeds() {
     assert_eq!(samples(&[]), ["3", "1", "2", "1"]);
     assert_eq!(samples(&["--seeds", "4"]), ["4"; 4]);
     let table = fairground(&["reproduce", mine]).stdout;
-    for text in [
-        "3.00 (1 run)",
-        "4.00 ±0.00 (2 runs)",
-        "not shown with 1 run",
-    ] {
+    for text in ["3.00 (1 run)", "4.00 ±0.00 (2 runs)", "not shown with 1 run"] {
         assert!(table.contains(text), "{text}: {table}");
     }
     let more = experiment.replace("seeds = 1 }", "seeds = 3 }");
@@ -122,16 +111,8 @@ fn a_column_and_a_point_may_have_fewer_seeds() {
 }
 
 /// A line of an experiment that is far too short for the statement of its document.
-const CONTRADICTED: [&str; 8] = [
-    "reproduce",
-    "elc_o1_nice_ratio",
-    "--point=0 and 1",
-    "--seeds",
-    "1",
-    "-d",
-    "2s",
-    "--brief",
-];
+const CONTRADICTED: [&str; 8] =
+    ["reproduce", "elc_o1_nice_ratio", "--point=0 and 1", "--seeds", "1", "-d", "2s", "--brief"];
 
 #[test]
 fn a_stated_line_that_does_not_hold_fails_unless_this_is_allowed() {
@@ -203,9 +184,5 @@ fn what_a_kernel_says_stands_beside_the_simulator_or_first() {
     }
     let ended = says("A9", "holds");
     assert_eq!(ended.code, Some(2), "{}", ended.stdout);
-    assert!(
-        ended.stderr.contains("kernel.json: no line A9"),
-        "{}",
-        ended.stderr
-    );
+    assert!(ended.stderr.contains("kernel.json: no line A9"), "{}", ended.stderr);
 }

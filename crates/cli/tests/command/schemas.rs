@@ -54,9 +54,7 @@ fn fits(schema: &str, line: &str) -> Value {
     more["surprise"] = 1.into();
     assert!(!validator.is_valid(&more), "{line}");
     assert!(
-        document["fairground"]
-            .as_str()
-            .is_some_and(|version| version.starts_with("0.")),
+        document["fairground"].as_str().is_some_and(|version| version.starts_with("0.")),
         "{line}"
     );
     document
@@ -67,44 +65,26 @@ fn what_is_printed_fits_its_schema() {
     fits("list-1.json", "list --format json");
     fits("list-loads-1.json", "list --loads --format json");
     fits("show-scheduler-1.json", "show cfs --format json");
-    fits(
-        "show-scheduler-1.json",
-        "show schedulers/rotation.bpf.c --format json",
-    );
-    fits(
-        "show-recording-1.json",
-        "show ../../../workloads/build.recording --format json",
-    );
-    fits(
-        "explain-1.json",
-        "explain mix-two -s cfs,o1 -m 2 -d 1s --format json",
-    );
+    fits("show-scheduler-1.json", "show schedulers/rotation.bpf.c --format json");
+    fits("show-recording-1.json", "show ../../../workloads/build.recording --format json");
+    fits("explain-1.json", "explain mix-two -s cfs,o1 -m 2 -d 1s --format json");
     fits(
         "advise-2.json",
         "advise ../../../workloads/build.recording -s o1,cfs --repeat 2 --format json",
     );
-    fits(
-        "reproduce-1.json",
-        "reproduce elc_weight_example --repeat 2 --format json",
-    );
+    fits("reproduce-1.json", "reproduce elc_weight_example --repeat 2 --format json");
     let compared = fits(
         "compare-2.json",
         "compare mix-two hogs-three -s cfs,o1,schedulers/broken.bpf.c -m 2 -d 1s --repeat 2 --baseline cfs \
          --set cfs.sched_latency=12ms --hotplug 1:off@500ms --format json",
     );
     assert_eq!(compared["overall"]["cells"], 2);
-    assert_eq!(
-        compared["runs"][0]["labels"]["numbers"]["sched_latency"],
-        12_000_000
-    );
+    assert_eq!(compared["runs"][0]["labels"]["numbers"]["sched_latency"], 12_000_000);
 }
 
 #[test]
 fn what_is_played_fits_its_schema() {
-    fits(
-        "play-1.json",
-        "play workloads/shares.json -d 100ms --format json",
-    );
+    fits("play-1.json", "play workloads/shares.json -d 100ms --format json");
 }
 
 #[test]

@@ -21,31 +21,14 @@ fn every_kind_of_file_is_shown() {
     );
     let machine = file("sparse.xml", SPARSE);
     let cases: [(&str, &[&str]); 7] = [
-        (
-            "../../../workloads/mix-two.json",
-            &["mix-two: a workload", "policy"],
-        ),
+        ("../../../workloads/mix-two.json", &["mix-two: a workload", "policy"]),
         (&costs, &["a cost model, in nanoseconds", "tick", "777"]),
         (
             &companion,
-            &[
-                "a companion, of the scheduler mine",
-                "slice_us",
-                "Left out: its statistics",
-            ],
+            &["a companion, of the scheduler mine", "slice_us", "Left out: its statistics"],
         ),
-        (
-            &machine,
-            &[
-                "6 CPUs, 3 cores",
-                "16",
-                "the machine's CPUs 0-1,8-9,16-17 are CPUs 0 to 5",
-            ],
-        ),
-        (
-            "schedulers/rotation.bpf.c",
-            &["a scheduler of your own", "Tunables", "Companion"],
-        ),
+        (&machine, &["6 CPUs, 3 cores", "16", "the machine's CPUs 0-1,8-9,16-17 are CPUs 0 to 5"]),
+        ("schedulers/rotation.bpf.c", &["a scheduler of your own", "Tunables", "Companion"]),
         ("8", &["8 CPUs, 8 cores"]),
         ("o1", &["Lineage"]),
     ];
@@ -64,11 +47,7 @@ fn every_kind_of_file_is_shown() {
         &["a file of perf; `fairground import` makes a recording of it"],
     );
     let unknown = file("notes.txt", "hello");
-    refuse(
-        &format!("show {unknown}"),
-        2,
-        &["its name ends in none of .json"],
-    );
+    refuse(&format!("show {unknown}"), 2, &["its name ends in none of .json"]);
     refuse("show numa:2:3", 2, &["`numa:2:3`"]);
 }
 
@@ -88,11 +67,7 @@ fn the_variables_of_a_source_are_shown_with_their_defaults() {
     let variable = |name: &str, of: &str, unit: &str, default: u64| json!({"name": name, "type": of, "unit": unit, "default": default, "minimum": null, "maximum": null, "choices": [], "doc": ""});
     let slice = variable("slice_us", "u64", "us", 7000);
     assert_eq!(own, [&slice, &variable("eager", "bool", "", 1)]);
-    refuse(
-        "show mix-two --format json",
-        2,
-        &["--format is for schedulers and recordings"],
-    );
+    refuse("show mix-two --format json", 2, &["--format is for schedulers and recordings"]);
 }
 
 /// A scheduler of the features that its macros name.
@@ -160,10 +135,7 @@ fn a_source_tells_which_kernels_load_it() {
     says("-D TESTED", &["Linux 6.12 to 7.3: loads"]);
     says(
         "-D TESTED -D FLAGS=SCX_OPS_ALWAYS_ENQ_IMMED",
-        &[
-            "Linux 6.12 to 7.0: does not load: invalid ops.flags 0x80",
-            "Linux 7.1 to 7.3: loads",
-        ],
+        &["Linux 6.12 to 7.0: does not load: invalid ops.flags 0x80", "Linux 7.1 to 7.3: loads"],
     );
     let not_yet = "programs there may sleep, and this callback may not before Linux 7.3";
     let refused = format!(
@@ -180,26 +152,15 @@ fn a_source_tells_which_kernels_load_it() {
     let compare =
         |options: &str| format!("compare mix-two -d 50ms -s {} {options}", path.display());
     let old = succeed(&compare("--kernel 6.18"));
-    assert!(
-        old.contains("Linux 6.18 is simulated by its kernel functions"),
-        "{old}"
-    );
+    assert!(old.contains("Linux 6.18 is simulated by its kernel functions"), "{old}");
     let newer = succeed("compare mix-two -d 50ms -s eevdf --kernel 6.18");
     let note = "Linux 6.18 does not know ops.cgroup_set_idle; it is left out";
     assert!(newer.contains(note), "{newer}");
     refuse(&compare("--kernel 6.18 -D TESTED -D SLEEPS"), 2, &[not_yet]);
     let newest = succeed(&compare("--kernel 7.3"));
     assert!(!newest.contains("is simulated by"), "{newest}");
-    refuse(
-        &compare("--kernel 6.11"),
-        2,
-        &["a release of Linux from 6.12 to 7.3"],
-    );
-    refuse(
-        "compare mix-two -s exec:loader --kernel 6.18",
-        2,
-        &["loaders see Linux 7.3"],
-    );
+    refuse(&compare("--kernel 6.11"), 2, &["a release of Linux from 6.12 to 7.3"]);
+    refuse("compare mix-two -s exec:loader --kernel 6.18", 2, &["loaders see Linux 7.3"]);
 }
 
 #[test]
@@ -238,39 +199,23 @@ fn loads_have_parameters() {
     let names: Vec<&str> = { listed["loads"].as_array().unwrap().iter() }
         .map(|load| load["name"].as_str().unwrap())
         .collect();
-    assert!(
-        names.is_sorted() && names.contains(&"hackbench"),
-        "{names:?}"
-    );
-    for (list, words) in [
-        ("table", "perf-pipe"),
-        ("csv", "loops=100000,pairs=1,work=0"),
-    ] {
+    assert!(names.is_sorted() && names.contains(&"hackbench"), "{names:?}");
+    for (list, words) in [("table", "perf-pipe"), ("csv", "loops=100000,pairs=1,work=0")] {
         let text = succeed(&format!("list --loads --format {list}"));
         assert!(text.contains(words), "{text}");
     }
     // The written file is the same load.
     let scratch = tempfile::tempdir().unwrap();
     let file = scratch.path().join("own.json");
-    fs::write(
-        &file,
-        succeed("show hackbench:groups=1,fds=2,loops=9 --rt-app"),
-    )
-    .unwrap();
+    fs::write(&file, succeed("show hackbench:groups=1,fds=2,loops=9 --rt-app")).unwrap();
     let metrics = |load: &str| {
         let text = succeed(&format!("compare {load} -s cfs -m 2 --format json"));
         let result: serde_json::Value = serde_json::from_str(&text).unwrap();
         result["runs"][0].clone()
     };
     let by_name = metrics("hackbench:groups=1,fds=2,loops=9");
-    assert_eq!(
-        by_name["labels"]["workload"],
-        "hackbench:groups=1,fds=2,loops=9"
-    );
-    assert_eq!(
-        by_name["metrics"],
-        metrics(&file.display().to_string())["metrics"]
-    );
+    assert_eq!(by_name["labels"]["workload"], "hackbench:groups=1,fds=2,loops=9");
+    assert_eq!(by_name["metrics"], metrics(&file.display().to_string())["metrics"]);
 }
 
 /// Each load of `loads/`, made short, with the field that has the figure for which it is known.
@@ -294,17 +239,14 @@ const FIGURES: [(&str, &str); 14] = [
 #[test]
 fn every_load_has_the_figure_that_it_is_known_for() {
     let folder = fs::read_dir("../../loads").unwrap();
-    let mut files: Vec<String> = folder
-        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
-        .collect();
+    let mut files: Vec<String> =
+        folder.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
     files.sort();
     let names = FIGURES.map(|(load, _)| format!("{}.json", load.split(':').next().unwrap()));
     assert_eq!(files, names);
     let page = fs::read_to_string("../../docs/loads.md").unwrap();
     for (load, figure) in FIGURES {
-        let text = succeed(&format!(
-            "compare {load} -s cfs -m 3 -d 500ms --format json"
-        ));
+        let text = succeed(&format!("compare {load} -s cfs -m 3 -d 500ms --format json"));
         let result: serde_json::Value = serde_json::from_str(&text).unwrap();
         let run = &result["runs"][0];
         assert_eq!(run["status"], "ok", "{load}: {text}");
@@ -314,10 +256,7 @@ fn every_load_has_the_figure_that_it_is_known_for() {
             assert_eq!(run["notes"], serde_json::json!([]), "{load}");
         }
         let name = load.split(':').next().unwrap();
-        assert!(
-            page.contains(&format!("| `{name}` |")),
-            "docs/loads.md lacks {name}"
-        );
+        assert!(page.contains(&format!("| `{name}` |")), "docs/loads.md lacks {name}");
     }
 }
 
@@ -327,16 +266,10 @@ fn a_load_knows_the_machine() {
     let file = scratch.path().join("w.json");
     let text = r#"{ "tasks": { "hog": { "instance": "%(2 * cpus)", "run": 1000 } }, "global": { "duration": 1 } }"#;
     fs::write(&file, text).unwrap();
-    let result = succeed(&format!(
-        "compare {} -s o1 -m 2 -m 3 -d 10ms --format json",
-        file.display()
-    ));
+    let result =
+        succeed(&format!("compare {} -s o1 -m 2 -m 3 -d 10ms --format json", file.display()));
     let result: serde_json::Value = serde_json::from_str(&result).unwrap();
-    let tasks = |run: usize| {
-        result["runs"][run]["metrics"]["tasks"]
-            .as_array()
-            .map(Vec::len)
-    };
+    let tasks = |run: usize| result["runs"][run]["metrics"]["tasks"].as_array().map(Vec::len);
     assert_eq!((tasks(0), tasks(1)), (Some(4), Some(6)));
 }
 
@@ -401,9 +334,7 @@ fn cpus_have_the_machines_own_numbers() {
     assert!(notes.contains("are CPUs 0 to 5 for schedulers"), "{notes}");
     let text = succeed(&format!("explain {load} -s eevdf -m {machine} --most 1"));
     assert!(text.contains("CPU 8") && !text.contains("CPU 2"), "{text}");
-    succeed(&format!(
-        "compare {load} -s linux12 -m {machine} --hotplug 9:off@100ms"
-    ));
+    succeed(&format!("compare {load} -s linux12 -m {machine} --hotplug 9:off@100ms"));
     refuse(
         &format!("{compare} --hotplug 2:off@100ms"),
         2,

@@ -21,10 +21,7 @@ fn shrink(arguments: &[&str]) -> (Ended, String, tempfile::TempDir) {
 
 /// The command that was printed, as words.
 fn command(ended: &Ended) -> Vec<String> {
-    let (_, rest) = ended
-        .stderr
-        .split_once("To reproduce it:\n  ")
-        .expect(&ended.stderr);
+    let (_, rest) = ended.stderr.split_once("To reproduce it:\n  ").expect(&ended.stderr);
     let line = rest.lines().next().unwrap();
     let mut words = line.split(' ').map(str::to_owned);
     assert_eq!(words.next().as_deref(), Some("fairground"));
@@ -45,11 +42,7 @@ const LOST: [&str; 8] = [
 #[test]
 fn a_stall_is_shown_by_one_task_on_one_cpu() {
     let (ended, text, _folder) = shrink(&LOST);
-    assert!(
-        ended.stderr.contains("nothing smaller was found"),
-        "{}",
-        ended.stderr
-    );
+    assert!(ended.stderr.contains("nothing smaller was found"), "{}", ended.stderr);
     let command = command(&ended);
     let machine = command.iter().position(|word| word == "-m").unwrap() + 1;
     assert_eq!(command[machine], "1", "{command:?}");
@@ -60,11 +53,7 @@ fn a_stall_is_shown_by_one_task_on_one_cpu() {
     assert!(workload.as_object().unwrap().len() == 1, "{text}");
     let again = fairground(&command);
     assert_eq!(again.code, Some(1));
-    assert!(
-        again.stderr.contains("(SCX_EXIT_ERROR_STALL)"),
-        "{}",
-        again.stderr
-    );
+    assert!(again.stderr.contains("(SCX_EXIT_ERROR_STALL)"), "{}", again.stderr);
 }
 
 #[test]
@@ -75,19 +64,9 @@ fn the_same_failure_ends_in_the_same_file() {
 
 #[test]
 fn a_crash_is_shown_by_one_task_on_one_cpu_in_no_time() {
-    let load = [
-        "workloads/hogs.json",
-        "-s",
-        "schedulers/wild.bpf.c",
-        "-m",
-        "4",
-    ];
+    let load = ["workloads/hogs.json", "-s", "schedulers/wild.bpf.c", "-m", "4"];
     let (ended, text, _folder) = shrink(&load);
-    assert!(
-        ended.stderr.contains("nothing smaller was found"),
-        "{}",
-        ended.stderr
-    );
+    assert!(ended.stderr.contains("nothing smaller was found"), "{}", ended.stderr);
     let command = command(&ended);
     assert_eq!(command[command.len() - 4..], ["-m", "1", "-d", "1ms"]);
     let workload: serde_json::Value = serde_json::from_str(&text).unwrap();
@@ -131,16 +110,9 @@ DEFINE_SCHEDULER(shy, .enqueue = (void *)shy_enqueue, .name = "shy");
     let tasks = workload["tasks"].as_object().unwrap();
     assert_eq!(tasks.keys().collect::<Vec<_>>(), ["bound"], "{text}");
     assert_eq!(tasks["bound"]["cpus"], serde_json::json!([1]));
-    assert!(
-        !text.contains("4321") && !text.contains("\"loop\" : 7"),
-        "{text}"
-    );
+    assert!(!text.contains("4321") && !text.contains("\"loop\" : 7"), "{text}");
     let again = fairground(&command);
-    assert!(
-        again.stderr.contains("a task on its own at CPU 1"),
-        "{}",
-        again.stderr
-    );
+    assert!(again.stderr.contains("a task on its own at CPU 1"), "{}", again.stderr);
 }
 
 /// A scheduler that loses a task, for less time than the kernel takes to notice.
@@ -164,11 +136,7 @@ fn a_starved_task_is_shown_with_no_more_than_it_takes() {
     let command = command(&ended);
     let again = fairground(&command);
     assert_eq!(again.code, Some(1));
-    assert!(
-        again.stderr.contains(" starved a task after "),
-        "{}",
-        again.stderr
-    );
+    assert!(again.stderr.contains(" starved a task after "), "{}", again.stderr);
 }
 
 #[test]
@@ -177,22 +145,10 @@ fn what_cannot_be_shrunk_is_said() {
     let path = folder.path().display().to_string();
     for (scheduler, code, told) in [
         ("linux24", 0, "nothing failed and no task was starved"),
-        (
-            "schedulers/broken.bpf.c",
-            2,
-            "never began, so it cannot be shrunk",
-        ),
+        ("schedulers/broken.bpf.c", 2, "never began, so it cannot be shrunk"),
     ] {
-        let line = [
-            "compare",
-            "workloads/hogs.json",
-            "-d",
-            "100ms",
-            "-s",
-            scheduler,
-            "--shrink",
-            &path,
-        ];
+        let line =
+            ["compare", "workloads/hogs.json", "-d", "100ms", "-s", scheduler, "--shrink", &path];
         let ended = fairground(&line);
         assert!(ended.stderr.contains(told), "{}", ended.stderr);
         assert_eq!(ended.code, Some(code));

@@ -25,9 +25,7 @@ impl Cluster {
     fn start() -> Option<Self> {
         let programs = ["slurmctld", "slurmd", "munged", "sbatch", "squeue"];
         let is_there = |program: &&str| {
-            ["/usr/sbin", "/usr/bin"]
-                .iter()
-                .any(|folder| Path::new(folder).join(program).exists())
+            ["/usr/sbin", "/usr/bin"].iter().any(|folder| Path::new(folder).join(program).exists())
         };
         let is_required = std::env::var_os("CI").is_some_and(|value| value == "true");
         if !programs.iter().all(is_there) {
@@ -81,10 +79,7 @@ impl Cluster {
             std::thread::sleep(Duration::from_millis(20));
         }
         let logs: PathBuf = self.home.path().join("slurm");
-        panic!(
-            "never: {line}: {}",
-            self.succeed(&format!("tail -n 20 {}/*.log", logs.display()))
-        );
+        panic!("never: {line}: {}", self.succeed(&format!("tail -n 20 {}/*.log", logs.display())));
     }
 }
 
@@ -109,10 +104,10 @@ fn an_array_of_which_a_task_is_killed_is_submitted_again() {
     cluster.succeed("$FAIRGROUND sweep plan s.toml -o whole && $FAIRGROUND sweep run whole");
     cluster.succeed("$FAIRGROUND sweep plan s.toml -o S");
     let job = cluster.submit(HANGS);
-    cluster.until(
-        &format!("squeue --noheader --states=running --jobs={job}_0 || true"),
-        |running| !running.is_empty(),
-    );
+    cluster
+        .until(&format!("squeue --noheader --states=running --jobs={job}_0 || true"), |running| {
+            !running.is_empty()
+        });
     cluster.succeed(&format!("scancel --full --signal=KILL {job}_0"));
     let is_over = |line: &str| line.is_empty();
     cluster.until("squeue --noheader", is_over);

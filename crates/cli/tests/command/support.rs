@@ -22,11 +22,7 @@ pub fn end_of(command: &mut Command) -> Ended {
     if !command.get_envs().any(|(name, _)| name == "GITHUB_ACTIONS") {
         command.env_remove("GITHUB_ACTIONS");
     }
-    let Output {
-        status,
-        stdout,
-        stderr,
-    } = command.output().expect("the command can be run");
+    let Output { status, stdout, stderr } = command.output().expect("the command can be run");
     Ended {
         code: status.code(),
         stdout: String::from_utf8(stdout).expect("results are UTF-8"),

@@ -29,10 +29,7 @@ impl Sweep {
 
     fn command(&self, line: &str) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_fairground"));
-        command
-            .arg("sweep")
-            .args(line.split(' '))
-            .current_dir(self.home.path());
+        command.arg("sweep").args(line.split(' ')).current_dir(self.home.path());
         command
     }
 
@@ -101,11 +98,7 @@ fn a_sweep_finds_what_compare_finds() {
         "36 cells: 3 schedulers x 2 workloads x 2 machines x 1 condition x 3 seeds\n"
     );
     let ended = sweep.sweep("status S");
-    assert!(
-        ended.stdout.starts_with("36 cells: 0 done, 36 left\n"),
-        "{}",
-        ended.stdout
-    );
+    assert!(ended.stdout.starts_with("36 cells: 0 done, 36 left\n"), "{}", ended.stdout);
     assert_eq!(ended.code, Some(1));
     sweep.succeed("run S");
     let status = sweep.succeed("status S");
@@ -120,9 +113,7 @@ fn a_sweep_finds_what_compare_finds() {
     // Nothing is left to do.
     let again = sweep.sweep("run S");
     assert!(
-        again
-            .stderr
-            .contains("0 cells done, 0 of them failed; 36 were done before, 0 are left")
+        again.stderr.contains("0 cells done, 0 of them failed; 36 were done before, 0 are left")
     );
     assert_eq!(sweep.files().len(), 2);
 }
@@ -143,11 +134,7 @@ fn what_changes_nothing_does_not_change_a_cell() {
         .unwrap();
         fs::write(home.join(place).join("costs.toml"), "tick = 2000\n").unwrap();
     }
-    fs::copy(
-        folder().join("workloads/hogs.json"),
-        home.join("a/hogs.json"),
-    )
-    .unwrap();
+    fs::copy(folder().join("workloads/hogs.json"), home.join("a/hogs.json")).unwrap();
     let text = fs::read_to_string(home.join("a/hogs.json")).unwrap();
     fs::write(home.join("b/hogs.json"), text.replace('\n', "\n  ")).unwrap();
     let toml = |place: &str, set: &str| {
@@ -167,19 +154,14 @@ fn what_changes_nothing_does_not_change_a_cell() {
     ));
     assert_eq!(before.len(), 4);
     // Units, the order of keys, files, folders and their names.
-    let same = toml(
-        "b",
-        "set = { sched_min_granularity = \"1000us\", sched_latency = \"6000000ns\" }",
-    );
+    let same =
+        toml("b", "set = { sched_min_granularity = \"1000us\", sched_latency = \"6000000ns\" }");
     assert_eq!(identities(&same), before);
     let machine = same.replace("machines = [\"2\"]", "machines = [\"core:2 pu:1\"]");
     assert_eq!(identities(&machine), before);
     let all_differ = |text: &str| {
         let now = identities(text);
-        assert!(
-            now.iter().zip(&before).all(|(one, other)| one != other),
-            "{text}"
-        );
+        assert!(now.iter().zip(&before).all(|(one, other)| one != other), "{text}");
     };
     all_differ(&same.replace("seeds = 2", "seeds = { from = 7, count = 2 }"));
     all_differ(&same.replace("machines = [\"2\"]", "machines = [\"3\"]"));
@@ -207,11 +189,7 @@ fn the_same_cell_twice_is_refused() {
     assert!(ended.stderr.contains("is given twice"), "{}", ended.stderr);
     let sweep = Sweep::of(&SMALL.replace("[\"1\", \"2\"]", "[\"2\", \"core:2 pu:1\"]"));
     let ended = sweep.sweep("plan s.toml -o S");
-    assert!(
-        ended.stderr.contains("are the same cell; leave one out"),
-        "{}",
-        ended.stderr
-    );
+    assert!(ended.stderr.contains("are the same cell; leave one out"), "{}", ended.stderr);
 }
 
 #[test]
@@ -221,11 +199,7 @@ fn a_plan_needs_neither_sources_nor_a_compiler() {
     );
     let home = sweep.home.path();
     fs::copy(folder().join("workloads/hogs.json"), home.join("hogs.json")).unwrap();
-    fs::copy(
-        folder().join("schedulers/rotation.bpf.c"),
-        home.join("mine.bpf.c"),
-    )
-    .unwrap();
+    fs::copy(folder().join("schedulers/rotation.bpf.c"), home.join("mine.bpf.c")).unwrap();
     sweep.plan();
     for name in ["hogs.json", "mine.bpf.c", "s.toml"] {
         fs::remove_file(home.join(name)).unwrap();
@@ -275,11 +249,7 @@ fn cells_that_fail_are_results() {
     sweep.plan();
     let ended = sweep.sweep("run S");
     assert_eq!(ended.code, Some(0), "{}", ended.stderr);
-    assert!(
-        ended.stderr.contains("12 cells done, 10 of them failed"),
-        "{}",
-        ended.stderr
-    );
+    assert!(ended.stderr.contains("12 cells done, 10 of them failed"), "{}", ended.stderr);
     let status = sweep.status();
     for (id, status_of) in &schedulers {
         assert_eq!(status["statuses"][status_of], 2, "{id}: {status}");
@@ -304,10 +274,7 @@ fn shards_together_are_the_whole() {
     }
     assert_eq!(sweep.succeed("table S --format csv"), whole);
     assert_eq!(sweep.files().len(), 10);
-    assert_eq!(
-        sweep.succeed("pack S"),
-        "5 files became 1; 0 cells were there twice\n"
-    );
+    assert_eq!(sweep.succeed("pack S"), "5 files became 1; 0 cells were there twice\n");
     assert_eq!(sweep.files().len(), 2);
     assert_eq!(sweep.succeed("table S --format csv"), whole);
     // A cell that was run twice is there once.
@@ -356,9 +323,7 @@ fn await_heed(child: &mut Child) {
 }
 
 fn signal(child: &Child, name: &str) {
-    let sent = Command::new("kill")
-        .args(["-s", name, &child.id().to_string()])
-        .status();
+    let sent = Command::new("kill").args(["-s", name, &child.id().to_string()]).status();
     assert!(sent.unwrap().success());
 }
 
@@ -372,11 +337,7 @@ fn a_sweep_that_is_killed_goes_on() {
     fs::remove_dir_all(sweep.home.path().join("S/data")).unwrap();
     let mut left = u64::MAX;
     for round in 0..20 {
-        let mut child = sweep
-            .command("run S --threads 2")
-            .stderr(Stdio::null())
-            .spawn()
-            .unwrap();
+        let mut child = sweep.command("run S --threads 2").stderr(Stdio::null()).spawn().unwrap();
         let_run(&mut child, 20 + round * 13 % 80);
         // A request to end leaves something of which the next process can make use.
         let name = if round % 4 == 3 { "TERM" } else { "KILL" };
@@ -405,12 +366,8 @@ fn a_run_that_is_asked_to_end_keeps_what_it_has() {
     let ended = sweep.sweep("run S --until 1ns");
     assert_eq!(ended.code, Some(75), "{}", ended.stderr);
     let scratch = tempfile::tempdir().unwrap();
-    let mut child = sweep
-        .command("run S")
-        .env("TMPDIR", scratch.path())
-        .stderr(Stdio::null())
-        .spawn()
-        .unwrap();
+    let mut child =
+        sweep.command("run S").env("TMPDIR", scratch.path()).stderr(Stdio::null()).spawn().unwrap();
     await_heed(&mut child);
     let_run(&mut child, 400);
     signal(&child, "TERM");
@@ -452,16 +409,11 @@ fn scores_are_one_number() {
     let sweep = Sweep::of(&text);
     sweep.plan();
     let before = sweep.sweep("score S");
-    assert!(
-        before
-            .stderr
-            .contains("which score? name one of switches, waits")
-    );
+    assert!(before.stderr.contains("which score? name one of switches, waits"));
     sweep.succeed("run S");
     let scores = sweep.succeed("score S switches");
-    let numbers: Vec<f64> = { scores.lines() }
-        .map(|line| line.split('\t').next().unwrap().parse().unwrap())
-        .collect();
+    let numbers: Vec<f64> =
+        { scores.lines() }.map(|line| line.split('\t').next().unwrap().parse().unwrap()).collect();
     assert_eq!(numbers.len(), 3, "{scores}");
     assert!(numbers.is_sorted() && numbers[0] > 0.0);
     assert!(scores.contains("\tcfs sched_latency=24 ms\n"), "{scores}");
@@ -505,13 +457,9 @@ fn groups_of_cells_have_medians() {
     sweep.plan();
     sweep.succeed("run S");
     let printed = sweep.succeed("table S --by scheduler,sched_latency,machine --format csv");
-    let lines: Vec<Vec<&str>> = printed
-        .lines()
-        .map(|line| line.split(',').collect())
-        .collect();
-    let groups: Vec<[&str; 5]> = { lines[1..].iter() }
-        .map(|line| line[..5].try_into().unwrap())
-        .collect();
+    let lines: Vec<Vec<&str>> = printed.lines().map(|line| line.split(',').collect()).collect();
+    let groups: Vec<[&str; 5]> =
+        { lines[1..].iter() }.map(|line| line[..5].try_into().unwrap()).collect();
     // As in the plan; o1 has no such setting.
     assert_eq!(
         groups,
@@ -529,9 +477,7 @@ fn groups_of_cells_have_medians() {
     let place = { of_workload.lines().next().unwrap().split(',') }
         .position(|column| column == "context_switches")
         .unwrap();
-    let line = { of_workload.lines() }
-        .find(|line| line.starts_with("mix-two,2,o1,"))
-        .unwrap();
+    let line = { of_workload.lines() }.find(|line| line.starts_with("mix-two,2,o1,")).unwrap();
     let compared = succeed("compare mix-two -m 2 -s o1 -d 1s --repeat 3 --format json");
     let compared: Value = serde_json::from_str(&compared).unwrap();
     let mut switches: Vec<f64> = { compared["runs"].as_array().unwrap().iter() }
@@ -625,10 +571,7 @@ fn files_that_are_damaged_are_named_with_the_way_out() {
     let list = sweep.home.path().join("S/plan/cells");
     fs::write(&list, [0; 160]).unwrap();
     for line in ["status S", "run S", "table S"] {
-        let messages = [
-            "S/plan/cells: it has 160 bytes",
-            "plan again, which keeps all",
-        ];
+        let messages = ["S/plan/cells: it has 160 bytes", "plan again, which keeps all"];
         refuse(line, 2, &messages);
     }
     fs::remove_file(&list).unwrap();
@@ -704,10 +647,7 @@ fn two_that_do_the_same_shard_at_once_agree() {
 /// The blocks of a document that begin with this line.
 fn blocks(text: &str, begin: &str) -> Vec<String> {
     let begin = format!("\n{begin}\n");
-    text.split(&begin)
-        .skip(1)
-        .map(|part| part.split("\n```").next().unwrap().to_owned())
-        .collect()
+    text.split(&begin).skip(1).map(|part| part.split("\n```").next().unwrap().to_owned()).collect()
 }
 
 #[test]
@@ -725,11 +665,7 @@ fn the_first_steps_in_the_document_are_all_that_is_needed() {
         let line = line.split(" #").next().unwrap();
         let program = env!("CARGO_BIN_EXE_fairground");
         let line = line.replacen("fairground ", &format!("'{program}' "), 1);
-        let ended = end_of(
-            Command::new("sh")
-                .args(["-c", &line])
-                .current_dir(sweep.home.path()),
-        );
+        let ended = end_of(Command::new("sh").args(["-c", &line]).current_dir(sweep.home.path()));
         assert_eq!(ended.code, Some(0), "{line}: {}", ended.stderr);
     }
     assert_eq!(sweep.status()["statuses"].as_object().unwrap().len(), 1);
@@ -740,34 +676,13 @@ fn mistakes_are_told() {
     let sweep = Sweep::of("");
     for (text, message) in [
         ("workloads = 3", "s.toml:1:13: invalid type"),
-        (
-            "workloads = [\"mix-two\"]\nscheduler = []",
-            "at least one [[scheduler]]",
-        ),
-        (
-            &SMALL.replace("mix-two", "mix-three"),
-            "there is no such file",
-        ),
-        (
-            &SMALL.replace("[\"1\", \"2\"]", "[\"host\"]"),
-            "lstopo machine.xml",
-        ),
-        (
-            &SMALL.replace("\"cfs\"", "\"exec:scx_bpfland\""),
-            "fairground capture",
-        ),
-        (
-            &SMALL.replace("sched_latency", "sched_latenzy"),
-            "did you mean sched_latency?",
-        ),
-        (
-            &SMALL.replace("seeds = 3", "seeds = 0"),
-            "seeds: there has to be one",
-        ),
-        (
-            &format!("hz = [3]\n{SMALL}"),
-            "hz: not a number from 10 to 10000",
-        ),
+        ("workloads = [\"mix-two\"]\nscheduler = []", "at least one [[scheduler]]"),
+        (&SMALL.replace("mix-two", "mix-three"), "there is no such file"),
+        (&SMALL.replace("[\"1\", \"2\"]", "[\"host\"]"), "lstopo machine.xml"),
+        (&SMALL.replace("\"cfs\"", "\"exec:scx_bpfland\""), "fairground capture"),
+        (&SMALL.replace("sched_latency", "sched_latenzy"), "did you mean sched_latency?"),
+        (&SMALL.replace("seeds = 3", "seeds = 0"), "seeds: there has to be one"),
+        (&format!("hz = [3]\n{SMALL}"), "hz: not a number from 10 to 10000"),
         (
             &format!("{SMALL}[[score]]\nname = \"x\"\nmeasure = \"speed\""),
             "there is no measure speed",
@@ -784,45 +699,22 @@ fn mistakes_are_told() {
     }
     for line in ["run S", "status S", "table S", "slurm S --tasks 1 --time 1"] {
         let ended = sweep.sweep(line);
-        assert!(
-            ended.stderr.contains("this is no sweep"),
-            "{line}: {}",
-            ended.stderr
-        );
+        assert!(ended.stderr.contains("this is no sweep"), "{line}: {}", ended.stderr);
         assert_eq!(ended.code, Some(2), "{line}");
     }
     let ended = sweep.sweep("run S --shard 4/4");
-    assert!(
-        ended.stderr.contains("3/4 for the last"),
-        "{}",
-        ended.stderr
-    );
+    assert!(ended.stderr.contains("3/4 for the last"), "{}", ended.stderr);
 }
 
 #[test]
 fn mistakes_in_axes_are_told() {
     let sweep = Sweep::of("");
     for (text, message) in [
-        (
-            &format!("colour = 3\n{SMALL}"),
-            "s.toml:1:1: unknown field `colour`",
-        ),
-        (
-            &SMALL.replace("[\"1\", \"2\"]", "[]"),
-            "machines: an empty list makes no cells",
-        ),
-        (
-            &format!("costs = []\n{SMALL}"),
-            "costs: an empty list makes no cells",
-        ),
-        (
-            &format!("hz = []\n{SMALL}"),
-            "hz: an empty list makes no cells",
-        ),
-        (
-            &format!("hotplug = []\n{SMALL}"),
-            "hotplug: an empty list makes no cells",
-        ),
+        (&format!("colour = 3\n{SMALL}"), "s.toml:1:1: unknown field `colour`"),
+        (&SMALL.replace("[\"1\", \"2\"]", "[]"), "machines: an empty list makes no cells"),
+        (&format!("costs = []\n{SMALL}"), "costs: an empty list makes no cells"),
+        (&format!("hz = []\n{SMALL}"), "hz: an empty list makes no cells"),
+        (&format!("hotplug = []\n{SMALL}"), "hotplug: an empty list makes no cells"),
         (
             &SMALL.replace("[\"6ms\", \"24ms\"]", "[]"),
             "cfs.sched_latency: an empty list makes no cells",
@@ -832,10 +724,7 @@ fn mistakes_in_axes_are_told() {
             "cfs.sched_latency: 1ms..8ms:+0ms does not end",
         ),
         (
-            &SMALL.replace(
-                "[\"6ms\", \"24ms\"]",
-                "{ from = \"1ms\", to = \"8ms\", step = 3 }",
-            ),
+            &SMALL.replace("[\"6ms\", \"24ms\"]", "{ from = \"1ms\", to = \"8ms\", step = 3 }"),
             "s.toml:9:21: the values of a setting are one, a list of them, or { from = ",
         ),
         (

@@ -23,11 +23,7 @@ fn repository() -> tempfile::TempDir {
     let repository = tempfile::tempdir().unwrap();
     let sources = repository.path().join("sources");
     fs::create_dir(&sources).unwrap();
-    fs::copy(
-        folder().join("schedulers").join(SOURCE),
-        sources.join(SOURCE),
-    )
-    .unwrap();
+    fs::copy(folder().join("schedulers").join(SOURCE), sources.join(SOURCE)).unwrap();
     git(repository.path(), "init --quiet");
     git(repository.path(), "add .");
     git(repository.path(), "commit --quiet -m first");
@@ -37,10 +33,7 @@ fn repository() -> tempfile::TempDir {
 /// Compares with a revision in a workflow; also returns the job's summary.
 fn versions(repository: &Path, revision: &str, source: &str) -> (Ended, String) {
     let summary = repository.join("summary.md");
-    let script = folder()
-        .join("../../../scripts/versions")
-        .canonicalize()
-        .unwrap();
+    let script = folder().join("../../../scripts/versions").canonicalize().unwrap();
     let mut command = Command::new(script);
     command
         .args([revision, source, "hogs-nice", "-m", "2", "-d", "2s"])
@@ -69,10 +62,7 @@ fn a_version_that_is_worse_fails_with_an_annotation_and_a_table() {
     assert_eq!(ended.code, Some(1), "{}", ended.stderr);
     let first = "::error file=even.bpf.c,title=fairground::fails, because hogs-nice on 2: jain_index of head is ";
     assert!(ended.stderr.contains(first), "{}", ended.stderr);
-    assert!(
-        summary.starts_with("## even.bpf.c: `head` against `base`, "),
-        "{summary}"
-    );
+    assert!(summary.starts_with("## even.bpf.c: `head` against `base`, "), "{summary}");
     assert!(summary.contains("| Jain's index | "), "{summary}");
     assert!(summary.contains(" | worse |"), "{summary}");
     assert_eq!(summary, ended.stdout);
@@ -83,10 +73,7 @@ fn a_version_that_is_the_same_succeeds() {
     let repository = repository();
     let (ended, summary) = versions(repository.path(), "HEAD", SOURCE);
     assert_eq!((ended.code, ended.stderr.as_str()), (Some(0), ""));
-    assert!(
-        summary.contains("head against base: worse in 0, better in 0, same in "),
-        "{summary}"
-    );
+    assert!(summary.contains("head against base: worse in 0, better in 0, same in "), "{summary}");
 }
 
 #[test]
@@ -99,8 +86,5 @@ fn a_scheduler_that_was_not_there_runs_alone() {
     assert!(summary.contains("## new.bpf.c, which "), "{summary}");
     let (ended, _) = versions(repository.path(), "HEAD", SOURCE);
     assert_eq!(ended.code, Some(2));
-    assert_eq!(
-        ended.stderr,
-        "versions: even.bpf.c is not in this work tree\n"
-    );
+    assert_eq!(ended.stderr, "versions: even.bpf.c is not in this work tree\n");
 }

@@ -155,9 +155,7 @@ fn a_worker_that_is_asked_to_end_finishes_what_it_has_begun() {
     let mut worker = Worker::start(&[]);
     let cell = json!({"workload": "mix-two", "scheduler": "o1", "duration": "10ms"});
     assert_eq!(worker.ask(&cell)["run"]["status"], "ok");
-    let sent = Command::new("kill")
-        .args(["-s", "TERM", &worker.child.id().to_string()])
-        .status();
+    let sent = Command::new("kill").args(["-s", "TERM", &worker.child.id().to_string()]).status();
     assert!(sent.unwrap().success());
     // Its input is still open.
     assert_eq!(worker.child.wait().unwrap().code(), Some(0));
@@ -170,10 +168,7 @@ fn a_line_without_end_is_not_read_to_its_end() {
     let writer = std::thread::spawn(move || cells.write_all(&vec![b'x'; 3 << 20]).is_err());
     let answer = worker.hear();
     let error = answer["error"].as_str().unwrap();
-    assert!(
-        error.contains("a line has more than 1048576 bytes"),
-        "{error}"
-    );
+    assert!(error.contains("a line has more than 1048576 bytes"), "{error}");
     assert_eq!(worker.child.wait().unwrap().code(), Some(0));
     assert!(writer.join().unwrap());
 }
@@ -186,34 +181,20 @@ fn shards_of_a_sweep_are_written_into_its_folder() {
                 [[scheduler]]\nid = \"cfs\"\n[[scheduler]]\nid = \"cfs\"\nname = \"slow\"\nset.sched_latency = \"60ms\"\n";
     std::fs::write(&file, text).unwrap();
     let folder = home.path().join("S");
-    succeed(&format!(
-        "sweep plan {} -o {}",
-        file.display(),
-        folder.display()
-    ));
+    succeed(&format!("sweep plan {} -o {}", file.display(), folder.display()));
     let mut worker = Worker::start(&[]);
     let shard = |shard: &str| json!({"id": shard, "sweep": folder, "shard": shard});
     for number in ["0/2", "1/2", "1/2"] {
         let answer = worker.ask(&shard(number));
         assert_eq!(answer["id"], number);
         let progress = &answer["progress"];
-        assert_eq!(
-            (&progress["done"], &progress["left"]),
-            (&json!(8), &json!(0)),
-            "{answer}"
-        );
+        assert_eq!((&progress["done"], &progress["left"]), (&json!(8), &json!(0)), "{answer}");
         assert_eq!(progress["statuses"], json!({"ok": 8}));
     }
     for (wanted, message) in [
         (shard("2/2"), "shard 2/2: not NUMBER/COUNT"),
-        (
-            json!({"id": "2/2", "sweep": home.path(), "shard": "0/1"}),
-            "this is no sweep",
-        ),
-        (
-            json!({"id": "2/2", "sweep": folder}),
-            "this is no shard: missing field `shard`",
-        ),
+        (json!({"id": "2/2", "sweep": home.path(), "shard": "0/1"}), "this is no sweep"),
+        (json!({"id": "2/2", "sweep": folder}), "this is no shard: missing field `shard`"),
     ] {
         let answer = worker.ask(&wanted);
         let error = answer["error"].as_str().unwrap();
@@ -229,10 +210,6 @@ fn shards_of_a_sweep_are_written_into_its_folder() {
 
 /// Number of files in a folder and those below it.
 fn walk(folder: &std::path::Path) -> usize {
-    let entries = std::fs::read_dir(folder)
-        .unwrap()
-        .map(|entry| entry.unwrap().path());
-    entries
-        .map(|path| if path.is_dir() { walk(&path) } else { 1 })
-        .sum()
+    let entries = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
+    entries.map(|path| if path.is_dir() { walk(&path) } else { 1 }).sum()
 }

@@ -32,10 +32,7 @@ impl Preparation<'_> {
             Ok(map) => map,
             Err(absent) => return Ok(Err(absent)),
         };
-        let entries = value
-            .as_int()
-            .ok()
-            .and_then(|number| u32::try_from(number).ok());
+        let entries = value.as_int().ok().and_then(|number| u32::try_from(number).ok());
         let entries = entries
             .filter(|entries| *entries > 0)
             .ok_or_else(|| wrong(place, format!("{key}: {value} is not a number of entries")))?;
@@ -94,10 +91,7 @@ impl Preparation<'_> {
         place: &str,
     ) -> Result<Vec<Vec<u8>>, Error> {
         let Some(expression) = &entry.value else {
-            return Err(wrong(
-                place,
-                "an entry of this map needs a value".to_owned(),
-            ));
+            return Err(wrong(place, "an entry of this map needs a value".to_owned()));
         };
         if entry.max_entries.is_some() || !entry.inside.is_empty() {
             let message = "entry.max_entries and entry.inside are for maps in maps".to_owned();
@@ -113,11 +107,7 @@ impl Preparation<'_> {
         definition: &fairground_bpf::Map,
         place: &str,
     ) -> Result<Vec<Vec<u8>>, Error> {
-        let copies = if PER_CPU_MAPS.contains(&definition.kind) {
-            self.online.id_count
-        } else {
-            1
-        };
+        let copies = if PER_CPU_MAPS.contains(&definition.kind) { self.online.id_count } else { 1 };
         let sizes = definition.key_size as usize + definition.value_size as usize * copies;
         self.take(sizes, place)?;
         let mut values = Vec::with_capacity(copies);
@@ -162,17 +152,11 @@ impl Preparation<'_> {
         };
         let entries = u32::try_from(entries).ok().filter(|entries| *entries > 0);
         let entries = entries.ok_or_else(|| {
-            wrong(
-                place,
-                "entry.max_entries is not a number of entries".to_owned(),
-            )
+            wrong(place, "entry.max_entries is not a number of entries".to_owned())
         })?;
         let size = (inner.value_size as usize).saturating_mul(entries as usize);
         self.take(size, place)?;
-        Ok(NewMap {
-            max_entries: entries,
-            entries: self.inner_entries(entry, inner, place)?,
-        })
+        Ok(NewMap { max_entries: entries, entries: self.inner_entries(entry, inner, place)? })
     }
 
     /// The contents of a new map.
@@ -204,10 +188,7 @@ impl Preparation<'_> {
         let mut bytes = vec![0; size as usize];
         let Some(type_id) = type_id else {
             let number = value.as_int().map_err(|kind| {
-                wrong(
-                    place,
-                    format!("{key}: a whole number is needed, not {kind}"),
-                )
+                wrong(place, format!("{key}: a whole number is needed, not {kind}"))
             })?;
             let encoded = i128::from(number).to_le_bytes();
             let length = bytes.len().min(encoded.len());

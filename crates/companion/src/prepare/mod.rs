@@ -123,8 +123,7 @@ impl Preparation<'_> {
                 Some(setting) => self.expression(&setting.value, &setting.place)?,
                 None => self.value(value, &format!("option.{}", name.get_ref()))?,
             };
-            self.scope
-                .push_constant_dynamic(name.get_ref().as_str(), value);
+            self.scope.push_constant_dynamic(name.get_ref().as_str(), value);
         }
         match companion.misfit(self.object) {
             Some(note) => self.done.notes.push(note),
@@ -143,9 +142,7 @@ impl Preparation<'_> {
     fn set_all(&mut self) -> Result<(), Error> {
         let companion = self.companion;
         for name in companion.file.load.keys() {
-            self.attempt(&companion.place(name), |this| {
-                Ok(this.has_free_program(name.get_ref()))
-            })?;
+            self.attempt(&companion.place(name), |this| Ok(this.has_free_program(name.get_ref())))?;
         }
         for (name, value) in in_order(&companion.file.ops) {
             let what = format!("ops.{}", name.get_ref());
@@ -162,9 +159,7 @@ impl Preparation<'_> {
             self.attempt(&place, |this| {
                 let value = this.value(value, &what)?;
                 match in_some_releases(path.get_ref()) {
-                    Some(path) => this
-                        .set_variable(path, &value, &place, &what)
-                        .map(|_| Ok(())),
+                    Some(path) => this.set_variable(path, &value, &place, &what).map(|_| Ok(())),
                     None => this.set_variable(path.get_ref(), &value, &place, &what),
                 }
             })?;
@@ -191,10 +186,7 @@ impl Preparation<'_> {
         }
         let missing = companion.file.missing.iter();
         self.done.notes.extend(missing.map(|what| {
-            format!(
-                "{} leaves out other actions of its loader: {what}",
-                companion.name
-            )
+            format!("{} leaves out other actions of its loader: {what}", companion.name)
         }));
         Ok(())
     }
@@ -204,9 +196,8 @@ impl Preparation<'_> {
         let (key, place) = (setting.key.as_str(), setting.place.as_str());
         let result = if let Some(member) = key.strip_prefix("ops.") {
             self.set_operation(member, &value, place, key)?
-        } else if let Some(map) = key
-            .strip_prefix("map.")
-            .and_then(|rest| rest.strip_suffix(".max_entries"))
+        } else if let Some(map) =
+            key.strip_prefix("map.").and_then(|rest| rest.strip_suffix(".max_entries"))
         {
             self.set_map_size(map, &value, place, key)?
         } else {
@@ -272,8 +263,7 @@ impl Preparation<'_> {
     }
 
     fn expression(&mut self, text: &str, place: &str) -> Result<Dynamic, Error> {
-        self.evaluate(text)
-            .map_err(|error| wrong(place, format!("{text:?}: {error}")))
+        self.evaluate(text).map_err(|error| wrong(place, format!("{text:?}: {error}")))
     }
 
     fn evaluate(&mut self, text: &str) -> Result<Dynamic, String> {
@@ -306,10 +296,8 @@ impl Preparation<'_> {
             Value::Float(number) => Dynamic::from_float(*number),
             Value::Boolean(truth) => Dynamic::from_bool(*truth),
             Value::Array(list) => {
-                let values: Result<Array, Error> = list
-                    .iter()
-                    .map(|one| self.plain_value(one, place, key))
-                    .collect();
+                let values: Result<Array, Error> =
+                    list.iter().map(|one| self.plain_value(one, place, key)).collect();
                 Dynamic::from_array(values?)
             }
             Value::Table(table) => {
@@ -346,10 +334,7 @@ impl Preparation<'_> {
         };
         let list = self.value(each, &format!("{what}.each"))?;
         let list = list.into_array().map_err(|kind| {
-            wrong(
-                &self.companion.place(each),
-                format!("{what}.each: a list is needed, not {kind}"),
-            )
+            wrong(&self.companion.place(each), format!("{what}.each: a list is needed, not {kind}"))
         })?;
         Ok(list.into_iter().map(Some).collect())
     }
@@ -378,10 +363,7 @@ pub fn names(object: &Object, key: &str) -> bool {
 }
 
 fn wrong(place: &str, message: String) -> Error {
-    Error::Wrong {
-        place: place.to_owned(),
-        message,
-    }
+    Error::Wrong { place: place.to_owned(), message }
 }
 
 /// `, did you mean X?` if something is similar to `name`.
@@ -390,7 +372,5 @@ fn nearest<'a>(name: &str, candidates: impl Iterator<Item = &'a str>) -> String 
         .map(|candidate| (strsim::damerau_levenshtein(name, candidate), candidate))
         .filter(|(distance, candidate)| *distance <= candidate.len().div_ceil(3))
         .min()
-        .map_or_else(String::new, |(_, candidate)| {
-            format!(", did you mean {candidate}?")
-        })
+        .map_or_else(String::new, |(_, candidate)| format!(", did you mean {candidate}?"))
 }

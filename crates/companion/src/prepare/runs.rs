@@ -149,10 +149,8 @@ impl Preparation<'_> {
     /// Checks that the object has a program that the loader may load or leave out: see [`Companion::choose_programs`](crate::Companion::choose_programs).
     pub(super) fn has_free_program(&self, program: &str) -> Result<(), Absent> {
         let programs = self.object.programs().iter();
-        let free: Vec<&str> = programs
-            .filter(|one| !one.is_callback())
-            .map(|one| one.name.as_str())
-            .collect();
+        let free: Vec<&str> =
+            programs.filter(|one| !one.is_callback()).map(|one| one.name.as_str()).collect();
         if !free.contains(&program) {
             return Err(Absent(format!(
                 "there is no program {program:?} that can be loaded or left out; there are: {}",

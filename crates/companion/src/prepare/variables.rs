@@ -20,16 +20,12 @@ impl Preparation<'_> {
         key: &str,
     ) -> Result<Result<(), Absent>, Error> {
         let Some(table) = self.table() else {
-            return Ok(Err(Absent(format!(
-                "{key}: the object has no sched_ext_ops table"
-            ))));
+            return Ok(Err(Absent(format!("{key}: the object has no sched_ext_ops table"))));
         };
         let found = table.members.iter().find(|one| one.name == member);
         let Some(found) = found else {
-            let known = table
-                .members
-                .iter()
-                .filter(|one| matches!(one.value, StructOpsValue::Data(_)));
+            let known =
+                table.members.iter().filter(|one| matches!(one.value, StructOpsValue::Data(_)));
             let known: Vec<&str> = known.map(|one| one.name.as_str()).collect();
             return Ok(Err(Absent(format!(
                 "sched_ext_ops has no member {member:?}; it has {}",
@@ -54,10 +50,7 @@ impl Preparation<'_> {
                 ));
             }
         }
-        self.done
-            .setup
-            .operations
-            .retain(|(name, _)| name != member);
+        self.done.setup.operations.retain(|(name, _)| name != member);
         self.done.setup.operations.push((member.to_owned(), bytes));
         Ok(Ok(()))
     }
@@ -92,13 +85,8 @@ impl Preparation<'_> {
             && list.len() > count as usize
             && section.variables.len() == 1
         {
-            size = list
-                .len()
-                .saturating_mul(btf.size_of(element).unwrap_or(0) as usize);
-            spot = Spot {
-                type_id: element,
-                ..spot
-            };
+            size = list.len().saturating_mul(btf.size_of(element).unwrap_or(0) as usize);
+            spot = Spot { type_id: element, ..spot };
         }
         self.take(size, place)?;
         let bytes = self.sections.entry(number).or_insert_with(|| {
@@ -119,11 +107,7 @@ impl Preparation<'_> {
         let bytes = target.to_vec();
         let patches = &mut self.done.setup.variables;
         patches.retain(|patch| (patch.section, patch.offset) != (number, start));
-        patches.push(VariablePatch {
-            section: number,
-            offset: start,
-            bytes,
-        });
+        patches.push(VariablePatch { section: number, offset: start, bytes });
         Ok(Ok(()))
     }
 
@@ -145,11 +129,7 @@ pub(super) fn write_long_array(
     let list = value.read_lock::<Array>().ok_or("a list is needed")?;
     let size = btf.size_of(element).unwrap_or(0) as usize;
     for (index, value) in list.iter().enumerate() {
-        let spot = Spot {
-            type_id: element,
-            bit_offset: index * size * 8,
-            bit_size: 0,
-        };
+        let spot = Spot { type_id: element, bit_offset: index * size * 8, bit_size: 0 };
         encode::write(btf, spot, value, bytes)
             .map_err(|problem| format!("[{index}]: {problem}"))?;
     }

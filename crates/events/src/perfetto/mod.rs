@@ -112,10 +112,7 @@ impl<W: Write> PerfettoWriter<W> {
         writer.write(TracePacket {
             timestamp: Some(0),
             process_tree: Some(ProcessTree {
-                processes: vec![Process {
-                    pid: Some(PROCESS),
-                    cmdline: vec![workload.to_owned()],
-                }],
+                processes: vec![Process { pid: Some(PROCESS), cmdline: vec![workload.to_owned()] }],
                 threads: Vec::new(),
             }),
             ..TracePacket::default()
@@ -151,9 +148,7 @@ impl<W: Write> PerfettoWriter<W> {
         }
         self.packet.clear();
         self.packet.push(PACKET_FIELD);
-        packet
-            .encode_length_delimited(&mut self.packet)
-            .expect("a vector grows as needed");
+        packet.encode_length_delimited(&mut self.packet).expect("a vector grows as needed");
         self.error = self.output.write_all(&self.packet).err();
     }
 
@@ -162,10 +157,7 @@ impl<W: Write> PerfettoWriter<W> {
         if !event.is_empty() {
             self.write(TracePacket {
                 trusted_packet_sequence_id: Some(SEQUENCE),
-                ftrace_events: Some(FtraceEventBundle {
-                    cpu: Some(cpu as u32),
-                    event,
-                }),
+                ftrace_events: Some(FtraceEventBundle { cpu: Some(cpu as u32), event }),
                 ..TracePacket::default()
             });
         }
@@ -243,9 +235,7 @@ impl<W: Write> PerfettoWriter<W> {
             task.leaves_as = STATE_PREEMPTED;
         }
         // The kernel records the event on the CPU of the waker.
-        let on = waker
-            .and_then(|waker| self.task_mut(waker)?.cpu)
-            .map_or(cpu, CpuId);
+        let on = waker.and_then(|waker| self.task_mut(waker)?.cpu).map_or(cpu, CpuId);
         let (comm, pid, prio) = self.identity(Some(task), cpu);
         self.scheduling_event(
             on,
@@ -341,16 +331,12 @@ impl<W: Write> PerfettoWriter<W> {
     /// The track of a task's thread, described on first use.
     fn task_track(&mut self, task: TaskId) -> u64 {
         let track = FIRST_TASK_TRACK + u64::from(task.0);
-        let described = self
-            .task_mut(task)
-            .is_some_and(|task| std::mem::replace(&mut task.has_track, true));
+        let described =
+            self.task_mut(task).is_some_and(|task| std::mem::replace(&mut task.has_track, true));
         if !described {
             self.describe_track(TrackDescriptor {
                 uuid: Some(track),
-                thread: Some(ThreadDescriptor {
-                    pid: Some(PROCESS),
-                    tid: Some(thread(task)),
-                }),
+                thread: Some(ThreadDescriptor { pid: Some(PROCESS), tid: Some(thread(task)) }),
                 ..TrackDescriptor::default()
             });
         }
@@ -475,11 +461,7 @@ impl<W: Write> Sink for PerfettoWriter<W> {
             // Figures for results, not for a time.
             EventKind::QuotaUse { .. } | EventKind::Energy { .. } => {}
             EventKind::Lap { task, at, begins } => self.lap(task, at, begins),
-            EventKind::Overhead {
-                cpu,
-                kind,
-                duration,
-            } => {
+            EventKind::Overhead { cpu, kind, duration } => {
                 if duration > 0 {
                     let track = self.cpu_track(cpu);
                     let until = &mut self.cpus[cpu.0 as usize].overhead_until;

@@ -120,10 +120,7 @@ impl<R: Read> TraceReader<R> {
                 }
                 _ => {
                     let kind = self.event_record(kind)?;
-                    sink.event(&Event {
-                        time: self.time,
-                        kind,
-                    });
+                    sink.event(&Event { time: self.time, kind });
                 }
             }
             self.records += 1;
@@ -133,10 +130,9 @@ impl<R: Read> TraceReader<R> {
     fn end(mut self, sink: &mut dyn Sink) -> Result<(), TraceError> {
         let records = self.number()?;
         if records != self.records {
-            return Err(self.damaged(format!(
-                "{} records, but the end says {records}",
-                self.records
-            )));
+            return Err(
+                self.damaged(format!("{} records, but the end says {records}", self.records))
+            );
         }
         self.start = self.offset;
         let expected = self.checksum.clone().finalize();
@@ -173,9 +169,7 @@ impl<R: Read> TraceReader<R> {
         if count > self.capacities.len() as u64 {
             return Err(self.damaged(format!("{count} allowed CPUs")));
         }
-        let allowed = (0..count)
-            .map(|_| self.cpu())
-            .collect::<Result<Vec<CpuId>, TraceError>>()?;
+        let allowed = (0..count).map(|_| self.cpu()).collect::<Result<Vec<CpuId>, TraceError>>()?;
         Ok((
             TaskId(task),
             TaskInfo {
@@ -213,11 +207,8 @@ impl<R: Read> TraceReader<R> {
     }
 
     fn quota(&mut self) -> Result<Quota, TraceError> {
-        let quota = Quota {
-            runtime: self.number()?,
-            period: self.number()?,
-            burst: self.number()?,
-        };
+        let quota =
+            Quota { runtime: self.number()?, period: self.number()?, burst: self.number()? };
         match quota.period {
             0 => Err(self.damaged("a quota with a period of 0 ns".into())),
             _ => Ok(quota),
@@ -227,10 +218,9 @@ impl<R: Read> TraceReader<R> {
     fn optional_group(&mut self) -> Result<Option<GroupId>, TraceError> {
         let number = self.number()?;
         if number > self.groups {
-            return Err(self.damaged(format!(
-                "control group {} that was never described",
-                number - 1
-            )));
+            return Err(
+                self.damaged(format!("control group {} that was never described", number - 1))
+            );
         }
         Ok(number.checked_sub(1).map(|group| GroupId(group as u32)))
     }
@@ -268,21 +258,18 @@ impl<R: Read> TraceReader<R> {
                 prev: self.optional_task()?,
                 next: self.optional_task()?,
             },
-            MIGRATE => EventKind::Migrate {
-                task: self.task()?,
-                from: self.cpu()?,
-                to: self.cpu()?,
-            },
+            MIGRATE => {
+                EventKind::Migrate { task: self.task()?, from: self.cpu()?, to: self.cpu()? }
+            }
             EXIT => EventKind::Exit { task: self.task()? },
             JOB_RELEASE => EventKind::JobRelease {
                 task: self.task()?,
                 due: self.near_time()?,
                 deadline: self.near_time()?,
             },
-            JOB_COMPLETE => EventKind::JobComplete {
-                task: self.task()?,
-                deadline: self.near_time()?,
-            },
+            JOB_COMPLETE => {
+                EventKind::JobComplete { task: self.task()?, deadline: self.near_time()? }
+            }
             JOB_SKIP => EventKind::JobSkip {
                 task: self.task()?,
                 due: self.near_time()?,
@@ -303,10 +290,7 @@ impl<R: Read> TraceReader<R> {
                 cpu: self.cpu()?,
                 online: self.entry(&[false, true], "state of a CPU")?,
             },
-            PASS => EventKind::Pass {
-                cpu: self.cpu()?,
-                duration: self.number()?,
-            },
+            PASS => EventKind::Pass { cpu: self.cpu()?, duration: self.number()? },
             LOADER => EventKind::Loader {
                 cpu: self.cpu()?,
                 begins: self.entry(&[false, true], "turn of a loader")?,
@@ -323,10 +307,7 @@ impl<R: Read> TraceReader<R> {
                     throttled: self.number()?,
                 },
             },
-            ENERGY => EventKind::Energy {
-                cpu: self.cpu()?,
-                nanojoules: self.number()?,
-            },
+            ENERGY => EventKind::Energy { cpu: self.cpu()?, nanojoules: self.number()? },
             CALLBACK => EventKind::Callback {
                 cpu: self.cpu()?,
                 callback: self.entry(Callback::ALL, "callback")?,
@@ -346,10 +327,7 @@ impl<R: Read> TraceReader<R> {
                     false => None,
                 },
             },
-            REMOVE => EventKind::Remove {
-                task: self.task()?,
-                queue: self.queue()?,
-            },
+            REMOVE => EventKind::Remove { task: self.task()?, queue: self.queue()? },
             _ => return Err(self.damaged(format!("no record has kind {kind}"))),
         })
     }
@@ -389,10 +367,9 @@ impl<R: Read> TraceReader<R> {
 
     fn known_cpu(&self, cpu: u64) -> Result<CpuId, TraceError> {
         if cpu >= self.capacities.len() as u64 {
-            return Err(self.damaged(format!(
-                "CPU {cpu} of a machine of {}",
-                self.capacities.len()
-            )));
+            return Err(
+                self.damaged(format!("CPU {cpu} of a machine of {}", self.capacities.len()))
+            );
         }
         Ok(CpuId(cpu as u32))
     }
@@ -457,16 +434,11 @@ impl<R: Read> TraceReader<R> {
     }
 
     fn error(&self, problem: String) -> TraceError {
-        TraceError {
-            offset: self.start,
-            problem,
-        }
+        TraceError { offset: self.start, problem }
     }
 
     fn damaged(&self, problem: String) -> TraceError {
-        self.error(format!(
-            "the trace file is damaged: {problem}; record it again"
-        ))
+        self.error(format!("the trace file is damaged: {problem}; record it again"))
     }
 }
 

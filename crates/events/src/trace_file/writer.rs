@@ -39,9 +39,7 @@ impl<W: Write> TraceWriter<W> {
     pub fn new(output: W, capacities: &[u32]) -> io::Result<Self> {
         let cpus = capacities.len() as u64;
         if cpus > MOST_CPUS {
-            return Err(invalid(format!(
-                "a trace file can have {MOST_CPUS} CPUs, not {cpus}"
-            )));
+            return Err(invalid(format!("a trace file can have {MOST_CPUS} CPUs, not {cpus}")));
         }
         let mut writer = Self {
             output,
@@ -92,11 +90,7 @@ impl<W: Write> TraceWriter<W> {
 
     fn signed(&mut self, number: i128) {
         // The difference of two times takes 65 bits. The format has 64, enough for any run of less than 292 years.
-        let zigzag = if number >= 0 {
-            2 * number
-        } else {
-            -2 * number - 1
-        };
+        let zigzag = if number >= 0 { 2 * number } else { -2 * number - 1 };
         match u64::try_from(zigzag) {
             Ok(zigzag) => self.number(zigzag),
             Err(_) => self.fail(format!("{number} ns is too far from the event's time")),
@@ -237,13 +231,7 @@ impl<W: Write> TraceWriter<W> {
     fn detail(&mut self, event: &Event) {
         let time = event.time;
         match event.kind {
-            EventKind::Callback {
-                cpu,
-                callback,
-                task,
-                chosen,
-                duration,
-            } => {
+            EventKind::Callback { cpu, callback, task, chosen, duration } => {
                 self.begin(CALLBACK, time);
                 self.cpu_number(cpu);
                 self.number(callback as u64);
@@ -257,12 +245,7 @@ impl<W: Write> TraceWriter<W> {
                 }
                 self.number(duration);
             }
-            EventKind::Insert {
-                task,
-                queue,
-                slice,
-                vtime,
-            } => {
+            EventKind::Insert { task, queue, slice, vtime } => {
                 self.begin(INSERT, time);
                 self.task_number(task);
                 self.queue(queue);
@@ -288,10 +271,7 @@ impl<W: Write> Sink for TraceWriter<W> {
             return;
         }
         if u64::from(task.0) > self.tasks {
-            self.fail(format!(
-                "task {} appears before task {}",
-                task.0, self.tasks
-            ));
+            self.fail(format!("task {} appears before task {}", task.0, self.tasks));
         }
         self.tasks = self.tasks.max(u64::from(task.0) + 1);
         self.begin(TASK, time);
@@ -370,11 +350,7 @@ impl<W: Write> Sink for TraceWriter<W> {
                 self.begin(EXIT, time);
                 self.task_number(task);
             }
-            EventKind::JobRelease {
-                task,
-                due,
-                deadline,
-            } => {
+            EventKind::JobRelease { task, due, deadline } => {
                 self.begin(JOB_RELEASE, time);
                 self.task_number(task);
                 self.near_time(due, time);
@@ -385,12 +361,7 @@ impl<W: Write> Sink for TraceWriter<W> {
                 self.task_number(task);
                 self.near_time(deadline, time);
             }
-            EventKind::JobSkip {
-                task,
-                due,
-                period,
-                count,
-            } => {
+            EventKind::JobSkip { task, due, period, count } => {
                 self.begin(JOB_SKIP, time);
                 self.task_number(task);
                 self.near_time(due, time);
@@ -403,11 +374,7 @@ impl<W: Write> Sink for TraceWriter<W> {
                 self.near_time(at, time);
                 self.number(begins.into());
             }
-            EventKind::Overhead {
-                cpu,
-                kind,
-                duration,
-            } => {
+            EventKind::Overhead { cpu, kind, duration } => {
                 self.begin(OVERHEAD, time);
                 self.cpu_number(cpu);
                 self.number(place(&OVERHEAD_KINDS, &kind));
@@ -454,10 +421,7 @@ impl<W: Write> Sink for TraceWriter<W> {
 
 /// The number of a value in its table.
 fn place<T: PartialEq>(table: &[T], value: &T) -> u64 {
-    table
-        .iter()
-        .position(|entry| entry == value)
-        .expect("the table has every value") as u64
+    table.iter().position(|entry| entry == value).expect("the table has every value") as u64
 }
 
 fn invalid(problem: String) -> io::Error {

@@ -83,10 +83,8 @@ impl Scheduler {
                 Some(("walks", walks)),
             ),
         };
-        let parsed = Object::parse(object).map_err(|error| Error::Object {
-            name: name.to_owned(),
-            reason: error.to_string(),
-        })?;
+        let parsed = Object::parse(object)
+            .map_err(|error| Error::Object { name: name.to_owned(), reason: error.to_string() })?;
         let settings = setting.map(|(name, value)| (name.to_owned(), vec![u8::from(value)]));
         let values: Vec<Value<'_>> = Value::of_tunables(settings.as_slice()).collect();
         let (kernel, setup) = (KernelTypes::read()?, Setup::default());

@@ -28,11 +28,7 @@ pub fn lock(result: &mut Calibration) {
         black_box(lock.swap(true, Ordering::Acquire));
         lock.store(false, Ordering::Release);
     });
-    result.add(
-        "lock",
-        ns,
-        "fairground calibrate: an uncontended spin lock in user space",
-    );
+    result.add("lock", ns, "fairground calibrate: an uncontended spin lock in user space");
 }
 
 /// Nanoseconds for a cache line from one CPU to another: half a round trip. `None` if the CPUs do not run at the same time.

@@ -42,20 +42,12 @@ pub struct Calibration {
 
 impl Calibration {
     fn add(&mut self, name: &'static str, ns: u64, how: impl Into<String>) {
-        self.costs.push(Cost {
-            name,
-            ns: vec![Some(ns)],
-            origin: how.into(),
-        });
+        self.costs.push(Cost { name, ns: vec![Some(ns)], origin: how.into() });
     }
 
     fn add_by_distance(&mut self, name: &'static str, ns: [Option<u64>; 4], how: &str) {
         if ns.iter().any(Option::is_some) {
-            self.costs.push(Cost {
-                name,
-                ns: ns.to_vec(),
-                origin: how.to_owned(),
-            });
+            self.costs.push(Cost { name, ns: ns.to_vec(), origin: how.to_owned() });
         } else {
             self.notes.push(format!("{name} needs a second CPU"));
         }
@@ -101,15 +93,11 @@ fn measure(pairs: &Pairs) -> io::Result<Calibration> {
     timers::measure(&mut result, here, basis)?;
     match pairs.iter().flatten().next() {
         Some((from, to)) => wakeups::measure(&mut result, *from, *to, basis)?,
-        None => result
-            .notes
-            .push("wakeup_remote and interrupt need a second CPU".to_owned()),
+        None => result.notes.push("wakeup_remote and interrupt need a second CPU".to_owned()),
     }
     caches::measure_by_distance(&mut result, pairs)?;
     drop(bound);
-    result
-        .notes
-        .push("task_walk and timer_slack are not measured".to_owned());
+    result.notes.push("task_walk and timer_slack are not measured".to_owned());
     Ok(result)
 }
 
@@ -130,11 +118,7 @@ fn sched_ext(result: &mut Calibration, cpu: u32) -> io::Result<Basis> {
             let basis = switches::basis(cpu)?;
             recorders(result, cpu, basis);
             drop(scheduler);
-            report_basis(
-                result,
-                basis,
-                "under a sched_ext scheduler without callbacks",
-            );
+            report_basis(result, basis, "under a sched_ext scheduler without callbacks");
             let how = "fairground calibrate: two threads that wake one another under the kernel's own scheduler, less";
             result.add(
                 "fair_wakeup",
@@ -168,10 +152,7 @@ fn recorders(result: &mut Calibration, cpu: u32, basis: Basis) {
         basis,
         ["record_wakeup", "record_switch"],
         "the recorder of fairground play",
-        [
-            by_play(|_| true),
-            by_play(|program| program == "record_wakeup"),
-        ],
+        [by_play(|_| true), by_play(|program| program == "record_wakeup")],
     );
     let by_record = |wanted| switches::captured_handoff(cpu, wanted);
     recorder(
@@ -179,10 +160,7 @@ fn recorders(result: &mut Calibration, cpu: u32, basis: Basis) {
         basis,
         ["capture_wakeup", "capture_switch"],
         "fairground record",
-        [
-            by_record(|_| true),
-            by_record(|program| program != "record_switch"),
-        ],
+        [by_record(|_| true), by_record(|program| program != "record_switch")],
     );
 }
 
@@ -204,19 +182,15 @@ fn recorder(
             let rest = both.saturating_sub(wake);
             result.add(switch, rest, format!("{how}, less {wakeup}"));
         }
-        [Err(error), _] | [_, Err(error)] => result
-            .notes
-            .push(format!("{wakeup} and {switch} need root: {error}")),
+        [Err(error), _] | [_, Err(error)] => {
+            result.notes.push(format!("{wakeup} and {switch} need root: {error}"))
+        }
     }
 }
 
 fn report_basis(result: &mut Calibration, basis: Basis, under: &str) {
     let how = "fairground calibrate: two threads of policy batch that wake one another by futex on one CPU";
-    result.add(
-        "wakeup",
-        basis.wakeup,
-        format!("{how}: the wake, less one of nobody, {under}"),
-    );
+    result.add("wakeup", basis.wakeup, format!("{how}: the wake, less one of nobody, {under}"));
     result.add(
         "context_switch",
         basis.switch,

@@ -16,10 +16,7 @@ use crate::{Error, clock, scheduling};
 const ROUNDS: u64 = 30;
 
 /// Woken threads of this policy do not preempt, so a wake-up is complete before the switch begins.
-const PATIENT: Policy = Policy::Batch {
-    nice: 0,
-    slice: None,
-};
+const PATIENT: Policy = Policy::Batch { nice: 0, slice: None };
 
 /// Two threads that wake one another, as seen by one of them.
 struct Pair {
@@ -37,11 +34,7 @@ impl Pair {
             own.wait();
             other.post();
         })?;
-        let pair = Self {
-            there,
-            back,
-            _partner: partner,
-        };
+        let pair = Self { there, back, _partner: partner };
         // In the first rounds the partner may still be starting.
         for _ in 0..ROUNDS {
             pair.round();
@@ -87,9 +80,7 @@ fn with_pair<T: Send>(cpu: u32, measure: impl FnOnce(&Pair) -> T + Send) -> io::
             scheduling::set_policy(&PATIENT)?;
             Ok(measure(&Pair::start(cpu)?))
         });
-        thread
-            .join()
-            .unwrap_or_else(|_| Err(io::Error::other("the measuring thread panicked")))
+        thread.join().unwrap_or_else(|_| Err(io::Error::other("the measuring thread panicked")))
     })
 }
 

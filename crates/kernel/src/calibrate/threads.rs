@@ -122,23 +122,17 @@ impl Helper {
         let stop = Arc::new(AtomicBool::new(false));
         let stopped = Arc::clone(&stop);
         let all = scheduling::cpus()?;
-        let thread = std::thread::Builder::new()
-            .name("calibrate".to_owned())
-            .spawn(move || {
-                // A thread on another CPU only makes a figure wrong.
-                let _ = scheduling::set_cpus(Some(&[cpu]), &all);
-                if let Some(policy) = policy {
-                    let _ = scheduling::set_policy(&policy);
-                }
-                while !stopped.load(Ordering::Relaxed) {
-                    work();
-                }
-            })?;
-        Ok(Self {
-            stop,
-            wake,
-            thread: Some(thread),
-        })
+        let thread = std::thread::Builder::new().name("calibrate".to_owned()).spawn(move || {
+            // A thread on another CPU only makes a figure wrong.
+            let _ = scheduling::set_cpus(Some(&[cpu]), &all);
+            if let Some(policy) = policy {
+                let _ = scheduling::set_policy(&policy);
+            }
+            while !stopped.load(Ordering::Relaxed) {
+                work();
+            }
+        })?;
+        Ok(Self { stop, wake, thread: Some(thread) })
     }
 
     /// A thread that keeps `cpu` busy and yields to every other.

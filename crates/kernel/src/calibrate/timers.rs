@@ -24,10 +24,7 @@ fn lateness() -> io::Result<u64> {
         // A different distance from ticks each time.
         let target = clock::monotonic() + 2_000_000 + 37_000 * (number % 60);
         let until = Duration::from_nanos(target).into();
-        timer.set(
-            Expiration::OneShot(until),
-            TimerSetTimeFlags::TFD_TIMER_ABSTIME,
-        )?;
+        timer.set(Expiration::OneShot(until), TimerSetTimeFlags::TFD_TIMER_ABSTIME)?;
         timer.wait()?;
         late.push(clock::monotonic().saturating_sub(target));
     }

@@ -71,10 +71,7 @@ fn resize(object: &mut OpenObject, name: &str, entries: u32) -> Result<(), Strin
 
 fn fill(section: Option<OpenMapMut<'_>>, bytes: &[u8]) -> Result<(), String> {
     let mut section = section.ok_or("libbpf knows no such section")?;
-    if section
-        .initial_value()
-        .is_none_or(|value| value.len() != bytes.len())
-    {
+    if section.initial_value().is_none_or(|value| value.len() != bytes.len()) {
         let length = u32::try_from(bytes.len()).map_err(|error| error.to_string())?;
         let resized = section.set_value_size(length);
         resized.map_err(|error| error.to_string())?;

@@ -62,14 +62,8 @@ impl OpenScheduler {
         values: &[Value<'_>],
         setup: Setup,
     ) -> Result<Self, Error> {
-        let unusable = |reason: String| Error::Object {
-            name: name.to_owned(),
-            reason,
-        };
-        let refused = |reason: String| Error::Setup {
-            name: name.to_owned(),
-            reason,
-        };
+        let unusable = |reason: String| Error::Object { name: name.to_owned(), reason };
+        let refused = |reason: String| Error::Setup { name: name.to_owned(), reason };
         let (opened, messages) = collect(|| {
             ObjectBuilder::default()
                 .name(map_prefix(name))
@@ -148,34 +142,17 @@ impl OpenScheduler {
 
     /// Loads the scheduler's programs and maps.
     fn load(self) -> Result<Loaded, Error> {
-        let Self {
-            name,
-            object,
-            table,
-            exit,
-            steps,
-            warnings,
-            ..
-        } = self;
+        let Self { name, object, table, exit, steps, warnings, .. } = self;
         let (loaded, messages) = collect(|| object.load());
         let object = loaded.map_err(|error| match Rejection::find(&messages) {
-            Some(rejection) => Error::Rejected {
-                name: name.clone(),
-                rejection: Box::new(rejection),
-            },
-            None => Error::Load {
-                name: name.clone(),
-                reason: format!("{error}{}", quoted(&messages)),
-            },
+            Some(rejection) => {
+                Error::Rejected { name: name.clone(), rejection: Box::new(rejection) }
+            }
+            None => {
+                Error::Load { name: name.clone(), reason: format!("{error}{}", quoted(&messages)) }
+            }
         })?;
-        Ok(Loaded {
-            name,
-            object,
-            table,
-            exit,
-            steps,
-            warnings,
-        })
+        Ok(Loaded { name, object, table, exit, steps, warnings })
     }
 
     /// Loads the scheduler and puts it in charge. `statistics` names the counters of its statistics map in order.
@@ -184,20 +161,10 @@ impl OpenScheduler {
     /// As for [`host::check_can_load`], a rejection by the verifier, anything else that the kernel rejects, and [`Error::Setup`].
     pub fn start(self, statistics: &[String]) -> Result<Running, Error> {
         host::check_can_load()?;
-        let Loaded {
-            name,
-            mut object,
-            table,
-            exit,
-            steps,
-            warnings,
-        } = self.load()?;
+        let Loaded { name, mut object, table, exit, steps, warnings } = self.load()?;
 
         associate(&mut object, &table);
-        let given_up = |reason: String| Error::Setup {
-            name: name.clone(),
-            reason,
-        };
+        let given_up = |reason: String| Error::Setup { name: name.clone(), reason };
         steps.before_attaching(&object).map_err(given_up)?;
 
         let sequence = host::enable_sequence();
@@ -232,10 +199,7 @@ impl OpenScheduler {
                 },
                 |report| report.to_string(),
             );
-            return Err(Error::Start {
-                name: running.name.clone(),
-                report,
-            });
+            return Err(Error::Start { name: running.name.clone(), report });
         }
         steps.after_attaching(&running.object).map_err(given_up)?;
         running.repetition = steps.start_repeating(&running.object).map_err(given_up)?;

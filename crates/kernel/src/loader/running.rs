@@ -44,10 +44,7 @@ impl Running {
     #[must_use]
     pub fn loader_failure(&self) -> Option<Error> {
         let reason = self.repetition.as_ref()?.failure()?;
-        Some(Error::Setup {
-            name: self.name.clone(),
-            reason,
-        })
+        Some(Error::Setup { name: self.name.clone(), reason })
     }
 
     /// Why it ended; `None` while it has not, or if it keeps no record.
@@ -68,10 +65,7 @@ impl Running {
     pub fn counters(&self) -> Counters {
         let mut counts = self.own_counters();
         counts.extend(host::kernel_events());
-        Counters {
-            age: self.started.elapsed(),
-            counts,
-        }
+        Counters { age: self.started.elapsed(), counts }
     }
 
     fn own_counters(&self) -> Vec<(String, u64)> {
@@ -84,9 +78,7 @@ impl Running {
         };
         (0..map.max_entries())
             .filter_map(|index| {
-                let per_cpu = map
-                    .lookup_percpu(&index.to_ne_bytes(), MapFlags::ANY)
-                    .ok()??;
+                let per_cpu = map.lookup_percpu(&index.to_ne_bytes(), MapFlags::ANY).ok()??;
                 let name = self
                     .statistics
                     .get(index as usize)
@@ -107,10 +99,7 @@ impl Running {
         while self.is_in_charge() && Instant::now() < deadline {
             std::thread::sleep(Duration::from_millis(1));
         }
-        Stopped {
-            is_gone: !self.is_in_charge(),
-            report: self.exit_report(),
-        }
+        Stopped { is_gone: !self.is_in_charge(), report: self.exit_report() }
     }
 }
 

@@ -6,9 +6,7 @@ pub(super) fn find_section<'object>(
     object: &'object mut OpenObject,
     section: &str,
 ) -> Option<OpenMapMut<'object>> {
-    object
-        .maps_mut()
-        .find(|map| holds_section(&map.name().to_string_lossy(), section))
+    object.maps_mut().find(|map| holds_section(&map.name().to_string_lossy(), section))
 }
 
 /// Whether the map of this name belongs to a section. libbpf prefixes the names of plain sections with the object's name.
@@ -19,9 +17,7 @@ pub(super) fn holds_section(map: &str, section: &str) -> bool {
     let plain = !section.get(1..).unwrap_or_default().contains('.');
     plain
         && section.starts_with('.')
-        && map
-            .strip_suffix(section)
-            .is_some_and(|prefix| !prefix.contains('.'))
+        && map.strip_suffix(section).is_some_and(|prefix| !prefix.contains('.'))
 }
 
 /// A name that libbpf can use as a prefix for the names of maps.
@@ -34,11 +30,7 @@ pub(super) fn map_prefix(name: &str) -> String {
         .chars()
         .map(|c| if c.is_ascii_alphanumeric() { c } else { '_' })
         .collect();
-    if plain.is_empty() {
-        "scheduler".to_owned()
-    } else {
-        plain
-    }
+    if plain.is_empty() { "scheduler".to_owned() } else { plain }
 }
 
 #[cfg(test)]

@@ -61,21 +61,11 @@ fn write_settings(folder: &Path, settings: &GroupSettings) -> Result<(), String>
         }
     }
     let bandwidth = settings.bandwidth;
-    let quota = bandwidth
-        .quota
-        .map_or("max".to_owned(), |quota| (quota / 1000).to_string());
+    let quota = bandwidth.quota.map_or("max".to_owned(), |quota| (quota / 1000).to_string());
     // The burst must not exceed the quota at any time.
     write(folder, "cpu.max.burst", "0")?;
-    write(
-        folder,
-        "cpu.max",
-        &format!("{quota} {}", bandwidth.period / 1000),
-    )?;
-    write(
-        folder,
-        "cpu.max.burst",
-        &(bandwidth.burst / 1000).to_string(),
-    )
+    write(folder, "cpu.max", &format!("{quota} {}", bandwidth.period / 1000))?;
+    write(folder, "cpu.max.burst", &(bandwidth.burst / 1000).to_string())
 }
 
 /// The contents of `cpu.stat`.
@@ -131,9 +121,7 @@ impl Groups {
         let mount = Path::new(MOUNT);
         let own = fs::read_to_string("/proc/self/cgroup").map_err(|error| error.to_string())?;
         let Some(own) = own.lines().find_map(|line| line.strip_prefix("0::/")) else {
-            return Err(format!(
-                "this process is in no group of cgroup v2 ({MOUNT})"
-            ));
+            return Err(format!("this process is in no group of cgroup v2 ({MOUNT})"));
         };
         let handed = fs::read_to_string(mount.join("cgroup.subtree_control"))
             .map_err(|error| format!("{MOUNT}/cgroup.subtree_control: {error}"))?;
@@ -141,9 +129,7 @@ impl Groups {
             top: mount.join(format!("{PREFIX}{}", std::process::id())),
             home: mount.join(own),
             made: Vec::new(),
-            handed_down: !handed
-                .split_whitespace()
-                .any(|controller| controller == "cpu"),
+            handed_down: !handed.split_whitespace().any(|controller| controller == "cpu"),
         };
         if groups.handed_down {
             write(mount, "cgroup.subtree_control", "+cpu")?;
@@ -246,10 +232,7 @@ impl Groups {
             .name("groups".into())
             .spawn(follow)
             .map_err(Error::system("cannot start a thread"))?;
-        Ok(Changes {
-            stop: Some(stop),
-            thread: Some(thread),
-        })
+        Ok(Changes { stop: Some(stop), thread: Some(thread) })
     }
 }
 
@@ -300,12 +283,7 @@ mod tests {
     #[test]
     fn what_killed_runs_left_is_removed() {
         let mount = tempfile::tempdir().unwrap();
-        for path in [
-            "fairground-7/a/x",
-            "fairground-8/a",
-            "fairground-more",
-            "others",
-        ] {
+        for path in ["fairground-7/a/x", "fairground-8/a", "fairground-more", "others"] {
             fs::create_dir_all(mount.path().join(path)).unwrap();
         }
         remove_left_over(mount.path(), |process| process == 8);

@@ -88,42 +88,26 @@ pub fn play(
 
     let recorder = start_recorder(root, online, options.metrics, &mut notes);
     let recording = match &recorder {
-        Some(recorder) => Some(Recording {
-            tracker: recorder.tracker()?,
-            notes: recorder.notes(),
-        }),
+        Some(recorder) => Some(Recording { tracker: recorder.tracker()?, notes: recorder.notes() }),
         None => None,
     };
     let ahead = clock::scheduler_ahead();
     let creator = creator_so_far();
     let shared = groups.clone();
-    let run = Run::prepare(
-        workload,
-        *options,
-        attributes,
-        attribute_map,
-        recording,
-        shared,
-    )?;
+    let run = Run::prepare(workload, *options, attributes, attribute_map, recording, shared)?;
     // Otherwise the scheduler under test decides when the end comes. Without root it does.
     let _ = scheduling::set_policy(&scheduling::WATCHERS);
     let start = run.begin()?;
     let changes = groups.as_ref().map(|groups| groups.follow(workload, start));
     let changes = changes.transpose()?;
-    let end = options
-        .duration
-        .or(workload.duration)
-        .map(|duration| start.saturating_add(duration));
+    let end = options.duration.or(workload.duration).map(|duration| start.saturating_add(duration));
     let deadlock = watch(&run, end, signals)?;
     let stop = clock::monotonic();
     let cpu_times = run.cpu_times();
     if let Some(recorder) = &recorder {
         recorder.stop_at(stop);
     }
-    let creator = Creator {
-        preparation_ns: run.preparation(),
-        ..creator
-    };
+    let creator = Creator { preparation_ns: run.preparation(), ..creator };
     drop(changes);
     let tasks = run.end(stop);
     let recorded = recorder.map(Recorder::finish).transpose()?;
@@ -135,19 +119,15 @@ pub fn play(
     }
     match deadlock {
         Some(reasons) if end.is_none() => return Err(Error::Deadlock { reasons }),
-        Some(reasons) => notes.push(format!(
-            "the machine was idle to the end because every task waits: {reasons}"
-        )),
+        Some(reasons) => notes
+            .push(format!("the machine was idle to the end because every task waits: {reasons}")),
         None => {}
     }
     notes.extend(starved(&tasks));
     notes.extend(incumbent.change("run"));
     let (mut metrics, lost, others) = match recorded {
         Some((metrics, summary)) => {
-            let metrics = RunMetrics {
-                cpus: online.len() as u32,
-                ..metrics.result()
-            };
+            let metrics = RunMetrics { cpus: online.len() as u32, ..metrics.result() };
             (Some(metrics), Some(summary.lost), summary.others)
         }
         None => (None, None, Vec::new()),
@@ -179,10 +159,7 @@ pub fn play(
 
 /// Returns to the policy that this thread had before it watched over a run.
 fn become_ordinary() -> Result<(), Error> {
-    let ordinary = Policy::Other {
-        nice: 0,
-        slice: None,
-    };
+    let ordinary = Policy::Other { nice: 0, slice: None };
     scheduling::set_policy(&ordinary).map_err(Error::system("cannot return to the ordinary policy"))
 }
 
@@ -219,9 +196,7 @@ fn tunables(
         Ok(constants) => {
             let known = name(scheduler, &constants);
             if known.is_none() {
-                notes.push(format!(
-                    "{unknown}: `fairground list` does not have this scheduler"
-                ));
+                notes.push(format!("{unknown}: `fairground list` does not have this scheduler"));
             }
             known
         }
@@ -257,9 +232,7 @@ fn set_up_groups(workload: &Workload, root: bool, notes: &mut Vec<String>) -> Op
 
 /// The part of the workload that has no effect on this kernel; `known`: whether the scheduler in charge reads task attributes.
 fn without_effect(attributes: &[Attributes], known: bool) -> Option<&'static str> {
-    let asked = attributes
-        .iter()
-        .any(|wanted| *wanted != Attributes::default());
+    let asked = attributes.iter().any(|wanted| *wanted != Attributes::default());
     (asked && !known).then_some(
         "the scheduler in charge reads no task attributes: those of the workload have no effect",
     )
@@ -288,17 +261,10 @@ fn watch(run: &Run, end: Option<u64>, signals: &mut Signals) -> Result<Option<St
 
 /// A note on the tasks that were never on a CPU, if there are any.
 fn starved(tasks: &[Ended]) -> Option<String> {
-    let names: Vec<&str> = tasks
-        .iter()
-        .filter(|task| !task.ran)
-        .map(|task| task.name.as_str())
-        .collect();
-    (!names.is_empty()).then(|| {
-        format!(
-            "never on a CPU, so all their periods were missed: {}",
-            names.join(", ")
-        )
-    })
+    let names: Vec<&str> =
+        tasks.iter().filter(|task| !task.ran).map(|task| task.name.as_str()).collect();
+    (!names.is_empty())
+        .then(|| format!("never on a CPU, so all their periods were missed: {}", names.join(", ")))
 }
 
 /// The recorder; if there cannot be one, the run goes on without it, and a note says which measures are missing.
@@ -310,9 +276,7 @@ fn start_recorder(
 ) -> Option<Recorder<Metrics>> {
     let missing = "no wakeup latencies, migrations, lags or ideal shares";
     if !root {
-        notes.push(format!(
-            "without root there are {missing}: run it with sudo to get them"
-        ));
+        notes.push(format!("without root there are {missing}: run it with sudo to get them"));
         return None;
     }
     let cpus = online.iter().map(|(cpu, _)| cpu + 1).max().unwrap_or(1);
@@ -332,17 +296,11 @@ fn metrics_of(online: &[OnlineCpu], options: fairground_metrics::Options) -> Met
         let mut known = online.iter().filter(|(number, _)| *number == cpu);
         known.next().map(|(_, capacity)| *capacity)
     };
-    let facts = MachineFacts {
-        capacities: (0..=last)
-            .map(|cpu| capacity(cpu).unwrap_or(1024))
-            .collect(),
-    };
+    let facts =
+        MachineFacts { capacities: (0..=last).map(|cpu| capacity(cpu).unwrap_or(1024)).collect() };
     let mut metrics = Metrics::new(facts, options);
     for cpu in (0..last).filter(|cpu| capacity(*cpu).is_none()) {
-        let kind = EventKind::CpuOnline {
-            cpu: CpuId(cpu),
-            online: false,
-        };
+        let kind = EventKind::CpuOnline { cpu: CpuId(cpu), online: false };
         metrics.event(&fairground_events::Event { time: 0, kind });
     }
     metrics
@@ -361,10 +319,7 @@ fn attributes(workload: &Workload) -> Result<Vec<Attributes>, Error> {
             });
         }
         Attributes::parse(&task.attributes).map_err(|reason| Error::Usage {
-            reason: format!(
-                "{}: tasks.{}.fairground: {reason}",
-                workload.name, task.name
-            ),
+            reason: format!("{}: tasks.{}.fairground: {reason}", workload.name, task.name),
         })
     };
     workload.tasks.iter().map(read).collect()
@@ -430,10 +385,7 @@ fn check(workload: &Workload, root: bool) -> Result<(), Error> {
                 ),
             });
         }
-        let cpus = task
-            .cpus
-            .iter()
-            .chain(phases().filter_map(|phase| phase.cpus.as_ref()));
+        let cpus = task.cpus.iter().chain(phases().filter_map(|phase| phase.cpus.as_ref()));
         if let Some(missing) = cpus.flatten().find(|cpu| !allowed.contains(cpu)) {
             return Err(Error::Usage {
                 reason: format!(
@@ -583,16 +535,9 @@ mod tests {
                 "rest": { "loop": 2, "phases": { "p": { "sleep": 100, "runtime": 100, "yield": "", "mem": 1000, "iorun": 1000 } } }
             } }"#,
         );
-        assert_eq!(
-            names(&ended),
-            ["ping", "pong", "meet-0", "meet-1", "meet-2", "rest"]
-        );
+        assert_eq!(names(&ended), ["ping", "pong", "meet-0", "meet-1", "meet-2", "rest"]);
         for task in &ended {
-            assert!(
-                task.outcome.ended.is_some(),
-                "{} did not end by itself",
-                task.name
-            );
+            assert!(task.outcome.ended.is_some(), "{} did not end by itself", task.name);
             assert!(task.outcome.periods.is_none(), "{} has no timer", task.name);
         }
     }
@@ -627,11 +572,7 @@ mod tests {
         let periods = outcome.periods.expect("it has a timer");
         // The sixth job begins at the fifth expiry and ends with the task.
         assert_eq!((periods.released, periods.completed), (6, 6));
-        let jobs = outcome
-            .response_time
-            .clone()
-            .distribution()
-            .expect("there were jobs");
+        let jobs = outcome.response_time.clone().distribution().expect("there were jobs");
         assert_eq!(jobs.samples, 6);
     }
 
@@ -656,10 +597,7 @@ mod tests {
         assert_eq!(run.cpu_times().len(), 5);
         let ended = run.end(clock::monotonic());
         assert!(run.is_finished(), "all threads have ended");
-        assert!(
-            ended.iter().all(|task| task.outcome.ended.is_none()),
-            "none by itself"
-        );
+        assert!(ended.iter().all(|task| task.outcome.ended.is_none()), "none by itself");
     }
 
     #[test]
@@ -679,14 +617,8 @@ mod tests {
         let laps = laps.expect("every loop is a lap");
         assert_eq!(laps.samples, 20);
         // A single lap may be shorter: a run that takes too long shortens the next one.
-        assert!(
-            laps.mean_ns >= 10_000.0,
-            "laps have at least half of their runs: {laps:?}"
-        );
-        assert!(
-            ended[0].outcome.lap_records.is_empty(),
-            "nobody asked for records"
-        );
+        assert!(laps.mean_ns >= 10_000.0, "laps have at least half of their runs: {laps:?}");
+        assert!(ended[0].outcome.lap_records.is_empty(), "nobody asked for records");
         assert!(ended.iter().all(|task| task.outcome.ended.is_some()));
     }
 
@@ -706,29 +638,17 @@ mod tests {
     fn what_only_a_simulation_has_is_refused() {
         let text = r#"{ "tasks": { "reader": { "fairground1": { "disk": 8000 } } } }"#;
         let workload = Workload::parse("file", text).expect("it is right");
-        let error = check(&workload, true)
-            .expect_err("there is no such disk")
-            .to_string();
-        assert!(
-            error.contains("tasks.reader") && error.contains("fairground compare"),
-            "{error}"
-        );
+        let error = check(&workload, true).expect_err("there is no such disk").to_string();
+        assert!(error.contains("tasks.reader") && error.contains("fairground compare"), "{error}");
     }
 
     #[test]
     fn machines_that_lack_a_cpu_are_told() {
-        let workload = Workload::parse(
-            "file",
-            r#"{ "tasks": { "far": { "cpus": [4000], "run": 1 } } }"#,
-        )
-        .expect("it is right");
-        let error = check(&workload, true)
-            .expect_err("there is no such CPU")
-            .to_string();
-        assert!(
-            error.contains("tasks.far") && error.contains("CPU 4000"),
-            "{error}"
-        );
+        let workload =
+            Workload::parse("file", r#"{ "tasks": { "far": { "cpus": [4000], "run": 1 } } }"#)
+                .expect("it is right");
+        let error = check(&workload, true).expect_err("there is no such CPU").to_string();
+        assert!(error.contains("tasks.far") && error.contains("CPU 4000"), "{error}");
     }
 
     #[test]
@@ -738,13 +658,8 @@ mod tests {
             r#"{ "tasks": { "rt": { "policy": "SCHED_FIFO", "priority": 5, "run": 1 } } }"#,
         )
         .expect("it is right");
-        let error = check(&workload, false)
-            .expect_err("only root may")
-            .to_string();
-        assert!(
-            error.contains("tasks.rt") && error.contains("root"),
-            "{error}"
-        );
+        let error = check(&workload, false).expect_err("only root may").to_string();
+        assert!(error.contains("tasks.rt") && error.contains("root"), "{error}");
         assert!(check(&workload, true).is_ok());
     }
 }

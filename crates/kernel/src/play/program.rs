@@ -109,10 +109,7 @@ mod tests {
                     variations: BTreeMap::new(),
                 })
                 .collect(),
-            policy: Policy::Other {
-                nice: 0,
-                slice: None,
-            },
+            policy: Policy::Other { nice: 0, slice: None },
             cpus: None,
             attributes: Vec::new(),
             daemon: false,
@@ -148,18 +145,12 @@ mod tests {
 
     #[test]
     fn a_phase_without_a_count_is_never_left() {
-        assert_eq!(
-            steps(&task(Some(1), &[(None, &[1]), (Some(1), &[2])]), 4),
-            "p0 1 1 1"
-        );
+        assert_eq!(steps(&task(Some(1), &[(None, &[1]), (Some(1), &[2])]), 4), "p0 1 1 1");
     }
 
     #[test]
     fn empty_phases_are_entered_and_left() {
-        assert_eq!(
-            steps(&task(Some(1), &[(Some(1), &[]), (Some(1), &[2])]), 100),
-            "p0 p1 2"
-        );
+        assert_eq!(steps(&task(Some(1), &[(Some(1), &[]), (Some(1), &[2])]), 100), "p0 p1 2");
         assert_eq!(steps(&task(None, &[]), 100), "");
     }
 }

@@ -98,42 +98,29 @@ pub(super) struct Facts {
 impl Report {
     pub(super) fn new(facts: Facts) -> Self {
         let duration_ns = facts.stop.saturating_sub(facts.start);
-        #[expect(
-            clippy::cast_precision_loss,
-            reason = "times of a run are far from 2^52 ns"
-        )]
+        #[expect(clippy::cast_precision_loss, reason = "times of a run are far from 2^52 ns")]
         let machine = (duration_ns.max(1) * facts.cpus as u64) as f64;
         // A task that was forked at the very end has no CPU time yet.
         let cpu_times = facts.cpu_times.into_iter().chain(std::iter::repeat(0));
-        let tasks = facts
-            .tasks
-            .into_iter()
-            .zip(cpu_times)
-            .map(|(task, cpu_time_ns)| TaskReport {
-                name: task.name,
-                cpu_time_ns,
-                #[expect(clippy::cast_precision_loss, reason = "as above")]
-                share: cpu_time_ns as f64 / machine,
-                voluntary_switches: task.outcome.voluntary_switches,
-                involuntary_switches: task.outcome.involuntary_switches,
-                timer_latency: task.outcome.timer_latency.distribution(),
-                response_time: task.outcome.response_time.distribution(),
-                periods: task.outcome.periods,
-                laps: task.outcome.laps.distribution(),
-                lap_records: task
-                    .outcome
-                    .lap_records
-                    .into_iter()
-                    .map(|lap| LapRecord {
-                        begin_ns: lap.begin_ns.saturating_sub(facts.start),
-                        ..lap
-                    })
-                    .collect(),
-                ended_ns: task
-                    .outcome
-                    .ended
-                    .map(|time| time.saturating_sub(facts.start)),
-            });
+        let tasks = facts.tasks.into_iter().zip(cpu_times).map(|(task, cpu_time_ns)| TaskReport {
+            name: task.name,
+            cpu_time_ns,
+            #[expect(clippy::cast_precision_loss, reason = "as above")]
+            share: cpu_time_ns as f64 / machine,
+            voluntary_switches: task.outcome.voluntary_switches,
+            involuntary_switches: task.outcome.involuntary_switches,
+            timer_latency: task.outcome.timer_latency.distribution(),
+            response_time: task.outcome.response_time.distribution(),
+            periods: task.outcome.periods,
+            laps: task.outcome.laps.distribution(),
+            lap_records: task
+                .outcome
+                .lap_records
+                .into_iter()
+                .map(|lap| LapRecord { begin_ns: lap.begin_ns.saturating_sub(facts.start), ..lap })
+                .collect(),
+            ended_ns: task.outcome.ended.map(|time| time.saturating_sub(facts.start)),
+        });
         Self {
             workload: facts.workload,
             kernel: facts.kernel,
@@ -162,21 +149,13 @@ impl Report {
     #[must_use]
     pub fn settings(&self) -> Vec<String> {
         let tunables = self.tunables.iter().flatten();
-        tunables
-            .map(|(name, value)| format!("{name}={value}"))
-            .collect()
+        tunables.map(|(name, value)| format!("{name}={value}")).collect()
     }
 
     /// A table of the threads' own measurements.
     #[must_use]
     pub fn table(&self) -> String {
-        let width = self
-            .tasks
-            .iter()
-            .map(|task| task.name.len())
-            .max()
-            .unwrap_or(0)
-            .max(4);
+        let width = self.tasks.iter().map(|task| task.name.len()).max().unwrap_or(0).max(4);
         let settings = match self.settings()[..] {
             [] => String::new(),
             ref settings => format!(" ({})", settings.join(", ")),
@@ -198,10 +177,8 @@ impl Report {
         );
         for task in &self.tasks {
             let latency = |get: fn(&Distribution) -> u64| {
-                task.timer_latency.map_or_else(
-                    || "-".to_owned(),
-                    |latency| (get(&latency) / 1000).to_string(),
-                )
+                task.timer_latency
+                    .map_or_else(|| "-".to_owned(), |latency| (get(&latency) / 1000).to_string())
             };
             let missed = task.periods.map_or_else(
                 || "-".to_owned(),

@@ -60,11 +60,7 @@ pub struct Lock {
 impl Lock {
     /// A free mutex.
     fn new(described: &fairground_workload::Mutex) -> Self {
-        Self {
-            word: AtomicU32::new(FREE),
-            holder: AtomicU32::new(0),
-            spin: described.spin,
-        }
+        Self { word: AtomicU32::new(FREE), holder: AtomicU32::new(0), spin: described.spin }
     }
 
     /// Locks it.
@@ -83,9 +79,7 @@ impl Lock {
 
     /// Locks it if it is free.
     fn take(&self) -> bool {
-        self.word
-            .compare_exchange(FREE, HELD, Ordering::Acquire, Ordering::Relaxed)
-            .is_ok()
+        self.word.compare_exchange(FREE, HELD, Ordering::Acquire, Ordering::Relaxed).is_ok()
     }
 
     /// Retries for a while.
@@ -165,11 +159,7 @@ pub struct Barrier {
 
 impl Barrier {
     fn new(parties: u32) -> Self {
-        Self {
-            parties,
-            arrived: AtomicU32::new(0),
-            opened: AtomicU32::new(0),
-        }
+        Self { parties, arrived: AtomicU32::new(0), opened: AtomicU32::new(0) }
     }
 
     /// How many threads have arrived and wait.
@@ -214,9 +204,7 @@ impl Semaphore {
         loop {
             let taken = self
                 .0
-                .fetch_update(Ordering::Acquire, Ordering::Relaxed, |value| {
-                    value.checked_sub(1)
-                });
+                .fetch_update(Ordering::Acquire, Ordering::Relaxed, |value| value.checked_sub(1));
             if taken.is_ok() {
                 return true;
             }
@@ -316,27 +304,15 @@ impl Resources {
     pub fn new(workload: &Workload) -> std::io::Result<Self> {
         Ok(Self {
             mutexes: workload.mutexes.iter().map(Lock::new).collect(),
-            conditions: workload
-                .conditions
-                .iter()
-                .map(|_| Condition::default())
-                .collect(),
+            conditions: workload.conditions.iter().map(|_| Condition::default()).collect(),
             barriers: workload
                 .barriers
                 .iter()
                 .map(|barrier| Barrier::new(barrier.parties))
                 .collect(),
-            semaphores: workload
-                .semaphores
-                .iter()
-                .map(|_| Semaphore::default())
-                .collect(),
+            semaphores: workload.semaphores.iter().map(|_| Semaphore::default()).collect(),
             timers: workload.timers.iter().map(|_| Mutex::new(None)).collect(),
-            pipes: workload
-                .pipes
-                .iter()
-                .map(Pipe::new)
-                .collect::<Result<_, _>>()?,
+            pipes: workload.pipes.iter().map(Pipe::new).collect::<Result<_, _>>()?,
         })
     }
 }
@@ -349,12 +325,8 @@ mod tests {
 
     #[test]
     fn a_mutex_excludes() {
-        let (lock, over, inside, sum) = (
-            Lock::default(),
-            Over::default(),
-            AtomicU32::new(0),
-            AtomicU64::new(0),
-        );
+        let (lock, over, inside, sum) =
+            (Lock::default(), Over::default(), AtomicU32::new(0), AtomicU64::new(0));
         thread::scope(|scope| {
             for _ in 0..4 {
                 scope.spawn(|| {
@@ -387,14 +359,8 @@ mod tests {
 
     #[test]
     fn a_token_goes_round() {
-        let (semaphores, over) = (
-            [
-                Semaphore::default(),
-                Semaphore::default(),
-                Semaphore::default(),
-            ],
-            Over::default(),
-        );
+        let (semaphores, over) =
+            ([Semaphore::default(), Semaphore::default(), Semaphore::default()], Over::default());
         let passes = AtomicU32::new(0);
         semaphores[0].post();
         thread::scope(|scope| {
@@ -453,10 +419,7 @@ mod tests {
 
     #[test]
     fn a_spinning_mutex_excludes() {
-        let described = fairground_workload::Mutex {
-            name: "m".to_owned(),
-            spin: 50_000,
-        };
+        let described = fairground_workload::Mutex { name: "m".to_owned(), spin: 50_000 };
         let (lock, over, sum) = (Lock::new(&described), Over::default(), AtomicU64::new(0));
         thread::scope(|scope| {
             for _ in 0..3 {
@@ -476,10 +439,7 @@ mod tests {
     #[test]
     fn a_pipe_carries_more_than_it_holds() {
         for kind in [PipeKind::Paged { capacity: 4096 }, PipeKind::Socket] {
-            let described = fairground_workload::Pipe {
-                name: "p".to_owned(),
-                kind,
-            };
+            let described = fairground_workload::Pipe { name: "p".to_owned(), kind };
             let pipe = Pipe::new(&described).expect("the system has pipes");
             let (over, mut read) = (Over::default(), vec![0; 1_000_000]);
             thread::scope(|scope| {

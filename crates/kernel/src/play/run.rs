@@ -188,9 +188,7 @@ impl Run {
     #[must_use]
     pub fn preparation(&self) -> u64 {
         let threads = lock(&self.threads);
-        let times = threads
-            .iter()
-            .map(|thread| thread.progress.before.load(Ordering::Acquire));
+        let times = threads.iter().map(|thread| thread.progress.before.load(Ordering::Acquire));
         times.sum::<u64>() / (threads.len() as u64).max(1)
     }
 
@@ -257,9 +255,7 @@ impl Run {
                 Ended {
                     name: thread.name,
                     ran: thread.progress.began.load(Ordering::Acquire) <= stop,
-                    outcome: lock(&thread.progress.outcome)
-                        .take()
-                        .unwrap_or_else(nothing),
+                    outcome: lock(&thread.progress.outcome).take().unwrap_or_else(nothing),
                 }
             })
             .collect()
@@ -271,10 +267,7 @@ impl Run {
                 break;
             }
             // A thread may check just before the end is set and fall asleep just after a signal, so this is repeated.
-            for thread in lock(&self.threads)
-                .iter()
-                .filter(|thread| !thread.handle.is_finished())
-            {
+            for thread in lock(&self.threads).iter().filter(|thread| !thread.handle.is_finished()) {
                 // SAFETY: the handle is joined later, so it still refers to this thread.
                 unsafe {
                     libc::pthread_kill(thread.handle.as_pthread_t(), NUDGE as libc::c_int);
@@ -295,12 +288,7 @@ impl Run {
             ));
         }
         let instance = task.instances + number;
-        self.spawn(
-            definition,
-            instance,
-            format!("{}-{instance}", task.name),
-            true,
-        )
+        self.spawn(definition, instance, format!("{}-{instance}", task.name), true)
     }
 
     /// Creates a thread. Waits until it is ready, unless it is forked: a forked thread begins at once.
@@ -326,9 +314,8 @@ impl Run {
                 own_progress.waiting.introduce(pid);
                 let worker = Worker::new(&run, &own_progress.waiting, definition, instance);
                 // Attributes come last: a nice value replaces shares.
-                let prepared = worker
-                    .prepare()
-                    .and_then(|()| run.set_attributes(definition, pid, &own_name));
+                let prepared =
+                    worker.prepare().and_then(|()| run.set_attributes(definition, pid, &own_name));
                 if forked {
                     run.note(pid, NoteKind::Task { name: own_name });
                 }
@@ -336,22 +323,14 @@ impl Run {
                 if let (true, Err(reason)) = (forked, &prepared) {
                     run.fail(reason.clone());
                 }
-                own_progress
-                    .before
-                    .store(clock::thread_cpu_time(), Ordering::Release);
+                own_progress.before.store(clock::thread_cpu_time(), Ordering::Release);
                 // The creator of a forked thread is not listening.
                 let _ = ready.send(prepared);
                 if failed || (!forked && !run.gate.wait(&run.over)) {
                     return;
                 }
-                let start = if forked {
-                    clock::monotonic()
-                } else {
-                    *lock(&run.start)
-                };
-                own_progress
-                    .before
-                    .store(clock::thread_cpu_time(), Ordering::Release);
+                let start = if forked { clock::monotonic() } else { *lock(&run.start) };
+                own_progress.before.store(clock::thread_cpu_time(), Ordering::Release);
                 let now = clock::monotonic();
                 own_progress.began.store(now, Ordering::Release);
                 run.note_weight(definition, pid);
@@ -373,16 +352,9 @@ impl Run {
         let answer = if forked {
             Ok(())
         } else {
-            is_ready
-                .recv()
-                .unwrap_or_else(|_| Err("a thread ended before it was ready".to_owned()))
+            is_ready.recv().unwrap_or_else(|_| Err("a thread ended before it was ready".to_owned()))
         };
-        lock(&self.threads).push(Thread {
-            name,
-            definition,
-            handle,
-            progress,
-        });
+        lock(&self.threads).push(Thread { name, definition, handle, progress });
         answer
     }
 
@@ -390,9 +362,9 @@ impl Run {
     fn set_attributes(&self, definition: usize, pid: u32, name: &str) -> Result<(), String> {
         let wanted = &self.attributes[definition];
         match &self.attribute_map {
-            Some(map) if *wanted != Attributes::default() => map
-                .set(pid, wanted)
-                .map_err(|error| format!("{name}: {error}")),
+            Some(map) if *wanted != Attributes::default() => {
+                map.set(pid, wanted).map_err(|error| format!("{name}: {error}"))
+            }
             _ => Ok(()),
         }
     }
@@ -460,11 +432,7 @@ fn cpu_time_of(handle: &JoinHandle<()>) -> Option<u64> {
 /// Makes the signal that wakes threads at the end harmless: it interrupts system calls and does nothing else.
 fn install_nudge() -> Result<(), Error> {
     extern "C" fn nothing(_signal: libc::c_int) {}
-    let action = SigAction::new(
-        SigHandler::Handler(nothing),
-        SaFlags::empty(),
-        SigSet::empty(),
-    );
+    let action = SigAction::new(SigHandler::Handler(nothing), SaFlags::empty(), SigSet::empty());
     // SAFETY: the handler does nothing, which is always safe.
     unsafe { sigaction(NUDGE, &action) }.map_err(Error::system("cannot handle signals"))?;
     Ok(())

@@ -29,12 +29,7 @@ pub struct Work {
 
 impl Default for Work {
     fn default() -> Self {
-        Self {
-            rounds_per_microsecond: 100,
-            owed: 0,
-            buffer: Vec::new(),
-            device: None,
-        }
+        Self { rounds_per_microsecond: 100, owed: 0, buffer: Vec::new(), device: None }
     }
 }
 
@@ -80,9 +75,7 @@ impl Work {
 
     /// Reads `accesses` places in a buffer of `size` bytes, a cache line apart. Returns early when the run is over.
     pub fn walk(&mut self, accesses: u64, size: u64, over: &Over) {
-        let size = usize::try_from(size)
-            .unwrap_or(usize::MAX)
-            .clamp(1, 1 << 30);
+        let size = usize::try_from(size).unwrap_or(usize::MAX).clamp(1, 1 << 30);
         if self.buffer.len() < size {
             self.buffer.resize(size, 0);
         }

@@ -59,20 +59,12 @@ impl Outcome {
             leave(job, stop, &mut periods);
             periods
         });
-        Self {
-            periods,
-            ..Self::default()
-        }
+        Self { periods, ..Self::default() }
     }
 }
 
 /// One released job.
-const RELEASED: Periods = Periods {
-    released: 1,
-    completed: 0,
-    missed: 0,
-    skipped: 0,
-};
+const RELEASED: Periods = Periods { released: 1, completed: 0, missed: 0, skipped: 0 };
 
 /// Release and nominal end of the first job of a task that begins at `start`, if it has a timer.
 pub(super) fn first_job(task: &Task, start: u64) -> Option<(u64, u64)> {
@@ -211,8 +203,7 @@ impl<'run> Worker<'run> {
                 Step::Enter(phase) => {
                     let policy = task.phases[phase].policy.as_ref();
                     let group = task.phases[phase].taskgroup.as_deref();
-                    self.enter(task.cpus_in(phase), policy, group)
-                        .map_err(Stop::Failed)?;
+                    self.enter(task.cpus_in(phase), policy, group).map_err(Stop::Failed)?;
                 }
                 Step::Event(_, Some(variation)) if !self.draws.happens(variation) => {}
                 Step::Event(event, variation) => {
@@ -220,12 +211,7 @@ impl<'run> Worker<'run> {
                         Some(variation) => self.draws.vary(event, variation),
                         None => event,
                     };
-                    if let Event::Timer {
-                        timer,
-                        period,
-                        mode,
-                    } = event
-                    {
+                    if let Event::Timer { timer, period, mode } = event {
                         let next = program.next_period();
                         deadline = Some(self.wait_for_timer(timer, (period, next), mode)? + period);
                     } else {
@@ -265,9 +251,7 @@ impl<'run> Worker<'run> {
                 self.wait(condition, mutex)?;
             }
             Event::Barrier(barrier) => {
-                self.block(Waiting::Barrier(barrier), || {
-                    resources.barriers[barrier].wait(over)
-                })?;
+                self.block(Waiting::Barrier(barrier), || resources.barriers[barrier].wait(over))?;
             }
             Event::Suspend(condition) => {
                 self.block(Waiting::Condition(condition), || {
@@ -432,10 +416,7 @@ impl<'run> Worker<'run> {
         let length_ns = now - begin_ns;
         self.outcome.laps.add(length_ns);
         if self.run.options.metrics.records {
-            self.outcome.lap_records.push(LapRecord {
-                begin_ns,
-                length_ns,
-            });
+            self.outcome.lap_records.push(LapRecord { begin_ns, length_ns });
         }
     }
 

@@ -60,11 +60,7 @@ impl Notes {
     /// Adds a note about the thread `pid`, at the present time.
     pub fn add(&self, pid: u32, kind: NoteKind) {
         // After the end of the recording there is no receiver, and no need for one.
-        let _ = self.sender.send(Note {
-            time: clock::monotonic(),
-            pid,
-            kind,
-        });
+        let _ = self.sender.send(Note { time: clock::monotonic(), pid, kind });
     }
 }
 
@@ -82,12 +78,7 @@ impl Tracker {
     /// The kernel cannot track another task.
     pub fn track(&self, pid: u32, name: Option<&str>) -> Result<(), Error> {
         if let Some(name) = name {
-            self.notes.add(
-                pid,
-                NoteKind::Task {
-                    name: name.to_owned(),
-                },
-            );
+            self.notes.add(pid, NoteKind::Task { name: name.to_owned() });
         }
         self.map
             .update(&pid.to_ne_bytes(), &0_u32.to_ne_bytes(), MapFlags::ANY)
@@ -154,18 +145,11 @@ impl<S: Sink + Send + 'static> Recorder<S> {
         let map = program.map("tracked")?;
         let (sender, receiver) = channel();
         let origin = Arc::new(OnceLock::new());
-        let notes = Notes {
-            sender,
-            origin: Arc::clone(&origin),
-        };
+        let notes = Notes { sender, origin: Arc::clone(&origin) };
         let ended = Arc::new(AtomicBool::new(false));
         let end = End(Arc::clone(&ended));
         let stop = Arc::new(OnceLock::new());
-        let bounds = Bounds {
-            origin,
-            stop: Arc::clone(&stop),
-            ended,
-        };
+        let bounds = Bounds { origin, stop: Arc::clone(&stop), ended };
         let thread = std::thread::Builder::new()
             .name("recorder".to_owned())
             .spawn(move || {
@@ -176,13 +160,7 @@ impl<S: Sink + Send + 'static> Recorder<S> {
                 Ok((sink, summary))
             })
             .map_err(Error::system("cannot start the recorder's thread"))?;
-        Ok(Self {
-            map,
-            notes,
-            stop,
-            end,
-            thread,
-        })
+        Ok(Self { map, notes, stop, end, thread })
     }
 
     /// A handle that chooses tasks.
@@ -190,10 +168,7 @@ impl<S: Sink + Send + 'static> Recorder<S> {
     /// # Errors
     /// The process has no file descriptor left.
     pub fn tracker(&self) -> Result<Tracker, Error> {
-        Ok(Tracker {
-            map: duplicate(&self.map)?,
-            notes: self.notes.clone(),
-        })
+        Ok(Tracker { map: duplicate(&self.map)?, notes: self.notes.clone() })
     }
 
     /// A handle that takes notes from user space.
@@ -216,9 +191,7 @@ impl<S: Sink + Send + 'static> Recorder<S> {
         self.stop_at(clock::monotonic());
         drop(self.end);
         self.thread.thread().unpark();
-        self.thread
-            .join()
-            .unwrap_or_else(|_| Err(failed("its thread panicked")))
+        self.thread.join().unwrap_or_else(|_| Err(failed("its thread panicked")))
     }
 }
 
@@ -249,9 +222,7 @@ fn record(
             0
         })
         .map_err(|error| failed(&error.to_string()))?;
-    let ring = builder
-        .build()
-        .map_err(|error| failed(&error.to_string()))?;
+    let ring = builder.build().map_err(|error| failed(&error.to_string()))?;
     loop {
         let last = bounds.ended.load(Ordering::Relaxed);
         let now = clock::monotonic();

@@ -93,22 +93,15 @@ pub(crate) fn waiting(ring: &RingBuffer<'_>) -> usize {
 }
 
 pub(crate) fn failed(reason: &str) -> Error {
-    Error::Record {
-        reason: reason.to_owned(),
-    }
+    Error::Record { reason: reason.to_owned() }
 }
 
 /// The one line of libbpf's messages that says why, in brackets: the verifier's summary, or its last line before its statistics, or else the
 /// first message.
 fn cause(messages: &str) -> String {
-    let lines: Vec<&str> = messages
-        .lines()
-        .map(str::trim)
-        .filter(|line| !line.is_empty())
-        .collect();
-    let summary = lines
-        .iter()
-        .find_map(|line| line.strip_prefix("Verification failed: "));
+    let lines: Vec<&str> =
+        messages.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
+    let summary = lines.iter().find_map(|line| line.strip_prefix("Verification failed: "));
     let statistics = lines.iter().position(|line| line.starts_with("processed "));
     let last = match statistics {
         Some(place) if place > 0 => lines.get(place - 1),
@@ -137,10 +130,7 @@ mod tests {
             R2 pointer arithmetic with >>= operator prohibited\n\n\
             Verification failed: Register Type Safety: Invalid pointer arithmetic operator\n\n\
             Suggestion:\n  Use only supported operations.\n\nprocessed 455 insns (limit 1000000)\n";
-        assert_eq!(
-            cause(messages),
-            " (Register Type Safety: Invalid pointer arithmetic operator)"
-        );
+        assert_eq!(cause(messages), " (Register Type Safety: Invalid pointer arithmetic operator)");
         assert_eq!(cause("libbpf: no BTF\nlibbpf: no object\n"), " (no BTF)");
         assert_eq!(cause(""), "");
     }

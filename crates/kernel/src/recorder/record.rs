@@ -103,10 +103,7 @@ impl Record {
         };
         let task_at = |offset: usize| {
             let comm = &bytes[offset + 32..offset + 48];
-            let end = comm
-                .iter()
-                .position(|byte| *byte == 0)
-                .unwrap_or(comm.len());
+            let end = comm.iter().position(|byte| *byte == 0).unwrap_or(comm.len());
             RecordedTask {
                 pid: number(offset),
                 policy: number(offset + 4),
@@ -134,22 +131,11 @@ impl Record {
             }
             2 => Happening::Wake { task, waker: other },
             3 => Happening::Migration { task, to: other },
-            4 => Happening::Fork {
-                task,
-                parent: other,
-            },
-            5 => Happening::Turn {
-                task,
-                kernel: other != 0,
-                cpu_time: wide(120),
-            },
+            4 => Happening::Fork { task, parent: other },
+            5 => Happening::Turn { task, kernel: other != 0, cpu_time: wide(120) },
             _ => return None,
         };
-        Some(Self {
-            time: wide(0),
-            cpu: number(12),
-            happening,
-        })
+        Some(Self { time: wide(0), cpu: number(12), happening })
     }
 }
 
@@ -171,18 +157,11 @@ mod tests {
         bytes[56..60].copy_from_slice(b"hog\0");
         let record = Record::parse(&bytes).expect("it is a record");
         assert_eq!((record.time, record.cpu), (77, 3));
-        let Happening::Switch {
-            prev: Some((prev, leaving)),
-            next: None,
-        } = record.happening
-        else {
+        let Happening::Switch { prev: Some((prev, leaving)), next: None } = record.happening else {
             panic!("a switch from a tracked task to another: {record:?}");
         };
         assert_eq!(leaving, Leaving::Sleeps);
-        assert_eq!(
-            (prev.pid, prev.static_prio, prev.comm.as_str()),
-            (42, 125, "hog")
-        );
+        assert_eq!((prev.pid, prev.static_prio, prev.comm.as_str()), (42, 125, "hog"));
         assert_eq!((prev.first_cpus_allowed, prev.nr_cpus_allowed), (6, 2));
     }
 
@@ -194,12 +173,7 @@ mod tests {
         bytes[24..28].copy_from_slice(&15_u32.to_ne_bytes());
         bytes[120..128].copy_from_slice(&17_000_u64.to_ne_bytes());
         let record = Record::parse(&bytes).expect("it is a record");
-        let Happening::Turn {
-            task,
-            kernel,
-            cpu_time,
-        } = record.happening
-        else {
+        let Happening::Turn { task, kernel, cpu_time } = record.happening else {
             panic!("a turn: {record:?}");
         };
         assert_eq!((task.pid, kernel, cpu_time), (15, true, 17_000));

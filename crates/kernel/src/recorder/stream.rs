@@ -194,21 +194,13 @@ impl Stream {
 
     fn push(&mut self, time: u64, item: Item) {
         self.arrivals += 1;
-        self.waiting.push(Reverse(Waiting {
-            time,
-            arrival: self.arrivals,
-            item,
-        }));
+        self.waiting.push(Reverse(Waiting { time, arrival: self.arrivals, item }));
     }
 
     /// Hands everything up to `until` (`CLOCK_MONOTONIC`) to the sink, or nothing if the stream has not begun.
     pub fn release(&mut self, until: u64, sink: &mut dyn Sink) {
         let Some(origin) = self.origin else { return };
-        while self
-            .waiting
-            .peek()
-            .is_some_and(|Reverse(first)| first.time <= until)
-        {
+        while self.waiting.peek().is_some_and(|Reverse(first)| first.time <= until) {
             let Some(Reverse(first)) = self.waiting.pop() else {
                 return;
             };
@@ -234,10 +226,7 @@ impl Stream {
     }
 
     fn emit(&self, kind: EventKind, sink: &mut dyn Sink) {
-        sink.event(&Event {
-            time: self.last,
-            kind,
-        });
+        sink.event(&Event { time: self.last, kind });
     }
 
     fn tell_note(&mut self, note: Note, sink: &mut dyn Sink) {
@@ -275,26 +264,16 @@ impl Stream {
     fn event_of(&self, kind: NoteKind, task: TaskId, time: u64) -> Option<EventKind> {
         Some(match kind {
             NoteKind::Task { .. } | NoteKind::Weight(_) => return None,
-            NoteKind::JobRelease { due, deadline } => EventKind::JobRelease {
-                task,
-                due: self.since(due),
-                deadline: self.since(deadline),
-            },
-            NoteKind::JobComplete { deadline } => EventKind::JobComplete {
-                task,
-                deadline: self.since(deadline),
-            },
-            NoteKind::JobSkip { due, period, count } => EventKind::JobSkip {
-                task,
-                due: self.since(due),
-                period,
-                count,
-            },
-            NoteKind::Lap { begins } => EventKind::Lap {
-                task,
-                at: self.since(time),
-                begins,
-            },
+            NoteKind::JobRelease { due, deadline } => {
+                EventKind::JobRelease { task, due: self.since(due), deadline: self.since(deadline) }
+            }
+            NoteKind::JobComplete { deadline } => {
+                EventKind::JobComplete { task, deadline: self.since(deadline) }
+            }
+            NoteKind::JobSkip { due, period, count } => {
+                EventKind::JobSkip { task, due: self.since(due), period, count }
+            }
+            NoteKind::Lap { begins } => EventKind::Lap { task, at: self.since(time), begins },
         })
     }
 
@@ -324,11 +303,9 @@ impl Stream {
                     self.emit(EventKind::Migrate { task, from, to }, sink);
                 }
             }
-            Happening::Turn {
-                task,
-                kernel,
-                cpu_time,
-            } => self.add_turn(&task, kernel, record.time, cpu_time),
+            Happening::Turn { task, kernel, cpu_time } => {
+                self.add_turn(&task, kernel, record.time, cpu_time)
+            }
             Happening::Fork { task, parent } => {
                 let parent = self.ids.get(&parent).copied();
                 let id = self.meet(&task, sink);
@@ -435,11 +412,7 @@ impl Stream {
         if let State::Running(cpu) = self.tasks[index(task)].state {
             self.current[cpu as usize] = None;
             self.tasks[index(task)].state = State::Queued;
-            let kind = EventKind::Switch {
-                cpu: CpuId(cpu),
-                prev: Some(task),
-                next: None,
-            };
+            let kind = EventKind::Switch { cpu: CpuId(cpu), prev: Some(task), next: None };
             self.emit(kind, sink);
         }
     }
@@ -476,22 +449,14 @@ impl Stream {
         info.allowed = if recorded.nr_cpus_allowed >= self.cpus || !inside {
             Vec::new()
         } else {
-            (0..64)
-                .filter(|cpu| recorded.first_cpus_allowed >> cpu & 1 == 1)
-                .map(CpuId)
-                .collect()
+            (0..64).filter(|cpu| recorded.first_cpus_allowed >> cpu & 1 == 1).map(CpuId).collect()
         };
     }
 
     fn add(&mut self, pid: u32, info: TaskInfo, named: bool, sink: &mut dyn Sink) -> TaskId {
         let id = TaskId(u32::try_from(self.tasks.len()).unwrap_or(u32::MAX));
         sink.task(self.last, id, &info);
-        self.tasks.push(Task {
-            state: State::Asleep,
-            info,
-            named,
-            wanted_weight: None,
-        });
+        self.tasks.push(Task { state: State::Asleep, info, named, wanted_weight: None });
         self.ids.insert(pid, id);
         id
     }
@@ -579,11 +544,7 @@ mod tests {
     }
 
     fn record(time: u64, cpu: u32, happening: Happening) -> Record {
-        Record {
-            time,
-            cpu,
-            happening,
-        }
+        Record { time, cpu, happening }
     }
 
     fn switch(prev: Option<(u32, Leaving)>, next: Option<u32>) -> Happening {
@@ -616,34 +577,19 @@ mod tests {
         stream.push_note(Note {
             time: 1000,
             pid: 7,
-            kind: NoteKind::Task {
-                name: "hog".to_owned(),
-            },
+            kind: NoteKind::Task { name: "hog".to_owned() },
         });
         // Out of order, as CPUs deliver them.
         stream.push_record(record(1030, 0, switch(None, Some(7))));
-        stream.push_record(record(
-            1020,
-            0,
-            Happening::Wake {
-                task: task(7),
-                waker: 0,
-            },
-        ));
+        stream.push_record(record(1020, 0, Happening::Wake { task: task(7), waker: 0 }));
         stream.push_note(Note {
             time: 1035,
             pid: 7,
-            kind: NoteKind::JobRelease {
-                due: 1019,
-                deadline: 1030,
-            },
+            kind: NoteKind::JobRelease { due: 1019, deadline: 1030 },
         });
         stream.push_record(record(1050, 0, switch(Some((7, Leaving::Ended)), None)));
         stream.release(1025, &mut notebook);
-        assert_eq!(
-            notebook.0,
-            ["0 task 0 hog nice 0 cpus 0", "20 wake 0 cpu 0 by -"]
-        );
+        assert_eq!(notebook.0, ["0 task 0 hog nice 0 cpus 0", "20 wake 0 cpu 0 by -"]);
         stream.finish(1100, &mut notebook);
         assert_eq!(
             notebook.0[2..],
@@ -672,10 +618,7 @@ mod tests {
             "50011 cpu 0: 0 to -",
             "50080 cpu 0: - to 0",
         ];
-        let from = told
-            .iter()
-            .position(|line| line.starts_with("50011 "))
-            .unwrap();
+        let from = told.iter().position(|line| line.starts_with("50011 ")).unwrap();
         assert_eq!(told[from..from + 3], expected);
     }
 
@@ -692,10 +635,7 @@ mod tests {
             record(1030, 0, switch(Some((7, Leaving::Throttled)), Some(8))),
             record(1080, 0, switch(Some((8, Leaving::Runnable)), Some(7))),
         ]);
-        let from = told
-            .iter()
-            .position(|line| line.starts_with("10 wake"))
-            .unwrap();
+        let from = told.iter().position(|line| line.starts_with("10 wake")).unwrap();
         let told: Vec<&str> = told[from + 1..].iter().map(String::as_str).collect();
         assert_eq!(
             told,
@@ -723,11 +663,7 @@ mod tests {
         stream.begin(1000);
         let name = "shares".to_owned();
         for kind in [NoteKind::Task { name }, NoteKind::Weight(3072)] {
-            stream.push_note(Note {
-                time: 1000,
-                pid: 7,
-                kind,
-            });
+            stream.push_note(Note { time: 1000, pid: 7, kind });
         }
         stream.push_record(record(1030, 0, switch(None, Some(7))));
         let mut weight = Weight(0);
@@ -743,11 +679,7 @@ mod tests {
         let name = "player".to_owned();
         let kinds = [
             NoteKind::Task { name },
-            NoteKind::JobSkip {
-                due: 1010,
-                period: 5,
-                count: 3,
-            },
+            NoteKind::JobSkip { due: 1010, period: 5, count: 3 },
             NoteKind::Lap { begins: true },
             NoteKind::JobComplete { deadline: 1040 },
         ];
@@ -769,11 +701,7 @@ mod tests {
     #[test]
     fn a_recording_that_begins_in_the_middle() {
         // The first record of task 7 is its preemption by task 8, whose wake-up was not seen.
-        let lines = told(vec![record(
-            1010,
-            1,
-            switch(Some((7, Leaving::Runnable)), Some(8)),
-        )]);
+        let lines = told(vec![record(1010, 1, switch(Some((7, Leaving::Runnable)), Some(8)))]);
         assert_eq!(
             lines,
             [
@@ -813,32 +741,13 @@ mod tests {
     fn a_wake_up_before_the_sleep_is_silent() {
         let lines = told(vec![
             record(1010, 0, switch(None, Some(7))),
-            record(
-                1011,
-                0,
-                Happening::Wake {
-                    task: task(7),
-                    waker: 0,
-                },
-            ),
+            record(1011, 0, Happening::Wake { task: task(7), waker: 0 }),
             record(1012, 0, switch(Some((7, Leaving::Sleeps)), None)),
-            record(
-                1013,
-                1,
-                Happening::Wake {
-                    task: task(7),
-                    waker: 7,
-                },
-            ),
+            record(1013, 1, Happening::Wake { task: task(7), waker: 7 }),
         ]);
         assert_eq!(
             lines[3..],
-            [
-                "12 sleep 0",
-                "12 cpu 0: 0 to -",
-                "13 wake 0 cpu 1 by 0",
-                "1000 end"
-            ]
+            ["12 sleep 0", "12 cpu 0: 0 to -", "13 wake 0 cpu 1 by 0", "1000 end"]
         );
     }
 
@@ -849,23 +758,12 @@ mod tests {
         nicer.first_cpus_allowed = 2;
         nicer.nr_cpus_allowed = 1;
         let lines = told(vec![
-            record(
-                1010,
-                0,
-                Happening::Wake {
-                    task: task(7),
-                    waker: 0,
-                },
-            ),
+            record(1010, 0, Happening::Wake { task: task(7), waker: 0 }),
             record(1020, 0, Happening::Migration { task: nicer, to: 1 }),
         ]);
         assert_eq!(
             lines[2..],
-            [
-                "20 task 0 thread7 nice 5 cpus 1",
-                "20 0 moves from 0 to 1",
-                "1000 end"
-            ]
+            ["20 task 0 thread7 nice 5 cpus 1", "20 0 moves from 0 to 1", "1000 end"]
         );
     }
 
@@ -878,20 +776,8 @@ mod tests {
     #[test]
     fn turns_of_others_count_from_the_start() {
         let turn = |time, cpu_time| {
-            let task = RecordedTask {
-                policy: 1,
-                rt_priority: 99,
-                ..task(7)
-            };
-            record(
-                time,
-                0,
-                Happening::Turn {
-                    task,
-                    kernel: false,
-                    cpu_time,
-                },
-            )
+            let task = RecordedTask { policy: 1, rt_priority: 99, ..task(7) };
+            record(time, 0, Happening::Turn { task, kernel: false, cpu_time })
         };
         let mut stream = Stream::new(2);
         for one in [turn(90, 5), turn(130, 6), turn(110, 7), turn(210, 8)] {

@@ -28,10 +28,7 @@ pub fn fit(experiment: &Experiment, threads: Option<NonZero<usize>>) -> Result<V
         1 => 1,
         _ => ROUNDS,
     };
-    let request = Request {
-        threads,
-        ..Request::default()
-    };
+    let request = Request { threads, ..Request::default() };
     let mut setup = Simulations::new(experiment, &request)?;
     for _ in 0..rounds {
         for fit in fits {

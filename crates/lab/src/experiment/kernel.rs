@@ -92,9 +92,7 @@ impl ExperimentFile {
         if !kernel.point.is_empty() {
             file.point.clone_from(&kernel.point);
         } else if kernel.duration.is_some() {
-            file.point
-                .iter_mut()
-                .for_each(|point| point.duration = None);
+            file.point.iter_mut().for_each(|point| point.duration = None);
         }
         // A run on a kernel is repeated as often as any other.
         file.column.iter_mut().for_each(|one| one.seeds = None);
@@ -118,9 +116,7 @@ impl ExperimentFile {
         file.accept.extend(kernel.accept.iter().cloned());
         if let Some(headline) = &mut file.headline {
             let accept = &file.accept;
-            headline
-                .lines
-                .retain(|id| accept.iter().any(|line| line.id == *id));
+            headline.lines.retain(|id| accept.iter().any(|line| line.id == *id));
         }
         file.caveats.clone_from(&kernel.caveats);
         Ok(file)
@@ -141,10 +137,7 @@ impl Experiment {
         Ok(Some(Self {
             id: self.id.clone(),
             place: self.place.clone(),
-            file: self
-                .file
-                .on_kernel(kernel)
-                .map_err(|error| self.wrong(error))?,
+            file: self.file.on_kernel(kernel).map_err(|error| self.wrong(error))?,
             document: self.document.clone(),
             kernel: None,
         }))
@@ -215,11 +208,7 @@ pub fn reproduce_on_kernel(
     });
     setup.fits.insert("cpus".to_owned(), machine.cpus as f64);
     let measures = Measures::compile(&experiment)?;
-    let runs = Runs {
-        setup,
-        kernel,
-        measures,
-    };
+    let runs = Runs { setup, kernel, measures };
     let results = runs.make(run, progress)?;
     let mut notes = Vec::new();
     if let Some(duration) = request.duration {
@@ -231,11 +220,7 @@ pub fn reproduce_on_kernel(
     }
     runs.setup.outcome(
         results,
-        World {
-            name: Where::Kernel,
-            machine: machine.description.clone(),
-            notes,
-        },
+        World { name: Where::Kernel, machine: machine.description.clone(), notes },
     )
 }
 
@@ -262,10 +247,8 @@ impl Runs<'_> {
         let mut given: Vec<Vec<Given>> = (0..places).map(|_| Vec::new()).collect();
         for repeat in 0..repeats {
             for place in 0..places {
-                let (point, column) = (
-                    &points[place / columns.len()],
-                    &columns[place % columns.len()],
-                );
+                let (point, column) =
+                    (&points[place / columns.len()], &columns[place % columns.len()]);
                 // A figure needs all of its runs: after one has failed, the others are useless.
                 let failed = given[place].iter().any(|(_, failure, _)| failure.is_some());
                 let one = if failed {
@@ -287,17 +270,12 @@ impl Runs<'_> {
         let duration = setup.duration(point);
         let load = match &self.kernel.command {
             Some(script) => {
-                let mut variables = vec![
-                    ("point", point.name.clone()),
-                    ("cpus", setup.fits["cpus"].to_string()),
-                ];
+                let mut variables =
+                    vec![("point", point.name.clone()), ("cpus", setup.fits["cpus"].to_string())];
                 if let Some(duration) = duration {
                     variables.push(("seconds", (duration as f64 / 1e9).to_string()));
                 }
-                KernelLoad::Command {
-                    script: script.clone(),
-                    variables,
-                }
+                KernelLoad::Command { script: script.clone(), variables }
             }
             None => KernelLoad::Play {
                 name: setup.experiment.id.clone(),
@@ -310,9 +288,7 @@ impl Runs<'_> {
         let settings = column.settings();
         Ok(KernelRun {
             scheduler: (column.scheduler != OWN).then(|| column.scheduler.clone()),
-            settings: settings
-                .map(|(tunable, value)| format!("{tunable}={value}"))
-                .collect(),
+            settings: settings.map(|(tunable, value)| format!("{tunable}={value}")).collect(),
             load,
         })
     }
@@ -366,11 +342,7 @@ impl Runs<'_> {
                 let message = format!("in run {}{place}: {reason}", repeat + 1);
                 let experiment = &self.setup.experiment.id;
                 let failure = Failure::new(experiment, column.name(), Status::Ejected, message);
-                (
-                    self.measures.none("a run failed"),
-                    Some(failure),
-                    Vec::new(),
-                )
+                (self.measures.none("a run failed"), Some(failure), Vec::new())
             }
         }
     }
@@ -457,9 +429,7 @@ mod tests {
         let titles: Vec<&str> = file.measure.iter().map(|one| one.title.as_str()).collect();
         assert_eq!(titles, ["Other", "Shorter"]);
 
-        let error = open(&format!("{PLAYED}[kernel]\nlines = [\"A3\"]"))
-            .err()
-            .unwrap();
+        let error = open(&format!("{PLAYED}[kernel]\nlines = [\"A3\"]")).err().unwrap();
         assert!(error.to_string().contains(r#"there is no "A3""#), "{error}");
         let error = open(&format!("{PLAYED}[kernel]\nhz = 3")).err().unwrap();
         assert!(error.to_string().contains("unknown field `hz`"), "{error}");
@@ -480,10 +450,7 @@ mod tests {
         assert_eq!(obstacle(two, 4), "");
         assert!(obstacle(two, 1).contains("at least 2 CPUs"));
         let programs = "[kernel]\nprograms = { sh = \"dash\", node = \"nodejs\" }";
-        assert_eq!(
-            obstacle(programs, 1),
-            "needs node; on Debian: apt install nodejs"
-        );
+        assert_eq!(obstacle(programs, 1), "needs node; on Debian: apt install nodejs");
     }
 
     #[test]
@@ -519,10 +486,7 @@ mod tests {
             duration: Some(1_500_000_000),
             ..Request::default()
         };
-        let machine = KernelMachine {
-            description: "here".into(),
-            cpus: 3,
-        };
+        let machine = KernelMachine { description: "here".into(), cpus: 3 };
         let mut runs = Vec::new();
         let mut run = |run: &KernelRun| {
             runs.push(run.clone());
@@ -541,12 +505,7 @@ mod tests {
         let KernelLoad::Command { variables, .. } = &runs[0].load else {
             panic!("it is a command");
         };
-        assert!(
-            variables
-                .iter()
-                .map(|(name, value)| (*name, value.as_str()))
-                .eq(expected)
-        );
+        assert!(variables.iter().map(|(name, value)| (*name, value.as_str())).eq(expected));
 
         let reproduction = &outcome.reproduction;
         assert_eq!(reproduction.columns, ["o1", "broken", "kernel"]);
@@ -557,11 +516,7 @@ mod tests {
         assert_eq!(reproduction.figures[1].here[0][0].unwrap().mean, 1.5);
         assert_eq!(reproduction.figures[2].here[0][0], None);
         assert_eq!(reproduction.verdicts.len(), 1);
-        let messages: Vec<&str> = outcome
-            .failures
-            .iter()
-            .map(|one| one.message.as_str())
-            .collect();
+        let messages: Vec<&str> = outcome.failures.iter().map(|one| one.message.as_str()).collect();
         assert_eq!(messages, ["in run 1 at 2: no way"]);
         let told = |text: &str| reproduction.notes.iter().any(|note| note.contains(text));
         assert!(told("o1 is the sched_ext scheduler o1 with hz=100"));
@@ -580,31 +535,19 @@ mod tests {
         std::fs::create_dir(folder.path().join("mine")).unwrap();
         let workload = r#"{ "tasks": { "a": { "run": 1 } } }"#;
         std::fs::write(folder.path().join("mine/workload.json"), workload).unwrap();
-        let machine = KernelMachine {
-            description: "here".into(),
-            cpus: 1,
-        };
+        let machine = KernelMachine { description: "here".into(), cpus: 1 };
         let mut run = |run: &KernelRun| {
-            let KernelLoad::Play {
-                workload, duration, ..
-            } = &run.load
-            else {
+            let KernelLoad::Play { workload, duration, .. } = &run.load else {
                 panic!("it is a workload");
             };
             assert!(workload.contains(r#""run":5"#), "{workload}");
             assert!(duration.is_some());
-            Ok(Ok(
-                r#"{ "scheduler": null, "metrics": null, "notes": ["no recorder"] }"#.to_owned(),
-            ))
+            Ok(Ok(r#"{ "scheduler": null, "metrics": null, "notes": ["no recorder"] }"#.to_owned()))
         };
         let request = Request::default();
         let outcome =
             reproduce_on_kernel(&experiment, &request, &machine, &mut run, &|_, _| {}).unwrap();
-        let messages: Vec<&str> = outcome
-            .failures
-            .iter()
-            .map(|one| one.message.as_str())
-            .collect();
+        let messages: Vec<&str> = outcome.failures.iter().map(|one| one.message.as_str()).collect();
         assert_eq!(
             messages,
             [

@@ -44,10 +44,7 @@ impl Place {
     }
 
     fn read(&self, file: &str) -> Result<String, Error> {
-        let wrong = |reason: String| Error::Experiment {
-            place: self.name(file),
-            message: reason,
-        };
+        let wrong = |reason: String| Error::Experiment { place: self.name(file), message: reason };
         let bytes = match self {
             Self::Embedded => Files::get(file)
                 .ok_or_else(|| wrong("there is no such file".into()))?
@@ -168,24 +165,10 @@ impl Experiment {
         let path = format!("{id}/{FILE}");
         let file: ExperimentFile = place.toml(&path)?;
         let path = format!("{id}/{DOCUMENT}");
-        let document = if place.has(&path) {
-            place.toml(&path)?
-        } else {
-            DocumentFile::default()
-        };
+        let document = if place.has(&path) { place.toml(&path)? } else { DocumentFile::default() };
         let path = format!("{id}/{KERNEL}");
-        let kernel = if place.has(&path) {
-            Some(place.json(&path)?)
-        } else {
-            None
-        };
-        let experiment = Self {
-            id: id.to_owned(),
-            place,
-            file,
-            document,
-            kernel,
-        };
+        let kernel = if place.has(&path) { Some(place.json(&path)?) } else { None };
+        let experiment = Self { id: id.to_owned(), place, file, document, kernel };
         experiment.check()?;
         let on_kernel = experiment.on_kernel()?;
         if let Some(on_kernel) = &on_kernel {
@@ -221,18 +204,12 @@ impl Experiment {
     pub fn schedulers(&self) -> Vec<&str> {
         let mut seen = BTreeSet::new();
         let columns = self.file.column.iter();
-        columns
-            .map(|column| column.scheduler.as_str())
-            .filter(|id| seen.insert(*id))
-            .collect()
+        columns.map(|column| column.scheduler.as_str()).filter(|id| seen.insert(*id)).collect()
     }
 
     /// An error in the experiment's file.
     pub(crate) fn wrong(&self, message: String) -> Error {
-        Error::Experiment {
-            place: self.place.name(&format!("{}/{FILE}", self.id)),
-            message,
-        }
+        Error::Experiment { place: self.place.name(&format!("{}/{FILE}", self.id)), message }
     }
 
     fn check(&self) -> Result<(), Error> {
@@ -296,9 +273,9 @@ impl Experiment {
         let points = self.file.point.iter().filter_map(|one| one.seeds);
         let all = self.file.seeds;
         match columns.chain(points).find(|seeds| seeds.get() >= all) {
-            Some(seeds) => Err(self.wrong(format!(
-                "seeds = {seeds} is not fewer than the {all} of all"
-            ))),
+            Some(seeds) => {
+                Err(self.wrong(format!("seeds = {seeds} is not fewer than the {all} of all")))
+            }
             None => Ok(()),
         }
     }
@@ -340,15 +317,10 @@ impl Experiment {
         let name = point.machine.as_ref().unwrap_or(&self.file.machine);
         let path = format!("{MACHINES}/{name}.toml");
         let file: MachineFile = self.place.toml(&path)?;
-        let wrong = |message| Error::Experiment {
-            place: self.place.name(&path),
-            message,
-        };
+        let wrong = |message| Error::Experiment { place: self.place.name(&path), message };
         let machine = Machine::parse(&file.topology);
         let mut machine = machine.map_err(|error| wrong(error.to_string()))?;
-        let cache = file
-            .cache
-            .map(|cache| CacheSize::new(cache.kib, cache.line_ns));
+        let cache = file.cache.map(|cache| CacheSize::new(cache.kib, cache.line_ns));
         machine.hardware.cache = cache.transpose().map_err(wrong)?;
         let mut costs = match &file.cost {
             None => toml::Table::new(),
@@ -366,11 +338,7 @@ impl Experiment {
             .as_deref()
             .map_or("default", |cost| cost.strip_suffix(".toml").unwrap_or(cost));
         let cost = cost_file::from_table(title, &costs)?;
-        Ok(DocumentMachine {
-            machine: Arc::new(machine),
-            cost,
-            file,
-        })
+        Ok(DocumentMachine { machine: Arc::new(machine), cost, file })
     }
 
     /// The workload of a point.
@@ -401,11 +369,9 @@ impl Experiment {
         if changes.is_empty() {
             return Ok((place, text));
         }
-        let mut json: serde_json::Value =
-            serde_json::from_str(&text).map_err(|error| Error::Experiment {
-                place: place.clone(),
-                message: error.to_string(),
-            })?;
+        let mut json: serde_json::Value = serde_json::from_str(&text).map_err(|error| {
+            Error::Experiment { place: place.clone(), message: error.to_string() }
+        })?;
         for (pointer, value) in changes {
             let value = self.json_value(value, &point.name, fits)?;
             set_pointer(&mut json, pointer, value)
@@ -501,10 +467,7 @@ mod tests {
         let mut json = serde_json::json!({"tasks": {"a": {"run": 1}}});
         set_pointer(&mut json, "/tasks/a/run", 2.into()).unwrap();
         set_pointer(&mut json, "/tasks/a/instance", 3.into()).unwrap();
-        assert_eq!(
-            json["tasks"]["a"],
-            serde_json::json!({"run": 2, "instance": 3})
-        );
+        assert_eq!(json["tasks"]["a"], serde_json::json!({"run": 2, "instance": 3}));
         let wrong = set_pointer(&mut json, "/tasks/b/run", 2.into()).unwrap_err();
         assert_eq!(wrong, "/tasks/b/run leads nowhere");
     }

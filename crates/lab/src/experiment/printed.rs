@@ -9,9 +9,7 @@ use super::file::{ColumnFile, DocumentFile, MeasureFile, PointFile, TableColumnF
 impl TableColumnFile {
     fn number(&self, row: usize) -> Option<f64> {
         let value = self.values.get(row)?;
-        let number = value
-            .as_float()
-            .or_else(|| value.as_integer().map(|integer| integer as f64));
+        let number = value.as_float().or_else(|| value.as_integer().map(|integer| integer as f64));
         number.filter(|number| number.is_finite())
     }
 
@@ -50,9 +48,8 @@ impl TableFile {
         let rows = self.keys.iter().enumerate().map(|(row, key)| {
             let mut cells = vec![text(key)];
             cells.extend(self.column.iter().map(|column| {
-                let decimals = column
-                    .decimals
-                    .or_else(|| self.row_decimals.as_ref()?.get(row).copied());
+                let decimals =
+                    column.decimals.or_else(|| self.row_decimals.as_ref()?.get(row).copied());
                 match (column.number(row), decimals) {
                     (Some(number), Some(decimals)) => format!("{number:.decimals$}"),
                     _ => column.values.get(row).map(text).unwrap_or_default(),
@@ -60,11 +57,7 @@ impl TableFile {
             }));
             cells
         });
-        PrintedTable {
-            name: self.name.clone(),
-            heads,
-            rows: rows.collect(),
-        }
+        PrintedTable { name: self.name.clone(), heads, rows: rows.collect() }
     }
 }
 
@@ -92,15 +85,10 @@ pub(crate) fn numbers(
         for column in columns {
             for point in points {
                 let tables = document.table.iter();
-                let number = tables
-                    .filter_map(|table| table.number(column, &point.name, printed))
-                    .next();
+                let number =
+                    tables.filter_map(|table| table.number(column, &point.name, printed)).next();
                 if let Some(number) = number {
-                    let key = (
-                        column.name().to_owned(),
-                        point.name.clone(),
-                        measure.name.clone(),
-                    );
+                    let key = (column.name().to_owned(), point.name.clone(), measure.name.clone());
                     numbers.insert(key, number);
                 }
             }
@@ -126,9 +114,7 @@ impl ColumnFile {
             toml::Value::String(text) => text.clone(),
             other => other.to_string(),
         };
-        self.set
-            .iter()
-            .map(move |(tunable, value)| (tunable, text(value)))
+        self.set.iter().map(move |(tunable, value)| (tunable, text(value)))
     }
 }
 
@@ -173,10 +159,7 @@ mod tests {
         )
         .unwrap();
         let of = |column: &ColumnFile, point: &str, printed: &str| {
-            document
-                .table
-                .iter()
-                .find_map(|table| table.number(column, point, printed))
+            document.table.iter().find_map(|table| table.number(column, point, printed))
         };
         let old = column("linux24", None);
         assert_eq!(of(&old, "16", "latency"), Some(31081.0));

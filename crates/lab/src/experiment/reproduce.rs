@@ -106,10 +106,7 @@ pub fn reproduce(
         let own = places.iter().filter(|(one, _)| *one == number).count();
         let (results, costs): (Vec<_>, Vec<Nanoseconds>) = results.by_ref().take(own).unzip();
         let outcome = simulations.setup.outcome(results, simulations.world())?;
-        Ok(Outcome {
-            cost: costs.iter().sum(),
-            ..outcome
-        })
+        Ok(Outcome { cost: costs.iter().sum(), ..outcome })
     };
     all.iter().enumerate().map(outcome).collect()
 }
@@ -126,10 +123,7 @@ pub fn experiment_moments(
     experiment: &Experiment,
     request: &Request,
 ) -> Result<Vec<Moment>, Error> {
-    let request = Request {
-        seeds: Some(1),
-        ..request.clone()
-    };
+    let request = Request { seeds: Some(1), ..request.clone() };
     let simulations = Simulations::new(experiment, &request)?;
     let Some(point) = simulations.setup.points.len().checked_sub(1) else {
         return Ok(Vec::new());
@@ -140,19 +134,14 @@ pub fn experiment_moments(
         .collect::<Result<Vec<_>, _>>()?
         .concat();
     let runs = run_cells(&cells, request.threads, &|_, _| {}, |_, result| result.run)?;
-    let alternatives: Vec<(&Cell, &Run)> = cells
-        .iter()
-        .zip(&runs)
-        .filter(|(_, run)| run.metrics.is_some())
-        .collect();
+    let alternatives: Vec<(&Cell, &Run)> =
+        cells.iter().zip(&runs).filter(|(_, run)| run.metrics.is_some()).collect();
     let mut shown = moments(&alternatives)?;
     shown.truncate(SHOWN_MOMENTS);
     let name = &simulations.setup.points[point].name;
     if !name.is_empty() {
         for moment in &mut shown {
-            moment
-                .title
-                .push_str(&format!(" ({}: {name})", experiment.file.axis));
+            moment.title.push_str(&format!(" ({}: {name})", experiment.file.axis));
         }
     }
     Ok(shown)
@@ -232,8 +221,7 @@ impl<'a> Setup<'a> {
     /// Length of a run at a point, if not the workload's own.
     pub(super) fn duration(&self, point: &PointFile) -> Option<Nanoseconds> {
         let seconds = point.duration.or(self.experiment.file.duration);
-        self.duration
-            .or(seconds.map(|seconds| (seconds * 1e9) as u64))
+        self.duration.or(seconds.map(|seconds| (seconds * 1e9) as u64))
     }
 
     /// How the runs of this experiment are measured.
@@ -242,9 +230,7 @@ impl<'a> Setup<'a> {
         let usual = fairground_metrics::Options::default();
         fairground_metrics::Options {
             records: file.records,
-            window: file
-                .window
-                .map_or(usual.window, |seconds| (seconds * 1e9) as u64),
+            window: file.window.map_or(usual.window, |seconds| (seconds * 1e9) as u64),
         }
     }
 }
@@ -264,11 +250,7 @@ impl<'a> Simulations<'a> {
                 })?;
             }
         }
-        let mut simulations = Self {
-            setup,
-            contenders,
-            machines: Vec::new(),
-        };
+        let mut simulations = Self { setup, contenders, machines: Vec::new() };
         simulations.set_fits(experiment.fits())?;
         Ok(simulations)
     }
@@ -276,16 +258,10 @@ impl<'a> Simulations<'a> {
     /// Sets the fitted values, on which the machines' costs may depend.
     pub(super) fn set_fits(&mut self, fits: BTreeMap<String, f64>) -> Result<(), Error> {
         self.setup.fits = fits;
-        let Setup {
-            experiment,
-            points,
-            fits,
-            ..
-        } = &self.setup;
+        let Setup { experiment, points, fits, .. } = &self.setup;
         let points = points.iter();
-        self.machines = points
-            .map(|point| experiment.machine(point, fits))
-            .collect::<Result<_, _>>()?;
+        self.machines =
+            points.map(|point| experiment.machine(point, fits)).collect::<Result<_, _>>()?;
         Ok(())
     }
 
@@ -297,19 +273,10 @@ impl<'a> Simulations<'a> {
         measure: &str,
         threads: Option<NonZero<usize>>,
     ) -> Result<f64, Error> {
-        let mut names = self
-            .setup
-            .experiment
-            .file
-            .measure
-            .iter()
-            .map(|one| &one.name);
+        let mut names = self.setup.experiment.file.measure.iter().map(|one| &one.name);
         let wanted = (
             self.setup.points.iter().position(|one| one.name == point),
-            self.setup
-                .columns
-                .iter()
-                .position(|one| one.name() == column),
+            self.setup.columns.iter().position(|one| one.name() == column),
             names.position(|one| one == measure),
         );
         let (Some(point), Some(column), Some(measure)) = wanted else {
@@ -401,11 +368,7 @@ impl<'a> Simulations<'a> {
                 notes.push(format!("machine: {}", machine.file.origin));
             }
         }
-        World {
-            name: Where::Simulator,
-            machine: machines.join(" and "),
-            notes,
-        }
+        World { name: Where::Simulator, machine: machines.join(" and "), notes }
     }
 }
 
@@ -417,9 +380,7 @@ impl Setup<'_> {
         mut world: World,
     ) -> Result<Outcome, Error> {
         let mut failures = Vec::new();
-        world
-            .notes
-            .extend(self.experiment.file.caveats.iter().cloned());
+        world.notes.extend(self.experiment.file.caveats.iter().cloned());
         let mut measured = Vec::new();
         for (one, failure, said) in results {
             measured.push(one);
@@ -449,12 +410,8 @@ impl Setup<'_> {
 
     fn judge(&self, measured: &[Measured], mut world: World) -> Result<Reproduction, Error> {
         let file = &self.experiment.file;
-        let printed = printed::numbers(
-            &self.experiment.document,
-            &self.columns,
-            &self.points,
-            &file.measure,
-        );
+        let printed =
+            printed::numbers(&self.experiment.document, &self.columns, &self.points, &file.measure);
         let mut table = Table::new();
         let mut figures = Vec::new();
         for (index, measure) in file.measure.iter().enumerate() {
@@ -465,11 +422,7 @@ impl Setup<'_> {
                 let mut printed_row = Vec::new();
                 for (position, column) in self.columns.iter().enumerate() {
                     let runs = self.runs(measured, number, position);
-                    let key = (
-                        column.name().to_owned(),
-                        point.name.clone(),
-                        measure.name.clone(),
-                    );
+                    let key = (column.name().to_owned(), point.name.clone(), measure.name.clone());
                     let samples = samples_of(runs, index, &key, &mut world.notes);
                     row.push(samples.as_ref().and_then(Samples::interval));
                     printed_row.push(printed.get(&key).copied());
@@ -487,10 +440,7 @@ impl Setup<'_> {
                 here,
                 document,
             };
-            let ratios = measure
-                .over
-                .as_deref()
-                .map(|base| self.over(&figure, base, &table));
+            let ratios = measure.over.as_deref().map(|base| self.over(&figure, base, &table));
             if !measure.hidden {
                 figures.push(figure);
             }
@@ -505,11 +455,7 @@ impl Setup<'_> {
         let names: Vec<&str> = self.columns.iter().map(ColumnFile::name).collect();
         let number = names.iter().position(|name| *name == base);
         let samples = |point: &PointFile, column: &str| {
-            let key = (
-                column.to_owned(),
-                point.name.clone(),
-                figure.measure.clone(),
-            );
+            let key = (column.to_owned(), point.name.clone(), figure.measure.clone());
             table.get(&key)?.as_ref()
         };
         let here = self.points.iter().map(|point| {
@@ -612,11 +558,7 @@ impl Setup<'_> {
             world: world.name,
             machine: world.machine,
             repeats: self.seeds,
-            columns: self
-                .columns
-                .iter()
-                .map(|column| column.name().to_owned())
-                .collect(),
+            columns: self.columns.iter().map(|column| column.name().to_owned()).collect(),
             points: self.points.iter().map(|point| point.name.clone()).collect(),
             axis: file.axis.clone(),
             figures,
@@ -645,14 +587,8 @@ impl Setup<'_> {
             for (number, point) in self.points.iter().enumerate() {
                 for (position, column) in self.columns.iter().enumerate() {
                     let runs = self.runs(measured, number, position);
-                    let samples = runs
-                        .iter()
-                        .flat_map(|run| run.samples[index].iter().copied());
-                    series.push((
-                        point.name.clone(),
-                        column.name().to_owned(),
-                        samples.collect(),
-                    ));
+                    let samples = runs.iter().flat_map(|run| run.samples[index].iter().copied());
+                    series.push((point.name.clone(), column.name().to_owned(), samples.collect()));
                 }
             }
             histograms.push(Histogram {
@@ -676,10 +612,7 @@ pub(super) fn keep<T>(
     let is_missing = |wanted: &&String| !all.iter().any(|one| name(one) == *wanted);
     if let Some(missing) = names.iter().find(is_missing) {
         let all: Vec<&str> = all.iter().map(|one| name(one).as_str()).collect();
-        return Err(format!(
-            "there is no {missing:?}; there are {}",
-            all.join("; ")
-        ));
+        return Err(format!("there is no {missing:?}; there are {}", all.join("; ")));
     }
     all.retain(|one| names.contains(name(one)));
     Ok(())
@@ -693,22 +626,14 @@ fn samples_of(
     notes: &mut Vec<String>,
 ) -> Option<Samples> {
     let values: Option<Vec<_>> = runs.iter().map(|run| run.values[index].as_ref()).collect();
-    let values: Result<Vec<f64>, &String> = values?
-        .into_iter()
-        .map(|value| value.as_ref().copied())
-        .collect();
+    let values: Result<Vec<f64>, &String> =
+        values?.into_iter().map(|value| value.as_ref().copied()).collect();
     match values {
         Ok(values) => Some(Samples(values)),
         Err(reason) => {
             let (column, point, measure) = key;
-            let place = if point.is_empty() {
-                String::new()
-            } else {
-                format!(" at {point}")
-            };
-            notes.push(format!(
-                "{measure} of {column}{place} has no value: {reason}"
-            ));
+            let place = if point.is_empty() { String::new() } else { format!(" at {point}") };
+            notes.push(format!("{measure} of {column}{place} has no value: {reason}"));
             None
         }
     }

@@ -42,12 +42,9 @@ impl Samples {
         match self.interval() {
             None => "none".into(),
             Some(one) if one.samples < 2 => digits(one.mean),
-            Some(one) => format!(
-                "{} [{}, {}]",
-                digits(one.mean),
-                digits(one.low),
-                digits(one.high)
-            ),
+            Some(one) => {
+                format!("{} [{}, {}]", digits(one.mean), digits(one.low), digits(one.high))
+            }
         }
     }
 }
@@ -75,15 +72,11 @@ pub(crate) fn register(engine: &mut Engine) {
     ];
     engine.register_type_with_name::<Samples>("samples");
     for (name, combine) in operations {
-        engine.register_fn(name, move |one: Samples, two: Samples| {
-            one.with(&two, combine)
-        });
-        engine.register_fn(name, move |one: Samples, two: f64| {
-            one.map(|value| combine(value, two))
-        });
-        engine.register_fn(name, move |one: f64, two: Samples| {
-            two.map(|value| combine(one, value))
-        });
+        engine.register_fn(name, move |one: Samples, two: Samples| one.with(&two, combine));
+        engine
+            .register_fn(name, move |one: Samples, two: f64| one.map(|value| combine(value, two)));
+        engine
+            .register_fn(name, move |one: f64, two: Samples| two.map(|value| combine(one, value)));
         engine.register_fn(name, move |one: Samples, two: i64| {
             one.map(|value| combine(value, two as f64))
         });
@@ -102,25 +95,19 @@ pub(crate) fn register(engine: &mut Engine) {
             one.0.iter().copied().fold(f64::NEG_INFINITY, f64::max)
         })
         .register_fn("abs", |one: &mut Samples| one.map(f64::abs))
-        .register_fn("below", |one: Samples, two: Samples| {
-            match (one.interval(), two.interval()) {
-                (Some(one), Some(two)) => one.is_below(&two),
-                _ => false,
-            }
+        .register_fn("below", |one: Samples, two: Samples| match (one.interval(), two.interval()) {
+            (Some(one), Some(two)) => one.is_below(&two),
+            _ => false,
         })
         .register_fn("below", |one: Samples, limit: f64| one.bounds().1 < limit)
         .register_fn("below", |limit: f64, one: Samples| limit < one.bounds().0)
         .register_fn("within", |mut one: Samples, low: f64, high: f64| {
             (low..=high).contains(&one.mean())
         })
-        .register_fn("within", |one: f64, low: f64, high: f64| {
-            (low..=high).contains(&one)
-        })
+        .register_fn("within", |one: f64, low: f64, high: f64| (low..=high).contains(&one))
         .register_fn("to_string", Samples::text)
         .register_fn("to_debug", Samples::text)
-        .register_fn("+", |text: &str, mut one: Samples| {
-            format!("{text}{}", one.text())
-        })
+        .register_fn("+", |text: &str, mut one: Samples| format!("{text}{}", one.text()))
         .register_fn("digits", digits);
     register_statistics(engine);
 }
@@ -130,9 +117,7 @@ pub(crate) fn register_by_means(engine: &mut Engine) {
     engine
         .register_fn("low", Samples::mean)
         .register_fn("high", Samples::mean)
-        .register_fn("below", |mut one: Samples, mut two: Samples| {
-            one.mean() < two.mean()
-        })
+        .register_fn("below", |mut one: Samples, mut two: Samples| one.mean() < two.mean())
         .register_fn("below", |mut one: Samples, limit: f64| one.mean() < limit)
         .register_fn("below", |limit: f64, mut one: Samples| limit < one.mean());
 }
@@ -141,9 +126,7 @@ pub(crate) fn register_by_means(engine: &mut Engine) {
 fn register_statistics(engine: &mut Engine) {
     fn numbers(array: &Array) -> Result<Vec<f64>, Box<EvalAltResult>> {
         let number = |value: &Dynamic| {
-            let number = value
-                .as_float()
-                .or_else(|_| value.as_int().map(|int| int as f64));
+            let number = value.as_float().or_else(|_| value.as_int().map(|int| int as f64));
             number.map_err(|kind| format!("a number was expected, not {kind}").into())
         };
         array.iter().map(number).collect()
@@ -151,33 +134,24 @@ fn register_statistics(engine: &mut Engine) {
     type Statistic = fn(&[f64]) -> f64;
     let statistics: [(&str, Statistic); 5] = [
         // An empty sum is 0, not the -0 that `sum` of floats starts with.
-        ("sum", |values| {
-            values.iter().fold(0.0, |sum, value| sum + value)
-        }),
+        ("sum", |values| values.iter().fold(0.0, |sum, value| sum + value)),
         ("mean", mean),
         ("stddev", |values| {
             let mean = mean(values);
             let squares: f64 = values.iter().map(|value| (value - mean).powi(2)).sum();
             (squares / values.len() as f64).sqrt()
         }),
-        ("least", |values| {
-            values.iter().copied().fold(f64::INFINITY, f64::min)
-        }),
-        ("most", |values| {
-            values.iter().copied().fold(f64::NEG_INFINITY, f64::max)
-        }),
+        ("least", |values| values.iter().copied().fold(f64::INFINITY, f64::min)),
+        ("most", |values| values.iter().copied().fold(f64::NEG_INFINITY, f64::max)),
     ];
     for (name, statistic) in statistics {
-        engine.register_fn(
-            name,
-            move |array: &mut Array| -> Result<f64, Box<EvalAltResult>> {
-                let values = numbers(array)?;
-                if values.is_empty() && name != "sum" {
-                    return Err(format!("{name} of no values").into());
-                }
-                Ok(statistic(&values))
-            },
-        );
+        engine.register_fn(name, move |array: &mut Array| -> Result<f64, Box<EvalAltResult>> {
+            let values = numbers(array)?;
+            if values.is_empty() && name != "sum" {
+                return Err(format!("{name} of no values").into());
+            }
+            Ok(statistic(&values))
+        });
     }
     let percentile = |array: &mut Array, percent: f64| -> Result<f64, Box<EvalAltResult>> {
         let mut values = numbers(array)?;

@@ -42,11 +42,7 @@ pub(crate) fn engine() -> Engine {
     engine.register_fn("number", |text: &str, pattern: &str| {
         let found = numbers_in(text, pattern)?;
         let nothing = || format!("nothing in the output matches {pattern}").into();
-        found
-            .first()
-            .copied()
-            .ok_or_else(nothing)
-            .map_err(|error: Box<EvalAltResult>| error)
+        found.first().copied().ok_or_else(nothing).map_err(|error: Box<EvalAltResult>| error)
     });
     engine.register_fn("fixed", |value: f64, decimals: i64| {
         format!("{value:.*}", decimals.max(0) as usize)
@@ -112,9 +108,7 @@ impl Recorded {
 fn numbers_in(text: &str, pattern: &str) -> Result<Vec<f64>, Box<EvalAltResult>> {
     let pattern = regex_lite::Regex::new(pattern).map_err(|error| error.to_string())?;
     let found = pattern.captures_iter(text);
-    Ok(found
-        .filter_map(|captures| captures.get(1)?.as_str().parse().ok())
-        .collect())
+    Ok(found.filter_map(|captures| captures.get(1)?.as_str().parse().ok()).collect())
 }
 
 impl Expression {
@@ -154,18 +148,13 @@ impl Expression {
             .into_array()
             .map_err(|kind| format!("a list of numbers was expected, not {kind}"))?;
         let number = |value: &Dynamic| as_number(value).ok_or("a list of numbers was expected");
-        array
-            .iter()
-            .map(|value| number(value).map_err(str::to_owned))
-            .collect()
+        array.iter().map(|value| number(value).map_err(str::to_owned)).collect()
     }
 
     /// Its value as true or false.
     pub(crate) fn truth(&self, engine: &Engine, scope: &mut Scope<'_>) -> Result<bool, String> {
         let value = self.evaluate(engine, scope)?;
-        value
-            .as_bool()
-            .map_err(|kind| format!("true or false was expected, not {kind}"))
+        value.as_bool().map_err(|kind| format!("true or false was expected, not {kind}"))
     }
 
     /// Its value in words, with `between` the elements of a list.
@@ -181,9 +170,7 @@ impl Expression {
 }
 
 fn as_number(value: &Dynamic) -> Option<f64> {
-    let number = value
-        .as_float()
-        .or_else(|_| value.as_int().map(|int| int as f64));
+    let number = value.as_float().or_else(|_| value.as_int().map(|int| int as f64));
     number.ok().filter(|number| number.is_finite())
 }
 
@@ -196,14 +183,7 @@ fn in_words(value: &Dynamic, between: &str) -> String {
     if let Some(samples) = value.read_lock::<Samples>() {
         return samples.interval().map_or_else(
             || "none".to_owned(),
-            |one| {
-                format!(
-                    "{} [{}, {}]",
-                    digits(one.mean),
-                    digits(one.low),
-                    digits(one.high)
-                )
-            },
+            |one| format!("{} [{}, {}]", digits(one.mean), digits(one.low), digits(one.high)),
         );
     }
     match value.as_float() {
@@ -259,9 +239,7 @@ pub(crate) fn scope_of_metrics(
     make_real(&mut metrics);
     let mut tasks = Array::new();
     if let Some(mut run) = metrics.write_lock::<Map>()
-        && let Some(mut all) = run
-            .get_mut("tasks")
-            .and_then(|all| all.write_lock::<Array>())
+        && let Some(mut all) = run.get_mut("tasks").and_then(|all| all.write_lock::<Array>())
     {
         for (task, records) in all.iter_mut().zip(records) {
             if let (Some(mut task), Some(records)) = (task.write_lock::<Map>(), records) {
@@ -336,22 +314,17 @@ pub(crate) fn engine_of_verdicts(
         }
     };
     let here = find.clone();
-    engine.register_fn("at", move |column: &str, measure: &str| {
-        here(column, "", measure)
-    });
+    engine.register_fn("at", move |column: &str, measure: &str| here(column, "", measure));
     engine.register_fn("at", move |column: &str, point: &str, measure: &str| {
         find(column, point, measure)
     });
-    engine.register_fn(
-        "printed",
-        move |column: &str, point: &str, measure: &str| {
-            let key = (column.to_owned(), point.to_owned(), measure.to_owned());
-            printed
-                .get(&key)
-                .copied()
-                .ok_or_else(|| missing(format!("the document's {measure} of {column} at {point}")))
-        },
-    );
+    engine.register_fn("printed", move |column: &str, point: &str, measure: &str| {
+        let key = (column.to_owned(), point.to_owned(), measure.to_owned());
+        printed
+            .get(&key)
+            .copied()
+            .ok_or_else(|| missing(format!("the document's {measure} of {column} at {point}")))
+    });
     engine
 }
 
@@ -427,10 +400,7 @@ mod tests {
             job(40, None, false),
         ];
         let mut scope = Scope::new();
-        let records = TaskRecords {
-            jobs,
-            ..TaskRecords::default()
-        };
+        let records = TaskRecords { jobs, ..TaskRecords::default() };
         scope.push("records", Recorded(Arc::new(records)));
         let engine = engine();
         let times = Expression::compile(&engine, "let from = 10.0; records.response_times(from)");

@@ -20,12 +20,8 @@ pub enum Control {
 
 impl Control {
     /// All of them.
-    pub const ALL: [Self; 4] = [
-        Self::LongTicks,
-        Self::FreeLocks,
-        Self::NoGroups,
-        Self::BoundRealTime,
-    ];
+    pub const ALL: [Self; 4] =
+        [Self::LongTicks, Self::FreeLocks, Self::NoGroups, Self::BoundRealTime];
 
     /// The mistake, in a few words.
     pub fn name(self) -> &'static str {

@@ -87,10 +87,7 @@ impl Recording {
     ///
     /// If it cannot be read, is not such a recording, or no simulation of it would end.
     pub fn read(path: &Path) -> Result<Self, Error> {
-        let unusable = |message: String| Error::Recording {
-            path: path.to_owned(),
-            message,
-        };
+        let unusable = |message: String| Error::Recording { path: path.to_owned(), message };
         let text = fairground_files::read_text(path).map_err(|cause| {
             let remedy = fairground_files::remedy(&cause);
             unusable(format!("cannot be read: {cause}; {remedy}"))
@@ -112,10 +109,7 @@ impl Recording {
         let times = self.others.iter().flat_map(|other| &other.turns);
         let mut times: Vec<(&str, Nanoseconds)> = times
             .flat_map(|Turn(at, length)| {
-                [
-                    ("a turn of another thread", *at),
-                    ("a turn's CPU time", *length),
-                ]
+                [("a turn of another thread", *at), ("a turn's CPU time", *length)]
             })
             .collect();
         times.push(("duration_ns", self.duration_ns));

@@ -33,14 +33,12 @@ impl Agreement {
                 1 => "1 CPU".to_owned(),
                 cpus => format!("{cpus} CPUs"),
             };
-            let times = runs
-                .iter()
-                .flat_map(|run| run.tasks.iter().map(|task| run.cpu_time_verdict(task)));
+            let times =
+                runs.iter().flat_map(|run| run.tasks.iter().map(|task| run.cpu_time_verdict(task)));
             let times = counts("CPU times", Verdict::count(times));
             text.push_str(&format!("{cpus}: {times}\n"));
-            let groups = runs
-                .iter()
-                .flat_map(|run| run.groups.iter().map(|group| run.group_verdict(group)));
+            let groups =
+                runs.iter().flat_map(|run| run.groups.iter().map(|group| run.group_verdict(group)));
             let groups = Verdict::count(groups);
             if groups != [0; 4] {
                 let groups = counts("figures of control groups", groups);
@@ -198,10 +196,7 @@ fn block(runs: &[Pair]) -> String {
     for (number, column) in table.column_iter_mut().enumerate() {
         column.set_padding((if number == 0 { 0 } else { GAP }, 0));
     }
-    let text: Vec<String> = table
-        .lines()
-        .map(|line| line.trim_end().to_owned() + "\n")
-        .collect();
+    let text: Vec<String> = table.lines().map(|line| line.trim_end().to_owned() + "\n").collect();
     text.concat()
 }
 
@@ -264,10 +259,7 @@ fn mark(verdict: Verdict) -> &'static str {
 }
 
 fn labels(run: &Pair) -> [String; 2] {
-    [
-        run.key.scheduler_with_tunables(),
-        run.key.player.name().to_owned(),
-    ]
+    [run.key.scheduler_with_tunables(), run.key.player.name().to_owned()]
 }
 
 /// Latencies in milliseconds.

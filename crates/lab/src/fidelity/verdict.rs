@@ -90,11 +90,7 @@ mod tests {
     #[test]
     fn the_kernels_spread_excuses_what_lies_in_it_and_nothing_else() {
         let judge = |spread, simulator| {
-            let figure = Figure {
-                kernel: 10.0,
-                spread,
-                simulator,
-            };
+            let figure = Figure { kernel: 10.0, spread, simulator };
             figure.judge(1.0)
         };
         assert_eq!(judge([10.0, 10.0], 11.0), Verdict::Agree);

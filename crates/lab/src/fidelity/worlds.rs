@@ -106,9 +106,7 @@ impl Key {
     pub fn scheduler_with_tunables(&self) -> String {
         let tunables = self.tunables.iter();
         let tunables = tunables.map(|(name, value)| format!(" {name}={value}"));
-        std::iter::once(self.scheduler.clone())
-            .chain(tunables)
-            .collect()
+        std::iter::once(self.scheduler.clone()).chain(tunables).collect()
     }
 }
 
@@ -186,10 +184,7 @@ impl Agreement {
             && self.cpu_times()[1] == 0
             && self.group_figures()[1] == 0
             && latencies[0] as f64 >= verdict::LATENCIES_THAT_AGREE * judged as f64
-            && !self
-                .controls
-                .iter()
-                .any(|(_, one)| *one == Rejection::Missed)
+            && !self.controls.iter().any(|(_, one)| *one == Rejection::Missed)
     }
 
     /// How many CPU times have each of the verdicts, in the order of [`Verdict::ALL`].
@@ -288,11 +283,7 @@ impl Pair {
         match (self.latency.kernel, self.latency.simulator) {
             (Some(kernel), Some(simulator)) => {
                 let spread = self.latency_spread.unwrap_or([kernel; 2]);
-                let figure = Figure {
-                    kernel,
-                    spread,
-                    simulator,
-                };
+                let figure = Figure { kernel, spread, simulator };
                 Some(figure.judge(verdict::LATENCY * kernel))
             }
             (None, None) => None,
@@ -330,11 +321,7 @@ impl GroupFigure {
                 (GroupMeasure::Throttled, throttled),
             ];
             values.map(|(measure, value)| {
-                Some(Self {
-                    path: group.path.clone(),
-                    measure,
-                    value: value?,
-                })
+                Some(Self { path: group.path.clone(), measure, value: value? })
             })
         };
         groups.iter().flat_map(of_group).flatten().collect()
@@ -410,16 +397,13 @@ impl Figures {
     /// Sorts the instances of each task by CPU time, most first, and renames them in this order.
     fn order_instances(mut self, workload: &Workload) -> Self {
         for task in workload.tasks.iter().filter(|task| task.instances > 1) {
-            let names: Vec<String> = (0..task.instances)
-                .map(|instance| task.instance_name(instance))
-                .collect();
+            let names: Vec<String> =
+                (0..task.instances).map(|instance| task.instance_name(instance)).collect();
             let places: Vec<usize> = (0..self.tasks.len())
                 .filter(|&place| names.contains(&self.tasks[place].name))
                 .collect();
-            let mut instances: Vec<TaskFigures> = places
-                .iter()
-                .map(|&place| self.tasks[place].clone())
-                .collect();
+            let mut instances: Vec<TaskFigures> =
+                places.iter().map(|&place| self.tasks[place].clone()).collect();
             instances.sort_by(|a, b| b.cpu_time.total_cmp(&a.cpu_time));
             for ((place, name), figures) in places.into_iter().zip(names).zip(instances) {
                 self.tasks[place] = TaskFigures { name, ..figures };
@@ -446,9 +430,7 @@ fn charged_groups(
         let members = tasks.filter(|task| {
             path_of(&task.name).is_some_and(|path| Path::new(path).starts_with(group))
         });
-        members
-            .map(|task| charged(&task.name).saturating_sub(task.cpu_time_ns))
-            .sum()
+        members.map(|task| charged(&task.name).saturating_sub(task.cpu_time_ns)).sum()
     };
     let groups = metrics.groups.iter();
     groups
@@ -461,9 +443,7 @@ fn charged_groups(
 
 /// The 99th percentile, if there are enough samples.
 fn p99(latency: Option<&Distribution>, least: u64) -> Option<f64> {
-    latency
-        .filter(|latency| latency.samples >= least)
-        .map(|latency| latency.p99_ns as f64)
+    latency.filter(|latency| latency.samples >= least).map(|latency| latency.p99_ns as f64)
 }
 
 /// The medians over several runs, with the tasks and groups in the order of the first run.
@@ -562,12 +542,7 @@ impl<'a> Subjects<'a> {
             };
             contenders.insert(key.clone(), contender);
         }
-        Ok(Self {
-            groups,
-            workloads,
-            contenders,
-            costs,
-        })
+        Ok(Self { groups, workloads, contenders, costs })
     }
 
     /// Compares the recordings with the model, or with one that makes a mistake.
@@ -612,12 +587,7 @@ impl<'a> Subjects<'a> {
             let duration = length_of(recordings[0]);
             pairs.push(pair(key.clone(), duration, &kernel, &simulator)?);
         }
-        Ok(Agreement {
-            disorders: disorders(&pairs),
-            runs: pairs,
-            failures,
-            controls: Vec::new(),
-        })
+        Ok(Agreement { disorders: disorders(&pairs), runs: pairs, failures, controls: Vec::new() })
     }
 
     fn rejection(&self, control: Control, sound: &Agreement) -> Result<Rejection, Error> {
@@ -692,19 +662,12 @@ fn surroundings(recording: &Recording) -> Surroundings {
         name: other.name.clone(),
         kernel: other.kernel,
         policy: match other.rt_priority {
-            0 => Policy::Other {
-                nice: other.nice,
-                slice: None,
-            },
+            0 => Policy::Other { nice: other.nice, slice: None },
             priority => Policy::Fifo { priority },
         },
         cpus: (!other.cpus.is_empty()).then(|| other.cpus.clone()),
         group: None,
-        turns: other
-            .turns
-            .iter()
-            .map(|&TurnRecord(at, cpu_time)| Turn { at, cpu_time })
-            .collect(),
+        turns: other.turns.iter().map(|&TurnRecord(at, cpu_time)| Turn { at, cpu_time }).collect(),
         period: None,
     });
     Surroundings {
@@ -717,9 +680,8 @@ fn surroundings(recording: &Recording) -> Surroundings {
         }),
         threads: threads.collect(),
         // Ticks are at multiples of the tick length on the kernel's clock.
-        tick_offset: clocks.map_or(0, |(kernel, scheduler)| {
-            (scheduler % tick + tick - kernel % tick) % tick
-        }),
+        tick_offset: clocks
+            .map_or(0, |(kernel, scheduler)| (scheduler % tick + tick - kernel % tick) % tick),
     }
 }
 
@@ -773,11 +735,7 @@ fn pair(
     let simulator = medians(simulator);
     let of_task = |name: &str| {
         let times = recorded.iter().flat_map(|run| &run.tasks);
-        spread(
-            times
-                .filter(|task| task.name == name)
-                .map(|task| task.cpu_time),
-        )
+        spread(times.filter(|task| task.name == name).map(|task| task.cpu_time))
     };
     let loads = recorded.iter().map(|run| {
         let times = run.tasks.iter().map(|task| task.cpu_time);
@@ -804,10 +762,7 @@ fn pair(
                     spread: of_task(&there.name).unwrap_or([here.cpu_time; 2]),
                     simulator: there.cpu_time,
                 },
-                latency: Both {
-                    kernel: here.latency,
-                    simulator: there.latency,
-                },
+                latency: Both { kernel: here.latency, simulator: there.latency },
             })
         })
         .collect();
@@ -829,10 +784,7 @@ fn pair(
         key,
         duration_ns,
         recordings: recorded.len(),
-        latency: Both {
-            kernel: kernel.latency,
-            simulator: simulator.latency,
-        },
+        latency: Both { kernel: kernel.latency, simulator: simulator.latency },
         latency_spread: spread(recorded.iter().filter_map(|run| run.latency)),
         tasks,
         groups,
@@ -841,9 +793,7 @@ fn pair(
 
 /// The lowest and the highest value; `None` without any.
 fn spread(values: impl Iterator<Item = f64>) -> Option<[f64; 2]> {
-    values
-        .map(|value| [value; 2])
-        .reduce(|one, other| [one[0].min(other[0]), one[1].max(other[1])])
+    values.map(|value| [value; 2]).reduce(|one, other| [one[0].min(other[0]), one[1].max(other[1])])
 }
 
 /// Pairs of schedulers on one CPU with distinct latencies on the kernel and another order in the simulator.
@@ -856,14 +806,8 @@ fn disorders(pairs: &[Pair]) -> Vec<Disorder> {
                 && a.key.workload == b.key.workload
                 && a.key.player == b.key.player;
             let (
-                Both {
-                    kernel: Some(short),
-                    simulator: Some(first),
-                },
-                Both {
-                    kernel: Some(long),
-                    simulator: Some(second),
-                },
+                Both { kernel: Some(short), simulator: Some(first) },
+                Both { kernel: Some(long), simulator: Some(second) },
             ) = (a.latency, b.latency)
             else {
                 continue;
@@ -922,12 +866,7 @@ mod tests {
     }
 
     fn agreement(runs: Vec<Pair>) -> Agreement {
-        Agreement {
-            disorders: disorders(&runs),
-            runs,
-            failures: Vec::new(),
-            controls: Vec::new(),
-        }
+        Agreement { disorders: disorders(&runs), runs, failures: Vec::new(), controls: Vec::new() }
     }
 
     #[test]
@@ -957,15 +896,9 @@ mod tests {
     #[test]
     fn more_cpu_time_than_there_is_is_no_measurement() {
         let disturbed = run("o1", 1, (1.1, 1.0), (0.5, 1.0));
-        assert_eq!(
-            disturbed.cpu_time_verdict(&disturbed.tasks[0]),
-            Verdict::Void
-        );
+        assert_eq!(disturbed.cpu_time_verdict(&disturbed.tasks[0]), Verdict::Void);
         let none = Pair {
-            latency: Both {
-                kernel: Some(5.0),
-                simulator: None,
-            },
+            latency: Both { kernel: Some(5.0), simulator: None },
             ..run("o1", 1, (0.5, 1.0), (0.5, 1.0))
         };
         assert_eq!(none.latency_verdict(), Some(Verdict::Void));
@@ -999,14 +932,8 @@ mod tests {
                 [211, 100, 90],
                 "/a: CPU time is 20.00 % of the run on the kernel and 21.10 % of the run in the simulator",
             ),
-            (
-                [200, 89, 89],
-                "/a: periods are 100 on the kernel and 89 in the simulator",
-            ),
-            (
-                [200, 100, 80],
-                "/a: throttled periods are 90 on the kernel and 80 in the simulator",
-            ),
+            ([200, 89, 89], "/a: periods are 100 on the kernel and 89 in the simulator"),
+            ([200, 100, 80], "/a: throttled periods are 90 on the kernel and 80 in the simulator"),
         ] {
             let far = of([200, 100, 90], other);
             assert!(!far.holds());
@@ -1022,27 +949,18 @@ mod tests {
                 run("cfs", cpus, (0.5, second), (0.5, 20e6)),
             ])
         };
-        assert!(
-            both(1, 12e6).disorders.is_empty(),
-            "too close to tell on the kernel"
-        );
+        assert!(both(1, 12e6).disorders.is_empty(), "too close to tell on the kernel");
         assert!(both(1, 5e6).disorders.is_empty(), "the same order");
         let wrong = both(1, 15e6);
         assert_eq!(wrong.disorders.len(), 1);
         assert!(!wrong.holds());
         assert!(wrong.table().contains("shorter under o1 than under cfs"));
-        assert!(
-            both(2, 15e6).disorders.is_empty(),
-            "not looked at on several CPUs"
-        );
+        assert!(both(2, 15e6).disorders.is_empty(), "not looked at on several CPUs");
         let brief = agreement(vec![
             run("o1", 1, (0.5, 0.1e6), (0.5, 2.0)),
             run("cfs", 1, (0.5, 0.9e6), (0.5, 1.0)),
         ]);
-        assert!(
-            brief.disorders.is_empty(),
-            "too short to tell on the kernel"
-        );
+        assert!(brief.disorders.is_empty(), "too short to tell on the kernel");
     }
 
     #[test]
@@ -1077,11 +995,8 @@ mod tests {
             })
             .collect();
         let result = medians(&runs);
-        let times: Vec<(&str, f64)> = result
-            .tasks
-            .iter()
-            .map(|task| (task.name.as_str(), task.cpu_time))
-            .collect();
+        let times: Vec<(&str, f64)> =
+            result.tasks.iter().map(|task| (task.name.as_str(), task.cpu_time)).collect();
         assert_eq!(times, [("hog-0", 0.7), ("hog-1", 0.2), ("other", 0.5)]);
         assert_eq!(median([4.0, 1.0]), Some(2.5));
         assert_eq!(median([]), None);
@@ -1129,22 +1044,10 @@ mod tests {
         let thread = Thread {
             name: "kworker/1:0".to_owned(),
             kernel: true,
-            policy: Policy::Other {
-                nice: -20,
-                slice: None,
-            },
+            policy: Policy::Other { nice: -20, slice: None },
             cpus: Some(vec![1]),
             group: None,
-            turns: vec![
-                Turn {
-                    at: 20,
-                    cpu_time: 4,
-                },
-                Turn {
-                    at: 90,
-                    cpu_time: 5,
-                },
-            ],
+            turns: vec![Turn { at: 20, cpu_time: 4 }, Turn { at: 90, cpu_time: 5 }],
             period: None,
         };
         assert_eq!(found.threads, [thread]);

@@ -45,19 +45,11 @@ struct Kind {
 }
 
 const fn coarse(weight: usize, draw: fn(&mut Draw) -> Tasks) -> Kind {
-    Kind {
-        draw,
-        weight,
-        is_fine: false,
-    }
+    Kind { draw, weight, is_fine: false }
 }
 
 const fn fine(weight: usize, draw: fn(&mut Draw) -> Tasks) -> Kind {
-    Kind {
-        draw,
-        weight,
-        is_fine: true,
-    }
+    Kind { draw, weight, is_fine: true }
 }
 
 const KINDS: &[Kind] = &[
@@ -142,9 +134,7 @@ impl Draw<'_> {
             3 | 4 => vec![one],
             5 => vec![one, other],
             6 => (0..self.cpus.div_ceil(2)).collect(),
-            _ => (0..self.cpus)
-                .filter(|cpu| *cpu != one || last == 0)
-                .collect(),
+            _ => (0..self.cpus).filter(|cpu| *cpu != one || last == 0).collect(),
         };
         cpus.sort_unstable();
         cpus.dedup();
@@ -215,10 +205,7 @@ impl Draw<'_> {
 
     fn sleepers(&mut self) -> Tasks {
         let count = self.instances();
-        let (run, sleep) = (
-            self.dice.magnitude(100, 20_000),
-            self.dice.magnitude(500, 50_000),
-        );
+        let (run, sleep) = (self.dice.magnitude(100, 20_000), self.dice.magnitude(500, 50_000));
         self.alike("sleeper", count, json!({ "run": run, "sleep": sleep }))
     }
 
@@ -230,9 +217,7 @@ impl Draw<'_> {
 
     fn periodic(&mut self) -> Tasks {
         let count = self.instances();
-        let period = self
-            .dice
-            .one_of(&[1_000, 4_000, 5_000, 8_000, 10_000, 16_667, 100_000]);
+        let period = self.dice.one_of(&[1_000, 4_000, 5_000, 8_000, 10_000, 16_667, 100_000]);
         let run = self.dice.magnitude(50, period);
         let timer = json!({ "ref": "unique", "period": period });
         self.alike("periodic", count, json!({ "run": run, "timer": timer }))
@@ -240,20 +225,16 @@ impl Draw<'_> {
 
     fn bursts(&mut self) -> Tasks {
         let count = self.instances();
-        let (run, sleep) = (
-            self.dice.magnitude(20_000, 1_000_000),
-            self.dice.magnitude(20_000, 1_000_000),
-        );
+        let (run, sleep) =
+            (self.dice.magnitude(20_000, 1_000_000), self.dice.magnitude(20_000, 1_000_000));
         self.alike("burst", count, json!({ "sleep": sleep, "run": run }))
     }
 
     /// Tasks whose CPUs change while they run.
     fn movers(&mut self) -> Tasks {
         let count = self.instances().min(64);
-        let (times, run) = (
-            self.dice.one_of(&[1, 1, 3, 10, 100]),
-            self.dice.magnitude(500, 20_000),
-        );
+        let (times, run) =
+            (self.dice.one_of(&[1, 1, 3, 10, 100]), self.dice.magnitude(500, 20_000));
         let mut phases = Map::new();
         for phase in 0..2 + self.dice.below(3) {
             let cpus = self.some_cpus();
@@ -293,9 +274,8 @@ impl Draw<'_> {
     fn policy_changers(&mut self) -> Tasks {
         let count = self.instances().min(64);
         let mut phases = Map::new();
-        for (phase, policy) in ["SCHED_OTHER", "SCHED_BATCH", "SCHED_IDLE", "SCHED_FIFO"]
-            .iter()
-            .enumerate()
+        for (phase, policy) in
+            ["SCHED_OTHER", "SCHED_BATCH", "SCHED_IDLE", "SCHED_FIFO"].iter().enumerate()
         {
             let mut work = json!({
                 "policy": policy,
@@ -361,10 +341,7 @@ impl Draw<'_> {
     /// Real-time tasks that come and go on all CPUs, round robin or first come, first served.
     fn real_time_herd(&mut self) -> Tasks {
         let count = self.instances().min(64);
-        let (run, sleep) = (
-            self.dice.magnitude(100, 20_000),
-            self.dice.magnitude(1_000, 50_000),
-        );
+        let (run, sleep) = (self.dice.magnitude(100, 20_000), self.dice.magnitude(1_000, 50_000));
         let task = json!({
             "instance": count,
             "policy": self.dice.one_of(&["SCHED_FIFO", "SCHED_RR"]),

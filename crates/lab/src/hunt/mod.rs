@@ -246,11 +246,7 @@ impl Hunt<'_> {
         let mut order: Vec<usize> = (0..scenarios.len()).collect();
         let is_longer = |index: &usize| {
             let scenario = &scenarios[*index];
-            Reverse(
-                scenario
-                    .duration
-                    .saturating_mul(scenario.task_count() as u64),
-            )
+            Reverse(scenario.duration.saturating_mul(scenario.task_count() as u64))
         };
         order.sort_by_cached_key(is_longer);
         let tried = parallel::map(&order, self.plan.threads, |index| {
@@ -261,11 +257,7 @@ impl Hunt<'_> {
 
     fn try_one(&self, templates: &[Cell], scenario: &Scenario, run: usize) -> Result<Tried, Error> {
         let Some(cell) = self.cell(templates, scenario) else {
-            return Ok(Tried {
-                scores: Vec::new(),
-                events: 0,
-                sightings: Vec::new(),
-            });
+            return Ok(Tried { scores: Vec::new(), events: 0, sightings: Vec::new() });
         };
         let result = cell.run()?;
         let metrics = result.run.metrics.as_ref();
@@ -288,10 +280,7 @@ impl Hunt<'_> {
         Ok(Tried {
             scores,
             events,
-            sightings: findings(&cell, &result)?
-                .into_iter()
-                .map(sighting)
-                .collect(),
+            sightings: findings(&cell, &result)?.into_iter().map(sighting).collect(),
         })
     }
 
@@ -299,10 +288,7 @@ impl Hunt<'_> {
     fn take(&self, state: &mut State, scenario: Scenario, tried: Tried) {
         state.runs += 1;
         for sighting in tried.sightings {
-            if state
-                .seen
-                .insert(key(&sighting.failure, &sighting.diagnosis))
-            {
+            if state.seen.insert(key(&sighting.failure, &sighting.diagnosis)) {
                 state.sightings.push(sighting);
             }
         }
@@ -314,14 +300,7 @@ impl Hunt<'_> {
             }
             let place = kept.partition_point(|one| one.score > score);
             let scenario = scenario.clone();
-            kept.insert(
-                place,
-                Kept {
-                    scenario,
-                    score,
-                    events: tried.events,
-                },
-            );
+            kept.insert(place, Kept { scenario, score, events: tried.events });
             kept.truncate(KEPT);
         }
         state.kept.retain(|_, kept| !kept.is_empty());
@@ -347,10 +326,7 @@ impl Hunt<'_> {
             }
             state.seen.insert(key(&find.failure, &find.diagnosis));
             find.file = format!("{:02}-{}.json", state.finds.len(), find.failure.kind).into();
-            write(
-                &self.folder.join(&find.file),
-                find.scenario.workload.as_bytes(),
-            )?;
+            write(&self.folder.join(&find.file), find.scenario.workload.as_bytes())?;
             state.finds.push(find);
         }
         self.save(state)
@@ -368,16 +344,11 @@ impl Hunt<'_> {
             let is_like = result.failure.as_ref()?.is_like(&seen.failure);
             (is_like && is_same(&cell, &result)).then_some(cell)
         };
-        let calm = Scenario {
-            hotplug: Vec::new(),
-            ..scenario.clone()
-        };
+        let calm = Scenario { hotplug: Vec::new(), ..scenario.clone() };
         if !scenario.hotplug.is_empty() && shows(&calm).is_some() {
             scenario = calm;
         }
-        let cell = self
-            .cell(templates, &scenario)
-            .filter(|_| !never_began(&seen.failure));
+        let cell = self.cell(templates, &scenario).filter(|_| !never_began(&seen.failure));
         let shrunk = cell.and_then(|cell| {
             let cell = self.judging(cell, seen);
             let text = (scenario::FILE, scenario.workload.as_str());
@@ -446,10 +417,9 @@ impl Hunt<'_> {
         let path = self.file();
         let former = match fairground_files::read_text(&path) {
             Ok(text) => serde_json::from_str(&text).ok(),
-            Err(cause) if cause.kind() == io::ErrorKind::NotFound => Some(State {
-                version: VERSION,
-                ..State::default()
-            }),
+            Err(cause) if cause.kind() == io::ErrorKind::NotFound => {
+                Some(State { version: VERSION, ..State::default() })
+            }
             Err(cause) => return Err(Error::Read { path, cause }),
         };
         let former: Option<State> = former.filter(|one: &State| one.version == VERSION);
@@ -516,8 +486,6 @@ fn key(failure: &Failure, diagnosis: &str) -> String {
 }
 
 fn write(path: &Path, bytes: &[u8]) -> Result<(), Error> {
-    fairground_files::write(path, bytes).map_err(|cause| Error::Write {
-        path: path.to_owned(),
-        cause,
-    })
+    fairground_files::write(path, bytes)
+        .map_err(|cause| Error::Write { path: path.to_owned(), cause })
 }

@@ -54,12 +54,8 @@ impl Scenario {
             let (machine, _) = MACHINES[draw::machine(dice)];
             let cpus = cpus_of(machine);
             let (workload, duration) = draw::tasks(dice, cpus);
-            let mut drawn = Self {
-                workload,
-                machine: machine.to_owned(),
-                duration,
-                hotplug: Vec::new(),
-            };
+            let mut drawn =
+                Self { workload, machine: machine.to_owned(), duration, hotplug: Vec::new() };
             for _ in 0..dice.below(4) {
                 drawn = drawn.with_more_tasks(dice).unwrap_or(drawn);
             }
@@ -135,34 +131,20 @@ impl Scenario {
     }
 
     fn with(&self, draft: &Draft) -> Self {
-        Self {
-            workload: draft.text(),
-            ..self.clone()
-        }
+        Self { workload: draft.text(), ..self.clone() }
     }
 
     fn with_more_tasks(&self, dice: &mut Dice) -> Option<Self> {
         let (workload, duration) = draw::tasks(dice, cpus_of(&self.machine));
-        let more = Self {
-            workload,
-            duration,
-            ..self.clone()
-        };
+        let more = Self { workload, duration, ..self.clone() };
         self.joined(&more)
     }
 
     fn joined(&self, other: &Self) -> Option<Self> {
         let joined = self.draft()?.joined(&other.draft()?)?;
         let shorter = self.duration.min(other.duration);
-        let duration = if shorter < COARSE {
-            shorter
-        } else {
-            self.duration
-        };
-        Some(Self {
-            duration,
-            ..self.with(&joined)
-        })
+        let duration = if shorter < COARSE { shorter } else { self.duration };
+        Some(Self { duration, ..self.with(&joined) })
     }
 
     fn without_a_task(&self, dice: &mut Dice) -> Option<Self> {
@@ -175,10 +157,7 @@ impl Scenario {
 
     fn on_another_machine(&self, dice: &mut Dice) -> Option<Self> {
         let (machine, _) = MACHINES[draw::machine(dice)];
-        (self.hotplug.is_empty()).then(|| Self {
-            machine: machine.to_owned(),
-            ..self.clone()
-        })
+        (self.hotplug.is_empty()).then(|| Self { machine: machine.to_owned(), ..self.clone() })
     }
 
     fn of_another_length(&self, dice: &mut Dice) -> Self {
@@ -186,11 +165,7 @@ impl Scenario {
             true => self.duration / 2,
             false => self.duration * 2,
         };
-        Self {
-            duration: duration.clamp(SHORTEST, LONGEST),
-            hotplug: Vec::new(),
-            ..self.clone()
-        }
+        Self { duration: duration.clamp(SHORTEST, LONGEST), hotplug: Vec::new(), ..self.clone() }
     }
 
     fn with_other_changes_of_cpus(&self, dice: &mut Dice) -> Self {
@@ -199,10 +174,7 @@ impl Scenario {
             true => changes_of_a_cpu(dice, cpus, self.duration),
             false => Vec::new(),
         };
-        Self {
-            hotplug,
-            ..self.clone()
-        }
+        Self { hotplug, ..self.clone() }
     }
 
     fn with_another_number(&self, dice: &mut Dice) -> Option<Self> {
@@ -252,11 +224,7 @@ mod tests {
                 }
             };
             assert!(scenario.is_valid(), "{scenario:?}");
-            kept.push(Kept {
-                scenario,
-                score: 0.5,
-                events: 1000,
-            });
+            kept.push(Kept { scenario, score: 0.5, events: 1000 });
         }
         let is_first = |one: &Kept| one.scenario == kept[0].scenario;
         assert!(!kept[1..].iter().any(is_first));

@@ -87,12 +87,7 @@ impl Machine {
         let cpus = sets.cpus();
         Self {
             now: 0,
-            cpus: (0..cpus)
-                .map(|cpu| Cpu {
-                    speed: sets.speed(cpu),
-                    ..Cpu::default()
-                })
-                .collect(),
+            cpus: (0..cpus).map(|cpu| Cpu { speed: sets.speed(cpu), ..Cpu::default() }).collect(),
             online: cpus as u64,
             online_speed: (0..cpus).map(|cpu| sets.speed(cpu)).sum(),
             sets,
@@ -282,11 +277,7 @@ impl Machine {
         let length_ns = self.now - from_ns;
         let is_longer = |one: IdleCpu| one.length_ns < length_ns;
         if length_ns >= LONG_IDLE && self.idle_beside.is_none_or(is_longer) {
-            self.idle_beside = Some(IdleCpu {
-                cpu: cpu as u32,
-                from_ns,
-                length_ns,
-            });
+            self.idle_beside = Some(IdleCpu { cpu: cpu as u32, from_ns, length_ns });
         }
     }
 

@@ -24,9 +24,7 @@ pub struct MachineFacts {
 impl MachineFacts {
     /// A machine of `cpus` equal CPUs of capacity 1024.
     pub fn equal(cpus: usize) -> Self {
-        Self {
-            capacities: vec![1024; cpus],
-        }
+        Self { capacities: vec![1024; cpus] }
     }
 }
 
@@ -42,10 +40,7 @@ pub struct Options {
 impl Default for Options {
     /// Windows of 3 seconds, no records.
     fn default() -> Self {
-        Self {
-            window: 3_000_000_000,
-            records: false,
-        }
+        Self { window: 3_000_000_000, records: false }
     }
 }
 
@@ -144,11 +139,7 @@ impl Metrics {
                 continue;
             }
             let share = task.window.roll(task.work, ideal, window_ns);
-            let window = WindowRecord {
-                start_ns,
-                actual: share.actual,
-                ideal: share.ideal,
-            };
+            let window = WindowRecord { start_ns, actual: share.actual, ideal: share.ideal };
             task.end_window(window, window_ns);
             task.wants_all_along = task.wants_cpu();
             let took_part = share.actual != 0.0 || share.ideal != 0.0;
@@ -159,11 +150,7 @@ impl Metrics {
         }
         let spread = most - least;
         if spread.is_finite() && self.worst_window.is_none_or(|worst| spread > worst.spread) {
-            self.worst_window = Some(WindowSpread {
-                window_ns,
-                start_ns,
-                spread,
-            });
+            self.worst_window = Some(WindowSpread { window_ns, start_ns, spread });
         }
         self.window_end += window_ns;
     }
@@ -180,10 +167,7 @@ impl Metrics {
             }
             State::Running { cpu, leaving: true } if task.ended.is_none() => {
                 self.machine.book(cpu).hand_over(task);
-                task.state = State::Running {
-                    cpu,
-                    leaving: false,
-                };
+                task.state = State::Running { cpu, leaving: false };
             }
             _ => {
                 self.inconsistent += 1;
@@ -321,10 +305,7 @@ impl Metrics {
         match task.state {
             State::Waiting => self.machine.end_wait(number, task),
             State::Throttled => self.machine.end_throttle(task),
-            State::Running {
-                cpu: other,
-                leaving,
-            } => {
+            State::Running { cpu: other, leaving } => {
                 if other != cpu || leaving {
                     self.inconsistent += 1;
                 }
@@ -349,10 +330,7 @@ impl Metrics {
         }
         self.machine.serve();
         self.machine.sample_lag(number, task);
-        task.state = State::Running {
-            cpu,
-            leaving: false,
-        };
+        task.state = State::Running { cpu, leaving: false };
         if let Some(woken) = task.woken.take() {
             task.add_latency(self.machine.now - woken);
         }
@@ -392,10 +370,7 @@ impl Metrics {
 impl Metrics {
     /// A task, if it is known, goes to another control group: the time that it has used so far belongs to the one before.
     fn change_group(&mut self, number: usize, group: Option<GroupId>) {
-        if self.tasks[number]
-            .as_ref()
-            .is_none_or(|task| task.group == group)
-        {
+        if self.tasks[number].as_ref().is_none_or(|task| task.group == group) {
             return;
         }
         self.catch_up();
@@ -440,11 +415,8 @@ impl Sink for Metrics {
             }
             empty => *empty = Some(Task::new(info, set, self.options.records)),
         }
-        let weight = if is_fair(info.policy) {
-            u64::from(info.weight.max(1))
-        } else {
-            REAL_TIME_WEIGHT
-        };
+        let weight =
+            if is_fair(info.policy) { u64::from(info.weight.max(1)) } else { REAL_TIME_WEIGHT };
         // Groups divide CPU time among fair tasks only.
         let group = info.group.filter(|_| is_fair(info.policy));
         self.machine.ideal.describe(number, group, weight, set);
@@ -462,11 +434,9 @@ impl Sink for Metrics {
         self.advance(event.time);
         match event.kind {
             // The most frequent events, which change little.
-            EventKind::Overhead {
-                cpu,
-                kind,
-                duration,
-            } => self.overhead(cpu_index(cpu), kind, duration),
+            EventKind::Overhead { cpu, kind, duration } => {
+                self.overhead(cpu_index(cpu), kind, duration)
+            }
             EventKind::Pass { duration, .. } => self.scheduler_pass.add(duration),
             _ => self.change(&event.kind),
         }
@@ -507,23 +477,14 @@ impl Metrics {
                     task.migrations += 1;
                 }
             }
-            EventKind::JobRelease {
-                task,
-                due,
-                deadline,
-            } => {
+            EventKind::JobRelease { task, due, deadline } => {
                 let now = self.machine.now;
                 if let Some(task) = find(&mut self.tasks, index(task), &mut self.inconsistent) {
                     task.release(due, deadline, now);
                 }
             }
             EventKind::JobComplete { task, deadline } => self.complete(index(task), deadline),
-            EventKind::JobSkip {
-                task,
-                due,
-                period,
-                count,
-            } => {
+            EventKind::JobSkip { task, due, period, count } => {
                 if let Some(task) = find(&mut self.tasks, index(task), &mut self.inconsistent) {
                     task.skip(due, period, count);
                 }

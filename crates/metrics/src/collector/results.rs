@@ -15,9 +15,8 @@ impl Metrics {
     pub fn result(&self) -> RunMetrics {
         let available = self.machine.available_until_now();
         let capacity = self.machine.capacity_until_now();
-        let tasks: Vec<TaskMetrics> = (0..self.tasks.len())
-            .filter_map(|task| self.task_result(task, &available))
-            .collect();
+        let tasks: Vec<TaskMetrics> =
+            (0..self.tasks.len()).filter_map(|task| self.task_result(task, &available)).collect();
         let busy_cpus_ns: Vec<u64> = self.machine.cpus.iter().map(|cpu| cpu.busy).collect();
         let busy_ns = busy_cpus_ns.iter().sum();
         let awaited = || self.tasks.iter().flatten().filter(|task| !task.daemon);
@@ -29,9 +28,7 @@ impl Metrics {
                 available_ns: available.time,
                 busy_ns,
                 overhead_ns: self.machine.overhead_booked,
-                idle_ns: available
-                    .time
-                    .saturating_sub(busy_ns + self.machine.overhead_booked),
+                idle_ns: available.time.saturating_sub(busy_ns + self.machine.overhead_booked),
                 idle_while_runnable_ns: capacity.idle_while_runnable,
             },
             busy_cpus_ns,
@@ -43,15 +40,12 @@ impl Metrics {
             response_time: Samples::distribution_of_all(
                 self.tasks.iter().flatten().map(|task| &task.response_time),
             ),
-            periods: tasks
-                .iter()
-                .filter_map(|task| task.periods)
-                .reduce(|a, b| Periods {
-                    released: a.released + b.released,
-                    completed: a.completed + b.completed,
-                    missed: a.missed + b.missed,
-                    skipped: a.skipped + b.skipped,
-                }),
+            periods: tasks.iter().filter_map(|task| task.periods).reduce(|a, b| Periods {
+                released: a.released + b.released,
+                completed: a.completed + b.completed,
+                missed: a.missed + b.missed,
+                skipped: a.skipped + b.skipped,
+            }),
             laps: Samples::distribution_of_all(self.tasks.iter().flatten().map(|task| &task.laps)),
             slowest_laps_ns: Samples::slowest_of_all(
                 self.tasks.iter().flatten().map(|task| &task.laps),
@@ -64,11 +58,7 @@ impl Metrics {
             scheduler_pass: self.scheduler_pass.distribution(),
             idle_beside: self.machine.idle_beside,
             longest_wait_ns: tasks.iter().filter_map(|task| task.longest_wait_ns).max(),
-            makespan_ns: if alive {
-                None
-            } else {
-                awaited().filter_map(|task| task.ended).max()
-            },
+            makespan_ns: if alive { None } else { awaited().filter_map(|task| task.ended).max() },
             energy: self.energy(),
             inconsistent_events: self.inconsistent,
             tasks,
@@ -80,10 +70,8 @@ impl Metrics {
     fn energy(&self) -> Option<Energy> {
         let joules = |nanojoules: u64| nanojoules as f64 / 1e9;
         let cpus = self.energy.values().map(|used| joules(*used)).collect();
-        (!self.energy.is_empty()).then(|| Energy {
-            joules: joules(self.energy.values().sum()),
-            cpus,
-        })
+        (!self.energy.is_empty())
+            .then(|| Energy { joules: joules(self.energy.values().sum()), cpus })
     }
 
     /// CPU time by control group; that of a group is also that of the group that it is in.
@@ -139,10 +127,7 @@ impl Metrics {
 
     fn fairness(&self) -> Option<Fairness> {
         let (mut tasks, mut sum, mut squares) = (0.0, 0.0, 0.0);
-        let mut lag = Lag {
-            ahead_ns: 0,
-            behind_ns: 0,
-        };
+        let mut lag = Lag { ahead_ns: 0, behind_ns: 0 };
         for (number, task) in self.tasks.iter().enumerate() {
             let Some(task) = task else { continue };
             let ideal = self.machine.ideal.service(number);
@@ -159,11 +144,7 @@ impl Metrics {
         }
         (tasks > 0.0).then(|| Fairness {
             // If no task got any service, all were treated alike.
-            jain_index: if squares > 0.0 {
-                sum * sum / (tasks * squares)
-            } else {
-                1.0
-            },
+            jain_index: if squares > 0.0 { sum * sum / (tasks * squares) } else { 1.0 },
             lag,
             worst_window: self.worst_window,
         })
@@ -194,10 +175,7 @@ impl Metrics {
             throttled_ns: task.throttled_until(self.machine.now),
             longest_wait_ns: longest.map(|wait| wait.length_ns),
             longest_wait: longest,
-            worst_wait: worse(
-                task.worst_wait,
-                open.filter(|wait| wait.length_ns >= LONG_WAIT),
-            ),
+            worst_wait: worse(task.worst_wait, open.filter(|wait| wait.length_ns >= LONG_WAIT)),
             idle_beside: task.idle_beside,
             worst_share: task.worst_share,
             longest_wait_of_equals_ns: self.longest_wait_of_equals(number, longest),

@@ -10,11 +10,7 @@ use fairground_metrics::{
 };
 
 fn ideal_shares(result: &RunMetrics) -> Vec<f64> {
-    result
-        .tasks
-        .iter()
-        .map(|task| task.share.unwrap().ideal)
-        .collect()
+    result.tasks.iter().map(|task| task.share.unwrap().ideal).collect()
 }
 
 /// Two equal hogs on one CPU take turns of 10 ms for 40 ms.
@@ -58,27 +54,9 @@ fn lag_has_its_extremes_where_tasks_start_and_stop() {
     // The ideal gives each hog half a millisecond per millisecond. After the first turn hog 0 is 5 ms ahead and hog 1 5 ms
     // behind; after the second both are level.
     let result = two_hogs();
-    assert_eq!(
-        result.tasks[0].lag,
-        Some(Lag {
-            ahead_ns: 5 * MS,
-            behind_ns: 0
-        })
-    );
-    assert_eq!(
-        result.tasks[1].lag,
-        Some(Lag {
-            ahead_ns: 0,
-            behind_ns: 5 * MS
-        })
-    );
-    assert_eq!(
-        result.fairness.unwrap().lag,
-        Lag {
-            ahead_ns: 5 * MS,
-            behind_ns: 5 * MS
-        }
-    );
+    assert_eq!(result.tasks[0].lag, Some(Lag { ahead_ns: 5 * MS, behind_ns: 0 }));
+    assert_eq!(result.tasks[1].lag, Some(Lag { ahead_ns: 0, behind_ns: 5 * MS }));
+    assert_eq!(result.fairness.unwrap().lag, Lag { ahead_ns: 5 * MS, behind_ns: 5 * MS });
 }
 
 #[test]
@@ -97,10 +75,7 @@ fn wakeup_latency_is_from_runnable_to_running() {
     let result = two_hogs();
     let latency = result.wakeup_latency.unwrap();
     assert_eq!(latency.samples, 2);
-    assert_eq!(
-        (latency.p50_ns, latency.p99_ns, latency.max_ns),
-        (0, 10 * MS, 10 * MS)
-    );
+    assert_eq!((latency.p50_ns, latency.p99_ns, latency.max_ns), (0, 10 * MS, 10 * MS));
     assert_eq!(latency.mean_ns, 5e6);
     assert_eq!(result.tasks[0].wakeup_latency.unwrap().max_ns, 0);
     assert_eq!(result.tasks[1].wakeup_latency.unwrap().max_ns, 10 * MS);
@@ -136,11 +111,7 @@ fn what_a_task_is_due_while_it_waits_is_what_the_ideal_processor_gives_it() {
 
 /// Task 0 runs on CPU 0, and task 1 waits from 10 ms on. CPU 1 is idle from the start, and runs task 2 from 20 to 25 ms.
 fn beside_an_idle_cpu(policy: Policy, allowed: &[CpuId]) -> Option<IdleBeside> {
-    let waiting = TaskInfo {
-        policy,
-        allowed: allowed.to_vec(),
-        ..task_info("waiting", 1024)
-    };
+    let waiting = TaskInfo { policy, allowed: allowed.to_vec(), ..task_info("waiting", 1024) };
     let result = Run::on(2)
         .describe(0, &task_info("running", 1024))
         .describe(1, &waiting)
@@ -168,21 +139,11 @@ fn the_longest_wait_beside_an_idle_cpu_is_known() {
         wait_from_ns: 10 * MS,
     };
     // 10 ms until task 2 comes, and 15 ms after it has gone: a time that ends with the run counts as well.
-    assert_eq!(
-        beside_an_idle_cpu(Policy::Normal, &[]),
-        Some(beside(25, 15))
-    );
+    assert_eq!(beside_an_idle_cpu(Policy::Normal, &[]), Some(beside(25, 15)));
     let both = [CpuId(0), CpuId(1)];
-    assert_eq!(
-        beside_an_idle_cpu(Policy::Normal, &both),
-        Some(beside(25, 15))
-    );
+    assert_eq!(beside_an_idle_cpu(Policy::Normal, &both), Some(beside(25, 15)));
     assert_eq!(beside_an_idle_cpu(Policy::Normal, &[CpuId(0)]), None);
-    assert_eq!(
-        beside_an_idle_cpu(Policy::Fifo, &[]),
-        None,
-        "not the scheduler's task"
-    );
+    assert_eq!(beside_an_idle_cpu(Policy::Fifo, &[]), None, "not the scheduler's task");
 }
 
 #[test]
@@ -198,14 +159,7 @@ fn a_cpu_is_idle_beside_tasks_that_wait_in_turn() {
         .at(10)
         .switch(0, 1, 0)
         .end(15);
-    assert_eq!(
-        result.idle_beside,
-        Some(IdleCpu {
-            cpu: 1,
-            from_ns: 0,
-            length_ns: 15 * MS
-        })
-    );
+    assert_eq!(result.idle_beside, Some(IdleCpu { cpu: 1, from_ns: 0, length_ns: 15 * MS }));
     let beside = result.tasks[0].idle_beside.unwrap();
     assert_eq!((beside.from_ns, beside.length_ns), (5 * MS, 5 * MS));
     assert_eq!(two_hogs().idle_beside, None);
@@ -219,10 +173,7 @@ fn a_cpu_that_goes_away_was_idle_beside_a_task_until_then() {
         .wake(1)
         .switch(0, None, 0)
         .at(7)
-        .event(EventKind::CpuOnline {
-            cpu: CpuId(1),
-            online: false,
-        })
+        .event(EventKind::CpuOnline { cpu: CpuId(1), online: false })
         .end(30);
     let beside = result.tasks[1].idle_beside.unwrap();
     assert_eq!((beside.from_ns, beside.length_ns), (0, 7 * MS));
@@ -253,27 +204,22 @@ fn a_task_that_may_use_an_idle_cpu_later_waits_beside_it_from_then_on() {
 #[test]
 fn shares_are_compared_with_the_ideal_only_for_tasks_that_want_more() {
     // In the first window of 10 ms both hogs run and the first gets 7 of 10 ms; in the second it sleeps for a moment.
-    let result = Run::with(
-        MachineFacts::equal(1),
-        Options {
-            window: 10 * MS,
-            ..Options::default()
-        },
-    )
-    .tasks(&[1024; 2])
-    .wake(0)
-    .wake(1)
-    .switch(0, None, 0)
-    .at(7)
-    .switch(0, 0, 1)
-    .at(12)
-    .sleep(1)
-    .switch(0, 1, 0)
-    .at(13)
-    .wake(1)
-    .at(17)
-    .switch(0, 0, 1)
-    .end(20);
+    let result =
+        Run::with(MachineFacts::equal(1), Options { window: 10 * MS, ..Options::default() })
+            .tasks(&[1024; 2])
+            .wake(0)
+            .wake(1)
+            .switch(0, None, 0)
+            .at(7)
+            .switch(0, 0, 1)
+            .at(12)
+            .sleep(1)
+            .switch(0, 1, 0)
+            .at(13)
+            .wake(1)
+            .at(17)
+            .switch(0, 0, 1)
+            .end(20);
     let worst = result.tasks[0].worst_share.unwrap();
     assert_eq!(worst.start_ns, 0);
     assert_close(worst.actual, 0.7);
@@ -304,12 +250,7 @@ fn what_has_no_samples_is_absent() {
 #[test]
 fn weights_divide_one_cpu() {
     // Weights 3 to 1, but the light task has the CPU all the time: service over ideal is 0 and 4, so Jain's index is 1/2.
-    let result = Run::on(1)
-        .tasks(&[3072, 1024])
-        .wake(0)
-        .wake(1)
-        .switch(0, None, 1)
-        .end(40);
+    let result = Run::on(1).tasks(&[3072, 1024]).wake(0).wake(1).switch(0, None, 1).end(40);
     assert_eq!(ideal_shares(&result), [0.75, 0.25]);
     assert_close(result.fairness.unwrap().jain_index, 0.5);
     assert_eq!(result.tasks[0].lag.unwrap().behind_ns, 30 * MS);
@@ -442,25 +383,15 @@ fn makespan_is_absent_while_a_task_lives() {
 fn overhead_is_nobodys_cpu_time() {
     let mut run = Run::on(1);
     run.tasks(&[1024, 1024]).wake(0).wake(1);
-    run.switch(0, None, 0)
-        .overhead(0, OverheadKind::Scheduling, MS);
-    run.at(10)
-        .switch(0, 0, 1)
-        .overhead(0, OverheadKind::Switch, MS);
+    run.switch(0, None, 0).overhead(0, OverheadKind::Scheduling, MS);
+    run.at(10).switch(0, 0, 1).overhead(0, OverheadKind::Switch, MS);
     let result = run.end(20);
     assert_eq!(result.tasks[0].cpu_time_ns, 9 * MS);
     assert_eq!(result.tasks[1].cpu_time_ns, 9 * MS);
     assert_eq!(result.cpu_time.busy_ns, 18 * MS);
     assert_eq!(result.cpu_time.overhead_ns, 2 * MS);
     let overhead = result.overhead.unwrap();
-    assert_eq!(
-        (
-            overhead.scheduling_ns,
-            overhead.switch_ns,
-            overhead.total_ns
-        ),
-        (MS, MS, 2 * MS)
-    );
+    assert_eq!((overhead.scheduling_ns, overhead.switch_ns, overhead.total_ns), (MS, MS, 2 * MS));
     assert_close(overhead.percent, 10.0);
     assert_close(result.throughput.unwrap().ratio, 0.9);
     // The ideal of fairness divides the 18 ms that were left.
@@ -517,13 +448,7 @@ fn overhead_on_an_idle_cpu_takes_nothing_from_a_task() {
     assert_eq!(result.tasks[0].cpu_time_ns, 10 * MS);
     assert_eq!(result.overhead.unwrap().interrupt_ns, MS);
     assert_eq!(result.cpu_time.idle_ns, 9 * MS);
-    assert_eq!(
-        result.fairness.unwrap().lag,
-        Lag {
-            ahead_ns: 0,
-            behind_ns: 0
-        }
-    );
+    assert_eq!(result.fairness.unwrap().lag, Lag { ahead_ns: 0, behind_ns: 0 });
 }
 
 #[test]
@@ -590,26 +515,18 @@ fn responses_and_missed_periods() {
     let mut run = Run::on(1);
     run.tasks(&[1024]);
     for (release, complete) in [(0, Some(3)), (10, Some(22)), (20, Some(24)), (30, None)] {
-        run.at(release.max(if release == 20 { 22 } else { 0 }))
-            .event(EventKind::JobRelease {
-                task: TaskId(0),
-                due: release * MS,
-                deadline: (release + 10) * MS,
-            });
+        run.at(release.max(if release == 20 { 22 } else { 0 })).event(EventKind::JobRelease {
+            task: TaskId(0),
+            due: release * MS,
+            deadline: (release + 10) * MS,
+        });
         if let Some(complete) = complete {
-            run.at(complete).event(EventKind::JobComplete {
-                task: TaskId(0),
-                deadline: (release + 10) * MS,
-            });
+            run.at(complete)
+                .event(EventKind::JobComplete { task: TaskId(0), deadline: (release + 10) * MS });
         }
     }
     let result = run.end(40);
-    let expected = Periods {
-        released: 4,
-        completed: 3,
-        missed: 1,
-        skipped: 0,
-    };
+    let expected = Periods { released: 4, completed: 3, missed: 1, skipped: 0 };
     assert_eq!(result.periods, Some(expected));
     assert_eq!(result.tasks[0].periods, Some(expected));
     let response = result.response_time.unwrap();
@@ -628,14 +545,7 @@ fn what_a_job_is_until_the_end_of_the_run() {
         let mut run = Run::on(1);
         run.tasks(&[1024]).event(release(due)).end(end).periods
     };
-    let periods = |missed| {
-        Some(Periods {
-            released: 1,
-            completed: 0,
-            missed,
-            skipped: 0,
-        })
-    };
+    let periods = |missed| Some(Periods { released: 1, completed: 0, missed, skipped: 0 });
     // Never run: in time as long as its period lasts, then missed; no job at all before its release.
     assert_eq!(after(10, 0), periods(0));
     assert_eq!(after(11, 0), periods(1));
@@ -646,77 +556,34 @@ fn what_a_job_is_until_the_end_of_the_run() {
 fn skipped_periods_are_missed() {
     let task = TaskId(0);
     let mut run = Run::on(1);
-    run.tasks(&[1024]).event(EventKind::JobRelease {
-        task,
-        due: 0,
-        deadline: 10 * MS,
-    });
+    run.tasks(&[1024]).event(EventKind::JobRelease { task, due: 0, deadline: 10 * MS });
     run.at(35)
-        .event(EventKind::JobComplete {
-            task,
-            deadline: 10 * MS,
-        })
-        .event(EventKind::JobSkip {
-            task,
-            due: 10 * MS,
-            period: 10 * MS,
-            count: 2,
-        })
-        .event(EventKind::JobRelease {
-            task,
-            due: 30 * MS,
-            deadline: 40 * MS,
-        });
-    let expected = Periods {
-        released: 4,
-        completed: 1,
-        missed: 3,
-        skipped: 2,
-    };
+        .event(EventKind::JobComplete { task, deadline: 10 * MS })
+        .event(EventKind::JobSkip { task, due: 10 * MS, period: 10 * MS, count: 2 })
+        .event(EventKind::JobRelease { task, due: 30 * MS, deadline: 40 * MS });
+    let expected = Periods { released: 4, completed: 1, missed: 3, skipped: 2 };
     assert_eq!(run.end(38).periods, Some(expected));
 }
 
 #[test]
 fn records_are_kept_when_asked_for() {
-    let options = Options {
-        window: 10 * MS,
-        records: true,
-    };
+    let options = Options { window: 10 * MS, records: true };
     let task = TaskId(0);
-    let lap = |at: u64, begins| EventKind::Lap {
-        task,
-        at: at * MS,
-        begins,
-    };
+    let lap = |at: u64, begins| EventKind::Lap { task, at: at * MS, begins };
     let mut run = Run::with(MachineFacts::equal(1), options);
-    run.tasks(&[1024, 1024]).event(EventKind::JobRelease {
-        task,
-        due: 2 * MS,
-        deadline: 12 * MS,
-    });
+    run.tasks(&[1024, 1024]).event(EventKind::JobRelease { task, due: 2 * MS, deadline: 12 * MS });
     run.wake(0).wake(1).switch(0, None, 1);
     run.at(5).switch(0, 1, 0).event(lap(5, true));
     run.at(8).switch(0, 0, 1);
     run.at(9).switch(0, 1, 0);
-    run.at(14)
-        .event(lap(15, false))
-        .event(EventKind::JobComplete {
-            task,
-            deadline: 12 * MS,
-        });
+    run.at(14).event(lap(15, false)).event(EventKind::JobComplete { task, deadline: 12 * MS });
     // Nothing begins it.
     run.event(lap(14, false));
     let result = run.end(25);
     let laps = result.tasks[0].laps.as_deref().unwrap();
     assert_eq!((laps.samples, laps.max_ns), (1, 10 * MS));
     let records = result.tasks[0].records.as_ref().unwrap();
-    assert_eq!(
-        records.laps,
-        [LapRecord {
-            begin_ns: 5 * MS,
-            length_ns: 10 * MS
-        }]
-    );
+    assert_eq!(records.laps, [LapRecord { begin_ns: 5 * MS, length_ns: 10 * MS }]);
     assert_eq!(
         records.jobs,
         [JobRecord {
@@ -727,19 +594,12 @@ fn records_are_kept_when_asked_for() {
             skipped: false
         }]
     );
-    let window = |start: u64, actual, ideal| WindowRecord {
-        start_ns: start * MS,
-        actual,
-        ideal,
-    };
+    let window = |start: u64, actual, ideal| WindowRecord { start_ns: start * MS, actual, ideal };
     assert_eq!(records.windows, [window(0, 0.4, 0.5), window(10, 1.0, 0.5)]);
     let stretches = records.stretches.unwrap();
     // 3 ms, and 16 ms to the end of the run.
     assert_eq!((stretches.samples, stretches.max_ns), (2, 16 * MS));
-    let bucket = |milliseconds: u64| Bucket {
-        up_to_ns: milliseconds * MS,
-        samples: 1,
-    };
+    let bucket = |milliseconds: u64| Bucket { up_to_ns: milliseconds * MS, samples: 1 };
     assert_eq!(records.wakeup_latency_histogram, [bucket(5)]);
     assert_eq!(records.response_time_histogram, [bucket(15)]);
     let without = Run::on(1).tasks(&[1024]).end(1);
@@ -782,10 +642,7 @@ fn the_worst_window_shows_uneven_shares() {
 
 #[test]
 fn a_window_has_the_length_that_was_asked_for() {
-    let options = Options {
-        window: 10 * MS,
-        ..Options::default()
-    };
+    let options = Options { window: 10 * MS, ..Options::default() };
     let result = Run::with(MachineFacts::equal(1), options)
         .tasks(&[1024, 1024])
         .wake(0)
@@ -805,9 +662,7 @@ fn a_window_has_the_length_that_was_asked_for() {
 #[test]
 fn capacity_turns_time_into_work() {
     // A big and a half-size CPU, two equal hogs that never move: 10 ms are 10 ms and 5 ms of work, ideal 7.5 each.
-    let machine = MachineFacts {
-        capacities: vec![1024, 512],
-    };
+    let machine = MachineFacts { capacities: vec![1024, 512] };
     let result = Run::with(machine, Options::default())
         .tasks(&[1024, 1024])
         .wake(0)
@@ -826,44 +681,26 @@ fn capacity_turns_time_into_work() {
 /// Of a group in a group, and of a task that leaves it.
 #[test]
 fn groups_divide_the_ideal_and_add_up_their_time() {
-    let member = |group: Option<u32>| TaskInfo {
-        group: group.map(GroupId),
-        ..task_info("task", 1024)
-    };
+    let member =
+        |group: Option<u32>| TaskInfo { group: group.map(GroupId), ..task_info("task", 1024) };
     let mut run = Run::on(1);
     run.group(0, None, 1024).group(1, Some(0), 3072);
-    run.describe(0, &member(Some(1)))
-        .describe(1, &member(Some(0)));
+    run.describe(0, &member(Some(1))).describe(1, &member(Some(0)));
     run.describe(2, &member(None));
     for task in 0..3 {
         run.wake(task);
     }
     // Half of the CPU is the outer group's, and three quarters of that the inner one's.
-    let result = run
-        .switch(0, None, 0)
-        .at(30)
-        .switch(0, 0, 1)
-        .at(40)
-        .switch(0, 1, 2)
-        .end(80);
+    let result = run.switch(0, None, 0).at(30).switch(0, 0, 1).at(40).switch(0, 1, 2).end(80);
     assert_eq!(ideal_shares(&result), [0.375, 0.125, 0.5]);
     assert_close(result.fairness.unwrap().jain_index, 1.0);
-    let times: Vec<u64> = result
-        .groups
-        .iter()
-        .map(|group| group.cpu_time_ns)
-        .collect();
+    let times: Vec<u64> = result.groups.iter().map(|group| group.cpu_time_ns).collect();
     assert_eq!(times, [40 * MS, 30 * MS]);
     assert_eq!(result.groups[1].path, "/1");
 
     let mut run = Run::on(1);
     run.group(0, None, 1024).describe(0, &member(Some(0)));
-    let result = run
-        .wake(0)
-        .switch(0, None, 0)
-        .at(10)
-        .describe(0, &member(None))
-        .end(25);
+    let result = run.wake(0).switch(0, None, 0).at(10).describe(0, &member(None)).end(25);
     assert_eq!(result.groups[0].cpu_time_ns, 10 * MS);
 }
 
@@ -887,13 +724,7 @@ fn real_time_tasks_come_first_and_are_left_out_of_fairness() {
     assert_eq!(result.tasks[0].lag, None);
     assert_close(result.tasks[0].share.unwrap().ideal, 0.5);
     assert_close(result.tasks[1].share.unwrap().ideal, 0.5);
-    assert_eq!(
-        result.fairness.unwrap().lag,
-        Lag {
-            ahead_ns: 0,
-            behind_ns: 0
-        }
-    );
+    assert_eq!(result.fairness.unwrap().lag, Lag { ahead_ns: 0, behind_ns: 0 });
     assert_close(result.fairness.unwrap().jain_index, 1.0);
 }
 
@@ -923,10 +754,7 @@ fn an_offline_cpu_offers_no_time() {
         .switch(1, None, 1)
         .at(10)
         .switch(1, 1, None)
-        .event(EventKind::CpuOnline {
-            cpu: CpuId(1),
-            online: false,
-        })
+        .event(EventKind::CpuOnline { cpu: CpuId(1), online: false })
         .end(30);
     assert_eq!(result.cpu_time.available_ns, 40 * MS);
     assert_eq!(result.cpu_time.idle_ns, 0);
@@ -937,14 +765,8 @@ fn an_offline_cpu_offers_no_time() {
 
 #[test]
 fn a_task_woken_before_it_left_its_cpu_keeps_it() {
-    let result = Run::on(1)
-        .tasks(&[1024])
-        .wake(0)
-        .switch(0, None, 0)
-        .at(5)
-        .sleep(0)
-        .wake(0)
-        .end(10);
+    let result =
+        Run::on(1).tasks(&[1024]).wake(0).switch(0, None, 0).at(5).sleep(0).wake(0).end(10);
     assert_eq!(result.tasks[0].cpu_time_ns, 10 * MS);
     assert_eq!(result.tasks[0].wakeups, 2);
     assert_eq!(result.tasks[0].voluntary_switches, 0);
@@ -955,11 +777,7 @@ fn a_task_woken_before_it_left_its_cpu_keeps_it() {
 fn migrations_are_counted_per_task_and_in_all() {
     let result = Run::on(2)
         .tasks(&[1024, 1024])
-        .event(EventKind::Migrate {
-            task: TaskId(1),
-            from: CpuId(0),
-            to: CpuId(1),
-        })
+        .event(EventKind::Migrate { task: TaskId(1), from: CpuId(0), to: CpuId(1) })
         .end(1);
     assert_eq!(result.migrations, 1);
     assert_eq!(result.tasks[0].migrations, 0);
@@ -989,12 +807,8 @@ fn contradictions_are_counted_and_do_no_harm() {
 fn the_run_does_not_wait_for_daemons() {
     let run = |daemon: bool| {
         let mut run = Run::on(1);
-        let daemon = TaskInfo {
-            daemon,
-            ..task_info("daemon", 1024)
-        };
-        run.describe(0, &task_info("work", 1024))
-            .describe(1, &daemon);
+        let daemon = TaskInfo { daemon, ..task_info("daemon", 1024) };
+        run.describe(0, &task_info("work", 1024)).describe(1, &daemon);
         run.wake(0).wake(1).switch(0, None, 0);
         run.at(3).exit(0).switch(0, 0, 1);
         run.end(5).makespan_ns
@@ -1025,22 +839,13 @@ fn the_slowest_hundredth_of_the_laps_is_averaged() {
     assert!((mean - 5.0).abs() < 0.05, "{mean}");
     many.resize(600, 2);
     let mean = slowest(&many).unwrap() / MS as f64;
-    assert!(
-        (mean - (9.0 + 5.0 + 4.0 * 2.0) / 6.0).abs() < 0.05,
-        "{mean}"
-    );
+    assert!((mean - (9.0 + 5.0 + 4.0 * 2.0) / 6.0).abs() < 0.05, "{mean}");
 }
 
 #[test]
 fn a_task_held_back_by_a_quota_is_throttled_and_waits_for_no_cpu() {
-    let member = TaskInfo {
-        group: Some(GroupId(0)),
-        ..task_info("task", 1024)
-    };
-    let throttle = |begins| EventKind::Throttle {
-        task: TaskId(0),
-        begins,
-    };
+    let member = TaskInfo { group: Some(GroupId(0)), ..task_info("task", 1024) };
+    let throttle = |begins| EventKind::Throttle { task: TaskId(0), begins };
     let mut run = Run::on(2);
     run.limited_group(0, None, 1024, Some(20))
         .describe(0, &member)
@@ -1070,23 +875,15 @@ fn a_task_held_back_by_a_quota_is_throttled_and_waits_for_no_cpu() {
 
     // A waking task that is held back at once has a latency, but no wait.
     let mut run = Run::on(1);
-    run.limited_group(0, None, 1024, Some(20))
-        .describe(0, &member);
-    let used = QuotaUse {
-        periods: 3,
-        throttled_periods: 2,
-        throttled: 40 * MS,
-    };
+    run.limited_group(0, None, 1024, Some(20)).describe(0, &member);
+    let used = QuotaUse { periods: 3, throttled_periods: 2, throttled: 40 * MS };
     let result = run
         .wake(0)
         .event(throttle(true))
         .at(40)
         .event(throttle(false))
         .switch(0, None, 0)
-        .event(EventKind::QuotaUse {
-            group: GroupId(0),
-            used,
-        })
+        .event(EventKind::QuotaUse { group: GroupId(0), used })
         .end(50);
     assert_eq!(result.wakeup_latency.unwrap().max_ns, 40 * MS);
     assert_eq!(result.tasks[0].wait_ns, 0);
@@ -1101,10 +898,7 @@ fn energy_is_that_of_all_cpus_if_it_is_known() {
         let mut run = Run::on(2);
         run.describe(0, &task_info("task", 1024)).wake(0).at(10);
         for (cpu, nanojoules) in (0..).zip(energies) {
-            run.event(EventKind::Energy {
-                cpu: CpuId(cpu),
-                nanojoules: *nanojoules,
-            });
+            run.event(EventKind::Energy { cpu: CpuId(cpu), nanojoules: *nanojoules });
         }
         run.end(10).energy
     };

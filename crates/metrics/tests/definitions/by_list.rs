@@ -38,10 +38,7 @@ impl Run {
 
     /// A run on a machine of these facts.
     pub fn with(machine: MachineFacts, options: Options) -> Self {
-        Self {
-            metrics: Metrics::new(machine, options),
-            now: 0,
-        }
+        Self { metrics: Metrics::new(machine, options), now: 0 }
     }
 
     /// Lets time pass until `milliseconds`.
@@ -74,11 +71,7 @@ impl Run {
             parent: parent.map(GroupId),
             shares,
             mode: CgroupMode::default(),
-            quota: quota.map(|runtime| Quota {
-                runtime: runtime * MS,
-                period: 100 * MS,
-                burst: 0,
-            }),
+            quota: quota.map(|runtime| Quota { runtime: runtime * MS, period: 100 * MS, burst: 0 }),
         };
         self.metrics.group(self.now, GroupId(group), &info);
         self
@@ -94,20 +87,13 @@ impl Run {
 
     /// Something happens now.
     pub fn event(&mut self, kind: EventKind) -> &mut Self {
-        self.metrics.event(&Event {
-            time: self.now,
-            kind,
-        });
+        self.metrics.event(&Event { time: self.now, kind });
         self
     }
 
     /// A task becomes runnable.
     pub fn wake(&mut self, task: u32) -> &mut Self {
-        self.event(EventKind::Wake {
-            task: TaskId(task),
-            cpu: CpuId(0),
-            waker: None,
-        })
+        self.event(EventKind::Wake { task: TaskId(task), cpu: CpuId(0), waker: None })
     }
 
     /// A task goes to sleep.
@@ -136,11 +122,7 @@ impl Run {
 
     /// A CPU has overhead from now on.
     pub fn overhead(&mut self, cpu: u32, kind: OverheadKind, duration: Nanoseconds) -> &mut Self {
-        self.event(EventKind::Overhead {
-            cpu: CpuId(cpu),
-            kind,
-            duration,
-        })
+        self.event(EventKind::Overhead { cpu: CpuId(cpu), kind, duration })
     }
 
     /// The run ends at `milliseconds`.

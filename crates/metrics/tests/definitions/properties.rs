@@ -55,10 +55,7 @@ impl Schedule {
 }
 
 fn play(cpus: usize, weights: &[u32], steps: &[(u64, Step)]) -> (RunMetrics, Schedule) {
-    let options = Options {
-        window: 7 * MS,
-        ..Options::default()
-    };
+    let options = Options { window: 7 * MS, ..Options::default() };
     let mut run = Run::with(MachineFacts::equal(cpus), options);
     run.tasks(weights);
     let tasks = weights.len();

@@ -39,10 +39,7 @@ fn a_file_of_perf_is_a_workload() {
         let mut tasks = load.workload.tasks.iter();
         tasks.find(|task| task.name == name)
     };
-    assert!(
-        task("sh#4").is_some(),
-        "one shell and the three that it creates"
-    );
+    assert!(task("sh#4").is_some(), "one shell and the three that it creates");
     assert!(task("perf#2").is_none(), "who recorded is no part of it");
     // The two ends of the pipe wake each other, 200 times each.
     for name in ["sched-pipe#1", "sched-pipe#2"] {
@@ -86,11 +83,7 @@ fn as_stream(file: &[u8]) -> Vec<u8> {
         let contents = section(table, 2 * place);
         match feature {
             TRACING_DATA => formats = contents,
-            _ => record(
-                &mut stream,
-                80,
-                &[&(feature as u64).to_le_bytes(), contents],
-            ),
+            _ => record(&mut stream, 80, &[&(feature as u64).to_le_bytes(), contents]),
         }
     }
     record(&mut stream, 66, &[&(formats.len() as u64).to_le_bytes()]);
@@ -145,9 +138,7 @@ fn what_cannot_be_imported_is_said_in_one_line() {
     assert!(message(&other).contains("beyond its end"));
     // Without the formats of its events.
     let mut other = bytes;
-    let place = other
-        .windows(10)
-        .position(|bytes| bytes == b"\x17\x08\x44tracing");
+    let place = other.windows(10).position(|bytes| bytes == b"\x17\x08\x44tracing");
     other[place.expect("it has them")] = 0;
     assert!(message(&other).contains("no trace point events"));
 }

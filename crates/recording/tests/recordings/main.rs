@@ -46,10 +46,7 @@ fn who_wakes_whom_is_at_its_place_in_the_run() {
         [Event::Run(3 * MS), Event::SemPost(0), Event::Run(4 * MS),],
         "{load:?}"
     );
-    assert_eq!(
-        events(&load, "eater"),
-        [Event::Run(MS), Event::SemWait(0), Event::Run(MS)]
-    );
+    assert_eq!(events(&load, "eater"), [Event::Run(MS), Event::SemWait(0), Event::Run(MS)]);
     // Both have ended, so the run lasts until they have.
     assert_eq!(load.workload.duration, None);
     assert_eq!(load.loss.waits, [1, 0, 0]);
@@ -71,11 +68,7 @@ fn runs_are_without_what_a_simulation_adds_to_them() {
     script.preempt(7 * MS, 1, 2);
     script.end(8 * MS, 2, 1);
     script.end(9 * MS, 1, 0);
-    let work = KernelWork {
-        switch: 100 * US,
-        waking: 30 * US,
-        call: 7 * US,
-    };
+    let work = KernelWork { switch: 100 * US, waking: 30 * US, call: 7 * US };
     let load = script.recording(10 * MS).load_without(work);
     let load = load.expect("it has tasks");
     assert_eq!(
@@ -88,12 +81,7 @@ fn runs_are_without_what_a_simulation_adds_to_them() {
     );
     assert_eq!(
         events(&load, "eater"),
-        [
-            Event::Run(MS - 107 * US),
-            Event::SemWait(0),
-            Event::Yield,
-            Event::Run(MS - 157 * US),
-        ]
+        [Event::Run(MS - 107 * US), Event::SemWait(0), Event::Yield, Event::Run(MS - 157 * US),]
     );
 }
 
@@ -146,9 +134,7 @@ fn numbers_of_threads_come_back() {
     let recording = script.recording(30 * MS);
     let load = recording.load().expect("it has tasks");
     let events = events(&load, "sh");
-    let forks = events
-        .iter()
-        .filter(|event| matches!(event, Event::Fork(_)));
+    let forks = events.iter().filter(|event| matches!(event, Event::Fork(_)));
     assert_eq!(forks.count(), 3);
     assert_eq!(load.workload.tasks.len(), 4);
 }
@@ -177,11 +163,7 @@ fn timers_on_a_grid_are_periods() {
     assert!(
         matches!(
             events(&load, "player")[3],
-            Event::Timer {
-                period: 10_000_000,
-                mode: TimerMode::Relative,
-                ..
-            }
+            Event::Timer { period: 10_000_000, mode: TimerMode::Relative, .. }
         ),
         "{:?}",
         &events(&load, "player")[..6]
@@ -267,11 +249,7 @@ fn periods_show_also_where_every_other_one_is_missed() {
         // Two jobs at once, or one that begins late in its period.
         let late = turn % 2 == 1;
         let interval = 20 * MS + if late { (8 + turn % 31) * MS } else { 0 };
-        let end = if late {
-            interval - (1 + turn % 13) * MS
-        } else {
-            4 * MS + turn % 12 * MS
-        };
+        let end = if late { interval - (1 + turn % 13) * MS } else { 4 * MS + turn % 12 * MS };
         script.preempt(time, 1, 0);
         script.preempt(time + end - if late { 8 } else { 4 } * MS, 0, 1);
         script.sleep(time + end, 1, 0, NANOSLEEP, 1);
@@ -282,14 +260,7 @@ fn periods_show_also_where_every_other_one_is_missed() {
     let load = load(script, time + MS);
     let events = events(&load, "player");
     let periods = events.iter().filter(|event| {
-        matches!(
-            event,
-            Event::Timer {
-                period: 20_000_000,
-                mode: TimerMode::Relative,
-                ..
-            }
-        )
+        matches!(event, Event::Timer { period: 20_000_000, mode: TimerMode::Relative, .. })
     });
     assert!(periods.count() > 80, "{events:?}");
 }
@@ -345,16 +316,9 @@ fn disks_take_as_long_as_they_took_and_arrivals_come_when_they_came() {
         events(&load, "server"),
         [
             Event::Run(MS),
-            Event::Disk {
-                disk: 0,
-                service: 3 * MS
-            },
+            Event::Disk { disk: 0, service: 3 * MS },
             Event::Run(MS),
-            Event::Timer {
-                timer: 0,
-                period: 9 * MS,
-                mode: TimerMode::Absolute
-            },
+            Event::Timer { timer: 0, period: 9 * MS, mode: TimerMode::Absolute },
             Event::Run(MS),
         ]
     );
@@ -362,10 +326,7 @@ fn disks_take_as_long_as_they_took_and_arrivals_come_when_they_came() {
     assert_eq!(load.loss.cpu_time, [MS, MS, MS]);
     let threads = load.for_threads();
     assert_eq!(threads.tasks[0].process, None);
-    assert_eq!(
-        threads.tasks[0].phases[0].events.get(1),
-        Some(Event::Sleep(3 * MS))
-    );
+    assert_eq!(threads.tasks[0].phases[0].events.get(1), Some(Event::Sleep(3 * MS)));
 }
 
 #[test]
@@ -382,11 +343,7 @@ fn who_always_runs_goes_on() {
     let hog = task(&load, "hog#1");
     assert_eq!(hog.phases[0].events, [Event::Run(200 * MS)]);
     assert_eq!((hog.phases[1].loops, load.loss.going_on), (None, 2));
-    assert!(
-        load.workload.notes[0].contains("2 tasks continue"),
-        "{:?}",
-        load.workload.notes
-    );
+    assert!(load.workload.notes[0].contains("2 tasks continue"), "{:?}", load.workload.notes);
 }
 
 #[test]
@@ -503,11 +460,7 @@ fn who_finds_a_mutex_taken_again_has_not_had_it() {
     let recording = script.recording(TURNS * MS);
     // Holds are found where they are, also if all of their time is the kernel's.
     for (waking, own) in [(0, 8), (2, 4), (4, 0)] {
-        let work = KernelWork {
-            waking: waking * US,
-            call: waking * US,
-            ..KernelWork::default()
-        };
+        let work = KernelWork { waking: waking * US, call: waking * US, ..KernelWork::default() };
         let load = recording.load_without(work).expect("it has tasks");
         assert_eq!(load.workload.mutexes.len(), 1);
         let recorded = &task(&load, "right").phases[0].events;
@@ -635,9 +588,8 @@ fn who_signals_a_condition_holds_its_mutex() {
     }
     let load = load(script, time);
     assert_eq!(load.workload.mutexes.len(), 1);
-    let signals = held_at(&task(&load, "client").phases[..1], |event| {
-        matches!(event, Event::SemPost(_))
-    });
+    let signals =
+        held_at(&task(&load, "client").phases[..1], |event| matches!(event, Event::SemPost(_)));
     assert_eq!(signals, [true; 20]);
 }
 
@@ -757,10 +709,7 @@ fn yields_and_other_threads_are_kept() {
     script.sleep(3 * MS, 9, 1, -1, 0);
     script.end(4 * MS, 1, 0);
     let load = load(script, 5 * MS);
-    assert_eq!(
-        events(&load, "polite"),
-        [Event::Run(2 * MS), Event::Yield, Event::Run(MS)]
-    );
+    assert_eq!(events(&load, "polite"), [Event::Run(2 * MS), Event::Yield, Event::Run(MS)]);
     let [other] = load.others.as_slice() else {
         panic!("one other thread: {:?}", load.others);
     };
@@ -784,12 +733,7 @@ fn only_a_command_and_what_it_creates_is_chosen() {
     let bytes = script.bytes(6 * MS, Roots::Tasks(vec![5]), 0);
     let recording = Recording::parse("x.recording", bytes.as_slice()).expect("a recording");
     let load = recording.load().expect("it has tasks");
-    let names: Vec<&str> = load
-        .workload
-        .tasks
-        .iter()
-        .map(|task| task.name.as_str())
-        .collect();
+    let names: Vec<&str> = load.workload.tasks.iter().map(|task| task.name.as_str()).collect();
     assert_eq!(names, ["command", "child"]);
     assert_eq!(load.others.len(), 1);
 }
@@ -806,8 +750,7 @@ struct Times {
 impl Sink for Times {
     fn task(&mut self, _: Nanoseconds, task: TaskId, info: &TaskInfo) {
         let place = task.0 as usize;
-        self.names
-            .resize(self.names.len().max(place + 1), String::new());
+        self.names.resize(self.names.len().max(place + 1), String::new());
         self.used.resize(self.names.len(), 0);
         self.names[place] = info.name.clone();
     }
@@ -832,10 +775,7 @@ fn the_event_stream_has_the_same_times() {
     let recording = periodic(0).recording(401 * MS);
     let mut times = Times::default();
     recording.play_back(&mut times);
-    assert_eq!(
-        (times.names.as_slice(), times.end),
-        (["player".to_owned()].as_slice(), 401 * MS)
-    );
+    assert_eq!((times.names.as_slice(), times.end), (["player".to_owned()].as_slice(), 401 * MS));
     assert_eq!(times.used[0], 80 * MS);
 }
 
@@ -855,19 +795,8 @@ fn grouped() -> Script {
     let mut script = Script::default();
     script.group(0, group(50, 0, "web"));
     script.group(0, group(80, 50, "page"));
-    script.group(
-        0,
-        GroupDescription {
-            session: true,
-            ..group(1 << 63 | 4, 0, "")
-        },
-    );
-    for (task, name, policy) in [
-        (1, "page", 0),
-        (2, "shell", 0),
-        (3, "init", 0),
-        (4, "audio", 1),
-    ] {
+    script.group(0, GroupDescription { session: true, ..group(1 << 63 | 4, 0, "") });
+    for (task, name, policy) in [(1, "page", 0), (2, "shell", 0), (3, "init", 0), (4, "audio", 1)] {
         script.describe_as(task, name, policy);
     }
     script.join(0, 1, 50);
@@ -875,10 +804,7 @@ fn grouped() -> Script {
     script.join(0, 2, 1 << 63 | 4);
     script.join(0, 4, 50);
     script.leave_group(35 * MS, 2);
-    let limited = GroupDescription {
-        quota: Some(20 * MS),
-        ..group(50, 0, "web")
-    };
+    let limited = GroupDescription { quota: Some(20 * MS), ..group(50, 0, "web") };
     script.group(50 * MS, limited);
     for (at, task, next) in [(10, 4, 1), (20, 1, 2), (30, 2, 3), (40, 3, 1), (60, 1, 2)] {
         script.preempt(at * MS, task, next);
@@ -897,12 +823,7 @@ fn tasks_compete_in_the_groups_that_they_were_in() {
         [Some("/web/page"), Some("/session-4"), None, None],
         "real-time tasks do not compete by groups"
     );
-    let paths: Vec<&str> = load
-        .workload
-        .groups
-        .iter()
-        .map(|group| group.path.as_str())
-        .collect();
+    let paths: Vec<&str> = load.workload.groups.iter().map(|group| group.path.as_str()).collect();
     assert_eq!(paths, ["/session-4", "/web", "/web/page"]);
     let web = &load.workload.groups[1];
     assert_eq!(web.settings.bandwidth.quota, None);
@@ -922,10 +843,7 @@ fn groups_are_in_its_rt_app_file() {
     let read = Workload::parse("file", &text).expect("it is an rt-app file");
     assert_eq!(read.groups, load.workload.groups);
     let page = read.tasks.iter().find(|task| task.name == "page");
-    assert_eq!(
-        page.and_then(|task| task.taskgroup.as_deref()),
-        Some("/web/page")
-    );
+    assert_eq!(page.and_then(|task| task.taskgroup.as_deref()), Some("/web/page"));
 }
 
 #[test]
@@ -935,10 +853,7 @@ fn recordings_of_version_1_are_read() {
         cpu: 0,
         kind: Kind::Task {
             task: 1,
-            description: Description {
-                name: "old".to_owned(),
-                ..Description::default()
-            },
+            description: Description { name: "old".to_owned(), ..Description::default() },
         },
     };
     let mut bytes = Vec::new();
@@ -955,10 +870,7 @@ fn it_can_be_written_as_an_rt_app_file() {
     let text = rt_app(&load.workload).expect("it is short");
     let read = Workload::parse("player.json", &text).expect("it is an rt-app file");
     assert_eq!(read.tasks[0].name, "player");
-    assert_eq!(
-        read.tasks[0].phases[0].events,
-        load.workload.tasks[0].phases[0].events
-    );
+    assert_eq!(read.tasks[0].phases[0].events, load.workload.tasks[0].phases[0].events);
 }
 
 #[test]
@@ -967,10 +879,7 @@ fn what_is_no_recording_is_said_in_one_line() {
     let message = |bytes: &[u8]| {
         let error = Recording::parse("a.recording", bytes).expect_err("it is none");
         let text = error.to_string();
-        assert!(
-            text.starts_with("a.recording: ") && !text.contains('\n'),
-            "{text}"
-        );
+        assert!(text.starts_with("a.recording: ") && !text.contains('\n'), "{text}");
         text
     };
     assert!(message(b"").contains("not a recording"));
@@ -998,11 +907,7 @@ fn losses_are_in_the_notes() {
     let bytes = periodic(0).bytes(401 * MS, Roots::All, 12);
     let recording = Recording::parse("a.recording", bytes.as_slice()).expect("a recording");
     let load = recording.load().expect("it has tasks");
-    assert!(
-        load.workload.notes[0].contains("12 entries were LOST"),
-        "{:?}",
-        load.workload.notes
-    );
+    assert!(load.workload.notes[0].contains("12 entries were LOST"), "{:?}", load.workload.notes);
 }
 
 #[test]
@@ -1023,20 +928,14 @@ fn entries_that_come_too_late_are_counted() {
         Entry { time, cpu: 0, kind }.write(&mut bytes);
         bytes
     };
-    let header = Header {
-        cpus: 1,
-        ..Header::default()
-    };
+    let header = Header { cpus: 1, ..Header::default() };
     let mut file = Vec::new();
     let mut writer = Writer::new(&mut file, &header).expect("memory can be written");
     for time in [50 * MS, 500 * MS, 450 * MS, 10 * MS] {
         writer.add(&entry(time)).expect("memory can be written");
     }
     assert_eq!(writer.late(), 1);
-    let ending = Ending {
-        end: 500 * MS,
-        lost: writer.late(),
-    };
+    let ending = Ending { end: 500 * MS, lost: writer.late() };
     writer.finish(&ending).expect("memory can be written");
     let recording = Recording::parse("a.recording", file.as_slice()).expect("it is in order");
     let times: Vec<u64> = recording.entries().map(|entry| entry.time / MS).collect();
@@ -1048,10 +947,7 @@ fn an_empty_recording_says_so() {
     let bytes = Script::default().bytes(MS, Roots::All, 0);
     let recording = Recording::parse("a.recording", bytes.as_slice()).expect("a recording");
     let error = recording.load().expect_err("there is nothing in it");
-    assert!(
-        error.to_string().contains("none of the chosen tasks ran"),
-        "{error}"
-    );
+    assert!(error.to_string().contains("none of the chosen tasks ran"), "{error}");
 }
 
 proptest! {
@@ -1192,10 +1088,7 @@ fn another_time_it_is_the_same_load_but_not_to_the_nanosecond() {
 #[test]
 fn other_threads_vary_too() {
     let mut turns: Vec<fairground_recording::Turn> = (1..=50)
-        .map(|number| fairground_recording::Turn {
-            at: number * 10 * MS,
-            cpu_time: MS,
-        })
+        .map(|number| fairground_recording::Turn { at: number * 10 * MS, cpu_time: MS })
         .collect();
     let before = turns.clone();
     Chance::vary_turns(&mut turns, 0, 7);
@@ -1268,10 +1161,7 @@ fn a_task_that_left_unseen_has_not_run_until_it_is_seen_again() {
     script.end(401 * MS, 2, 0);
     let load = load(script, 500 * MS);
     assert_eq!(events(&load, "one"), [Event::Run(30 * MS)]);
-    assert_eq!(
-        events(&load, "other"),
-        [Event::Sleep(390 * MS), Event::Run(MS)]
-    );
+    assert_eq!(events(&load, "other"), [Event::Sleep(390 * MS), Event::Run(MS)]);
     assert_eq!(load.loss.gaps.count, 1);
 }
 
@@ -1288,10 +1178,7 @@ fn a_task_on_two_cpus_has_left_one_of_them() {
         switch(70 * MS, 0, 0, 0, 0),
     ];
     script.append(&mut entries);
-    let load = script
-        .recording_on(2, 100 * MS)
-        .load()
-        .expect("it has tasks");
+    let load = script.recording_on(2, 100 * MS).load().expect("it has tasks");
     assert_eq!(events(&load, "mover"), [Event::Run(10 * MS)]);
     assert_eq!(load.loss.gaps.count, 1);
 }

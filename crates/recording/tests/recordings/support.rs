@@ -25,11 +25,7 @@ pub struct Script {
 
 impl Script {
     fn add(&mut self, time: u64, kind: Kind) {
-        self.entries.push(Entry {
-            time: ORIGIN + time,
-            cpu: 0,
-            kind,
-        });
+        self.entries.push(Entry { time: ORIGIN + time, cpu: 0, kind });
     }
 
     /// Describes a task: a thread of process 100.
@@ -80,11 +76,7 @@ impl Script {
     pub fn leave_group(&mut self, time: u64, task: u32) {
         let described = self.described.iter().find(|(one, _)| *one == task);
         let (_, description) = described.expect("it has been described");
-        let description = Description {
-            group: 0,
-            ending: true,
-            ..description.clone()
-        };
+        let description = Description { group: 0, ending: true, ..description.clone() };
         self.add(time, Kind::Task { task, description });
     }
 
@@ -177,9 +169,7 @@ impl Script {
         }
         writer.add(&bytes).expect("memory can be written");
         let end = ORIGIN + length;
-        writer
-            .finish(&Ending { end, lost })
-            .expect("memory can be written");
+        writer.finish(&Ending { end, lost }).expect("memory can be written");
         file
     }
 

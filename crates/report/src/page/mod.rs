@@ -86,10 +86,7 @@ impl Page {
     /// The page as HTML. The same page always gives the same bytes.
     pub fn html(&self) -> String {
         let colours = Colours::of(self);
-        let mut figures = Figures {
-            colours: &colours,
-            count: 0,
-        };
+        let mut figures = Figures { colours: &colours, count: 0 };
         html! {
             (DOCTYPE)
             html lang="en" {

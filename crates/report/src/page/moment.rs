@@ -156,19 +156,12 @@ fn mark_views(moment: &Moment, tasks: &[TaskView], bottom: f64) -> Vec<MarkView>
     let marks = moment.marks.iter();
     marks
         .map(|mark| {
-            let task = tasks
-                .iter()
-                .find(|task| mark.task.as_ref() == Some(&task.name));
+            let task = tasks.iter().find(|task| mark.task.as_ref() == Some(&task.name));
             let (top, height) = match task.and_then(|task| task.top) {
                 Some(top) => (top - 2.0, TASK_LANE + 4.0),
                 None => (0.0, bottom),
             };
-            MarkView {
-                from_ns: since(mark.from_ns),
-                to_ns: since(mark.to_ns),
-                top,
-                height,
-            }
+            MarkView { from_ns: since(mark.from_ns), to_ns: since(mark.to_ns), top, height }
         })
         .collect()
 }
@@ -255,10 +248,8 @@ fn names(scene: &mut Scene, moment: &Moment, view: &View) {
 fn tick_step(span: u64) -> u64 {
     let least = (span as f64 / MOST_TICKS).max(1.0);
     let power = 10_f64.powf(least.log10().floor());
-    let factor = [1.0, 2.0, 5.0, 10.0]
-        .into_iter()
-        .find(|factor| factor * power >= least)
-        .unwrap_or(10.0);
+    let factor =
+        [1.0, 2.0, 5.0, 10.0].into_iter().find(|factor| factor * power >= least).unwrap_or(10.0);
     (factor * power).round() as u64
 }
 

@@ -22,10 +22,8 @@ pub struct Row {
 
 /// A table for each document, in the order of the sections.
 pub(super) fn markup(sections: &[Section]) -> Markup {
-    let rows: Vec<(&Section, &Row)> = sections
-        .iter()
-        .filter_map(|section| Some((section, section.row.as_ref()?)))
-        .collect();
+    let rows: Vec<(&Section, &Row)> =
+        sections.iter().filter_map(|section| Some((section, section.row.as_ref()?))).collect();
     let mut documents: Vec<&str> = Vec::new();
     for (_, row) in &rows {
         if !documents.contains(&row.document.as_str()) {

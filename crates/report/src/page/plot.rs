@@ -125,22 +125,12 @@ pub struct Point {
 impl Point {
     /// A mean with its interval.
     pub fn interval(x: f64, interval: Interval) -> Self {
-        Self {
-            x,
-            y: interval.mean,
-            low: interval.low,
-            high: interval.high,
-        }
+        Self { x, y: interval.mean, low: interval.low, high: interval.high }
     }
 
     /// A value without an interval.
     pub fn exact(x: f64, y: f64) -> Self {
-        Self {
-            x,
-            y,
-            low: y,
-            high: y,
-        }
+        Self { x, y, low: y, high: y }
     }
 }
 
@@ -159,11 +149,7 @@ impl Plot {
             text: String::new(),
             kind: Kind::Histogram,
             x,
-            y: Axis {
-                label: String::new(),
-                unit: Unit::Fraction,
-                log: false,
-            },
+            y: Axis { label: String::new(), unit: Unit::Fraction, log: false },
             categories: Vec::new(),
             series: series.collect(),
         }
@@ -213,10 +199,7 @@ fn bins(samples: &[f64], bin: f64) -> Vec<Point> {
     let mut place = first;
     while place <= last && points.len() < MOST_BINS {
         let count = numbers().filter(|&number| number == place).count();
-        points.push(Point::exact(
-            place * bin,
-            count as f64 / samples.len() as f64,
-        ));
+        points.push(Point::exact(place * bin, count as f64 / samples.len() as f64));
         place += 1.0;
     }
     if !points.is_empty() {
@@ -251,10 +234,7 @@ pub(super) fn markup(plot: &Plot, figures: &mut Figures) -> Markup {
 
 fn legend(plot: &Plot, figures: &Figures) -> Markup {
     let rows = plot.kind.in_rows();
-    let ideal = plot
-        .categories
-        .iter()
-        .any(|category| category.ideal.is_some());
+    let ideal = plot.categories.iter().any(|category| category.ideal.is_some());
     let named = !(rows && plot.categories.is_empty());
     let printed = !named && plot.series.iter().any(|series| series.printed);
     html! {
@@ -280,10 +260,7 @@ fn rows(plot: &Plot) -> Vec<Category> {
     let mut rows: Vec<Category> = Vec::new();
     for series in &plot.series {
         if !rows.iter().any(|row| row.name == series.scheduler) {
-            rows.push(Category {
-                name: series.scheduler.clone(),
-                ideal: None,
-            });
+            rows.push(Category { name: series.scheduler.clone(), ideal: None });
         }
     }
     rows
@@ -293,9 +270,7 @@ fn rows(plot: &Plot) -> Vec<Category> {
 fn row_of(plot: &Plot, rows: &[Category], series: &Series, point: &Point) -> usize {
     if plot.categories.is_empty() {
         let mut names = rows.iter();
-        names
-            .position(|row| row.name == series.scheduler)
-            .unwrap_or(0)
+        names.position(|row| row.name == series.scheduler).unwrap_or(0)
     } else {
         point.x as usize
     }
@@ -317,10 +292,8 @@ fn in_rows(plot: &Plot, rows: &[Category], figures: &Figures) -> kuva::render::r
         if let Some(ideal) = category.ideal {
             let half = 0.5 - ROW_GAP / row_height / 3.0;
             let ends = [(ideal, height(row) - half), (ideal, height(row) + half)];
-            let mark = LinePlot::new()
-                .with_data(ends)
-                .with_color("var(--ideal)")
-                .with_stroke_width(2.0);
+            let mark =
+                LinePlot::new().with_data(ends).with_color("var(--ideal)").with_stroke_width(2.0);
             drawings.push(mark.into());
         }
     }
@@ -342,11 +315,7 @@ fn in_rows(plot: &Plot, rows: &[Category], figures: &Figures) -> kuva::render::r
         }
     }
     let values = || plot.series.iter().flat_map(|series| &series.points);
-    let axis_height = if plot.y.label.is_empty() {
-        AXIS
-    } else {
-        LABELLED_AXIS
-    };
+    let axis_height = if plot.y.label.is_empty() { AXIS } else { LABELLED_AXIS };
     let layout = Layout::auto_from_plots(&drawings)
         .with_y_categories(rows.iter().rev().map(|row| short(&row.name)).collect())
         .with_height(rows.len() as f64 * row_height + TOP + axis_height)
@@ -427,10 +396,8 @@ fn curves(plot: &Plot, figures: &Figures) -> kuva::render::render::Scene {
     for series in &plot.series {
         let colour = figures.colours.css(&series.scheduler);
         let points = || series.points.iter().map(|point| (point.x, point.y));
-        let mut line = LinePlot::new()
-            .with_data(points())
-            .with_color(colour.as_str())
-            .with_stroke_width(1.8);
+        let mut line =
+            LinePlot::new().with_data(points()).with_color(colour.as_str()).with_stroke_width(1.8);
         if series.printed {
             line = line.with_dashed();
         }
@@ -441,16 +408,10 @@ fn curves(plot: &Plot, figures: &Figures) -> kuva::render::render::Scene {
         if plot.kind == Kind::Lines && series.points.len() <= MOST_MARKED {
             let labels = series.points.iter().map(|&point| {
                 let x = value(Some(point.x), plot.x.unit);
-                format!(
-                    "{}, {x}: {}",
-                    series.name,
-                    with_interval(point, plot.y.unit)
-                )
+                format!("{}, {x}: {}", series.name, with_interval(point, plot.y.unit))
             });
-            let errors = series
-                .points
-                .iter()
-                .map(|point| (point.y - point.low, point.high - point.y));
+            let errors =
+                series.points.iter().map(|point| (point.y - point.low, point.high - point.y));
             let dots = ScatterPlot::new()
                 .with_data(points())
                 .with_size(3.0)
@@ -498,11 +459,7 @@ fn is_narrow<'a>(values: impl Iterator<Item = &'a Point> + Clone) -> bool {
 
 /// The layout with a label if there is one: the layout reserves room even for an empty label.
 fn labelled(layout: Layout, label: &str, with: fn(Layout, String) -> Layout) -> Layout {
-    if label.is_empty() {
-        layout
-    } else {
-        with(layout, label.to_owned())
-    }
+    if label.is_empty() { layout } else { with(layout, label.to_owned()) }
 }
 
 /// The common appearance of all plots. Colours are the page's variables, so that they follow light and dark mode.
@@ -528,20 +485,15 @@ fn dressed(layout: Layout) -> Layout {
 fn ticks(unit: Unit, powers_only: bool) -> TickFormat {
     TickFormat::Custom(Arc::new(move |number| {
         let power = number > 0.0 && (number.log10() - number.log10().round()).abs() < 1e-9;
-        if power || !powers_only {
-            tick(number, unit)
-        } else {
-            String::new()
-        }
+        if power || !powers_only { tick(number, unit) } else { String::new() }
     }))
 }
 
 /// Whether numbers are above 0 and span several decades.
 fn decades(numbers: impl Iterator<Item = f64>) -> bool {
     const SEVERAL: f64 = 30.0;
-    let (least, most) = numbers.fold((f64::INFINITY, 0.0), |(least, most), number| {
-        (number.min(least), number.max(most))
-    });
+    let (least, most) = numbers
+        .fold((f64::INFINITY, 0.0), |(least, most), number| (number.min(least), number.max(most)));
     least > 0.0 && most / least > SEVERAL
 }
 
@@ -559,10 +511,7 @@ fn with_interval(point: Point, unit: Unit) -> String {
 
 /// The interval in words, if it is wide enough to show.
 fn interval(point: Point, unit: Unit) -> Option<String> {
-    let range = crate::format::range(
-        &value(Some(point.low), unit),
-        &value(Some(point.high), unit),
-    );
+    let range = crate::format::range(&value(Some(point.low), unit), &value(Some(point.high), unit));
     (!range.is_empty()).then_some(range)
 }
 
@@ -576,14 +525,8 @@ fn data(plot: &Plot, rows: &[Category]) -> Table {
             let series = plot.series.iter();
             series.filter(|one| one.printed == printed).collect()
         };
-        let named = [
-            (plot.title.clone(), of(false)),
-            ("document".to_owned(), of(true)),
-        ];
-        named
-            .into_iter()
-            .filter(|(_, series)| !series.is_empty())
-            .collect()
+        let named = [(plot.title.clone(), of(false)), ("document".to_owned(), of(true))];
+        named.into_iter().filter(|(_, series)| !series.is_empty()).collect()
     } else {
         let series = plot.series.iter();
         series.map(|one| (one.name.clone(), vec![one])).collect()
@@ -597,19 +540,11 @@ fn data(plot: &Plot, rows: &[Category]) -> Table {
         None => Cell::plain(crate::format::ABSENT),
     };
     let ideal = rows.iter().any(|row| row.ideal.is_some()) && in_rows;
-    let mut heads = vec![if in_rows {
-        String::new()
-    } else {
-        plot.x.label.clone()
-    }];
+    let mut heads = vec![if in_rows { String::new() } else { plot.x.label.clone() }];
     heads.extend(ideal.then(|| "ideal".to_owned()));
     heads.extend(columns.iter().map(|(name, _)| name.clone()));
     let is_at = |series: &Series, point: &Point, x: f64| {
-        if in_rows {
-            row_of(plot, rows, series, point) as f64 == x
-        } else {
-            point.x == x
-        }
+        if in_rows { row_of(plot, rows, series, point) as f64 == x } else { point.x == x }
     };
     let at = |x: f64| {
         let found = |column: &Vec<&Series>| {
@@ -640,17 +575,9 @@ fn data(plot: &Plot, rows: &[Category]) -> Table {
         let mut places: Vec<f64> = points.map(|point| point.x).collect();
         places.sort_by(f64::total_cmp);
         places.dedup();
-        places
-            .into_iter()
-            .map(|x| line(value(Some(x), plot.x.unit), None, x))
-            .collect()
+        places.into_iter().map(|x| line(value(Some(x), plot.x.unit), None, x)).collect()
     };
-    Table {
-        caption: String::new(),
-        heads,
-        rows: lines,
-        words: if in_rows { 1 } else { 0 },
-    }
+    Table { caption: String::new(), heads, rows: lines, words: if in_rows { 1 } else { 0 } }
 }
 
 #[cfg(test)]
@@ -661,10 +588,7 @@ mod tests {
     fn bins_hold_parts_of_all_samples() {
         let points = bins(&[0.5, 1.9, 1.0, 3.0], 1.0);
         let points: Vec<(f64, f64)> = points.iter().map(|point| (point.x, point.y)).collect();
-        assert_eq!(
-            points,
-            [(0.0, 0.25), (1.0, 0.5), (2.0, 0.0), (3.0, 0.25), (4.0, 0.0)]
-        );
+        assert_eq!(points, [(0.0, 0.25), (1.0, 0.5), (2.0, 0.0), (3.0, 0.25), (4.0, 0.0)]);
         assert!(bins(&[], 1.0).is_empty());
     }
 

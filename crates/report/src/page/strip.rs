@@ -27,29 +27,13 @@ impl Scale {
             return None;
         }
         if least > 0.0 && most / least > WIDE {
-            return Some(Self {
-                from: least.ln(),
-                to: most.ln(),
-                log: true,
-            });
+            return Some(Self { from: least.ln(), to: most.ln(), log: true });
         }
-        let from = if least >= 0.0 && least < FAR * most {
-            0.0
-        } else {
-            least
-        };
+        let from = if least >= 0.0 && least < FAR * most { 0.0 } else { least };
         let lacking = (MARGINS * margin - (most - from)).max(0.0);
         // Numbers that are all alike are at the right end: the scale grows to where nothing is yet.
-        let from = if from >= 0.0 {
-            (from - lacking).max(0.0)
-        } else {
-            from - lacking
-        };
-        Some(Self {
-            from,
-            to: most.max(from + MARGINS * margin),
-            log: false,
-        })
+        let from = if from >= 0.0 { (from - lacking).max(0.0) } else { from - lacking };
+        Some(Self { from, to: most.max(from + MARGINS * margin), log: false })
     }
 
     /// The place of a number, from 0 at the left end to 1.

@@ -13,10 +13,7 @@ pub(super) fn inline(mut scene: Scene, number: usize, description: &str) -> Mark
     name_clips(&mut scene, number);
     let (width, height) = (scene.width + RIGHT_OF_TICKS, scene.height);
     let text = SvgBackend::new().render_scene(&scene);
-    let inside = text
-        .split_once("-->")
-        .map_or("", |(_, rest)| rest)
-        .trim_end_matches("</svg>");
+    let inside = text.split_once("-->").map_or("", |(_, rest)| rest).trim_end_matches("</svg>");
     html! {
         svg viewBox=(format!("0 0 {width} {height}")) width=(width) height=(height) role="img" aria-label=(description) {
             (PreEscaped(shorten(inside)))
@@ -48,10 +45,7 @@ fn shorten(text: &str) -> String {
     while let Some(point) = rest.find('.') {
         let (before, fraction) = rest.split_at(point + 1);
         short.push_str(before);
-        let digits = fraction
-            .bytes()
-            .take_while(|byte| byte.is_ascii_digit())
-            .count();
+        let digits = fraction.bytes().take_while(|byte| byte.is_ascii_digit()).count();
         let kept = if digits >= LONG { 2 } else { digits };
         short.push_str(&fraction[..kept]);
         rest = &fraction[digits..];
@@ -66,20 +60,13 @@ mod tests {
 
     #[test]
     fn long_fractions_are_cut() {
-        assert_eq!(
-            shorten("a 262.84000000000003 b 1.25 c. 0.5"),
-            "a 262.84 b 1.25 c. 0.5"
-        );
+        assert_eq!(shorten("a 262.84000000000003 b 1.25 c. 0.5"), "a 262.84 b 1.25 c. 0.5");
     }
 
     #[test]
     fn names_depend_on_the_figure_alone() {
         let scene = || {
-            let plots = vec![
-                kuva::plot::LinePlot::new()
-                    .with_data(vec![(0, 0), (1, 1)])
-                    .into(),
-            ];
+            let plots = vec![kuva::plot::LinePlot::new().with_data(vec![(0, 0), (1, 1)]).into()];
             let layout = kuva::render::layout::Layout::auto_from_plots(&plots);
             kuva::render::render::render_multiple(plots, layout)
         };

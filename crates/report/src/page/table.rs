@@ -31,10 +31,7 @@ pub struct Cell {
 impl Cell {
     /// A cell with a single line.
     pub fn plain(text: impl Into<String>) -> Self {
-        Self {
-            text: text.into(),
-            ..Self::default()
-        }
+        Self { text: text.into(), ..Self::default() }
     }
 }
 
@@ -53,9 +50,7 @@ pub(super) fn body(table: &Table, colours: &Colours) -> Markup {
     let colour = |row: &[Cell], column: usize| {
         let names = [row.first().map(|cell| &cell.text), table.heads.get(column)];
         let mut known = names.into_iter().flatten().filter(|name| colours.has(name));
-        known
-            .next()
-            .map_or("var(--link)".to_owned(), |name| colours.css(name))
+        known.next().map_or("var(--link)".to_owned(), |name| colours.css(name))
     };
     html! {
         div.scroll {

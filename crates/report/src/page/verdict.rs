@@ -18,9 +18,7 @@ fn counts<'a>(verdicts: impl Iterator<Item = &'a Verdict> + Clone) -> Vec<Count>
     Level::ALL
         .into_iter()
         .map(|level| {
-            let of_level = verdicts
-                .clone()
-                .filter(move |verdict| verdict.level == level);
+            let of_level = verdicts.clone().filter(move |verdict| verdict.level == level);
             let holding = |verdict: &&Verdict| verdict.holds == Claim::Holds;
             let not_shown = |verdict: &&Verdict| matches!(verdict.holds, Claim::NotShown(_));
             let measured = |verdict: &&Verdict| !matches!(verdict.holds, Claim::NotMeasured(_));

@@ -103,10 +103,7 @@ fn the_page_opens_without_an_error_and_asks_for_nothing() {
         assert_eq!(visit.requests, [] as [&str; 0]);
         // The script ran: it gives each timeline its buttons.
         let timelines = html.matches("<figure class=\"timeline\"").count();
-        assert_eq!(
-            visit.output.matches("<div class=\"tools\">").count(),
-            timelines
-        );
+        assert_eq!(visit.output.matches("<div class=\"tools\">").count(), timelines);
     }
 }
 
@@ -119,12 +116,7 @@ fn a_page_that_asks_or_errs_is_noticed() {
     let html = "<!DOCTYPE html><title>t</title><img src='http://elsewhere.invalid/a.png'><script>nothing()</script>";
     let noticed = visit(html, folder.path(), &["--dump-dom"]);
     assert_eq!(noticed.requests, ["http://elsewhere.invalid/a.png"]);
-    assert!(
-        noticed
-            .console
-            .iter()
-            .any(|line| line.contains("nothing is not defined"))
-    );
+    assert!(noticed.console.iter().any(|line| line.contains("nothing is not defined")));
 }
 
 #[test]

@@ -7,10 +7,7 @@ use fairground_results::Status;
 use std::collections::BTreeMap;
 
 fn rows(text: &str) -> Vec<BTreeMap<String, String>> {
-    csv::Reader::from_reader(text.as_bytes())
-        .deserialize()
-        .collect::<Result<_, _>>()
-        .unwrap()
+    csv::Reader::from_reader(text.as_bytes()).deserialize().collect::<Result<_, _>>().unwrap()
 }
 
 #[test]
@@ -26,11 +23,8 @@ fn a_row_per_run_and_per_task() {
     let rows = rows(&comparison.csv());
     let runs: Vec<_> = rows.iter().filter(|row| row["task"].is_empty()).collect();
     assert_eq!(runs.len(), comparison.runs.len());
-    let tasks: usize = comparison
-        .runs
-        .iter()
-        .map(|run| run.metrics.as_ref().unwrap().tasks.len())
-        .sum();
+    let tasks: usize =
+        comparison.runs.iter().map(|run| run.metrics.as_ref().unwrap().tasks.len()).sum();
     assert_eq!(rows.len(), runs.len() + tasks);
 }
 
@@ -42,25 +36,13 @@ fn fields_are_under_their_headings() {
     let run = &rows[0];
     assert_eq!(run["scheduler"], "o1");
     assert_eq!(run["seed"], "0");
-    assert_eq!(
-        run["context_switches"],
-        metrics.context_switches.to_string()
-    );
-    assert_eq!(
-        run["jain_index"],
-        metrics.fairness.unwrap().jain_index.to_string()
-    );
-    assert_eq!(
-        run["overhead_total_ns"],
-        metrics.overhead.unwrap().total_ns.to_string()
-    );
+    assert_eq!(run["context_switches"], metrics.context_switches.to_string());
+    assert_eq!(run["jain_index"], metrics.fairness.unwrap().jain_index.to_string());
+    assert_eq!(run["overhead_total_ns"], metrics.overhead.unwrap().total_ns.to_string());
     assert_eq!(run["share"], "");
     let task = &rows[1];
     assert_eq!(task["task"], "hog-0");
-    assert_eq!(
-        task["share"],
-        metrics.tasks[0].share.unwrap().actual.to_string()
-    );
+    assert_eq!(task["share"], metrics.tasks[0].share.unwrap().actual.to_string());
     assert_eq!(task["busy_ns"], metrics.tasks[0].cpu_time_ns.to_string());
     assert_eq!(task["jain_index"], "");
 }
@@ -80,18 +62,8 @@ fn absent_is_empty_and_names_are_quoted() {
 fn a_run_that_failed_says_so_in_columns_of_their_own() {
     let mut comparison = comparison();
     comparison.runs.truncate(2);
-    fail(
-        &mut comparison.runs[0],
-        Status::Ejected,
-        "SCX_EXIT_ERROR",
-        "failed after 3 s",
-    );
-    fail(
-        &mut comparison.runs[1],
-        Status::Invalid,
-        "invalid",
-        "does not compile",
-    );
+    fail(&mut comparison.runs[0], Status::Ejected, "SCX_EXIT_ERROR", "failed after 3 s");
+    fail(&mut comparison.runs[1], Status::Invalid, "invalid", "does not compile");
     comparison.runs[1].metrics = None;
     let rows = rows(&comparison.csv());
     assert_eq!(rows[0]["status"], "ejected");
@@ -100,9 +72,6 @@ fn a_run_that_failed_says_so_in_columns_of_their_own() {
     assert_eq!(rows[0]["failed_at_ns"], "7000000");
     // A run that never began has a row of its own, without figures.
     let last = rows.last().unwrap();
-    assert_eq!(
-        (last["status"].as_str(), last["task"].as_str()),
-        ("invalid", "")
-    );
+    assert_eq!((last["status"].as_str(), last["task"].as_str()), ("invalid", ""));
     assert_eq!(last["context_switches"], "");
 }

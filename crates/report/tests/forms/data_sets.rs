@@ -7,11 +7,7 @@ use crate::small_machine::comparison;
 
 /// The numbers of a run and of its tasks, as far as they are whole: means are rounded in columns of times.
 fn numbers(run: &Run) -> Vec<Vec<Option<String>>> {
-    let exact = || {
-        MEASURES
-            .iter()
-            .filter(|measure| !measure.id.ends_with("_mean"))
-    };
+    let exact = || MEASURES.iter().filter(|measure| !measure.id.ends_with("_mean"));
     let told = |number: Option<f64>| number.map(|number| format!("{number:.9}"));
     let Some(metrics) = &run.metrics else {
         return Vec::new();
@@ -45,19 +41,13 @@ fn what_was_written_is_read_back() {
     }
     let mut again = comparison.clone();
     again.runs = read;
-    assert_eq!(
-        again.table(Style::default()),
-        comparison.table(Style::default())
-    );
+    assert_eq!(again.table(Style::default()), comparison.table(Style::default()));
 
     // Cells and how they ended are read without the rest.
     let mut all = Vec::new();
     kept(&runs, |one| all.push(one)).unwrap();
     assert_eq!(all.len(), comparison.runs.len());
-    assert!(
-        all.iter()
-            .all(|one| one.status == "ok" && one.cell.len() == 32)
-    );
+    assert!(all.iter().all(|one| one.status == "ok" && one.cell.len() == 32));
 
     // Those that nobody wants are left out, with their tasks.
     let [packed, packed_tasks] =
@@ -77,10 +67,7 @@ fn what_was_written_is_read_back() {
     assert_eq!(left.len(), count);
     assert_eq!(left[0], again.runs[0]);
     results.dedup();
-    assert!(
-        results.len() > 1,
-        "different results have different numbers"
-    );
+    assert!(results.len() > 1, "different results have different numbers");
 
     // Tasks that are not where their runs are do not get lost.
     let (path, error) = runs_of(&packed, Some(&tasks), |_| ()).unwrap_err();

@@ -16,11 +16,7 @@ pub fn wait(place: Place, cause: Cause) -> Explanation {
         chosen_cpu,
         duration_ns: 120,
     };
-    let inserted = |slice_ns, vtime| Action::Inserted {
-        queue: place,
-        slice_ns,
-        vtime,
-    };
+    let inserted = |slice_ns, vtime| Action::Inserted { queue: place, slice_ns, vtime };
     let actions = [
         callback(Some(3)),
         callback(None),
@@ -28,10 +24,7 @@ pub fn wait(place: Place, cause: Cause) -> Explanation {
         Action::Removed { queue: place },
         inserted(None, None),
         Action::Woken { cpu: 0, by: None },
-        Action::Woken {
-            cpu: 0,
-            by: Some("waker".to_owned()),
-        },
+        Action::Woken { cpu: 0, by: Some("waker".to_owned()) },
         Action::Preempted { cpu: 1 },
         Action::Runs { cpu: 1 },
     ];
@@ -58,9 +51,7 @@ pub fn wait(place: Place, cause: Cause) -> Explanation {
             }],
             idle_ns: 3_000_000,
         }],
-        steps: steps
-            .map(|(time_ns, action)| Step { time_ns, action })
-            .collect(),
+        steps: steps.map(|(time_ns, action)| Step { time_ns, action }).collect(),
         steps_left_out: 0,
     }
 }
@@ -89,10 +80,7 @@ fn waits() -> Vec<Waits> {
 
 #[test]
 fn what_is_written_fits_the_schema() {
-    let path = concat!(
-        env!("CARGO_MANIFEST_DIR"),
-        "/../../docs/schema/explain-1.json"
-    );
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/schema/explain-1.json");
     let schema: Value = serde_json::from_str(&std::fs::read_to_string(path).unwrap()).unwrap();
     jsonschema::meta::validate(&schema).unwrap();
     let validator = jsonschema::validator_for(&schema).unwrap();

@@ -20,9 +20,9 @@ fn html(comparison: &Comparison) -> String {
 fn the_page_needs_nothing_else() {
     for page in [html(&comparison()), page().html()] {
         assert!(page.starts_with("<!DOCTYPE html>"));
-        for outside in [
-            "http:", "https:", "src=", "<link", "@import", "url(http", "url(//", "fetch(", "xlink",
-        ] {
+        for outside in
+            ["http:", "https:", "src=", "<link", "@import", "url(http", "url(//", "fetch(", "xlink"]
+        {
             assert!(!page.contains(outside), "{outside}");
         }
         let local = page.matches("url(#clip-").count();
@@ -58,10 +58,7 @@ fn it_begins_with_the_answer_and_says_how_sure_it_is() {
     // An element is on a line of its own, so that differences are short.
     expect_file!["printed/answer.html"].assert_eq(&answer.replace("><", ">\n<"));
     assert!(!rest.contains("One run of each"));
-    let repeated = Comparison {
-        runs: mixed(comparison).runs,
-        ..Comparison::default()
-    };
+    let repeated = Comparison { runs: mixed(comparison).runs, ..Comparison::default() };
     assert!(html(&repeated).contains("3 runs of each, compared in pairs"));
 }
 
@@ -71,23 +68,16 @@ fn distributions_are_plotted_where_there_are_some() {
     let titles = |section: usize| {
         let plots = page.sections[section].plots.iter();
         let titles = plots.map(|plot| plot.title.as_str());
-        titles
-            .filter(|title| title.ends_with("percentiles"))
-            .collect::<Vec<_>>()
+        titles.filter(|title| title.ends_with("percentiles")).collect::<Vec<_>>()
     };
     // Hogs have no periods.
     assert_eq!(titles(0), ["Wakeup latency, percentiles"]);
-    assert_eq!(
-        titles(1),
-        ["Wakeup latency, percentiles", "Response time, percentiles"]
-    );
+    assert_eq!(titles(1), ["Wakeup latency, percentiles", "Response time, percentiles"]);
 }
 
 /// Only the runs of the workload that is repeated: three under o1, then three under cfs.
 fn mixed(mut comparison: Comparison) -> Comparison {
-    comparison
-        .runs
-        .retain(|run| run.labels.workload == "mix-two");
+    comparison.runs.retain(|run| run.labels.workload == "mix-two");
     comparison
 }
 
@@ -111,10 +101,7 @@ fn answered(comparison: &Comparison, question: &str) -> Finding {
 }
 
 fn names(candidates: &[Candidate]) -> Vec<&str> {
-    candidates
-        .iter()
-        .map(|one| one.scheduler.as_str())
-        .collect()
+    candidates.iter().map(|one| one.scheduler.as_str()).collect()
 }
 
 #[test]
@@ -152,11 +139,7 @@ fn from_unsteady_differences_or_few_samples_nothing_follows() {
     assert_eq!(names(&cell.undecided).len(), 1);
     assert!(cell.open.ends_with("runs would tell"), "{}", cell.open);
     let apart = [10_000, 11_000, 12_000, 30_000, 31_000, 32_000];
-    assert!(
-        !answered(&latencies(apart, 500), "Wakeup latency")
-            .rest
-            .is_empty()
-    );
+    assert!(!answered(&latencies(apart, 500), "Wakeup latency").rest.is_empty());
     let few = answered(&latencies(apart, 499), "Wakeup latency");
     assert!(few.rest.is_empty());
     assert_eq!(few.open, "too few samples");
@@ -167,14 +150,8 @@ fn the_last_is_explained_by_the_wait_that_decided() {
     let apart = latencies([10_000, 11_000, 12_000, 30_000, 31_000, 32_000], 1000);
     let labels = &apart.runs[0].labels;
     let place = Place::Queue { id: 7 };
-    let reason = Reason {
-        measure: "wakeup_p99",
-        wait: wait(place, Cause::Lay { place }),
-    };
-    let found = Evidence {
-        reasons: vec![reason],
-        ..Evidence::default()
-    };
+    let reason = Reason { measure: "wakeup_p99", wait: wait(place, Cause::Lay { place }) };
+    let found = Evidence { reasons: vec![reason], ..Evidence::default() };
     let key = (labels.workload.clone(), labels.machine.clone());
     let page = apart.page(&BTreeMap::from([(key, found)]));
     let told = page.answer.matrix.findings().flat_map(|one| &one.why);
@@ -182,10 +159,7 @@ fn the_last_is_explained_by_the_wait_that_decided() {
     let sentence = "Under cfs late waits for 5.00\u{a0}ms from 1.00\u{a0}us on: lay in the DSQ 7 for 5.00 ms, from which CPU 1 took 2 other tasks; \
                     CPU 1, which it may use, was idle for 3.00 ms.";
     assert_eq!(told, [sentence]);
-    assert!(
-        page.html()
-            .contains("<div class=\"why\">Under cfs late waits")
-    );
+    assert!(page.html().contains("<div class=\"why\">Under cfs late waits"));
 }
 
 #[test]
@@ -195,22 +169,10 @@ fn cells_have_more_colour_the_farther_the_last_is_behind() {
         (cell.margins, cell.class())
     };
     // A tick of 4 ms is more than 10 % of 10 ms.
-    assert_eq!(
-        class([10_000, 10_000, 10_000, 18_000, 18_000, 18_000]),
-        (2.0, Some("near"))
-    );
-    assert_eq!(
-        class([10_000, 10_000, 10_000, 30_000, 30_000, 30_000]),
-        (5.0, Some("far"))
-    );
-    assert_eq!(
-        class([10_000, 10_000, 10_000, 90_000, 90_000, 90_000]),
-        (20.0, Some("farthest"))
-    );
-    assert_eq!(
-        class([10_000, 10_000, 10_000, 12_000, 12_000, 12_000]),
-        (0.0, None)
-    );
+    assert_eq!(class([10_000, 10_000, 10_000, 18_000, 18_000, 18_000]), (2.0, Some("near")));
+    assert_eq!(class([10_000, 10_000, 10_000, 30_000, 30_000, 30_000]), (5.0, Some("far")));
+    assert_eq!(class([10_000, 10_000, 10_000, 90_000, 90_000, 90_000]), (20.0, Some("farthest")));
+    assert_eq!(class([10_000, 10_000, 10_000, 12_000, 12_000, 12_000]), (0.0, None));
 }
 
 #[test]
@@ -218,10 +180,7 @@ fn the_sentence_counts_what_the_matrix_holds() {
     let apart = [10_000, 11_000, 12_000, 30_000, 31_000, 32_000];
     let answer = latencies(apart, 1000).page(&BTreeMap::new()).answer;
     let worse = |name: &str| {
-        let rest = answer
-            .matrix
-            .findings()
-            .filter(|one| names(&one.rest).contains(&name));
+        let rest = answer.matrix.findings().filter(|one| names(&one.rest).contains(&name));
         rest.count()
     };
     let all = answer.matrix.findings().count();
@@ -268,33 +227,18 @@ fn who_failed_is_named_and_never_best() {
         let answer = answer(comparison);
         let candidates = answer.matrix.findings().flat_map(|one| {
             let decided = one.best.iter().chain(&one.rest);
-            decided
-                .chain(&one.undecided)
-                .map(|one| one.scheduler.clone())
+            decided.chain(&one.undecided).map(|one| one.scheduler.clone())
         });
         candidates.collect::<Vec<_>>()
     };
     assert!(ranked(&comparison).iter().any(|name| name == "eevdf"));
-    fail(
-        &mut comparison.runs[2],
-        Status::Starved,
-        "lost",
-        "starved a task after 1 s",
-    );
+    fail(&mut comparison.runs[2], Status::Starved, "lost", "starved a task after 1 s");
     assert!(ranked(&comparison).iter().all(|name| name != "eevdf"));
     let answer = answer(&comparison);
-    assert_eq!(
-        answer.matrix.rows[0].failed,
-        [("eevdf".to_owned(), "starved".to_owned())]
-    );
-    assert_eq!(
-        answer.failed,
-        ["eevdf has no place in the answer: starved."]
-    );
+    assert_eq!(answer.matrix.rows[0].failed, [("eevdf".to_owned(), "starved".to_owned())]);
+    assert_eq!(answer.failed, ["eevdf has no place in the answer: starved."]);
     let page = comparison.page(&BTreeMap::new()).html();
-    let told = page
-        .find("hogs-five on 4: eevdf starved a task after 1 s")
-        .unwrap();
+    let told = page.find("hogs-five on 4: eevdf starved a task after 1 s").unwrap();
     let section = page.find("<section").unwrap();
     assert!(told < section);
     // The table beside the others says it as well.

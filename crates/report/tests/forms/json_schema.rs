@@ -7,10 +7,7 @@ use fairground_results::{Status, differences};
 use serde_json::{Value, json};
 
 fn schema() -> Value {
-    let path = concat!(
-        env!("CARGO_MANIFEST_DIR"),
-        "/../../docs/schema/compare-2.json"
-    );
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/schema/compare-2.json");
     serde_json::from_str(&std::fs::read_to_string(path).unwrap()).unwrap()
 }
 
@@ -88,21 +85,11 @@ fn the_schema_knows_every_member_and_misses_none() {
         let mut more = document.clone();
         more.pointer_mut(&pointer).unwrap()["surprise"] = json!(1);
         assert!(!validator.is_valid(&more), "{pointer} takes any member");
-        let names: Vec<String> = document
-            .pointer(&pointer)
-            .unwrap()
-            .as_object()
-            .unwrap()
-            .keys()
-            .cloned()
-            .collect();
+        let names: Vec<String> =
+            document.pointer(&pointer).unwrap().as_object().unwrap().keys().cloned().collect();
         for name in names {
             let mut less = document.clone();
-            less.pointer_mut(&pointer)
-                .unwrap()
-                .as_object_mut()
-                .unwrap()
-                .remove(&name);
+            less.pointer_mut(&pointer).unwrap().as_object_mut().unwrap().remove(&name);
             assert!(!validator.is_valid(&less), "{pointer} does not need {name}");
         }
     }

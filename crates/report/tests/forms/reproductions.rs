@@ -12,9 +12,7 @@ use std::collections::BTreeMap;
 fn figure(points: usize, document: bool) -> Figure {
     let number = |point: usize, column: usize| (point + 1) as f64 * (column + 1) as f64;
     let table = |of: &dyn Fn(usize, usize) -> Option<f64>| -> Vec<Vec<Option<f64>>> {
-        (0..points)
-            .map(|point| (0..2).map(|column| of(point, column)).collect())
-            .collect()
+        (0..points).map(|point| (0..2).map(|column| of(point, column)).collect()).collect()
     };
     let here = table(&|point, column| Some(number(point, column)));
     Figure {
@@ -37,10 +35,7 @@ fn figure(points: usize, document: bool) -> Figure {
 /// The kernel's verdict on the only line.
 fn on_kernel(reproduction: &mut Reproduction, holds: Claim) {
     reproduction.kernel = Some("two CPUs, 3 runs".to_owned());
-    reproduction.verdicts[0].on_kernel = Some(OnKernel {
-        holds,
-        shows: "1.50 > 1.40".to_owned(),
-    });
+    reproduction.verdicts[0].on_kernel = Some(OnKernel { holds, shows: "1.50 > 1.40".to_owned() });
 }
 
 #[test]
@@ -52,8 +47,7 @@ fn a_kernels_verdict_stands_beside_the_simulators_and_first_if_it_contradicts_th
     let mut open = reproduction("open", &[""], Claim::Holds);
     on_kernel(&mut open, Claim::NotShown(3));
     let place = |text: &str, part: &str| {
-        text.find(part)
-            .unwrap_or_else(|| panic!("{part:?} is missing in\n{text}"))
+        text.find(part).unwrap_or_else(|| panic!("{part:?} is missing in\n{text}"))
     };
     for (one, first) in [(&agrees, false), (&differs, true), (&open, false)] {
         let text = reproductions_table(&[one], true);
@@ -131,30 +125,18 @@ fn a_document_has_one_table_at_the_top_whatever_the_order_of_its_experiments() {
     for document in ["First", "Second"] {
         assert_eq!(top.matches(&format!("<h3>{document}</h3>")).count(), 1);
     }
-    let world = format!(
-        "On a real kernel ran: {}; all others in the simulator.",
-        all[1].title
-    );
+    let world = format!("On a real kernel ran: {}; all others in the simulator.", all[1].title);
     assert!(top.contains(&world), "{top}");
 }
 
 #[test]
 fn the_documents_numbers_stand_beside_ours() {
-    let page = page_of(&[reproduction(
-        "one",
-        &["make", "tar", "dbench"],
-        Claim::Holds,
-    )]);
+    let page = page_of(&[reproduction("one", &["make", "tar", "dbench"], Claim::Holds)]);
     let cell = &page.sections[0].tables[0].rows[1][2];
     assert_eq!(cell.text, "4.00");
     assert!(cell.detail.ends_with("\ndocument 6.00"), "{}", cell.detail);
     let html = page.html();
-    for text in [
-        "Fitted values",
-        "3.5 us",
-        "The document prints: Table 1",
-        "A note.",
-    ] {
+    for text in ["Fitted values", "3.5 us", "The document prints: Table 1", "A note."] {
         assert!(html.contains(text), "{text}");
     }
 }
@@ -194,11 +176,7 @@ fn only_answers_figures_and_what_follows_from_the_document_are_open() {
     one.figures.push(other);
     let html = page_of(&[one.clone()]).html();
     let open = open_part(&html);
-    for text in [
-        "Experiment one",
-        "dwrr takes longer",
-        "Table 1: Execution time",
-    ] {
+    for text in ["Experiment one", "dwrr takes longer", "Table 1: Execution time"] {
         assert!(open.contains(text), "{text} is not open");
     }
     for text in [
@@ -229,22 +207,13 @@ fn a_number_of_fewer_runs_says_so() {
         reproductions_markdown(&[&one], &[])
             .starts_with("From 20 runs of each scheduler at each point: ")
     );
-    assert!(
-        !page_of(std::slice::from_ref(&one))
-            .answer
-            .certainty
-            .contains("fewer")
-    );
+    assert!(!page_of(std::slice::from_ref(&one)).answer.certainty.contains("fewer"));
     one.figures[0].here[1][1] = Interval::of(&[4.0]);
     let markdown = reproductions_markdown(&[&one], &[]);
     let start = "From 20 runs of each scheduler at each point, fewer of some: ";
     assert!(markdown.starts_with(start), "{markdown}");
     let page = page_of(&[one]);
-    assert!(
-        page.answer
-            .certainty
-            .contains("(fewer where the table says so)")
-    );
+    assert!(page.answer.certainty.contains("(fewer where the table says so)"));
     let rows = &page.sections[0].tables[0].rows;
     assert_eq!(rows[1][2].detail, "1 run\ndocument 6.00");
     assert!(!rows[1][1].detail.contains("run"), "{}", rows[1][1].detail);

@@ -17,17 +17,8 @@ fn moment() -> Moment {
             to_ns: 1_010_000_000,
             cpus: vec![0],
             tasks: vec!["a,\"b\"".to_owned(), "</pre>".to_owned()],
-            slices: vec![Slice {
-                cpu: 0,
-                task: 0,
-                from_ns: 1_000_000_000,
-                to_ns: 1_010_000_000,
-            }],
-            waits: vec![Wait {
-                task: 1,
-                from_ns: 1_002_000_000,
-                to_ns: 1_010_000_000,
-            }],
+            slices: vec![Slice { cpu: 0, task: 0, from_ns: 1_000_000_000, to_ns: 1_010_000_000 }],
+            waits: vec![Wait { task: 1, from_ns: 1_002_000_000, to_ns: 1_010_000_000 }],
         },
         focus: Some("</pre>".to_owned()),
         marks: vec![Mark {
@@ -63,10 +54,7 @@ fn plots() -> Vec<Plot> {
             y: Axis::default(),
             categories: match kind {
                 Kind::Dots | Kind::Bars => ["p", "q", "r"]
-                    .map(|name| Category {
-                        name: name.to_owned(),
-                        ideal: Some(2.0),
-                    })
+                    .map(|name| Category { name: name.to_owned(), ideal: Some(2.0) })
                     .into(),
                 _ => Vec::new(),
             },

@@ -117,11 +117,7 @@ pub fn run(
                     event(time, wake(beat, id));
                     event(
                         time,
-                        EventKind::JobRelease {
-                            task: beat,
-                            due: time,
-                            deadline: time + 20 * MS,
-                        },
+                        EventKind::JobRelease { task: beat, due: time, deadline: time + 20 * MS },
                     );
                     queues[cpu].push_back(beat);
                 }
@@ -167,11 +163,7 @@ pub fn run(
 }
 
 fn cost_of_a_switch(cpu: CpuId) -> EventKind {
-    EventKind::Overhead {
-        cpu,
-        kind: OverheadKind::Switch,
-        duration: 1500,
-    }
+    EventKind::Overhead { cpu, kind: OverheadKind::Switch, duration: 1500 }
 }
 
 /// The figures of a run.
@@ -202,21 +194,9 @@ pub fn comparison() -> Comparison {
         }
     }
     runs.push(run("crowd", "cfs", 4, 40, 2, false, 0));
-    recipe(&mut runs[1])
-        .tunables
-        .insert("sched_latency".into(), "20ms".into());
-    recipe(&mut runs[1])
-        .numbers
-        .insert("sched_latency".into(), 20_000_000);
-    recipe(&mut runs[4]).hotplug.push(CpuChange {
-        at_ns: 1000 * MS,
-        cpu: 1,
-        online: false,
-    });
+    recipe(&mut runs[1]).tunables.insert("sched_latency".into(), "20ms".into());
+    recipe(&mut runs[1]).numbers.insert("sched_latency".into(), 20_000_000);
+    recipe(&mut runs[4]).hotplug.push(CpuChange { at_ns: 1000 * MS, cpu: 1, online: false });
     runs[4].notes = vec!["memory traffic is played as computing".to_owned()].into();
-    Comparison {
-        version: "0.1.0 (0123456789ab)".to_owned(),
-        runs,
-        ..Comparison::default()
-    }
+    Comparison { version: "0.1.0 (0123456789ab)".to_owned(), runs, ..Comparison::default() }
 }

@@ -11,10 +11,7 @@ fn text(tasks: TaskTables) -> String {
 }
 
 fn style(tasks: TaskTables) -> Style {
-    Style {
-        tasks,
-        ..Style::default()
-    }
+    Style { tasks, ..Style::default() }
 }
 
 #[test]
@@ -50,11 +47,7 @@ fn an_absent_metric_is_a_dash() {
     let text = comparison.table(Style::default());
     // The overhead is in the second table.
     let row = text.lines().find(|line| line.starts_with("o1")).unwrap();
-    assert_eq!(
-        row.split_whitespace().filter(|&word| word == "-").count(),
-        3,
-        "{row}"
-    );
+    assert_eq!(row.split_whitespace().filter(|&word| word == "-").count(), 3, "{row}");
 }
 
 #[test]
@@ -66,18 +59,8 @@ fn nothing_gives_nothing() {
 fn failing() -> Comparison {
     let mut comparison = comparison();
     comparison.runs.truncate(4);
-    fail(
-        &mut comparison.runs[0],
-        Status::Starved,
-        "lost",
-        "starved a task",
-    );
-    fail(
-        &mut comparison.runs[3],
-        Status::Invalid,
-        "invalid",
-        "failed",
-    );
+    fail(&mut comparison.runs[0], Status::Starved, "lost", "starved a task");
+    fail(&mut comparison.runs[3], Status::Invalid, "invalid", "failed");
     comparison.runs[3].metrics = None;
     comparison
 }
@@ -90,14 +73,9 @@ fn failures_come_first_and_have_a_status() {
 #[test]
 fn what_failed_is_red_where_there_are_colours() {
     let colours = true;
-    let text = failing().table(Style {
-        colours,
-        ..Style::default()
-    });
+    let text = failing().table(Style { colours, ..Style::default() });
     let red = text.lines().filter(|line| line.starts_with("\u{1b}[31m"));
-    let mut names: Vec<&str> = red
-        .map(|line| line[5..].split(' ').next().unwrap())
-        .collect();
+    let mut names: Vec<&str> = red.map(|line| line[5..].split(' ').next().unwrap()).collect();
     names.dedup();
     // The lines above, and a row in each of two tables.
     assert_eq!(names, ["o1", "linux24", "o1", "linux24", "o1", "linux24"]);
@@ -109,12 +87,7 @@ fn what_failed_is_red_where_there_are_colours() {
 fn figures_of_repeats_are_of_those_that_are_ok() {
     let mut comparison = comparison();
     let all = comparison.clone().table(Style::default());
-    fail(
-        &mut comparison.runs[4],
-        Status::Ejected,
-        "SCX_EXIT_ERROR",
-        "failed",
-    );
+    fail(&mut comparison.runs[4], Status::Ejected, "SCX_EXIT_ERROR", "failed");
     metrics(&mut comparison, 4).longest_wait_ns = Some(9_999_000_000_000);
     let text = comparison.table(Style::default());
     assert!(text.contains(" ejected 1 of 3 "), "{text}");

@@ -23,9 +23,7 @@ fn limit(capacities: impl Iterator<Item = u64>, servers: u64) -> u64 {
 /// The bandwidth of tasks with this policy, if it is a deadline policy.
 fn bandwidth(policy: Policy) -> Option<u64> {
     match policy {
-        Policy::Deadline {
-            runtime, period, ..
-        } => Some(ratio(runtime, period)),
+        Policy::Deadline { runtime, period, .. } => Some(ratio(runtime, period)),
         _ => None,
     }
 }
@@ -93,10 +91,7 @@ impl Kernel<'_> {
         let cpus = (0..self.cpus.len()).filter(|&cpu| online(cpu));
         // Under a scheduler that switches partially, the fair class keeps its server.
         let is_partial = self.operations.flags & SCX_OPS_SWITCH_PARTIAL != 0;
-        limit(
-            cpus.map(|cpu| self.cpus[cpu].capacity),
-            1 + u64::from(is_partial),
-        )
+        limit(cpus.map(|cpu| self.cpus[cpu].capacity), 1 + u64::from(is_partial))
     }
 
     /// The bandwidth that deadline tasks have, without `except`. Unlike a kernel, which waits until the runtime of the current period cannot be

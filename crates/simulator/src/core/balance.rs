@@ -82,11 +82,7 @@ impl Kernel<'_> {
         let topology = &self.topology;
         let node = topology.node_of[home];
         let mut around = topology.nodes[node];
-        let near = [
-            topology.siblings[home],
-            topology.caches[topology.cache_of[home]],
-            around,
-        ];
+        let near = [topology.siblings[home], topology.caches[topology.cache_of[home]], around];
         let distance = |other: usize| {
             let row = node * topology.nodes.len();
             self.machine.node_distances[row + other]
@@ -94,10 +90,7 @@ impl Kernel<'_> {
         let others = &topology.nodes_by_distance[node];
         let far = others.chunk_by(|&a, &b| distance(a) == distance(b));
         let far = far.map(|others| {
-            for cpu in others
-                .iter()
-                .flat_map(|&other| topology.nodes[other].iter())
-            {
+            for cpu in others.iter().flat_map(|&other| topology.nodes[other].iter()) {
                 around.set(cpu);
             }
             around
@@ -215,9 +208,7 @@ impl Kernel<'_> {
             return;
         }
         let target = match task.class {
-            Class::Deadline => self
-                .find_later(task)
-                .filter(|&to| self.would_be_first(task, to)),
+            Class::Deadline => self.find_later(task).filter(|&to| self.would_be_first(task, to)),
             Class::RealTime => self
                 .find_lowest(task)
                 .filter(|&to| task.seen.prio < self.cpus[to].real_time.highest()),

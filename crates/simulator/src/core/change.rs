@@ -168,21 +168,14 @@ impl Kernel<'_> {
             self.put_previous(
                 from,
                 task,
-                Successor {
-                    class: Class::RealTime,
-                    task: idle,
-                    stopper: true,
-                },
+                Successor { class: Class::RealTime, task: idle, stopper: true },
             );
             self.trace_switch(task, idle, task.seen.__state);
             self.set_current(from, idle);
             task.seen.on_cpu = 0;
             let time = self.run_queue_clock(from).max(self.local_time());
-            let leaves = EventKind::Switch {
-                cpu: CpuId(from as u32),
-                prev: Some(task.id),
-                next: None,
-            };
+            let leaves =
+                EventKind::Switch { cpu: CpuId(from as u32), prev: Some(task.id), next: None };
             self.emit_at(time, leaves);
             self.tell_loader_switch(from, task, idle);
             task.off_cpu_at = time;

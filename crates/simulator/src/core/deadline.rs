@@ -24,9 +24,7 @@ pub(super) fn ratio(runtime: u64, period: u64) -> u64 {
 
 /// The bandwidth of a CPU that these tasks need, of 1024 (`cpu_bw_dl`).
 pub(crate) fn bandwidth_as_capacity(tasks: &[TaskRef]) -> u64 {
-    let bandwidth = tasks
-        .iter()
-        .map(|task| ratio(task.deadline.runtime, task.deadline.period));
+    let bandwidth = tasks.iter().map(|task| ratio(task.deadline.runtime, task.deadline.period));
     (bandwidth.sum::<u64>() * 1024) >> BANDWIDTH_SHIFT
 }
 
@@ -60,10 +58,7 @@ impl DeadlineEntity {
     pub(crate) fn set(&mut self, runtime: u64, period: u64, relative: u64) {
         (self.runtime, self.period, self.relative) = (runtime, period, relative);
         if runtime == 0 {
-            *self = Self {
-                timer: self.timer.wrapping_add(1),
-                ..Self::default()
-            };
+            *self = Self { timer: self.timer.wrapping_add(1), ..Self::default() };
         }
     }
 
@@ -271,10 +266,7 @@ impl Kernel<'_> {
         if !std::mem::replace(&mut entity.armed, true) {
             entity.timer = entity.timer.wrapping_add(1);
             entity.timer_cpu = cpu;
-            let due = Due::DeadlineTask {
-                task: number,
-                timer: entity.timer,
-            };
+            let due = Due::DeadlineTask { task: number, timer: entity.timer };
             self.clock.at(time, due);
         }
         true
@@ -361,10 +353,7 @@ impl Kernel<'_> {
     fn start_deadline_tick(&mut self, cpu: usize, task: TaskRef) {
         let queue = &mut self.cpus[cpu].deadline;
         queue.tick = queue.tick.wrapping_add(1);
-        let due = Due::DeadlineTick {
-            cpu: cpu as u32,
-            timer: queue.tick,
-        };
+        let due = Due::DeadlineTick { cpu: cpu as u32, timer: queue.tick };
         let delay = u64::try_from(task.deadline.left).unwrap_or(0).max(TICK_MIN);
         let time = self.run_queue_clock(cpu) + delay;
         self.clock.at(time, due);

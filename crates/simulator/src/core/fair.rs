@@ -79,11 +79,8 @@ impl Kernel<'_> {
     }
 
     pub(crate) fn fair_pick(&mut self, cpu: usize, previous: TaskRef) -> Option<TaskRef> {
-        let least = self.cpus[cpu]
-            .fair
-            .iter()
-            .copied()
-            .min_by_key(|task| (task.fair_vruntime, task.id));
+        let least =
+            self.cpus[cpu].fair.iter().copied().min_by_key(|task| (task.fair_vruntime, task.id));
         let stays = previous.class == Class::Fair && previous.seen.__state == TASK_RUNNING;
         let mut next = match least {
             Some(least)

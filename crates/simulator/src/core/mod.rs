@@ -130,11 +130,8 @@ impl Kernel<'_> {
                 action @ (Action::Block | Action::BlockOnDisk) => {
                     let on_disk = action == Action::BlockOnDisk;
                     current.seen.in_iowait = if on_disk { IN_IOWAIT } else { 0 };
-                    current.seen.__state = if on_disk {
-                        TASK_UNINTERRUPTIBLE
-                    } else {
-                        TASK_INTERRUPTIBLE
-                    };
+                    current.seen.__state =
+                        if on_disk { TASK_UNINTERRUPTIBLE } else { TASK_INTERRUPTIBLE };
                     current.seen.nvcsw += 1;
                     self.emit(EventKind::Sleep { task: current.id });
                     self.schedule(cpu);
@@ -203,11 +200,7 @@ impl Kernel<'_> {
                 self.put_previous(
                     cpu,
                     previous,
-                    Successor {
-                        class: next.class,
-                        task: next,
-                        stopper: false,
-                    },
+                    Successor { class: next.class, task: next, stopper: false },
                 );
             }
             self.set_next(cpu, previous, next);
@@ -216,10 +209,7 @@ impl Kernel<'_> {
         }
         // Charged first, since the time that the pass took began before its end.
         self.settle(OverheadKind::Scheduling);
-        self.emit(EventKind::Pass {
-            cpu: CpuId(cpu as u32),
-            duration: self.local_time() - begin,
-        });
+        self.emit(EventKind::Pass { cpu: CpuId(cpu as u32), duration: self.local_time() - begin });
         if next != previous {
             self.trace_switch(previous, next, state);
             self.switch(cpu, previous, next);
@@ -334,11 +324,7 @@ impl Kernel<'_> {
         self.charge(cpu, OverheadKind::Switch, self.settings.cost.context_switch);
         let idle = self.cpus[cpu].idle;
         let id = |task: TaskRef| (task != idle).then_some(task.id);
-        self.emit(EventKind::Switch {
-            cpu: CpuId(cpu as u32),
-            prev: id(previous),
-            next: id(next),
-        });
+        self.emit(EventKind::Switch { cpu: CpuId(cpu as u32), prev: id(previous), next: id(next) });
         self.tell_loader_switch(cpu, previous, next);
         self.context_switches += 1;
         let now = self.run_queue_clock(cpu);

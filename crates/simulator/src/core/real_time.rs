@@ -50,9 +50,7 @@ impl RealTimeQueue {
 
     /// The kernel's number of the highest priority here (`highest_prio.curr`); lower numbers are higher priorities.
     pub(super) fn highest(&self) -> i32 {
-        self.queued
-            .first()
-            .map_or(NO_PRIORITY, |task| task.seen.prio)
+        self.queued.first().map_or(NO_PRIORITY, |task| task.seen.prio)
     }
 
     /// Lets other CPUs take a task that has begun to wait, if it may run there.

@@ -62,11 +62,7 @@ impl Kernel<'_> {
     }
 
     fn emit_wake(&mut self, task: TaskRef, cpu: usize, waker: Option<TaskId>) {
-        self.emit(EventKind::Wake {
-            task: task.id,
-            cpu: CpuId(cpu as u32),
-            waker,
-        });
+        self.emit(EventKind::Wake { task: task.id, cpu: CpuId(cpu as u32), waker });
     }
 
     /// `ttwu_do_activate`.
@@ -146,11 +142,7 @@ impl Kernel<'_> {
         let (here, elsewhere) = (self.settings.cost.wakeup, self.settings.cost.wakeup_remote);
         self.context.spent += here.min(elsewhere);
         let (cpu, selected) = self.select_cpu(task, task.cpu(), wake_flags);
-        let cost = if cpu == self.context.cpu {
-            here
-        } else {
-            elsewhere
-        };
+        let cost = if cpu == self.context.cpu { here } else { elsewhere };
         self.context.spent += cost - here.min(elsewhere);
         (cpu, selected)
     }
@@ -246,9 +238,7 @@ impl Kernel<'_> {
             other < self.cpus.len() && usable(self, other) && self.machine.cpus[other].node == node
         });
         let any = near.or_else(|| {
-            task.allowed()
-                .iter()
-                .find(|&other| other < self.cpus.len() && usable(self, other))
+            task.allowed().iter().find(|&other| other < self.cpus.len() && usable(self, other))
         });
         if let Some(any) = any {
             return any;

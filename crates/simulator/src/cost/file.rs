@@ -59,19 +59,12 @@ impl Value for [u64; 4] {
         "four whole numbers of nanoseconds: sibling, cache, node, another node";
 
     fn of_number(_: u64) -> Result<Self, String> {
-        Err(format!(
-            "a number, where a list is expected: {}",
-            Self::EXPECTED
-        ))
+        Err(format!("a number, where a list is expected: {}", Self::EXPECTED))
     }
 
     fn of_list(numbers: &[u64]) -> Result<Self, String> {
         let four: [u64; 4] = numbers.try_into().map_err(|_| {
-            format!(
-                "{} numbers, where {} are expected",
-                numbers.len(),
-                Self::EXPECTED
-            )
+            format!("{} numbers, where {} are expected", numbers.len(), Self::EXPECTED)
         })?;
         for number in four {
             in_range(number)?;
@@ -115,10 +108,7 @@ impl<T: Value> Given<T> {
         deserializer: D,
         with_table: bool,
     ) -> Result<Self, D::Error> {
-        deserializer.deserialize_any(GivenVisitor {
-            with_table,
-            value: PhantomData,
-        })
+        deserializer.deserialize_any(GivenVisitor { with_table, value: PhantomData })
     }
 }
 
@@ -147,10 +137,7 @@ impl<'de, T: Value> Visitor<'de> for GivenVisitor<T> {
 
     fn visit_u64<E: serde::de::Error>(self, number: u64) -> Result<Given<T>, E> {
         let value = T::of_number(number).map_err(E::custom)?;
-        Ok(Given {
-            value,
-            origin: None,
-        })
+        Ok(Given { value, origin: None })
     }
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Given<T>, A::Error> {
@@ -159,10 +146,7 @@ impl<'de, T: Value> Visitor<'de> for GivenVisitor<T> {
             numbers.push(number);
         }
         let value = T::of_list(&numbers).map_err(A::Error::custom)?;
-        Ok(Given {
-            value,
-            origin: None,
-        })
+        Ok(Given { value, origin: None })
     }
 
     fn visit_map<A: MapAccess<'de>>(self, mut table: A) -> Result<Given<T>, A::Error> {
@@ -178,17 +162,10 @@ impl<'de, T: Value> Visitor<'de> for GivenVisitor<T> {
             }
         }
         let value = value.ok_or_else(|| A::Error::missing_field("ns"))?;
-        let origin = origin
-            .filter(|origin| !origin.trim().is_empty())
-            .ok_or_else(|| {
-                A::Error::custom(
-                    "no origin; say where the number comes from, or give the plain number",
-                )
-            })?;
-        Ok(Given {
-            value,
-            origin: Some(origin),
-        })
+        let origin = origin.filter(|origin| !origin.trim().is_empty()).ok_or_else(|| {
+            A::Error::custom("no origin; say where the number comes from, or give the plain number")
+        })?;
+        Ok(Given { value, origin: Some(origin) })
     }
 }
 
@@ -292,9 +269,7 @@ mod tests {
     #[test]
     fn a_model_survives_its_file() {
         let mut model = CostModel::default_model();
-        model
-            .origins
-            .insert("tick", "a \"quoted\" origin with \\ and\nlines".to_owned());
+        model.origins.insert("tick", "a \"quoted\" origin with \\ and\nlines".to_owned());
         let read = CostModel::parse("default", &model.to_toml()).unwrap();
         assert_eq!(read, model);
     }
@@ -304,24 +279,11 @@ mod tests {
         let mut model = CostModel::default_model();
         let before = model.clone();
         model.take_over("tick", &[Some(5)], "a stopwatch");
-        model.take_over(
-            "migration",
-            &[None, Some(7), None, Some(u64::MAX)],
-            "a stopwatch",
-        );
+        model.take_over("migration", &[None, Some(7), None, Some(u64::MAX)], "a stopwatch");
         model.take_over("no such cost", &[Some(5)], "a stopwatch");
-        assert_eq!(
-            (model.tick, model.origins["tick"].as_str()),
-            (5, "a stopwatch")
-        );
-        assert_eq!(
-            model.migration,
-            [before.migration[0], 7, before.migration[2], LARGEST]
-        );
-        let expected = format!(
-            "a stopwatch; at other distances: {}",
-            before.origins["migration"]
-        );
+        assert_eq!((model.tick, model.origins["tick"].as_str()), (5, "a stopwatch"));
+        assert_eq!(model.migration, [before.migration[0], 7, before.migration[2], LARGEST]);
+        let expected = format!("a stopwatch; at other distances: {}", before.origins["migration"]);
         assert_eq!(model.origins["migration"], expected);
         assert_eq!(
             CostModel {
@@ -338,32 +300,16 @@ mod tests {
     fn what_is_wrong_is_named_with_its_place() {
         for (text, place, expected) in [
             ("tick = 7\nticks = 8\n", (2, 1), "unknown field `ticks`"),
-            (
-                "\ntick = 2000000000\n",
-                (2, 8),
-                "2000000000 is out of range",
-            ),
+            ("\ntick = 2000000000\n", (2, 8), "2000000000 is out of range"),
             ("tick = -1\n", (1, 8), "-1 is out of range"),
             ("tick = \"7\"\n", (1, 8), "invalid type: string"),
             ("tick = [7]\n", (1, 8), "a list, where a whole number"),
             ("migration = 7\n", (1, 13), "a number, where a list"),
             ("migration = [1, 2]\n", (1, 13), "2 numbers, where four"),
             ("tick = { ns = 7 }\n", (1, 8), "no origin; say where"),
-            (
-                "tick = { ns = 7, origin = \" \" }\n",
-                (1, 8),
-                "no origin; say where",
-            ),
-            (
-                "tick = { origin = \"a clock\" }\n",
-                (1, 8),
-                "missing field `ns`",
-            ),
-            (
-                "tick = { ns = 7, source = \"a clock\" }\n",
-                (1, 8),
-                "unknown field `source`",
-            ),
+            ("tick = { ns = 7, origin = \" \" }\n", (1, 8), "no origin; say where"),
+            ("tick = { origin = \"a clock\" }\n", (1, 8), "missing field `ns`"),
+            ("tick = { ns = 7, source = \"a clock\" }\n", (1, 8), "unknown field `source`"),
         ] {
             let error = CostModel::parse("my.toml", text).unwrap_err();
             assert!(error.message.starts_with(expected), "{text:?}: {error:?}");

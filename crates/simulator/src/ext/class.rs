@@ -37,10 +37,9 @@ impl Kernel<'_> {
     fn choose_cpu(&mut self, mut task: TaskRef, previous: usize, wake_flags: u64) -> usize {
         if self.operations.has(Op::SelectCpu) {
             self.calls.direct_dispatch = Some(Some(task));
-            let cpu = self.call(
-                Op::SelectCpu,
-                &[task.address(), self.cpu_argument(previous), wake_flags],
-            ) as i32;
+            let cpu = self
+                .call(Op::SelectCpu, &[task.address(), self.cpu_argument(previous), wake_flags])
+                as i32;
             let cpu = self.cpu_from_scheduler(cpu);
             self.calls.direct_dispatch = None;
             task.seen.scx.selected_cpu = cpu;
@@ -77,10 +76,8 @@ impl Kernel<'_> {
         if first.seen.scx.slice == 0 {
             if !self.warned_zero_slice {
                 self.warned_zero_slice = true;
-                let message = format!(
-                    "sched_ext: {} has zero slice in do_pick_task_scx()",
-                    first.label()
-                );
+                let message =
+                    format!("sched_ext: {} has zero slice in do_pick_task_scx()", first.label());
                 self.say(message);
             }
             self.refill_slice(first);
@@ -116,10 +113,7 @@ impl Kernel<'_> {
             SCHED_DEADLINE => 1,
             _ => 0,
         };
-        let mut args = CpuReleaseArgs {
-            reason,
-            task: next.task.address() as *mut _,
-        };
+        let mut args = CpuReleaseArgs { reason, task: next.task.address() as *mut _ };
         self.call(Op::CpuRelease, &[cpu as u64, &raw mut args as u64]);
         self.cpus[cpu].rq.scx.cpu_released = true;
     }

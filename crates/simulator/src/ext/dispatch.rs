@@ -31,10 +31,8 @@ impl Kernel<'_> {
         }
         if !task.allowed().test(cpu) {
             if enforce {
-                let message = format!(
-                    "SCX_DSQ_LOCAL[_ON] target CPU {cpu} not allowed for {}",
-                    task.label()
-                );
+                let message =
+                    format!("SCX_DSQ_LOCAL[_ON] target CPU {cpu} not allowed for {}", task.label());
                 self.fail(ExitKind::Error, message);
             }
             return false;
@@ -70,8 +68,7 @@ impl Kernel<'_> {
             self.append_runnable(cpu, task);
         }
         let local = self.cpus[cpu].local;
-        self.dsq_mut(local)
-            .push(task, flags & (SCX_ENQ_HEAD | SCX_ENQ_PREEMPT) != 0);
+        self.dsq_mut(local).push(task, flags & (SCX_ENQ_HEAD | SCX_ENQ_PREEMPT) != 0);
         self.link(local, task);
         self.count_in(local, task, flags);
         task.seen.scx.holding_cpu = -1;
@@ -190,11 +187,7 @@ impl Kernel<'_> {
         if !self.operations.has(Op::Dispatch) || !self.cpus[cpu].online {
             return Verdict::None;
         }
-        let passed = if previous.class == Class::Ext {
-            previous.address()
-        } else {
-            0
-        };
+        let passed = if previous.class == Class::Ext { previous.address() } else { 0 };
         let mut loops = SCX_DSP_MAX_LOOPS;
         loop {
             self.cpus[cpu].dispatched = 0;

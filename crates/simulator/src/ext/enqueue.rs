@@ -13,11 +13,7 @@ impl Kernel<'_> {
         if cpu >= 0 && (cpu as usize) < self.cpus.len() {
             return true;
         }
-        let place = if place.is_empty() {
-            String::new()
-        } else {
-            format!(" {place}")
-        };
+        let place = if place.is_empty() { String::new() } else { format!(" {place}") };
         self.fail(ExitKind::Error, format!("invalid CPU {cpu}{place}"));
         false
     }
@@ -31,21 +27,14 @@ impl Kernel<'_> {
         let cpu = task.cpu();
         let index = self.dsq_for_dispatch(cpu, task.seen.scx.ddsp_dsq_id, cpu);
         task.seen.scx.ddsp_enq_flags |= flags;
-        if self
-            .dsq(index)
-            .local_to
-            .is_some_and(|local_to| local_to != cpu)
-        {
+        if self.dsq(index).local_to.is_some_and(|local_to| local_to != cpu) {
             // Another CPU's local queue: moved when this run queue is unlocked.
             task.ops_state = OpsState::None;
             self.cpus[cpu].deferred_locals.push(task);
             return;
         }
-        let (slice, vtime, flags) = (
-            task.seen.scx.ddsp_slice,
-            task.seen.scx.ddsp_vtime,
-            task.seen.scx.ddsp_enq_flags,
-        );
+        let (slice, vtime, flags) =
+            (task.seen.scx.ddsp_slice, task.seen.scx.ddsp_vtime, task.seen.scx.ddsp_enq_flags);
         self.clear_direct_dispatch(task);
         self.dispatch_enqueue(
             index,

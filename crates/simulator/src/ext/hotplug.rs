@@ -29,10 +29,7 @@ impl Kernel<'_> {
         }
         self.cpus[cpu].goes_offline = false;
         self.enter(cpu);
-        self.emit(EventKind::CpuOnline {
-            cpu: fairground_events::CpuId(cpu as u32),
-            online,
-        });
+        self.emit(EventKind::CpuOnline { cpu: fairground_events::CpuId(cpu as u32), online });
         if online {
             self.tell_of_hotplug(cpu, true);
             self.mark_online(cpu, true);

@@ -160,19 +160,13 @@ impl Kernel<'_> {
         if local_to.is_none() {
             self.charge_dsq_lock(index, 0);
             if !self.dsq(index).live {
-                self.fail(
-                    ExitKind::Error,
-                    "attempting to dispatch to a destroyed dsq".into(),
-                );
+                self.fail(ExitKind::Error, "attempting to dispatch to a destroyed dsq".into());
                 index = self.global_dsq(task.cpu());
             }
         }
         let id = self.dsq(index).id();
         if id & SCX_DSQ_FLAG_BUILTIN != 0 && flags & SCX_ENQ_DSQ_PRIQ != 0 {
-            self.fail(
-                ExitKind::Error,
-                "cannot use vtime ordering for built-in DSQs".into(),
-            );
+            self.fail(ExitKind::Error, "cannot use vtime ordering for built-in DSQs".into());
             flags &= !SCX_ENQ_DSQ_PRIQ;
         }
         if flags & SCX_ENQ_APPLY_SLICE != 0 {
@@ -197,8 +191,7 @@ impl Kernel<'_> {
                     format!("DSQ ID 0x{id:016x} already had PRIQ-enqueued tasks"),
                 );
             }
-            self.dsq_mut(index)
-                .push(task, flags & (SCX_ENQ_HEAD | SCX_ENQ_PREEMPT) != 0);
+            self.dsq_mut(index).push(task, flags & (SCX_ENQ_HEAD | SCX_ENQ_PREEMPT) != 0);
         }
         self.link(index, task);
         self.count_in(index, task, flags);
@@ -218,9 +211,7 @@ impl Kernel<'_> {
             self.unlink(task);
         } else {
             let cpu = task.cpu();
-            self.cpus[cpu]
-                .deferred_locals
-                .retain(|other| *other != task);
+            self.cpus[cpu].deferred_locals.retain(|other| *other != task);
             task.seen.scx.holding_cpu = -1;
         }
     }

@@ -12,10 +12,7 @@ impl Kernel<'_> {
     pub(crate) fn init_task(&mut self, mut task: TaskRef, fork: bool) -> Result<(), i32> {
         task.seen.scx.disallow = false;
         if self.operations.has(Op::InitTask) {
-            let mut args = InitTaskArgs {
-                fork,
-                cgroup: self.groups.cgroup_address(task.cgroup),
-            };
+            let mut args = InitTaskArgs { fork, cgroup: self.groups.cgroup_address(task.cgroup) };
             let result = self.call(Op::InitTask, &[task.address(), &raw mut args as u64]) as i32;
             if !(-MAX_ERRNO..=0).contains(&result) {
                 let message = format!("ops.init_task() returned an invalid errno {result}");
@@ -42,18 +39,13 @@ impl Kernel<'_> {
     pub(crate) fn enable_task(&mut self, mut task: TaskRef) {
         task.seen.scx.weight = cgroup_weight(task.seen.se.load.weight);
         if self.operations.cid_form {
-            let mut args = EnableArgs {
-                cmask_arena_addr: self.allowed_cids(task),
-            };
+            let mut args = EnableArgs { cmask_arena_addr: self.allowed_cids(task) };
             self.call(Op::Enable, &[task.address(), &raw mut args as u64]);
             self.call_set_cpumask(task);
         } else {
             self.call(Op::Enable, &[task.address()]);
         }
-        self.call(
-            Op::SetWeight,
-            &[task.address(), u64::from(task.seen.scx.weight)],
-        );
+        self.call(Op::SetWeight, &[task.address(), u64::from(task.seen.scx.weight)]);
         task.seen.scx.flags = task.seen.scx.flags & !SCX_TASK_STATE_MASK | SCX_TASK_ENABLED;
     }
 
@@ -96,10 +88,7 @@ impl Kernel<'_> {
             return;
         }
         task.seen.scx.weight = cgroup_weight(task.seen.se.load.weight);
-        self.call(
-            Op::SetWeight,
-            &[task.address(), u64::from(task.seen.scx.weight)],
-        );
+        self.call(Op::SetWeight, &[task.address(), u64::from(task.seen.scx.weight)]);
     }
 
     /// Tells the scheduler about a task's affinity.

@@ -22,15 +22,9 @@ impl Kernel<'_> {
 
     /// The waiting tasks of a CPU's run queue (`rq->scx.runnable_list`).
     pub(crate) fn runnable_list(&self, cpu: usize) -> Vec<TaskRef> {
-        let tasks = self
-            .tasks
-            .workload()
-            .iter()
-            .copied()
-            .chain(self.tasks.hidden());
-        let mut list: Vec<TaskRef> = tasks
-            .filter(|task| task.runnable_place.is_some() && task.cpu() == cpu)
-            .collect();
+        let tasks = self.tasks.workload().iter().copied().chain(self.tasks.hidden());
+        let mut list: Vec<TaskRef> =
+            tasks.filter(|task| task.runnable_place.is_some() && task.cpu() == cpu).collect();
         list.sort_by_key(|task| task.runnable_place);
         list
     }
@@ -81,7 +75,6 @@ impl Kernel<'_> {
             self.fail_on(ExitKind::ErrorStall, task.cpu() as i32, message);
             return;
         }
-        self.clock
-            .at(now + timeout / 2, crate::clock::Due::Watchdog);
+        self.clock.at(now + timeout / 2, crate::clock::Due::Watchdog);
     }
 }

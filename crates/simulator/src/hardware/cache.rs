@@ -91,11 +91,7 @@ mod tests {
         assert_eq!(used(1, 600), 0);
         assert_eq!(used(2, 300), 300, "there is room for both");
         assert_eq!(used(1, 600), 0);
-        assert_eq!(
-            used(3, 200),
-            200,
-            "which the second loses 100 to, as the first was used later"
-        );
+        assert_eq!(used(3, 200), 200, "which the second loses 100 to, as the first was used later");
         assert_eq!(used(2, 300), 100);
         assert_eq!(used(1, 600), 100);
         assert_eq!(used(4, 5000), 1000, "no more than there is room for");

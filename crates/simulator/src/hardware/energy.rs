@@ -85,10 +85,7 @@ impl Kernel<'_> {
         let now = self.clock.now();
         for cpu in 0..self.cpus.len() {
             let nanojoules = self.cpus[cpu].meter.nanojoules(now);
-            let energy = EventKind::Energy {
-                cpu: CpuId(cpu as u32),
-                nanojoules,
-            };
+            let energy = EventKind::Energy { cpu: CpuId(cpu as u32), nanojoules };
             self.emit_at(now, energy);
         }
     }

@@ -32,19 +32,12 @@ impl Frequencies {
     /// All clocks at their highest frequencies, since schedulers begin with full performance.
     pub fn new(machine: &Machine) -> Frequencies {
         let clocks = &machine.hardware.clocks;
-        let count = if clocks.is_empty() {
-            0
-        } else {
-            machine.cpus.len()
-        };
+        let count = if clocks.is_empty() { 0 } else { machine.cpus.len() };
         let of = |cpu| clocks.iter().position(|clock| clock.cpus.contains(&cpu));
         Frequencies {
             clock_of: (0..count).map(of).collect(),
             clocks: { clocks.iter() }
-                .map(|clock| ClockState {
-                    step: clock.steps.len() - 1,
-                    changed_at: None,
-                })
+                .map(|clock| ClockState { step: clock.steps.len() - 1, changed_at: None })
                 .collect(),
         }
     }
@@ -81,9 +74,7 @@ impl Kernel<'_> {
     /// The present frequency of `cpu`, of 1024 (`arch_scale_freq_capacity`); without a clock, what the scheduler has asked for.
     pub(crate) fn frequency_capacity(&self, cpu: usize) -> u64 {
         self.frequency(cpu)
-            .map_or(self.cpus[cpu].performance.into(), |(now, highest)| {
-                now * FULL / highest
-            })
+            .map_or(self.cpus[cpu].performance.into(), |(now, highest)| now * FULL / highest)
     }
 
     /// Something has changed that decides on the frequency of `cpu` (`cpufreq_update_util`).
@@ -113,10 +104,7 @@ impl Kernel<'_> {
         if next == step {
             return;
         }
-        self.hardware.frequencies.clocks[number] = ClockState {
-            step: next,
-            changed_at: Some(now),
-        };
+        self.hardware.frequencies.clocks[number] = ClockState { step: next, changed_at: Some(now) };
         for cpu in &clock.cpus {
             self.update_scale(*cpu);
             self.update_speed(*cpu);

@@ -140,10 +140,7 @@ impl Menu {
             }
         }
         if states.len() == 1 || self.timer < states[1].residency {
-            return Choice {
-                state: 0,
-                stops_tick: true,
-            };
+            return Choice { state: 0, stops_tick: true };
         }
         let too_deep = states.iter().position(|state| state.residency > predicted);
         let mut state = too_deep.unwrap_or(states.len()).max(1) - 1;
@@ -155,10 +152,7 @@ impl Menu {
                 if states[state].residency < now.tick && states[too_deep].residency <= event {
                     state = too_deep;
                 }
-                return Choice {
-                    state,
-                    stops_tick: true,
-                };
+                return Choice { state, stops_tick: true };
             }
             predicted = states[state].residency;
         }
@@ -167,10 +161,7 @@ impl Menu {
             let within = |shallower: &usize| states[*shallower].residency <= event;
             state = (0..state).rev().find(within).unwrap_or(0);
         }
-        Choice {
-            state,
-            stops_tick: !keeps_tick,
-        }
+        Choice { state, stops_tick: !keeps_tick }
     }
 
     /// The part of the time until the next timer that the CPU has been idle so far, in whole microseconds, as nanoseconds.
@@ -233,26 +224,15 @@ impl Kernel<'_> {
         let next_tick = self.next_tick();
         let situation = Situation {
             timer,
-            event: if is_stopped {
-                timer
-            } else {
-                timer.min(until(Some(next_tick)))
-            },
+            event: if is_stopped { timer } else { timer.min(until(Some(next_tick))) },
             tick: self.tick_length(),
             is_stopped,
         };
         let state = &mut self.cpus[cpu];
         let choice = state.menu.choose(states, &situation);
         state.menu.stopped |= choice.stops_tick;
-        state.tick_at = if state.menu.stopped {
-            u64::MAX
-        } else {
-            next_tick
-        };
-        state.nap = Some(Nap {
-            state: choice.state,
-            since,
-        });
+        state.tick_at = if state.menu.stopped { u64::MAX } else { next_tick };
+        state.nap = Some(Nap { state: choice.state, since });
         self.update_power(cpu, since);
     }
 
@@ -309,20 +289,11 @@ mod tests {
             residency,
             power: 0,
         };
-        vec![
-            state("C1", 1_000, 1_000),
-            state("C1E", 4_000, 4_000),
-            state("C6", 170_000, 600_000),
-        ]
+        vec![state("C1", 1_000, 1_000), state("C1E", 4_000, 4_000), state("C6", 170_000, 600_000)]
     }
 
     fn situation(timer: u64) -> Situation {
-        Situation {
-            timer,
-            event: timer.min(TICK / 2),
-            tick: TICK,
-            is_stopped: false,
-        }
+        Situation { timer, event: timer.min(TICK / 2), tick: TICK, is_stopped: false }
     }
 
     /// A governor after these idle times in C1E, each as long as its timer said.
@@ -382,11 +353,7 @@ mod tests {
         let mut menu = experienced([200_000; INTERVALS]);
         let choice = menu.choose(
             &states(),
-            &Situation {
-                is_stopped: true,
-                event: 50_000_000,
-                ..situation(50_000_000)
-            },
+            &Situation { is_stopped: true, event: 50_000_000, ..situation(50_000_000) },
         );
         assert_eq!((choice.state, choice.stops_tick), (2, true));
     }

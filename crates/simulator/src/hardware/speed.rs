@@ -38,9 +38,7 @@ impl Speed {
             return work;
         }
         let work = u128::from(work) * u128::from(Self::FULL.0);
-        let time = work
-            .saturating_sub(remainder.into())
-            .div_ceil(self.0.into());
+        let time = work.saturating_sub(remainder.into()).div_ceil(self.0.into());
         time.try_into().unwrap_or(u64::MAX)
     }
 }

@@ -57,9 +57,7 @@ impl Window {
         if start == libc::MAP_FAILED {
             return Err(io::Error::last_os_error());
         }
-        Ok(Window {
-            start: start.cast(),
-        })
+        Ok(Window { start: start.cast() })
     }
 
     fn addresses(&self) -> Range<usize> {
@@ -113,12 +111,7 @@ impl Arena {
         let window = Window::apart_from(user)?;
         strays::watch(window.addresses());
         let pages = pages.min(WINDOW / PAGE);
-        Ok(Arena {
-            window,
-            user,
-            pages,
-            used: vec![false; pages],
-        })
+        Ok(Arena { window, user, pages, used: vec![false; pages] })
     }
 
     /// The address at which schedulers see the byte at `offset`.
@@ -134,17 +127,11 @@ impl Arena {
     /// The `length` bytes to which `pointer`, in its kernel or user form, points, if all of them are allocated.
     pub fn memory(&mut self, pointer: u64, length: usize) -> Option<&mut [u8]> {
         let inside = pointer.wrapping_sub(self.base() as u64);
-        let offset = if inside < WINDOW as u64 {
-            inside as usize
-        } else {
-            (pointer & 0xffff_ffff) as usize
-        };
+        let offset =
+            if inside < WINDOW as u64 { inside as usize } else { (pointer & 0xffff_ffff) as usize };
         let end = offset.checked_add(length)?;
         let pages = self.used.get(offset / PAGE..end.div_ceil(PAGE))?;
-        pages
-            .iter()
-            .all(|used| *used)
-            .then(|| self.window.bytes(offset..end))
+        pages.iter().all(|used| *used).then(|| self.window.bytes(offset..end))
     }
 
     /// Allocates `count` consecutive pages, at `at` if given; returns the number of the first.
@@ -175,9 +162,7 @@ impl Arena {
     pub fn strays(&mut self) -> Vec<(u64, usize)> {
         let base = self.base() as usize;
         let strays = strays::found().into_iter();
-        strays
-            .map(|(page, instruction)| (self.user(page - base), instruction))
-            .collect()
+        strays.map(|(page, instruction)| (self.user(page - base), instruction)).collect()
     }
 
     /// Frees `count` pages from `first` on; they read as zeros when allocated again.

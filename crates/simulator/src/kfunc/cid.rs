@@ -32,11 +32,7 @@ impl Kernel<'_> {
 
     /// How a CPU is passed to the scheduler: as its id to one of the cid form, as its number to one of the CPU form (`scx_cpu_arg`).
     pub(crate) fn cpu_argument(&self, cpu: usize) -> u64 {
-        if self.operations.cid_form {
-            self.cids.of_cpu[cpu] as u64
-        } else {
-            cpu as u64
-        }
+        if self.operations.cid_form { self.cids.of_cpu[cpu] as u64 } else { cpu as u64 }
     }
 
     /// The CPU that the scheduler means by a number (`scx_cpu_ret`); the result still has to be checked.
@@ -44,8 +40,7 @@ impl Kernel<'_> {
         if number < 0 || !self.operations.cid_form {
             return number;
         }
-        self.cid_to_cpu(number)
-            .map_or(-(EINVAL as i32), |cpu| cpu as i32)
+        self.cid_to_cpu(number).map_or(-(EINVAL as i32), |cpu| cpu as i32)
     }
 
     /// Address of the mask of online CPUs, which follows those for tasks; 0 if there is none yet.
@@ -81,9 +76,7 @@ impl Kernel<'_> {
     /// The `length` bytes to which a pointer into the arena points; empty if not all of them are allocated.
     fn in_arena(&mut self, pointer: u64, length: usize) -> &mut [u8] {
         let arena = self.memory.arena.as_mut();
-        arena
-            .and_then(|arena| arena.memory(pointer, length))
-            .unwrap_or(&mut [])
+        arena.and_then(|arena| arena.memory(pointer, length)).unwrap_or(&mut [])
     }
 
     fn numbers_in_arena(&mut self, pointer: u64, count: usize) -> Vec<i32> {
@@ -113,9 +106,7 @@ impl Kernel<'_> {
             ));
         }
         if shard_count == 0 || shard_count > count {
-            return Err(format!(
-                "scx_bpf_cid_override: invalid shard_start size {shard_count}"
-            ));
+            return Err(format!("scx_bpf_cid_override: invalid shard_start size {shard_count}"));
         }
         let cids = self.numbers_in_arena(cids, cid_count);
         let shards = self.numbers_in_arena(shards, shard_count);

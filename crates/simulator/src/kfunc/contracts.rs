@@ -35,8 +35,5 @@ pub(crate) fn is_object(structure: &str) -> bool {
 
 /// Whether the first member of `structure` is a `first`.
 pub(crate) fn begins_with(structure: &str, first: &str) -> bool {
-    matches!(
-        (structure, first),
-        ("bpf_cpumask", "cpumask") | ("cgroup", "cgroup_subsys_state")
-    )
+    matches!((structure, first), ("bpf_cpumask", "cpumask") | ("cgroup", "cgroup_subsys_state"))
 }

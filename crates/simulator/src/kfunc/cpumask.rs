@@ -19,26 +19,15 @@ pub struct Masks {
 impl Masks {
     fn create(&mut self) -> u64 {
         if let Some(free) = self.free.pop() {
-            *self.masks[free] = BpfCpuMask {
-                cpumask: CpuMask::default(),
-                usage: 1,
-            };
+            *self.masks[free] = BpfCpuMask { cpumask: CpuMask::default(), usage: 1 };
             return &raw mut *self.masks[free] as u64;
         }
-        self.masks.push(Box::new(BpfCpuMask {
-            cpumask: CpuMask::default(),
-            usage: 1,
-        }));
-        self.masks
-            .last_mut()
-            .map_or(0, |mask| &raw mut **mask as u64)
+        self.masks.push(Box::new(BpfCpuMask { cpumask: CpuMask::default(), usage: 1 }));
+        self.masks.last_mut().map_or(0, |mask| &raw mut **mask as u64)
     }
 
     fn release(&mut self, address: u64) {
-        if let Some(number) = self
-            .masks
-            .iter()
-            .position(|mask| &raw const **mask as u64 == address)
+        if let Some(number) = self.masks.iter().position(|mask| &raw const **mask as u64 == address)
         {
             self.masks[number].usage = self.masks[number].usage.saturating_sub(1);
             if self.masks[number].usage == 0 {

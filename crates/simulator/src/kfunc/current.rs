@@ -24,9 +24,7 @@ fn number_in(text: &str, flags: u64) -> Result<(usize, i128), i64> {
         (0, None) => (10, unsigned),
         _ => (base as u32, unsigned),
     };
-    let length = digits
-        .find(|letter: char| !letter.is_digit(radix))
-        .unwrap_or(digits.len());
+    let length = digits.find(|letter: char| !letter.is_digit(radix)).unwrap_or(digits.len());
     if length == 0 {
         return Err(EINVAL);
     }

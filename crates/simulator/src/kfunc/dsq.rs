@@ -48,10 +48,7 @@ impl Kernel<'_> {
             *flags |= SCX_ENQ_IMMED;
         }
         if *flags & SCX_ENQ_RESCUE != 0 && !local {
-            self.fail(
-                ExitKind::Error,
-                format!("SCX_ENQ_RESCUE on a non-local DSQ 0x{dsq_id:x}"),
-            );
+            self.fail(ExitKind::Error, format!("SCX_ENQ_RESCUE on a non-local DSQ 0x{dsq_id:x}"));
             return false;
         }
         true
@@ -106,14 +103,7 @@ impl Kernel<'_> {
             return true;
         }
         let sequence = task.seen.scx.ops_qseq;
-        self.cpus[cpu].buffer.push(BufferedInsert {
-            task,
-            sequence,
-            dsq_id,
-            slice,
-            vtime,
-            flags,
-        });
+        self.cpus[cpu].buffer.push(BufferedInsert { task, sequence, dsq_id, slice, vtime, flags });
         true
     }
 
@@ -144,13 +134,7 @@ impl Kernel<'_> {
     ) -> bool {
         let place = iterator;
         let iterator = load::<DsqIterator>(place);
-        store(
-            place,
-            DsqIterator {
-                overrides: 0,
-                ..iterator
-            },
-        );
+        store(place, DsqIterator { overrides: 0, ..iterator });
         let Some(mut task) = self.passed_task(task) else {
             return false;
         };
@@ -181,8 +165,7 @@ impl Kernel<'_> {
             Some(self.cpus[self.context.cpu].local)
         } else if dsq_id & SCX_DSQ_LOCAL_ON == SCX_DSQ_LOCAL_ON {
             let cpu = self.cpu_from_scheduler((dsq_id & SCX_DSQ_LOCAL_CPU_MASK) as i32);
-            self.cpu_is_valid(cpu, "")
-                .then(|| self.cpus[cpu as usize].local)
+            self.cpu_is_valid(cpu, "").then(|| self.cpus[cpu as usize].local)
         } else {
             self.dsqs.by_id(dsq_id)
         };

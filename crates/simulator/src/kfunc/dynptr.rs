@@ -206,11 +206,7 @@ impl crate::kernel::Kernel<'_> {
     /// Ends the writing of a record: it is submitted, or else forgotten.
     pub(super) fn end_record(&mut self, record: u64, submit: bool) {
         for map in self.memory.maps.all_mut() {
-            if let Store::Records {
-                reserved,
-                submitted,
-            } = &mut map.store
-            {
+            if let Store::Records { reserved, submitted } = &mut map.store {
                 let before = reserved.len();
                 reserved.retain(|kept| kept.as_ptr() as u64 != record);
                 if submit {

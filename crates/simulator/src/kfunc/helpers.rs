@@ -59,8 +59,7 @@ impl Kernel<'_> {
         mut task: TaskRef,
         initial: u64,
     ) -> u64 {
-        task.storage
-            .resize_with(self.memory.maps.own().len(), || None);
+        task.storage.resize_with(self.memory.maps.own().len(), || None);
         let value = task.storage[map].insert(new_value(size, initial));
         value.as_mut_ptr() as u64
     }
@@ -81,9 +80,7 @@ impl Kernel<'_> {
         if values[number].is_none() && flags & BPF_LOCAL_STORAGE_GET_F_CREATE != 0 {
             values[number] = Some(new_value(value_size, initial));
         }
-        values[number]
-            .as_mut()
-            .map_or(0, |value| value.as_mut_ptr() as u64)
+        values[number].as_mut().map_or(0, |value| value.as_mut_ptr() as u64)
     }
 
     fn read_kernel(&mut self, target: u64, size: u64, source: u64) -> u64 {
@@ -187,11 +184,7 @@ impl Kernel<'_> {
             return error(EINVAL);
         };
         let value = place.lookup(key.as_ptr() as u64, cpu);
-        if self.timers.init(address, map, key, value) {
-            0
-        } else {
-            error(EBUSY)
-        }
+        if self.timers.init(address, map, key, value) { 0 } else { error(EBUSY) }
     }
 
     /// Releases a spin lock; `false` if the program does not hold it.
@@ -477,10 +470,7 @@ fn row(number: u32) -> Option<&'static Row> {
     let helper = helper(number)?;
     let name = helper.alike.unwrap_or(helper.name);
     let tables = [TABLE, super::current::HELPERS, super::dynptr::HELPERS];
-    tables
-        .into_iter()
-        .flatten()
-        .find(|(known, ..)| *known == name)
+    tables.into_iter().flatten().find(|(known, ..)| *known == name)
 }
 
 /// The name of the function that implements the helper with this number.

@@ -93,11 +93,7 @@ impl Kernel<'_> {
         within: Option<&CpuMask>,
         flags: u64,
     ) -> i32 {
-        let only = if stays {
-            Some(task.cpu())
-        } else {
-            task.allowed().first()
-        };
+        let only = if stays { Some(task.cpu()) } else { task.allowed().first() };
         let fits = |cpu: &usize| {
             let group = |cpu| self.idle.group(cpu, &self.topology);
             task.allowed().test(*cpu)

@@ -29,8 +29,7 @@ impl Kernel<'_> {
     /// All live tasks of the system that are wanted, in a fixed order.
     fn living_tasks(&self, wanted: impl Fn(TaskRef) -> bool) -> Vec<TaskRef> {
         let all = (0..).map_while(|place| self.tasks.nth(place));
-        all.filter(|task| task.seen.__state != TASK_DEAD && wanted(*task))
-            .collect()
+        all.filter(|task| task.seen.__state != TASK_DEAD && wanted(*task)).collect()
     }
 
     /// Begins an iteration over tasks with the iterator whose first word is at `place`.

@@ -128,11 +128,7 @@ fn code(name: &str) -> Option<Native> {
 
 /// A row of a table of functions, in the form that the linker returns.
 fn native(&(_, entry, arguments, inline, instructions): &Row) -> Native {
-    Native {
-        inline,
-        instructions,
-        ..Native::called(entry, arguments)
-    }
+    Native { inline, instructions, ..Native::called(entry, arguments) }
 }
 
 /// The code of the helper with this number.

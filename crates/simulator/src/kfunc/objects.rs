@@ -31,10 +31,7 @@ impl Kernel<'_> {
         let size = self.scheduler.type_size(type_id as u32).unwrap_or(0);
         let mut object = vec![0u64; size.div_ceil(8) as usize].into_boxed_slice();
         let address = object.as_mut_ptr() as u64;
-        let object = Object {
-            memory: object,
-            references: 1,
-        };
+        let object = Object { memory: object, references: 1 };
         self.made.objects.objects.insert(address, object);
         address
     }
@@ -105,11 +102,7 @@ impl Kernel<'_> {
             return 0;
         };
         let (low, high) = part_below(tree.len(), place);
-        let (low, high) = if is_left {
-            (low, place)
-        } else {
-            (place + 1, high)
-        };
+        let (low, high) = if is_left { (low, place) } else { (place + 1, high) };
         tree[low..high].get((high - low) / 2).copied().unwrap_or(0)
     }
 

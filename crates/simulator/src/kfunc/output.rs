@@ -29,10 +29,7 @@ pub(super) fn format(format: &str, arguments: &[u64]) -> String {
             width = (width * 10 + digit as usize - '0' as usize).min(TEXT_LIMIT);
         }
         let mut longs = 0;
-        while characters
-            .next_if(|next| *next == 'l' || *next == 'z')
-            .is_some()
-        {
+        while characters.next_if(|next| *next == 'l' || *next == 'z').is_some() {
             longs += 1;
         }
         let Some(conversion) = characters.next() else {
@@ -59,11 +56,7 @@ pub(super) fn format(format: &str, arguments: &[u64]) -> String {
                 }
             }
             'x' | 'X' => {
-                let value = if longs > 0 {
-                    value
-                } else {
-                    u64::from(value as u32)
-                };
+                let value = if longs > 0 { value } else { u64::from(value as u32) };
                 let prefix = if flags.contains('#') { "0x" } else { "" };
                 if conversion == 'x' {
                     format!("{prefix}{value:x}")
@@ -74,10 +67,7 @@ pub(super) fn format(format: &str, arguments: &[u64]) -> String {
             'c' => char::from(value as u8).to_string(),
             's' => read_string(value, TEXT_LIMIT),
             'p' => {
-                while characters
-                    .next_if(|next| next.is_ascii_alphanumeric())
-                    .is_some()
-                {}
+                while characters.next_if(|next| next.is_ascii_alphanumeric()).is_some() {}
                 format!("0x{value:x}")
             }
             other => format!("%{other}"),
@@ -119,9 +109,8 @@ pub(super) fn format_at(text: u64, data: u64, size: u64) -> Option<String> {
     if !size.is_multiple_of(8) || size > ARGUMENTS_LIMIT || (size > 0 && data == 0) {
         return None;
     }
-    let arguments: Vec<u64> = (0..size as usize / 8)
-        .map(|position| load::<u64>(data + position as u64 * 8))
-        .collect();
+    let arguments: Vec<u64> =
+        (0..size as usize / 8).map(|position| load::<u64>(data + position as u64 * 8)).collect();
     Some(format(&read_string(text, TEXT_LIMIT), &arguments))
 }
 
@@ -182,10 +171,7 @@ mod tests {
 
     #[test]
     fn numbers_and_padding_follow_the_kernel() {
-        assert_eq!(
-            format("%d %u %lld", &[u64::MAX, u64::MAX, (-5i64) as u64]),
-            "-1 4294967295 -5"
-        );
+        assert_eq!(format("%d %u %lld", &[u64::MAX, u64::MAX, (-5i64) as u64]), "-1 4294967295 -5");
         assert_eq!(format("%04d|%-5u|%5u|", &[7, 8, 9]), "0007|8    |    9|");
         assert_eq!(format("0x%llx %#x %%", &[255, 16]), "0xff 0x10 %");
         assert_eq!(format("%99999999999999999999999d", &[1]).len(), 4096);
@@ -207,9 +193,6 @@ mod tests {
     #[test]
     fn strings_are_read_from_memory() {
         let name = b"hog-0\0";
-        assert_eq!(
-            format("%s[%d]", &[name.as_ptr() as u64, 1001]),
-            "hog-0[1001]"
-        );
+        assert_eq!(format("%s[%d]", &[name.as_ptr() as u64, 1001]), "hog-0[1001]");
     }
 }

@@ -74,13 +74,7 @@ macro_rules! plain {
     )* };
 }
 plain!(u8, u32, i32, u64, [u64; 2], CidTopology);
-plain!(
-    NumberIterator,
-    GroupIterator,
-    DsqIterator,
-    InsertVtimeArgs,
-    SelectCpuAndArgs
-);
+plain!(NumberIterator, GroupIterator, DsqIterator, InsertVtimeArgs, SelectCpuAndArgs);
 
 /// The value at `address`.
 pub(crate) fn load<T: Plain>(address: u64) -> T {

@@ -60,15 +60,7 @@ struct Reading {
 
 impl Reading {
     fn new(file: u64, size: u64) -> Reading {
-        Reading {
-            file,
-            size,
-            position: 0,
-            ready: 0,
-            requested: 0,
-            target: 0,
-            waits: false,
-        }
+        Reading { file, size, position: 0, ready: 0, requested: 0, target: 0, waits: false }
     }
 
     /// Goes on to the end of the event or of the bytes in memory. Returns how many bytes are to be asked for. As in 2.6, a program that comes to the
@@ -176,13 +168,7 @@ impl Kernel<'_> {
         bytes: u64,
         reader: Option<TaskId>,
     ) -> Request {
-        Request {
-            place,
-            bytes,
-            reader,
-            cpu: task.cpu(),
-            since: self.program_time(),
-        }
+        Request { place, bytes, reader, cpu: task.cpu(), since: self.program_time() }
     }
 
     /// Writes `bytes` into memory; the task waits while too much there has not been written to the drive.

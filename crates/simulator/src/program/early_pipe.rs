@@ -87,11 +87,7 @@ impl Kernel<'_> {
     ) -> Option<Action> {
         let waited = std::mem::take(&mut task.execution.waited);
         let missing = bytes - task.execution.moved;
-        let least = if bytes > Described::EARLY_CAPACITY {
-            1
-        } else {
-            missing
-        };
+        let least = if bytes > Described::EARLY_CAPACITY { 1 } else { missing };
         let state = self.early_pipe(pipe);
         state.waiting_writers -= u64::from(waited);
         let part = state.put(least, missing);

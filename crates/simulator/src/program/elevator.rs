@@ -218,9 +218,7 @@ impl Drive {
             Choice::Wait(until) => return Next::Anticipated { until },
             Choice::Nothing => return Next::Nothing,
         };
-        Next::Served {
-            at: self.serve(request, now),
-        }
+        Next::Served { at: self.serve(request, now) }
     }
 
     /// Serves a request and returns when it will be done.
@@ -237,10 +235,7 @@ impl Drive {
     /// As much of the oldest writes as one request holds.
     fn take_write(&mut self) -> Request {
         let first = self.dirty.front_mut().expect("there are writes");
-        let request = Request {
-            bytes: first.bytes.min(REQUEST),
-            ..*first
-        };
+        let request = Request { bytes: first.bytes.min(REQUEST), ..*first };
         first.place.1 += request.bytes;
         first.bytes -= request.bytes;
         if first.bytes == 0 {
@@ -386,9 +381,8 @@ mod tests {
     /// in the order in which they were served, and when the drive was done with each request, in milliseconds.
     fn serve(elevator: Elevator, think_times: &[u64], end: u64) -> Vec<(u32, u64)> {
         let mut drive = drive(elevator);
-        let mut asks: Vec<(u64, u32)> = (0..think_times.len() as u32)
-            .map(|task| (u64::from(task), task))
-            .collect();
+        let mut asks: Vec<(u64, u32)> =
+            (0..think_times.len() as u32).map(|task| (u64::from(task), task)).collect();
         let mut places = vec![0; think_times.len()];
         let (mut next, mut served) = (Next::Nothing, Vec::new());
         loop {
@@ -454,38 +448,20 @@ mod tests {
         // Without it, two readers move the head for each request: one in 11 ms.
         let without = serve(Elevator::Deadline, &[1, 1], 1100);
         assert_eq!(without.len(), 100);
-        assert!(
-            without
-                .iter()
-                .enumerate()
-                .all(|(index, (task, _))| index % 2 == *task as usize)
-        );
+        assert!(without.iter().enumerate().all(|(index, (task, _))| index % 2 == *task as usize));
         // With it, each has the drive for 125 to 250 ms at a time, and a request takes 2 ms: 5 movements of 9 ms more than that.
         let with = serve(Elevator::Anticipatory, &[1, 1], 1100);
-        let changes = with
-            .windows(2)
-            .filter(|pair| pair[0].0 != pair[1].0)
-            .count();
+        let changes = with.windows(2).filter(|pair| pair[0].0 != pair[1].0).count();
         assert!((4..=8).contains(&changes), "{changes}");
         let moves = changes as u64 + 1;
-        assert!(
-            with.len().abs_diff((1100 - 9 * moves as usize) / 2) <= 2,
-            "{}",
-            with.len()
-        );
+        assert!(with.len().abs_diff((1100 - 9 * moves as usize) / 2) <= 2, "{}", with.len());
         // A lone reader moves it once: 11 ms, and 544 times 2.
         assert_eq!(serve(Elevator::Deadline, &[1], 1100).len(), 545);
         assert_eq!(serve(Elevator::Anticipatory, &[1], 1100).len(), 545);
     }
 
     fn write(drive: &mut Drive, position: u64, bytes: u64) -> bool {
-        drive.write(Request {
-            place: (9, position),
-            bytes,
-            reader: None,
-            cpu: 0,
-            since: 0,
-        })
+        drive.write(Request { place: (9, position), bytes, reader: None, cpu: 0, since: 0 })
     }
 
     #[test]
@@ -496,10 +472,7 @@ mod tests {
         // One more byte is above the limit, and one request brings it below.
         assert!(write(&mut drive, REQUEST, 1));
         assert_eq!(drive.start(0), Next::Served { at: 11 * MS });
-        assert_eq!(
-            drive.complete(11 * MS).map(|request| request.bytes),
-            Some(REQUEST)
-        );
+        assert_eq!(drive.complete(11 * MS).map(|request| request.bytes), Some(REQUEST));
         assert_eq!(drive.start(11 * MS), Next::Nothing);
         // Four tenths have room, and not more.
         assert!(write(&mut drive, REQUEST + 1, 4 * REQUEST - 1));

@@ -128,11 +128,7 @@ impl Kernel<'_> {
         parent: Option<TaskRef>,
     ) -> Result<(), Refusal> {
         let origin = parent.unwrap_or(self.tasks.creator());
-        let cpu = if parent.is_some() {
-            self.context.cpu
-        } else {
-            0
-        };
+        let cpu = if parent.is_some() { self.context.cpu } else { 0 };
         let processes = self.processes.len();
         let mut task = self.new_task(definition, instance, name, parent);
         self.join_new_task(task, definition, origin, cpu);
@@ -145,10 +141,7 @@ impl Kernel<'_> {
             task.storage.clear();
             task.seen.mm = std::ptr::null_mut();
             task.seen.active_mm = std::ptr::null_mut();
-            let refusal = Refusal {
-                task: task.label(),
-                error,
-            };
+            let refusal = Refusal { task: task.label(), error };
             return Err(refusal);
         }
         self.tasks.begin_one(task);
@@ -190,13 +183,8 @@ impl Kernel<'_> {
             let seed = self.settings.seed;
             Draws::new(seed, definition, instance)
         });
-        let mut task = Task::blank(
-            id,
-            name,
-            FIRST_PID + 1 + number,
-            self.possible,
-            self.cpus.len(),
-        );
+        let mut task =
+            Task::blank(id, name, FIRST_PID + 1 + number, self.possible, self.cpus.len());
         task.execution = execution;
         task.parent = parent.map(|parent| parent.id).filter(|id| !is_hidden(*id));
         task.daemon = source.daemon;
@@ -258,17 +246,11 @@ impl Kernel<'_> {
         let Some(name) = name else {
             return (origin.seen.mm, origin.leader().unwrap_or(origin));
         };
-        let index = self
-            .processes
-            .iter()
-            .position(|process| process.name == name);
+        let index = self.processes.iter().position(|process| process.name == name);
         let index = index.unwrap_or_else(|| {
             self.processes.push(Process {
                 name: name.to_owned(),
-                memory: Box::new(MmStruct {
-                    mm_users: 1,
-                    owner: task.address() as *mut _,
-                }),
+                memory: Box::new(MmStruct { mm_users: 1, owner: task.address() as *mut _ }),
                 leader: task,
             });
             self.processes.len() - 1
@@ -282,12 +264,8 @@ impl Kernel<'_> {
         if task.attributes.is_empty() {
             return;
         }
-        let Some(number) = self
-            .memory
-            .maps
-            .own()
-            .iter()
-            .position(|map| map.name == attributes::MAP)
+        let Some(number) =
+            self.memory.maps.own().iter().position(|map| map.name == attributes::MAP)
         else {
             let message = format!(
                 "{} reads no task attributes: those of the workload have no effect",
@@ -310,8 +288,7 @@ impl Kernel<'_> {
                     u64::from_le_bytes(word)
                 });
                 let value: Box<[u64]> = words.collect();
-                task.storage
-                    .resize_with(self.memory.maps.own().len(), || None);
+                task.storage.resize_with(self.memory.maps.own().len(), || None);
                 task.storage[number] = Some(value);
             }
             Err(message) => self.programs.failure = Some(format!("{}: {message}", task.name)),
@@ -362,11 +339,7 @@ impl Kernel<'_> {
                 slice.map_or(0, |slice| slice.clamp(CUSTOM_SLICE_MIN, CUSTOM_SLICE_MAX));
         }
         let (runtime, period, deadline) = match policy {
-            Policy::Deadline {
-                runtime,
-                period,
-                deadline,
-            } => (runtime, period, deadline),
+            Policy::Deadline { runtime, period, deadline } => (runtime, period, deadline),
             _ => (0, 0, 0),
         };
         task.deadline.set(runtime, period, deadline);

@@ -57,10 +57,7 @@ impl Kernel<'_> {
             Waiting::Mutex(_) => WAIT,
             _ => WAIT_BITSET,
         };
-        self.trace(
-            Hook::SysEnterFutex,
-            &[call[0], operation, call[2], 0, 0, ANY],
-        );
+        self.trace(Hook::SysEnterFutex, &[call[0], operation, call[2], 0, 0, ANY]);
         self.trace(Hook::FutexWait, &call);
     }
 

@@ -249,35 +249,23 @@ impl Programs {
         let measures = |phase: &Phase| phase.events.iter().any(is_lap);
         Programs {
             mutexes: workload.mutexes.iter().map(Mutex::new).collect(),
-            conditions: workload
-                .conditions
-                .iter()
-                .map(|_| VecDeque::new())
-                .collect(),
-            barriers: { workload.barriers.iter() }
-                .map(|_| Barrier::default())
-                .collect(),
-            semaphores: workload
-                .semaphores
-                .iter()
-                .map(|_| Semaphore::default())
-                .collect(),
+            conditions: workload.conditions.iter().map(|_| VecDeque::new()).collect(),
+            barriers: { workload.barriers.iter() }.map(|_| Barrier::default()).collect(),
+            semaphores: workload.semaphores.iter().map(|_| Semaphore::default()).collect(),
             shared_timers: vec![None; workload.timers.len()],
             pipes: workload.pipes.iter().map(Pipe::new).collect(),
             disks: vec![0; workload.disks.len()],
             drives: workload.drives.iter().map(Drive::new).collect(),
             evicted: vec![0; workload.memories.len()],
-            services: { workload.services.iter() }
-                .map(|_| Service::default())
-                .collect(),
+            services: { workload.services.iter() }.map(|_| Service::default()).collect(),
             requests: 0,
             streams: Stream::of(&workload, seed),
             // Only requests ask for it.
             stopwatches: match workload.services.is_empty() {
                 true => Vec::new(),
-                false => { workload.tasks.iter() }
-                    .map(|task| task.phases.iter().any(measures))
-                    .collect(),
+                false => {
+                    { workload.tasks.iter() }.map(|task| task.phases.iter().any(measures)).collect()
+                }
             },
             forks: vec![0; workload.tasks.len()],
             started: false,
@@ -303,10 +291,7 @@ impl Kernel<'_> {
             return;
         }
         let workload = &self.programs.workload;
-        let Some(phase) = workload.tasks[execution.definition]
-            .phases
-            .get(execution.phase)
-        else {
+        let Some(phase) = workload.tasks[execution.definition].phases.get(execution.phase) else {
             return;
         };
         let wraps = execution.event == phase.events.len() && phase.loops.is_none();
@@ -405,10 +390,7 @@ impl Kernel<'_> {
             let loops = definition.loops;
             if loops.is_some_and(|loops| task.execution.passes >= loops) {
                 if let Some(deadline) = task.execution.deadline.take() {
-                    self.emit(EventKind::JobComplete {
-                        task: task.id,
-                        deadline,
-                    });
+                    self.emit(EventKind::JobComplete { task: task.id, deadline });
                 }
                 return Next::Action(Action::Exit);
             }
@@ -496,20 +478,12 @@ impl Kernel<'_> {
                 let until = self.program_time() + duration;
                 Some(self.sleep_until(task, until))
             }
-            Event::Timer {
-                timer,
-                period,
-                mode,
-            } => self.wait_for_timer(task, timer, period, mode),
+            Event::Timer { timer, period, mode } => self.wait_for_timer(task, timer, period, mode),
             Event::Yield => Some(Action::Yield),
             Event::Fork(target) => self.fork_by_event(task, target),
             Event::Lap { begins } => {
                 let at = self.program_time() - self.origin;
-                self.emit(EventKind::Lap {
-                    task: task.id,
-                    at,
-                    begins,
-                });
+                self.emit(EventKind::Lap { task: task.id, at, begins });
                 None
             }
             Event::Migration { enable: false } => {
@@ -541,26 +515,14 @@ impl Kernel<'_> {
     /// Carries out an event that reads or writes.
     fn transfer(&mut self, task: TaskRef, event: Event) -> Option<Action> {
         match event {
-            Event::Read {
-                drive,
-                bytes,
-                place,
-            } => self.read_drive(task, drive, bytes, place),
-            Event::Write {
-                drive,
-                bytes,
-                place,
-            } => self.write_drive(task, drive, bytes, place),
-            Event::Fault {
-                memory,
-                source: Source::Disk { disk, service },
-                most,
-            } => self.fault(task, memory, disk, (service, most)),
-            Event::Fault {
-                memory,
-                source: Source::Drive { drive, bytes },
-                most,
-            } => self.fault_from_drive(task, memory, drive, (bytes, most)),
+            Event::Read { drive, bytes, place } => self.read_drive(task, drive, bytes, place),
+            Event::Write { drive, bytes, place } => self.write_drive(task, drive, bytes, place),
+            Event::Fault { memory, source: Source::Disk { disk, service }, most } => {
+                self.fault(task, memory, disk, (service, most))
+            }
+            Event::Fault { memory, source: Source::Drive { drive, bytes }, most } => {
+                self.fault_from_drive(task, memory, drive, (bytes, most))
+            }
             _ => None,
         }
     }
@@ -599,11 +561,7 @@ impl Kernel<'_> {
             )?;
             reasons.push(format!("{} waits for {reason}", task.name));
         }
-        if reasons.is_empty() {
-            None
-        } else {
-            Some(reasons.join("; "))
-        }
+        if reasons.is_empty() { None } else { Some(reasons.join("; ")) }
     }
 }
 

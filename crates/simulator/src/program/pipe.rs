@@ -86,10 +86,7 @@ impl PagedPipe {
                 self.pages.pop_front();
             }
         }
-        Moved {
-            bytes: bytes - left,
-            wakes,
-        }
+        Moved { bytes: bytes - left, wakes }
     }
 
     /// Puts in up to `bytes`; bytes beyond whole pages go into the last page if it has room. Readers are woken if the pipe was empty.
@@ -106,16 +103,10 @@ impl PagedPipe {
         }
         while left > 0 && !self.is_full() {
             let part = left.min(PAGE);
-            self.pages.push_back(Page {
-                read: 0,
-                left: part,
-            });
+            self.pages.push_back(Page { read: 0, left: part });
             left -= part;
         }
-        Moved {
-            bytes: bytes - left,
-            wakes,
-        }
+        Moved { bytes: bytes - left, wakes }
     }
 }
 

@@ -53,9 +53,7 @@ impl Stream {
 
     /// Moves on to the next arrival.
     fn advance(&mut self, arrivals: &Arrivals) {
-        let factor = arrivals
-            .factor
-            .map_or(1.0, |factor| self.draws.factor(factor));
+        let factor = arrivals.factor.map_or(1.0, |factor| self.draws.factor(factor));
         self.next += (arrivals.interval as f64 * factor).round() as u64;
         self.times += 1;
     }
@@ -104,10 +102,7 @@ impl Kernel<'_> {
         self.settle(OverheadKind::Interrupt);
         self.cpus[cpu].preempt_count = HARDIRQ_OFFSET;
         for _ in 0..arrivals.burst {
-            let request = Request {
-                asker: None,
-                arrived: next,
-            };
+            let request = Request { asker: None, arrived: next };
             self.deliver(None, arrivals.service, request);
         }
         self.cpus[cpu].preempt_count = 0;
@@ -138,10 +133,7 @@ impl Kernel<'_> {
         }
         let now = self.program_time();
         self.emit_lap(task, now, true);
-        let request = Request {
-            asker: Some(task),
-            arrived: now,
-        };
+        let request = Request { asker: Some(task), arrived: now };
         self.deliver(Some(task), service, request);
         Some(self.block_in_event(task, Waiting::Answer(service)))
     }
@@ -187,9 +179,7 @@ impl Kernel<'_> {
     /// Answers the current request: its asker goes on, and one from outside is a lap of `task` that began when it came.
     pub(super) fn answer(&mut self, mut task: TaskRef) -> Option<Action> {
         match task.execution.request.take() {
-            Some(Request {
-                asker: Some(asker), ..
-            }) => self.wake(asker, Some(task), true),
+            Some(Request { asker: Some(asker), .. }) => self.wake(asker, Some(task), true),
             Some(Request { arrived, .. }) => {
                 self.emit_lap(task, arrived, true);
                 self.emit_lap(task, self.program_time(), false);
@@ -204,11 +194,7 @@ impl Kernel<'_> {
         if self.programs.stopwatches[task.execution.definition] {
             return;
         }
-        self.emit(EventKind::Lap {
-            task: task.id,
-            at: at - self.origin,
-            begins,
-        });
+        self.emit(EventKind::Lap { task: task.id, at: at - self.origin, begins });
     }
 
     fn misuse(&mut self, task: TaskRef, problem: &str) -> Option<Action> {

@@ -57,13 +57,7 @@ impl Kernel<'_> {
         task.execution.sleep = task.execution.sleep.wrapping_add(1);
         task.execution.sleeps_on = task.cpu();
         task.execution.waiting = Waiting::Time;
-        self.clock.at(
-            time,
-            Due::Timeout {
-                task: task.id.0,
-                generation: task.execution.sleep,
-            },
-        );
+        self.clock.at(time, Due::Timeout { task: task.id.0, generation: task.execution.sleep });
     }
 
     /// Releases the first job of `task`, if it has timers: at the time from which its events count.
@@ -107,10 +101,7 @@ impl Kernel<'_> {
             &mut self.programs.shared_timers[timer]
         };
         let expiry = mode.expire(last.get_or_insert(first), period, now);
-        self.emit(EventKind::JobComplete {
-            task: task.id,
-            deadline: expiry.due - self.origin,
-        });
+        self.emit(EventKind::JobComplete { task: task.id, deadline: expiry.due - self.origin });
         if expiry.skipped > 0 {
             self.emit(EventKind::JobSkip {
                 task: task.id,
@@ -134,9 +125,7 @@ impl Kernel<'_> {
         let home = task.execution.sleeps_on;
         let mut cpu = home;
         if !self.cpus[cpu].online {
-            cpu = (0..self.cpus.len())
-                .find(|&cpu| self.cpus[cpu].online)
-                .unwrap_or(cpu);
+            cpu = (0..self.cpus.len()).find(|&cpu| self.cpus[cpu].online).unwrap_or(cpu);
         }
         if self.postponed(cpu, due) {
             return;
@@ -147,11 +136,8 @@ impl Kernel<'_> {
         if matches!(task.execution.errand, Errand::Serve { .. }) {
             // User programs sleep on high-resolution timers, kernel threads on the timer wheel.
             let is_kernel_thread = task.seen.flags & PF_KTHREAD != 0;
-            self.cpus[cpu].preempt_count = if is_kernel_thread {
-                SOFTIRQ_OFFSET
-            } else {
-                HARDIRQ_OFFSET
-            };
+            self.cpus[cpu].preempt_count =
+                if is_kernel_thread { SOFTIRQ_OFFSET } else { HARDIRQ_OFFSET };
             self.wake(task, None, false);
             self.cpus[cpu].preempt_count = 0;
         } else {

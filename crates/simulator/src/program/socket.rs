@@ -30,10 +30,7 @@ struct Message {
 
 impl Message {
     fn new(bytes: u64) -> Message {
-        let paged = bytes
-            .saturating_sub(PIECE)
-            .next_multiple_of(PAGE)
-            .min(bytes);
+        let paged = bytes.saturating_sub(PIECE).next_multiple_of(PAGE).min(bytes);
         let piece = (bytes - paged).next_multiple_of(LINE) + BEHIND;
         Message {
             left: bytes,

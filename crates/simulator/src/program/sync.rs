@@ -130,10 +130,8 @@ impl Kernel<'_> {
     /// Lets all go on that wait at a barrier.
     fn open_barrier(&mut self, task: TaskRef, barrier: usize) {
         let state = &mut self.programs.barriers[barrier];
-        let (waiters, spinners) = (
-            std::mem::take(&mut state.waiters),
-            std::mem::take(&mut state.spinners),
-        );
+        let (waiters, spinners) =
+            (std::mem::take(&mut state.waiters), std::mem::take(&mut state.spinners));
         for mut spinner in spinners {
             spinner.execution.opened = true;
             self.stop_spinning(spinner);

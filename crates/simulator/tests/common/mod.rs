@@ -20,10 +20,8 @@ pub fn scheduler(name: &str, definitions: &[&str]) -> Arc<Scheduler> {
 /// The same for one that may be refused.
 pub fn load(name: &str, definitions: &[&str]) -> Result<Scheduler, LoadError> {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("tests/schedulers/{name}.bpf.c"));
-    let mut text: String = definitions
-        .iter()
-        .map(|definition| format!("#define {definition}\n"))
-        .collect();
+    let mut text: String =
+        definitions.iter().map(|definition| format!("#define {definition}\n")).collect();
     text.push_str(&std::fs::read_to_string(path).unwrap());
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join(format!("{name}.bpf.c"));

@@ -57,11 +57,7 @@ pub fn json(tasks: &[RandomTask], cpus: u32) -> String {
         text.push_str(", \"phases\": {");
         if let Some(changes) = &task.changes {
             let for_a_while = policy(changes.real_time, changes.nice);
-            let _ = write!(
-                text,
-                "\"q\": {{\"loop\": 2, {for_a_while}, \"run\": {}",
-                task.run
-            );
+            let _ = write!(text, "\"q\": {{\"loop\": 2, {for_a_while}, \"run\": {}", task.run);
             if !changes.cpus.is_empty() {
                 let list: Vec<u32> = changes.cpus.iter().map(|cpu| cpu % cpus).collect();
                 let _ = write!(text, ", \"cpus\": {list:?}");

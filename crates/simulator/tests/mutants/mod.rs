@@ -44,31 +44,21 @@ fn schedulers() -> PathBuf {
 
 fn text_of(entry: &toml::Table, key: &str, place: &str) -> String {
     let value = entry.get(key).and_then(toml::Value::as_str);
-    value
-        .unwrap_or_else(|| panic!("{place}: {key} is missing"))
-        .to_owned()
+    value.unwrap_or_else(|| panic!("{place}: {key} is missing")).to_owned()
 }
 
 /// The mutants of a scheduler, and the mechanisms that have none on purpose.
 fn read(id: &str) -> (Vec<Mutant>, Vec<String>) {
     let place = format!("schedulers/{id}/mutants.toml");
     let text = std::fs::read_to_string(schedulers().join(id).join("mutants.toml")).unwrap();
-    let file: toml::Table = text
-        .parse()
-        .unwrap_or_else(|error| panic!("{place}: {error}"));
+    let file: toml::Table = text.parse().unwrap_or_else(|error| panic!("{place}: {error}"));
     let entries = |name: &str| -> Vec<toml::Table> {
         let list = file.get(name).and_then(toml::Value::as_array);
         let tables = list.into_iter().flatten();
-        tables
-            .map(|entry| entry.as_table().unwrap().clone())
-            .collect()
+        tables.map(|entry| entry.as_table().unwrap().clone()).collect()
     };
     let mutants = entries("mutant").into_iter().map(|entry| {
-        let optional = |key: &str| {
-            entry
-                .contains_key(key)
-                .then(|| text_of(&entry, key, &place))
-        };
+        let optional = |key: &str| entry.contains_key(key).then(|| text_of(&entry, key, &place));
         let tests = entry.get("tests").and_then(toml::Value::as_array);
         Mutant {
             id: id.to_owned(),
@@ -170,11 +160,7 @@ impl Mutant {
             }
         }
         let status = child.wait().unwrap();
-        assert!(
-            ran,
-            "{}, {:?}: no test {:?}",
-            self.id, self.mechanism, self.tests
-        );
+        assert!(ran, "{}, {:?}: no test {:?}", self.id, self.mechanism, self.tests);
         // Ended without a word, by a signal for instance.
         failed.or_else(|| (!status.success()).then(|| format!("{status}")))
     }
@@ -183,9 +169,7 @@ impl Mutant {
 /// The first column of the README's first table with a column "mechanism".
 fn mechanisms(id: &str) -> Vec<String> {
     let readme = std::fs::read_to_string(schedulers().join(id).join("README.md")).unwrap();
-    let mut lines = readme
-        .lines()
-        .skip_while(|line| !line.starts_with("| mechanism"));
+    let mut lines = readme.lines().skip_while(|line| !line.starts_with("| mechanism"));
     lines.next();
     lines
         .take_while(|line| line.starts_with('|'))
@@ -203,11 +187,8 @@ fn every_mechanism_has_a_mutant_that_can_be_made() {
         for mutant in &mutants {
             mutant.apply();
         }
-        let named: Vec<&String> = mutants
-            .iter()
-            .map(|mutant| &mutant.mechanism)
-            .chain(&unmutated)
-            .collect();
+        let named: Vec<&String> =
+            mutants.iter().map(|mutant| &mutant.mechanism).chain(&unmutated).collect();
         for name in &named {
             if !rows.contains(name) {
                 let _ = writeln!(problems, "{id}: the README has no mechanism {name:?}");

@@ -21,10 +21,7 @@ impl Reference {
     }
 
     fn call_for(&mut self, kind: Kind, pid: u32, a: u64) {
-        self.calls.push(Expected {
-            a: Some(a),
-            ..call(kind, pid)
-        });
+        self.calls.push(Expected { a: Some(a), ..call(kind, pid) });
     }
 
     /// A running task has been taken off for a change; it is told of, and the task is put back, unless it is a real-time task now.
@@ -74,11 +71,7 @@ impl Reference {
     /// Back after a change, a running task comes to its CPU by way of the queue, and no other task comes in between.
     pub(super) fn restored(&mut self, record: &Record) -> Result<(), Broken> {
         let cpu = record.cpu;
-        rule!(
-            record.task_cpu() == cpu,
-            "{} is restored on CPU {cpu}",
-            record.pid
-        );
+        rule!(record.task_cpu() == cpu, "{} is restored on CPU {cpu}", record.pid);
         self.check_slice(record)?;
         self.task_mut(record.pid)?.runnable = true;
         self.begin_to_wait(record.pid)?;
@@ -116,10 +109,7 @@ impl Reference {
             }
         }
         if task.is.is_real_time() {
-            rule!(
-                !self.world.exact,
-                "{pid} is enabled, and nothing tells of it"
-            );
+            rule!(!self.world.exact, "{pid} is enabled, and nothing tells of it");
             self.untold = Some((pid, cpu));
             return Ok(());
         }
@@ -216,20 +206,11 @@ impl Reference {
         let custody = std::mem::take(&mut task.custody);
         self.begin_to_wait(pid)?;
         if custody {
-            self.calls.push(Expected {
-                a: Some(CHANGE | NOCLOCK),
-                ..call(Kind::Dequeue, pid)
-            });
+            self.calls.push(Expected { a: Some(CHANGE | NOCLOCK), ..call(Kind::Dequeue, pid) });
         }
         let there = |cpu: &usize| !self.cpus[*cpu].offline;
-        let targets: Vec<usize> = self
-            .task(pid)?
-            .is
-            .allowed
-            .iter()
-            .copied()
-            .filter(there)
-            .collect();
+        let targets: Vec<usize> =
+            self.task(pid)?.is.allowed.iter().copied().filter(there).collect();
         match targets[..] {
             [target] => self.task_mut(pid)?.cpu = target,
             _ => self.task_mut(pid)?.unsettled = true,
@@ -243,11 +224,7 @@ impl Reference {
         let task = self.task(pid)?;
         let usable = self.may_use(task, cpu) && !self.cpus[cpu].offline;
         rule!(
-            if task.unsettled {
-                usable
-            } else {
-                task.cpu == cpu
-            },
+            if task.unsettled { usable } else { task.cpu == cpu },
             "{pid} is enqueued on CPU {cpu}"
         );
         let task = self.task_mut(pid)?;

@@ -81,10 +81,7 @@ impl Reference {
     }
 
     fn expect(&mut self, kind: Kind, pid: u32, a: u64) {
-        self.expected.push_back(Expected {
-            a: Some(a),
-            ..call(kind, pid)
-        });
+        self.expected.push_back(Expected { a: Some(a), ..call(kind, pid) });
     }
 
     /// A task is put on the local queue of a CPU that is offline.
@@ -164,10 +161,7 @@ impl Reference {
                 (Kind::SetCpumask, None),
                 (Kind::Runnable, Some(FOR_CPUS)),
             ] {
-                self.calls.push(Expected {
-                    a: flags,
-                    ..call(kind, pid)
-                });
+                self.calls.push(Expected { a: flags, ..call(kind, pid) });
             }
             return Ok(());
         };

@@ -227,12 +227,7 @@ pub struct Reference {
 }
 
 fn call(kind: Kind, pid: u32) -> Expected {
-    Expected {
-        kind,
-        pid,
-        a: None,
-        b: None,
-    }
+    Expected { kind, pid, a: None, b: None }
 }
 
 /// For each CPU the numbers of the records that show its work, each with the real-time task that takes the CPU there, if one does.
@@ -262,13 +257,7 @@ impl Reference {
         Self {
             tasks: Vec::new(),
             births: 0,
-            cpus: offline
-                .into_iter()
-                .map(|offline| Cpu {
-                    offline,
-                    ..Cpu::default()
-                })
-                .collect(),
+            cpus: offline.into_iter().map(|offline| Cpu { offline, ..Cpu::default() }).collect(),
             queues: Vec::new(),
             expected: VecDeque::new(),
             calls: Vec::new(),

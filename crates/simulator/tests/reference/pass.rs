@@ -11,11 +11,7 @@ impl Reference {
         if !self.world.exact {
             return Ok(());
         }
-        rule!(
-            self.expected.is_empty(),
-            "time goes on, and {:?} has to come",
-            self.expected
-        );
+        rule!(self.expected.is_empty(), "time goes on, and {:?} has to come", self.expected);
         for cpu in 0..self.cpus.len() {
             let first = self.first_local(cpu);
             let state = &mut self.cpus[cpu];
@@ -91,17 +87,10 @@ impl Reference {
         expected: bool,
     ) -> Result<(), Broken> {
         let cpu = record.a as usize;
-        rule!(
-            record.cpu == cpu,
-            "a dispatch for CPU {cpu} on {}",
-            record.cpu
-        );
+        rule!(record.cpu == cpu, "a dispatch for CPU {cpu} on {}", record.cpu);
         let current = self.cpus[cpu].current;
         if !expected {
-            rule!(
-                self.first_local(cpu).is_none(),
-                "a dispatch while a task is on the local queue"
-            );
+            rule!(self.first_local(cpu).is_none(), "a dispatch while a task is on the local queue");
             rule!(
                 !self.consume_global(cpu)?,
                 "a dispatch while the global queue has a task for CPU {cpu}"
@@ -115,11 +104,7 @@ impl Reference {
         }
         if let Some(pid) = current {
             self.compare_slice(pid, record.b)?;
-            rule!(
-                record.b == 0,
-                "a dispatch while {pid} has {} of its slice",
-                record.b
-            );
+            rule!(record.b == 0, "a dispatch while {pid} has {} of its slice", record.b);
         }
         let state = &mut self.cpus[cpu];
         state.must_pass = false;
@@ -158,10 +143,7 @@ impl Reference {
         }
         let leaving = self.was_left(cpu);
         if let Some(current) = self.cpus[cpu].current {
-            self.calls.push(Expected {
-                a: Some(1),
-                ..call(Kind::Stopping, current)
-            });
+            self.calls.push(Expected { a: Some(1), ..call(Kind::Stopping, current) });
         } else if !leaving && self.world.has_update_idle {
             self.expect_idle(cpu, false);
         }
@@ -182,10 +164,9 @@ impl Reference {
         self.cpus[cpu].in_dispatch = false;
         let leaving = self.was_left(cpu);
         match self.cpus[cpu].current {
-            Some(current) if self.world.has_enq_last => self.calls.push(Expected {
-                a: Some(1),
-                ..call(Kind::Stopping, current)
-            }),
+            Some(current) if self.world.has_enq_last => {
+                self.calls.push(Expected { a: Some(1), ..call(Kind::Stopping, current) })
+            }
             Some(current) => return self.set_slice(current, DEFAULT_SLICE),
             None if !leaving => return Ok(()),
             None => {}
@@ -238,11 +219,7 @@ impl Reference {
         }
         let mut comes = Vec::new();
         if !expected {
-            rule!(
-                record.slice() == 0,
-                "{pid} is stopped with {} of its slice",
-                record.slice()
-            );
+            rule!(record.slice() == 0, "{pid} is stopped with {} of its slice", record.slice());
             rule!(
                 self.first_local(cpu).is_some() || self.consume_global(cpu)?,
                 "{pid} is stopped for nobody"
@@ -256,15 +233,8 @@ impl Reference {
         state.must_pass = false;
         self.task_mut(pid)?.place = Place::Nowhere;
         self.begin_to_wait(pid)?;
-        let next_is_idle = self
-            .expected
-            .front()
-            .is_none_or(|call| call.kind != Kind::Running);
-        let flags = if comes.is_empty() && next_is_idle {
-            LAST
-        } else {
-            0
-        };
+        let next_is_idle = self.expected.front().is_none_or(|call| call.kind != Kind::Running);
+        let flags = if comes.is_empty() && next_is_idle { LAST } else { 0 };
         self.enqueue(pid, flags)?;
         self.calls.extend(comes);
         Ok(())
@@ -291,12 +261,7 @@ impl Reference {
     pub(super) fn taken(&mut self, record: &Record, expected: bool) -> Result<(), Broken> {
         let unseen = !self.world.has_update_idle;
         let state = &mut self.cpus[record.cpu];
-        rule!(
-            state.current.is_none(),
-            "{} runs beside {:?}",
-            record.pid,
-            state.current
-        );
+        rule!(state.current.is_none(), "{} runs beside {:?}", record.pid, state.current);
         rule!(
             expected || unseen || state.higher.is_some() || state.stopped,
             "{} takes a CPU that is idle, and nothing said so",
@@ -356,10 +321,7 @@ impl Reference {
                     || self.cpus[cpu].higher.is_some(),
                 "{pid} runs where nothing said so"
             );
-            rule!(
-                self.cpus[cpu].current.is_none(),
-                "{pid} runs beside another"
-            );
+            rule!(self.cpus[cpu].current.is_none(), "{pid} runs beside another");
             rule!(
                 self.first_local(cpu).is_some() || self.consume_global(cpu)?,
                 "{pid} runs and was not on the queue of CPU {cpu}"
@@ -373,14 +335,8 @@ impl Reference {
             self.calls.clear();
         }
         let place = self.task(pid)?.place;
-        rule!(
-            place == Place::On(Queue::Local(cpu)),
-            "{pid} runs on CPU {cpu} from {place:?}"
-        );
-        rule!(
-            record.task_cpu() == cpu,
-            "{pid} is said to be on another CPU"
-        );
+        rule!(place == Place::On(Queue::Local(cpu)), "{pid} runs on CPU {cpu} from {place:?}");
+        rule!(record.task_cpu() == cpu, "{pid} is said to be on another CPU");
         self.check_slice(record)?;
         self.take_off(pid)?;
         let now = self.now;

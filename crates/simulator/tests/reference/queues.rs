@@ -22,10 +22,7 @@ impl Reference {
 
     pub(super) fn take_off(&mut self, pid: u32) -> Result<(), Broken> {
         let Place::On(queue) = self.task(pid)?.place else {
-            return Err(format!(
-                "{pid} is on no queue, but {:?}",
-                self.task(pid)?.place
-            ));
+            return Err(format!("{pid} is on no queue, but {:?}", self.task(pid)?.place));
         };
         self.queue(queue).retain(|(other, _)| *other != pid);
         self.task_mut(pid)?.place = Place::Nowhere;
@@ -88,10 +85,7 @@ impl Reference {
     fn leave_custody(&mut self, pid: u32) -> Result<(), Broken> {
         let task = self.task_mut(pid)?;
         if std::mem::take(&mut task.custody) {
-            self.calls.push(Expected {
-                a: Some(0),
-                ..call(Kind::Dequeue, pid)
-            });
+            self.calls.push(Expected { a: Some(0), ..call(Kind::Dequeue, pid) });
         }
         Ok(())
     }
@@ -142,13 +136,7 @@ impl Reference {
             return Ok(());
         }
         self.apply_slice(pid, insertion.slice)?;
-        self.put(
-            queue,
-            pid,
-            insertion.vtime,
-            insertion.ordered,
-            insertion.flags,
-        )
+        self.put(queue, pid, insertion.vtime, insertion.ordered, insertion.flags)
     }
 
     /// Tasks on their way to other CPUs arrive when the current event is done.
@@ -158,11 +146,7 @@ impl Reference {
                 self.deliver(cpu, insertion)?;
             }
         }
-        rule!(
-            self.calls.is_empty(),
-            "{:?} for a task on its way",
-            self.calls
-        );
+        rule!(self.calls.is_empty(), "{:?} for a task on its way", self.calls);
         Ok(())
     }
 
@@ -172,23 +156,14 @@ impl Reference {
         let mut queue = self.named(insertion.dsq, cpu, pid)?;
         self.apply_slice(pid, insertion.slice)?;
         if let Queue::Local(target) = queue {
-            rule!(
-                self.may_use(self.task(pid)?, target),
-                "{pid} may not use CPU {target}"
-            );
+            rule!(self.may_use(self.task(pid)?, target), "{pid} may not use CPU {target}");
             if self.task(pid)?.cpu != target && self.cpus[target].offline {
                 queue = Queue::Global(self.world.nodes[self.task(pid)?.cpu]);
             } else {
                 self.bring(pid, target)?;
             }
         }
-        self.put(
-            queue,
-            pid,
-            insertion.vtime,
-            insertion.ordered,
-            insertion.flags,
-        )
+        self.put(queue, pid, insertion.vtime, insertion.ordered, insertion.flags)
     }
 
     /// Carries out the insertions that the scheduler made during a dispatch.
@@ -234,12 +209,7 @@ impl Reference {
 
     pub(super) fn check_length(&mut self, record: &Record) -> Result<(), Broken> {
         let length = self.queue(Queue::User(record.a as usize)).len();
-        rule!(
-            length as u64 == record.b,
-            "queue {} has {} tasks, not {length}",
-            record.a,
-            record.b
-        );
+        rule!(length as u64 == record.b, "queue {} has {} tasks, not {length}", record.a, record.b);
         Ok(())
     }
 
@@ -258,21 +228,14 @@ impl Reference {
     pub(super) fn moved(&mut self, record: &Record) -> Result<(), Broken> {
         let (pid, cpu) = (record.pid, record.cpu);
         let source = Place::On(Queue::User(record.a as usize));
-        rule!(
-            self.task(pid)?.place == source,
-            "{pid} is not on queue {}",
-            record.a
-        );
+        rule!(self.task(pid)?.place == source, "{pid} is not on queue {}", record.a);
         self.take_off(pid)?;
         let target = self.named(record.b, cpu, pid)?;
         if let Queue::Local(cpu) = target {
             self.bring(pid, cpu)?;
         }
         self.put(target, pid, 0, false, record.c)?;
-        self.calls.push(Expected {
-            a: Some(1),
-            ..call(Kind::MoveEnd, pid)
-        });
+        self.calls.push(Expected { a: Some(1), ..call(Kind::MoveEnd, pid) });
         Ok(())
     }
 }

@@ -9,11 +9,7 @@ use super::{
 use std::collections::VecDeque;
 
 /// A task of which nothing is known.
-const ORDINARY: Attributes = Attributes {
-    allowed: Vec::new(),
-    priority: 120,
-    weight: 100,
-};
+const ORDINARY: Attributes = Attributes { allowed: Vec::new(), priority: 120, weight: 100 };
 
 impl Reference {
     pub(super) fn task(&self, pid: u32) -> Result<&Task, Broken> {
@@ -34,12 +30,7 @@ impl Reference {
         let mut later = VecDeque::new();
         // Tasks that existed before the run have no number in the event stream and never run.
         if record.a != 0 {
-            later = self
-                .world
-                .attributes
-                .get(self.births)
-                .cloned()
-                .unwrap_or_default();
+            later = self.world.attributes.get(self.births).cloned().unwrap_or_default();
             self.births += 1;
         }
         self.tasks.push(Task {
@@ -68,9 +59,9 @@ impl Reference {
     pub(super) fn slice_of(&self, pid: u32) -> Result<u64, Broken> {
         let task = self.task(pid)?;
         Ok(match task.place {
-            Place::Running(_) if task.slice != u64::MAX => task
-                .slice
-                .saturating_sub(self.now.saturating_sub(task.since)),
+            Place::Running(_) if task.slice != u64::MAX => {
+                task.slice.saturating_sub(self.now.saturating_sub(task.since))
+            }
             _ => task.slice,
         })
     }
@@ -117,11 +108,7 @@ impl Reference {
             record.pid,
             record.cpu
         );
-        rule!(
-            record.task_cpu() == record.cpu,
-            "{} is said to be on another CPU",
-            record.pid
-        );
+        rule!(record.task_cpu() == record.cpu, "{} is said to be on another CPU", record.pid);
         self.check_slice(record)
     }
 
@@ -135,11 +122,7 @@ impl Reference {
             task.cpu,
             record.a
         );
-        rule!(
-            task.is.allowed.len() != 1,
-            "select_cpu for {}, which has one CPU only",
-            task.pid
-        );
+        rule!(task.is.allowed.len() != 1, "select_cpu for {}, which has one CPU only", task.pid);
         self.inside = Some(Inside::SelectCpu(record.pid, record.b));
         Ok(())
     }
@@ -149,20 +132,14 @@ impl Reference {
             return Err("a choice outside select_cpu".into());
         };
         let cpu = record.a as usize;
-        rule!(
-            self.may_use(self.task(pid)?, cpu) || record.b == 0,
-            "{pid} may not use CPU {cpu}"
-        );
+        rule!(self.may_use(self.task(pid)?, cpu) || record.b == 0, "{pid} may not use CPU {cpu}");
         rule!(
             record.b == 0 || !self.cpus[cpu].offline,
             "CPU {cpu} is chosen as idle and is not there"
         );
         if record.b != 0 && flags & WAKE_SYNC == 0 {
             let current = self.cpus[cpu].current.or(self.cpus[cpu].higher);
-            rule!(
-                current.is_none(),
-                "CPU {cpu} is chosen as idle and runs {current:?}"
-            );
+            rule!(current.is_none(), "CPU {cpu} is chosen as idle and runs {current:?}");
         }
         Ok(())
     }
@@ -179,16 +156,9 @@ impl Reference {
             return self.put_offline(record, expected);
         }
         let task = self.task(record.pid)?;
-        rule!(
-            task.enabled && !task.runnable && task.place == Place::Nowhere,
-            "runnable: {task:?}"
-        );
+        rule!(task.enabled && !task.runnable && task.place == Place::Nowhere, "runnable: {task:?}");
         let kind = flags & !CPU_SELECTED;
-        rule!(
-            kind == WAKEUP || kind == INITIAL,
-            "{} becomes runnable with {flags:#x}",
-            task.pid
-        );
+        rule!(kind == WAKEUP || kind == INITIAL, "{} becomes runnable with {flags:#x}", task.pid);
         // Where a CPU was chosen before the task was allowed to use all, it was chosen for one that may use several.
         let chosen = (task.is.allowed.len() != 1 && !task.forced || task.selected.is_some())
             && self.world.nodes.len() > 1;
@@ -205,22 +175,14 @@ impl Reference {
         );
         if task.forced {
             let first = self.cpus.iter().position(|cpu| !cpu.offline);
-            rule!(
-                first == Some(cpu),
-                "{} is on {cpu}, not {first:?}",
-                task.pid
-            );
+            rule!(first == Some(cpu), "{} is on {cpu}, not {first:?}", task.pid);
         } else if let Some(selected) = task.selected
             && let Some(due) = match self.may_use(task, selected) && !self.cpus[selected].offline {
                 true => Some(selected),
                 false => self.fallback(task, selected),
             }
         {
-            rule!(
-                cpu == due,
-                "{} is on {cpu}, and {selected} was selected",
-                task.pid
-            );
+            rule!(cpu == due, "{} is on {cpu}, and {selected} was selected", task.pid);
         }
         self.check_slice(record)?;
         let now = self.now;
@@ -269,10 +231,7 @@ impl Reference {
             let queue = Queue::Global(self.world.nodes[self.task(pid)?.cpu]);
             return self.put(queue, pid, 0, false, flags);
         }
-        self.calls.push(Expected {
-            a: Some(flags),
-            ..call(Kind::EnqueueBegin, pid)
-        });
+        self.calls.push(Expected { a: Some(flags), ..call(Kind::EnqueueBegin, pid) });
         Ok(())
     }
 

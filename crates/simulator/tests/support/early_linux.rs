@@ -8,10 +8,7 @@ use super::{History, MS, Run, SECOND, assert_near, outcome_storage, run, statist
 pub fn hogs(nices: &[i32]) -> String {
     let task = |(number, nice)| format!(r#""hog{number}": {{ "priority": {nice}, "run": 1000 }}"#);
     let tasks: Vec<String> = nices.iter().enumerate().map(task).collect();
-    format!(
-        r#"{{ "tasks": {{ {} }}, "global": {{ "duration": 60 }} }}"#,
-        tasks.join(", ")
-    )
+    format!(r#"{{ "tasks": {{ {} }}, "global": {{ "duration": 60 }} }}"#, tasks.join(", "))
 }
 
 /// The hogs' history after some seconds on one CPU, under the scheduler `id`.
@@ -93,26 +90,13 @@ fn changes_of_process(id: &str, process: &str, settings: &[(&str, &str)]) -> usi
     let hog = |name: &str, process: &str| {
         format!(r#""{name}": {{ "run": 1000, "fairground": {{ "process": "{process}" }} }}"#)
     };
-    let tasks = [
-        hog("a0", process),
-        hog("b0", "b"),
-        hog("a1", process),
-        hog("b1", "b"),
-    ];
-    let json = format!(
-        r#"{{ "tasks": {{ {} }}, "global": {{ "duration": 40 }} }}"#,
-        tasks.join(", ")
-    );
+    let tasks = [hog("a0", process), hog("b0", "b"), hog("a1", process), hog("b1", "b")];
+    let json =
+        format!(r#"{{ "tasks": {{ {} }}, "global": {{ "duration": 40 }} }}"#, tasks.join(", "));
     let (history, _) = run(id, "1", &json, 40, settings);
-    let mut runs: Vec<_> = history
-        .runs
-        .iter()
-        .filter(|run| run.start > 4 * SECOND)
-        .collect();
+    let mut runs: Vec<_> = history.runs.iter().filter(|run| run.start > 4 * SECOND).collect();
     runs.sort_by_key(|run| run.start);
-    let changes = runs
-        .windows(2)
-        .filter(|pair| pair[0].task[..1] != pair[1].task[..1]);
+    let changes = runs.windows(2).filter(|pair| pair[0].task[..1] != pair[1].task[..1]);
     changes.count()
 }
 
@@ -178,8 +162,6 @@ pub fn assert_only_the_idle_last_cpu_looks(id: &str, settings: &[(&str, &str)]) 
     let woken = history.runs_of("woken", SECOND, 5 * SECOND);
     assert!(woken.len() > 1000 && woken.iter().all(|run| run.cpu == 1));
     let passes = history.passes.iter();
-    let others = passes
-        .filter(|(time, cpu)| *time > SECOND && *cpu > 1)
-        .count();
+    let others = passes.filter(|(time, cpu)| *time > SECOND && *cpu > 1).count();
     assert_eq!(others, 0, "passes of CPUs that have nothing to run");
 }

@@ -65,12 +65,7 @@ impl History {
         while let Some(index) = self.running.iter().position(|(c, ..)| *c == cpu) {
             let (_, task, start) = self.running.remove(index);
             let task = self.name(task);
-            self.runs.push(Run {
-                task,
-                cpu: cpu.0,
-                start,
-                end: now,
-            });
+            self.runs.push(Run { task, cpu: cpu.0, start, end: now });
         }
     }
 
@@ -157,11 +152,7 @@ impl Sink for History {
 /// Names a folder like `schedulers/`: the schedulers that are in it are compiled from there, all others are those that were built in.
 pub const SCHEDULERS: &str = "FAIRGROUND_SCHEDULERS";
 
-type Found = (
-    &'static str,
-    &'static fairground_catalog::Scheduler,
-    Arc<Scheduler>,
-);
+type Found = (&'static str, &'static fairground_catalog::Scheduler, Arc<Scheduler>);
 
 /// The scheduler `id` with its manifest, and loaded: the built-in one, or that of the folder that [`SCHEDULERS`] names.
 pub fn find(id: &str) -> (&'static fairground_catalog::Scheduler, Arc<Scheduler>) {
@@ -350,17 +341,11 @@ pub fn assert_idle_gets_leftovers(id: &str) {
 
 /// A kernel thread, bound to no CPU, that wants one for 8 of every 10 ms.
 pub fn busy_kernel_thread() -> Thread {
-    let turn = |number: u64| Turn {
-        at: number * 10 * MS,
-        cpu_time: 8 * MS,
-    };
+    let turn = |number: u64| Turn { at: number * 10 * MS, cpu_time: 8 * MS };
     Thread {
         name: "kernel".to_owned(),
         kernel: true,
-        policy: Policy::Other {
-            nice: 0,
-            slice: None,
-        },
+        policy: Policy::Other { nice: 0, slice: None },
         cpus: None,
         group: None,
         turns: (1..1000).map(turn).collect(),

@@ -12,12 +12,7 @@ pub struct Cost {
 impl Sink for Cost {
     fn task(&mut self, _: Nanoseconds, _: TaskId, _: &TaskInfo) {}
     fn event(&mut self, event: &Event) {
-        if let EventKind::Overhead {
-            kind: OverheadKind::Scheduling,
-            duration,
-            ..
-        } = event.kind
-        {
+        if let EventKind::Overhead { kind: OverheadKind::Scheduling, duration, .. } = event.kind {
             self.scheduling += duration;
         }
     }

@@ -86,10 +86,7 @@ pub fn foresee(paths: &[PathBuf], folder: &Path, cost: &CostModel) -> Result<For
     let mut workloads: BTreeMap<String, Vec<Made>> = BTreeMap::new();
     for path in paths {
         let made = Made::read(path)?;
-        workloads
-            .entry(made.workload.clone())
-            .or_default()
-            .push(made);
+        workloads.entry(made.workload.clone()).or_default().push(made);
     }
     let mut foresight = Foresight::default();
     for (workload, made) in &workloads {
@@ -156,21 +153,15 @@ impl Foresight {
         cost: &CostModel,
     ) -> Result<(), Error> {
         let path = folder.join(format!("{workload}.json"));
-        let truth = path
-            .exists()
-            .then(|| Workload::read(&path))
-            .transpose()?
-            .map(Arc::new);
+        let truth = path.exists().then(|| Workload::read(&path)).transpose()?.map(Arc::new);
         for source in made {
             let replayed = source.replay(cost)?;
             for scheduler in schedulers(made) {
                 if !is_asked(&source.scheduler, scheduler) {
                     continue;
                 }
-                let targets: Vec<&Made> = made
-                    .iter()
-                    .filter(|one| one.scheduler == scheduler)
-                    .collect();
+                let targets: Vec<&Made> =
+                    made.iter().filter(|one| one.scheduler == scheduler).collect();
                 let contender = Contender::open(scheduler, &Default::default())?;
                 let seen =
                     Figures::medians(&targets.iter().map(|one| one.figures()).collect::<Vec<_>>());
@@ -186,9 +177,7 @@ impl Foresight {
                         continue;
                     }
                 };
-                predicted
-                    .shares
-                    .retain(|name, _| seen.shares.contains_key(name));
+                predicted.shares.retain(|name, _| seen.shares.contains_key(name));
                 let of_truth = match &truth {
                     Some(truth) => replay.of_truth(truth, &target.recording, &contender)?,
                     None => None,
@@ -264,9 +253,7 @@ fn largest(kernel: &Figures, other: &Figures) -> (f64, String) {
         let seen = kernel.shares.get(name)?;
         Some(((share - seen).abs(), name.clone()))
     });
-    differences
-        .max_by(|a, b| a.0.total_cmp(&b.0))
-        .unwrap_or_default()
+    differences.max_by(|a, b| a.0.total_cmp(&b.0)).unwrap_or_default()
 }
 
 /// Renames interchangeable tasks to their common name and a number, in the order of their shares, largest first.
@@ -299,10 +286,7 @@ impl Figures {
             let value = median(all.iter().filter_map(|one| one.shares.get(name).copied()));
             (name.clone(), value.unwrap_or(0.0))
         });
-        Self {
-            shares: shares.collect(),
-            latency: median(all.iter().filter_map(|one| one.latency)),
-        }
+        Self { shares: shares.collect(), latency: median(all.iter().filter_map(|one| one.latency)) }
     }
 
     fn of_simulation(result: &CellResult, length: f64) -> Self {
@@ -349,15 +333,13 @@ impl Simulated<'_> {
             })
             .collect();
         let results = run_cells(&cells, None, &|_, _| {}, |_, result| result)?;
-        Ok(
-            match results.iter().find_map(|result| result.failure.as_ref()) {
-                Some(failure) => Err(format!(
-                    "{} under {} failed {}",
-                    failure.workload, failure.scheduler, failure.message
-                )),
-                None => Ok(results),
-            },
-        )
+        Ok(match results.iter().find_map(|result| result.failure.as_ref()) {
+            Some(failure) => Err(format!(
+                "{} under {} failed {}",
+                failure.workload, failure.scheduler, failure.message
+            )),
+            None => Ok(results),
+        })
     }
 
     /// Medians of several seeds.
@@ -457,19 +439,11 @@ impl Foresight {
                 one.scheduler,
                 100.0 * one.error.0,
                 one.error.1,
-                one.of_truth
-                    .map_or("-".to_owned(), |error| format!("{:.2}", 100.0 * error)),
-                if one.error.0 > one.bound {
-                    "   out of bounds"
-                } else {
-                    ""
-                }
+                one.of_truth.map_or("-".to_owned(), |error| format!("{:.2}", 100.0 * error)),
+                if one.error.0 > one.bound { "   out of bounds" } else { "" }
             );
         }
-        let near = self
-            .predictions
-            .iter()
-            .filter(|one| one.error.0 <= one.bound);
+        let near = self.predictions.iter().filter(|one| one.error.0 <= one.bound);
         let _ = writeln!(
             text,
             "\nLargest difference of a task's CPU time in % of the run, and 99th percentiles of wakeup latency in ms.\n\

@@ -44,9 +44,7 @@ impl Span {
     pub fn error(&self) -> f64 {
         let seen = middle(&self.recorded).max(1.0);
         let errors = self.predicted.iter().map(|time| *time as f64 / seen - 1.0);
-        errors
-            .max_by(|a, b| a.abs().total_cmp(&b.abs()))
-            .unwrap_or(0.0)
+        errors.max_by(|a, b| a.abs().total_cmp(&b.abs())).unwrap_or(0.0)
     }
 
     /// Whether all predictions are within the bound.
@@ -62,17 +60,11 @@ impl Simulated<'_> {
             Ok(results) => results,
             Err(failure) => return Ok(Err(failure)),
         };
-        let runs = results
-            .iter()
-            .filter_map(|result| result.run.metrics.as_ref());
+        let runs = results.iter().filter_map(|result| result.run.metrics.as_ref());
         let mut times: Vec<Nanoseconds> = runs.filter_map(|metrics| metrics.makespan_ns).collect();
         times.sort_unstable();
         Ok(times.get(times.len() / 2).copied().ok_or_else(|| {
-            format!(
-                "{} under {} does not finish",
-                self.workload.name,
-                contender.name()
-            )
+            format!("{} under {} does not finish", self.workload.name, contender.name())
         }))
     }
 }
@@ -96,19 +88,15 @@ impl Foresight {
                 }
                 let contender = Contender::open(scheduler, &Default::default())?;
                 match replayed.simulated(cost).span(&contender)? {
-                    Ok(time) => predicted
-                        .entry((&source.scheduler, scheduler))
-                        .or_default()
-                        .push(time),
+                    Ok(time) => {
+                        predicted.entry((&source.scheduler, scheduler)).or_default().push(time)
+                    }
                     Err(failure) => self.failures.push(failure),
                 }
             }
         }
         for ((source, scheduler), mut predicted) in predicted {
-            let of_it = made
-                .iter()
-                .zip(times)
-                .filter(|(one, _)| one.scheduler == scheduler);
+            let of_it = made.iter().zip(times).filter(|(one, _)| one.scheduler == scheduler);
             let mut recorded: Vec<Nanoseconds> = of_it.map(|(_, time)| *time).collect();
             recorded.sort_unstable();
             predicted.sort_unstable();
@@ -133,11 +121,7 @@ impl Foresight {
             }
         }
         let orders = programs.into_iter().map(|(workload, spans)| {
-            let mut order = Order {
-                workload: workload.to_owned(),
-                pairs: 0,
-                wrong: Vec::new(),
-            };
+            let mut order = Order { workload: workload.to_owned(), pairs: 0, wrong: Vec::new() };
             for faster in &spans {
                 for slower in &spans {
                     if faster.recorded.last() < slower.recorded.first() {
@@ -193,9 +177,8 @@ impl Foresight {
         );
         for order in self.orders() {
             let wrong = order.wrong.iter();
-            let wrong: Vec<String> = wrong
-                .map(|(faster, slower)| format!("{faster} before {slower}"))
-                .collect();
+            let wrong: Vec<String> =
+                wrong.map(|(faster, slower)| format!("{faster} before {slower}")).collect();
             let _ = writeln!(
                 text,
                 "{}: of {} pairs that the recordings tell apart, replays have {} in the right order{}{}",
