@@ -23,7 +23,7 @@ help:
 	@echo 'make mutants    small changes to the schedulers, each of which a test must notice; SCHEDULERS=a,b for some of them'
 	@echo 'make fuzz       random inputs for every reader of files; TIME=600 seconds in all'
 	@echo 'make deny       licences and sources of all libraries, and which are there in two versions: needs cargo-deny'
-	@echo 'make documents  reproduce the documents and write the results into README.md'
+	@echo 'make documents  reproduce the documents and write the results into experiments/README.md'
 	@echo 'make worlds     the same workloads on a real kernel and in the simulator, side by side'
 	@echo 'make overhead   what each scheduler costs on a real kernel'
 	@echo 'make bench      how fast the simulator is'

@@ -72,7 +72,7 @@ pub struct Arguments {
     #[arg(long)]
     fit: bool,
 
-    /// Form of the result; markdown has a row for each experiment, and how many lines hold: the table in fairground's README
+    /// Form of the result; markdown has a row for each experiment, and how many lines hold: the tables in experiments/README.md
     #[arg(long, value_enum, default_value_t = DocumentForm::Table)]
     format: DocumentForm,
 

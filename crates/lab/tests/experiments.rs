@@ -118,19 +118,19 @@ fn every_experiment_has_what_the_document_prints_and_a_description() {
     }
 }
 
-/// The part of README.md that `scripts/documents` writes.
-fn results_in_readme() -> String {
-    let readme = fs::read_to_string(root().join("README.md")).unwrap();
+/// The part of a file that `scripts/documents` writes.
+fn results_in(file: &str) -> String {
+    let readme = fs::read_to_string(root().join(file)).unwrap();
     let (_, rest) =
-        readme.split_once("<!-- begin: scripts/documents -->\n").expect("README.md has the marker");
-    let (part, _) =
-        rest.split_once("<!-- end: scripts/documents -->").expect("README.md has the marker");
+        readme.split_once("<!-- begin: scripts/documents -->\n").expect("it has the marker");
+    let (part, _) = rest.split_once("<!-- end: scripts/documents -->").expect("it has the marker");
     part.to_owned()
 }
 
 #[test]
 fn the_readme_has_a_row_for_each_experiment_and_counts_all_lines() {
-    let results = results_in_readme();
+    let results = results_in("experiments/README.md");
+    assert_eq!(results.lines().next(), results_in("README.md").lines().next());
     let mut levels = std::collections::BTreeMap::<String, usize>::new();
     let mut rows = 0;
     for path in files(&root().join("experiments"), "experiment.toml") {
@@ -140,19 +140,19 @@ fn the_readme_has_a_row_for_each_experiment_and_counts_all_lines() {
         let text = |value: &toml::Value| value.as_str().unwrap().to_owned();
         let headline = &file["headline"];
         let row = format!(
-            "| [{}](experiments/{}) | {} | {} | ",
-            text(&file["title"]),
+            "| [`{0}`]({0}): {1} | {2} | {3} | ",
             id.display(),
+            text(&file["title"]),
             text(&headline["says"]),
             text(&headline["document"])
         );
-        assert!(results.contains(&row), "README.md lacks {row}");
+        assert!(results.contains(&row), "experiments/README.md lacks {row}");
         rows += 1;
         for line in file["accept"].as_array().unwrap() {
             *levels.entry(text(&line["level"])).or_default() += 1;
         }
     }
-    assert_eq!(results.matches("](experiments/").count(), rows);
+    assert_eq!(results.matches("\n| [`").count(), rows);
     for (level, words) in [
         ("S", "results that the documents state"),
         ("D", "that follow from their numbers"),
@@ -161,6 +161,6 @@ fn the_readme_has_a_row_for_each_experiment_and_counts_all_lines() {
         ("C", "that hold by construction"),
     ] {
         let counted = format!("{} {words}", levels[level]);
-        assert!(results.contains(&counted), "README.md does not say {counted}");
+        assert!(results.contains(&counted), "experiments/README.md does not say {counted}");
     }
 }

@@ -256,7 +256,7 @@ impl Count {
 }
 
 /// The reproductions that have a headline as Markdown: how many lines hold, and for each document a table with a row per experiment. Those
-/// whose ids are in `linked` link to their folder in `experiments`.
+/// whose ids are in `linked` link to their folder, for a page in `experiments`.
 pub fn reproductions_markdown(reproductions: &[&Reproduction], linked: &[String]) -> String {
     let mut text = format!("{} {}\n", runs(reproductions), counted(reproductions));
     for (document, those) in by_document(reproductions) {
@@ -269,7 +269,7 @@ pub fn reproductions_markdown(reproductions: &[&Reproduction], linked: &[String]
                 continue;
             };
             let title = if linked.contains(&one.id) {
-                format!("[{}](experiments/{})", one.title, one.id)
+                format!("[`{0}`]({0}): {1}", one.id, one.title)
             } else {
                 one.title.clone()
             };

@@ -40,15 +40,15 @@ fn points_are_chosen_by_name() {
 }
 
 #[test]
-fn the_readme_has_the_results_that_are_reproduced() {
-    let readme = folder().join("../../../README.md");
-    let readme = std::fs::read_to_string(readme).expect("there is one");
+fn the_page_has_the_results_that_are_reproduced() {
+    let page = folder().join("../../../experiments/README.md");
+    let page = std::fs::read_to_string(page).expect("there is one");
     // Those that take a few seconds; `scripts/documents --check` compares all.
     let results = succeed("reproduce elc_o1_nice_ratio ebs_caps --allow-failing --format markdown");
     let rows: Vec<&str> = results.lines().filter(|line| line.starts_with("| [")).collect();
     assert_eq!(rows.len(), 2, "{results}");
     for row in rows {
-        assert!(readme.contains(row), "README.md lacks {row}");
+        assert!(page.contains(row), "experiments/README.md lacks {row}");
     }
 }
 
