@@ -1,14 +1,15 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 
-# The rt-app files that `make demo` runs: the examples in Debian's rt-app package.
+# The rt-app files that `make demo` runs: the examples in Debian's rt-app package. The shell looks for them, because make would do so before
+# the recipe has installed them.
 examples = /usr/share/doc/rt-app/examples
-DEMO_WORKLOADS = $(wildcard $(examples)/*.json $(examples)/tutorial/*.json)
+DEMO_WORKLOADS = $(examples)/*.json $(examples)/tutorial/*.json
 DEMO_SCHEDULERS = linux24,o1,cfs
 
 fairground = $${CARGO_TARGET_DIR:-target}/release/fairground
 PREFIX = /usr/local
 
-.PHONY: help demo build share install uninstall deb rpm arch wheel packages test lint unit-test testbench mutants fuzz deny documents worlds overhead bench clean
+.PHONY: help demo build share install uninstall deb rpm arch wheel packages test lint unit-test testbench stranger mutants fuzz deny documents worlds overhead bench clean
 
 help:
 	@echo 'make demo       build the command, compare schedulers on the examples of rt-app, and rank them for a recorded build'
@@ -20,6 +21,7 @@ help:
 	@echo 'make lint       formatting, and clippy without a warning'
 	@echo 'make unit-test  tests that need no kernel of their own'
 	@echo 'make testbench  tests on a real kernel, in a virtual machine'
+	@echo 'make stranger   the documents, followed on a machine that has nothing, where everything is built; prints the CPU time of that'
 	@echo 'make mutants    small changes to the schedulers, each of which a test must notice; SCHEDULERS=a,b for some of them'
 	@echo 'make fuzz       random inputs for every reader of files; TIME=600 seconds in all'
 	@echo 'make deny       licences and sources of all libraries, and which are there in two versions: needs cargo-deny'
@@ -48,7 +50,7 @@ install: share
 	install -D -m 755 $(fairground) $(DESTDIR)$(PREFIX)/bin/fairground
 	cd target/share && find . -type f -exec install -D -m 644 {} $(DESTDIR)$(PREFIX)/share/{} \;
 	install -d $(DESTDIR)$(PREFIX)/share/fairground/workloads
-	install -m 644 workloads/* $(DESTDIR)$(PREFIX)/share/fairground/workloads
+	install -m 644 workloads/*.* $(DESTDIR)$(PREFIX)/share/fairground/workloads
 
 uninstall:
 	rm -f $(DESTDIR)$(PREFIX)/bin/fairground $(DESTDIR)$(PREFIX)/share/man/man1/fairground.1 $(DESTDIR)$(PREFIX)/share/man/man1/fairground-*.1
@@ -72,18 +74,21 @@ packages:
 UNIT_TEST = PROPTEST_RNG_SEED=1 cargo test --workspace --tests
 
 # The build needs the processors and fetching the testbench's pieces needs the network, so the two run in parallel. So do the tests, because
-# emulated machines often wait; the testbench's output comes last. Clippy compiles everything that is tested, so nothing is built twice.
+# emulated machines and installations often wait; their output comes last. Clippy compiles everything that is tested, so nothing is built twice.
 test: export RUSTC_WORKSPACE_WRAPPER = $(CURDIR)/scripts/rustc-with-lints
 test:
 	scripts/install build
 	$(MAKE) --jobs=2 pieces everything
-	@log=$$(mktemp) && trap 'kill $$machines 2> /dev/null; rm -f "$$log"' EXIT && trap 'exit 130' INT TERM; \
-	testbench/run > "$$log" 2>&1 & machines=$$!; \
+	@logs=$$(mktemp -d) && trap 'kill $$machines $$stranger 2> /dev/null; rm -rf "$$logs"' EXIT && trap 'exit 130' INT TERM; \
+	testbench/run > "$$logs/machines" 2>&1 & machines=$$!; \
+	testbench/stranger > "$$logs/stranger" 2>&1 & stranger=$$!; \
 	$(UNIT_TEST); status=$$?; \
 	scripts/instructions || status=$$?; \
 	packaging/test || status=$$?; \
 	python/test || status=$$?; \
-	tail --pid=$$machines -n +1 -f "$$log"; \
+	wait $$stranger || status=$$?; \
+	cat "$$logs/stranger"; \
+	tail --pid=$$machines -n +1 -f "$$logs/machines"; \
 	wait $$machines && exit $$status
 
 .PHONY: pieces everything
@@ -103,6 +108,10 @@ unit-test:
 testbench:
 	scripts/install test
 	testbench/run
+
+# The tests do the same with the command that they built.
+stranger:
+	testbench/stranger --cold
 
 # Not part of the tests: it runs the tests of the schedulers hundreds of times.
 mutants:
