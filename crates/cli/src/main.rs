@@ -14,7 +14,6 @@ mod compare;
 mod contents;
 mod explain;
 mod failures;
-mod fidelity;
 mod finding;
 mod gauntlet;
 mod generate;
@@ -78,8 +77,6 @@ enum Command {
     Disable(service::DisableArguments),
     Status(service::StatusArguments),
     Reproduce(reproduce::Arguments),
-    #[command(hide = true)]
-    Fidelity(fidelity::Arguments),
     Calibrate(calibrate::Arguments),
     #[command(hide = true)]
     Generate(generate::Arguments),
@@ -136,7 +133,6 @@ fn exit_status(subcommand: &str) -> &'static str {
             "that of COMMAND; without one 0, or 1 if it failed on the way; 2 if the input is unusable or this kernel cannot do it"
         }
         "status" => "0 if a scheduler is in charge, 1 if it is the kernel's own",
-        "fidelity" => "0 if they agree, 1 if they do not, 2 if the input is unusable",
         _ => "0 success, 1 it ran and failed, 2 the input is unusable",
     }
 }
@@ -236,7 +232,6 @@ fn main() -> ExitCode {
         Command::Disable(_) => service::disable(),
         Command::Status(_) => service::status(),
         Command::Reproduce(arguments) => reproduce::main(&arguments),
-        Command::Fidelity(arguments) => fidelity::main(&arguments),
         Command::Calibrate(arguments) => calibrate::main(&arguments),
         Command::Generate(arguments) => generate::main(&arguments, whole_command()),
     }

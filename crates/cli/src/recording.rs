@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 use std::path::Path;
 
 use fairground_lab::recorded_metrics;
-use fairground_metrics::{RunMetrics, TaskMetrics};
+use fairground_metrics::{Distribution, RunMetrics, TaskMetrics};
 use fairground_recording::{Load, Loss, Recording, Roots, counted};
 use fairground_report::Document;
 use fairground_workload::{Event, Policy, Task};
@@ -50,6 +50,12 @@ pub struct Description {
     context_switches: u64,
     /// Moves of a task to another CPU.
     migrations: u64,
+    /// From being woken to running, of all tasks.
+    wakeup_latency: Option<Distribution>,
+    /// From the start of the first task to the end of the last; `null` if some did not end.
+    makespan_ns: Option<u64>,
+    /// From the beginning until the last of the tasks was created that did not end.
+    last_birth_ns: u64,
     /// Threads that were not chosen.
     other_threads: Others,
     /// How much was recorded, and how much was made up.
@@ -256,6 +262,9 @@ fn description(recording: &Recording, load: &Load, metrics: &RunMetrics) -> Desc
         wakeups: metrics.wakeups,
         context_switches: metrics.context_switches,
         migrations: metrics.migrations,
+        wakeup_latency: metrics.wakeup_latency,
+        makespan_ns: metrics.makespan_ns,
+        last_birth_ns: recording.last_birth(),
         other_threads: Others {
             count: load.others.len(),
             cpu_time_ns: turns.map(|turn| turn.cpu_time).sum(),

@@ -16,7 +16,6 @@ mod error;
 mod evidence;
 mod experiment;
 mod explain;
-mod fidelity;
 mod hunt;
 mod identity;
 mod isolation;
@@ -49,11 +48,6 @@ pub use experiment::{
 };
 pub use explain::{Search, explain};
 pub use fairground_simulator::{Examined, Hotplug, Release};
-pub use fidelity::{
-    Agreement, Both, Control, Costs, Disorder, Figure, Foresight, GroupMeasure, GroupPair, Key,
-    Pair, Player, Prediction, Recording, Rejection, Span, TaskPair, TaskTime, Verdict, confront,
-    foresee,
-};
 pub use hunt::{Find, GENERATION, Hunt, Hunted, Scenario, Told, hunting_grounds};
 pub use identity::of_bytes as hash_of_bytes;
 pub use loader::{LOADER, capture_loader};

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::num::NonZero;
 use std::path::PathBuf;
 
+use fairground_lab::CellResult;
 use fairground_report::{Document, Run};
 use schemars::JsonSchema;
 use serde::de::IgnoredAny;
@@ -72,6 +73,13 @@ pub struct Request {
     /// Seed of all random choices.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub seed: u64,
+    /// A run on a kernel, as `fairground play --records --format json` prints it: the process that created its threads and the other threads of
+    /// the machine are simulated, too.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub like: Option<PathBuf>,
+    /// Whether the answer is to have the member `charged_ns`.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub charged: bool,
 }
 
 fn is_zero(number: &u64) -> bool {
@@ -166,6 +174,9 @@ pub struct Answer {
     id: Value,
     /// The run, however it ended; `None` if the cell could not be understood, or names things that are not there, and for a shard.
     run: Option<Run>,
+    /// CPU time of each task as a kernel accounts it, with the overhead on its CPU, if the cell asks for it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    charged_ns: Option<BTreeMap<String, u64>>,
     /// For a shard: how far it is.
     #[serde(skip_serializing_if = "Option::is_none")]
     progress: Option<Progress>,
@@ -179,36 +190,28 @@ impl Document for Answer {
 }
 
 impl Answer {
-    pub fn result(id: Value, run: Run) -> Self {
-        Self {
-            version: Self::VERSION,
-            fairground: VERSION,
-            id,
-            run: Some(run),
-            progress: None,
-            error: None,
-        }
+    pub fn result(id: Value, result: CellResult, charged: bool) -> Self {
+        let charged_ns = charged.then(|| result.charged.into_iter().collect());
+        Self { run: Some(result.run), charged_ns, ..Self::of(id) }
     }
 
     pub fn progress(id: Value, progress: Progress) -> Self {
-        Self {
-            version: Self::VERSION,
-            fairground: VERSION,
-            id,
-            run: None,
-            progress: Some(progress),
-            error: None,
-        }
+        Self { progress: Some(progress), ..Self::of(id) }
     }
 
     pub fn refusal(id: Value, message: String) -> Self {
+        Self { error: Some(message), ..Self::of(id) }
+    }
+
+    fn of(id: Value) -> Self {
         Self {
             version: Self::VERSION,
             fairground: VERSION,
             id,
             run: None,
+            charged_ns: None,
             progress: None,
-            error: Some(message),
+            error: None,
         }
     }
 

@@ -177,7 +177,9 @@ fn answer(line: Result<String, String>, warm: &Warm) -> Answer {
     };
     // A mistake of the simulator is the end of one cell, not of all.
     let ended = catch_unwind(AssertUnwindSafe(|| match &wanted {
-        Wanted::Cell(request) => { warm.run(request) }.map(|run| Answer::result(id.clone(), run)),
+        Wanted::Cell(request) => {
+            warm.run(request).map(|result| Answer::result(id.clone(), result, request.charged))
+        }
         Wanted::Shard(request) => {
             warm.run_shard(request).map(|progress| Answer::progress(id.clone(), progress))
         }

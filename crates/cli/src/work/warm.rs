@@ -10,8 +10,7 @@ use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use fairground_lab::{Cells, Contender, Error, Place, Plan};
-use fairground_report::Run;
+use fairground_lab::{CellResult, Cells, Contender, DEFAULT_HZ, Error, Place, Plan, Replay};
 
 use super::form::{Request, ShardRequest};
 use crate::quantity::{nanoseconds, patience_or_usual};
@@ -84,14 +83,13 @@ impl Warm {
     /// # Errors
     ///
     /// A message, if the cell names something that cannot be used.
-    pub fn run(&self, request: &Request) -> Result<Run, String> {
+    pub fn run(&self, request: &Request) -> Result<CellResult, String> {
         let all_but_seed = Request { id: serde_json::Value::Null, seed: 0, ..request.clone() };
         let text = serde_json::to_string(&all_but_seed).map_err(|error| error.to_string())?;
         let key = format!("{text} {:x}", state(request));
         let cells = self.cells.get(key, || self.cells_of(request));
         let cells = cells.map_err(|error| error.to_string())?;
-        let result = cells.at(ONLY, request.seed).run();
-        result.map(|result| result.run).map_err(|error| error.to_string())
+        cells.at(ONLY, request.seed).run().map_err(|error| error.to_string())
     }
 
     /// How far a shard is when what was left of it has run.
@@ -132,6 +130,16 @@ impl Warm {
         }
         for (key, value) in &request.set {
             contender.set(key, &value.to_string())?;
+        }
+        if let Some(run) = &request.like {
+            let replay = Replay::of_kernel_run(run, plan.settings.hz.unwrap_or(DEFAULT_HZ))?;
+            let workload = plan.sites[0].workloads[0].name.clone();
+            if plan.replays.insert(workload, Arc::new(replay)).is_some() {
+                return Err(wrong(
+                    "like",
+                    "the workload is a recording, which has other threads of its own",
+                ));
+            }
         }
         plan.sites[0].contenders = vec![contender];
         plan.check()?;
@@ -197,6 +205,7 @@ fn state(request: &Request) -> u64 {
         add(Path::new(text));
     }
     add(Path::new(&request.workload));
+    request.like.iter().for_each(|run| add(run));
     let sources = request.scheduler.split(['+', '#']).map(Path::new);
     let sources = sources.filter(|path| path.exists());
     let homes = sources.map(|path| match path.is_dir() {

@@ -112,7 +112,7 @@ fn the_commands_that_documents_name_are_taken() {
             let rest: String = rest.split('\'').step_by(2).collect();
             let mut words = rest.split(' ').filter(|word| !word.is_empty());
             let mut command = words.next().unwrap_or_default().to_owned();
-            if ["fidelity", "sweep"].contains(&command.as_str()) {
+            if command == "sweep" {
                 command = format!("{command} {}", words.next().unwrap_or_default());
             }
             let help = output_of(&format!("fairground {command} --help"));

@@ -329,39 +329,6 @@ fn the_kernels_own_scheduler_is_ranked_too_without_what_callbacks_cost() {
 }
 
 #[test]
-fn how_long_programs_take_is_foreseen() {
-    let folder = tempfile::tempdir().unwrap();
-    let mut command = vec!["fidelity".to_owned(), "foresee".to_owned()];
-    for name in ["build.kernel.1", "build.kernel.2", "build.cfs.1"] {
-        let path = folder.path().join(format!("{name}.recording"));
-        fs::copy(self::folder().join(BUILD), &path).unwrap();
-        command.push(path.display().to_string());
-    }
-    let ended = fairground(&command);
-    assert_eq!((ended.code, ended.stderr.as_str()), (Some(0), ""));
-    let lines: Vec<Vec<&str>> =
-        ended.stdout.lines().map(|line| line.split_whitespace().collect()).collect();
-    let pairs: Vec<&[&str]> = lines[1..4].iter().map(|line| &line[..3]).collect();
-    let expected =
-        [["build", "cfs", "kernel"], ["build", "kernel", "cfs"], ["build", "kernel", "kernel"]];
-    assert_eq!(pairs, expected);
-    for part in [
-        "3 of 3 are within 5 %",
-        "build: of 0 pairs that the recordings tell apart, replays have 0 in the right order\n",
-    ] {
-        assert!(ended.stdout.contains(part), "{part}:\n{}", ended.stdout);
-    }
-    // Nothing of it is a turn, and nothing a scheduler.
-    let path = folder.path().join("7.recording");
-    fs::copy(self::folder().join(BUILD), &path).unwrap();
-    refuse(
-        &format!("fidelity foresee {}", path.display()),
-        2,
-        &["not called WORKLOAD.SCHEDULER.recording"],
-    );
-}
-
-#[test]
 fn what_is_no_recording_is_said_in_one_line() {
     let scratch = tempfile::tempdir().unwrap();
     let whole = fs::read(folder().join(BUILD)).unwrap();
