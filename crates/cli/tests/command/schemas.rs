@@ -17,23 +17,47 @@ fn schemas(folder: &Path) -> BTreeMap<String, String> {
     named.collect()
 }
 
-fn documented() -> BTreeMap<String, String> {
-    schemas(&Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/schema"))
-}
-
 #[test]
 fn the_schemas_in_the_documentation_are_those_of_the_types() {
     let folder = tempfile::tempdir().unwrap();
     succeed(&format!("generate {}", folder.path().display()));
     let generated = schemas(&folder.path().join("fairground/schema"));
     assert!(
-        generated == documented(),
+        generated == schemas(&Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/schema")),
         "docs/schema is not up to date: `cargo run -- generate target/share && rm docs/schema/* && cp target/share/fairground/schema/* docs/schema`"
     );
     for (name, schema) in generated {
         let schema: Value = serde_json::from_str(&schema).unwrap();
         let valid = jsonschema::meta::validate(&schema);
         assert!(valid.is_ok(), "{name}: {valid:?}");
+        // Whatever it refers to is there.
+        validator(&name);
+    }
+}
+
+/// The schema in this file of docs/schema, which may refer to others beside it.
+fn validator(file: &str) -> jsonschema::Validator {
+    let schema = Beside.read(file);
+    let options = jsonschema::options().with_base_uri("schema:///").with_retriever(Beside);
+    options.build(&schema).unwrap()
+}
+
+/// Finds the files of docs/schema.
+struct Beside;
+
+impl Beside {
+    fn read(&self, file: &str) -> Value {
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/schema");
+        serde_json::from_str(&std::fs::read_to_string(folder.join(file)).unwrap()).unwrap()
+    }
+}
+
+impl jsonschema::Retrieve for Beside {
+    fn retrieve(
+        &self,
+        uri: &jsonschema::Uri<String>,
+    ) -> Result<Value, Box<dyn std::error::Error + Send + Sync>> {
+        Ok(self.read(uri.path().as_str().trim_start_matches('/')))
     }
 }
 
@@ -42,8 +66,7 @@ fn fits(schema: &str, line: &str) -> Value {
     let ended = fairground(&line.split(' ').collect::<Vec<_>>());
     let document: Value = serde_json::from_str(&ended.stdout)
         .unwrap_or_else(|error| panic!("{line}: {error}: {}", ended.stderr));
-    let schema: Value = serde_json::from_str(&documented()[schema]).unwrap();
-    let validator = jsonschema::validator_for(&schema).unwrap();
+    let validator = validator(schema);
     let errors: Vec<String> = validator
         .iter_errors(&document)
         .map(|error| format!("{}: {error}", error.instance_path()))
@@ -90,8 +113,7 @@ fn what_is_played_fits_its_schema() {
 #[test]
 fn cells_and_their_results_fit_their_schemas() {
     let valid = |schema: &str, document: &Value| {
-        let schema: Value = serde_json::from_str(&documented()[schema]).unwrap();
-        let validator = jsonschema::validator_for(&schema).unwrap();
+        let validator = validator(schema);
         let errors = validator.iter_errors(document);
         errors.map(|error| error.to_string()).collect::<Vec<_>>()
     };
