@@ -1,17 +1,167 @@
-//! Pipes as in `fs/pipe.c`: pages of data, waiting readers and writers, and synchronous wake-ups.
+//! Pipes: bytes on their way, readers that wait for some, and writers that wait for room. Each kind says what a system call moves and whom it wakes.
 
 use std::collections::VecDeque;
 
 use fairground_workload::{Pipe as Described, PipeKind, Waiting};
 
-use super::Action;
 use super::early_pipe::EarlyPipe;
 use super::socket::Socket;
+use super::{Action, Execution};
 use crate::kernel::Kernel;
 use crate::task::TaskRef;
 
 /// Size of a page, the unit by which a pipe fills up.
 pub(super) const PAGE: u64 = 4096;
+
+/// The part of a transfer that happens at once.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(super) struct Step {
+    /// Bytes that it moves.
+    pub bytes: u64,
+    /// Whether it wakes those on the other side, and then whether it wakes those on its own.
+    pub wakes: [bool; 2],
+    /// Whether it ends the call in the kernel's eyes: the waker does not announce that it is about to sleep.
+    pub ends: bool,
+    /// Whether the task has to wait for the other side then.
+    pub waits: bool,
+}
+
+/// The bytes in a pipe of some kind.
+pub(super) trait Channel {
+    /// A reader takes out up to `most` bytes.
+    fn read(&mut self, most: u64, reader: &mut Execution) -> Step;
+
+    /// A writer of `all` bytes puts in up to the `left` ones that are left.
+    fn write(&mut self, all: u64, left: u64, writer: &mut Execution) -> Step;
+}
+
+enum Kind {
+    /// As in newer kernels: waiters are exclusive, so one is woken, the one that came first.
+    Paged(PagedPipe),
+    /// As in early 2.6: readers and writers wait in one queue, and all of them are woken, the last one first.
+    Early(EarlyPipe),
+    /// A stream socket: all readers or writers are woken, the last one first.
+    Socket(Socket),
+}
+
+/// A pipe, with the tasks that wait at it.
+pub(super) struct Pipe {
+    kind: Kind,
+    readers: VecDeque<TaskRef>,
+    writers: VecDeque<TaskRef>,
+}
+
+impl Pipe {
+    /// An empty pipe.
+    pub fn new(described: &Described) -> Pipe {
+        let kind = match described.kind {
+            PipeKind::Paged { capacity } => Kind::Paged(PagedPipe::new(capacity)),
+            PipeKind::Early => Kind::Early(EarlyPipe::default()),
+            PipeKind::Socket => Kind::Socket(Socket::default()),
+        };
+        Pipe { kind, readers: VecDeque::new(), writers: VecDeque::new() }
+    }
+
+    fn channel(&mut self) -> &mut dyn Channel {
+        match &mut self.kind {
+            Kind::Paged(pipe) => pipe,
+            Kind::Early(pipe) => pipe,
+            Kind::Socket(socket) => socket,
+        }
+    }
+
+    /// The queue of those who wait for room, or for data.
+    fn queue(&mut self, waiting: Waiting) -> &mut VecDeque<TaskRef> {
+        match (&self.kind, waiting) {
+            (Kind::Paged(_) | Kind::Socket(_), Waiting::Room(_)) => &mut self.writers,
+            _ => &mut self.readers,
+        }
+    }
+
+    fn add(&mut self, task: TaskRef, waiting: Waiting) {
+        let is_exclusive = matches!(self.kind, Kind::Paged(_));
+        let queue = self.queue(waiting);
+        match is_exclusive {
+            true => queue.push_back(task),
+            false => queue.push_front(task),
+        }
+    }
+
+    fn take_woken(&mut self, waiting: Waiting) -> VecDeque<TaskRef> {
+        match self.kind {
+            Kind::Paged(_) => self.queue(waiting).pop_front().into_iter().collect(),
+            Kind::Early(_) | Kind::Socket(_) => std::mem::take(self.queue(waiting)),
+        }
+    }
+}
+
+impl Kernel<'_> {
+    /// Reads from a pipe until `bytes` have come, with as many read() calls as it takes.
+    pub(super) fn read_pipe(
+        &mut self,
+        mut task: TaskRef,
+        pipe: usize,
+        bytes: u64,
+    ) -> Option<Action> {
+        loop {
+            let missing = bytes - task.execution.moved;
+            let step = self.programs.pipes[pipe].channel().read(missing, &mut task.execution);
+            if let Some(action) = self.complete_step(task, pipe, &step, Waiting::Data(pipe)) {
+                return Some(action);
+            }
+            if step.bytes == missing {
+                task.execution.moved = 0;
+                return None;
+            }
+            self.system_call();
+        }
+    }
+
+    /// Writes `bytes` to a pipe in one write() call, which waits for room as often as it has to.
+    pub(super) fn write_pipe(
+        &mut self,
+        mut task: TaskRef,
+        pipe: usize,
+        bytes: u64,
+    ) -> Option<Action> {
+        while task.execution.moved < bytes {
+            let missing = bytes - task.execution.moved;
+            let channel = self.programs.pipes[pipe].channel();
+            let step = channel.write(bytes, missing, &mut task.execution);
+            if let Some(action) = self.complete_step(task, pipe, &step, Waiting::Room(pipe)) {
+                return Some(action);
+            }
+        }
+        task.execution.moved = 0;
+        None
+    }
+
+    /// wake_up_interruptible_sync_poll() of both sides, and the task's own wait.
+    fn complete_step(
+        &mut self,
+        mut task: TaskRef,
+        pipe: usize,
+        step: &Step,
+        waiting: Waiting,
+    ) -> Option<Action> {
+        task.execution.moved += step.bytes;
+        let other = match waiting {
+            Waiting::Data(_) => Waiting::Room(pipe),
+            _ => Waiting::Data(pipe),
+        };
+        for (wakes, waited) in step.wakes.into_iter().zip([other, waiting]) {
+            if wakes {
+                for waiter in self.programs.pipes[pipe].take_woken(waited) {
+                    self.wake(waiter, Some(task), !step.ends);
+                }
+            }
+        }
+        step.waits.then(|| {
+            self.programs.pipes[pipe].add(task, waiting);
+            self.block_in_event(task, waiting)
+        })
+    }
+}
 
 /// One page of a pipe: bytes already read from it, and bytes left in it.
 #[derive(Clone, Copy)]
@@ -20,40 +170,10 @@ struct Page {
     left: u64,
 }
 
-/// A pipe of one of several kinds.
-pub(super) enum Pipe {
-    /// That of newer kernels.
-    Paged(PagedPipe),
-    /// That of early 2.6.
-    Early(EarlyPipe),
-    /// A stream socket.
-    Socket(Socket),
-}
-
-impl Pipe {
-    /// An empty pipe.
-    pub fn new(described: &Described) -> Pipe {
-        match described.kind {
-            PipeKind::Paged { capacity } => Pipe::Paged(PagedPipe::new(capacity)),
-            PipeKind::Early => Pipe::Early(EarlyPipe::default()),
-            PipeKind::Socket => Pipe::Socket(Socket::default()),
-        }
-    }
-}
-
-/// A pipe of pages.
-pub(super) struct PagedPipe {
+/// A pipe of pages, as in `fs/pipe.c`.
+struct PagedPipe {
     pages: VecDeque<Page>,
     most_pages: usize,
-    readers: VecDeque<TaskRef>,
-    writers: VecDeque<TaskRef>,
-}
-
-/// The bytes that a system call on a pipe moved before it ended or had to wait.
-struct Moved {
-    bytes: u64,
-    /// Whether the other side may have been waiting for this.
-    wakes: bool,
 }
 
 impl PagedPipe {
@@ -62,8 +182,6 @@ impl PagedPipe {
         PagedPipe {
             pages: VecDeque::new(),
             most_pages: (capacity.div_ceil(PAGE) as usize).next_power_of_two(),
-            readers: VecDeque::new(),
-            writers: VecDeque::new(),
         }
     }
 
@@ -71,9 +189,9 @@ impl PagedPipe {
         self.pages.len() >= self.most_pages
     }
 
-    /// Takes out up to `bytes`. Writers are woken if a page of a full pipe became free.
-    fn read(&mut self, bytes: u64) -> Moved {
-        let (mut left, mut wakes) = (bytes, false);
+    /// Takes out up to `bytes`; returns how many, and whether a page of a full pipe became free.
+    fn take(&mut self, bytes: u64) -> (u64, bool) {
+        let (mut left, mut has_room) = (bytes, false);
         while left > 0
             && let Some(page) = self.pages.front_mut()
         {
@@ -82,16 +200,15 @@ impl PagedPipe {
             page.left -= part;
             left -= part;
             if page.left == 0 {
-                wakes |= self.is_full();
+                has_room |= self.is_full();
                 self.pages.pop_front();
             }
         }
-        Moved { bytes: bytes - left, wakes }
+        (bytes - left, has_room)
     }
 
-    /// Puts in up to `bytes`; bytes beyond whole pages go into the last page if it has room. Readers are woken if the pipe was empty.
-    fn write(&mut self, bytes: u64, begins: bool) -> Moved {
-        let wakes = self.pages.is_empty();
+    /// Puts in up to `bytes` and returns how many; bytes beyond whole pages go into the last page if it has room.
+    fn put(&mut self, bytes: u64, begins: bool) -> u64 {
         let (mut left, over) = (bytes, bytes % PAGE);
         if let Some(last) = self.pages.back_mut()
             && begins
@@ -106,96 +223,27 @@ impl PagedPipe {
             self.pages.push_back(Page { read: 0, left: part });
             left -= part;
         }
-        Moved { bytes: bytes - left, wakes }
+        bytes - left
     }
 }
 
-impl Kernel<'_> {
-    /// Reads from a pipe until `bytes` have come, with as many read() calls as it takes.
-    pub(super) fn read_pipe(&mut self, task: TaskRef, pipe: usize, bytes: u64) -> Option<Action> {
-        match self.programs.pipes[pipe] {
-            Pipe::Paged(_) => self.read_paged_pipe(task, pipe, bytes),
-            Pipe::Early(_) => self.read_early_pipe(task, pipe, bytes),
-            Pipe::Socket(_) => self.read_socket(task, pipe, bytes),
+impl Channel for PagedPipe {
+    fn read(&mut self, most: u64, reader: &mut Execution) -> Step {
+        if self.pages.is_empty() {
+            return Step { waits: true, ..Step::default() };
         }
+        let waited = std::mem::take(&mut reader.waited);
+        let (bytes, has_room) = self.take(most);
+        // Who has waited passes on what is left.
+        Step { bytes, wakes: [has_room, waited && !self.pages.is_empty()], ..Step::default() }
     }
 
-    /// Writes `bytes` to a pipe in one write() call, which waits for room as often as it has to.
-    pub(super) fn write_pipe(&mut self, task: TaskRef, pipe: usize, bytes: u64) -> Option<Action> {
-        match self.programs.pipes[pipe] {
-            Pipe::Paged(_) => self.write_paged_pipe(task, pipe, bytes),
-            Pipe::Early(_) => self.write_early_pipe(task, pipe, bytes),
-            Pipe::Socket(_) => self.write_socket(task, pipe, bytes),
-        }
-    }
-
-    fn paged_pipe(&mut self, pipe: usize) -> &mut PagedPipe {
-        match &mut self.programs.pipes[pipe] {
-            Pipe::Paged(state) => state,
-            Pipe::Early(_) | Pipe::Socket(_) => {
-                unreachable!("other kinds have functions of their own")
-            }
-        }
-    }
-
-    fn read_paged_pipe(&mut self, mut task: TaskRef, pipe: usize, bytes: u64) -> Option<Action> {
-        loop {
-            let state = self.paged_pipe(pipe);
-            if state.pages.is_empty() {
-                state.readers.push_back(task);
-                return Some(self.block_in_event(task, Waiting::Data(pipe)));
-            }
-            let waited = std::mem::take(&mut task.execution.waited);
-            let moved = state.read(bytes - task.execution.moved);
-            task.execution.moved += moved.bytes;
-            let next_reader = waited && !state.pages.is_empty();
-            if moved.wakes {
-                self.wake_one_of_pipe(task, pipe, |pipe| &mut pipe.writers);
-            }
-            if next_reader {
-                self.wake_one_of_pipe(task, pipe, |pipe| &mut pipe.readers);
-            }
-            if task.execution.moved >= bytes {
-                task.execution.moved = 0;
-                return None;
-            }
-            self.system_call();
-        }
-    }
-
-    fn write_paged_pipe(&mut self, mut task: TaskRef, pipe: usize, bytes: u64) -> Option<Action> {
-        let waited = std::mem::take(&mut task.execution.waited);
-        let state = self.paged_pipe(pipe);
-        let moved = state.write(bytes - task.execution.moved, !waited);
-        task.execution.moved += moved.bytes;
-        let done = task.execution.moved >= bytes;
-        let next_writer = waited && done && !state.is_full();
-        if !done {
-            state.writers.push_back(task);
-        }
-        if moved.wakes {
-            self.wake_one_of_pipe(task, pipe, |pipe| &mut pipe.readers);
-        }
-        if next_writer {
-            self.wake_one_of_pipe(task, pipe, |pipe| &mut pipe.writers);
-        }
-        if !done {
-            return Some(self.block_in_event(task, Waiting::Room(pipe)));
-        }
-        task.execution.moved = 0;
-        None
-    }
-
-    /// wake_up_interruptible_sync_poll(): the waiters are exclusive, so one is woken; the waker announces that it is about to sleep.
-    fn wake_one_of_pipe(
-        &mut self,
-        task: TaskRef,
-        pipe: usize,
-        queue: impl Fn(&mut PagedPipe) -> &mut VecDeque<TaskRef>,
-    ) {
-        if let Some(waiter) = queue(self.paged_pipe(pipe)).pop_front() {
-            self.wake(waiter, Some(task), true);
-        }
+    fn write(&mut self, _all: u64, left: u64, writer: &mut Execution) -> Step {
+        let waited = std::mem::take(&mut writer.waited);
+        let was_empty = self.pages.is_empty();
+        let bytes = self.put(left, !waited);
+        let waits = bytes < left;
+        Step { bytes, wakes: [was_empty, waited && !waits && !self.is_full()], waits, ends: false }
     }
 }
 
@@ -207,18 +255,18 @@ mod tests {
     fn a_pipe_is_full_by_pages() {
         let mut pipe = PagedPipe::new(5000);
         assert_eq!(pipe.most_pages, 2);
-        assert!(pipe.write(3000, true).wakes);
+        assert_eq!(pipe.put(3000, true), 3000);
         // Merged into the existing page.
-        assert!(!pipe.write(1000, true).wakes);
+        assert_eq!(pipe.put(1000, true), 1000);
         assert_eq!(pipe.pages.len(), 1);
         // Not merged: a second page.
-        assert_eq!(pipe.write(1000, true).bytes, 1000);
-        assert_eq!(pipe.write(4000, true).bytes, 0);
+        assert_eq!(pipe.put(1000, true), 1000);
+        assert_eq!(pipe.put(4000, true), 0);
         // Freeing part of a page makes no room.
-        assert!(!pipe.read(3999).wakes);
+        assert_eq!(pipe.take(3999), (3999, false));
         assert!(pipe.is_full());
-        assert!(pipe.read(1).wakes);
-        assert_eq!(pipe.write(8192, true).bytes, 4096);
-        assert_eq!(pipe.read(10_000).bytes, 5096);
+        assert_eq!(pipe.take(1), (1, true));
+        assert_eq!(pipe.put(8192, true), 4096);
+        assert_eq!(pipe.take(10_000), (5096, true));
     }
 }

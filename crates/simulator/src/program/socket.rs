@@ -3,12 +3,8 @@
 
 use std::collections::VecDeque;
 
-use fairground_workload::Waiting;
-
-use super::Action;
-use super::pipe::{PAGE, Pipe};
-use crate::kernel::Kernel;
-use crate::task::TaskRef;
+use super::Execution;
+use super::pipe::{Channel, PAGE, Step};
 
 /// Memory that messages may take, in bytes (`net.core.wmem_default`). The last one may go beyond.
 const MEMORY: u64 = 212_992;
@@ -44,8 +40,6 @@ impl Message {
 pub(super) struct Socket {
     messages: VecDeque<Message>,
     memory: u64,
-    readers: VecDeque<TaskRef>,
-    writers: VecDeque<TaskRef>,
 }
 
 impl Socket {
@@ -54,7 +48,7 @@ impl Socket {
     }
 
     /// Takes out up to `most` bytes; returns how many, and whether writers are woken.
-    fn read(&mut self, most: u64) -> (u64, bool) {
+    fn take(&mut self, most: u64) -> (u64, bool) {
         let (mut left, mut wakes) = (most, false);
         while left > 0
             && let Some(message) = self.messages.front_mut()
@@ -72,7 +66,7 @@ impl Socket {
     }
 
     /// Puts in a message of up to `most` bytes; returns how many.
-    fn write(&mut self, most: u64) -> u64 {
+    fn put(&mut self, most: u64) -> u64 {
         let bytes = most.min(PIECE + PAGED);
         let message = Message::new(bytes);
         self.memory += message.memory;
@@ -81,71 +75,17 @@ impl Socket {
     }
 }
 
-impl Kernel<'_> {
-    fn socket(&mut self, pipe: usize) -> &mut Socket {
-        match &mut self.programs.pipes[pipe] {
-            Pipe::Socket(state) => state,
-            Pipe::Paged(_) | Pipe::Early(_) => {
-                unreachable!("other kinds have functions of their own")
-            }
-        }
+impl Channel for Socket {
+    fn read(&mut self, most: u64, _reader: &mut Execution) -> Step {
+        let waits = self.messages.is_empty();
+        let (bytes, wakes) = self.take(most);
+        Step { bytes, wakes: [wakes, false], waits, ends: false }
     }
 
-    /// Reads until `bytes` have come, with as many read() calls as it takes.
-    pub(super) fn read_socket(
-        &mut self,
-        mut task: TaskRef,
-        pipe: usize,
-        bytes: u64,
-    ) -> Option<Action> {
-        loop {
-            let state = self.socket(pipe);
-            if state.messages.is_empty() {
-                state.readers.push_front(task);
-                return Some(self.block_in_event(task, Waiting::Data(pipe)));
-            }
-            let (part, wakes) = state.read(bytes - task.execution.moved);
-            task.execution.moved += part;
-            if wakes {
-                self.wake_all_of_socket(task, pipe, |socket| &mut socket.writers);
-            }
-            if task.execution.moved >= bytes {
-                task.execution.moved = 0;
-                return None;
-            }
-            self.system_call();
-        }
-    }
-
-    /// Writes `bytes` in one write() call, which waits for room as often as it has to.
-    pub(super) fn write_socket(
-        &mut self,
-        mut task: TaskRef,
-        pipe: usize,
-        bytes: u64,
-    ) -> Option<Action> {
-        while task.execution.moved < bytes {
-            let state = self.socket(pipe);
-            if state.is_full() {
-                state.writers.push_front(task);
-                return Some(self.block_in_event(task, Waiting::Room(pipe)));
-            }
-            task.execution.moved += state.write(bytes - task.execution.moved);
-            self.wake_all_of_socket(task, pipe, |socket| &mut socket.readers);
-        }
-        task.execution.moved = 0;
-        None
-    }
-
-    /// wake_up_interruptible_sync_poll() of waiters that are not exclusive.
-    fn wake_all_of_socket(
-        &mut self,
-        task: TaskRef,
-        pipe: usize,
-        queue: impl Fn(&mut Socket) -> &mut VecDeque<TaskRef>,
-    ) {
-        for waiter in std::mem::take(queue(self.socket(pipe))) {
-            self.wake(waiter, Some(task), true);
+    fn write(&mut self, _all: u64, left: u64, _writer: &mut Execution) -> Step {
+        match self.is_full() {
+            true => Step { waits: true, ..Step::default() },
+            false => Step { bytes: self.put(left), wakes: [true, false], ..Step::default() },
         }
     }
 }
@@ -171,27 +111,27 @@ mod tests {
             let mut socket = Socket::default();
             let mut count = 0;
             while !socket.is_full() {
-                assert_eq!(socket.write(bytes), bytes);
+                assert_eq!(socket.put(bytes), bytes);
                 count += 1;
             }
             assert_eq!((count, socket.memory), (messages, memory), "{bytes}");
         }
         // One message takes no more than this.
-        assert_eq!(Socket::default().write(60_000), 36_544);
+        assert_eq!(Socket::default().put(60_000), 36_544);
     }
 
     #[test]
     fn writers_are_woken_when_three_quarters_are_free() {
         let mut socket = Socket::default();
         while !socket.is_full() {
-            socket.write(100);
+            socket.put(100);
         }
         // 69 messages of 768 bytes are less than a quarter.
-        let (bytes, wakes) = socket.read(208 * 100 + 50);
+        let (bytes, wakes) = socket.take(208 * 100 + 50);
         assert_eq!((bytes, wakes), (20_850, false));
-        assert_eq!(socket.read(50), (50, true));
+        assert_eq!(socket.take(50), (50, true));
         assert_eq!(socket.messages.len(), 69);
-        assert_eq!(socket.read(10_000), (6900, true));
+        assert_eq!(socket.take(10_000), (6900, true));
         assert_eq!(socket.memory, 0);
     }
 }
