@@ -162,6 +162,14 @@ def test_a_simulation_has_the_tunables_and_the_beginning_of_the_recording(worlds
     assert status == 1, told
 
 
+def test_schedulers_of_ones_own_are_those_that_recordings_name(worlds):
+    own = ROOT / "crates/cli/tests/schedulers/rotation.bpf.c"
+    status, told = worlds({"hog-0": 530, "hog-1": 530}, "-s", own, "--with", "none", scheduler="rotation")
+    assert status == 0 and "rotation" in told, told
+    status, told = worlds({"hog-0": 530, "hog-1": 530}, scheduler="rotation")
+    assert status == 2 and 'no scheduler "rotation"' in told, told
+
+
 def test_a_control_is_rejected_where_a_run_depends_on_what_it_gets_wrong(worlds):
     tasks = {"a": {"run": 1000, "taskgroup": "/one"}, "b": {"instance": 3, "run": 1000, "taskgroup": "/two"}}
     times = {"a": 530, "b-0": 177, "b-1": 177, "b-2": 176}
