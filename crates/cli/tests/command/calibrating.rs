@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use crate::support::{fairground, refuse};
+use crate::support::fairground;
 
 #[test]
 fn what_is_measured_here_is_a_cost_model() {
@@ -37,20 +37,4 @@ fn what_is_measured_here_is_a_cost_model() {
     assert_eq!(compared.code, Some(0), "{}", compared.stderr);
     assert!(compared.stdout.contains("this-machine.toml"));
     assert!(!compared.stdout.contains("given by the user"));
-}
-
-#[test]
-fn a_place_that_cannot_be_written() {
-    refuse("calibrate -o /proc/none/costs.toml", 2, &["cannot write /proc/none/costs.toml"]);
-}
-
-#[test]
-fn a_number_without_an_origin_is_named_in_the_result() {
-    let folder = tempfile::tempdir().unwrap();
-    let file = folder.path().join("costs.toml");
-    fs::write(&file, "tick = 5\nlock = { ns = 7, origin = \"a book\" }\n").unwrap();
-    let file = file.to_str().unwrap();
-    let ended = fairground(&["compare", "workloads/hogs.json", "-s", "linux24", "--cost", file]);
-    let said = ended.stdout + ended.stderr.as_str();
-    assert!(said.contains("costs given by the user, without an origin: tick"), "{said}");
 }

@@ -123,7 +123,6 @@ fn noise_goes_through_the_scheduler_and_only_a_note_tells_of_it() {
     let (quiet, noisy) = (metrics(&quiet), metrics(&noisy));
     assert_eq!(tasks(&quiet), tasks(&noisy));
     assert!(quiet["cpu_time"] != noisy["cpu_time"], "it has no effect");
-    refuse("compare workloads/hogs.json -s cfs --noise loud", 2, &["not none or default"]);
 }
 
 #[test]
@@ -780,16 +779,4 @@ fn a_run_that_fails_is_a_failed_test_and_worse_than_one_that_does_not() {
     let markdown = refuse(&format!("{STARVING} --format markdown"), 1, &[]).stdout;
     assert!(markdown.starts_with("- **starved**: hogs on 4 under `forgetful`"), "{markdown}");
     assert!(markdown.contains("| scheduler | status | throughput |"), "{markdown}");
-}
-
-#[test]
-fn what_is_no_baseline_is_refused() {
-    for (arguments, message) in [
-        ("-s linux24,o1 --baseline cfs", "it is not among the schedulers compared: linux24, o1"),
-        ("-s linux24 --baseline linux24", "there is no other scheduler to compare with it"),
-        ("-s linux24,o1 --fail-if worse", "--baseline"),
-        ("-s linux24,o1 --baseline o1 --fail-if wakeup>5ms", "there is no measure \"wakeup\""),
-    ] {
-        refuse(&format!("compare workloads/hogs.json {arguments}"), 2, &[message]);
-    }
 }

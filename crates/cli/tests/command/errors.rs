@@ -1,4 +1,5 @@
-//! Each fault has one message, with its place and the way out, and the exit code tells whose fault it is.
+//! Each fault has one message, with its place and the way out, and the exit code tells whose fault it is. Those that a line shows are in
+//! `tests/texts/refused.md`.
 
 use std::fs;
 
@@ -16,31 +17,6 @@ fn compare_text(text: &str) -> (i32, String) {
 }
 
 #[test]
-fn unusable_workloads() {
-    for (text, place, what) in [
-        ("{ \"tasks\" : {\n \"a\" : { \"run\" 5 } } }", "bad.json:2:", "write a colon"),
-        (
-            "{ \"tasks\" : {\n \"a\" : { \"jump\" : 5 } } }",
-            "bad.json:2:8: tasks.a",
-            "no events, so there is nothing to do",
-        ),
-        (
-            "{ \"tasks\" : {\n \"a\" : { \"loop\" : 1, \"fork\" : \"b\" } } }",
-            "bad.json:2:",
-            "\"b\"",
-        ),
-    ] {
-        let (code, message) = compare_text(text);
-        assert_eq!(code, 2, "{message}");
-        assert!(message.contains(place), "{message}");
-        assert!(message.contains(what), "{message}");
-    }
-    for (file, what) in [("none.json", "check the name"), ("", "name a file, not a folder")] {
-        refuse(&format!("compare workloads/{file}"), 2, &[file, "cannot be read", what]);
-    }
-}
-
-#[test]
 fn what_a_message_quotes_does_not_command_the_terminal() {
     let (code, message) = compare_text("{ \"tasks\" : { \"a\" : { \"run\u{1b}[2J\" 5 } } }");
     assert_eq!(code, 2, "{message}");
@@ -48,107 +24,6 @@ fn what_a_message_quotes_does_not_command_the_terminal() {
     let machine = "numa:\u{1b}[2J";
     let ended = fairground(&["compare", "-m", machine, "workloads/mix-two.json"]);
     assert!(ended.stderr.contains("\\u{1b}[2J"), "{:?}", ended.stderr);
-}
-
-#[test]
-fn unusable_arguments() {
-    for (arguments, message) in [
-        ("-s bqms", "there is no scheduler \"bqms\", did you mean bmqs?"),
-        ("-s linux24,linux24", "linux24 is given twice"),
-        ("-s linux24 --set linux24.hzz=100", "no tunable \"hzz\", did you mean hz?"),
-        ("-s linux24 --set linux24.hz=5", "hz: 5 Hz is out of range; it takes 24 to 1200 Hz"),
-        ("-s linux24 --set linux24.hz=fast", "hz: fast is not a number"),
-        ("-s linux24 --set o1.hz=100", "o1 is not among the schedulers compared: linux24"),
-        (
-            "-s linux24,o1 --set hz=100",
-            "which scheduler? write ID.hz=VALUE; the schedulers compared are linux24, o1",
-        ),
-        ("-s linux24 --set linux24.hz", "not [ID.]NAME=VALUE"),
-        (
-            "-s cfs --set latency=6ms",
-            "scheduler cfs has no tunable \"latency\", did you mean sched_latency?",
-        ),
-        ("-s cfs --set sched_latency=6", "sched_latency: 6 has no unit; write 6ns, 6us, 6ms or 6s"),
-        ("-s schedulers/rotation.bpf.c --set __kernel_version=6ms", "has no tunable"),
-        ("-s a=,b=cfs", "-s a=: names no scheduler"),
-        ("-s linux24 -m 4 -m 4", "machine 4 is given twice"),
-        (
-            "-s linux24 -m 4 -m 2 --hotplug 3:off@1ms",
-            "machine 2: CPU 3 cannot go offline at 0.001 s: the machine has CPUs 0 to 1",
-        ),
-        ("-s linux24 -d 10", "10 of what? write 10s for seconds"),
-        ("-s linux24 -m core:0", "machine `core:0`"),
-        ("-s linux24 -m banana", "machine `banana`"),
-        ("-s linux24 --cost none.toml", "none.toml: cannot be read"),
-        ("-s linux24 -d 0s", "out of range"),
-        ("-s linux24 -d soon", "is not a time"),
-        ("-s linux24 --hz 1", "not a number from 10 to 10000"),
-        ("-s linux24 --repeat 0", "0 is not in 1..=10000"),
-        ("-s linux24 --hotplug 2:off", "such as 2:off@3s"),
-        ("-s linux24 --hotplug 9:off@1ms", "the machine has CPUs 0 to 3"),
-        ("-s linux24 --threads 0", "--threads"),
-        ("-s linux24 -d -5s", "-5s: no value can be negative"),
-        ("-s linux24 --seed -1", "-1: no value can be negative"),
-        ("-s linux24 -m -1", "-1: no value can be negative"),
-        ("-s linux24 -m 0", "at least one CPU"),
-        ("-s linux24 -I missing", "-I missing: there is no such folder"),
-        (
-            "-s linux24 --set linux24.hz=100 --set linux24.hz=200",
-            "--set linux24.hz=200: linux24.hz is set twice",
-        ),
-        ("-s exec:", "exec: names no loader"),
-        ("-s schedulers", "write schedulers/ for the folder"),
-        ("workloads/hogs.json", "two workloads are called hogs"),
-    ] {
-        refuse(&format!("compare workloads/hogs.json {arguments}"), 2, &[message]);
-    }
-    refuse("compare", 2, &["WORKLOAD"]);
-    refuse("show bqms", 2, &["did you mean bmqs?"]);
-}
-
-#[test]
-fn an_unknown_field_of_a_cost_model() {
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("costs.toml");
-    fs::write(&path, "tick = 5\nticks = 6\n").unwrap();
-    let path = path.to_str().unwrap();
-    refuse(
-        &format!("compare workloads/hogs.json -s linux24 --cost {path}"),
-        2,
-        &["costs.toml:2:1: unknown field `ticks`"],
-    );
-}
-
-#[test]
-fn a_cost_model_without_a_cost() {
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("costs.toml");
-    fs::write(&path, "# nothing yet\n").unwrap();
-    refuse(
-        &format!("compare workloads/hogs.json -s linux24 --cost {}", path.display()),
-        2,
-        &["costs.toml: there is no cost in it"],
-    );
-}
-
-#[test]
-fn unusable_schedulers() {
-    let compare = "compare workloads/hogs.json -s schedulers/";
-    refuse(
-        &format!("{compare}broken.bpf.c"),
-        2,
-        &["broken.bpf.c does not compile", "broken.bpf.c:9:24: error"],
-    );
-    refuse(
-        &format!("{compare}none.bpf.c"),
-        2,
-        &["cannot read schedulers/none.bpf.c", "; check the name"],
-    );
-    refuse(
-        &format!("{compare}rotation.bpf.c --with none.toml"),
-        2,
-        &["cannot read none.toml", "; check the name"],
-    );
 }
 
 #[test]
@@ -171,22 +46,6 @@ fn a_source_that_does_not_compile_fails_its_own_runs_and_no_others() {
     let csv = fairground(&format!("{compare} --format csv").split(' ').collect::<Vec<_>>());
     let row = csv.stdout.lines().nth(1).unwrap();
     assert!(row.contains(",invalid,invalid,"), "{row}");
-}
-
-#[test]
-fn what_no_kernel_has_is_named_all_at_once_when_the_scheduler_is_loaded() {
-    refuse(
-        "compare workloads/hogs.json -s schedulers/futuristic.bpf.c",
-        2,
-        &[
-            "failed before it began",
-            "the kernel has no function scx_bpf_task_foresee, needed in futuristic_enqueue",
-            "futuristic.bpf.c:15:3",
-            "the kernel has no function scx_bpf_dispatch (since Linux 6.13 it is called scx_bpf_dsq_insert)",
-            "futuristic.bpf.c:16:3",
-            "__weak",
-        ],
-    );
 }
 
 #[test]
@@ -239,56 +98,6 @@ fn a_scheduler_that_is_refused_takes_nothing_from_the_others() {
 }
 
 #[test]
-fn a_scheduler_that_wants_to_be_loaded_again_is() {
-    let line =
-        "compare workloads/hogs.json -s schedulers/forgetful.bpf.c -m 2 --hotplug 1:off@100ms";
-    let ended = succeed(line);
-    let told =
-        "forgetful asked to be loaded again after 0.1 s (cpu 1 going offline, exiting scheduler)";
-    assert!(ended.contains(told), "{ended}");
-}
-
-#[test]
-fn a_deadlock_is_explained() {
-    let ended = refuse(
-        "compare workloads/deadlock.json -s linux24",
-        1,
-        &[
-            "deadlock: first waits for mutex right, held by second; second waits for mutex left, held by first",
-        ],
-    );
-    let first = ended.stdout.lines().nth(2).unwrap();
-    assert!(first.starts_with("linux24 failed after "), "{first}");
-    assert!(ended.stdout.contains("deadlock "), "{}", ended.stdout);
-}
-
-#[test]
-fn cpus_that_the_machine_lacks_are_named() {
-    refuse(
-        "compare workloads/far.json -s linux24",
-        2,
-        &["far may only use CPUs [40], and the machine has CPUs 0 to 3"],
-    );
-}
-
-#[test]
-fn deadline_tasks_that_a_kernel_would_not_admit_are_named() {
-    refuse(
-        "compare workloads/deadlines.json -s linux24",
-        2,
-        &[
-            "deadlines: heavy-4 may not be a SCHED_DEADLINE task (EBUSY): it needs 80.0 % of a CPU and the others of its kind 320.0 %, \
-             and all together may have 380.0 %",
-        ],
-    );
-    refuse(
-        "compare workloads/bound.json -s linux24",
-        2,
-        &["bound: one may not be a SCHED_DEADLINE task (EPERM)"],
-    );
-}
-
-#[test]
 fn a_crash_of_a_scheduler_names_the_line_and_takes_nothing_from_the_others() {
     let folder = tempfile::tempdir().unwrap();
     let traces = folder.path().display();
@@ -314,15 +123,6 @@ fn a_crash_of_a_scheduler_names_the_line_and_takes_nothing_from_the_others() {
     for trace in traces {
         assert!(trace.unwrap().metadata().unwrap().len() > 1000);
     }
-}
-
-#[test]
-fn a_scheduler_of_the_users_own_jumps_nowhere_else() {
-    refuse(
-        "compare workloads/hogs.json -d 1s -s schedulers/nosy.bpf.c --set nosy.jump=true",
-        1,
-        &["there is no function where one was passed"],
-    );
 }
 
 #[test]
@@ -371,38 +171,6 @@ fn names_that_are_no_schedulers() {
         let words = String::from_utf8_lossy(&ended.stderr);
         assert!(ended.status.success(), "{name}: {words}");
     }
-    refuse(
-        "compare workloads/hogs.json -s /etc/passwd",
-        2,
-        &["/etc/passwd: neither a C source (.c) nor a BPF object (.o)"],
-    );
-}
-
-#[test]
-fn cpus_that_cannot_come_or_go() {
-    for (changes, message) in [
-        (
-            "--hotplug 0:off@2ms --hotplug 1:off@1ms",
-            "CPU 0 cannot go offline at 0.002 s: it is the last one",
-        ),
-        (
-            "--hotplug 1:on@2ms",
-            "CPU 1 cannot come online at 0.002 s: it is online then; leave this change out",
-        ),
-        (
-            "--hotplug 1:off@1ms --hotplug 1:off@2ms",
-            "CPU 1 cannot go offline at 0.002 s: it is offline then",
-        ),
-    ] {
-        refuse(&format!("compare workloads/hogs.json -s linux24 -m 2 {changes}"), 2, &[message]);
-    }
-}
-
-#[test]
-fn a_cpu_that_would_have_gone_after_the_end_is_named_in_the_result() {
-    let line = "compare workloads/hogs.json -s linux24 -d 1ms --hotplug 1:off@1s";
-    let note = "hogs ended after 0.001 s, before the time when CPU 1 was to be offline, 1 s";
-    assert!(succeed(line).contains(note));
 }
 
 #[test]
@@ -419,19 +187,6 @@ fn what_does_not_fit_together_is_reported_before_anything_is_compiled() {
         assert!(ended.stderr.contains(message), "{}", ended.stderr);
         assert_eq!(ended.code, Some(2));
     }
-}
-
-#[test]
-fn attributes_that_no_scheduler_has() {
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("misspelt.json");
-    let text = r#"{"tasks": {"t": {"run": 1000, "loop": 1, "fairground": {"shraes": 5}}}}"#;
-    fs::write(&path, text).unwrap();
-    refuse(
-        &format!("compare {} -s linux24", path.display()),
-        2,
-        &["task t of misspelt: ", "shraes"],
-    );
 }
 
 #[test]
@@ -486,18 +241,6 @@ fn without_a_place_for_temporary_files_it_is_said_how_to_name_one() {
     assert_eq!(ended.status.code(), Some(2), "{words}");
     assert!(words.contains("cannot make a temporary folder"), "{words}");
     assert!(words.contains("set TMPDIR to"), "{words}");
-}
-
-#[test]
-fn played_threads_that_wait_for_each_other() {
-    refuse(
-        "play workloads/deadlock.json",
-        1,
-        &[
-            "deadlock: first waits for mutex right, held by second; second waits for mutex left, held by first",
-            "--duration",
-        ],
-    );
 }
 
 /// Runs `play` for one task with these members and without the right to prefer threads, which root would have.
@@ -563,27 +306,6 @@ fn help_that_cannot_be_written_is_an_error() {
         .status()
         .unwrap();
     assert_eq!(status.code(), Some(1));
-}
-
-#[test]
-fn files_that_show_knows_nothing_of() {
-    refuse(
-        "show numa:2 --rt-app",
-        2,
-        &["--rt-app is for recordings and loads, and there is no such file"],
-    );
-    refuse(
-        "show o1 --rt-app",
-        2,
-        &["o1: --rt-app is for recordings and loads, and this is a scheduler"],
-    );
-}
-
-#[test]
-fn on_a_kernel_the_unknown_is_named_before_anything_else() {
-    refuse("run bqms", 2, &["there is no scheduler \"bqms\", did you mean bmqs?"]);
-    refuse("run bqms --verify", 2, &["did you mean bmqs?"]);
-    refuse("task 99999999", 2, &["there is no thread 99999999"]);
 }
 
 /// The line that reports where a scheduler reached into its arena and nothing was there; it runs to its end.
@@ -683,13 +405,4 @@ fn names_and_sources_that_are_not_utf_8() {
     compare.args(["compare", "-d", "1ms", "-s", "mine.bpf.c"]);
     let ended = crate::support::end_of(compare.arg(hogs).current_dir(folder));
     assert_eq!((ended.code, ended.stderr.as_str()), (Some(0), ""));
-}
-
-#[test]
-fn a_scheduler_that_comes_with_the_program_has_one_table() {
-    refuse(
-        "compare workloads/hogs.json -s linux24#other",
-        2,
-        &["linux24: it has one table of callbacks; leave #other out"],
-    );
 }

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use crate::support::{fairground, refuse, succeed};
+use crate::support::{fairground, succeed};
 
 /// The lines of a text about the wait of `task`.
 fn wait_of<'a>(text: &'a str, task: &str) -> &'a str {
@@ -110,15 +110,4 @@ fn json_has_the_waits_and_what_was_measured() {
             assert_eq!(ran + cpu["idle_ns"].as_u64().unwrap(), length(wait));
         }
     }
-}
-
-#[test]
-fn what_cannot_be_explained_is_said() {
-    let hogs = "explain workloads/hogs.json -s linux24";
-    refuse(
-        &format!("{hogs} --task singer"),
-        2,
-        &["no task called singer ran in hogs; its tasks are hog, nice, player"],
-    );
-    refuse("explain workloads/hogs.json", 2, &["--schedulers"]);
 }

@@ -1,6 +1,6 @@
 //! `compare --require`: requirements on every run.
 
-use crate::support::{end_with, fairground, refuse};
+use crate::support::{end_with, fairground};
 
 /// The words of a comparison with a requirement and nothing else that is judged.
 fn words<'a>(run: &'a str, requirement: &'a str) -> Vec<&'a str> {
@@ -126,14 +126,6 @@ DEFINE_SCHEDULER(unbound, .enqueue = (void *)unbound_enqueue, .name = "unbound")
         &format!("{run}{}", source.display()),
         &[": b for ", "behind real-time tasks: rt had"],
     );
-}
-
-#[test]
-fn a_requirement_that_cannot_be_read_is_refused() {
-    let line = "compare hogs-five --require wakeup_p98<5ms";
-    refuse(line, 2, &["there is no measure \"wakeup_p98\""]);
-    let line = "compare hogs-five -s cfs --require wakeup_p99<3xnobody";
-    refuse(line, 2, &["nobody"]);
 }
 
 #[test]

@@ -48,7 +48,6 @@ fn every_kind_of_file_is_shown() {
     );
     let unknown = file("notes.txt", "hello");
     refuse(&format!("show {unknown}"), 2, &["its name ends in none of .json"]);
-    refuse("show numa:2:3", 2, &["`numa:2:3`"]);
 }
 
 #[test]
@@ -67,7 +66,6 @@ fn the_variables_of_a_source_are_shown_with_their_defaults() {
     let variable = |name: &str, of: &str, unit: &str, default: u64| json!({"name": name, "type": of, "unit": unit, "default": default, "minimum": null, "maximum": null, "choices": [], "doc": ""});
     let slice = variable("slice_us", "u64", "us", 7000);
     assert_eq!(own, [&slice, &variable("eager", "bool", "", 1)]);
-    refuse("show mix-two --format json", 2, &["--format is for schedulers and recordings"]);
 }
 
 /// A scheduler of the features that its macros name.
@@ -173,14 +171,6 @@ fn loads_have_names() {
     };
     assert_eq!(metrics(&by_name), metrics(&by_file));
     assert!(succeed("show mix-two").starts_with("mix-two: a workload, 10 s"));
-    refuse(
-        "compare mix-tow -s o1",
-        2,
-        &[
-            "mix-tow: there is no such file, and no load of this name; loads with names are audio, barrier",
-        ],
-    );
-    refuse("compare ./mix-two -s o1", 2, &["./mix-two: cannot be read"]);
 }
 
 #[test]
@@ -271,34 +261,6 @@ fn a_load_knows_the_machine() {
     let result: serde_json::Value = serde_json::from_str(&result).unwrap();
     let tasks = |run: usize| result["runs"][run]["metrics"]["tasks"].as_array().map(Vec::len);
     assert_eq!((tasks(0), tasks(1)), (Some(4), Some(6)));
-}
-
-#[test]
-fn wrong_parameters_are_refused() {
-    for (load, message) in [
-        (
-            "hackbench:group=1",
-            "hackbench.json: there is no parameter `group`; did you mean `groups`?",
-        ),
-        (
-            "hackbench:groups=0",
-            "hackbench.json: groups=0 is not possible; write a number from 1 to 200",
-        ),
-        (
-            "hackbench:groups",
-            "hackbench:groups: \"groups\" is no parameter with a value; write hackbench:NAME=VALUE,NAME=VALUE",
-        ),
-        (
-            "hackbnech:groups=1",
-            "hackbnech:groups=1: there is no such file, and no load of this name",
-        ),
-        (
-            "../../../workloads/build.recording:groups=1",
-            "a recording has no parameters, so leave out `groups`",
-        ),
-    ] {
-        refuse(&format!("compare {load} -s o1"), 2, &[message]);
-    }
 }
 
 /// CPUs 0, 1, 8, 9, 16 and 17 in three cores.
