@@ -4,23 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 
-fn root() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
-}
-
-fn files(folder: &Path, suffix: &str) -> Vec<PathBuf> {
-    let mut found = Vec::new();
-    for entry in fs::read_dir(folder).unwrap() {
-        let path = entry.unwrap().path();
-        if path.is_dir() {
-            found.extend(files(&path, suffix));
-        } else if path.to_string_lossy().ends_with(suffix) {
-            found.push(path);
-        }
-    }
-    found.sort();
-    found
-}
+use fairground_tidy::{files, root, test_modules, without_tests};
 
 /// The code of a file without comments.
 fn code(path: &Path) -> String {
@@ -34,7 +18,7 @@ fn engine() -> Vec<PathBuf> {
     let modules = fs::read_to_string(folder.join("lib.rs")).unwrap();
     let is_test = |path: &PathBuf| {
         let name = path.file_stem().unwrap().to_string_lossy();
-        modules.contains(&format!("#[cfg(test)]\nmod {name};"))
+        test_modules(&modules).any(|module| module == name)
     };
     let mut found = files(&folder, ".rs");
     found.retain(|path| !is_test(path));
@@ -202,8 +186,7 @@ fn modules(name: &str) -> BTreeMap<String, BTreeSet<String>> {
             continue;
         }
         let code = code(&path);
-        let code = code.split("#[cfg(test)]\nmod tests").next().unwrap();
-        found.entry(module).or_default().extend(names_after_crate(code));
+        found.entry(module).or_default().extend(names_after_crate(without_tests(&code)));
     }
     let names: BTreeSet<String> = found.keys().cloned().collect();
     for (module, used) in &mut found {
