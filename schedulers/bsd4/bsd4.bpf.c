@@ -2,9 +2,10 @@
 /*
  * bsd4 - 4BSD, the traditional scheduler of FreeBSD
  *
- * One queue of 64 lists for all CPUs, best priority first. A thread's priority is PUSER + estcpu / W + nice + 20, where
- * estcpu counts the ticks that found it running. Once a second all estcpu values decay; the higher the load, the less.
- * The rules are those of 9.1 to 9.3. README.md maps the document to this file and lists the departures.
+ * One queue of 64 lists for all CPUs, best priority first. A thread's priority is PUSER + estcpu /
+ * W + nice + 20, where estcpu counts the ticks that found it running. Once a second all estcpu
+ * values decay; the higher the load, the less. The rules are those of 9.1 to 9.3, or of 8.
+ * README.md maps the document to this file and lists the departures.
  *
  * Names are those of FreeBSD's sched_4bsd.c. A sleeper's CPU use decays at its wake-up, for the passes it slept through.
  */
@@ -15,7 +16,10 @@
 
 /* ---- Tunables -------------------------------------------------------------------------------------------------- */
 
-/* stathz ticks of a slice */
+/* Whose rules: enum freebsd_release */
+const volatile u32 release = 0;
+
+/* stathz ticks of a slice; 8 has 100 ms */
 const volatile u32 slice = 12;
 
 /* Ticks of estcpu per step of priority, for each CPU; steps of priority per step of nice */
@@ -24,6 +28,12 @@ const volatile u32 nice_weight = 1;
 
 /* Load average when the scheduler starts, hundredths; 0 as at boot */
 const volatile u32 initial_load = 0;
+
+/*
+ * Timers wake threads from the clock's own thread, which preempts, as in FreeBSD; else from the
+ * interrupt, as in Linux
+ */
+const volatile bool clock_thread = true;
 
 /* ---- Statistics, in the order of scheduler.toml ---------------------------------------------------------------- */
 
@@ -78,6 +88,8 @@ struct td_sched {
 	bool sliceend;
 	/* Goes to the head of its list */
 	bool preempted;
+	/* Moved to the end of its list by the pass: its place among those */
+	u64 moved_to;
 	/* Forked and not run yet */
 	bool new;
 };
@@ -101,14 +113,39 @@ struct pcpu {
 	/* Priority of the current thread: the worst for the idle thread, the best for one above sched_ext */
 	s32 curpri;
 	bool idle;
+	/*
+	 * Its current thread is displaced inside the kernel, by an interrupt thread, not on its way
+	 * to user mode
+	 */
+	bool in_kernel;
 };
 
 DEFINE_PER_CPU(struct pcpu, pcpu)
 
-/* The place in its queue of a thread that waits or is about to: preempted threads come first in their lists. */
+/* SRQ_PREEMPTED: whether a thread that loses its CPU goes to the head of its list */
+static __always_inline bool goes_to_head(const struct td_sched *ts, const struct pcpu *pc)
+{
+	return release == FREEBSD_8 ? pc->in_kernel : !ts->sliceend;
+}
+
+/*
+ * Each pass has this many places of its own at the end of every list, and threads that come later
+ * are behind them.
+ */
+#define PASS_PLACES (1 << 20)
+
+static u64 end_of_pass;
+
+/*
+ * The place in its queue of a thread that waits or is about to: preempted threads come first in
+ * their lists, and those that a pass has moved are in its order.
+ */
 static __always_inline u64 runq_place(const struct td_sched *ts)
 {
-	return place_in(list_of(ts->priority), ts->preempted);
+	bool head = ts->preempted && !ts->moved_to;
+	u64 place = place_in(list_of(ts->priority), head);
+
+	return head ? place : place + (ts->moved_to ?: end_of_pass);
 }
 
 static u32 nr_cpu_ids;
@@ -162,14 +199,21 @@ static __always_inline u32 decay_cpu(u64 loadfac, u32 cpu)
 	return loadfac * cpu / (loadfac + FSCALE);
 }
 
+/* PUSER */
+static __always_inline s32 best_user_priority(void)
+{
+	return release == FREEBSD_8 ? PRI_MIN_TIMESHARE_8 : PRI_MIN_TIMESHARE;
+}
+
 /* resetpriority(): the user priority from CPU use and nice value. */
 static void resetpriority(struct task_struct *p, struct td_sched *ts)
 {
 	if (thread_class_of(p) != THREAD_TIMESHARE)
 		ts->user_pri = static_priority(p);
 	else
-		ts->user_pri = clamped(PRI_MIN_TIMESHARE + ts->estcpu / estcpu_weight() + nice_weight * (task_nice(p) + 20),
-				       PRI_MIN_TIMESHARE, PRI_MAX_TIMESHARE);
+		ts->user_pri = clamped(best_user_priority() + ts->estcpu / estcpu_weight() +
+					       nice_weight * (task_nice(p) + 20),
+				       best_user_priority(), PRI_MAX_TIMESHARE);
 }
 
 /* sched_prio() for a thread that is not in a list */
@@ -267,6 +311,13 @@ __noinline bool forward_wakeup(s32 me)
 	return true;
 }
 
+/* The CPU chooses again. */
+static __always_inline void displace(s32 cpu, struct pcpu *pc, bool in_kernel)
+{
+	pc->in_kernel = in_kernel;
+	scx_bpf_kick_cpu(cpu, SCX_KICK_PREEMPT);
+}
+
 /*
  * maybe_preempt() and, failing that, maybe_resched(); kick_other_cpu() has its own version of them. A better thread gets @cpu: at
  * once if it is an interrupt thread or @cpu runs a thread of the idle class, otherwise when the current thread returns to user
@@ -274,14 +325,16 @@ __noinline bool forward_wakeup(s32 me)
  */
 static __always_inline void preempt_cpu(s32 cpu, struct pcpu *pc, s32 priority)
 {
+	bool at_once = priority <= PRI_MAX_ITHD || pc->curpri >= PRI_MIN_IDLE;
+
 	if (pc->idle) {
 		scx_bpf_kick_cpu(cpu, SCX_KICK_IDLE);
 		return;
 	}
 	if (priority >= pc->curpri)
 		return;
-	count(priority <= PRI_MAX_ITHD || pc->curpri >= PRI_MIN_IDLE ? STAT_PREEMPTIONS : STAT_RESCHEDULES);
-	scx_bpf_kick_cpu(cpu, SCX_KICK_PREEMPT);
+	count(at_once ? STAT_PREEMPTIONS : STAT_RESCHEDULES);
+	displace(cpu, pc, at_once);
 }
 
 /* Notifies the CPUs that sched_add() would that a thread of this priority waits; @cpu is -1 if it may run anywhere. */
@@ -304,13 +357,26 @@ static __noinline void notify_cpus(s32 cpu, s32 priority, bool srq_intr)
 	preempt_cpu(me, my_pc, priority);
 }
 
+/*
+ * The clock's thread runs on this CPU, preempting the current thread, and sleeps again: the CPU
+ * chooses anew.
+ */
+static __always_inline void run_clock_thread(void)
+{
+	s32 me = bpf_get_smp_processor_id();
+	struct pcpu *pc = pcpu_of(me);
+
+	if (clock_thread && pc && !pc->idle && pc->curpri > PRI_MAX_ITHD)
+		displace(me, pc, true);
+}
+
 /* sched_add() */
 void BPF_STRUCT_OPS(bsd4_enqueue, struct task_struct *p, u64 enq_flags)
 {
 	struct td_sched *ts = td_sched_of(p);
 	struct pcpu *pc = pcpu_of(scx_bpf_task_cpu(p));
 	u64 now = scx_bpf_now(), queue = GLOBAL_RUNQ;
-	bool srq_intr;
+	bool interrupt;
 	s32 cpu = -1;
 
 	if (!ts || !pc) {
@@ -325,9 +391,12 @@ void BPF_STRUCT_OPS(bsd4_enqueue, struct task_struct *p, u64 enq_flags)
 	}
 	scx_bpf_dsq_insert_vtime(p, queue, slice_left(ts, now), runq_place(ts), 0);
 	ts->preempted = false;
+	ts->moved_to = 0;
 
-	srq_intr = (enq_flags & SCX_ENQ_WAKEUP) && (p->flags & PF_KTHREAD) && in_interrupt();
-	notify_cpus(cpu, ts->priority, srq_intr);
+	interrupt = (enq_flags & SCX_ENQ_WAKEUP) && in_interrupt();
+	notify_cpus(cpu, ts->priority, interrupt && (p->flags & PF_KTHREAD));
+	if (interrupt)
+		run_clock_thread();
 }
 
 /* A wake-up does not place the thread: the CPU that picks next takes it. */
@@ -391,6 +460,7 @@ void BPF_STRUCT_OPS(bsd4_quiescent, struct task_struct *p, u64 deq_flags)
 		return;
 	ts->waiting_since = 0;
 	ts->preempted = false;
+	ts->moved_to = 0;
 	sched_load_rem(ts);
 	if (!(deq_flags & SCX_DEQ_SLEEP))
 		return;
@@ -444,11 +514,26 @@ static __noinline bool sched_choose(s32 cpu, struct td_sched *prev, bool limited
 	return prev != NULL;
 }
 
+/*
+ * 8: stathz ticks until the one that finds a quantum of 100 ms used up, which begins at each
+ * switch, even from a thread to itself
+ */
+static __always_inline s32 sched_quantum(u64 now)
+{
+	u64 end = (tick_at(now) + hz / 10) * tick_length();
+
+	return stat_tick_at(end + stat_tick_length() - 1) - stat_tick_at(now);
+}
+
 /* The thread leaves the scheduler, with its user priority; returns the time until its slice ends. */
 static __always_inline u64 switched_to(struct td_sched *ts, struct pcpu *pc, u64 now)
 {
+	if (release == FREEBSD_8)
+		ts->slice = sched_quantum(now);
+	pc->in_kernel = false;
 	ts->sliceend = false;
 	ts->preempted = false;
+	ts->moved_to = 0;
 	ts->didrun = true;
 	ts->new = false;
 	sched_prio(ts, ts->user_pri);
@@ -471,7 +556,7 @@ void BPF_STRUCT_OPS(bsd4_dispatch, s32 cpu, struct task_struct *prev)
 	}
 	if (ts) {
 		charge_ticks(prev, ts, now);
-		ts->preempted = !ts->sliceend;
+		ts->preempted = goes_to_head(ts, pc);
 		if (limited && sched_pickcpu(prev) != cpu)
 			ts = NULL;
 	}
@@ -509,7 +594,7 @@ void BPF_STRUCT_OPS(bsd4_stopping, struct task_struct *p, bool runnable)
 	pc->curpri = 0;
 	if (!runnable)
 		return;
-	ts->preempted = !ts->sliceend;
+	ts->preempted = goes_to_head(ts, pc);
 	/* With slice left, it would wait outside its list and come back before a better thread */
 	scx_bpf_task_set_slice(p, 0);
 }
@@ -546,8 +631,11 @@ bool BPF_STRUCT_OPS(bsd4_yield, struct task_struct *from, struct task_struct *to
 /* ---- Once a second --------------------------------------------------------------------------------------------- */
 
 /* schedcpu() for one thread */
-static __always_inline void schedcpu_thread(struct task_struct *p, struct td_sched *ts)
+static __always_inline void schedcpu_thread(struct task_struct *p, struct td_sched *ts, s32 cpu,
+					    u64 place)
 {
+	bool waits = ts->waiting_since || (ts->running && ts->lastcpu == cpu);
+	u32 list = list_of(ts->priority);
 	bool awake = ts->loaded || ts->running || ts->waiting_since || ts->didrun;
 
 	count(STAT_VISITED);
@@ -561,9 +649,15 @@ static __always_inline void schedcpu_thread(struct task_struct *p, struct td_sch
 	ts->estcpu = decay_cpu(2 * ldavg, ts->estcpu);
 	resetpriority(p, ts);
 	resetpriority_thread(ts);
+	/* The thread that the pass's own has displaced waits meanwhile */
+	if (waits && list_of(ts->priority) != list)
+		ts->moved_to = place;
 }
 
-/* Moves each thread of a queue whose priority now belongs in another list to the end of that list. */
+/*
+ * Moves each thread of a queue whose priority now belongs in another list to its place at the end
+ * of that list.
+ */
 __noinline int requeue(u64 queue)
 {
 	struct task_struct *p;
@@ -574,9 +668,11 @@ __noinline int requeue(u64 queue)
 
 		if (!ts || list_of(ts->priority) == list_at(p->scx.dsq_vtime))
 			continue;
-		scx_bpf_dsq_move_set_vtime(DSQ_ITERATOR, place_in(list_of(ts->priority), false));
-		if (scx_bpf_dsq_move_vtime(DSQ_ITERATOR, p, queue, 0))
-			count(STAT_REQUEUED);
+		scx_bpf_dsq_move_set_vtime(DSQ_ITERATOR, runq_place(ts));
+		if (!scx_bpf_dsq_move_vtime(DSQ_ITERATOR, p, queue, 0))
+			continue;
+		ts->moved_to = 0;
+		count(STAT_REQUEUED);
 	}
 	bpf_rcu_read_unlock();
 	return 0;
@@ -588,15 +684,19 @@ static bool schedcpu(void)
 	s32 cpu = bpf_get_smp_processor_id();
 	struct pcpu *pc = pcpu_of(cpu);
 	struct task_struct *p;
+	u64 place;
 	int queue;
 
 	count(STAT_PASSES);
+	end_of_pass += PASS_PLACES;
+	place = end_of_pass;
 	bpf_rcu_read_lock();
 	bpf_for_each(task, p, NULL, BPF_TASK_ITER_ALL_THREADS) {
 		struct td_sched *ts = td_sched_of(p);
 
+		/* FreeBSD's list of processes begins with the newest */
 		if (ts)
-			schedcpu_thread(p, ts);
+			schedcpu_thread(p, ts, cpu, --place);
 	}
 	bpf_rcu_read_unlock();
 	bpf_for(queue, 0, nr_cpu_ids + 1) {
@@ -604,8 +704,9 @@ static bool schedcpu(void)
 		requeue(queue);
 	}
 
+	/* The clock's thread has woken that of the pass */
 	if (pc && !pc->idle && pc->curpri > PRI_MIN_KERN)
-		scx_bpf_kick_cpu(cpu, SCX_KICK_PREEMPT);
+		displace(cpu, pc, clock_thread);
 	return true;
 }
 
@@ -614,6 +715,7 @@ DEFINE_TIMER(schedcpu_callout, schedcpu, time_to_tick(scx_bpf_now(), hz))
 /* loadav(): ldavg = ldavg * exp(-1/12) + load * (1 - exp(-1/12)) */
 static bool loadav(void)
 {
+	run_clock_thread();
 	ldavg = (CEXP * ldavg + sched_tdcnt * FSCALE * (FSCALE - CEXP)) >> FSHIFT;
 	return true;
 }
@@ -676,7 +778,7 @@ void BPF_STRUCT_OPS(bsd4_set_weight, struct task_struct *p, u32 weight)
 	/* maybe_resched() compares the thread's old priority with the caller's */
 	if (ts->priority < pc->curpri) {
 		count(STAT_RESCHEDULES);
-		scx_bpf_kick_cpu(bpf_get_smp_processor_id(), SCX_KICK_PREEMPT);
+		displace(bpf_get_smp_processor_id(), pc, false);
 	}
 	resetpriority_thread(ts);
 }

@@ -520,3 +520,44 @@ fn who_is_better_after_the_pass_runs_at_once() {
 fn kernel_threads_come_first() {
     assert_kernel_threads_come_first(ID);
 }
+
+/// How often two hogs take turns in two seconds, while a third task runs for 1 ms after each sleep of 19 ms.
+fn turns_beside_a_sleeper(settings: &[(&str, &str)]) -> usize {
+    let json = r#"{ "tasks": {
+        "hog": { "instance": 2, "run": 1000 },
+        "sleeper": { "run": 1000, "sleep": 19000 } } }"#;
+    let (history, _) = run(ID, "1", json, 3, settings);
+    let of = |hog| history.runs_of(hog, SECOND, 3 * SECOND);
+    let mut runs = [of("hog-0"), of("hog-1")].concat();
+    runs.sort_by_key(|run| run.start);
+    runs.windows(2).filter(|pair| pair[0].task != pair[1].task).count()
+}
+
+#[test]
+fn in_release_8_who_gives_way_on_its_way_to_user_mode_waits_behind_its_equals() {
+    let turns = |release, clock_thread| {
+        turns_beside_a_sleeper(&[("release", release), ("clock_thread", clock_thread)])
+    };
+    assert!(turns("8.0", "false") > 90, "{}", turns("8.0", "false"));
+    // The clock's thread preempts inside the kernel.
+    assert!(turns("8.0", "true") < 30, "{}", turns("8.0", "true"));
+    assert!(turns("9.3", "false") < 30, "{}", turns("9.3", "false"));
+}
+
+#[test]
+fn in_release_8_a_slice_is_a_tenth_of_a_second_since_the_last_switch() {
+    let (history, _) = run(ID, "1", &two_hogs(0, 0), 5, &[("release", "8.0")]);
+    let runs = history.runs_of("first", 0, 5 * SECOND);
+    let whole = |run: &&&Run| (milliseconds(run) - 13.0 * STAT_TICK).abs() <= 1.1;
+    let whole = runs.iter().filter(whole).count();
+    assert!(whole > 15, "{whole} of {}", runs.len());
+}
+
+#[test]
+fn in_release_8_nice_and_cpu_use_share_64_priorities() {
+    let json = r#"{ "tasks": { "hog": { "priority": 19, "run": 1000 } } }"#;
+    let settings = |release| [("initial_load", "100"), ("release", release)];
+    let priority = |release| average("1", json, 2950 * MS, &settings(release), "priorities");
+    assert_near(priority("8.0"), 223.0, 0.1, "at the limit");
+    assert_near(priority("9.3"), 173.0 + 19.0, 1.5, "below it");
+}

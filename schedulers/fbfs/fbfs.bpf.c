@@ -399,11 +399,27 @@ s32 BPF_STRUCT_OPS(fbfs_init_task, struct task_struct *p, struct scx_init_task_a
 	return 0;
 }
 
+/*
+ * schedcpu_thread(): 4BSD's pass over all threads decides nothing here, but once a second its
+ * thread takes this CPU from a thread that is not better, and sleeps again: the current thread goes
+ * to the end of its list, and the CPU chooses anew.
+ */
+static bool schedcpu_thread(void)
+{
+	struct td_sched *ts = td_sched_of(bpf_get_current_task_btf());
+
+	if (ts && ts->priority > KERNEL_PRIORITY)
+		scx_bpf_kick_cpu(bpf_get_smp_processor_id(), SCX_KICK_PREEMPT);
+	return true;
+}
+
+DEFINE_TIMER(schedcpu, schedcpu_thread, time_to_tick(scx_bpf_now(), hz))
+
 s32 BPF_STRUCT_OPS_SLEEPABLE(fbfs_init)
 {
 	fill_prio_ratios(PRIO_RATIO_BASE);
 	first_tick = tick_at(scx_bpf_now());
-	return scx_bpf_create_dsq(RUNQ, NUMA_NO_NODE);
+	return scx_bpf_create_dsq(RUNQ, NUMA_NO_NODE) ?: init_schedcpu() ?: start_schedcpu();
 }
 
 DEFINE_SCHEDULER(fbfs,

@@ -14,6 +14,12 @@
 const volatile u32 stathz = 127;
 const volatile u32 hz = 1000;
 
+/* Whose rules, in schedulers that have a tunable for it */
+enum freebsd_release {
+	FREEBSD_9,
+	FREEBSD_8,
+};
+
 /* ---- Priorities ------------------------------------------------------------------------------------------------ */
 
 /* FreeBSD 9: priority range of each class of threads */
@@ -22,6 +28,8 @@ const volatile u32 hz = 1000;
 #define PRI_MAX_REALTIME 79
 #define PRI_MIN_KERN 80
 #define PRI_MIN_TIMESHARE 120
+/* FreeBSD 8; what comes before has other numbers there, too, in the same order */
+#define PRI_MIN_TIMESHARE_8 160
 #define PRI_MAX_TIMESHARE 223
 #define PRI_MIN_IDLE 224
 #define PRI_MAX_IDLE 255

@@ -5,7 +5,8 @@
  * The topology's order of CPUs puts the members of a group side by side, so one walk over the CPUs, from the last to the first, has seen
  * all of a group when it comes to its first CPU, and compares it with its siblings there.
  *
- * The including file first defines struct tdq with load, transferable, lowpri and left_out_by, nr_cpu_ids.
+ * The including file first defines struct tdq with load, transferable, lowpri and left_out_by,
+ * nr_cpu_ids, and the tunables release and random_ties.
  */
 #pragma once
 
@@ -115,7 +116,10 @@ static __always_inline void compare_child(struct found *f, bool highest, s64 loa
 
 	if (cpu < 0)
 		return;
-	if (highest)
+	/* 8 takes the first of equals, which the walk meets last */
+	if (release == FREEBSD_8)
+		better = highest ? load >= f->load : load <= f->load;
+	else if (highest)
 		better = load > f->load || (load == f->load && cpu_load > f->cpu_load);
 	else
 		better = load < f->load || (load == f->load && cpu_load < f->cpu_load);
@@ -152,7 +156,9 @@ __noinline int visit_cpu(struct cpu_search *s __arg_nonnull, u32 position, bool 
 		return 0;
 	threads = load_of(tdq, cpu);
 	load = (s64)threads * 256 - (preferred ? PREFERENCE : 0);
-	cpu_load = load - (bpf_get_prandom_u32() & (PREFERENCE - 1));
+	cpu_load = load;
+	if (random_ties && release == FREEBSD_9)
+		cpu_load -= bpf_get_prandom_u32() & (PREFERENCE - 1);
 	total = load;
 	if (allowed && tdq->left_out_by < s->number &&
 	    (s->highest ? threads >= s->limit && tdq->transferable : threads <= s->limit && tdq->lowpri > s->pri))

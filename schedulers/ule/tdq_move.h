@@ -2,8 +2,10 @@
 /*
  * tdq_move.h - how ULE moves waiting threads: idle CPUs steal, and a balancer moves one from each loaded CPU
  *
- * The including file first defines, besides the names that cpu_search.h asks for: runq_of(), queue_of(), runq_place() and follow_idx();
- * add_to(), thread_can_migrate() and tdq_setlowpri(); the tunables steal_idle and steal_thresh.
+ * The including file first defines, besides the names that cpu_search.h asks for: runq_of(),
+ * queue_of(), runq_place() and follow_idx(); add_to(), thread_can_migrate(), tdq_setlowpri() and
+ * preempt_in_interrupt(); num_online_cpus; the tunables release, steal_idle and steal_thresh. It
+ * includes best_task.h.
  */
 #pragma once
 
@@ -23,36 +25,82 @@ static __always_inline void recount(struct td_sched *ts, s32 from, s32 to)
 }
 
 /*
- * runq_steal(), for real-time and interactive threads and for idle ones: moves the first thread that may move. runq_steal_from(),
- * for the calendar, skips the very first one unless it is the only one.
+ * Where runq_steal_from() looks: in two lists, by their distance from the calendar's removal index;
+ * 0 for a second one not yet found
+ */
+struct steal_search {
+	u16 ridx;
+	u16 list;
+	u16 list_again;
+	bool begun;
+	/* 8 takes the first thread only where the search meets it again */
+	bool first_may_go;
+};
+
+/*
+ * All 64 lists are in one word of a bitmap. The search begins in it at the removal index and ends
+ * after one list. Then it begins again at list 0, which is the farthest from the removal index of
+ * those whose numbers have begun anew.
+ */
+static __always_inline bool is_searched(struct steal_search *s, u16 list)
+{
+	u16 distance = list - s->ridx, anew = RQ_NQS - s->ridx % RQ_NQS;
+
+	if (!s->begun) {
+		s->begun = true;
+		s->list = distance;
+		s->list_again = distance < anew ? 0 : distance;
+		s->first_may_go = release == FREEBSD_9 || (distance < anew && s->ridx % RQ_NQS);
+	}
+	if (!s->list_again && distance >= anew)
+		s->list_again = distance;
+	return distance == s->list || (s->list_again && distance == s->list_again);
+}
+
+/*
+ * runq_steal(), for real-time and interactive threads and for idle ones: moves the first thread
+ * that may move. runq_steal_from(), for the calendar, passes over its first one, which goes only if
+ * no other thread of the lists that are searched may.
  */
 __noinline bool runq_steal(s32 from, s32 to, u32 queue)
 {
-	u64 runq = runq_of(from, queue);
-	struct tdq *tdq = tdq_of(to);
-	struct task_struct *p;
-	bool moved = false, skips_first;
+	struct tdq *tdq = tdq_of(to), *steal = tdq_of(from);
+	struct task_struct *p, *td = NULL;
+	struct bpf_iter_scx_dsq it;
+	struct td_sched *ts;
+	bool ended = false, moved = false;
+	struct steal_search search = {};
 
-	if (!tdq)
+	if (!tdq || !steal)
 		return false;
-	skips_first = queue == QUEUE_TIMESHARE && scx_bpf_dsq_nr_queued(runq) > 1;
+	follow_idx(steal, from);
+	search.ridx = steal->ridx;
 	bpf_rcu_read_lock();
-	bpf_for_each(scx_dsq, p, runq, 0) {
-		struct td_sched *ts = td_sched_of(p);
-		bool skipped = skips_first;
+	bpf_iter_scx_dsq_new(&it, runq_of(from, queue), 0);
+	while (!ended && (p = bpf_iter_scx_dsq_next(&it))) {
+		bool first = queue == QUEUE_TIMESHARE && !search.begun;
 
-		skips_first = false;
-		if (skipped || !ts || !bpf_cpumask_test_cpu(to, p->cpus_ptr) || !thread_can_migrate(p))
+		if (queue == QUEUE_TIMESHARE && !is_searched(&search, list_at(p->scx.dsq_vtime)))
 			continue;
+		/* THREAD_CAN_MIGRATE() and THREAD_CAN_SCHED() */
+		if (thread_can_migrate(p) && bpf_cpumask_test_cpu(to, p->cpus_ptr) &&
+		    (!first || search.first_may_go) && keep_task(&td, p))
+			ended = !first;
+	}
+	ts = td ? td_sched_of(td) : NULL;
+	if (td && ts) {
 		follow_idx(tdq, to);
-		scx_bpf_dsq_move_set_vtime(DSQ_ITERATOR, runq_place(tdq, ts->priority, false));
-		moved = scx_bpf_dsq_move_vtime(DSQ_ITERATOR, p, runq_of(to, queue_of(ts->priority)), 0);
-		if (!moved)
-			continue;
+		scx_bpf_dsq_move_set_vtime(&it, runq_place(tdq, ts->priority, false));
+		moved = scx_bpf_dsq_move_vtime(&it, td, runq_of(to, queue_of(ts->priority)), 0);
+	}
+	end_walk(&it, td);
+	if (moved && ts) {
 		recount(ts, from, to);
+		/* sched_rem() and tdq_add() */
+		if (ts->priority == steal->lowpri)
+			tdq_setlowpri(steal, from);
 		if (ts->priority < tdq->lowpri)
 			tdq->lowpri = ts->priority;
-		break;
 	}
 	bpf_rcu_read_unlock();
 	return moved;
@@ -61,17 +109,23 @@ __noinline bool runq_steal(s32 from, s32 to, u32 queue)
 /* tdq_move(): moves one thread of @from to @to, best queue first like tdq_steal(). */
 __noinline bool tdq_move(s32 from, s32 to)
 {
-	struct tdq *tdq = tdq_of(from);
 	u32 queue;
 
 	for (queue = 0; queue < NR_QUEUES; queue++) {
-		if (runq_steal(from, to, queue)) {
-			if (tdq)
-				tdq_setlowpri(tdq, from);
+		if (runq_steal(from, to, queue))
 			return true;
-		}
 	}
 	return false;
+}
+
+/* steal_thresh */
+static __always_inline s32 steal_limit(void)
+{
+	if (steal_thresh)
+		return steal_thresh;
+	if (release == FREEBSD_9)
+		return 2;
+	return num_online_cpus < 4 ? 1 : num_online_cpus < 8 ? 2 : 3;
 }
 
 /* One group: steals from its most loaded CPU, or from the next one if there is nothing to steal. */
@@ -81,7 +135,7 @@ __noinline bool steal_in_group(struct cpu_search *s __arg_nonnull, s32 cpu, u32 
 	int i;
 
 	group_span(level, cpu, &s->span);
-	s->limit = level == LEVEL_CORE ? 1 : steal_thresh;
+	s->limit = level == LEVEL_CORE ? 1 : steal_limit();
 	bpf_for(i, 0, nr_cpu_ids) {
 		s32 from = cpu_search(s, NULL);
 
@@ -121,7 +175,11 @@ __noinline bool tdq_idled(s32 cpu)
 static struct cpu_search balance_high = { .limit = 1, .prefer = -1, .highest = true };
 static struct cpu_search balance_low = { .pri = -1 };
 
-/* Moves one thread, and makes its new CPU notice. */
+/*
+ * The end of sched_balance_pair(): moves one thread, and interrupts its new CPU unless that is the
+ * one that balances. An interrupted CPU chooses again only if its thread is worse than the best
+ * that waits: sched_preempt().
+ */
 static __always_inline bool balance_move(s32 high, s32 low)
 {
 	struct tdq *tdq = tdq_of(low);
@@ -129,7 +187,10 @@ static __always_inline bool balance_move(s32 high, s32 low)
 	if (!tdq || !tdq_move(high, low))
 		return false;
 	count(STAT_BALANCED);
-	scx_bpf_kick_cpu(low, tdq->idle ? 0 : SCX_KICK_PREEMPT);
+	if (tdq->idle)
+		scx_bpf_kick_cpu(low, 0);
+	else if (low != (s32)bpf_get_smp_processor_id() && tdq->curpri > tdq->lowpri)
+		preempt_in_interrupt(tdq, low);
 	return true;
 }
 
@@ -190,6 +251,78 @@ __noinline int sched_balance(void)
 		tdq->left_out_by = high->number;
 		if (!balance_from(from))
 			break;
+	}
+	return 0;
+}
+
+/* ---- The balancer of 8 ----------------------------------------------------------------------------------------- */
+
+/* sched_balance_pair(): gives half of the difference. */
+__noinline bool balance_pair_8(s32 high, s32 low)
+{
+	struct tdq *high_tdq = tdq_of(high), *low_tdq = tdq_of(low);
+	u32 i, move;
+	bool moved = false;
+
+	if (!high_tdq || !low_tdq || !high_tdq->transferable || high_tdq->load < low_tdq->load)
+		return false;
+	move = min((high_tdq->load - low_tdq->load + 1) / 2, high_tdq->transferable);
+	bpf_for(i, 0, move) {
+		if (tdq_move(high, low)) {
+			moved = true;
+			count(STAT_BALANCED);
+		}
+	}
+	if (low_tdq->idle)
+		scx_bpf_kick_cpu(low, 0);
+	else if (low_tdq->curpri > low_tdq->lowpri)
+		preempt_in_interrupt(low_tdq, low);
+	return moved;
+}
+
+/*
+ * sched_balance_group(), without its subgroups: one pair, of the most and the least loaded CPU of
+ * which one can give and one can take
+ */
+__noinline int balance_group_8(u32 level, s32 cpu)
+{
+	struct cpu_search *high = &balance_high, *low = &balance_low;
+	u32 i;
+
+	high->number = __sync_fetch_and_add(&searches, 1) + 1;
+	low->number = high->number;
+	low->limit = 1 << 30;
+	group_span(level, cpu, &high->span);
+	low->span = high->span;
+	bpf_for(i, 0, nr_cpu_ids) {
+		s32 from = cpu_search(high, NULL), to = cpu_search(low, NULL);
+		struct tdq *high_tdq = tdq_of(from), *low_tdq = tdq_of(to);
+
+		if (from < 0 || to < 0 || from == to || !high_tdq || !low_tdq ||
+		    balance_pair_8(from, to))
+			break;
+		if (high_tdq->transferable)
+			low_tdq->left_out_by = low->number;
+		else
+			high_tdq->left_out_by = high->number;
+	}
+	return 0;
+}
+
+/* sched_balance(): the whole machine, then group by group */
+__noinline int sched_balance_8(void)
+{
+	s32 level, cpu;
+
+	count(STAT_BALANCE_PASSES);
+	for (level = NR_LEVELS - 1; level >= 0; level--) {
+		bpf_for(cpu, 0, nr_cpu_ids) {
+			struct topology_span span;
+
+			group_span(level, cpu, &span);
+			if (group_exists(level, cpu) && cpu_at(span.first) == cpu)
+				balance_group_8(level, cpu);
+		}
 	}
 	return 0;
 }

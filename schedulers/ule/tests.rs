@@ -379,13 +379,15 @@ const WAKES_BATCH: &str = r#"
     "waker": { "run": 1000, "sem_post": "work", "run0": 130000 }"#;
 
 #[test]
-fn a_woken_batch_thread_does_not_interrupt_one_with_slice_left() {
+fn a_batch_thread_with_slice_left_goes_on_when_another_wakes_on_its_cpu_but_not_in_release_8() {
     let json = format!(r#"{{ "tasks": {{ {WAKES_BATCH} }} }}"#);
-    let told = |until| {
-        let outcome = outcome_at(ID, "1", &json, until * SECOND, &[]);
-        statistic(ID, &outcome, "reschedules") + statistic(ID, &outcome, "preemptions")
+    let at_once = |release| {
+        let (history, _) = run(ID, "1", &json, 20, &[("release", release)]);
+        let waits = history.latencies("worker", 2 * SECOND, 20 * SECOND);
+        waits.iter().filter(|wait| **wait < MS).count()
     };
-    assert_eq!(told(20), told(2));
+    assert_eq!(at_once("9.3"), 0);
+    assert!(at_once("8.0") > 50, "{}", at_once("8.0"));
 }
 
 #[test]
@@ -442,17 +444,15 @@ fn goes_on() -> f64 {
 }
 
 /// Of the two hogs that wait on CPU 1 when CPU 0 runs out of work: whether the one that is stolen has waited for longer.
-fn longest_waiter_is_stolen(policy: &str, settings: &[(&str, &str)]) -> bool {
+fn longest_waiter_is_stolen(policy: &str, milliseconds: u32) -> bool {
     let json = format!(
         r#"{{ "tasks": {{
-            "ends": {{ "instance": 4, "cpus": [0], "run": 500000, "loop": 1 }},
+            "ends": {{ "instance": 4, "cpus": [0], "run": {milliseconds}000, "loop": 1 }},
             "hog": {{ "policy": "{policy}", "instance": 3, "phases": {{
                 "there": {{ "cpus": [1], "run": 400000, "loop": 1 }},
                 "anywhere": {{ "cpus": [0, 1], "run": 1000, "loop": -1 }} }} }} }} }}"#
     );
-    let mut all = vec![("balance", "false")];
-    all.extend(settings);
-    let (history, _) = run(ID, "2", &json, 3, &all);
+    let (history, _) = run(ID, "2", &json, 4, &[("balance", "false")]);
     let (time, stolen) = history.migrations.iter().find(|(time, _)| *time > SECOND).unwrap();
     let last_ran = |task: &str| {
         let runs = history.runs.iter().filter(|run| run.task == task);
@@ -469,9 +469,11 @@ fn longest_waiter_is_stolen(policy: &str, settings: &[(&str, &str)]) -> bool {
 }
 
 #[test]
-fn the_first_thread_of_the_calendar_is_passed_over_and_that_of_other_queues_is_stolen() {
-    assert!(!longest_waiter_is_stolen("SCHED_OTHER", &[]));
-    assert!(longest_waiter_is_stolen("SCHED_IDLE", &[]));
+fn the_first_thread_of_the_calendar_is_stolen_unless_the_lists_numbers_begin_anew_behind_it() {
+    let stolen =
+        |policy| (0..16).filter(|step| longest_waiter_is_stolen(policy, 500 + 23 * step)).count();
+    assert!((8..16).contains(&stolen("SCHED_OTHER")), "{}", stolen("SCHED_OTHER"));
+    assert_eq!(stolen("SCHED_IDLE"), 16);
 }
 
 #[test]
@@ -617,4 +619,48 @@ fn a_nice_value_counts_at_once() {
 #[test]
 fn kernel_threads_come_first() {
     assert_kernel_threads_come_first(ID);
+}
+
+#[test]
+fn in_release_8_the_balancer_gives_half_of_the_difference() {
+    let json = r#"{ "tasks": { "hog": { "instance": 8, "phases": {
+        "here": { "cpus": [0], "run": 20000, "loop": 1 },
+        "anywhere": { "cpus": [0, 1], "run": 1000, "loop": -1 } } },
+        "other": { "cpus": [1], "run": 1000 } } }"#;
+    // A thread that was moved migrates when it runs, and passes are 0.5 s apart or more.
+    let moved = |release| {
+        let (history, _) = run(ID, "2", json, 3, &[("release", release)]);
+        let times: Vec<_> = history.migrations.iter().map(|(at, _)| *at).collect();
+        let first = times.iter().copied().find(|at| *at > 700 * MS).unwrap();
+        times.iter().filter(|at| (first..first + 450 * MS).contains(at)).count()
+    };
+    assert_eq!(moved("9.3"), 1);
+    assert_eq!(moved("8.0"), 4);
+}
+
+#[test]
+fn in_release_8_a_thread_returns_to_its_idle_cpu_beside_a_busy_thread_of_the_core() {
+    let json = r#"{ "tasks": {
+        "hog": { "cpus": [0], "run": 1000 },
+        "sleeper": { "phases": {
+            "there": { "cpus": [1], "run": 100, "sleep": 20000, "loop": 5 },
+            "anywhere": { "cpus": [0, 1, 2, 3], "run": 100, "sleep": 20000, "loop": -1 } } } } }"#;
+    let stays = |release| {
+        let (history, _) = run(ID, "core:2 pu:2", json, 2, &[("release", release)]);
+        history.runs_of("sleeper", SECOND, 2 * SECOND).iter().all(|run| run.cpu == 1)
+    };
+    assert!(!stays("9.3"));
+    assert!(stays("8.0"));
+}
+
+#[test]
+fn in_release_8_cpu_use_has_24_steps() {
+    let priority = |release| {
+        let json = r#"{ "tasks": { "hog": { "run": 1000 } } }"#;
+        let (_, outcome) = run(ID, "1", json, 20, &[("release", release)]);
+        let sum = |name| statistic(ID, &outcome, name) as f64;
+        sum("priorities") / sum("ticks")
+    };
+    assert_near(priority("9.3"), 152.0 + 20.0 + 31.0, 1.0, "most CPU use of 9.3");
+    assert_near(priority("8.0"), 160.0 + 20.0 + 21.5, 0.3, "most CPU use of 8.0");
 }

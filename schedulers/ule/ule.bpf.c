@@ -2,19 +2,24 @@
 /*
  * ule - ULE, FreeBSD's scheduler since 7.1
  *
- * Each CPU has three run queues of 64 lists: one for interactive threads (and those with a kernel priority), a calendar for
- * other timeshare threads, and one for idle ones. A thread is interactive if it sleeps enough for how much it runs. A waking thread
- * goes to the least loaded CPU by the tree of caches, idle CPUs steal, and a balancer occasionally moves single
- * threads. The rules are those of 9.1 to 9.3. README.md maps the document to this file and lists the departures.
+ * Each CPU has three run queues of 64 lists: one for interactive threads (and those with a kernel
+ * priority), a calendar for other timeshare threads, and one for idle ones. A thread is interactive
+ * if it sleeps enough for how much it runs. A waking thread goes to the least loaded CPU by the
+ * tree of caches, idle CPUs steal, and a balancer occasionally moves single threads. The rules are
+ * those of 9.1 to 9.3, or of 8. README.md maps the document to this file and lists the departures.
  *
  * Names are those of FreeBSD's sched_ule.c.
  */
 #include "fairground.bpf.h"
+#include "best_task.h"
 #include "in_interrupt.h"
 #include "starvation.h"
 #include "topology.h"
 
 /* ---- Tunables -------------------------------------------------------------------------------------------------- */
+
+/* Whose rules: enum freebsd_release */
+const volatile u32 release = 0;
 
 /* stathz ticks of a slice */
 const volatile u32 slice = 12;
@@ -30,8 +35,17 @@ const volatile bool balance = true;
 const volatile u32 balance_interval = 127;
 
 const volatile bool steal_idle = true;
-/* Least load of a CPU to steal from; within a core it is 1 */
-const volatile u32 steal_thresh = 2;
+/* Least load of a CPU to steal from, 0: the release's; within a core it is 1 */
+const volatile u32 steal_thresh = 0;
+
+/* Searches choose at random among CPUs with as many threads */
+const volatile bool random_ties = true;
+
+/*
+ * Timers wake threads from the clock's own thread, which preempts, as in FreeBSD; else from the
+ * interrupt, as in Linux
+ */
+const volatile bool clock_thread = true;
 
 /* ---- Statistics, in the order of scheduler.toml ---------------------------------------------------------------- */
 
@@ -96,6 +110,10 @@ struct td_sched {
 	/* Has just lost its CPU, and in a way that brings it to the head of its list */
 	bool requeued;
 	bool preempted;
+	/*
+	 * Lost it inside an interrupt, from which it returns to user mode by another way than ast()
+	 */
+	bool interrupted;
 	/* Has sunk by yielding */
 	bool yielding;
 };
@@ -127,14 +145,14 @@ struct tdq {
 	s32 lowpri;
 	/* Priority of the current thread: worst for the idle thread, best for one above sched_ext */
 	s32 curpri;
-	/* Clock at which the current thread's slice ends */
-	u64 slice_end;
 	/* The calendar, whose list numbers keep growing: where to insert and where to remove */
 	u16 idx;
 	u16 ridx;
 	/* The queue that the last thread was put into */
 	u64 last_runq;
 	bool idle;
+	/* Its current thread is displaced inside an interrupt */
+	bool interrupted;
 	/* Interrupted, but has not responded yet */
 	bool ipipending;
 	/* Number of the last search that leaves this CPU out */
@@ -143,10 +161,14 @@ struct tdq {
 
 DEFINE_PER_CPU(struct tdq, tdq)
 
-/* The timeshare range: interactive threads have the part of its first half that nice values leave, PRI_MIN_BATCH begins the rest. */
-#define PRI_MIN_INTERACT PRI_MIN_TIMESHARE
+/*
+ * The timeshare range of 9: interactive threads have the part of its first half that nice values
+ * leave, PRI_MIN_BATCH begins the rest. 8 has interactive threads in its real-time range, which
+ * ends where its timeshare range begins.
+ */
+#define PRI_MIN_INTERACT (release == FREEBSD_8 ? PRI_MIN_BATCH - 32 : PRI_MIN_TIMESHARE)
 #define PRI_MAX_INTERACT (PRI_MIN_BATCH - 1)
-#define PRI_MIN_BATCH 152
+#define PRI_MIN_BATCH (release == FREEBSD_8 ? PRI_MIN_TIMESHARE_8 : 152)
 
 static u32 nr_cpu_ids;
 static u32 num_online_cpus;
@@ -155,7 +177,8 @@ static u32 num_online_cpus;
 
 /* Half of the range of nice, and the range of priorities that CPU use spans */
 #define SCHED_PRI_NHALF 20
-#define SCHED_PRI_RANGE (PRI_MAX_TIMESHARE - PRI_MIN_BATCH - 2 * SCHED_PRI_NHALF + 1)
+#define SCHED_PRI_RANGE								\
+	(PRI_MAX_TIMESHARE - PRI_MIN_BATCH - 2 * SCHED_PRI_NHALF + (release == FREEBSD_9))
 
 /* SCHED_TICK_TARG and SCHED_TICK_MAX: the window of CPU use is cut back to 10 s when it reaches 11 s */
 static __always_inline u64 sched_tick_targ(void)
@@ -253,7 +276,21 @@ static void sched_pctcpu_update(struct td_sched *ts, u64 t, bool run)
 	ts->ltick = t;
 }
 
-/* SCHED_PRI_TICKS: CPU use of the window, 0 to 31; a window of less than a second counts as one. */
+#include "cpu_use_8.h"
+
+/* Counts a running thread's time up to @t as CPU use. */
+static __always_inline void count_cpu_use(struct td_sched *ts, u64 t)
+{
+	if (release == FREEBSD_8)
+		sched_tick_8(ts, t);
+	else
+		sched_pctcpu_update(ts, t, true);
+}
+
+/*
+ * SCHED_PRI_TICKS: CPU use of the window, 0 to 31 (8: to 23); a window of less than a second counts
+ * as one.
+ */
 static u32 sched_pri_ticks(const struct td_sched *ts)
 {
 	u64 total = ts->ltick - ts->ftick;
@@ -262,7 +299,7 @@ static u32 sched_pri_ticks(const struct td_sched *ts)
 	if (total < hz)
 		total = hz;
 	used = (ts->ticks >> SCHED_TICK_SHIFT) / ((total + SCHED_PRI_RANGE - 1) / SCHED_PRI_RANGE ?: 1);
-	return used < SCHED_PRI_RANGE - 1 ? used : SCHED_PRI_RANGE - 1;
+	return release == FREEBSD_8 || used < SCHED_PRI_RANGE - 1 ? used : SCHED_PRI_RANGE - 1;
 }
 
 /* Score and nice value, which decide between interactive and batch */
@@ -276,12 +313,14 @@ static __always_inline s32 tested_score(struct task_struct *p, const struct td_s
 /* Priority of an interactive score: whole priorities for each point */
 static __always_inline s32 interactive_priority(u32 score)
 {
-	return PRI_MIN_INTERACT + (PRI_MAX_INTERACT - PRI_MIN_INTERACT + 1) / (interact ?: 1) * score;
+	u32 range = PRI_MAX_INTERACT - PRI_MIN_INTERACT + (release == FREEBSD_9);
+
+	return PRI_MIN_INTERACT + range / (interact ?: 1) * score;
 }
 
 /*
  * sched_priority(): an interactive thread's user priority follows its score, 120 to 149; that of others follows CPU use and nice value,
- * 152 + 0..31 + 0..39.
+ * 152 + 0..31 + 0..39. (8: 128 to 157, 160 + 0..23 + 0..39.)
  */
 static void sched_priority(struct task_struct *p, struct td_sched *ts)
 {
@@ -414,15 +453,6 @@ static __always_inline void tdq_setlowpri(struct tdq *tdq, s32 cpu)
 	tdq->lowpri = waiting < current ? waiting : current;
 }
 
-/* The current thread's priority is now this one. */
-static __always_inline void set_current_priority(struct tdq *tdq, s32 cpu, s32 priority)
-{
-	tdq->curpri = priority;
-	tdq->lowpri = priority;
-	if (tdq->load > 1)
-		tdq_setlowpri(tdq, cpu);
-}
-
 /* ---- The tick -------------------------------------------------------------------------------------------------- */
 
 /* sched_clock() */
@@ -433,7 +463,7 @@ static __always_inline void sched_clock(struct task_struct *p, struct td_sched *
 
 	if (!tdq)
 		return;
-	sched_pctcpu_update(ts, tick_at(scx_bpf_now()), true);
+	count_cpu_use(ts, tick_at(scx_bpf_now()));
 	/* Gives every thread a turn: one inserted from now on comes after those that wait */
 	follow_idx(tdq, cpu);
 	if (tdq->idx == tdq->ridx) {
@@ -545,9 +575,13 @@ __noinline s32 sched_pickcpu(struct task_struct *p __arg_trusted, s32 last)
 	return cpu;
 }
 
+#include "pickcpu_8.h"
+
 s32 BPF_STRUCT_OPS(ule_select_cpu, struct task_struct *p, s32 prev_cpu, u64 wake_flags)
 {
-	return num_online_cpus > 1 ? sched_pickcpu(p, prev_cpu) : prev_cpu;
+	if (num_online_cpus == 1)
+		return prev_cpu;
+	return release == FREEBSD_8 ? sched_pickcpu_8(p, prev_cpu) : sched_pickcpu(p, prev_cpu);
 }
 
 /* ---- Adding a thread to a run queue ---------------------------------------------------------------------------- */
@@ -564,27 +598,24 @@ static bool sched_shouldpreempt(s32 pri, s32 cpri, bool remote)
 	return remote && pri <= PRI_MAX_INTERACT && cpri > PRI_MAX_INTERACT;
 }
 
-/*
- * True if the current thread, preempted for one of priority @pri, would continue at once: a batch thread with slice left goes to the
- * head of the calendar, where tdq_choose() finds it unless something waits in the real-time queue.
- */
-static bool leads_back(const struct tdq *tdq, s32 pri, u64 now)
+/* Displaces the current thread of a CPU inside an interrupt, without a return to user mode. */
+static __always_inline void preempt_in_interrupt(struct tdq *tdq, s32 cpu)
 {
-	return pri >= PRI_MIN_BATCH && tdq->lowpri >= PRI_MIN_BATCH && tdq->curpri <= PRI_MAX_TIMESHARE &&
-	       time_before(now, tdq->slice_end);
+	tdq->interrupted = true;
+	scx_bpf_kick_cpu(cpu, SCX_KICK_PREEMPT);
 }
 
 /*
  * sched_setpreempt(): on this CPU a better thread gets the CPU at the latest when the current one returns to user mode. To
  * sched_ext this and an immediate preemption are the same: the kernel decides where a thread may be preempted.
  */
-static __always_inline void sched_setpreempt(struct tdq *tdq, s32 cpu, s32 pri, u64 now)
+static __always_inline void sched_setpreempt(struct tdq *tdq, s32 cpu, s32 pri)
 {
 	if (tdq->idle) {
 		scx_bpf_kick_cpu(cpu, 0);
 		return;
 	}
-	if (pri >= tdq->curpri || leads_back(tdq, pri, now))
+	if (pri >= tdq->curpri)
 		return;
 	count(sched_shouldpreempt(pri, tdq->curpri, false) ? STAT_PREEMPTIONS : STAT_RESCHEDULES);
 	scx_bpf_kick_cpu(cpu, SCX_KICK_PREEMPT);
@@ -603,7 +634,20 @@ static __always_inline void tdq_notify(struct tdq *tdq, s32 cpu, s32 pri)
 		return;
 	}
 	count(STAT_PREEMPTIONS);
-	scx_bpf_kick_cpu(cpu, SCX_KICK_PREEMPT);
+	preempt_in_interrupt(tdq, cpu);
+}
+
+/*
+ * The clock's thread runs on this CPU, preempting the current thread, and sleeps again: the CPU
+ * chooses anew.
+ */
+static __always_inline void run_clock_thread(void)
+{
+	s32 me = bpf_get_smp_processor_id();
+	struct tdq *tdq = tdq_of(me);
+
+	if (clock_thread && tdq && !tdq->idle && tdq->lowpri > PRI_MAX_ITHD)
+		preempt_in_interrupt(tdq, me);
 }
 
 /* sched_wakeup(), apart from adding the thread */
@@ -612,7 +656,10 @@ static __always_inline void sched_wakeup(struct td_sched *ts, u64 now)
 	if (ts->sleeping && now > ts->rltick) {
 		ts->slptime += (now - ts->rltick) << SCHED_TICK_SHIFT;
 		sched_interact_update(ts);
-		sched_pctcpu_update(ts, now, false);
+		if (release == FREEBSD_8)
+			sched_pctcpu_update_8(ts, now);
+		else
+			sched_pctcpu_update(ts, now, false);
 	}
 	ts->sleeping = false;
 	ts->slice = slice;
@@ -651,7 +698,9 @@ void BPF_STRUCT_OPS(ule_enqueue, struct task_struct *p, u64 enq_flags)
 	if (!requeued && cpu != (s32)bpf_get_smp_processor_id())
 		tdq_notify(tdq, cpu, ts->priority);
 	else if (!requeued)
-		sched_setpreempt(tdq, cpu, ts->priority, now);
+		sched_setpreempt(tdq, cpu, ts->priority);
+	if ((enq_flags & SCX_ENQ_WAKEUP) && in_interrupt())
+		run_clock_thread();
 	if (ts->priority < tdq->lowpri)
 		tdq->lowpri = ts->priority;
 }
@@ -734,7 +783,10 @@ static bool stat_clock_tick(void)
 		u32 interval = balance_interval ?: 1;
 
 		balance_ticks = (interval / 2 ?: 1) + bpf_get_prandom_u32() % interval;
-		sched_balance();
+		if (release == FREEBSD_8)
+			sched_balance_8();
+		else
+			sched_balance();
 	}
 	if (starvation_check_is_due(&rescue_at, scx_bpf_now())) {
 		bpf_for(cpu, 0, nr_cpu_ids)
@@ -784,27 +836,42 @@ static __noinline enum pick tdq_choose(s32 cpu, struct tdq *tdq, struct td_sched
 	return prev ? PICK_PREV : PICK_NONE;
 }
 
-/* Settings of a thread that leaves the scheduler: the rest of its slice, and in user mode its own priority */
+/*
+ * The end of sched_choose(), and sched_userret(): in user mode the thread has its own priority,
+ * unless it returns to where it was interrupted. Returns the rest of its slice.
+ */
 static __always_inline u64 switched_to(struct td_sched *ts, struct tdq *tdq, s32 cpu, u64 now)
 {
-	u64 left = slice_left(ts, now);
+	bool returns = !ts->interrupted && ts->priority != ts->user_pri;
 
+	tdq->lowpri = ts->priority;
+	if (returns)
+		ts->priority = ts->user_pri;
+	tdq->curpri = ts->priority;
+	if (returns && tdq->load > 1)
+		tdq_setlowpri(tdq, cpu);
+	else if (returns)
+		tdq->lowpri = tdq->curpri;
 	ts->sliceend = false;
 	ts->preempted = false;
 	ts->requeued = false;
-	ts->priority = ts->user_pri;
-	tdq->slice_end = now + left;
-	set_current_priority(tdq, cpu, ts->priority);
-	return left;
+	ts->interrupted = false;
+	tdq->interrupted = false;
+	return slice_left(ts, now);
 }
 
-/* A thread that loses its CPU takes its user priority first. One that leaves before its slice ends goes to the head of its list. */
-static __always_inline void requeue(struct td_sched *ts)
+/*
+ * A thread that loses its CPU takes its user priority first, in ast(), unless an interrupt
+ * displaces it. One that leaves before its slice ends goes to the head of its list, but in 8 only
+ * one that an interrupt displaces.
+ */
+static __always_inline void requeue(struct td_sched *ts, const struct tdq *tdq)
 {
-	if (!ts->yielding)
+	ts->interrupted = tdq->interrupted;
+	if (!ts->yielding && !ts->interrupted)
 		ts->priority = ts->user_pri;
 	ts->requeued = true;
-	ts->preempted = !ts->sliceend;
+	ts->preempted = release == FREEBSD_8 ? tdq->interrupted : !ts->sliceend;
 }
 
 /* sched_switch() */
@@ -823,7 +890,7 @@ void BPF_STRUCT_OPS(ule_dispatch, s32 cpu, struct task_struct *prev)
 		now = scx_bpf_now();
 		if (ts) {
 			charge_ticks(prev, ts, now);
-			requeue(ts);
+			requeue(ts, tdq);
 		}
 	}
 	follow_idx(tdq, cpu);
@@ -851,7 +918,10 @@ void BPF_STRUCT_OPS(ule_running, struct task_struct *p)
 	tdq_runq_rem(ts);
 	if (ts->cpu != cpu)
 		count_on(ts, cpu);
-	sched_pctcpu_update(ts, tick_at(now), false);
+	if (release == FREEBSD_8)
+		ts->ltick = tick_at(now);
+	else
+		sched_pctcpu_update(ts, tick_at(now), false);
 	ts->running = true;
 	ts->yielding = false;
 	ts->charged_until = stat_tick_at(now);
@@ -869,14 +939,14 @@ void BPF_STRUCT_OPS(ule_stopping, struct task_struct *p, bool runnable)
 	if (!ts || !tdq)
 		return;
 	charge_ticks(p, ts, now);
-	sched_pctcpu_update(ts, tick, true);
+	count_cpu_use(ts, tick);
 	ts->running = false;
 	ts->rltick = tick;
 	/* Until another thread runs here, none is better */
 	tdq->curpri = 0;
 	if (!runnable)
 		return;
-	requeue(ts);
+	requeue(ts, tdq);
 	/* With slice left it would wait outside its list and come back before a better one */
 	scx_bpf_task_set_slice(p, 0);
 }
@@ -925,7 +995,7 @@ static void sched_fork(struct task_struct *p, struct td_sched *ts)
 	if (!parent_ts)
 		return;
 	if (parent_ts->running)
-		sched_pctcpu_update(parent_ts, now, true);
+		count_cpu_use(parent_ts, now);
 	ts->ticks = parent_ts->ticks;
 	ts->ltick = parent_ts->ltick;
 	ts->ftick = parent_ts->ftick;
