@@ -40,6 +40,7 @@ demo: build
 # With --locked, as everywhere that a stranger builds: the versions are those that were tested.
 build:
 	scripts/install build
+	@[ -e $(fairground) ] || echo 'building the command and its libraries: minutes, this once'
 	cargo build --locked --release --package fairground
 
 # Files that belong under /usr/share, in the form in which packages take it, too.
