@@ -48,12 +48,12 @@ static __always_inline bool is_searched(struct steal_search *s, u16 list)
 
 	if (!s->begun) {
 		s->begun = true;
-		s->list = distance;
-		s->list_again = distance < anew ? 0 : distance;
+		s->list = unlinked(distance);
+		s->list_again = distance < anew ? 0 : unlinked(distance);
 		s->first_may_go = release == FREEBSD_9 || (distance < anew && s->ridx % RQ_NQS);
 	}
 	if (!s->list_again && distance >= anew)
-		s->list_again = distance;
+		s->list_again = unlinked(distance);
 	return distance == s->list || (s->list_again && distance == s->list_again);
 }
 
