@@ -21,7 +21,7 @@ use crate::schedulers;
 ///
 /// Runs experiments of the documents in the simulator, or on this kernel with real threads and programs, and prints the document's
 /// results beside those measured here, with a verdict on each claim: S is stated in the document, D derived from its numbers, X
-/// expected of the algorithm. An order counts as shown only if the 95 % intervals over the seeds do not overlap.
+/// expected of the algorithm. A line holds, or does not, only if the 95 % intervals over the seeds leave no doubt; else it is not shown.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   fairground reproduce --list

@@ -2,7 +2,9 @@
 
 use crate::csv_format::csv_of;
 use comfy_table::{CellAlignment, ColumnConstraint, ContentArrangement, Table, Width, presets};
-use fairground_results::{Claim, Figure, Interval, Level, Reproduction, Standing, Verdict, Where};
+use fairground_results::{
+    Claim, Figure, Interval, Kind, Level, Reproduction, Standing, Verdict, Where,
+};
 use serde::Serialize;
 
 /// Width of a claim in a table of verdicts.
@@ -98,14 +100,17 @@ fn figure_table(reproduction: &Reproduction, figure: &Figure) -> String {
     format!("{}{unit}\n{}\n\n", figure.title, trimmed(&table))
 }
 
-/// An interval as `mean ±half`, with the number of runs where it is not `repeats`.
+/// An interval as `mean ±half`, few runs as `mean (least to most)`, with the number of runs where it is not `repeats`.
 fn interval(interval: Option<&Interval>, decimals: usize, repeats: u32) -> String {
     let Some(one) = interval else {
         return "-".into();
     };
     let mut text = format!("{:.decimals$}", one.mean);
-    if one.samples > 1 {
-        text.push_str(&format!(" ±{:.decimals$}", one.high - one.mean));
+    let (low, high, is_interval) = one.shown();
+    if is_interval {
+        text.push_str(&format!(" ±{:.decimals$}", high - one.mean));
+    } else if low < high {
+        text.push_str(&format!(" ({low:.decimals$} to {high:.decimals$})"));
     }
     match fewer_runs(one, repeats) {
         Some(runs) => format!("{text} ({runs})"),
@@ -146,6 +151,18 @@ pub(crate) fn standing_word(standing: Standing) -> String {
         Standing::NotShown(runs) => not_shown(runs),
         Standing::Fails => "no".to_owned(),
         Standing::NotMeasured => "not measured".to_owned(),
+    }
+}
+
+/// The word for an experiment, with the cause of the first stated line that is open, those of the headline before others.
+pub(crate) fn standing_with_cause(reproduction: &Reproduction) -> String {
+    let headline = reproduction.headline.iter().flat_map(|one| &one.lines);
+    let named = headline.filter_map(|id| reproduction.verdicts.iter().find(|one| one.id == *id));
+    let mut all = named.chain(&reproduction.verdicts).filter(|one| one.level == Level::S);
+    let word = standing_word(reproduction.standing());
+    match all.find_map(|one| one.cause.as_ref().filter(|_| one.is_open())) {
+        Some(cause) => format!("{word}: {cause}"),
+        None => word,
     }
 }
 
@@ -217,17 +234,18 @@ fn remarks(reproduction: &Reproduction) -> String {
 
 /// How many lines of each level hold.
 fn summary(reproductions: &[&Reproduction]) -> String {
-    let parts: Vec<String> = Level::ALL
-        .into_iter()
-        .filter_map(|level| {
-            let count = Count::of(reproductions, level);
-            (count.all > 0).then(|| {
-                let not_shown = match count.not_shown {
-                    0 => String::new(),
-                    number => format!(" ({number} not shown)"),
-                };
-                format!("{} of {} {}{not_shown}", count.hold, count.all, level.word())
-            })
+    let part = |name: &str, count: Count| {
+        let not_shown = match count.not_shown {
+            0 => String::new(),
+            number => format!(" ({number} not shown)"),
+        };
+        format!("{} of {} {name}{not_shown}", count.hold, count.all)
+    };
+    let parts: Vec<String> = { counts(reproductions) }
+        .map(|(kind, level, count)| match (level, kind) {
+            (Level::S, Kind::Rules) => part("stated rules", count),
+            (Level::S, Kind::Results) => part("stated results", count),
+            _ => part(level.word(), count),
         })
         .collect();
     format!("lines that hold: {}\n", parts.join(", "))
@@ -237,22 +255,38 @@ fn summary(reproductions: &[&Reproduction]) -> String {
 struct Count {
     hold: usize,
     not_shown: usize,
+    fail: usize,
     all: usize,
 }
 
 impl Count {
-    fn of(reproductions: &[&Reproduction], level: Level) -> Self {
+    /// Counts the lines of a level, of experiments of one kind if there is one.
+    fn of(reproductions: &[&Reproduction], kind: Option<Kind>, level: Level) -> Self {
         let verdicts = || {
-            let all = reproductions.iter().flat_map(|one| &one.verdicts);
+            let those = reproductions.iter().filter(|one| kind.is_none_or(|kind| one.kind == kind));
+            let all = those.flat_map(|one| &one.verdicts);
             all.filter(|verdict| verdict.level == level)
         };
         let count = |is: fn(&Claim) -> bool| verdicts().filter(|one| is(&one.holds)).count();
         Self {
             hold: count(|holds| *holds == Claim::Holds),
             not_shown: count(|holds| matches!(holds, Claim::NotShown(_))),
+            fail: count(|holds| *holds == Claim::Fails),
             all: verdicts().count(),
         }
     }
+}
+
+/// The levels that lines have, the stated ones by what they are about.
+fn counts(reproductions: &[&Reproduction]) -> impl Iterator<Item = (Kind, Level, Count)> {
+    let stated = Kind::ALL.map(|kind| (kind, Level::S)).into_iter();
+    let others = Level::ALL.into_iter().filter(|level| *level != Level::S);
+    let all = stated.chain(others.map(|level| (Kind::Results, level)));
+    let counted = all.map(|(kind, level)| {
+        let kinds = (level == Level::S).then_some(kind);
+        (kind, level, Count::of(reproductions, kinds, level))
+    });
+    counted.filter(|(_, _, count)| count.all > 0)
 }
 
 /// The reproductions that have a headline as Markdown: how many lines hold, and for each document a table with a row per experiment. Those
@@ -273,14 +307,58 @@ pub fn reproductions_markdown(reproductions: &[&Reproduction], linked: &[String]
             } else {
                 one.title.clone()
             };
-            let holds = standing_word(one.standing());
+            let holds = standing_with_cause(one);
             let cells: [&str; 5] =
                 [&title, &headline.says, &headline.document, &headline.here, &holds];
             text.push_str(&format!("| {} |\n", cells.map(escaped).join(" | ")));
         }
     }
+    text.push_str(&open_lines(reproductions));
+    text.push_str(&recount(reproductions));
     if let Some(kernels) = kernels(reproductions) {
         text.push_str(&format!("\n{kernels}\n"));
+    }
+    text
+}
+
+/// A row for each stated line that does not hold or is not shown.
+fn open_lines(reproductions: &[&Reproduction]) -> String {
+    let all = reproductions.iter().flat_map(|one| {
+        let stated = one.verdicts.iter().filter(|line| line.level == Level::S && line.is_open());
+        stated.map(move |line| (one, line))
+    });
+    let rows = all.map(|(one, line)| {
+        let cause = line.cause.as_deref().unwrap_or("unknown");
+        let here = word(&line.holds);
+        let cells: [&str; 5] = [&one.id, &line.id, &line.claim, &here, cause];
+        format!("| {} |\n", cells.map(escaped).join(" | "))
+    });
+    let rows: String = rows.collect();
+    match rows.as_str() {
+        "" => rows,
+        _ => format!(
+            "\nStated, but not so here:\n\n| experiment | line | claim | here | cause |\n| --- | --- | --- | --- | --- |\n{rows}"
+        ),
+    }
+}
+
+/// All lines by level, kind and verdict.
+fn recount(reproductions: &[&Reproduction]) -> String {
+    let mut text = "\nAll lines:\n\n| level | of experiments on | lines | hold | not shown | do not hold | not measured |\n\
+         | --- | --- | --- | --- | --- | --- | --- |\n"
+        .to_owned();
+    for level in Level::ALL {
+        for kind in Kind::ALL {
+            let Count { hold, not_shown, fail, all } = Count::of(reproductions, Some(kind), level);
+            if all > 0 {
+                let about = if kind == Kind::Rules { "rules" } else { "results" };
+                let unmeasured = all - hold - not_shown - fail;
+                text.push_str(&format!(
+                    "| {level:?}, {} | {about} | {all} | {hold} | {not_shown} | {fail} | {unmeasured} |\n",
+                    level.word()
+                ));
+            }
+        }
     }
     text
 }
@@ -347,20 +425,26 @@ fn runs(reproductions: &[&Reproduction]) -> String {
 
 /// How many lines of each level hold, in sentences.
 pub(crate) fn counted(reproductions: &[&Reproduction]) -> String {
-    let count = |level| Count::of(reproductions, level);
-    let (stated, derived, expected) = (count(Level::S), count(Level::D), count(Level::X));
-    let mut text =
-        format!("of {} results that the documents state, {} hold", stated.all, stated.hold);
-    if stated.not_shown > 0 {
-        text.push_str(&format!(
-            " and {} are not shown, which means that the averages agree but the intervals of the runs overlap",
-            stated.not_shown
-        ));
-    }
-    text.push_str(&format!(
-        "; of {} that follow from their numbers, {}; of {} that the algorithms let expect, {}.",
-        derived.all, derived.hold, expected.all, expected.hold
-    ));
+    let stated = |kind| Count::of(reproductions, Some(kind), Level::S);
+    let count = |level| Count::of(reproductions, None, level);
+    let (rules, results) = (stated(Kind::Rules), stated(Kind::Results));
+    let (derived, expected) = (count(Level::D), count(Level::X));
+    let with_open = |count: &Count| match count.not_shown {
+        0 => format!("{} hold", count.hold),
+        open => format!("{} hold and {open} are not shown", count.hold),
+    };
+    let mut text = format!(
+        "of {} rules and mechanisms that the documents state, {}; of {} results that they report from machines, {}; \
+         of {} lines that follow from their numbers, {}; of {} that the algorithms let expect, {}.",
+        rules.all,
+        with_open(&rules),
+        results.all,
+        with_open(&results),
+        derived.all,
+        derived.hold,
+        expected.all,
+        expected.hold
+    );
     let (fitted, forced) = (count(Level::F), count(Level::C));
     if fitted.all + forced.all > 0 {
         text.push_str(&format!(

@@ -4,7 +4,7 @@ use crate::format::Unit;
 use crate::page::{
     Answer, Axis, Category, Cell, Kind, Moment, Page, Plot, Point, Row, Section, Series, Table,
 };
-use crate::reproduction::{counted, fewer_runs, has_fewer_runs, kernels, standing_word};
+use crate::reproduction::{counted, fewer_runs, has_fewer_runs, kernels, standing_with_cause};
 use fairground_results::{Figure, Reproduction, Standing, Where};
 use std::collections::BTreeMap;
 
@@ -96,7 +96,7 @@ fn certainty(reproductions: &[&Reproduction]) -> String {
         false => "",
     };
     format!(
-        "Means of {runs} runs at each point{fewer}, with 95 % intervals (Student's). A difference counts where intervals do not overlap."
+        "Means of {runs} runs at each point{fewer}, with 95 % intervals (Student's), and of fewer than five runs the least and the most. A line holds or does not where the intervals leave no doubt."
     )
 }
 
@@ -173,7 +173,7 @@ fn row(reproduction: &Reproduction) -> Option<Row> {
         says: headline.says.clone(),
         printed: headline.document.clone(),
         here: headline.here.clone(),
-        holds: standing_word(standing),
+        holds: standing_with_cause(reproduction),
         success: match standing {
             Standing::Holds => Some(true),
             Standing::Fails => Some(false),
@@ -213,7 +213,8 @@ fn cell(figure: &Figure, point: usize, column: usize, repeats: u32) -> Cell {
     let mut details = Vec::new();
     let here = figure.here[point][column];
     if let Some(interval) = here {
-        let (low, high) = (text(interval.low), text(interval.high));
+        let (low, high, _) = interval.shown();
+        let (low, high) = (text(low), text(high));
         if low != high {
             details.push(format!("{low} to {high}"));
         }

@@ -39,8 +39,8 @@ pub use measure::{
 pub use moment::{Mark, Moment};
 pub use overall::{CellName, Compared, Overall, Overview, Tally};
 pub use reproduction::{
-    Claim, Figure, Fit, Headline, Interval, Level, OnKernel, PrintedTable, Reproduction, Standing,
-    Verdict, Where,
+    Claim, Figure, Fit, Headline, Interval, Kind, Level, OnKernel, PrintedTable, Reproduction,
+    Standing, Verdict, Where,
 };
 pub use requirement::{Breach, Requirement};
 pub use run::{CpuChange, Hashes, Labels, Recipe, Run, TaskShare, short_name};

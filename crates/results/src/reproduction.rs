@@ -16,6 +16,9 @@ pub struct Reproduction {
     pub document: String,
     /// The experiment's place in it.
     pub section: String,
+    /// What its document states there: rules or results.
+    #[serde(default)]
+    pub kind: Kind,
     /// Where it ran.
     pub world: Where,
     /// The machine, its tick rate and its costs, in words.
@@ -43,6 +46,24 @@ pub struct Reproduction {
     /// If the verdicts tell of runs on a kernel: the machine and its kernel in words, and how many runs there were of each.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub kernel: Option<String>,
+}
+
+/// What the stated lines of an experiment are about.
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
+)]
+#[serde(rename_all = "lowercase")]
+pub enum Kind {
+    /// Rules, formulas and mechanisms of the algorithm.
+    Rules,
+    /// What machines gave that ran it.
+    #[default]
+    Results,
+}
+
+impl Kind {
+    /// Both kinds.
+    pub const ALL: [Self; 2] = [Self::Rules, Self::Results];
 }
 
 /// Where an experiment ran.
@@ -124,9 +145,13 @@ impl Interval {
         })
     }
 
-    /// Whether all of this interval is below all of `other`, so that the difference counts. That of a single sample says nothing.
-    pub fn is_below(&self, other: &Self) -> bool {
-        self.bounds().1 < other.bounds().0
+    /// The ends that people see, and whether they are those of the interval: with fewer than five samples it is so wide that the least and the
+    /// most say more.
+    pub fn shown(&self) -> (f64, f64, bool) {
+        match self.samples {
+            ..5 => (self.min, self.max, false),
+            _ => (self.low, self.high, true),
+        }
     }
 
     /// The place of the mean according to the samples: the interval, and for a single sample anywhere.
@@ -192,7 +217,7 @@ impl Level {
 pub enum Claim {
     /// It holds.
     Holds,
-    /// The means say so, but the 95 % intervals of this many runs overlap.
+    /// The 95 % intervals of this many runs leave it open.
     NotShown(u32),
     /// It does not.
     Fails,
@@ -215,12 +240,20 @@ pub struct Verdict {
     pub shows: String,
     /// If it does not hold or is not shown: why, as far as known.
     pub reason: Option<String>,
+    /// The same in at most five words, for tables.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cause: Option<String>,
     /// The verdict from the runs on a kernel that the experiment's folder tells of.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub on_kernel: Option<OnKernel>,
 }
 
 impl Verdict {
+    /// Whether the runs contradict it or leave it open.
+    pub fn is_open(&self) -> bool {
+        matches!(self.holds, Claim::NotShown(_) | Claim::Fails)
+    }
+
     /// Whether the verdict from runs on a kernel is the opposite.
     pub fn is_contradicted(&self) -> bool {
         let on_kernel = self.on_kernel.as_ref().map(|kernel| &kernel.holds);
@@ -356,6 +389,7 @@ mod tests {
             title: String::new(),
             document: String::new(),
             section: String::new(),
+            kind: Kind::Results,
             world: Where::Simulator,
             machine: String::new(),
             repeats: 20,
@@ -372,6 +406,7 @@ mod tests {
                     holds: holds.clone(),
                     shows: String::new(),
                     reason: None,
+                    cause: None,
                     on_kernel: None,
                 })
                 .collect(),
@@ -408,14 +443,15 @@ mod tests {
     }
 
     #[test]
-    fn intervals_that_touch_are_not_apart() {
-        let low = Interval::of(&[1.0, 2.0]).unwrap();
-        let high = Interval::of(&[100.0, 101.0]).unwrap();
-        assert!(low.is_below(&high));
-        assert!(!high.is_below(&low));
-        assert!(!low.is_below(&low));
-        let one = Interval::of(&[1.0]).unwrap();
-        assert!(!one.is_below(&high));
-        assert!(!low.is_below(&Interval::of(&[100.0]).unwrap()));
+    fn few_samples_are_shown_by_the_least_and_the_most() {
+        let of = |samples: &[f64]| Interval::of(samples).unwrap().shown();
+        assert_eq!(of(&[1.0, 2.0, 6.0]), (1.0, 6.0, false));
+        let (low, high, is_interval) = of(&[1.0, 2.0, 3.0, 4.0, 5.0]);
+        assert!(is_interval && low > 1.0 && high < 5.0);
+    }
+
+    #[test]
+    fn a_single_sample_may_lie_anywhere() {
+        assert_eq!(Interval::of(&[1.0]).unwrap().bounds(), (f64::NEG_INFINITY, f64::INFINITY));
     }
 }

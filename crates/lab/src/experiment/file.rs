@@ -24,6 +24,9 @@ pub(crate) struct ExperimentFile {
     pub(crate) document: String,
     /// Where in the document.
     pub(crate) section: String,
+    /// What its stated lines are about.
+    #[serde(default)]
+    pub(crate) kind: fairground_results::Kind,
     /// Name of the machine's file.
     pub(crate) machine: String,
     /// Timer ticks per second, if not the machine's.
@@ -138,7 +141,7 @@ pub(crate) enum CpusFile {
 }
 
 /// A column: a scheduler with its settings.
-#[derive(Clone, Debug, Deserialize)]
+#[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct ColumnFile {
     /// Its name; the scheduler's if absent.
@@ -150,6 +153,11 @@ pub(crate) struct ColumnFile {
     pub(crate) set: BTreeMap<String, toml::Value>,
     /// Timer ticks per second, if not the experiment's.
     pub(crate) hz: Option<u64>,
+    /// Name of the machine's file, if not the point's: for an explanation by another machine.
+    pub(crate) machine: Option<String>,
+    /// Values to set in the workload on that machine, after the point's.
+    #[serde(default)]
+    pub(crate) work: BTreeMap<String, toml::Value>,
     /// The document's name of the column.
     pub(crate) printed: Option<String>,
     /// Simulations of it at each point, if fewer than the experiment's.
@@ -227,6 +235,8 @@ pub(crate) struct AcceptFile {
     pub(crate) shows: String,
     /// Why the line does not hold, if it does not.
     pub(crate) reason: Option<String>,
+    /// The same in at most five words, for tables.
+    pub(crate) cause: Option<String>,
 }
 
 /// `[headline]`: the experiment in one row of a table.

@@ -96,6 +96,8 @@ impl ExperimentFile {
         }
         // A run on a kernel is repeated as often as any other.
         file.column.iter_mut().for_each(|one| one.seeds = None);
+        // The machine is the one that is there.
+        file.column.retain(|one| one.machine.is_none());
         file.point.iter_mut().for_each(|one| one.seeds = None);
         if kernel.command.is_some() {
             file.measure.clear();
@@ -112,7 +114,18 @@ impl ExperimentFile {
             keep(&mut file.accept, lines, |line| &line.id)?;
         }
         // Reasons are about simulations, so they do not apply.
-        file.accept.iter_mut().for_each(|line| line.reason = None);
+        for line in &mut file.accept {
+            (line.reason, line.cause) = (None, None);
+        }
+        for line in &kernel.accept {
+            let mut ours = self.accept.iter().filter(|one| one.id == line.id);
+            if ours.any(|one| (one.level, &one.claim) != (line.level, &line.claim)) {
+                return Err(format!(
+                    "kernel: line {0} claims something else than the experiment's line {0}; give it a name of its own",
+                    line.id
+                ));
+            }
+        }
         file.accept.extend(kernel.accept.iter().cloned());
         if let Some(headline) = &mut file.headline {
             let accept = &file.accept;
@@ -198,14 +211,7 @@ pub fn reproduce_on_kernel(
         return Err(experiment.wrong("has no [kernel] table".to_owned()));
     };
     let mut setup = Setup::new(&experiment, request)?;
-    setup.columns.push(ColumnFile {
-        name: None,
-        scheduler: OWN.to_owned(),
-        set: Default::default(),
-        hz: None,
-        printed: None,
-        seeds: None,
-    });
+    setup.columns.push(ColumnFile { scheduler: OWN.to_owned(), ..ColumnFile::default() });
     setup.fits.insert("cpus".to_owned(), machine.cpus as f64);
     let measures = Measures::compile(&experiment)?;
     let runs = Runs { setup, kernel, measures };
@@ -431,6 +437,11 @@ mod tests {
 
         let error = open(&format!("{PLAYED}[kernel]\nlines = [\"A3\"]")).err().unwrap();
         assert!(error.to_string().contains(r#"there is no "A3""#), "{error}");
+        let other = kernel.replace("K1", "A2");
+        let error = open(&format!("{PLAYED}{other}")).err().unwrap();
+        assert!(error.to_string().contains("line A2 claims something else"), "{error}");
+        let same = other.replace("\"X\"", "\"S\"");
+        assert!(open(&format!("{PLAYED}{same}")).is_ok());
         let error = open(&format!("{PLAYED}[kernel]\nhz = 3")).err().unwrap();
         assert!(error.to_string().contains("unknown field `hz`"), "{error}");
     }

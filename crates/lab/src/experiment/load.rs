@@ -244,6 +244,9 @@ impl Experiment {
         for line in &self.file.accept {
             compile(&format!("line {}", line.id), &line.holds)?;
             compile(&format!("line {}", line.id), &line.shows)?;
+            if line.cause.as_ref().is_some_and(|cause| cause.split(' ').count() > 5) {
+                return Err(self.wrong(format!("line {}: cause has at most five words", line.id)));
+            }
         }
         for measure in &self.file.measure {
             let mut columns = self.file.column.iter();

@@ -108,6 +108,14 @@ impl ColumnFile {
         self.name.as_deref().unwrap_or(&self.scheduler)
     }
 
+    /// A point as it is for the column.
+    pub(crate) fn at(&self, point: &PointFile) -> PointFile {
+        let mut own = point.clone();
+        own.machine = self.machine.clone().or(own.machine);
+        own.set.extend(self.work.clone());
+        own
+    }
+
     /// Its tunables, with values as a user writes them.
     pub(crate) fn settings(&self) -> impl Iterator<Item = (&String, String)> {
         let text = |value: &toml::Value| match value {
@@ -124,12 +132,9 @@ mod tests {
 
     fn column(scheduler: &str, printed: Option<&str>) -> ColumnFile {
         ColumnFile {
-            name: None,
             scheduler: scheduler.into(),
-            set: BTreeMap::new(),
-            hz: None,
             printed: printed.map(str::to_owned),
-            seeds: None,
+            ..ColumnFile::default()
         }
     }
 

@@ -14,8 +14,8 @@ use rhai::Scope;
 use super::file::{AcceptFile, ColumnFile, PointFile};
 use super::load::{DocumentMachine, Experiment};
 use super::printed;
-use super::samples::Samples;
-use super::script::{self, Evidence, Expression, Table};
+use super::samples::{Evidence, Samples};
+use super::script::{self, Expression, Table};
 use crate::cell::{Cell, CellResult, Failure, run_cells};
 use crate::contender::Contender;
 use crate::error::Error;
@@ -173,7 +173,8 @@ pub(super) struct World {
 pub(super) struct Simulations<'a> {
     setup: Setup<'a>,
     contenders: Vec<Contender>,
-    machines: Vec<DocumentMachine>,
+    /// By point, then by column.
+    machines: Vec<Vec<DocumentMachine>>,
 }
 
 impl<'a> Setup<'a> {
@@ -181,14 +182,7 @@ impl<'a> Setup<'a> {
         let mut columns = experiment.file.column.clone();
         for scheduler in &request.schedulers {
             if !columns.iter().any(|column| column.name() == scheduler) {
-                columns.push(ColumnFile {
-                    name: None,
-                    scheduler: scheduler.clone(),
-                    set: BTreeMap::new(),
-                    hz: None,
-                    printed: None,
-                    seeds: None,
-                });
+                columns.push(ColumnFile { scheduler: scheduler.clone(), ..ColumnFile::default() });
             }
         }
         let mut points = experiment.points();
@@ -258,10 +252,12 @@ impl<'a> Simulations<'a> {
     /// Sets the fitted values, on which the machines' costs may depend.
     pub(super) fn set_fits(&mut self, fits: BTreeMap<String, f64>) -> Result<(), Error> {
         self.setup.fits = fits;
-        let Setup { experiment, points, fits, .. } = &self.setup;
-        let points = points.iter();
-        self.machines =
-            points.map(|point| experiment.machine(point, fits)).collect::<Result<_, _>>()?;
+        let Setup { experiment, points, columns, fits, .. } = &self.setup;
+        let machines = points.iter().map(|point| {
+            let columns = columns.iter();
+            columns.map(|column| experiment.machine(&column.at(point), fits)).collect()
+        });
+        self.machines = machines.collect::<Result<_, _>>()?;
         Ok(())
     }
 
@@ -301,9 +297,9 @@ impl<'a> Simulations<'a> {
     fn cells_at(&self, point: usize, column: usize) -> Result<Vec<Cell>, Error> {
         let file = &self.setup.experiment.file;
         let seeds = self.setup.seeds_at(point, column);
-        let (point, machine) = (&self.setup.points[point], &self.machines[point]);
+        let (point, machine) = (&self.setup.points[point], &self.machines[point][column]);
         let (column, contender) = (&self.setup.columns[column], &self.contenders[column]);
-        let workload = self.setup.experiment.workload(point, &self.setup.fits)?;
+        let workload = self.setup.experiment.workload(&column.at(point), &self.setup.fits)?;
         let cell = |seed: u32| {
             let options = Options {
                 duration: self.setup.duration(point),
@@ -330,7 +326,7 @@ impl<'a> Simulations<'a> {
         let CellResult { run, failure, .. } = result;
         let measured = match (run.metrics, &failure) {
             (Some(metrics), None) => {
-                let (fits, mhz) = (&self.setup.fits, self.machines[point].file.mhz);
+                let (fits, mhz) = (&self.setup.fits, self.machines[point][0].file.mhz);
                 let point = &self.setup.points[point].name;
                 let scope = script::scope_of_run(*metrics, &run.counters, point, fits, mhz);
                 measures.of(scope)
@@ -355,7 +351,7 @@ impl<'a> Simulations<'a> {
         let file = &self.setup.experiment.file;
         let mut machines: Vec<String> = Vec::new();
         let mut notes = Vec::new();
-        for machine in &self.machines {
+        for machine in self.machines.iter().flatten() {
             let words = format!(
                 "{} ({}), {} Hz, costs {}",
                 machine.file.title,
@@ -505,8 +501,9 @@ impl Setup<'_> {
         let columns = columns.map(|column| column.name().to_owned());
         scope.push_constant("columns", names(columns.collect()));
         let judge = Judge {
-            by_intervals: engine(Evidence::Intervals),
-            by_means: engine(Evidence::Means),
+            shown: engine(Some(Evidence::Shown)),
+            possible: engine(Some(Evidence::Possible)),
+            words: engine(None),
             scope,
             repeats: self.seeds,
             fewest: fewest.clone(),
@@ -514,7 +511,9 @@ impl Setup<'_> {
         let lines = self.experiment.file.accept.iter();
         let verdicts = lines
             .map(|line| match judge.verdict(line) {
-                Err(_) if self.partial => Ok(not_at_these_points(line)),
+                Err(_) if self.partial => {
+                    Ok(unmeasured(line, "points that were left out".to_owned()))
+                }
                 verdict => verdict,
             })
             .collect::<Result<_, _>>()
@@ -555,6 +554,7 @@ impl Setup<'_> {
             title: file.title.clone(),
             document: file.document.clone(),
             section: file.section.clone(),
+            kind: file.kind,
             world: world.name,
             machine: world.machine,
             repeats: self.seeds,
@@ -639,23 +639,25 @@ fn samples_of(
     }
 }
 
-/// The verdict on a line that needs points that were left out.
-fn not_at_these_points(line: &AcceptFile) -> Verdict {
+/// The verdict on a line that lacks `what`.
+fn unmeasured(line: &AcceptFile, what: String) -> Verdict {
     Verdict {
         id: line.id.clone(),
         level: line.level,
         claim: line.claim.clone(),
-        holds: Claim::NotMeasured("points that were left out".to_owned()),
+        holds: Claim::NotMeasured(what),
         shows: String::new(),
         reason: None,
+        cause: None,
         on_kernel: None,
     }
 }
 
 /// Evaluates the claims about all runs of an experiment.
 struct Judge {
-    by_intervals: rhai::Engine,
-    by_means: rhai::Engine,
+    shown: rhai::Engine,
+    possible: rhai::Engine,
+    words: rhai::Engine,
     scope: Scope<'static>,
     repeats: u32,
     /// The fewest runs of a figure that was looked up since this was `repeats`.
@@ -671,9 +673,9 @@ impl Judge {
             holds.truth(engine, &mut self.scope.clone())
         };
         self.fewest.store(self.repeats, Ordering::Relaxed);
-        let holds = match is_true(&self.by_intervals) {
+        let holds = match is_true(&self.shown) {
             Ok(true) => Claim::Holds,
-            Ok(false) if is_true(&self.by_means).map_err(wrong)? => {
+            Ok(false) if is_true(&self.possible).map_err(wrong)? => {
                 Claim::NotShown(self.fewest.load(Ordering::Relaxed))
             }
             Ok(false) => Claim::Fails,
@@ -682,16 +684,14 @@ impl Judge {
                 None => return Err(wrong(error)),
             },
         };
-        let is_open = matches!(holds, Claim::NotShown(_) | Claim::Fails);
-        Ok(Verdict {
-            id: line.id.clone(),
-            level: line.level,
-            claim: line.claim.clone(),
-            reason: line.reason.clone().filter(|_| is_open),
-            holds,
-            shows: self.words(&line.shows, "\n").map_err(wrong)?,
-            on_kernel: None,
-        })
+        let mut verdict = unmeasured(line, String::new());
+        verdict.holds = holds;
+        verdict.shows = self.words(&line.shows, "\n").map_err(wrong)?;
+        if verdict.is_open() {
+            verdict.reason.clone_from(&line.reason);
+            verdict.cause.clone_from(&line.cause);
+        }
+        Ok(verdict)
     }
 
     /// The value of an expression in words, with `between` the elements of a list; empty if there is none, or if something that it needs was
@@ -700,7 +700,7 @@ impl Judge {
         if text.is_empty() {
             return Ok(String::new());
         }
-        let engine = &self.by_intervals;
+        let engine = &self.words;
         match Expression::compile(engine, text)?.text(engine, &mut self.scope.clone(), between) {
             Err(error) if script::not_measured(&error).is_some() => Ok(String::new()),
             words => words,

@@ -37,14 +37,17 @@ impl Samples {
         Self(self.0.iter().map(|value| change(*value)).collect())
     }
 
-    /// `mean [low, high]`, with as many digits as the interval justifies.
-    fn text(&mut self) -> String {
-        match self.interval() {
-            None => "none".into(),
-            Some(one) if one.samples < 2 => digits(one.mean),
-            Some(one) => {
-                format!("{} [{}, {}]", digits(one.mean), digits(one.low), digits(one.high))
-            }
+    /// `mean [low, high]`, and `mean (least to most)` of few values.
+    pub(crate) fn text(&mut self) -> String {
+        let Some(one) = self.interval() else {
+            return "none".into();
+        };
+        let (low, high, is_interval) = one.shown();
+        let [mean, low, high] = [one.mean, low, high].map(digits);
+        match is_interval {
+            true => format!("{mean} [{low}, {high}]"),
+            false if one.samples < 2 => mean,
+            false => format!("{mean} ({low} to {high})"),
         }
     }
 }
@@ -59,16 +62,15 @@ pub(crate) fn digits(value: f64) -> String {
     format!("{value:.decimals$}")
 }
 
-/// Registers arithmetic and comparisons of samples.
-///
-/// `below(a, b)` is true if the 95 % intervals do not overlap and `a` is the lower one. An order counts as shown only then.
+/// Registers arithmetic and statistics of samples.
 pub(crate) fn register(engine: &mut Engine) {
     type Operation = fn(f64, f64) -> f64;
-    let operations: [(&str, Operation); 4] = [
+    let operations: [(&str, Operation); 5] = [
         ("+", |one, two| one + two),
         ("-", |one, two| one - two),
         ("*", |one, two| one * two),
         ("/", |one, two| one / two),
+        ("max", f64::max),
     ];
     engine.register_type_with_name::<Samples>("samples");
     for (name, combine) in operations {
@@ -86,8 +88,6 @@ pub(crate) fn register(engine: &mut Engine) {
     }
     engine
         .register_fn("mean", Samples::mean)
-        .register_fn("low", |one: &mut Samples| one.bounds().0)
-        .register_fn("high", |one: &mut Samples| one.bounds().1)
         .register_fn("least", |one: &mut Samples| {
             one.0.iter().copied().fold(f64::INFINITY, f64::min)
         })
@@ -95,16 +95,6 @@ pub(crate) fn register(engine: &mut Engine) {
             one.0.iter().copied().fold(f64::NEG_INFINITY, f64::max)
         })
         .register_fn("abs", |one: &mut Samples| one.map(f64::abs))
-        .register_fn("below", |one: Samples, two: Samples| match (one.interval(), two.interval()) {
-            (Some(one), Some(two)) => one.is_below(&two),
-            _ => false,
-        })
-        .register_fn("below", |one: Samples, limit: f64| one.bounds().1 < limit)
-        .register_fn("below", |limit: f64, one: Samples| limit < one.bounds().0)
-        .register_fn("within", |mut one: Samples, low: f64, high: f64| {
-            (low..=high).contains(&one.mean())
-        })
-        .register_fn("within", |one: f64, low: f64, high: f64| (low..=high).contains(&one))
         .register_fn("to_string", Samples::text)
         .register_fn("to_debug", Samples::text)
         .register_fn("+", |text: &str, mut one: Samples| format!("{text}{}", one.text()))
@@ -112,14 +102,92 @@ pub(crate) fn register(engine: &mut Engine) {
     register_statistics(engine);
 }
 
-/// Registers comparisons that ask for the means only instead of intervals: results that more runs might still show.
-pub(crate) fn register_by_means(engine: &mut Engine) {
+/// What the intervals of the figures must say for a comparison to be true.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Evidence {
+    /// It holds wherever the means may lie.
+    Shown,
+    /// It holds for some place where they may lie.
+    Possible,
+}
+
+/// A number of a comparison: where it may lie.
+trait Bounds: Clone + Send + Sync + 'static {
+    fn ends(&self) -> (f64, f64);
+}
+
+impl Bounds for Samples {
+    fn ends(&self) -> (f64, f64) {
+        self.bounds()
+    }
+}
+
+impl Bounds for f64 {
+    fn ends(&self) -> (f64, f64) {
+        (*self, *self)
+    }
+}
+
+impl Bounds for i64 {
+    fn ends(&self) -> (f64, f64) {
+        (*self as f64).ends()
+    }
+}
+
+/// Registers the comparisons of a line, which all go by the 95 % intervals: that of a figure is on one side of a threshold, or of another figure's.
+/// A line is true by [`Evidence::Shown`] if it holds, and false by [`Evidence::Possible`] if it does not.
+pub(crate) fn register_comparisons(engine: &mut Engine, evidence: Evidence) {
+    compare::<Samples, Samples>(engine, evidence);
+    compare::<Samples, f64>(engine, evidence);
+    compare::<f64, Samples>(engine, evidence);
+    compare::<Samples, i64>(engine, evidence);
+    compare::<i64, Samples>(engine, evidence);
+    let within = move |one: (f64, f64), low: f64, high: f64| {
+        is_at_most(evidence, (low, low), one) && is_at_most(evidence, one, (high, high))
+    };
     engine
-        .register_fn("low", Samples::mean)
-        .register_fn("high", Samples::mean)
-        .register_fn("below", |mut one: Samples, mut two: Samples| one.mean() < two.mean())
-        .register_fn("below", |mut one: Samples, limit: f64| one.mean() < limit)
-        .register_fn("below", |limit: f64, mut one: Samples| limit < one.mean());
+        .register_fn("within", move |one: Samples, low: f64, high: f64| {
+            within(one.bounds(), low, high)
+        })
+        .register_fn("within", move |one: f64, low: f64, high: f64| within(one.ends(), low, high));
+}
+
+/// Refuses statistics of samples, by which a line would be judged without its intervals.
+pub(crate) fn refuse_statistics(engine: &mut Engine) {
+    for name in ["mean", "least", "most"] {
+        engine.register_fn(name, move |_: &mut Samples| -> Result<f64, Box<EvalAltResult>> {
+            Err(format!("a line compares figures as they are, by their intervals: without {name}")
+                .into())
+        });
+    }
+}
+
+fn compare<A: Bounds, B: Bounds>(engine: &mut Engine, evidence: Evidence) {
+    let below = move |one: &A, two: &B| is_below(evidence, one.ends(), two.ends());
+    let above = move |one: &A, two: &B| is_below(evidence, two.ends(), one.ends());
+    let at_most = move |one: &A, two: &B| is_at_most(evidence, one.ends(), two.ends());
+    let at_least = move |one: &A, two: &B| is_at_most(evidence, two.ends(), one.ends());
+    engine
+        .register_fn("below", move |one: A, two: B| below(&one, &two))
+        .register_fn("<", move |one: A, two: B| below(&one, &two))
+        .register_fn(">", move |one: A, two: B| above(&one, &two))
+        .register_fn("<=", move |one: A, two: B| at_most(&one, &two))
+        .register_fn(">=", move |one: A, two: B| at_least(&one, &two))
+        .register_fn("==", move |one: A, two: B| at_most(&one, &two) && at_least(&one, &two));
+}
+
+fn is_below(evidence: Evidence, one: (f64, f64), two: (f64, f64)) -> bool {
+    match evidence {
+        Evidence::Shown => one.1 < two.0,
+        Evidence::Possible => one.0 < two.1,
+    }
+}
+
+fn is_at_most(evidence: Evidence, one: (f64, f64), two: (f64, f64)) -> bool {
+    match evidence {
+        Evidence::Shown => one.1 <= two.0,
+        Evidence::Possible => one.0 <= two.1,
+    }
 }
 
 /// Registers statistics on arrays of numbers.
@@ -176,58 +244,105 @@ fn mean(values: &[f64]) -> f64 {
 mod tests {
     use super::*;
 
-    fn engine() -> Engine {
-        let mut engine = Engine::new();
-        register(&mut engine);
-        engine
-    }
-
-    #[test]
-    fn orders_count_only_where_intervals_are_apart() {
-        let engine = engine();
+    /// The verdicts on lines: `Some(true)` holds, `Some(false)` does not, `None` is open.
+    fn judge(text: &str) -> Option<bool> {
         let mut scope = rhai::Scope::new();
         scope.push("low", Samples(vec![1.0, 1.1, 0.9]));
         scope.push("high", Samples(vec![9.0, 9.1, 8.9]));
         scope.push("wide", Samples(vec![0.0, 10.0, 20.0]));
-        let mut is = |text: &str| engine.eval_with_scope::<bool>(&mut scope, text).unwrap();
-        assert!(is("below(low, high)"));
-        assert!(!is("below(high, low)"));
-        assert!(!is("below(low, wide)"));
-        assert!(is("below(low, 2.0)"));
-        assert!(is("within(high / low, 8.0, 10.0)"));
-        assert!(is("mean(high - low) == 8.0"));
-        assert!(is("mean(2 * low) == 2.0"));
+        scope.push("same", Samples(vec![3.0, 3.0]));
+        scope.push("one", Samples(vec![1.0]));
+        let [shown, possible] = [Evidence::Shown, Evidence::Possible].map(|evidence| {
+            let mut engine = Engine::new();
+            register(&mut engine);
+            register_comparisons(&mut engine, evidence);
+            engine.eval_with_scope::<bool>(&mut scope, text).unwrap()
+        });
+        assert!(possible || !shown, "{text}");
+        (shown == possible).then_some(shown)
+    }
+
+    #[test]
+    fn a_line_holds_where_the_interval_leaves_no_doubt() {
+        for text in [
+            "low < high",
+            "below(low, high)",
+            "high > low",
+            "low < 2.0",
+            "2 > low",
+            "low <= 2.0",
+            "high - low >= 7",
+            "within(high / low, 7.0, 12.0)",
+            "same == 3.0",
+            "same <= 3.0 && same >= 3.0",
+            "max(low, high) > 8.0",
+            "wide > -30.0 && wide < 50.0",
+        ] {
+            assert_eq!(judge(text), Some(true), "{text}");
+        }
+        for text in [
+            "high < low",
+            "low > 2.0",
+            "within(high / low, 1.0, 2.0)",
+            "same == 2.0",
+            "same < 3.0",
+            "wide < -30.0",
+        ] {
+            assert_eq!(judge(text), Some(false), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_threshold_within_the_interval_is_not_shown_whatever_the_operator_and_side() {
+        for text in [
+            "low < wide",
+            "wide < low",
+            "below(wide, 11.0)",
+            "wide < 9.0",
+            "wide <= 11.0",
+            "wide >= 11.0",
+            "wide > 9.0",
+            "wide == 10.0",
+            "within(wide, 9.0, 11.0)",
+            "low < high && wide < 11.0",
+        ] {
+            assert_eq!(judge(text), None, "{text}");
+        }
+        // What is certain of another part decides.
+        assert_eq!(judge("high < low && wide < 11.0"), Some(false));
+        assert_eq!(judge("low < high || wide < 11.0"), Some(true));
     }
 
     #[test]
     fn a_single_sample_shows_nothing() {
-        let engine = engine();
-        let mut scope = rhai::Scope::new();
-        scope.push("one", Samples(vec![1.0]));
-        scope.push("other", Samples(vec![9.0]));
-        let mut is = |text: &str| engine.eval_with_scope::<bool>(&mut scope, text).unwrap();
-        assert!(!is("below(one, other)"));
-        assert!(!is("below(one, 2.0) || below(0.5, one)"));
-        assert!(!is("one.low() > 0.0 || one.high() < 2.0"));
+        for text in ["one < 9.0", "one > 9.0", "below(one, high)", "one == 1.0"] {
+            assert_eq!(judge(text), None, "{text}");
+        }
     }
 
     #[test]
-    fn by_means_an_order_holds_before_it_is_shown() {
-        let mut engine = engine();
-        register_by_means(&mut engine);
+    fn a_line_cannot_ask_for_the_mean_alone() {
+        let mut engine = Engine::new();
+        register(&mut engine);
+        register_comparisons(&mut engine, Evidence::Shown);
+        refuse_statistics(&mut engine);
         let mut scope = rhai::Scope::new();
-        scope.push("low", Samples(vec![1.0, 1.1, 0.9]));
         scope.push("wide", Samples(vec![0.0, 10.0, 20.0]));
-        let mut is = |text: &str| engine.eval_with_scope::<bool>(&mut scope, text).unwrap();
-        assert!(is("below(low, wide)"));
-        assert!(!is("below(wide, low)"));
-        assert!(is("below(wide, 11.0) && below(9.0, wide)"));
-        assert!(is("wide.low() > 9.0 && wide.high() < 11.0"));
+        let error = engine.eval_with_scope::<bool>(&mut scope, "mean(wide) < 11.0").unwrap_err();
+        assert!(error.to_string().contains("by their intervals: without mean"), "{error}");
+    }
+
+    #[test]
+    fn few_values_are_told_by_the_least_and_the_most() {
+        assert_eq!(Samples(vec![1.0]).text(), "1.000");
+        assert_eq!(Samples(vec![1.0, 3.0]).text(), "2.000 (1.000 to 3.000)");
+        assert_eq!(Samples(vec![2.0; 5]).text(), "2.000 [2.000, 2.000]");
     }
 
     #[test]
     fn statistics_are_those_of_the_population() {
-        let engine = engine();
+        let mut engine = Engine::new();
+        register(&mut engine);
         let of = |text: &str| engine.eval::<f64>(text).unwrap();
         assert_eq!(of("[2, 4, 4, 4, 5, 5, 7, 9].stddev()"), 2.0);
         assert_eq!(of("[1.5, 2].sum()"), 3.5);

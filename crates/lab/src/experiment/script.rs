@@ -9,7 +9,7 @@ use fairground_metrics::{RunMetrics, TaskRecords};
 use rhai::serde::to_dynamic;
 use rhai::{AST, Array, Dynamic, Engine, EvalAltResult, Map, OptimizationLevel, Scope};
 
-use super::samples::{self, Samples, digits};
+use super::samples::{self, Evidence, Samples, digits};
 
 /// The units that expressions may use, in nanoseconds.
 const UNITS: [(&str, f64); 4] = [("ns", 1.0), ("us", 1e3), ("ms", 1e6), ("s", 1e9)];
@@ -165,7 +165,7 @@ impl Expression {
         between: &str,
     ) -> Result<String, String> {
         let value = self.evaluate(engine, scope)?;
-        Ok(in_words(&value, between))
+        Ok(in_words(value, between))
     }
 }
 
@@ -175,16 +175,13 @@ fn as_number(value: &Dynamic) -> Option<f64> {
 }
 
 /// A value in readable form: arrays with `between` their elements, numbers with four digits.
-fn in_words(value: &Dynamic, between: &str) -> String {
+fn in_words(mut value: Dynamic, between: &str) -> String {
     if let Some(array) = value.read_lock::<Array>() {
-        let parts = array.iter().map(|one| in_words(one, ", "));
+        let parts = array.iter().map(|one| in_words(one.clone(), ", "));
         return parts.collect::<Vec<_>>().join(between);
     }
-    if let Some(samples) = value.read_lock::<Samples>() {
-        return samples.interval().map_or_else(
-            || "none".to_owned(),
-            |one| format!("{} [{}, {}]", digits(one.mean), digits(one.low), digits(one.high)),
-        );
+    if let Some(mut samples) = value.write_lock::<Samples>() {
+        return samples.text();
     }
     match value.as_float() {
         Ok(number) => digits(number),
@@ -279,26 +276,18 @@ fn make_real(value: &mut Dynamic) {
 /// All figures of an experiment, by the names of column, point and measure.
 pub(crate) type Table = BTreeMap<(String, String, String), Option<Samples>>;
 
-/// The kind of evidence of an order.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Evidence {
-    /// Intervals that do not overlap.
-    Intervals,
-    /// The means alone, which more runs might confirm.
-    Means,
-}
-
 /// The engine for acceptance lines: `at(column, point, measure)` and `printed(column, point, measure)`, without the point if there is only one.
-/// `fewest` is lowered to the number of runs of a figure that `at` finds.
+/// `fewest` is lowered to the number of runs of a figure that `at` finds. Without `evidence` it is for numbers and words.
 pub(crate) fn engine_of_verdicts(
     table: Arc<Table>,
     printed: Arc<BTreeMap<(String, String, String), f64>>,
-    evidence: Evidence,
+    evidence: Option<Evidence>,
     fewest: Arc<AtomicU32>,
 ) -> Engine {
     let mut engine = engine();
-    if evidence == Evidence::Means {
-        samples::register_by_means(&mut engine);
+    samples::register_comparisons(&mut engine, evidence.unwrap_or(Evidence::Shown));
+    if evidence.is_some() {
+        samples::refuse_statistics(&mut engine);
     }
     let find = move |column: &str, point: &str, measure: &str| {
         let key = (column.to_owned(), point.to_owned(), measure.to_owned());

@@ -125,7 +125,8 @@ pub struct Point {
 impl Point {
     /// A mean with its interval.
     pub fn interval(x: f64, interval: Interval) -> Self {
-        Self { x, y: interval.mean, low: interval.low, high: interval.high }
+        let (low, high, _) = interval.shown();
+        Self { x, y: interval.mean, low, high }
     }
 
     /// A value without an interval.

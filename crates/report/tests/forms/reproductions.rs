@@ -70,6 +70,7 @@ fn reproduction(id: &str, points: &[&str], holds: Claim) -> Reproduction {
         title: format!("Experiment {id}"),
         document: "A document".to_owned(),
         section: "its table 1".to_owned(),
+        kind: fairground_results::Kind::Results,
         world: Where::Simulator,
         machine: "four CPUs at 1 GHz".to_owned(),
         repeats: 20,
@@ -84,6 +85,7 @@ fn reproduction(id: &str, points: &[&str], holds: Claim) -> Reproduction {
             holds,
             shows: "2.00 > 1.00".to_owned(),
             reason: None,
+            cause: None,
             on_kernel: None,
         }],
         headline: Some(Headline {
@@ -207,7 +209,7 @@ fn a_number_of_fewer_runs_says_so() {
         reproductions_markdown(&[&one], &[])
             .starts_with("From 20 runs of each scheduler at each point: ")
     );
-    assert!(!page_of(std::slice::from_ref(&one)).answer.certainty.contains("fewer"));
+    assert!(!page_of(std::slice::from_ref(&one)).answer.certainty.contains("(fewer"));
     one.figures[0].here[1][1] = Interval::of(&[4.0]);
     let markdown = reproductions_markdown(&[&one], &[]);
     let start = "From 20 runs of each scheduler at each point, fewer of some: ";
@@ -243,7 +245,7 @@ fn the_answer_names_what_was_not_reproduced() {
     assert_eq!(
         page.answer.summary,
         [
-            "Of 3 results that the documents state, 1 hold; of 0 that follow from their numbers, 0; of 0 that the algorithms let expect, 0.",
+            "Of 0 rules and mechanisms that the documents state, 0 hold; of 3 results that they report from machines, 1 hold; of 0 lines that follow from their numbers, 0; of 0 that the algorithms let expect, 0.",
             "What the documents state holds in 1 of 2 experiments. It does not in: Experiment two."
         ]
     );
@@ -255,14 +257,12 @@ fn markdown_has_a_table_for_each_document_and_counts_what_holds() {
     let mut other = reproduction("three", &[""], Claim::NotShown(20));
     other.document = "Another".to_owned();
     other.verdicts[0].level = Level::S;
+    let mut failed = reproduction("two", &[""], Claim::Fails);
+    failed.kind = fairground_results::Kind::Rules;
+    failed.verdicts[0].cause = Some("clock of the board".to_owned());
     let mut forced = reproduction("four", &[""], Claim::Holds);
     forced.verdicts[0].level = Level::C;
-    let all = [
-        reproduction("one", &[""], Claim::Holds),
-        reproduction("two", &[""], Claim::Fails),
-        other,
-        forced,
-    ];
+    let all = [reproduction("one", &[""], Claim::Holds), failed, other, forced];
     let list: Vec<&Reproduction> = all.iter().collect();
     let text = reproductions_markdown(&list, &["one".to_owned()]);
     expect_file!["printed/reproductions.md"].assert_eq(&text);

@@ -71,6 +71,7 @@ fn verdict(id: &str, holds: Claim) -> Verdict {
         holds,
         shows: "1 < 2".to_owned(),
         reason: None,
+        cause: None,
         on_kernel: None,
     }
 }
