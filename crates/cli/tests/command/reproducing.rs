@@ -54,7 +54,7 @@ fn the_page_has_the_results_that_are_reproduced() {
 
 #[test]
 fn shares_that_are_set_adjust_the_nice_value() {
-    let arguments = ["--point", "40 pairs", "--seeds", "1", "-d", "100ms"];
+    let arguments = ["--point", "40 pairs", "--seeds", "2", "-d", "100ms"];
     let ended = fairground(&[&["reproduce", "ebs_shares", "--brief"][..], &arguments].concat());
     let line = ended.stdout.lines().find(|line| line.starts_with(" A5"));
     let line = line.expect("the line has a verdict");
@@ -112,7 +112,7 @@ fn a_column_and_a_point_may_have_fewer_seeds() {
 
 /// A line of an experiment that is far too short for the statement of its document.
 const CONTRADICTED: [&str; 8] =
-    ["reproduce", "elc_o1_nice_ratio", "--point=0 and 1", "--seeds", "1", "-d", "2s", "--brief"];
+    ["reproduce", "elc_o1_nice_ratio", "--point=0 and 1", "--seeds", "3", "-d", "500ms", "--brief"];
 
 #[test]
 fn a_stated_line_that_does_not_hold_fails_unless_this_is_allowed() {
