@@ -25,7 +25,7 @@ use fairground_results::{
     Shared, Starvation, Status,
 };
 use fairground_simulator::{
-    CostModel, ExitKind, GIVEN, Hotplug, Options, Outcome, simulate_beside,
+    CostModel, ExitKind, GIVEN, Hotplug, Options, Outcome, Surroundings, simulate_beside,
 };
 use fairground_workload::{Event, Phase, Workload};
 use serde::{Deserialize, Serialize};
@@ -743,6 +743,18 @@ impl Cell {
             dump: exit.dump.clone(),
             ..self.failure(status, message)
         })
+    }
+
+    /// The same with the kernel's own threads, if nothing runs beside the workload.
+    pub(crate) fn with_background(&self) -> Option<Self> {
+        if self.noise != Noise::None || self.replay.is_some() {
+            return None;
+        }
+        let noise = Noise::Default;
+        let threads = noise.threads(&self.options.machine, self.options.seed);
+        let surroundings = Surroundings { threads, ..self.options.surroundings.clone() };
+        let options = Options { surroundings, ..self.options.clone() };
+        Some(Self { options, noise, trace: None, identity: None, ..self.clone() })
     }
 
     /// The run went on, but not for this task.

@@ -7,7 +7,7 @@ use fairground_results::{Breach, Run, Status};
 
 use crate::cell::{Cell, CellResult, Failure, run_cells};
 use crate::error::Error;
-use crate::explain::why_it_waited;
+use crate::explain::{beside_background, why_it_waited};
 use crate::parallel;
 use crate::plan::{Cells, Plan};
 
@@ -113,11 +113,15 @@ pub(crate) fn findings(cell: &Cell, result: &CellResult) -> Result<Vec<Finding>,
         let failure = cell.unmet(std::slice::from_ref(breach));
         found.extend(failure.map(|failure| (failure, Some(breach.clone()), wait)));
     }
-    let explained = found.into_iter().map(|(failure, breach, wait)| {
+    let explained = found.into_iter().map(|(mut failure, breach, wait)| {
         let wait = match wait {
             Some((task, from_ns)) => why_it_waited(cell, &task, from_ns)?,
             None => None,
         };
+        if let (Some(wait), Status::Starved) = (&wait, failure.status) {
+            let told = beside_background(cell, wait)?;
+            failure.message.push_str(told.unwrap_or_default());
+        }
         Ok(Finding { failure, breach, wait })
     });
     let all: Result<Vec<Finding>, Error> = explained.collect();

@@ -10,7 +10,7 @@ use fairground_results::{Breach, Comparison, Labels, Patience, Run, Status};
 
 use crate::cell::{Failure, run_in_order};
 use crate::error::Error;
-use crate::explain::why_it_waited;
+use crate::explain::{beside_background, why_it_waited};
 use crate::parallel;
 use crate::plan::{Cells, Kept, Plan};
 
@@ -118,11 +118,19 @@ fn explain_waits(
     }
     let order: Vec<usize> = (0..places.len()).collect();
     let waits = parallel::map(&order, plan.threads, |index| {
-        let (_, run, (task, from_ns)) = &places[index];
-        why_it_waited(&cells.get(*run), task, *from_ns)
+        let (place, run, (task, from_ns)) = &places[index];
+        let cell = cells.get(*run);
+        let wait = why_it_waited(&cell, task, *from_ns)?;
+        let told = match (&wait, failures[*place].failure.status) {
+            (Some(wait), Status::Starved) => beside_background(&cell, wait)?,
+            _ => None,
+        };
+        Ok::<_, Error>((wait, told))
     });
-    for ((place, ..), wait) in places.into_iter().zip(waits) {
-        failures[place].wait = wait?;
+    for ((place, ..), told) in places.into_iter().zip(waits) {
+        let (wait, told) = told?;
+        failures[place].wait = wait;
+        failures[place].failure.message.push_str(told.unwrap_or_default());
     }
     Ok(())
 }

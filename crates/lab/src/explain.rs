@@ -86,6 +86,23 @@ pub(crate) fn why_it_waited(
     Ok(explain_waits(cell, &[wait])?.pop())
 }
 
+/// Whether a task starves that waits beside an idle CPU if the kernel's own threads run there, as on any machine, in words; `None` of other waits, and where
+/// something else runs already.
+pub(crate) fn beside_background(
+    cell: &Cell,
+    wait: &Explanation,
+) -> Result<Option<&'static str>, Error> {
+    let half = (wait.to_ns - wait.from_ns) / 2;
+    let is_idle = wait.cpus.iter().any(|cpu| cpu.idle_ns > half);
+    let Some(cell) = cell.with_background().filter(|_| is_idle) else {
+        return Ok(None);
+    };
+    Ok(Some(match cell.run_with(&mut [])?.failure {
+        None => " (nothing else runs here: with --noise default no task starves)",
+        Some(_) => " (nothing else runs here, and with --noise default it is the same)",
+    }))
+}
+
 fn no_such_task(workload: &Workload, name: &str) -> Error {
     let names = workload.tasks.iter().map(|task| task.name.as_str());
     let mut names: Vec<&str> = names.take(NAMED_TASKS + 1).collect();

@@ -19,6 +19,8 @@ struct Known {
     name: String,
     policy: Policy,
     allowed: Vec<CpuId>,
+    /// Whether the slice with which it was inserted last is infinite.
+    endless: bool,
 }
 
 /// State of a task whose waits are explained.
@@ -285,6 +287,7 @@ impl Explainer {
                     .map(|((_, task), turns)| Ran {
                         task: self.name(*task),
                         real_time: self.tasks.get(task).is_some_and(Known::is_real_time),
+                        endless: self.tasks.get(task).is_some_and(|known| known.endless),
                         duration_ns: turns.duration,
                         turns: turns.count,
                     })
@@ -399,8 +402,12 @@ fn cause(stays: &[Stay], cpus: &[CpuUse], length: Nanoseconds, ran: bool) -> Cau
 
 impl Sink for Explainer {
     fn task(&mut self, _time: Nanoseconds, task: TaskId, info: &TaskInfo) {
-        let known =
-            Known { name: info.name.clone(), policy: info.policy, allowed: info.allowed.clone() };
+        let known = Known {
+            name: info.name.clone(),
+            policy: info.policy,
+            allowed: info.allowed.clone(),
+            endless: false,
+        };
         self.tasks.insert(task, known);
         if let Some(wanted) = self.wanted.get(&info.name) {
             let followed = self.followed.entry(task).or_default();
@@ -445,6 +452,9 @@ impl Sink for Explainer {
                 self.callback(now, (cpu, callback), task, action);
             }
             EventKind::Insert { task, queue, slice, vtime } => {
+                if let Some(known) = self.tasks.get_mut(&task) {
+                    known.endless = slice == Nanoseconds::MAX;
+                }
                 let queue = Place::from(queue);
                 let action = Action::Inserted {
                     queue,

@@ -137,6 +137,8 @@ pub struct Ran {
     pub task: String,
     /// Whether it is a real-time task, which takes precedence over all tasks of the scheduler.
     pub real_time: bool,
+    /// Whether its slice never ends: nothing interrupts it but the scheduler.
+    pub endless: bool,
     /// How long.
     pub duration_ns: Nanoseconds,
     /// How often it came to run, or ran already when the wait began.

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use fairground_metrics::{Action, Cause, CpuUse, Explanation, Place, Stay, Step};
+use fairground_metrics::{Action, Cause, CpuUse, Explanation, Place, Ran, Stay, Step};
 use fairground_results::{Labels, Waits};
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -146,7 +146,11 @@ fn place(place: Place) -> String {
 
 fn use_text(cpu: &CpuUse) -> String {
     let named = cpu.ran.iter().take(NAMED).map(|ran| {
-        let class = if ran.real_time { " (real-time)" } else { "" };
+        let class = match (ran.real_time, ran.endless) {
+            (true, _) => " (real-time)",
+            (false, true) => " (its slice never ends)",
+            (false, false) => "",
+        };
         format!("{}{class} {}", ran.task, time(ran.duration_ns))
     });
     let mut parts: Vec<String> = named.collect();
@@ -212,9 +216,23 @@ pub fn why(wait: &Explanation) -> String {
         ),
         Cause::Lay { place } => {
             let stay = wait.places.iter().find(|stay| stay.place == place);
-            stay.map_or_else(String::new, |stay| lay(wait, stay, length))
+            let text = stay.map_or_else(String::new, |stay| lay(wait, stay, length));
+            match endless(wait) {
+                Some(ran) => format!("{text}; {} ran, whose slice never ends", ran.task),
+                None => text,
+            }
         }
     }
+}
+
+/// The task whose slice never ends and that had a CPU for most of the wait, if there is one on each CPU that is not idle.
+fn endless(wait: &Explanation) -> Option<&Ran> {
+    let half = (wait.to_ns - wait.from_ns) / 2;
+    let is_in_the_way = |ran: &&Ran| ran.endless && !ran.real_time && ran.duration_ns > half;
+    let first = |cpu: &'_ CpuUse| cpu.ran.first().is_some_and(|ran| is_in_the_way(&ran));
+    let busy = wait.cpus.iter().filter(|cpu| cpu.idle_ns <= half);
+    let all = busy.clone().all(first);
+    busy.filter_map(|cpu| cpu.ran.first()).next().filter(|_| all)
 }
 
 /// Why a task waited, as the mistake that such a wait points to: the same words for all waits of that kind, on a machine of this many CPUs.
@@ -263,6 +281,9 @@ pub fn diagnosis(wait: &Explanation, cpus: u32) -> String {
                     }
                     None => format!("lies in the local queue of a CPU that it may not use{beside}"),
                 },
+                (_, Some(_)) if !has_idle && endless(wait).is_some() => {
+                    "lies in a queue while each CPU that it may use runs a task whose slice never ends".to_owned()
+                }
                 (_, Some(stay)) => queued(wait, stay, has_idle).to_owned(),
             }
         }

@@ -46,6 +46,7 @@ pub fn wait(place: Place, cause: Cause) -> Explanation {
             ran: vec![Ran {
                 task: "hog".to_owned(),
                 real_time: true,
+                endless: false,
                 duration_ns: 2_000_000,
                 turns: 1,
             }],
