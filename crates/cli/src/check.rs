@@ -295,11 +295,17 @@ fn groups(judged: &[Judged], plans: &[Plan], sites: &[Site]) -> Vec<Fault> {
             let diagnosis = mistake(finding, cpus);
             let failure = &finding.failure;
             let case = one.run.labels.workload.clone();
+            let rule = match failure.status {
+                Status::Unmet => &failure.kind,
+                status => status.name(),
+            };
+            let shared_with = sites[one.plan].case.shared.get(rule);
             let known = faults.iter_mut().find(|fault| {
                 fault.scheduler == scheduler
                     && fault.status == failure.status
                     && fault.kind == failure.kind
                     && fault.diagnosis == diagnosis
+                    && fault.shared_with.as_ref() == shared_with
             });
             match known {
                 Some(fault) => fault.cases.push(case),
@@ -309,6 +315,7 @@ fn groups(judged: &[Judged], plans: &[Plan], sites: &[Site]) -> Vec<Fault> {
                     kind: failure.kind.clone(),
                     diagnosis,
                     message: sentence(finding),
+                    shared_with: shared_with.cloned(),
                     cases: vec![case],
                     about: sites[one.plan].case.why.clone(),
                     command: String::new(),
@@ -319,7 +326,7 @@ fn groups(judged: &[Judged], plans: &[Plan], sites: &[Site]) -> Vec<Fault> {
     let contenders = plans.first().map_or(&[][..], |plan| &plan.sites[0].contenders);
     let place = |fault: &Fault| {
         let mut titles = contenders.iter().map(Contender::title);
-        titles.position(|title| title == fault.scheduler)
+        (titles.position(|title| title == fault.scheduler), fault.shared_with.is_some())
     };
     faults.sort_by_key(place);
     faults

@@ -1,5 +1,6 @@
 //! The cases of `fairground check`: the files of `workloads/check/`, inside this program.
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use fairground_lab::Noise;
@@ -27,18 +28,22 @@ const TEXTS: &[(&str, &str)] = texts! {
     "affinity-storm"
     "barrier-and-hog"
     "batch-policy"
+    "bound-and-free"
     "bound-sleepers"
     "bound-sleepers-and-hogs"
     "bound-threads"
-    "crowd"
     "cpuset-shrinks"
+    "crowd"
     "eight-nice-levels"
     "ends-before-the-tick"
+    "equal-rights"
     "fast-and-slow-cpus"
     "fewer-than-cpus"
     "fork-and-exit"
     "fork-storm"
     "forks-beside-old-hogs"
+    "heavy-among-normal"
+    "heavy-beside-normal"
     "herd"
     "hogs-on-one-cpu"
     "hotplug"
@@ -54,6 +59,7 @@ const TEXTS: &[(&str, &str)] = texts! {
     "many-hogs-on-one-cpu"
     "moves-and-sleeps"
     "moves-between-loads"
+    "new-beside-old"
     "nice-changes"
     "nice-extremes"
     "one-more-than-cpus"
@@ -76,12 +82,16 @@ const TEXTS: &[(&str, &str)] = texts! {
     "sleepers-that-fill"
     "sleeps-of-a-microsecond"
     "smt-half-loaded"
+    "three-weights"
     "two-caches"
     "two-nodes"
+    "wakes-and-goes-on"
     "wakeup-chain-of-six"
     "wakeups-on-many-cpus"
     "wakeups-under-load"
-    "wakes-and-goes-on"
+    "weights-of-sleepers"
+    "weights-on-two-cpus"
+    "weights-that-change"
     "yield-storm"
 };
 
@@ -97,8 +107,12 @@ pub struct Case {
     pub hotplug: Vec<Change>,
     /// The kernel's own threads beside the workload.
     pub noise: Noise,
+    /// Length of the windows in which shares are compared, in nanoseconds; `None` for the usual one.
+    pub window: Option<u64>,
     /// The requirements.
     pub requirements: Vec<Requirement>,
+    /// The rules that known schedulers break here, with their names.
+    pub shared: BTreeMap<String, String>,
     /// Why, in a line.
     pub why: String,
 }
@@ -121,7 +135,11 @@ struct Line {
     #[serde(default)]
     noise: Option<String>,
     #[serde(default)]
+    window: Option<String>,
+    #[serde(default)]
     require: Vec<String>,
+    #[serde(default)]
+    shared: BTreeMap<String, String>,
     why: String,
 }
 
@@ -139,7 +157,9 @@ impl Line {
             duration: nanoseconds(&self.duration)?,
             hotplug: changes.map(|one| one.parse()).collect::<Result<_, _>>()?,
             noise: noise.unwrap_or_default(),
+            window: self.window.as_deref().map(nanoseconds).transpose()?,
             requirements,
+            shared: self.shared,
             why: self.why,
         })
     }
@@ -197,5 +217,27 @@ mod tests {
         let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../workloads/check");
         let files = std::fs::read_dir(folder).unwrap().count();
         assert_eq!(files, cases.len() + 1, "cases.toml has no case of its own");
+    }
+
+    #[test]
+    fn the_documentation_has_what_is_known_of_others() {
+        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/checking.md");
+        let text = std::fs::read_to_string(path).unwrap();
+        let is_told = |name: &str, rule: &str, scheduler: &str| {
+            let mut rows = text.lines().map(|line| line.split('|').map(str::trim).collect());
+            rows.any(|row: Vec<&str>| {
+                let has = |place: usize, word| {
+                    { row.get(place) }.is_some_and(|cell| cell.split(", ").any(|one| one == word))
+                };
+                has(1, scheduler) && has(2, name) && has(3, rule)
+            })
+        };
+        for case in cases().unwrap() {
+            let name = case.name.file_name().unwrap().to_str().unwrap();
+            for (rule, schedulers) in &case.shared {
+                let told = schedulers.split(", ").all(|one| is_told(name, rule, one));
+                assert!(told, "docs/checking.md lacks {schedulers}: {rule} in {name}");
+            }
+        }
     }
 }

@@ -227,6 +227,7 @@ fn fault(
         kind: find.failure.kind.clone(),
         diagnosis: find.diagnosis.clone(),
         message: find.message.clone(),
+        shared_with: None,
         cases: vec![file.display().to_string()],
         about: format!("{tasks} on {}, found in run {}", find.scenario.machine, find.run),
         command: format!("{command}{kept}"),

@@ -202,6 +202,7 @@ impl Simulation {
             duration: Some(case.duration),
             hotplug: case.hotplug.clone(),
             noise: case.noise,
+            window: case.window,
             ..Self::usual(vec![case.name.clone()], sources)
         }
     }

@@ -20,6 +20,11 @@ pub fn checkup_text(checkup: &Checkup) -> String {
         let faults = faults_of(checkup, scheduler);
         let _ = writeln!(text, "{}", headline(checkup, place, &faults));
         for fault in faults {
+            if let Some(others) = &fault.shared_with {
+                let _ = writeln!(text, "\n  as {others}: {}; in {}", what(fault), named(fault));
+                let _ = writeln!(text, "    {}", fault.command);
+                continue;
+            }
             let _ = writeln!(text, "\n  {}", what(fault));
             if began(fault) {
                 let _ = writeln!(text, "    in {}", cases(fault));
@@ -42,6 +47,10 @@ pub fn checkup_markdown(checkup: &Checkup) -> String {
         let faults = faults_of(checkup, scheduler);
         let _ = writeln!(text, "### {}\n", headline(checkup, place, &faults));
         for fault in faults {
+            if let Some(others) = &fault.shared_with {
+                let _ = writeln!(text, "- As {others}: {}; in {}", what(fault), named(fault));
+                continue;
+            }
             let _ = writeln!(text, "- **{}**: {} {}", what(fault), fault.scheduler, fault.message);
             if began(fault) {
                 let _ = writeln!(text, "\n  In {}.\n", cases(fault));
@@ -139,12 +148,17 @@ fn what(fault: &Fault) -> String {
 }
 
 fn cases(fault: &Fault) -> String {
+    format!("{}: {}", named(fault), fault.about)
+}
+
+/// The cases by name.
+fn named(fault: &Fault) -> String {
     let named: Vec<&str> = { fault.cases.iter().take(NAMED) }.map(String::as_str).collect();
     let more = match fault.cases.len().saturating_sub(NAMED) {
         0 => String::new(),
         more => format!(" and {more} more"),
     };
-    format!("{}{more}: {}", named.join(", "), fault.about)
+    format!("{}{more}", named.join(", "))
 }
 
 fn left_out(checkup: &Checkup) -> String {

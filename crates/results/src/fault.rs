@@ -18,6 +18,9 @@ pub struct Fault {
     pub diagnosis: String,
     /// The fault in the first of the cases, the task that suffers and the reason, as a sentence behind the scheduler's name.
     pub message: String,
+    /// Schedulers that many begin with, and which have the same fault in the same cases.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub shared_with: Option<String>,
     /// Names of the cases that show it.
     pub cases: Vec<String>,
     /// The purpose of the first of the cases, or when a hunt found it.
@@ -33,7 +36,7 @@ pub struct Checkup {
     pub schedulers: Vec<String>,
     /// How many cases each went through; 0 for a hunt.
     pub cases: usize,
-    /// Faults, in the order of the schedulers.
+    /// Faults, in the order of the schedulers; those that are shared come after a scheduler's own.
     pub faults: Vec<Fault>,
     /// How many runs a hunt made under each scheduler; empty if they went through the cases of the gauntlet.
     #[serde(skip_serializing_if = "Vec::is_empty")]

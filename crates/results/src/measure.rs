@@ -252,6 +252,9 @@ const fn shown(line: [&'static str; 2], title: &'static str, always: bool) -> Op
     Some(Shown { heading: line, title, always })
 }
 
+/// Id of the measure of how far shares are from the ideal.
+pub(crate) const ERROR_OF_SHARE: &str = "share_error";
+
 /// The measure whose time is one of a CPU.
 pub(crate) const IDLE_BESIDE_WAITING: &str = "idle_beside_waiting";
 
@@ -363,7 +366,7 @@ fn service() -> Vec<Measure> {
             ..service
         },
         Measure {
-            id: "share_error",
+            id: ERROR_OF_SHARE,
             unit: Unit::Fraction,
             better: Some(Better::Lower),
             margin: absolute(0.02),

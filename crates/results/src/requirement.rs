@@ -3,13 +3,13 @@
 use std::fmt::{self, Display, Formatter};
 use std::str::FromStr;
 
-use fairground_metrics::{RunMetrics, TaskMetrics, is_instance_of};
+use fairground_metrics::{RunMetrics, TaskMetrics, WindowShare, is_instance_of};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::condition::amount;
 use crate::format::{Unit, seconds, time, value};
-use crate::measure::{Episode, IDLE_BESIDE_WAITING, MEASURES, Measure};
+use crate::measure::{ERROR_OF_SHARE, Episode, IDLE_BESIDE_WAITING, MEASURES, Measure};
 
 /// A bound that a measure of a run must keep.
 #[derive(Clone, Debug)]
@@ -36,7 +36,7 @@ const OF_SHARES: [&str; 9] = [
     "lag_ahead",
     "lag_behind",
     "share",
-    "share_error",
+    ERROR_OF_SHARE,
     "window_share_min",
     "window_share_max",
     "window_spread",
@@ -77,6 +77,9 @@ pub struct Breach {
     pub task: Option<String>,
     /// When and where that was, if the measure knows.
     pub episode: Option<Episode>,
+    /// The share that the task had then and the one that it was due, of [`ERROR_OF_SHARE`].
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub share: Option<WindowShare>,
 }
 
 impl Requirement {
@@ -116,6 +119,9 @@ impl Requirement {
             allowed: is_relative.then_some(bound),
             task: worst.map(|task| task.name.clone()),
             episode: self.episode(run, worst),
+            share: worst
+                .and_then(|task| task.worst_share)
+                .filter(|_| self.measure() == ERROR_OF_SHARE),
         })
     }
 
@@ -314,6 +320,9 @@ impl Breach {
     /// Whether a task had more than it is allowed, which no wait of it explains.
     #[must_use]
     pub fn is_excess(&self) -> bool {
+        if let Some(share) = &self.share {
+            return share.actual > share.ideal;
+        }
         OF_LARGE_PARTS.contains(&self.measure.as_str()) && self.requirement.contains('<')
     }
 
@@ -370,7 +379,16 @@ impl Breach {
             (Some(task), Some(times), Some(cpu)) => {
                 text.push_str(&format!(": CPU {cpu} was idle {times}, while {task} waited"));
             }
-            (Some(task), Some(times), None) => text.push_str(&format!(": {task} {times}")),
+            (Some(task), Some(times), None) => {
+                let part = |part: f64| value(Some(part), Unit::Fraction);
+                let got = { self.share }.map_or_else(
+                    String::new,
+                    |WindowShare { actual, ideal, .. }| {
+                        format!(" had {} of a CPU, where {} was due,", part(actual), part(ideal))
+                    },
+                );
+                text.push_str(&format!(": {task}{got} {times}"));
+            }
             (Some(task), None, _) => text.push_str(&format!(": {task}")),
             (None, ..) => {}
         }

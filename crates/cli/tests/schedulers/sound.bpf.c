@@ -31,25 +31,59 @@ void BPF_STRUCT_OPS(sound_enqueue, struct task_struct *p, u64 enq_flags)
 		scx_bpf_kick_cpu(cpu, SCX_KICK_IDLE);
 }
 
-void BPF_STRUCT_OPS(sound_dispatch, s32 cpu, struct task_struct *prev)
-{
-	scx_bpf_dsq_move_to_local(QUEUE, 0);
-}
-
-void BPF_STRUCT_OPS(sound_running, struct task_struct *p)
-{
-	if (time_before(vtime_now, p->scx.dsq_vtime))
-		vtime_now = p->scx.dsq_vtime;
-}
-
-void BPF_STRUCT_OPS(sound_stopping, struct task_struct *p, bool runnable)
+/* The CPU time since the slice began, by weight. */
+static u64 cost(const struct task_struct *p)
 {
 	u64 used = slice_ns - p->scx.slice, weight = p->scx.weight;
 
 	/* The lightest would wait longer for its turn than the watchdog allows. */
 	if (weight < 5)
 		weight = 5;
-	p->scx.dsq_vtime += used * 100 / weight;
+	return used * 100 / weight;
+}
+
+/* Whether the task whose slice has ended, which is not in the queue yet, is before all there. */
+static bool is_first(const struct task_struct *prev, s32 cpu)
+{
+	u64 vtime = prev->scx.dsq_vtime + cost(prev);
+	bool first = true;
+	struct task_struct *p;
+
+	bpf_for_each(scx_dsq, p, QUEUE, 0) {
+		if (bpf_cpumask_test_cpu(cpu, p->cpus_ptr)) {
+			first = !time_before(p->scx.dsq_vtime, vtime);
+			break;
+		}
+	}
+	return first;
+}
+
+/* A task begins to run, or goes on. */
+static void begin(struct task_struct *p)
+{
+	if (time_before(vtime_now, p->scx.dsq_vtime))
+		vtime_now = p->scx.dsq_vtime;
+}
+
+void BPF_STRUCT_OPS(sound_dispatch, s32 cpu, struct task_struct *prev)
+{
+	if (prev && (prev->scx.flags & SCX_TASK_QUEUED) && is_first(prev, cpu)) {
+		prev->scx.dsq_vtime += cost(prev);
+		prev->scx.slice = slice_ns;
+		begin(prev);
+		return;
+	}
+	scx_bpf_dsq_move_to_local(QUEUE, 0);
+}
+
+void BPF_STRUCT_OPS(sound_running, struct task_struct *p)
+{
+	begin(p);
+}
+
+void BPF_STRUCT_OPS(sound_stopping, struct task_struct *p, bool runnable)
+{
+	p->scx.dsq_vtime += cost(p);
 }
 
 void BPF_STRUCT_OPS(sound_enable, struct task_struct *p)
