@@ -19,7 +19,8 @@ const LONGEST_NAME: usize = 32;
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   fairground new mine
-  fairground compare workloads/mix-two.json -s ./mine.bpf.c,eevdf
+  fairground compare mix-two -s ./mine.bpf.c,eevdf -m 2
+  fairground check ./mine.bpf.c
   sudo fairground run ./mine.bpf.c")]
 pub struct Arguments {
     /// Name of the scheduler; the file is NAME.bpf.c in the current folder
@@ -45,10 +46,11 @@ pub fn main(arguments: &Arguments) -> ExitCode {
         return code;
     }
     let next = format!(
-        "{file} is written. See what it does, and why a task waited:\n\n  \
-         fairground compare WORKLOAD -s ./{file},eevdf\n  \
-         fairground explain WORKLOAD -s ./{file}\n\n\
-         WORKLOAD is an rt-app file, such as those that come with fairground.\n",
+        "{file} is written. What it does beside Linux's own, whether something is wrong with it, and why a task waited:\n\n  \
+         fairground compare mix-two -s ./{file},eevdf -m 2\n  \
+         fairground check ./{file}\n  \
+         fairground explain mix-two -s ./{file} -m 2\n\n\
+         mix-two is one of the loads that come with fairground; fairground list --loads has all.\n",
         file = file.display()
     );
     output::print(&next).err().unwrap_or(ExitCode::SUCCESS)
