@@ -10,6 +10,12 @@ use crate::table::{figures_markdown, layout, pipes, red};
 /// Heading of the columns.
 const HEADS: [&str; 5] = ["measure", "before", "after", "difference", "95 % interval"];
 
+/// Id of the measure that tells whether tasks competed.
+const LONGEST_WAIT: &str = "longest_wait";
+
+/// A wait in nanoseconds that a wake-up takes on an idle CPU, whichever the scheduler.
+const WAKE_UP: f64 = 20e3;
+
 /// The differences from the baseline: a table for each workload, machine and scheduler, and a line for each scheduler in the end; empty if
 /// there is no baseline. Worse values are red if there are `colours`.
 pub(crate) fn table(differences: &[Difference], colours: bool) -> String {
@@ -32,6 +38,9 @@ pub(crate) fn table(differences: &[Difference], colours: bool) -> String {
     for (tally, worse) in tallies {
         text.push_str(&format!("{}\n", red(&tally, colours && worse)));
     }
+    for line in without_waits(differences) {
+        text.push_str(&format!("{line}\n"));
+    }
     text
 }
 
@@ -53,6 +62,9 @@ pub(crate) fn markdown(comparison: &Comparison) -> String {
     for (tally, _) in tallies(&comparison.differences) {
         text.push_str(&format!("{tally}\n\n"));
     }
+    for line in without_waits(&comparison.differences) {
+        text.push_str(&format!("{line}\n\n"));
+    }
     if comparison.differences.is_empty() {
         text.push_str(&figures_markdown(comparison));
         return text;
@@ -63,6 +75,22 @@ pub(crate) fn markdown(comparison: &Comparison) -> String {
         text.push_str(&format!("### {}\n\n{}\n", heading(group), pipes(&lines)));
     }
     text
+}
+
+/// A line for each workload and machine where all tasks had a CPU whenever they wanted one, whichever the scheduler.
+fn without_waits(differences: &[Difference]) -> Vec<String> {
+    let mut lines = Vec::new();
+    for group in differences.chunk_by(|a, b| (&a.workload, &a.machine) == (&b.workload, &b.machine))
+    {
+        let mut waits = group.iter().filter(|one| one.measure == LONGEST_WAIT).peekable();
+        if waits.peek().is_some() && waits.all(|one| one.before.max(one.after) < WAKE_UP) {
+            let (workload, machine) = (&group[0].workload, &group[0].machine);
+            lines.push(format!(
+                "{workload} on {machine}: no task waited, so nothing was compared but costs; take fewer CPUs, or a load that wants more"
+            ));
+        }
+    }
+    lines
 }
 
 /// The differences of one scheduler under one workload on one machine.

@@ -74,17 +74,83 @@ fn a_version_that_is_the_same_succeeds() {
     let (ended, summary) = versions(repository.path(), "HEAD", SOURCE);
     assert_eq!((ended.code, ended.stderr.as_str()), (Some(0), ""));
     assert!(summary.contains("head against base: worse in 0, better in 0, same in "), "{summary}");
+    // What was wrong before is no reason to fail.
+    assert!(summary.contains("\n### even: nothing wrong in "), "{summary}");
+    assert!(
+        summary.contains(" runs are left out that failed in the same way before."),
+        "{summary}"
+    );
 }
 
 #[test]
 fn a_scheduler_that_was_not_there_runs_alone() {
     let repository = repository();
     let sources = repository.path().join("sources");
-    fs::rename(sources.join(SOURCE), sources.join("new.bpf.c")).unwrap();
+    fs::remove_file(sources.join(SOURCE)).unwrap();
+    let sound = folder().join("schedulers/sound.bpf.c");
+    fs::copy(sound, sources.join("new.bpf.c")).unwrap();
     let (ended, summary) = versions(repository.path(), "HEAD", "new.bpf.c");
     assert_eq!((ended.code, ended.stderr.as_str()), (Some(0), ""));
     assert!(summary.contains("## new.bpf.c, which "), "{summary}");
     let (ended, _) = versions(repository.path(), "HEAD", SOURCE);
     assert_eq!(ended.code, Some(2));
     assert_eq!(ended.stderr, "versions: even.bpf.c is not in this work tree\n");
+}
+
+/// Changes of the guide's fair scheduler as people make them, each a mistake.
+const MISTAKES: [&[(&str, &str)]; 7] = [
+    // Sleep earns as much as it lasted.
+    &[(
+        "	if ((s64)(vtime - (vtime_now - SCX_SLICE_DFL)) < 0)\n		vtime = vtime_now - SCX_SLICE_DFL;\n",
+        "",
+    )],
+    // All have the same place in the queue.
+    &[("SHARED, SCX_SLICE_DFL, vtime,", "SHARED, SCX_SLICE_DFL, vtime_now - SCX_SLICE_DFL,")],
+    // A yield costs nothing.
+    &[(
+        "	return p->scx.dsq_vtime + used",
+        "	if (!p->scx.slice && used < SCX_SLICE_DFL / 2)\n		used = 0;\n	return p->scx.dsq_vtime + used",
+    )],
+    // Heavy tasks pay a tenth.
+    &[(
+        "	return p->scx.dsq_vtime + used",
+        "	if (weight > 100)\n		used /= 10;\n	return p->scx.dsq_vtime + used",
+    )],
+    // Light tasks pay as normal ones do.
+    &[("(weight < 10 ? 10 : weight)", "(weight < 100 ? 100 : weight)")],
+    // Only those pay that go to sleep.
+    &[
+        ("		scx_bpf_task_set_dsq_vtime(prev, vtime_of(prev));\n", ""),
+        (
+            "	scx_bpf_task_set_dsq_vtime(p, vtime_of(p));\n",
+            "	if (!runnable)\n		scx_bpf_task_set_dsq_vtime(p, vtime_of(p));\n",
+        ),
+    ],
+    // Those that wake up go to the end.
+    &[(
+        "	scx_bpf_dsq_insert_vtime(p, SHARED",
+        "	if (enq_flags & SCX_ENQ_WAKEUP)\n		vtime = vtime_now + 10 * SCX_SLICE_DFL;\n	scx_bpf_dsq_insert_vtime(p, SHARED",
+    )],
+];
+
+#[test]
+fn mistakes_as_people_make_them_are_noticed() {
+    let repository = repository();
+    let source = repository.path().join("sources/fair.bpf.c");
+    let fair = folder().join("../../../docs/guide/first-scheduler/fair.bpf.c");
+    let sound = fs::read_to_string(fair).unwrap();
+    fs::write(&source, &sound).unwrap();
+    git(repository.path(), "add .");
+    git(repository.path(), "commit --quiet -m second");
+    for changes in MISTAKES {
+        let mistaken = changes.iter().fold(sound.clone(), |text, (old, new)| {
+            assert_eq!(text.matches(old).count(), 1, "{old}");
+            text.replace(old, new)
+        });
+        fs::write(&source, mistaken).unwrap();
+        let (ended, summary) = versions(repository.path(), "HEAD", "fair.bpf.c");
+        assert_eq!(ended.code, Some(1), "{changes:?}: {} {summary}", ended.stderr);
+        assert!(summary.contains("\n### fair: "), "{summary}");
+        assert!(!summary.contains("fair: nothing wrong"), "{changes:?}: {summary}");
+    }
 }
