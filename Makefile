@@ -9,7 +9,7 @@ DEMO_SCHEDULERS = linux24,o1,cfs
 fairground = $${CARGO_TARGET_DIR:-target}/release/fairground
 PREFIX = /usr/local
 
-.PHONY: help demo build share install uninstall deb rpm arch wheel packages test lint unit-test testbench stranger mutants fuzz deny documents worlds overhead bench clean
+.PHONY: help demo build share install uninstall deb rpm arch wheel packages test lint unit-test testbench stranger mutants originals fuzz deny documents worlds overhead bench clean
 
 help:
 	@echo 'make demo       build the command, compare schedulers on the examples of rt-app, and rank them for a recorded build'
@@ -23,6 +23,7 @@ help:
 	@echo 'make testbench  tests on a real kernel, in a virtual machine'
 	@echo 'make stranger   the documents, followed on a machine that has nothing, where everything is built; prints the CPU time of that'
 	@echo 'make mutants    small changes to the schedulers, each of which a test must notice; SCHEDULERS=a,b for some of them'
+	@echo 'make originals  for each scheduler, in how many logs it decides as its original, and the first differences of the others'
 	@echo 'make fuzz       random inputs for every reader of files; TIME=600 seconds in all'
 	@echo 'make deny       licences and sources of all libraries, and which are there in two versions: needs cargo-deny'
 	@echo 'make documents  reproduce the documents and write the results into experiments/README.md'
@@ -117,6 +118,10 @@ stranger:
 # Not part of the tests: it runs the tests of the schedulers hundreds of times.
 mutants:
 	FAIRGROUND_MUTANTS=$(SCHEDULERS) cargo test --package fairground-simulator --test schedulers -- --ignored --nocapture every_mutant
+
+# The tests compare the same logs; this prints the figures.
+originals:
+	cargo test --package fairground-simulator --test schedulers -- --ignored --nocapture originals_table
 
 # Not part of the tests, which try the same small changes of the same inputs each time: this goes on for as long as desired.
 fuzz: TIME = 600

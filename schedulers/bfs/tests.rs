@@ -662,3 +662,8 @@ fn an_idle_task_that_waited_for_a_disk_competes_until_its_slice_ends() {
 fn a_waker_that_is_about_to_sleep_finishes_first() {
     assert_synchronous_waker_finishes(ID);
 }
+
+#[test]
+fn decides_as_its_original() {
+    crate::originals::assert_decides_as_original(ID);
+}

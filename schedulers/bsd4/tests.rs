@@ -561,3 +561,8 @@ fn in_release_8_nice_and_cpu_use_share_64_priorities() {
     assert_near(priority("8.0"), 223.0, 0.1, "at the limit");
     assert_near(priority("9.3"), 173.0 + 19.0, 1.5, "below it");
 }
+
+#[test]
+fn decides_as_its_original() {
+    crate::originals::assert_decides_as_original(ID);
+}

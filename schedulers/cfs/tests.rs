@@ -712,3 +712,8 @@ fn virtual_runtime_is_relative_to_the_cpu() {
     let share = history.percent("mover", moved, moved + 2 * SECOND);
     assert_near(share, 50.0, 2.0, "of CPU 1");
 }
+
+#[test]
+fn decides_as_its_original() {
+    crate::originals::assert_decides_as_original(ID);
+}

@@ -373,3 +373,8 @@ fn a_kernel_thread_goes_before_an_earlier_deadline() {
     let until = runs.iter().filter(|run| run.end % (10 * MS) == 0).count();
     assert!(until > 90 && runs.len() > 190, "{until} of {}", runs.len());
 }
+
+#[test]
+fn decides_as_its_original() {
+    crate::originals::assert_decides_as_original(ID);
+}

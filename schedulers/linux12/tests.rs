@@ -290,3 +290,8 @@ fn a_bound_task_that_loses_every_comparison_is_rescued() {
 fn a_task_displaced_by_real_time_goes_on_at_an_idle_cpu() {
     assert_the_displaced_move(ID, 10);
 }
+
+#[test]
+fn decides_as_its_original() {
+    crate::originals::assert_decides_as_original(ID);
+}

@@ -446,3 +446,8 @@ fn three_yielders_take_turns() {
 fn only_the_idle_last_cpu_looks_for_a_woken_task() {
     assert_only_the_idle_last_cpu_looks(ID, &[("big_kernel_lock", "0")]);
 }
+
+#[test]
+fn decides_as_its_original() {
+    crate::originals::assert_decides_as_original(ID);
+}

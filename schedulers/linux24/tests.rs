@@ -399,3 +399,8 @@ fn a_waker_that_is_about_to_sleep_finishes_first() {
 fn only_the_idle_last_cpu_looks_for_a_woken_task() {
     assert_only_the_idle_last_cpu_looks(ID, &[]);
 }
+
+#[test]
+fn decides_as_its_original() {
+    crate::originals::assert_decides_as_original(ID);
+}

@@ -1063,3 +1063,8 @@ fn who_wakes_does_not_interrupt_an_equal() {
     assert!(statistic(ID, &outcome, "wakeups") > 50);
     assert_eq!(statistic(ID, &outcome, "preemptions"), 0);
 }
+
+#[test]
+fn decides_as_its_original() {
+    crate::originals::assert_decides_as_original(ID);
+}

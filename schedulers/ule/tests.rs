@@ -664,3 +664,8 @@ fn in_release_8_cpu_use_has_24_steps() {
     assert_near(priority("9.3"), 152.0 + 20.0 + 31.0, 1.0, "most CPU use of 9.3");
     assert_near(priority("8.0"), 160.0 + 20.0 + 21.5, 0.3, "most CPU use of 8.0");
 }
+
+#[test]
+fn decides_as_its_original() {
+    crate::originals::assert_decides_as_original(ID);
+}

@@ -2,13 +2,14 @@
 //!
 //! A producer (the simulator, the kernel recorder, a trace file) calls a [`Sink`] in order of time. Metrics and exporters are sinks
 //! and cannot tell where the stream comes from. A [`FanOut`] feeds several sinks, a [`TraceWriter`] stores the stream for a [`TraceReader`]
-//! to replay, and a [`PerfettoWriter`] writes a trace for the Perfetto UI.
+//! to replay, a [`PerfettoWriter`] writes a trace for the Perfetto UI, and a [`SwitchWriter`] the switches as text.
 
 mod callback;
 mod fan_out;
 mod group;
 mod perfetto;
 mod renumbered;
+mod switches;
 pub mod trace_file;
 mod weight;
 
@@ -17,6 +18,7 @@ pub use fan_out::FanOut;
 pub use group::{CgroupMode, GroupId, GroupInfo, Quota, QuotaUse};
 pub use perfetto::PerfettoWriter;
 pub use renumbered::Renumbered;
+pub use switches::SwitchWriter;
 pub use trace_file::{TraceError, TraceReader, TraceWriter};
 pub use weight::load_weight;
 

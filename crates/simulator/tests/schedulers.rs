@@ -1,6 +1,7 @@
 //! The recognition tests of the schedulers, which live beside them, as one program.
 
 mod mutants;
+mod originals;
 mod support;
 
 #[path = "../../../schedulers/tests.rs"]
