@@ -414,6 +414,8 @@ void BPF_STRUCT_OPS(cfs_enqueue, struct task_struct *p, u64 enq_flags)
 
 	if (a.new_task) {
 		vruntime = place_new_task(rq, t, &first, now);
+		/* enqueue_entity() charges once more, now that the child may have its parent's place */
+		update_curr(rq, now);
 		count(STAT_FORKS);
 	} else if (a.wakeup) {
 		vruntime = place_entity(rq, vruntime);
@@ -447,22 +449,36 @@ void BPF_STRUCT_OPS(cfs_enqueue, struct task_struct *p, u64 enq_flags)
 
 DEFINE_QUIESCENT(cfs)
 
+/* The original charges at each tick, so it rounds there */
+void BPF_STRUCT_OPS(cfs_tick, struct task_struct *p)
+{
+	struct run_queue *rq = run_queue_of(scx_bpf_task_cpu(p));
+
+	if (rq)
+		update_curr(rq, scx_bpf_now());
+}
+
 bool BPF_STRUCT_OPS(cfs_yield, struct task_struct *from, struct task_struct *to)
 {
 	struct run_queue *rq = run_queue_of(scx_bpf_task_cpu(from));
 	struct task_struct *rightmost;
 
-	if (to || !rq || rq->nr_running == 1)
+	if (to || !rq)
 		return false;
 
 	count(STAT_YIELDS);
-	update_curr(rq, scx_bpf_now());
-	if (release == RELEASE_3_0) {
+	if (rq->nr_running == 1) {
+		/* Only the slice begins anew: schedule() picks the task again */
+	} else if (release == RELEASE_3_0) {
 		/* Skipped once, unless the next one is too far ahead */
+		update_curr(rq, scx_bpf_now());
 		clear_buddies(rq, from->pid);
 		rq->skip = from->pid;
 	} else if (sched_compat_yield || from->policy == SCHED_BATCH) {
-		/* To the end of the queue: just after the rightmost, unless it is there already */
+		/*
+		 * To the end of the queue: just after the rightmost, unless it is there already. The time since the last charge comes on top,
+		 * because schedule() charges it.
+		 */
 		bpf_for_each(scx_dsq, rightmost, rq->cpu, SCX_DSQ_ITER_REV) {
 			if (!time_before(rightmost->scx.dsq_vtime, rq->curr_vruntime))
 				rq->curr_vruntime = rightmost->scx.dsq_vtime + 1;
@@ -701,7 +717,7 @@ s32 BPF_STRUCT_OPS_SLEEPABLE(cfs_init)
 }
 
 DEFINE_SCHEDULER(cfs,
-	CALLBACKS_OF(cfs, select_cpu, enqueue, dispatch, running, stopping, cpu_release, quiescent, yield, init_task,
+	CALLBACKS_OF(cfs, select_cpu, enqueue, dispatch, tick, running, stopping, cpu_release, quiescent, yield, init_task,
 		     enable, init)
 	/* A task that nothing else displaces is put back only to be pushed to another CPU */
 	.flags = SCX_OPS_ENQ_LAST | SCX_OPS_ENQ_EXITING | SCX_OPS_ENQ_MIGRATION_DISABLED,

@@ -149,15 +149,18 @@ static __always_inline void clear_buddies(struct run_queue *rq, s32 pid)
 		rq->skip = 0;
 }
 
-/* Charges the running task up to @now. */
+/* Charges the running task up to @now. 2.6.24 moves min_vruntime even if no time has passed: the queue, or the running task, may be another. */
 static __always_inline void update_curr(struct run_queue *rq, u64 now)
 {
+	bool ran = time_before(rq->exec_start, now);
 	u64 delta_exec;
 
-	if (!rq->curr || !time_before(rq->exec_start, now))
+	if (!rq->curr || !(ran || release == RELEASE_2_6_24))
 		return;
 
 	rq->min_vruntime = min_vruntime_at(rq, now);
+	if (!ran)
+		return;
 	delta_exec = now - rq->exec_start;
 	rq->curr_vruntime += calc_delta_fair(delta_exec, rq->curr_weight);
 	rq->slice_exec += delta_exec;
@@ -212,7 +215,11 @@ static __always_inline void put_prev_task(struct run_queue *rq, struct task_ctx 
 {
 	u64 now = scx_bpf_now();
 
-	update_curr(rq, now);
+	/* Of one that is put back, dispatch() has done this, and the next one has left the queue since */
+	if (!runnable)
+		rq->min_vruntime = min_vruntime_at(rq, now);
+	if (time_before(rq->exec_start, now))
+		update_curr(rq, now);
 	t->vruntime = rq->curr_vruntime;
 	t->put = true;
 	t->slice_exec = rq->slice_exec;
