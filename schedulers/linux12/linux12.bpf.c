@@ -73,10 +73,10 @@ static __always_inline s32 quantum_of(const struct task_struct *p)
 	return priority > 0 ? priority : 1;
 }
 
-/* The task leaves the CPU at the tick that takes its counter to 0. */
+/* The task leaves the CPU at the tick that finds its counter at 0: a quantum of k ticks lasts k + 1. */
 static __always_inline void run_counter_down(struct task_struct *p, const struct task_ctx *data, u64 now)
 {
-	run_for_ticks(p, data->counter.left, now);
+	run_for_ticks(p, data->counter.left + 1, now);
 }
 
 /* ---- schedule() -------------------------------------------------------------------------------------------------- */
@@ -89,11 +89,12 @@ static __always_inline s32 goodness(struct task_struct *p, const struct task_ctx
 
 static __always_inline bool quantum_has_ended(const struct task_ctx *data)
 {
-	return !data->counter.left;
+	return data->counter.overdrawn;
 }
 
 static __always_inline void goes_on(struct task_struct *prev, struct task_ctx *data, u64 now)
 {
+	start_paying_ticks(&data->counter, now);
 	run_counter_down(prev, data, now);
 }
 

@@ -1,4 +1,4 @@
-//! Linux 1.2 shows the features by which it is recognised: quanta of 150 ms, the oldest task first, sleepers up to 29 ticks, children for free.
+//! Linux 1.2 shows the features by which it is recognised: quanta of 160 ms, the oldest task first, sleepers up to 29 ticks, children for free.
 
 use crate::support::early_linux::{
     assert_bound_tasks_wait_below, assert_runs, assert_weak_bound_task_is_rescued, first_run, hogs,
@@ -9,31 +9,31 @@ use crate::support::{MS, SECOND, assert_near, assert_the_displaced_move, run, st
 const ID: &str = "linux12";
 
 #[test]
-fn two_hogs_alternate_every_150_ms() {
+fn two_hogs_alternate_every_160_ms() {
     let history = run_hogs(ID, &[0, 0], 22);
     for task in ["hog0", "hog1"] {
-        assert_runs(&history, task, 150, 22 * SECOND);
+        assert_runs(&history, task, 160, 22 * SECOND);
         assert_near(history.percent(task, 2 * SECOND, 22 * SECOND), 50.0, 0.8, task);
     }
 }
 
 #[test]
-fn nice_10_gets_a_quarter_in_runs_of_50_ms() {
+fn nice_10_gets_3_of_11_in_runs_of_60_ms() {
     let history = run_hogs(ID, &[0, 10], 22);
-    assert_runs(&history, "hog0", 150, 22 * SECOND);
-    assert_runs(&history, "hog1", 50, 22 * SECOND);
-    assert_near(history.percent("hog0", 2 * SECOND, 22 * SECOND), 75.0, 0.8, "nice 0");
+    assert_runs(&history, "hog0", 160, 22 * SECOND);
+    assert_runs(&history, "hog1", 60, 22 * SECOND);
+    assert_near(history.percent("hog0", 2 * SECOND, 22 * SECOND), 72.7, 0.8, "nice 0");
 }
 
 #[test]
-fn nice_pairs_get_the_shares_of_their_quanta() {
+fn nice_pairs_get_the_shares_of_their_quanta_and_a_tick_each() {
     for (pair, expected) in [
-        ([0, 1], 51.7),
-        ([0, 5], 60.0),
-        ([0, 10], 75.0),
-        ([0, 19], 93.75),
-        ([-10, 0], 62.5),
-        ([-1, 0], 51.6),
+        ([0, 1], 51.6),
+        ([0, 5], 59.3),
+        ([0, 10], 72.7),
+        ([0, 19], 88.9),
+        ([-10, 0], 61.9),
+        ([-1, 0], 51.5),
         ([18, 19], 50.0),
     ] {
         let history = run_hogs(ID, &pair, 52);
@@ -43,8 +43,8 @@ fn nice_pairs_get_the_shares_of_their_quanta() {
 }
 
 #[test]
-fn the_strongest_nice_runs_350_ms() {
-    assert_runs(&run_hogs(ID, &[-20, 0], 22), "hog0", 350, 22 * SECOND);
+fn the_strongest_nice_runs_360_ms() {
+    assert_runs(&run_hogs(ID, &[-20, 0], 22), "hog0", 360, 22 * SECOND);
 }
 
 #[test]
@@ -54,7 +54,7 @@ fn nice_14_to_19_are_the_same() {
         let share = history.percent(task, 2 * SECOND, 12 * SECOND);
         assert_near(share, 33.3, 1.0, task);
         for run in history.runs_of(task, SECOND, 12 * SECOND) {
-            assert_eq!(run.length(), 10 * MS, "{run:?}");
+            assert_eq!(run.length(), 20 * MS, "{run:?}");
         }
     }
 }
@@ -62,11 +62,11 @@ fn nice_14_to_19_are_the_same() {
 #[test]
 fn the_weakest_task_runs_first_if_it_is_the_oldest() {
     let history = run_hogs(ID, &[19, 0], 22);
-    assert_near(history.percent("hog0", 2 * SECOND, 22 * SECOND), 6.25, 0.7, "nice 19");
+    assert_near(history.percent("hog0", 2 * SECOND, 22 * SECOND), 11.1, 0.7, "nice 19");
     for run in history.runs_of("hog0", SECOND, 22 * SECOND) {
-        assert_eq!(run.length(), 10 * MS, "{run:?}");
+        assert_eq!(run.length(), 20 * MS, "{run:?}");
     }
-    assert_runs(&history, "hog1", 150, 22 * SECOND);
+    assert_runs(&history, "hog1", 160, 22 * SECOND);
 }
 
 #[test]
@@ -102,17 +102,17 @@ fn woken_by_hog(run: u64, nice: i32) -> String {
 }
 
 #[test]
-fn a_long_sleeper_holds_the_cpu_for_290_ms() {
+fn a_long_sleeper_holds_the_cpu_for_300_ms() {
     let (history, outcome) = run(ID, "1", &woken_by_hog(2005, 0), 4, &[]);
     let burst = first_run(&history, "sleeper", SECOND);
     assert_eq!(burst.start, 2005 * MS);
-    assert_near(burst.length() as f64 / MS as f64, 290.0, 10.0, "sleeper");
+    assert_near(burst.length() as f64 / MS as f64, 295.0, 5.0, "sleeper");
     assert_eq!(statistic(ID, &outcome, "preemptions"), 1);
 }
 
 #[test]
 fn a_sleeper_gains_up_to_29_ticks() {
-    // 15, 22, 26, 28, 29, 29: after three epochs of 300 ms and after six of 150.
+    // 15, 22, 26, 28, 29, 29: after three epochs of 310 ms and after six of 160.
     for (nice, epochs, expected) in [(-15, 3, 28), (0, 6, 29)] {
         let json = format!(
             r#"{{ "tasks": {{
@@ -125,19 +125,19 @@ fn a_sleeper_gains_up_to_29_ticks() {
     }
 }
 
-// An epoch of a single hog begins every 150 ms, so at 1200 ms. A sleeper of nice 10 has 9 ticks by then.
+// An epoch of a single hog begins every 160 ms, so at 1280 ms. A sleeper of nice 10 has 9 ticks by then.
 
 #[test]
 fn a_wakeup_preempts_with_four_ticks_more_and_not_with_three() {
     // 95 ms into the epoch the hog has 6 ticks.
-    let (history, outcome) = run(ID, "1", &woken_by_hog(1200 + 95, 10), 4, &[]);
-    assert_eq!(first_run(&history, "sleeper", SECOND).start, 1350 * MS);
+    let (history, outcome) = run(ID, "1", &woken_by_hog(1280 + 95, 10), 4, &[]);
+    assert_eq!(first_run(&history, "sleeper", SECOND).start, 1440 * MS);
     assert_eq!(statistic(ID, &outcome, "preemptions"), 0);
     // 105 ms into it, 5.
-    let (history, outcome) = run(ID, "1", &woken_by_hog(1200 + 105, 10), 4, &[]);
+    let (history, outcome) = run(ID, "1", &woken_by_hog(1280 + 105, 10), 4, &[]);
     let burst = first_run(&history, "sleeper", SECOND);
-    assert_eq!(burst.start, 1305 * MS);
-    assert_near(burst.length() as f64 / MS as f64, 90.0, 10.0, "sleeper");
+    assert_eq!(burst.start, 1385 * MS);
+    assert_near(burst.length() as f64 / MS as f64, 95.0, 5.0, "sleeper");
     assert_eq!(statistic(ID, &outcome, "preemptions"), 1);
 }
 
@@ -149,7 +149,7 @@ fn the_child_gets_half_and_the_parent_keeps_all() {
         "1",
         r#"{ "tasks": {
             "parent": { "phases": {
-                "alone": { "run": 1215000, "fork": "child", "loop": 1 },
+                "alone": { "run": 1295000, "fork": "child", "loop": 1 },
                 "then": { "run": 1000, "loop": -1 } } },
             "child": { "instance": 0, "run": 1000 } },
         "global": { "duration": 4 } }"#,
@@ -157,8 +157,8 @@ fn the_child_gets_half_and_the_parent_keeps_all() {
         &[],
     );
     let child = first_run(&history, "child", 0);
-    assert_eq!(child.start, 1350 * MS, "{child:?}");
-    assert_eq!(child.length(), 70 * MS, "{child:?}");
+    assert_eq!(child.start, 1440 * MS, "{child:?}");
+    assert_eq!(child.length(), 80 * MS, "{child:?}");
 }
 
 #[test]
@@ -170,7 +170,7 @@ fn the_longest_wait_is_a_quantum_of_each_of_the_others() {
             let waits = runs.windows(2).map(|pair| pair[1].start - pair[0].end);
             let longest = waits.max().unwrap() / MS;
             let others = (number - 1) as f64;
-            assert_near(longest as f64, others * 150.0, number as f64 * 10.0, "longest wait");
+            assert_near(longest as f64, others * 160.0, number as f64 * 10.0, "longest wait");
         }
     }
 }
@@ -183,11 +183,11 @@ const TIMED: &str = r#"{ "tasks": {
 #[test]
 fn a_timeout_takes_effect_only_at_the_next_selection() {
     let (history, outcome) = run(ID, "1", TIMED, 20, &[]);
-    // Every run of the sleeper begins an epoch; the hog's seventh quantum after that is over 1050 ms later.
+    // Every run of the sleeper begins an epoch; the hog's sixth quantum after that is over 960 ms later.
     let bursts = history.runs_of("sleeper", SECOND, 20 * SECOND);
     assert!(bursts.len() > 10);
     for pair in bursts.windows(2) {
-        assert_eq!(pair[1].start - pair[0].end, 1050 * MS, "{pair:?}");
+        assert_eq!(pair[1].start - pair[0].end, 960 * MS, "{pair:?}");
     }
     assert!(statistic(ID, &outcome, "polled_wakeups") >= bursts.len() as u64);
     assert_eq!(statistic(ID, &outcome, "preemptions"), 0);
@@ -217,7 +217,7 @@ fn there_is_no_yield() {
         12,
         &[],
     );
-    assert_runs(&history, "yielder", 150, 12 * SECOND);
+    assert_runs(&history, "yielder", 160, 12 * SECOND);
 }
 
 /// Ring steps per selection and tasks per refill, with one hog and this number of sleepers.
