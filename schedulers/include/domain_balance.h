@@ -90,7 +90,9 @@ static __always_inline u64 balance_interval(const struct run_queue *rq, const st
 
 	if (busy && balance_rules() == BALANCE_7_3)
 		interval = max(interval - 1, 1);
-	/* At most a tenth of a second for every CPU of the machine */
+	if (balance_rules() == BALANCE_2_6_22)
+		return interval;
+	/* From 2.6.24 on at most a tenth of a second for every CPU of the machine */
 	return min(interval, max(NSEC_PER_SEC * nr_online / 10 / (tick_nsec ?: 1), 1));
 }
 

@@ -169,6 +169,10 @@ struct run_queue {
 	bool curr;
 	s32 curr_prio;
 	u32 curr_weight;
+	/* While the CPU looks for the next task: the dynamic priority of the one that has just gone to sleep, else MAX_PRIO */
+	s32 prev_prio;
+	/* Clock of the last schedule() */
+	u64 scheduled_at;
 	/* A real-time task has the CPU and is counted */
 	u32 real_time;
 	bool idle;
@@ -498,7 +502,8 @@ static __noinline bool wake_up_new_task(struct task_struct *p, struct task_ctx *
 		return false;
 	t->prio = parent_ctx->prio;
 	set_expired(rq, t, is_expired(rq, parent_ctx));
-	t->at_head = true;
+	/* A parent whose slice has ended in sched_fork() is at the end of its list */
+	t->at_head = parent_ctx->at_head;
 	parent_ctx->child_first = true;
 	return true;
 }
@@ -619,6 +624,7 @@ void BPF_STRUCT_OPS(o1_stopping, struct task_struct *p, bool runnable)
 	t->running = false;
 	t->rescued = false;
 	rq->curr = false;
+	rq->prev_prio = runnable ? MAX_PRIO : rq->curr_prio;
 	rq->curr_prio = NO_CURRENT;
 	if (runnable) {
 		hand_back(p);
@@ -670,7 +676,7 @@ void BPF_STRUCT_OPS(o1_update_idle, s32 cpu, bool idle)
 		return;
 	rq->expired_timestamp = 0;
 	/* A task came while the CPU was going idle */
-	if (rq->bitmap[0] | rq->bitmap[1])
+	if (rq->nr_running && (rq->bitmap[0] | rq->bitmap[1]))
 		scx_bpf_kick_cpu(cpu, 0);
 }
 
@@ -687,12 +693,18 @@ struct move {
 	bool best_prio_seen;
 };
 
-/* Best priority on a run queue: of the running task (140 if idle) or, static, of the expired array */
+/* Best priority on a run queue: of the running task (140 if idle), which is the previous one while the CPU schedules, or, static, of the expired array */
 static __always_inline s32 rq_best_prio(const struct run_queue *rq)
 {
-	s32 prio = rq->curr_prio == NO_CURRENT ? MAX_PRIO : rq->curr_prio;
+	s32 prio = rq->curr_prio == NO_CURRENT ? rq->prev_prio : rq->curr_prio;
 
 	return prio < rq->best_expired_prio ? prio : rq->best_expired_prio;
+}
+
+/* most_recent_timestamp: the clock by which cache heat is judged is that of the task's CPU, which stands still between its ticks and schedule() */
+static __always_inline u64 most_recent_timestamp(const struct run_queue *rq, u64 now)
+{
+	return max(jiffies_to_ns(tick_at(now)), rq->scheduled_at);
 }
 
 /* Pulls tasks from one list of the busiest CPU, last queued first. Returns how many more may be pulled. */
@@ -713,7 +725,7 @@ __noinline u32 move_list(struct run_queue *this_rq __arg_nonnull, struct run_que
 			skip = !m->best_prio_seen && prio == m->best_prio;
 		if (!skip && task_allowed(p, this_cpu)) {
 			attempt->all_pinned = false;
-			skip = !m->ignore_heat && task_hot(t, attempt->level, attempt->now);
+			skip = !m->ignore_heat && task_hot(t, attempt->level, most_recent_timestamp(rq, attempt->now));
 		} else {
 			skip = true;
 		}
@@ -886,6 +898,10 @@ static __noinline enum pick pick_next(s32 cpu, struct run_queue *rq, struct task
 {
 	int i;
 
+	/* Only bits of lists that others have emptied are left. The arrays of an idle CPU stay as they are */
+	if (!prev && !rq->nr_running)
+		return PICK_NONE;
+
 	/* Each round but the last clears a bit or switches arrays, for the first time or after the active one was empty */
 	bpf_for(i, 0, 2 * MAX_USER_PRIO + 3) {
 		u32 active = rq->active & 1;
@@ -926,6 +942,7 @@ void BPF_STRUCT_OPS(o1_dispatch, s32 cpu, struct task_struct *prev)
 
 	if (!rq)
 		return;
+	rq->scheduled_at = now;
 	uncount_real_time(rq, now);
 	if (rq->pushed_to)
 		accept_pushed(cpu, rq);
@@ -955,6 +972,7 @@ void BPF_STRUCT_OPS(o1_dispatch, s32 cpu, struct task_struct *prev)
 	pick = pick_next(cpu, rq, t);
 	if (pick == PICK_NONE && nr_online > 1) {
 		idle_balance(rq, now);
+		rq->prev_prio = MAX_PRIO;
 		pick = pick_next(cpu, rq, NULL);
 	}
 	if (pick == PICK_PREV && t) {
@@ -1096,6 +1114,7 @@ static s32 init_cpu(s32 cpu)
 	}
 	rq->best_expired_prio = MAX_PRIO;
 	rq->curr_prio = NO_CURRENT;
+	rq->prev_prio = MAX_PRIO;
 	init_domains(rq, cpu);
 	return 0;
 }
