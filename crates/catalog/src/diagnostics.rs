@@ -1,5 +1,6 @@
 //! Remedies for a source that does not compile, as far as the compiler's messages or the headers show them.
 
+use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 
 use fairground_linux::{Function, Release, Successor};
@@ -23,9 +24,15 @@ pub(crate) fn brought(folders: &[PathBuf]) -> Option<(String, PathBuf)> {
     paths.find_map(|path| Some((std::fs::read_to_string(&path).ok()?, path)))
 }
 
-/// Whether something that may be the kernel's is not declared.
+/// Whether something that may be the kernel's is not declared, as errors or warnings tell.
 pub(crate) fn lacks_names(said: &str) -> bool {
-    !missing_types(said).is_empty() || !undeclared(said).is_empty()
+    !missing(said).is_empty() || !undeclared(said).is_empty() || said.contains("-Wvisibility")
+}
+
+/// A generated `vmlinux.h` that the source looks for under a path of its own, as its project's build would make it.
+pub(crate) fn missing_vmlinux(said: &str) -> Option<&str> {
+    let path = said.split_once("fatal error: '")?.1.split_once("' file not found")?.0;
+    (Path::new(path).file_name()? == "vmlinux.h").then_some(path)
 }
 
 impl Source<'_> {
@@ -58,13 +65,15 @@ impl Source<'_> {
             lines.push(renamed(&former, said));
             return lines.join("\n");
         }
-        let missing = missing_types(said);
+        let calls = miscounted(said, self.path);
+        if !calls.is_empty() {
+            lines.extend(calls);
+            return lines.join("\n");
+        }
+        let missing = missing(said);
         match brought {
             Some((_, path)) => {
-                let newer: Vec<&str> = (missing.iter().chain(&undeclared(said)))
-                    .copied()
-                    .filter(|name| self.knows(name))
-                    .collect();
+                let newer = self.of_newer_kernels(said);
                 if !newer.is_empty() {
                     lines.push(format!(
                         "{} is of an older kernel, without {}; make a new one with {MAKE_WHOLE}",
@@ -97,10 +106,98 @@ impl Source<'_> {
         all().filter(|one| is_meant(one) || words(&text).any(|word| word == one.name)).collect()
     }
 
-    /// Whether the kernel's types and functions that come with the program have the name.
-    fn knows(&self, name: &str) -> bool {
-        words(&self.known).any(|word| word == name)
+    /// The names that clang does not find and that the kernel's types which come with the program declare: what else is not declared is a slip of
+    /// the author, who may call a variable as a kernel calls some member or parameter.
+    fn of_newer_kernels<'said>(&self, said: &'said str) -> Vec<&'said str> {
+        let mut found = members(said, |name, owner| has_member(&self.known, owner, name));
+        let declared = declared_names(&self.known);
+        let names = missing_types(said).into_iter().chain(undeclared(said));
+        found.extend(names.filter(|name| declared.contains(name)));
+        found.dedup();
+        found
     }
+}
+
+/// The functions, types, macros and enumerators that a header declares outside of all braces and parameter lists.
+fn declared_names(header: &str) -> HashSet<&str> {
+    let mut found = HashSet::new();
+    let (mut braces, mut brackets, mut is_enum) = (0_usize, 0_usize, false);
+    for line in header.lines() {
+        if let Some(rest) = line.trim_start().strip_prefix('#') {
+            let rest = rest.trim_start();
+            found.extend(rest.strip_prefix("define ").and_then(|rest| words(rest).next()));
+            continue;
+        }
+        let mut at = 0;
+        while let Some(letter) = line[at..].chars().next() {
+            let word = words(&line[at..]).next().unwrap_or_default();
+            let after = line[at + word.len()..].trim_start();
+            match letter {
+                '{' => braces += 1,
+                '}' => braces = braces.saturating_sub(1),
+                '(' => brackets += 1,
+                ')' => brackets = brackets.saturating_sub(1),
+                _ => {}
+            }
+            let is_named = match (braces, brackets) {
+                (0, 0) => true,
+                (0, _) => after.starts_with('('),
+                (1, 0) => is_enum,
+                _ => false,
+            };
+            if braces == 0 && brackets == 0 && !word.is_empty() {
+                is_enum = word == "enum" || is_enum && !after.starts_with(';');
+            }
+            if is_named && !word.is_empty() {
+                found.insert(word);
+            }
+            at += word.len().max(letter.len_utf8());
+        }
+    }
+    found
+}
+
+/// Whether a header's structure has the member.
+fn has_member(header: &str, owner: &str, name: &str) -> bool {
+    let body = header.split_once(&format!("\nstruct {owner} {{")).map(|(_, rest)| rest);
+    let body = body.and_then(|rest| rest.split("\n}").next());
+    body.is_some_and(|body| words(body).any(|word| word == name))
+}
+
+/// The remedies for calls of a header's functions and macros with another number of arguments than they take: they changed with a release of
+/// Linux, and the headers follow another one than the source.
+fn miscounted(said: &str, source: &Path) -> Vec<String> {
+    let mut found = Vec::new();
+    let mut gives = None;
+    let mut lines = said.lines();
+    while let Some(line) = lines.next() {
+        if line.contains(": error: ") {
+            let few = line.contains("too few arguments").then_some(("fewer", "newer"));
+            gives = few.or(line.contains("too many arguments").then_some(("more", "older")));
+        }
+        let (Some((amount, age)), Some((place, note))) = (gives, line.split_once(": note: "))
+        else {
+            continue;
+        };
+        let name = note.strip_suffix(" defined here").or(note.strip_suffix(" declared here"));
+        let name = name.and_then(|name| name.split('\'').nth(1)).unwrap_or_default();
+        gives = None;
+        if name.is_empty() || Path::new(place.split(':').next().unwrap_or_default()) == source {
+            continue;
+        }
+        let shown = lines.next().unwrap_or_default();
+        let parameters =
+            shown.split_once(&format!("{name}(")).and_then(|(_, rest)| rest.split(')').next());
+        let told = format!(
+            "{name}({}) is declared so in {place}, and the source gives {amount} arguments: the headers are {age} than the source. Call it as they \
+             declare it, or say with -I where the headers of the source's time are",
+            parameters.unwrap_or("...")
+        );
+        if !found.contains(&told) {
+            found.push(told);
+        }
+    }
+    found
 }
 
 /// Why a `vmlinux.h` can only be one by mistake.
@@ -184,10 +281,32 @@ fn undeclared(said: &str) -> Vec<&str> {
     quoted(said, &kinds)
 }
 
+/// The members that clang does not find, as far as `is_meant` says so of the member and its structure, each once.
+fn members(said: &str, is_meant: impl Fn(&str, &str) -> bool) -> Vec<&str> {
+    let mut found = Vec::new();
+    for line in said.lines() {
+        let mut quoted = line
+            .split_once("no member named ")
+            .into_iter()
+            .flat_map(|(_, rest)| rest.split('\'').skip(1).step_by(2));
+        if let (Some(name), Some(owner)) = (quoted.next(), quoted.next())
+            && is_meant(name, owner.trim_start_matches("struct "))
+            && !found.contains(&name)
+        {
+            found.push(name);
+        }
+    }
+    found
+}
+
 /// The members and types that clang does not find.
+fn missing(said: &str) -> Vec<&str> {
+    [members(said, |_, _| true), missing_types(said)].concat()
+}
+
+/// The types that clang does not find.
 fn missing_types(said: &str) -> Vec<&str> {
     let kinds = [
-        "no member named '",
         "unknown type name '",
         "incomplete definition of type '",
         "incomplete type '",
@@ -222,7 +341,9 @@ mod tests {
         let source = Source {
             path: Path::new("/none.bpf.c"),
             folders,
-            known: "struct task_struct { u64 newest; }; s32 scx_bpf_newest(void);".to_owned(),
+            known: "\nstruct task_struct {\n\tu64 newest;\n\tu32 flags;\n};\n#define scx_newest 1\n\
+                    extern s32 scx_bpf_newest(s32 cpu) __ksym;\nenum scx_kind {\n\tSCX_NEWEST = 1,\n};\n"
+                .to_owned(),
         };
         source.explain(said)
     }
@@ -281,5 +402,42 @@ mod tests {
             told.contains("vmlinux.h is of an older kernel, without newest, scx_bpf_newest;"),
             "{told}"
         );
+    }
+
+    #[test]
+    fn what_the_author_did_not_declare_is_not_the_kernels() {
+        let folder = tempfile::tempdir().unwrap();
+        let folders = [folder.path().to_owned()];
+        let whole = "struct task_struct {};\nstruct sched_ext_ops {};\n";
+        std::fs::write(folder.path().join("vmlinux.h"), whole).unwrap();
+        for name in ["cpu", "flags", "newest", "task_struct_of"] {
+            let said = format!("a.c:6:3: error: use of undeclared identifier '{name}'");
+            assert_eq!(explain(&folders, &said), said);
+        }
+        let said = "a.c:6:3: error: no member named 'flags' in 'struct own'";
+        assert_eq!(explain(&folders, said), said);
+        for name in ["scx_newest", "SCX_NEWEST", "scx_kind", "scx_bpf_newest"] {
+            let said = format!("a.c:6:3: error: use of undeclared identifier '{name}'");
+            let told = format!("is of an older kernel, without {name};");
+            assert!(explain(&folders, &said).contains(&told), "{name}");
+        }
+    }
+
+    #[test]
+    fn headers_of_another_month_are_told_by_the_arguments_of_their_functions() {
+        let said = "a.c:4:26: error: too few arguments provided to function-like macro invocation\n\
+                    \u{20}   4 | bool g(void) { return scx_bpf_move(9); }\n      |     ^\n\
+                    scx/compat.bpf.h:48:9: note: macro 'scx_bpf_move' defined here\n\
+                    \u{20}  48 | #define scx_bpf_move(dsq_id, enq_flags)  \\\n      |         ^\n\
+                    a.c:4:22: error: use of undeclared identifier 'scx_bpf_move'";
+        let told = explain(&[], said);
+        let part = "scx_bpf_move(dsq_id, enq_flags) is declared so in scx/compat.bpf.h:48:9, and the source gives fewer arguments: \
+                    the headers are newer than the source";
+        assert!(told.starts_with(said) && told.contains(part), "{told}");
+        let more = said.replace("too few", "too many");
+        assert!(explain(&[], &more).contains("the headers are older than the source"));
+        // A mistake in a call of the source's own function is clang's to tell.
+        let own = said.replace("scx/compat.bpf.h", "/none.bpf.c");
+        assert_eq!(explain(&[], &own), own);
     }
 }

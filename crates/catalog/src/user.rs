@@ -1,6 +1,6 @@
 //! A user's own source, compiled on request.
 
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 use std::sync::LazyLock;
 use std::time::SystemTime;
 
@@ -202,6 +202,8 @@ struct Compilation<'a> {
     folders: &'a [PathBuf],
     scratch: tempfile::TempDir,
     options: Vec<String>,
+    /// Whether the kernel's types that come with the program are searched before those of the user.
+    own_types_first: bool,
 }
 
 impl<'a> Compilation<'a> {
@@ -227,13 +229,15 @@ impl<'a> Compilation<'a> {
         ];
         options.extend(build.defines.iter().map(|define| format!("-D{define}")));
         options.extend(build.mapping(folders));
-        Ok(Self { source, clang, folders, scratch, options })
+        Ok(Self { source, clang, folders, scratch, options, own_types_first: false })
     }
 
     /// The folders of the headers that come with the program, in the order in which clang searches them: libbpf's, those that stand in for a
     /// system's, and the project's own.
     fn own_folders(&self) -> [PathBuf; 3] {
-        ["libbpf", "stand-ins", "include"].map(|folder| self.scratch.path().join(folder))
+        // Deep enough that the paths of a project's own `vmlinux.h`, which may lead up, stay inside.
+        ["libbpf", "stand-ins/by/path/of/header", "include"]
+            .map(|folder| self.scratch.path().join(folder))
     }
 
     fn write_headers(&self) -> Result<(), Error> {
@@ -246,7 +250,11 @@ impl<'a> Compilation<'a> {
 
     /// Compiles the source to its object, with clang's warnings.
     fn run(&self) -> Result<CompiledSource, Error> {
-        let folders = [self.folders, &self.own_folders()].concat();
+        let own = self.own_folders();
+        let folders = match self.own_types_first {
+            true => [&own[1..], self.folders, &own[..1]].concat(),
+            false => [self.folders, &own].concat(),
+        };
         let object_file = self.scratch.path().join("object.o");
         // A fault of a header from elsewhere is not for the author of this source to mend.
         let include = ("-isystem", &folders[..]);
@@ -259,21 +267,79 @@ impl<'a> Compilation<'a> {
         Ok(CompiledSource { object, warnings, added: Vec::new() })
     }
 
-    /// Compiles the source with the selection of the kernel's types, which takes clang a tenth of the time, or with all if it needs others and
-    /// brings none. scx's sources always do.
-    fn run_with_types(&self) -> Result<CompiledSource, Error> {
-        let brings_types = diagnostics::brought(self.folders).is_some();
-        let is_of_scx = home_of_scx(self.source, self.folders).is_some();
-        if brings_types || !is_of_scx {
-            let lacks_names = |error: &Error| matches!(error, Error::DoesNotCompile { diagnostics, .. } if diagnostics::lacks_names(diagnostics));
-            match self.run() {
-                Err(error) if !brings_types && lacks_names(&error) => {}
-                compiled => return compiled.map_err(|error| self.explained(error)),
+    /// Compiles the source with the selection of the kernel's types, which takes clang a tenth of the time, or with all if it needs others. scx's
+    /// sources always do. Types that the user brings come first, unless they lie in a folder with headers and lack what the source needs: such
+    /// folders are of another month than the source more often than not.
+    fn run_with_types(&mut self) -> Result<CompiledSource, Error> {
+        let brought = diagnostics::brought(self.folders).map(|(_, path)| path);
+        let mut first = None;
+        if brought.is_some() || home_of_scx(self.source, self.folders).is_none() {
+            let compiled = self.run_with_stand_ins();
+            let is_final =
+                |path: &PathBuf| compiled.is_ok() || path.parent() == self.source.parent();
+            if brought.as_ref().is_some_and(is_final) || !lacks_names(&compiled) {
+                return compiled.map_err(|error| self.explained(error));
             }
+            first = Some(compiled);
         }
         let [_, _, ours] = self.own_folders();
         write_headers(&ours, [("vmlinux.h", whole_types()?.as_str())].iter())?;
-        self.run().map_err(|error| self.explained(error))
+        let Some(path) = brought else {
+            return self.run_with_stand_ins().map_err(|error| self.explained(error));
+        };
+        self.own_types_first = true;
+        match (self.run_with_stand_ins(), first) {
+            (Ok(mut compiled), _) => {
+                compiled.warnings += &format!(
+                    "{} lacks what {} needs: the vmlinux.h that comes with fairground stands in for it",
+                    path.display(),
+                    self.source.display()
+                );
+                Ok(compiled)
+            }
+            (Err(error), first) => {
+                first.unwrap_or(Err(error)).map_err(|error| self.explained(error))
+            }
+        }
+    }
+
+    /// Compiles the source; a generated `vmlinux.h` that it has under a path of its own, and that was not generated, is the one that comes with the
+    /// program.
+    fn run_with_stand_ins(&self) -> Result<CompiledSource, Error> {
+        let mut notes = String::new();
+        loop {
+            let mut compiled = self.run();
+            let missing = match &compiled {
+                Err(Error::DoesNotCompile { diagnostics, .. }) => {
+                    diagnostics::missing_vmlinux(diagnostics)
+                }
+                _ => None,
+            };
+            let [_, stand_ins, _] = self.own_folders();
+            let place = missing.map(|path| (path, stand_ins.join(path)));
+            let Some((path, _)) =
+                place.filter(|(_, place)| self.is_inside(place) && !place.exists())
+            else {
+                if let Ok(compiled) = &mut compiled {
+                    compiled.warnings += &notes;
+                }
+                return compiled;
+            };
+            write_headers(&stand_ins, [(path, "#include <vmlinux.h>\n")].iter())?;
+            notes += &format!(
+                "There is no {path}: the vmlinux.h that comes with fairground stands in for it\n"
+            );
+        }
+    }
+
+    /// Whether a path that may lead up again stays in the scratch folder.
+    fn is_inside(&self, path: &Path) -> bool {
+        let Ok(rest) = path.strip_prefix(self.scratch.path()) else { return false };
+        let depth = rest.components().try_fold(0_usize, |depth, part| match part {
+            Component::ParentDir => depth.checked_sub(1),
+            _ => Some(depth + 1),
+        });
+        depth.is_some()
     }
 
     /// The user's and the system's files that clang has read.
@@ -289,14 +355,24 @@ impl<'a> Compilation<'a> {
         if let Error::DoesNotCompile { diagnostics, .. } = &mut error {
             let vmlinux = HEADERS.iter().chain(STAND_INS);
             let known = vmlinux.filter(|header| matches!(header.0, "vmlinux.h" | "kfuncs.bpf.h"));
+            let types = whole_types().unwrap_or_default();
             let source = diagnostics::Source {
                 path: self.source,
                 folders: self.folders,
-                known: known.map(|header| header.1).collect(),
+                known: known.map(|header| header.1).chain([types.as_str()]).collect(),
             };
             *diagnostics = source.explain(diagnostics);
         }
         error
+    }
+}
+
+/// Whether clang says that names are not declared which a kernel's types may have.
+fn lacks_names(compiled: &Result<CompiledSource, Error>) -> bool {
+    match compiled {
+        Ok(CompiledSource { warnings, .. }) => diagnostics::lacks_names(warnings),
+        Err(Error::DoesNotCompile { diagnostics, .. }) => diagnostics::lacks_names(diagnostics),
+        Err(_) => false,
     }
 }
 
@@ -322,7 +398,7 @@ fn compile_anew(
         compilation
             .options
             .extend(["-fno-builtin-memset".to_owned(), "-fno-builtin-memcpy".to_owned()]);
-        compiled = compilation.run()?;
+        compiled.object = compilation.run()?.object;
     }
     Ok((compiled, compilation.inputs()))
 }
@@ -407,6 +483,37 @@ SEC(".struct_ops.link") struct sched_ext_ops mine = { .running = (void *)mine_ru
             fairground_linux::Release::NEWEST
         );
         assert!(error.contains(&expected), "{error}");
+    }
+
+    #[test]
+    fn generated_types_that_were_not_generated_are_those_that_come_with_the_program() {
+        let folder = tempfile::tempdir().unwrap();
+        let source = folder.path().join("mine.bpf.c");
+        for path in ["../headers/vmlinux.h", ".output/vmlinux.h", "vmlinux/vmlinux.h"] {
+            let text = NEEDS_OTHER_TYPES.replace("MEMBER", "numa_preferred_nid");
+            std::fs::write(&source, text.replace("\"vmlinux.h\"", &format!("\"{path}\""))).unwrap();
+            let warnings = compile_source(&source, &Build::default()).unwrap().warnings;
+            assert!(warnings.contains(&format!("There is no {path}: ")), "{warnings}");
+        }
+        std::fs::write(&source, "#include \"../../../../../../../etc/vmlinux.h\"\n").unwrap();
+        assert!(compile_source(&source, &Build::default()).is_err());
+    }
+
+    #[test]
+    fn types_of_a_folder_with_headers_that_lack_something_are_replaced() {
+        let folder = tempfile::tempdir().unwrap();
+        let headers = folder.path().join("headers");
+        std::fs::create_dir(&headers).unwrap();
+        let types = "struct task_struct { int pid; };\nstruct sched_ext_ops { int none; };\n";
+        std::fs::write(headers.join("vmlinux.h"), types).unwrap();
+        let source = folder.path().join("mine.bpf.c");
+        std::fs::write(&source, NEEDS_OTHER_TYPES.replace("MEMBER", "numa_preferred_nid")).unwrap();
+        let build = Build { include: vec![headers], ..Build::default() };
+        let warnings = compile_source(&source, &build).unwrap().warnings;
+        assert!(warnings.contains("vmlinux.h lacks what"), "{warnings}");
+        std::fs::write(&source, NEEDS_OTHER_TYPES.replace("MEMBER", "nowhere")).unwrap();
+        let error = compile_source(&source, &build).unwrap_err().to_string();
+        assert!(!error.contains("comes with fairground"), "{error}");
     }
 
     #[test]

@@ -167,6 +167,7 @@ fn question(arguments: &Arguments, recording: &Recording) -> Result<Question, St
         contenders,
         machine: Arc::new(machine),
         cost,
+        release: arguments.sources.kernel,
         goal,
         repeats: arguments.repeat,
         threads: arguments.sources.threads,

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::Args;
-use fairground_recording::{Dump, Error, counted, import_perf, is_dump};
+use fairground_recording::{Dump, Error, counted, import_ftrace, import_perf, is_dump, is_ftrace};
 
 use crate::output::{self, FAILED, UNUSABLE, fail};
 
@@ -17,7 +17,9 @@ const SHOWN: usize = 5;
 /// may use, so mutexes, disks, timers and arrivals from outside are distinguished less well than in a file of `fairground
 /// record`; `fairground show` says how much this matters.
 ///
-/// The debug dump that the kernel writes when it unloads a sched_ext scheduler, alone or in a kernel log, has the tasks that ran and waited, their CPUs and
+/// The text of ftrace (trace and trace_pipe of tracefs, `trace-cmd report`, `perf script`) with sched_switch and sched_waking becomes a recording, too.
+///
+/// The debug dump that the kernel writes when it unloads a sched_ext scheduler, alone, in a journal or quoted, has the tasks that ran and waited, their CPUs and
 /// queues. They become an rt-app file, from which a hunt may begin.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
@@ -27,7 +29,7 @@ const SHOWN: usize = 5;
   fairground import dmesg.txt -o stall.json
   fairground check ./mine.bpf.c --hunt 10m --from stall.json -m 8")]
 pub struct Arguments {
-    /// A file of `perf sched record`, or a text with a debug dump
+    /// A file of `perf sched record`, the text of ftrace, or a text with a debug dump
     #[arg(value_name = "FILE")]
     file: PathBuf,
 
@@ -44,14 +46,20 @@ pub struct Arguments {
 pub fn main(arguments: &Arguments) -> ExitCode {
     let output = |usual: &str| arguments.output.clone().unwrap_or_else(|| usual.into());
     // A pipe cannot be read a second time.
-    if arguments.file.is_file()
-        && let Ok(text) = fairground_files::read_text(&arguments.file)
-        && is_dump(&text)
-    {
-        return import_dump(&arguments.file, &text, &output("dump.json"));
+    let bytes = match arguments.file.is_file() {
+        true => fairground_files::read(&arguments.file).unwrap_or_default(),
+        false => Vec::new(),
+    };
+    let text = std::str::from_utf8(&bytes).unwrap_or_default();
+    if is_dump(text) {
+        return import_dump(&arguments.file, text, &output("dump.json"));
     }
     let output = output("fairground.recording");
-    match import_perf(&arguments.file, &output, arguments.pid) {
+    let imported = match is_ftrace(text) {
+        true => import_ftrace(&arguments.file, text, &output, arguments.pid),
+        false => import_perf(&arguments.file, &output, arguments.pid),
+    };
+    match imported {
         Ok(imported) => {
             crate::output::say!(
                 "fairground: imported {:.3} s, {} entries, in {}",
@@ -69,7 +77,11 @@ pub fn main(arguments: &Arguments) -> ExitCode {
             ExitCode::SUCCESS
         }
         Err(error @ Error::Write { .. }) => fail(FAILED, error),
-        Err(error) => fail(UNUSABLE, error),
+        Err(error) if bytes.starts_with(b"PERFILE2") || is_ftrace(text) => fail(UNUSABLE, error),
+        Err(error) => match fairground_files::recognised(&bytes) {
+            Some(told) => fail(UNUSABLE, format_args!("{}: {told}", arguments.file.display())),
+            None => fail(UNUSABLE, error),
+        },
     }
 }
 

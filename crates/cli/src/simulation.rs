@@ -63,12 +63,6 @@ pub struct Simulation {
     #[arg(long, value_name = "NUMBER|native", default_value_t = TickRate(Some(DEFAULT_HZ)))]
     pub hz: TickRate,
 
-    /// The release of Linux that is simulated: its kernel functions, fields, callbacks, flags and rules
-    ///
-    /// A note lists the rules in which the model follows that release. `fairground show` says on which releases a scheduler loads.
-    #[arg(long, value_name = "RELEASE", default_value_t = Release::NEWEST)]
-    pub kernel: Release,
-
     /// Length of the windows in which shares are compared [default: 3s]
     #[arg(long, value_name = "TIME", value_parser = nanoseconds)]
     pub window: Option<u64>,
@@ -87,7 +81,7 @@ pub struct Simulation {
     pub sources: Sources,
 }
 
-/// The options about schedulers.
+/// The options about schedulers and the kernel that runs them.
 #[derive(Clone, Debug, Args)]
 pub struct Sources {
     /// Set a tunable of a scheduler; may be given several times
@@ -114,6 +108,12 @@ pub struct Sources {
     /// Macro for sources of your own; may be given several times
     #[arg(short = 'D', value_name = "NAME[=VALUE]", value_parser = NonEmptyStringValueParser::new())]
     defines: Vec<String>,
+
+    /// The release of Linux that is simulated: its kernel functions, fields, callbacks, flags and rules
+    ///
+    /// A note lists the rules in which the model follows that release. `fairground show` says on which releases a scheduler loads.
+    #[arg(long, value_name = "RELEASE", default_value_t = Release::NEWEST)]
+    pub kernel: Release,
 
     /// Simulations at once [default: one for each CPU of this machine]
     #[arg(long)]
@@ -167,7 +167,6 @@ impl Simulation {
             seed: 0,
             cost: USUAL_COST.to_owned(),
             hz: TickRate(Some(DEFAULT_HZ)),
-            kernel: Release::NEWEST,
             window: None,
             hotplug: Vec::new(),
             noise: Noise::None,
@@ -185,7 +184,7 @@ impl Simulation {
         match option {
             "cost" => text.clone_into(&mut self.cost),
             "hz" => self.hz = text.parse().map_err(told)?,
-            "kernel" => self.kernel = text.parse().map_err(told)?,
+            "kernel" => self.sources.kernel = text.parse().map_err(told)?,
             "noise" => self.noise = text.parse().map_err(told)?,
             "duration" => self.duration = Some(nanoseconds(text).map_err(told)?),
             "window" => self.window = Some(nanoseconds(text).map_err(told)?),
@@ -234,14 +233,6 @@ impl Simulation {
     fn try_plan(&self, schedulers: &[String]) -> Result<Plan, Error> {
         let mut plan = self.plan_without_schedulers()?;
         let wanted = schedulers::parse(schedulers)?;
-        let newest = Release::NEWEST;
-        if self.kernel != newest
-            && let Some(loader) = schedulers.iter().find(|one| one.contains(LOADER))
-        {
-            return Err(Error::Plan(format!(
-                "{loader}: loaders see Linux {newest}; leave out --kernel, or name the scheduler's source or object"
-            )));
-        }
         let machines: Vec<Arc<Machine>> =
             { plan.sites.iter() }.map(|site| site.machine.clone()).collect();
         let machines: Vec<&Machine> = machines.iter().map(|machine| &**machine).collect();
@@ -303,7 +294,7 @@ impl Simulation {
                 seed: self.seed,
                 cost,
                 hz: self.hz.0,
-                release: self.kernel,
+                release: self.sources.kernel,
                 window: self.window,
                 hotplug: self.hotplug.iter().map(|change| change.0).collect(),
             },
@@ -402,7 +393,8 @@ impl Sources {
         companions: Vec<String>,
         threads: Option<NonZero<usize>>,
     ) -> Self {
-        Self { settings: Vec::new(), companions, include, defines, threads }
+        let kernel = Release::NEWEST;
+        Self { settings: Vec::new(), companions, include, defines, kernel, threads }
     }
 
     /// The scheduler that is called so, as it comes.
@@ -424,6 +416,15 @@ impl Sources {
         wanted: &[Wanted],
         machines: &[&Machine],
     ) -> Result<Vec<Vec<Contender>>, Error> {
+        let newest = Release::NEWEST;
+        if self.kernel != newest
+            && let Some(loader) = wanted.iter().find(|one| one.is_loader())
+        {
+            return Err(Error::Plan(format!(
+                "{}: loaders see Linux {newest}; leave out --kernel, or name the scheduler's source or object",
+                loader.reference
+            )));
+        }
         let build = schedulers::build(&self.include, &self.defines)?;
         let mut sites = schedulers::open(wanted, &build, self.threads, machines)?;
         for contenders in &mut sites {
@@ -502,8 +503,8 @@ impl Simulation {
         if self.hz.0 != Some(DEFAULT_HZ) {
             add("--hz", self.hz.to_string());
         }
-        if self.kernel != Release::NEWEST {
-            add("--kernel", self.kernel.to_string());
+        if self.sources.kernel != Release::NEWEST {
+            add("--kernel", self.sources.kernel.to_string());
         }
         if self.noise != Noise::None {
             add("--noise", self.noise.to_string());

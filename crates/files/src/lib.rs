@@ -1,6 +1,7 @@
 //! Reads files made by others, whole but up to a limit, writes files that are complete when they appear, suggests what to do if files cannot be
 //! read or written, and ends processes with their parents.
 
+mod kind;
 mod unfinished;
 
 use std::fs::File;
@@ -10,6 +11,7 @@ use std::path::Path;
 use rustix::io::Errno;
 use rustix::process::{getppid, set_parent_process_death_signal};
 
+pub use kind::recognised;
 pub use rustix::process::Signal;
 pub use unfinished::{Unfinished, write};
 

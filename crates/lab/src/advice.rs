@@ -63,6 +63,8 @@ pub struct Question {
     pub machine: Arc<Machine>,
     /// Scheduling costs on the machine.
     pub cost: CostModel,
+    /// The release of Linux that is simulated.
+    pub release: Release,
     /// The goal.
     pub goal: Goal,
     /// Number of replays under each, every one with its own seed; at least 2.
@@ -109,7 +111,7 @@ impl Question {
                 seed: FIRST_SEED,
                 cost: self.cost.clone(),
                 hz: Some(DEFAULT_HZ),
-                release: Release::NEWEST,
+                release: self.release,
                 hotplug: Vec::new(),
                 window: None,
             },

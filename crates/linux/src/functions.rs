@@ -81,14 +81,16 @@ impl Function {
         })
     }
 
-    /// The remedy where there is no longer a function of this name, as the rest of a sentence about it.
+    /// The remedy where a release has no function of this name, as the rest of a sentence about it.
     pub fn remedy(&self) -> Option<String> {
-        let Successor { name, remark } = self.successor.as_ref()?;
-        let since = self.replaced_since()?;
-        Some(match remark.is_empty() {
-            true => format!("since Linux {since} it is called {name}"),
-            false => format!("since Linux {since} there is {name}, {remark}"),
-        })
+        let successor = self.successor.as_ref().zip(self.replaced_since());
+        let successor =
+            successor.map(|(Successor { name, remark }, since)| match remark.is_empty() {
+                true => format!("since Linux {since} it is called {name}"),
+                false => format!("since Linux {since} there is {name}, {remark}"),
+            });
+        let told: Vec<String> = successor.into_iter().chain(self.releases.way()).collect();
+        (!told.is_empty()).then(|| told.join("; "))
     }
 
     /// The release in which something took its place: the first that has a successor that is called alike, or no longer has the function.
@@ -141,11 +143,13 @@ mod tests {
         let says = |name| function(name).and_then(Function::remedy);
         assert_eq!(
             says("scx_bpf_consume").as_deref(),
-            Some("since Linux 6.13 it is called scx_bpf_dsq_move_to_local")
+            Some(
+                "since Linux 6.13 it is called scx_bpf_dsq_move_to_local; Linux 6.12 has it: --kernel 6.12"
+            )
         );
         assert!(
             says("scx_bpf_cpu_rq").is_some_and(|text| text.starts_with("since Linux 7.3 there is"))
         );
-        assert_eq!(says("scx_bpf_now"), None);
+        assert!(says("scx_bpf_now").is_some_and(|text| text.ends_with("have it: --kernel 7.3")));
     }
 }

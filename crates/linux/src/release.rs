@@ -94,6 +94,17 @@ impl Releases {
         }
     }
 
+    /// The way to a release that has it, on one that has not, as the rest of a sentence about it; `None` if no known release has it.
+    pub fn way(self) -> Option<String> {
+        let mut all = Release::ALL.into_iter().filter(|one| self.contains(*one));
+        let first = all.next()?;
+        let last = all.next_back().unwrap_or(first);
+        Some(match first == last {
+            true => format!("Linux {first} has it: --kernel {first}"),
+            false => format!("Linux {first} to {last} have it: --kernel {last}"),
+        })
+    }
+
     /// Those in a table: `6.13..` for all since that release, `..6.18` for all before that one, `6.13..7.0` for those between, `..` for all.
     ///
     /// # Panics

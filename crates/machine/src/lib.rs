@@ -74,7 +74,11 @@ impl Machine {
         } else if let Some(machine) = file::named(description) {
             machine
         } else {
-            synthetic::parse(description)
+            let bytes = fairground_files::read(Path::new(description)).ok();
+            match bytes.and_then(|bytes| fairground_files::recognised(&bytes)) {
+                Some(told) => Err(Error::new(description, told)),
+                None => synthetic::parse(description),
+            }
         }
     }
 

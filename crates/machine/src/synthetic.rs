@@ -172,6 +172,10 @@ impl Reading<'_> {
                     return Err(self.error(match kind {
                         Some(_) => format!("`{word}` needs a number from 1 after the colon"),
                         None if count == "0" => "there has to be at least one CPU".to_owned(),
+                        None if count.split(',').all(|one| one.parse::<u32>().is_ok()) => {
+                            let several = count.replace(',', " -m ");
+                            format!("`{word}` is several machines: write -m {several}")
+                        }
                         None => format!("`{word}` is neither a number nor a level with a number"),
                     }));
                 }

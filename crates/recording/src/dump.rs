@@ -65,7 +65,14 @@ impl Dump {
             ));
         }
         let mut dump = Self::default();
-        let mut lines = text.lines().map(content).peekable();
+        let mark = mark(text);
+        let mut lines: Vec<&str> = text.lines().map(|line| content(line, mark)).collect();
+        // Some programs show a journal with its newest line first.
+        let place = |is_it: &dyn Fn(&str) -> bool| lines.iter().position(|line| is_it(line));
+        if place(&|line| line.trim() == CPUS) > place(&|line| cpu_of(line).is_some()) {
+            lines.reverse();
+        }
+        let mut lines = lines.into_iter().peekable();
         let mut cpu = None;
         while let Some(line) = lines.next() {
             if line.contains("triggered exit kind") && dump.reason.is_empty() {
@@ -161,7 +168,12 @@ impl Dump {
 }
 
 /// A line without the prefix of a kernel log.
-fn content(line: &str) -> &str {
+fn content<'a>(line: &'a str, mark: &str) -> &'a str {
+    let behind = line.split_once(mark).filter(|_| !mark.is_empty()).map(|(_, rest)| rest);
+    let line = match behind.filter(|rest| rest.is_empty() || rest.starts_with(' ')) {
+        Some(rest) => rest.strip_prefix(' ').unwrap_or(rest),
+        None => line,
+    };
     let line = line.split_once("kernel: ").map_or(line, |(_, rest)| rest);
     let stamp = line.strip_prefix('[').and_then(|rest| rest.split_once("] "));
     let is_time = |text: &str| text.trim().parse::<f64>().is_ok();
@@ -170,6 +182,13 @@ fn content(line: &str) -> &str {
         _ => line,
     };
     line.strip_prefix("sched_ext: ").unwrap_or(line)
+}
+
+/// The last word before the heading of the part with the CPUs, with which each line begins in a journal (`scx_lavd[812]:`) or where a text is
+/// quoted (`>`); empty if there is none.
+fn mark(text: &str) -> &str {
+    let before = text.lines().find_map(|line| line.trim_end().strip_suffix(CPUS));
+    before.and_then(|before| before.split_whitespace().last()).unwrap_or_default()
 }
 
 /// The CPU of a line such as `CPU 3   : nr_run=2 flags=0x1`.
@@ -294,6 +313,27 @@ mod tests {
         assert!(audio.is_real_time && audio.runs);
         assert_eq!(compiler.queue, Some(1 << 63 | 2));
         assert_eq!(compiler.allowed, [0, 1, 2, 3]);
+    }
+
+    #[test]
+    fn a_dump_is_read_as_people_paste_it() {
+        let plain: Vec<&str> = LOGGED.lines().map(|line| &line[10..]).collect();
+        let whole = Dump::parse(&plain.join("\n")).unwrap();
+        let journal = |line: &&str| format!("Mar 02 10:11:12 desk scx_lavd[812]: {line}");
+        let iso = |line: &&str| format!("2026-03-02T10:11:12+01:00 desk bash[8]: {line}");
+        let quoted = |line: &&str| format!("> {line}").trim_end().to_owned();
+        let forms: [Vec<String>; 5] = [
+            plain.iter().map(journal).collect(),
+            plain.iter().map(iso).collect(),
+            plain.iter().map(quoted).collect(),
+            plain.iter().rev().map(journal).collect(),
+            plain.iter().map(|line| format!("> {}\r", journal(line))).collect(),
+        ];
+        for form in forms {
+            let dump = Dump::parse(&form.join("\n")).unwrap();
+            assert_eq!(dump.tasks, whole.tasks, "{}", form[0]);
+            assert_eq!(dump.reason, whole.reason, "{}", form[0]);
+        }
     }
 
     #[test]

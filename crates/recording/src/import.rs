@@ -18,12 +18,12 @@ use crate::tracing_data::{Format, formats};
 /// Number of kthreadd, the thread that creates all kernel threads.
 const KTHREADD: u32 = 2;
 /// Flags of an event: it happened in a hard or a soft interrupt.
-const IN_HARD_INTERRUPT: i64 = 0x08;
-const IN_SOFT_INTERRUPT: i64 = 0x10;
+pub(crate) const IN_HARD_INTERRUPT: i64 = 0x08;
+pub(crate) const IN_SOFT_INTERRUPT: i64 = 0x10;
 /// States in the trace point: uninterruptible sleep, sleep that does not count as load, and still runnable.
 const UNINTERRUPTIBLE: u32 = 0x02;
 const IDLE: u32 = 0x80;
-const COULD_GO_ON: u32 = 0x100;
+pub(crate) const COULD_GO_ON: u32 = 0x100;
 /// State of a task that has ended.
 const DEAD: u32 = 0x80;
 /// How the trace point reports a task that has ended: EXIT_DEAD and EXIT_ZOMBIE.
@@ -88,42 +88,56 @@ impl Importing<'_> {
     ) -> Result<Imported, Error> {
         let wrong = self.wrong;
         let PerfFileReader { mut perf_file, mut record_iter } = reader;
-        let (mut header, formats) = header(&perf_file, chosen, tracing).map_err(wrong)?;
-        let cannot_write = |source| Error::Write { file: self.to.display().to_string(), source };
-        let output = Unfinished::create(self.to).map_err(cannot_write)?;
-        let mut import = Import::new(formats).map_err(wrong)?;
-        let mut writer = None;
-        let mut bytes = Vec::new();
-        while let Some(record) =
-            record_iter.next_record(&mut perf_file).map_err(|error| wrong(error.to_string()))?
-        {
-            let PerfFileRecord::EventRecord { record, .. } = record else {
-                continue;
+        let (header, formats) = header(&perf_file, chosen, tracing).map_err(wrong)?;
+        let events = Events::new(formats).map_err(wrong)?;
+        write(self.to, header, wrong, |import| {
+            let record = record_iter.next_record(&mut perf_file);
+            let Some(record) = record.map_err(|error| error.to_string())? else {
+                return Ok(false);
             };
-            import.take(&record).map_err(wrong)?;
-            import.drain(header.cpus, &mut bytes).map_err(wrong)?;
-            if !bytes.is_empty() {
-                if writer.is_none() {
-                    header.origin = import.first;
-                    header.recorder = import.recorder();
-                    let file = BufWriter::new(output.file());
-                    writer = Some(Writer::new(file, &header).map_err(cannot_write)?);
-                }
-                if let Some(writer) = &mut writer {
-                    writer.add(&bytes).map_err(cannot_write)?;
-                }
-                bytes.clear();
+            if let PerfFileRecord::EventRecord { record, .. } = record {
+                events.take(&record, import)?;
             }
-        }
-        let writer = writer.ok_or_else(|| wrong("it has no scheduling events".to_owned()))?;
-        if import.last - import.first > LONGEST {
-            return Err(wrong("its events are more than a year apart".to_owned()));
-        }
-        let ending = Ending { end: import.last, lost: import.lost + writer.late() };
-        let entries = writer.finish(&ending).map_err(cannot_write)?;
-        output.finish().map_err(cannot_write)?;
-        Ok(Imported { length: import.last - import.first, entries, lost: ending.lost })
+            Ok(true)
+        })
     }
+}
+
+/// Writes the recording `to` from the events that `next` adds, one at a time, until it says that there are no more.
+pub(crate) fn write(
+    to: &Path,
+    mut header: Header,
+    wrong: &dyn Fn(String) -> Error,
+    mut next: impl FnMut(&mut Import) -> Result<bool, String>,
+) -> Result<Imported, Error> {
+    let cannot_write = |source| Error::Write { file: to.display().to_string(), source };
+    let output = Unfinished::create(to).map_err(cannot_write)?;
+    let mut import = Import { first: u64::MAX, ..Import::default() };
+    let mut writer = None;
+    let mut bytes = Vec::new();
+    while next(&mut import).map_err(wrong)? {
+        import.drain(header.cpus, &mut bytes).map_err(wrong)?;
+        if !bytes.is_empty() {
+            if writer.is_none() {
+                header.origin = import.first;
+                header.recorder = import.recorder();
+                let file = BufWriter::new(output.file());
+                writer = Some(Writer::new(file, &header).map_err(cannot_write)?);
+            }
+            if let Some(writer) = &mut writer {
+                writer.add(&bytes).map_err(cannot_write)?;
+            }
+            bytes.clear();
+        }
+    }
+    let writer = writer.ok_or_else(|| wrong("it has no scheduling events".to_owned()))?;
+    if import.last - import.first > LONGEST {
+        return Err(wrong("its events are more than a year apart".to_owned()));
+    }
+    let ending = Ending { end: import.last, lost: import.lost + writer.late() };
+    let entries = writer.finish(&ending).map_err(cannot_write)?;
+    output.finish().map_err(cannot_write)?;
+    Ok(Imported { length: import.last - import.first, entries, lost: ending.lost })
 }
 
 /// Checks that the sections lie inside the file: the reader trusts their lengths and allocates memory for them.
@@ -195,46 +209,26 @@ fn header(
 
 /// The state of a task so far.
 #[derive(Clone, Debug, Default)]
-struct Known {
-    description: Description,
+pub(crate) struct Known {
+    pub(crate) description: Description,
     /// Whether the recording has it already.
     told: bool,
     /// The state in which the task last left its CPU.
     state: u32,
 }
 
-/// A file that is being imported.
-struct Import {
-    formats: HashMap<u16, Format>,
-    /// The wake-up event. `sched_waking` has the context of the waker even if another CPU completes the wake-up.
-    waking: &'static str,
+/// Events that are being imported.
+#[derive(Default)]
+pub(crate) struct Import {
     tasks: HashMap<u32, Known>,
     entries: Vec<Entry>,
     first: u64,
     last: u64,
-    lost: u64,
+    /// How many events the recorder has lost.
+    pub(crate) lost: u64,
 }
 
 impl Import {
-    fn new(formats: HashMap<u16, Format>) -> Result<Self, String> {
-        let has = |name: &str| formats.values().any(|format| format.name == name);
-        let waking = ["sched_waking", "sched_wakeup"].into_iter().find(|name| has(name));
-        let (true, Some(waking)) = (has("sched_switch"), waking) else {
-            return Err(
-                "it has no switches or no wake-ups; `perf sched record` records both".to_owned()
-            );
-        };
-        Ok(Self {
-            formats,
-            waking,
-            tasks: HashMap::new(),
-            entries: Vec::new(),
-            first: u64::MAX,
-            last: 0,
-            lost: 0,
-        })
-    }
-
     /// Moves the entries so far to the end of `bytes`.
     fn drain(&mut self, cpus: u32, bytes: &mut Vec<u8>) -> Result<(), String> {
         for entry in self.entries.drain(..) {
@@ -258,7 +252,7 @@ impl Import {
             .unwrap_or(0)
     }
 
-    fn known(&mut self, task: u32) -> &mut Known {
+    pub(crate) fn known(&mut self, task: u32) -> &mut Known {
         self.tasks.entry(task).or_insert_with(|| Known {
             description: Description {
                 process: task,
@@ -269,80 +263,22 @@ impl Import {
         })
     }
 
-    fn take(&mut self, record: &RawEventRecord<'_>) -> Result<(), String> {
-        let number = |number: i32| u32::try_from(number).unwrap_or(0);
-        match record.parse().map_err(|error| error.to_string())? {
-            EventRecord::Comm(comm) => {
-                let name = String::from_utf8_lossy(&comm.name.as_slice()).into_owned();
-                let process = number(comm.pid);
-                let known = self.known(number(comm.tid));
-                known.description.name = name;
-                known.description.process = process;
-                known.told = false;
-            }
-            EventRecord::Fork(fork) => {
-                let (task, parent) = (number(fork.tid), number(fork.ppid));
-                let inherited = self.known(number(fork.ptid)).description.clone();
-                *self.known(task) = Known {
-                    description: Description {
-                        process: number(fork.pid),
-                        parent,
-                        kernel: parent == KTHREADD || task == KTHREADD,
-                        ..inherited
-                    },
-                    ..Known::default()
-                };
-            }
-            EventRecord::Lost(lost) => self.lost = self.lost.saturating_add(lost.count),
-            EventRecord::Sample(sample) => self.sample(&sample)?,
-            _ => {}
-        }
-        Ok(())
-    }
-
-    fn sample(&mut self, sample: &SampleRecord<'_>) -> Result<(), String> {
-        let (Some(time), Some(cpu), Some(by), Some(raw)) =
-            (sample.timestamp, sample.cpu, sample.tid, sample.raw)
-        else {
-            return Err(
-                "its events lack times, CPUs or contents; `perf sched record` records them"
-                    .to_owned(),
-            );
+    /// A new task of a process, which inherits from the task that created it.
+    pub(crate) fn forked(&mut self, task: u32, process: u32, by: u32, parent: u32) {
+        let inherited = self.known(by).description.clone();
+        *self.known(task) = Known {
+            description: Description {
+                process,
+                parent,
+                kernel: parent == KTHREADD || task == KTHREADD,
+                ..inherited
+            },
+            ..Known::default()
         };
-        let cpu = u16::try_from(cpu).map_err(|_| format!("an event of invalid CPU {cpu}"))?;
-        let bytes = raw.as_slice();
-        let Some(number) = bytes.first_chunk().map(|number| u16::from_le_bytes(*number)) else {
-            return Err("an event has no contents".to_owned());
-        };
-        let Some(format) = self.formats.get(&number).cloned() else {
-            return Ok(());
-        };
-        let by = u32::try_from(by).unwrap_or(0);
-        if let (true, Ok(process)) = (by > 0, u32::try_from(sample.pid.unwrap_or(0))) {
-            self.known(by).description.process = process;
-        }
-        let at = At { time, cpu };
-        let lacks = || format!("event {} lacks a field", format.name);
-        match format.name.as_str() {
-            "sched_switch" => self.switch(at, &format, &bytes).ok_or_else(lacks)?,
-            "sched_wakeup_new" => {
-                let task = format.task(&bytes, "pid").ok_or_else(lacks)?;
-                self.push(at, Kind::Born { task, by });
-                self.tell(at, task);
-            }
-            name if name == self.waking => {
-                let task = format.task(&bytes, "pid").ok_or_else(lacks)?;
-                let flags = format.number(&bytes, "common_flags").unwrap_or(0);
-                let context = self.context(task, flags);
-                self.push(at, Kind::Waking { task, by, context });
-            }
-            _ => {}
-        }
-        Ok(())
     }
 
     /// The context of a wake-up. A wake-up of an interruptible task from a hard interrupt is, with few exceptions, a timer's.
-    fn context(&mut self, task: u32, flags: i64) -> Context {
+    pub(crate) fn context(&mut self, task: u32, flags: i64) -> Context {
         if flags & IN_HARD_INTERRUPT != 0 {
             return match self.known(task).state {
                 UNINTERRUPTIBLE => Context::Device,
@@ -355,18 +291,14 @@ impl Import {
         }
     }
 
-    fn switch(&mut self, at: At, format: &Format, bytes: &[u8]) -> Option<()> {
-        let task = format.task(bytes, "prev_pid")?;
-        let next = format.task(bytes, "next_pid")?;
-        let told = u32::try_from(format.number(bytes, "prev_state")?).ok()?;
-        for (task, name, priority) in
-            [(task, "prev_comm", "prev_prio"), (next, "next_comm", "next_prio")]
-        {
-            let name = format.text(bytes, name)?;
-            let priority = format.number(bytes, priority)?;
-            if task != 0 {
-                self.learn(task, name, priority);
-                self.tell(at, task);
+    /// A switch from one task to another; `told` is the former one's state in the trace point.
+    pub(crate) fn switched(&mut self, at: At, previous: Party, next: Party, told: u32) {
+        let (task, next_task) = (previous.number, next.number);
+        for party in [previous, next] {
+            if party.number != 0 {
+                let number = party.number;
+                self.learn(party);
+                self.tell(at, number);
             }
         }
         let preempted = told & COULD_GO_ON != 0;
@@ -382,7 +314,7 @@ impl Import {
             at,
             Kind::Switch {
                 task,
-                next,
+                next: next_task,
                 state,
                 preempted,
                 disk: state == UNINTERRUPTIBLE,
@@ -394,11 +326,10 @@ impl Import {
         if state == DEAD {
             self.tasks.remove(&task);
         }
-        Some(())
     }
 
-    fn learn(&mut self, task: u32, name: String, priority: i64) {
-        let known = self.known(task);
+    fn learn(&mut self, Party { number, name, priority }: Party) {
+        let known = self.known(number);
         let mut description = known.description.clone();
         description.name = name;
         if priority >= ORDINARY {
@@ -416,7 +347,7 @@ impl Import {
         }
     }
 
-    fn tell(&mut self, at: At, task: u32) {
+    pub(crate) fn tell(&mut self, at: At, task: u32) {
         let known = self.known(task);
         if std::mem::replace(&mut known.told, true) {
             return;
@@ -425,7 +356,7 @@ impl Import {
         self.push(at, Kind::Task { task, description });
     }
 
-    fn push(&mut self, at: At, kind: Kind) {
+    pub(crate) fn push(&mut self, at: At, kind: Kind) {
         self.first = self.first.min(at.time);
         self.last = self.last.max(at.time);
         self.entries.push(Entry { time: at.time, cpu: at.cpu, kind });
@@ -434,7 +365,110 @@ impl Import {
 
 /// When and where something happened.
 #[derive(Clone, Copy)]
-struct At {
-    time: u64,
-    cpu: u16,
+pub(crate) struct At {
+    pub time: u64,
+    pub cpu: u16,
+}
+
+/// A task of a switch or a wake-up, with its priority in the kernel's numbers.
+pub(crate) struct Party {
+    pub number: u32,
+    pub name: String,
+    pub priority: i64,
+}
+
+/// The events of a file of perf.
+struct Events {
+    formats: HashMap<u16, Format>,
+    /// The wake-up event. `sched_waking` has the context of the waker even if another CPU completes the wake-up.
+    waking: &'static str,
+}
+
+impl Events {
+    fn new(formats: HashMap<u16, Format>) -> Result<Self, String> {
+        let has = |name: &str| formats.values().any(|format| format.name == name);
+        let waking = ["sched_waking", "sched_wakeup"].into_iter().find(|name| has(name));
+        let (true, Some(waking)) = (has("sched_switch"), waking) else {
+            return Err(
+                "it has no switches or no wake-ups; `perf sched record` records both".to_owned()
+            );
+        };
+        Ok(Self { formats, waking })
+    }
+
+    fn take(&self, record: &RawEventRecord<'_>, import: &mut Import) -> Result<(), String> {
+        let number = |number: i32| u32::try_from(number).unwrap_or(0);
+        match record.parse().map_err(|error| error.to_string())? {
+            EventRecord::Comm(comm) => {
+                let name = String::from_utf8_lossy(&comm.name.as_slice()).into_owned();
+                let process = number(comm.pid);
+                let known = import.known(number(comm.tid));
+                known.description.name = name;
+                known.description.process = process;
+                known.told = false;
+            }
+            EventRecord::Fork(fork) => {
+                let (task, process) = (number(fork.tid), number(fork.pid));
+                import.forked(task, process, number(fork.ptid), number(fork.ppid));
+            }
+            EventRecord::Lost(lost) => import.lost = import.lost.saturating_add(lost.count),
+            EventRecord::Sample(sample) => self.sample(&sample, import)?,
+            _ => {}
+        }
+        Ok(())
+    }
+
+    fn sample(&self, sample: &SampleRecord<'_>, import: &mut Import) -> Result<(), String> {
+        let (Some(time), Some(cpu), Some(by), Some(raw)) =
+            (sample.timestamp, sample.cpu, sample.tid, sample.raw)
+        else {
+            return Err(
+                "its events lack times, CPUs or contents; `perf sched record` records them"
+                    .to_owned(),
+            );
+        };
+        let cpu = u16::try_from(cpu).map_err(|_| format!("an event of invalid CPU {cpu}"))?;
+        let bytes = raw.as_slice();
+        let Some(number) = bytes.first_chunk().map(|number| u16::from_le_bytes(*number)) else {
+            return Err("an event has no contents".to_owned());
+        };
+        let Some(format) = self.formats.get(&number) else {
+            return Ok(());
+        };
+        let by = u32::try_from(by).unwrap_or(0);
+        if let (true, Ok(process)) = (by > 0, u32::try_from(sample.pid.unwrap_or(0))) {
+            import.known(by).description.process = process;
+        }
+        let at = At { time, cpu };
+        let lacks = || format!("event {} lacks a field", format.name);
+        match format.name.as_str() {
+            "sched_switch" => {
+                let party = |number: &str, name: &str, priority: &str| {
+                    Some(Party {
+                        number: format.task(&bytes, number)?,
+                        name: format.text(&bytes, name)?,
+                        priority: format.number(&bytes, priority)?,
+                    })
+                };
+                let previous = party("prev_pid", "prev_comm", "prev_prio").ok_or_else(lacks)?;
+                let next = party("next_pid", "next_comm", "next_prio").ok_or_else(lacks)?;
+                let state = format.number(&bytes, "prev_state");
+                let state = state.and_then(|state| u32::try_from(state).ok()).ok_or_else(lacks)?;
+                import.switched(at, previous, next, state);
+            }
+            "sched_wakeup_new" => {
+                let task = format.task(&bytes, "pid").ok_or_else(lacks)?;
+                import.push(at, Kind::Born { task, by });
+                import.tell(at, task);
+            }
+            name if name == self.waking => {
+                let task = format.task(&bytes, "pid").ok_or_else(lacks)?;
+                let flags = format.number(&bytes, "common_flags").unwrap_or(0);
+                let context = import.context(task, flags);
+                import.push(at, Kind::Waking { task, by, context });
+            }
+            _ => {}
+        }
+        Ok(())
+    }
 }

@@ -10,8 +10,9 @@ pub struct Enumerator {
     /// Its name.
     pub name: &'static str,
     /// The releases that have it.
-    releases: Releases,
-    value: u64,
+    pub releases: Releases,
+    /// Its value in the newest of them.
+    pub value: u64,
     /// Another value that it had before a release.
     former: Option<(u64, Release)>,
 }

@@ -83,9 +83,20 @@ impl Operations {
             .iter()
             .filter(|one| one.name.starts_with("SCX_OPS_"))
             .filter(|one| one.name != "SCX_OPS_NAME_LEN");
-        let allowed = known.filter_map(|one| one.value(release));
-        if self.flags & !allowed.fold(0, |flags, one| flags | one) != 0 {
-            return Err(format!("invalid ops.flags 0x{:x}", self.flags));
+        let allowed = known.clone().filter_map(|one| one.value(release));
+        let unknown = self.flags & !allowed.fold(0, |flags, one| flags | one);
+        if unknown != 0 {
+            // A kernel says no more than the number.
+            let others = known.filter(|one| one.value(release).is_none());
+            let named =
+                others.filter_map(|one| Some((one.name, one.value & unknown, one.releases.way()?)));
+            let named: Vec<String> = { named.filter(|(_, flag, _)| *flag != 0) }
+                .map(|(name, _, way)| {
+                    format!("this kernel has no {name}, which can be left out ({way})")
+                })
+                .collect();
+            let colon = if named.is_empty() { "" } else { ": " };
+            return Err(format!("invalid ops.flags 0x{:x}{colon}{}", self.flags, named.join("; ")));
         }
         if self.flags & SCX_OPS_ENQ_LAST != 0 && !has(Op::Enqueue) {
             return Err("SCX_OPS_ENQ_LAST requires ops.enqueue() to be implemented".into());

@@ -12,6 +12,7 @@ use crate::notes::Remark;
 use crate::object::{Object, Reader};
 use crate::policy::MICROSECONDS_MAX;
 use crate::reading::Reading;
+use crate::task::DELAY_OF_TASKS;
 use crate::variation::Variation;
 
 /// Reads the events among the fields of an object, in order, and how they vary, by index.
@@ -44,6 +45,11 @@ pub(crate) fn read_all(
         events.push(event);
     }
     if events.is_empty() {
+        if let Some(delay) =
+            object.get(reader, "delay").filter(|_| object.place.path.contains(".phases."))
+        {
+            return Err(reader.error(&delay.key_place, DELAY_OF_TASKS));
+        }
         return Err(reader.error(
             &object.place,
             "no events, so there is nothing to do; add one such as \"run\" : 1000",

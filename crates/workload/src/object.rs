@@ -327,7 +327,10 @@ impl<'a> Field<'a> {
 }
 
 /// Names under which other tools and older versions of rt-app know the key that rt-app now calls by the second name.
-const OTHER_NAMES: [(&str, &str); 14] = [
+const OTHER_NAMES: [(&str, &str); 17] = [
+    ("sched_slice", "dl-runtime"),
+    ("slice", "dl-runtime"),
+    ("sched_runtime", "dl-runtime"),
     ("exec_time", "run"),
     ("wcet", "run"),
     ("usleep", "sleep"),

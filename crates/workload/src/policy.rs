@@ -95,6 +95,16 @@ pub(crate) fn of_task(
     if parameters.period.is_none() {
         parameters.period = microseconds(reader, object, "period")?;
     }
+    if let (PolicyName::Deadline, false, Some((_, place)), None) =
+        (name, legacy_runtime, &parameters.runtime, &parameters.period)
+        && !object.has("dl-runtime")
+    {
+        return Err(reader.error(
+            place,
+            "is an event here, which takes the whole CPU as a reservation without \"dl-period\"; add \"dl-runtime\" and \"dl-period\" \
+             (microseconds) for what SCHED_DEADLINE reserves",
+        ));
+    }
     if parameters.deadline.is_none() {
         parameters.deadline = microseconds(reader, object, "deadline")?;
     }

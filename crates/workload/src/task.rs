@@ -38,7 +38,15 @@ const KEYS: [&str; 10] = [
     "fairground",
 ];
 
-const PHASE_KEYS: [&str; 4] = ["loop", "cpus", "nodes_membind", "taskgroup"];
+/// The last is read only to say that a phase has none.
+const PHASE_KEYS: [&str; 5] = ["loop", "cpus", "nodes_membind", "taskgroup", "delay"];
+
+/// Where a phase has the key.
+pub(crate) const DELAY_OF_TASKS: &str = "belongs to the task, whose start it delays, and is ignored here as by rt-app; in a phase write \"sleep\"";
+
+/// Where keys of the language before rt-app 1.0 are said to be so.
+pub(crate) const OLD_LANGUAGE: &str = "belongs to the language before rt-app 1.0, which rt-app no longer runs; \
+     write the events out, such as \"run\" : 1000, \"timer\" : { \"ref\" : \"unique\", \"period\" : 10000 }";
 
 /// Keys of the language that rt-app had before version 1.0.
 const OLD_KEYS: [&str; 3] = ["exec", "lock_order", "resources"];
@@ -168,11 +176,7 @@ fn check_keys(reader: &mut Reader, object: &Object, has_phases: bool) -> Result<
     let known = [&KEYS[..], &policy::KEYS[..]].concat();
     for field in object.fields() {
         if OLD_KEYS.contains(&field.key) {
-            return Err(reader.error(
-                &field.key_place,
-                "belongs to the language before rt-app 1.0, which rt-app no longer runs; \
-                 write the events out, such as \"run\" : 1000, \"timer\" : { \"ref\" : \"unique\", \"period\" : 10000 }",
-            ));
+            return Err(reader.error(&field.key_place, OLD_LANGUAGE));
         }
         let legacy_parameter = field.key == "runtime";
         if has_phases && keys::is_event(field.key) && !legacy_parameter {
@@ -212,6 +216,9 @@ fn phases(
                 .add(&field.key_place, "is never reached: the phase before it has \"loop\" : -1");
         }
         let object = field.object(reader)?;
+        if let Some(delay) = object.get(reader, "delay") {
+            reader.notes.add(&delay.key_place, DELAY_OF_TASKS);
+        }
         object.check_keys_as_rt_app(reader, &known, true)?;
         let policy = policy::of_phase(reader, &object, current)?;
         let taskgroup = taskgroup(reader, &object, shared)?;

@@ -257,3 +257,12 @@ fn a_companion_for_another_scheduler_is_left_out() {
     assert!(!notes.contains("its loader is"), "{notes}");
     assert_eq!(notes_on_older(&["--with", "none"]), "[]");
 }
+
+#[test]
+fn the_companion_of_mitosis_tells_each_cpu_of_any_machine() {
+    for cpus in 1..=64 {
+        let cpus = format!("{cpus}");
+        let run = ["compare", "workloads/hogs.json", "-s", "schedulers/masked.bpf.c", "-d", "50ms"];
+        end_with(&[&run[..], &["-m", &cpus]].concat(), 0, &[]);
+    }
+}

@@ -406,3 +406,31 @@ fn names_and_sources_that_are_not_utf_8() {
     let ended = crate::support::end_of(compare.arg(hogs).current_dir(folder));
     assert_eq!((ended.code, ended.stderr.as_str()), (Some(0), ""));
 }
+
+#[test]
+fn a_release_can_be_chosen_wherever_schedulers_run() {
+    let former = "schedulers/former.bpf.c";
+    let mine = format!("{former} -m 2 -d 100ms");
+    let way = "since Linux 6.13 it is called scx_bpf_dsq_insert; Linux 6.12 to 6.17 have it: --kernel 6.17";
+    refuse(&format!("compare mix-two -s {mine}"), 2, &[way]);
+    succeed(&format!("compare mix-two -s {mine} --kernel 6.12"));
+    succeed(&format!("check {former} --case late-hogs --kernel 6.12"));
+    let recording = "../../../workloads/build.recording";
+    succeed(&format!("advise {recording} -s {former} --repeat 2 --kernel 6.12"));
+    let flag = "invalid ops.flags 0x10000: this kernel has no SCX_OPS_HAS_CGROUP_WEIGHT, which can be left out (Linux 6.12 to 7.1 have it: --kernel 7.1)";
+    refuse(&format!("compare mix-two -s {mine} -D FLAGS"), 2, &[flag]);
+}
+
+#[test]
+fn what_a_file_is_instead_of_a_machine_is_told() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("topology.txt");
+    fs::write(&path, "Machine (31GB total)\n  Package L#0\n    Core L#0\n").unwrap();
+    let path = path.display();
+    refuse(
+        &format!("compare mix-two -s cfs -m {path}"),
+        2,
+        &["text of lstopo", "lstopo machine.xml"],
+    );
+    refuse("compare mix-two -s cfs -m 2,4", 2, &["write -m 2 -m 4"]);
+}

@@ -481,3 +481,22 @@ fn a_machine_without_the_cpus_of_a_task_is_refused_in_one_line() {
         refuse(&line, 2, &["bound may only use CPUs [3], and the machine has CPUs 0 to 1"]);
     }
 }
+
+#[test]
+fn what_people_paste_is_read_or_named() {
+    let folder = tempfile::tempdir().unwrap();
+    let import = |text: &[u8], code: i32, messages: &[&str]| {
+        let (from, to) = (folder.path().join("pasted.txt"), folder.path().join("out"));
+        fs::write(&from, text).unwrap();
+        let line = format!("import {} -o {}", from.display(), to.display());
+        refuse(&line, code, messages);
+    };
+    let journal = "Mar 02 10:11:12 desk scx_lavd[8]: ";
+    let dump = "CPU states\n----------\nCPU 0   : nr_run=1 flags=0x1\n  R render[2001] -31250ms\n      cpus=1\n";
+    let pasted: String = dump.lines().map(|line| format!("{journal}{line}\n")).collect();
+    import(pasted.as_bytes(), 0, &["1 task, of which 1 waited", "render waited 31250 ms on CPU 0"]);
+    import(b"\x17\x08\x44tracing6\0", 2, &["trace-cmd report trace.dat"]);
+    import(b"Architecture: x86_64\nCPU(s): 4\n", 2, &["text of lscpu"]);
+    import(b"sched_ext: BPF scheduler \"a\" disabled (runnable task stall)\n", 2, &["DEBUG DUMP"]);
+    import(b"nothing of all this", 2, &["not a file of `perf record`"]);
+}

@@ -267,6 +267,9 @@ impl Preparation<'_> {
     }
 
     fn evaluate(&mut self, text: &str) -> Result<Dynamic, String> {
+        if shifts_unclearly(text) {
+            return Err("a shift binds more tightly here than *, /, %, + and -, and less in C; write brackets".to_owned());
+        }
         let level = self.scope.len();
         let value = self.engine.eval_with_scope(&mut self.scope, text);
         // Names that the expression defines end with it.
@@ -362,6 +365,36 @@ pub fn names(object: &Object, key: &str) -> bool {
     find_variable(object, path).is_some()
 }
 
+/// Whether an expression has a shift beside arithmetic without brackets between them: here `1 << a % 8` is `(1 << a) % 8`.
+fn shifts_unclearly(text: &str) -> bool {
+    // Whether the part of each open bracket has a shift, and arithmetic.
+    let mut parts = vec![(false, false)];
+    let mut letters = text.chars().peekable();
+    while let Some(letter) = letters.next() {
+        let is_double = letters.next_if_eq(&letter).is_some();
+        let Some(part) = parts.last_mut() else { return false };
+        match letter {
+            '(' | '[' | '{' => {
+                parts.extend(vec![(false, false); 1 + usize::from(is_double)]);
+                continue;
+            }
+            ')' | ']' | '}' => {
+                parts.truncate(parts.len().saturating_sub(1 + usize::from(is_double)));
+                continue;
+            }
+            '"' | '`' if !is_double => while letters.next().is_some_and(|other| other != letter) {},
+            ',' | ';' | '=' | '&' | '|' | '?' | ':' => *part = (false, false),
+            '<' | '>' if is_double => part.0 = true,
+            '*' | '/' | '%' | '+' | '-' => part.1 = true,
+            _ => {}
+        }
+        if *part == (true, true) {
+            return true;
+        }
+    }
+    false
+}
+
 fn wrong(place: &str, message: String) -> Error {
     Error::Wrong { place: place.to_owned(), message }
 }
@@ -373,4 +406,27 @@ fn nearest<'a>(name: &str, candidates: impl Iterator<Item = &'a str>) -> String 
         .filter(|(distance, candidate)| *distance <= candidate.len().div_ceil(3))
         .min()
         .map_or_else(String::new, |(_, candidate)| format!(", did you mean {candidate}?"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_shift_beside_arithmetic_needs_brackets() {
+        for text in ["1 << cpu % 8", "bytes[a / 8] |= 1 << a % 8", "f((a + 1 << 2))", "a * 2 >> b"]
+        {
+            assert!(shifts_unclearly(text), "{text}");
+        }
+        for text in [
+            "1 << (cpu % 8)",
+            "bytes[a / 8] |= 1 << (a % 8)",
+            "f(a + 1, 1 << 2)",
+            "`1 << a % 8`",
+            "a[b - 1] << 3; c - 1",
+            "((a * 2)) << b",
+        ] {
+            assert!(!shifts_unclearly(text), "{text}");
+        }
+    }
 }

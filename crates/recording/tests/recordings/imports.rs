@@ -9,7 +9,7 @@
 
 use std::fs;
 
-use fairground_recording::{Imported, Recording, import_perf};
+use fairground_recording::{Imported, Recording, import_ftrace, import_perf, is_ftrace};
 use fairground_workload::Event;
 use proptest::prelude::*;
 use tempfile::TempDir;
@@ -50,6 +50,74 @@ fn a_file_of_perf_is_a_workload() {
         assert!(waits.min(posts) >= 190, "{name}: {waits} and {posts}");
     }
     assert!(load.others.iter().any(|other| other.kernel));
+}
+
+/// What ftrace tells of a task that runs for 4 of each 10 ms: the wake-up, the switch to it, and that away from it.
+fn periods(event: impl Fn(u64, [String; 3]) -> String) -> String {
+    let period = |number: u64| {
+        let task = |prefix: &str| format!("{prefix}comm=app {prefix}pid=41 {prefix}prio=120");
+        let idle = |prefix: &str| format!("{prefix}comm=swapper/1 {prefix}pid=0 {prefix}prio=120");
+        let wakes = format!("sched_waking: {} target_cpu=001", task(""));
+        let runs = format!("sched_switch: {} prev_state=R ==> {}", idle("prev_"), task("next_"));
+        let sleeps = format!("sched_switch: {} prev_state=S ==> {}", task("prev_"), idle("next_"));
+        event(number, [wakes, runs, sleeps])
+    };
+    (0..200).map(period).collect()
+}
+
+#[test]
+fn the_text_of_ftrace_is_a_workload() {
+    let time = |number: u64, offset: u64| {
+        let microseconds = number * 10_000 + offset;
+        format!("{}.{:06}", 10 + microseconds / 1_000_000, microseconds % 1_000_000)
+    };
+    let pipe = periods(|number, [wakes, runs, sleeps]| {
+        format!(
+            "  <idle>-0     [001] d.h2.  {}: {wakes}\n  <idle>-0     [001] d..2.  {}: {runs}\n     app-41    [001] d..2.  {}: {sleeps}\n",
+            time(number, 0),
+            time(number, 5),
+            time(number, 4_005)
+        )
+    });
+    let script = periods(|number, [wakes, runs, sleeps]| {
+        format!(
+            "swapper     0 [001]  {}: sched:{wakes}\nswapper     0 [001]  {}: sched:{runs}\napp    41 [001]  {}: sched:{sleeps}\n",
+            time(number, 0),
+            time(number, 5),
+            time(number, 4_005)
+        )
+    });
+    let command = periods(|number, _| {
+        format!(
+            "  <idle>-0 [001] d.h2 {}: sched_waking: app:41 [120] CPU:001\n  <idle>-0 [001] d..2 {}: sched_switch: swapper/1:0 [120] R ==> app:41 [120]\n  \
+             app-41 [001] d..2 {}: sched_switch: app:41 [120] S ==> swapper/1:0 [120]\n",
+            time(number, 0),
+            time(number, 5),
+            time(number, 4_005)
+        )
+    });
+    let folder = TempDir::new().expect("there is room");
+    for text in [pipe, script, command] {
+        let text = format!("# tracer: nop\n#\n{text}CPU:1 [LOST 7 EVENTS]\n");
+        assert!(is_ftrace(&text));
+        let to = folder.path().join("x.recording");
+        let imported = import_ftrace("trace.txt".as_ref(), &text, &to, None);
+        assert_eq!(imported.expect("it has switches").lost, 7);
+        let recording = Recording::read(&to).expect("what was written can be read");
+        let load = recording.load().expect("it has tasks");
+        let [task] = &load.workload.tasks[..] else { panic!("{:?}", load.workload.tasks) };
+        let events = task.phases.iter().flat_map(|phase| phase.events.iter());
+        let run = |event: Event| if let Event::Run(run) = event { run } else { 0 };
+        let runs = events.map(run).max().unwrap_or_default();
+        assert!(runs.abs_diff(4_000_000) < 50_000, "{runs}");
+    }
+    let none = import_ftrace(
+        "trace.txt".as_ref(),
+        "a-1 [0] 1.0: sched_switch: x",
+        &folder.path().join("y"),
+        None,
+    );
+    assert!(none.unwrap_err().to_string().contains("no wake-ups"));
 }
 
 /// The same as perf would have written it into a pipe.
