@@ -12,8 +12,10 @@ use crate::notes::Remark;
 use crate::object::{Object, Reader};
 use crate::policy::MICROSECONDS_MAX;
 use crate::reading::Reading;
-use crate::task::DELAY_OF_TASKS;
 use crate::variation::Variation;
+
+/// What is said where a phase has the key `delay`.
+pub(crate) const DELAY_OF_TASKS: &str = "belongs to the task, whose start it delays, and is ignored here as by rt-app; in a phase write \"sleep\"";
 
 /// Reads the events among the fields of an object, in order, and how they vary, by index.
 ///

@@ -41,9 +41,6 @@ const KEYS: [&str; 10] = [
 /// The last is read only to say that a phase has none.
 const PHASE_KEYS: [&str; 5] = ["loop", "cpus", "nodes_membind", "taskgroup", "delay"];
 
-/// Where a phase has the key.
-pub(crate) const DELAY_OF_TASKS: &str = "belongs to the task, whose start it delays, and is ignored here as by rt-app; in a phase write \"sleep\"";
-
 /// Where keys of the language before rt-app 1.0 are said to be so.
 pub(crate) const OLD_LANGUAGE: &str = "belongs to the language before rt-app 1.0, which rt-app no longer runs; \
      write the events out, such as \"run\" : 1000, \"timer\" : { \"ref\" : \"unique\", \"period\" : 10000 }";
@@ -217,7 +214,7 @@ fn phases(
         }
         let object = field.object(reader)?;
         if let Some(delay) = object.get(reader, "delay") {
-            reader.notes.add(&delay.key_place, DELAY_OF_TASKS);
+            reader.notes.add(&delay.key_place, event::DELAY_OF_TASKS);
         }
         object.check_keys_as_rt_app(reader, &known, true)?;
         let policy = policy::of_phase(reader, &object, current)?;
