@@ -416,7 +416,7 @@ fn a_release_can_be_chosen_wherever_schedulers_run() {
     succeed(&format!("compare mix-two -s {mine} --kernel 6.12"));
     succeed(&format!("check {former} --case late-hogs --kernel 6.12"));
     let recording = "../../../workloads/build.recording";
-    succeed(&format!("advise {recording} -s {former} --repeat 2 --kernel 6.12"));
+    succeed(&format!("advise {recording} -s {former} -D FLAGS --repeat 2 --kernel 6.18"));
     let flag = "invalid ops.flags 0x10000: this kernel has no SCX_OPS_HAS_CGROUP_WEIGHT, which can be left out (Linux 6.12 to 7.1 have it: --kernel 7.1)";
     refuse(&format!("compare mix-two -s {mine} -D FLAGS"), 2, &[flag]);
 }
