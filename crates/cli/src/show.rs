@@ -202,7 +202,19 @@ fn source_of<'s>(scheduler: &'s Scheduler, header: Option<&str>) -> Result<&'s s
 
 fn as_rt_app(path: &Path) -> Result<String, String> {
     let load = Recording::read(path).and_then(|recording| recording.load());
-    rt_app(&load.map_err(|error| error.to_string())?.workload)
+    let load = load.map_err(|error| error.to_string())?;
+    let text = rt_app(&load.workload)?;
+    let turns = load.others.iter().flat_map(|thread| &thread.turns);
+    let used: u64 = turns.map(|turn| turn.cpu_time).sum();
+    if used > 0 {
+        output::say!(
+            "fairground: {}: the file leaves out the {} other threads that were recorded, which used {:.3} s of CPU time; the recording itself has them",
+            path.display(),
+            load.others.len(),
+            used as f64 / 1e9
+        );
+    }
+    Ok(text)
 }
 
 /// The document that `fairground show ID|SOURCE --format json` prints. Of a scheduler of your own only the id and the tunables are known, unless there

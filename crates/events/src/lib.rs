@@ -29,6 +29,11 @@ pub type Nanoseconds = u64;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct TaskId(pub u32);
 
+impl TaskId {
+    /// Any thread that is no task of the run, in [`EventKind::Insert`] and [`EventKind::Remove`].
+    pub const OUTSIDER: Self = Self(u32::MAX);
+}
+
 /// Number of a CPU within one run, without gaps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct CpuId(pub u32);
@@ -102,6 +107,17 @@ pub enum OverheadKind {
     Migration,
     /// Interrupts: ticks, wake-ups, kicks.
     Interrupt,
+}
+
+/// A kind of threads that are no tasks of the run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Outsider {
+    /// The scheduler's loader, which keeps running in user space: its time is charged to the scheduler.
+    Loader,
+    /// Other programs and the kernel's own threads, of the policies that schedulers serve.
+    Other,
+    /// The same with real-time policies, which come before all tasks of the scheduler.
+    RealTime,
 }
 
 /// A dispatch queue.
@@ -228,13 +244,13 @@ pub enum EventKind {
         /// Whether it is online now.
         online: bool,
     },
-    /// The scheduler's loader, which keeps running in user space, gets `cpu` or leaves it. No other event names its threads: their time
-    /// is charged to the scheduler.
-    Loader {
+    /// A thread that is no task of the run gets `cpu`, or such a thread has left it. Comes after the `Switch` away from a task of the run, and
+    /// before the one to it. No other event names these threads, but for [`TaskId::OUTSIDER`] in insertions and removals.
+    Outside {
         /// The CPU.
         cpu: CpuId,
-        /// Whether the loader gets it.
-        begins: bool,
+        /// Who has it from now on; `None` if the CPU is idle or about to get a task of the run.
+        who: Option<Outsider>,
     },
     /// `task`, which is runnable, may not run from now on because a control group that it is in has used its quota, or may run again. One
     /// that goes on a CPU or to sleep may.

@@ -36,7 +36,7 @@ impl<'a> Renumbered<'a> {
             | EventKind::Pass { cpu, .. }
             | EventKind::CpuOnline { cpu, .. }
             | EventKind::Energy { cpu, .. }
-            | EventKind::Loader { cpu, .. } => *cpu = self.number(*cpu),
+            | EventKind::Outside { cpu, .. } => *cpu = self.number(*cpu),
             EventKind::Migrate { from, to, .. } => {
                 *from = self.number(*from);
                 *to = self.number(*to);

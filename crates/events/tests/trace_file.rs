@@ -1,8 +1,9 @@
 //! Trace files: reading returns the events that were written, and damage is found.
 
 use fairground_events::{
-    Callback, CgroupMode, CpuId, Event, EventKind, GroupId, GroupInfo, Nanoseconds, OverheadKind,
-    Policy, Queue, Quota, QuotaUse, Sink, TaskId, TaskInfo, TraceError, TraceReader, TraceWriter,
+    Callback, CgroupMode, CpuId, Event, EventKind, GroupId, GroupInfo, Nanoseconds, Outsider,
+    OverheadKind, Policy, Queue, Quota, QuotaUse, Sink, TaskId, TaskInfo, TraceError, TraceReader,
+    TraceWriter,
 };
 use proptest::prelude::*;
 
@@ -102,7 +103,7 @@ fn example() -> Vec<Call> {
         EventKind::Exit { task },
         EventKind::Pass { cpu, duration: 700 },
         EventKind::CpuOnline { cpu, online: false },
-        EventKind::Loader { cpu, begins: true },
+        EventKind::Outside { cpu, who: Some(Outsider::RealTime) },
         EventKind::Throttle { task, begins: true },
         EventKind::Energy { cpu, nanojoules: 2_032_000_000 },
         EventKind::QuotaUse {

@@ -10,8 +10,8 @@ use std::sync::Arc;
 use fairground_machine::Machine;
 use fairground_metrics::RunMetrics;
 use fairground_results::{
-    Advice, Aim, Distance, Judgement, Measure, Patience, Price, Rank, Recommendation, Setting,
-    Summary, Values, median,
+    Advice, Aim, Distance, Judgement, Measure, OTHERS_SERVED, Others, Patience, Price, Rank,
+    Recommendation, Setting, Summary, Values, median,
 };
 use fairground_simulator::{CostModel, Release};
 use fairground_workload::Workload;
@@ -91,6 +91,26 @@ fn runs_of(results: &Results) -> Runs<'_> {
     runs
 }
 
+/// What a scheduler leaves to other programs, if there are any.
+fn others_of(scheduler: &str, runs: &Runs<'_>) -> Option<Others> {
+    let aim = Aim::of(OTHERS_SERVED);
+    let own = values(&aim, &runs[scheduler]);
+    let kernel = runs.get(KERNEL).filter(|_| scheduler != KERNEL);
+    Some(Others {
+        served: median(own.iter().copied().flatten())?,
+        difference: kernel.and_then(|kernel| Distance::of(&aim, &own, &values(&aim, kernel))),
+    })
+}
+
+/// How much of the CPU time of the kernel's own runs other programs had.
+fn part_of_others(runs: &Runs<'_>) -> Option<f64> {
+    let parts = runs.get(KERNEL)?.iter().filter_map(|run| {
+        let time = run.cpu_time;
+        Some(time.others_ns? as f64 / time.available_ns.max(1) as f64)
+    });
+    median(parts)
+}
+
 fn values(aim: &Aim, runs: &[&RunMetrics]) -> Values {
     runs.iter().map(|run| aim.value_of(run)).collect()
 }
@@ -134,7 +154,10 @@ impl Question {
         let results = compare(&self.plan(self.contenders.clone()), progress)?;
         let aim = self.goal.aim(self.workload.duration.is_none());
         let runs = runs_of(&results);
-        let ranking = rank(&aim, &runs);
+        let mut ranking = rank(&aim, &runs);
+        for rank in &mut ranking {
+            rank.others = others_of(&rank.scheduler, &runs);
+        }
         if ranking.is_empty() {
             return Err(Error::Plan(self.unmeasured(&results.failures)));
         }
@@ -159,6 +182,7 @@ impl Question {
                     format!("{} {}", failure.scheduler, failure.sentence())
                 })
                 .collect(),
+            part_of_others: part_of_others(&runs),
             ranking,
             confirmation: None,
             comparison: results.comparison,
@@ -184,20 +208,22 @@ impl Question {
         }
     }
 
-    /// Of the schedulers in the first place that are better than the kernel's own, the one that is worse than that in the fewest respects.
+    /// Of the schedulers in the first place that are better than the kernel's own, the one that is worse than that in the fewest respects. One that
+    /// leaves less CPU time to other programs than the kernel's own is none: what it gains is theirs.
     fn choose<'a>(&self, ranking: &'a [Rank], runs: &Runs<'_>, aim: &Aim) -> Option<&'a str> {
         let kernel = runs.get(KERNEL)?;
         let is_better = |rank: &&Rank| {
             let judgement = rank.difference.map(|difference| difference.judgement);
             rank.place == 1 && judgement == Some(Judgement::Better)
         };
-        let costs = |rank: &&Rank| {
+        let costs = |rank: &Rank| {
             let prices = self.prices(aim, &runs[rank.scheduler.as_str()], kernel);
             let worse = |price: &&Price| price.difference.judgement == Judgement::Worse;
             prices.iter().filter(worse).count()
         };
-        let better = ranking.iter().filter(is_better);
-        better.min_by_key(costs).map(|rank| rank.scheduler.as_str())
+        let better = ranking.iter().filter(is_better).filter(|rank| !rank.takes_from_others());
+        let best = better.min_by_key(|rank| costs(rank));
+        best.map(|rank| rank.scheduler.as_str())
     }
 
     /// The goal, then everything else that replays are known to tell.
@@ -277,6 +303,7 @@ fn rank_values(aim: &Aim, all: &BTreeMap<&str, Values>) -> Vec<Rank> {
             scheduler: (*scheduler).to_owned(),
             summary: Summary::of(present.collect())?,
             difference: kernel.and_then(|kernel| Distance::of(aim, values, kernel)),
+            others: None,
         })
     });
     let mut ranks: Vec<Rank> = ranked.collect();

@@ -518,6 +518,9 @@ impl Cell {
     fn result(&self, metrics: &Metrics, outcome: &Outcome) -> CellResult {
         let mut metrics = metrics.result();
         metrics.number_cpus(&self.options.machine.numbers);
+        if !self.options.surroundings.threads.is_empty() {
+            metrics.cpu_time.others_wanted_ns = Some(outcome.wanted_by_other_threads);
+        }
         let failure = self.failure_of(outcome).or_else(|| {
             let starvation = self.patience.exceeded_in(&metrics)?;
             Some(self.starved(&starvation, metrics.duration_ns))
@@ -648,6 +651,7 @@ impl Cell {
         }));
         notes.extend(self.not_under_the_scheduler(outcome));
         notes.extend(outcome.shortfalls.iter().map(ToString::to_string));
+        notes.extend(self.frequencies());
         notes.extend(self.background(outcome));
         notes.extend(outcome.stuck.as_ref().map(|reasons| {
             format!("{name}: the machine was idle to the end because every task waits: {reasons}")
@@ -666,6 +670,19 @@ impl Cell {
         notes
     }
 
+    /// What frequencies and energy under the kernel's own scheduler lack.
+    fn frequencies(&self) -> Option<String> {
+        let has_clocks = !self.options.machine.hardware.clocks.is_empty();
+        (has_clocks && self.contender.stands_for_kernel()).then(|| {
+            format!(
+                "{}: frequencies and joules are not those of a kernel's own scheduler, which asks schedutil by the utilization of its tasks and, with an \
+                 energy model, places tasks where they cost least (find_energy_efficient_cpu); here every CPU is at its highest frequency as long as nobody \
+                 asks for another, and energy does not count in placement (docs/machines.md)",
+                self.contender.name()
+            )
+        })
+    }
+
     /// How much the kernel's own threads did, if there were any.
     fn background(&self, outcome: &Outcome) -> Option<String> {
         let threads = self.options.surroundings.threads.len();
@@ -673,7 +690,7 @@ impl Cell {
         let part = 100.0 * outcome.time_of_other_threads as f64 / machine;
         (self.noise != Noise::None).then(|| {
             format!(
-                "{threads} threads of the kernel (--noise {}) had {part:.3} % of the CPU time, which counts as idle time, and are in no other figure",
+                "{threads} threads of the kernel (--noise {}) had {part:.3} % of the CPU time, which is neither idle nor possible for the tasks, and are in no other figure",
                 self.noise
             )
         })

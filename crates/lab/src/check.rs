@@ -140,7 +140,11 @@ impl Finding {
         let cause = self.wait.as_ref().map(|wait| wait.cause);
         let is_behind_real_time = matches!(cause, Some(Cause::RealTime { cpu: None, .. }));
         let place = Place::Kernel;
-        let is_elsewhere = cause == Some(Cause::Lay { place });
+        let stays = self.wait.iter().flat_map(|wait| &wait.places);
+        let is_elsewhere = cause == Some(Cause::Lay { place })
+            || cause.is_some()
+                && stays.clone().count() > 0
+                && stays.clone().all(|stay| stay.place == place);
         !(is_elsewhere || self.failure.status == Status::Starved && is_behind_real_time)
     }
 }
@@ -154,6 +158,8 @@ fn reason_of(wait: Option<&Explanation>) -> String {
     let is_beside_idle = wait.cpus.iter().any(|cpu| cpu.idle_ns >= half);
     let place = match wait.cause {
         Cause::RealTime { .. } => "behind real-time tasks",
+        Cause::Server { .. } => "behind the deadline server",
+        Cause::Others { .. } => "behind others",
         Cause::Throttled { .. } => "without runtime",
         Cause::Quota { .. } => "without quota",
         Cause::Lay { place } => match place {

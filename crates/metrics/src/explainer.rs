@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, VecDeque};
 
 use fairground_events::{
-    Callback, CpuId, Event, EventKind, Nanoseconds, Policy, Sink, TaskId, TaskInfo,
+    Callback, CpuId, Event, EventKind, Nanoseconds, Outsider, Policy, Sink, TaskId, TaskInfo,
 };
 
 use crate::explanation::{Action, Cause, CpuUse, Explanation, Place, Ran, Stay, Step, Taken};
@@ -18,6 +18,7 @@ pub const LAST_STEPS: usize = 12;
 struct Known {
     name: String,
     policy: Policy,
+    priority: u32,
     allowed: Vec<CpuId>,
     /// Whether the slice with which it was inserted last is infinite.
     endless: bool,
@@ -31,6 +32,8 @@ struct Followed {
     /// The steps since it last ran or slept.
     steps: Steps,
     place: Option<Place>,
+    /// The CPU that it was woken for, moved to or ran on last.
+    cpu: Option<u32>,
     /// Since when quotas hold it back, if they do.
     throttled_since: Option<Nanoseconds>,
     open: Option<Open>,
@@ -39,13 +42,22 @@ struct Followed {
 /// A wait that has not ended.
 struct Open {
     from: Nanoseconds,
+    /// The CPU on whose run queue it began.
+    cpu: Option<u32>,
     /// Since when the task has been where it is.
     there_since: Nanoseconds,
     stays: Vec<Stay>,
     /// How long quotas have held it back.
     throttled: Nanoseconds,
     /// How tasks ran meanwhile, by CPU and task.
-    ran: BTreeMap<(u32, TaskId), Turns>,
+    ran: BTreeMap<(u32, Runner), Turns>,
+}
+
+/// Who has a CPU.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Runner {
+    Task(TaskId),
+    Outside(Outsider),
 }
 
 /// How a task ran on a CPU.
@@ -84,8 +96,8 @@ pub struct Explainer {
     wanted: BTreeMap<String, Vec<Nanoseconds>>,
     followed: BTreeMap<TaskId, Followed>,
     states: States,
-    /// The task running on each CPU, and since when.
-    running: Vec<Option<(TaskId, Nanoseconds)>>,
+    /// Who runs on each CPU, and since when.
+    running: Vec<Option<(Runner, Nanoseconds)>>,
     /// The last task that left a queue, and that queue.
     moving: Option<(TaskId, Place)>,
     explanations: Vec<Explanation>,
@@ -190,15 +202,22 @@ impl Explainer {
         self.put(now, task, Some(place));
     }
 
-    fn switch(&mut self, now: Nanoseconds, cpu: CpuId, next: Option<TaskId>) {
+    fn switch(&mut self, now: Nanoseconds, cpu: CpuId, next: Option<Runner>) {
         let Some(running) = self.running.get_mut(cpu.0 as usize) else {
             return;
         };
-        let before = std::mem::replace(running, next.map(|task| (task, now)));
-        if let Some((task, since)) = before {
+        let before = std::mem::replace(running, next.map(|runner| (runner, now)));
+        if let Some((runner, since)) = before {
             for open in self.followed.values_mut().filter_map(|one| one.open.as_mut()) {
-                open.credit(cpu, task, since, now);
+                open.credit(cpu, runner, since, now);
             }
+        }
+    }
+
+    /// Notes the CPU of a task.
+    fn locate(&mut self, task: TaskId, cpu: CpuId) {
+        if let Some(followed) = self.followed.get_mut(&task) {
+            followed.cpu = Some(cpu.0);
         }
     }
 
@@ -210,7 +229,7 @@ impl Explainer {
         };
         match (waits_since, &followed.open) {
             (Some(since), None) if followed.wanted.contains(&since) => {
-                followed.open = Some(Open::new(since));
+                followed.open = Some(Open::new(since, followed.cpu));
             }
             (None, Some(_)) => self.close(now, task, true),
             _ => {}
@@ -228,7 +247,7 @@ impl Explainer {
         };
         for (cpu, running) in self.running.iter().enumerate() {
             if let Some((other, since)) = running
-                && *other != task
+                && *other != Runner::Task(task)
             {
                 open.credit(CpuId(cpu as u32), *other, *since, now);
             }
@@ -243,6 +262,7 @@ impl Explainer {
             ran,
             cause: self
                 .throttling(&open, task, length)
+                .or_else(|| self.real_time_cause(&open, task, &cpus, length))
                 .unwrap_or_else(|| cause(&open.stays, &cpus, length, ran)),
             places: open.stays,
             cpus,
@@ -262,16 +282,47 @@ impl Explainer {
         let known = self.tasks.get(&task).filter(is_deadline)?;
         let cpus = (0..self.cpus).filter(|cpu| known.may_use(CpuId(*cpu)));
         let without_its_like = cpus.map(|cpu| {
-            let ran = open.ran.range((cpu, TaskId(0))..=(cpu, TaskId(u32::MAX)));
-            let its_like = ran.filter(|((_, other), _)| {
-                let other = self.tasks.get(other);
-                other.is_some_and(|other| other.policy == Policy::Deadline)
+            let its_like = open.ran_on(cpu).filter(|(other, _)| {
+                self.known(*other).is_some_and(|other| other.policy == Policy::Deadline)
             });
             let taken: Nanoseconds = its_like.map(|(_, turns)| turns.duration).sum();
             length.saturating_sub(taken)
         });
         let duration_ns = without_its_like.max()?;
         (duration_ns >= length / 2).then_some(Cause::Throttled { duration_ns })
+    }
+
+    /// Why a task of `SCHED_FIFO` or `SCHED_RR` waited on the run queue of a CPU.
+    fn real_time_cause(
+        &self,
+        open: &Open,
+        task: TaskId,
+        cpus: &[CpuUse],
+        length: Nanoseconds,
+    ) -> Option<Cause> {
+        let fixed = |one: &&Known| matches!(one.policy, Policy::Fifo | Policy::RoundRobin);
+        let own = self.tasks.get(&task).filter(fixed)?;
+        let cpu = open.cpu.filter(|cpu| own.may_use(CpuId(*cpu)));
+        let its = cpus.iter().filter(|one| cpu.is_none_or(|cpu| one.cpu == cpu));
+        let (mut before, mut ordinary, mut count) = (0, 0, 0);
+        for one in its {
+            count += 1;
+            for ran in &one.ran {
+                match ran.real_time {
+                    false if !ran.outside => ordinary += ran.duration_ns,
+                    true if ran.priority.is_none_or(|one| one >= own.priority) => {
+                        before += ran.duration_ns;
+                    }
+                    _ => {}
+                }
+            }
+        }
+        let (duration_ns, is_before) = (before.max(ordinary), before >= ordinary);
+        let is_most = duration_ns > 0 && before + ordinary >= length * count / 2;
+        is_most.then_some(match is_before {
+            true => Cause::RealTime { duration_ns, cpu },
+            false => Cause::Server { duration_ns, cpu },
+        })
     }
 
     /// The activities of the allowed CPUs of `task` during a wait of this length.
@@ -282,21 +333,37 @@ impl Explainer {
         let allowed = (0..self.cpus).filter(|cpu| known.may_use(CpuId(*cpu)));
         allowed
             .map(|cpu| {
-                let on_it = open.ran.range((cpu, TaskId(0))..=(cpu, TaskId(u32::MAX)));
-                let mut ran: Vec<Ran> = on_it
-                    .map(|((_, task), turns)| Ran {
-                        task: self.name(*task),
-                        real_time: self.tasks.get(task).is_some_and(Known::is_real_time),
-                        endless: self.tasks.get(task).is_some_and(|known| known.endless),
-                        duration_ns: turns.duration,
-                        turns: turns.count,
-                    })
-                    .collect();
+                let on_it = open.ran_on(cpu);
+                let mut ran: Vec<Ran> =
+                    on_it.map(|(runner, turns)| self.told(runner, turns)).collect();
                 ran.sort_by_key(|one| std::cmp::Reverse(one.duration_ns));
                 let busy: Nanoseconds = ran.iter().map(|one| one.duration_ns).sum();
                 CpuUse { cpu, ran, idle_ns: length.saturating_sub(busy) }
             })
             .collect()
+    }
+
+    fn known(&self, runner: Runner) -> Option<&Known> {
+        match runner {
+            Runner::Task(task) => self.tasks.get(&task),
+            Runner::Outside(_) => None,
+        }
+    }
+
+    /// How a task or others ran.
+    fn told(&self, runner: Runner, turns: Turns) -> Ran {
+        let known = self.known(runner);
+        let (task, real_time) = match runner {
+            Runner::Task(task) => (self.name(task), known.is_some_and(Known::is_real_time)),
+            Runner::Outside(Outsider::Loader) => ("the scheduler's loader".to_owned(), false),
+            Runner::Outside(Outsider::Other) => ("other programs".to_owned(), false),
+            Runner::Outside(Outsider::RealTime) => ("other programs' threads".to_owned(), true),
+        };
+        let priority = known.map(|known| known.priority).filter(|priority| *priority > 0);
+        let endless = known.is_some_and(|known| known.endless);
+        let outside = matches!(runner, Runner::Outside(_));
+        let (duration_ns, turns) = (turns.duration, turns.count);
+        Ran { task, real_time, endless, priority, outside, duration_ns, turns }
     }
 }
 
@@ -351,8 +418,8 @@ impl Followed {
 }
 
 impl Open {
-    fn new(from: Nanoseconds) -> Self {
-        Self { from, there_since: from, stays: Vec::new(), throttled: 0, ran: BTreeMap::new() }
+    fn new(from: Nanoseconds, cpu: Option<u32>) -> Self {
+        Self { from, cpu, there_since: from, stays: Vec::new(), throttled: 0, ran: BTreeMap::new() }
     }
 
     fn stay(&mut self, place: Place) -> &mut Stay {
@@ -364,11 +431,17 @@ impl Open {
         &mut self.stays[at]
     }
 
-    /// `task` ran on `cpu` from `since` to `now`.
-    fn credit(&mut self, cpu: CpuId, task: TaskId, since: Nanoseconds, now: Nanoseconds) {
+    /// Who ran on a CPU, and how.
+    fn ran_on(&self, cpu: u32) -> impl Iterator<Item = (Runner, Turns)> {
+        let on_it = self.ran.iter().filter(move |((other, _), _)| *other == cpu);
+        on_it.map(|((_, runner), turns)| (*runner, *turns))
+    }
+
+    /// `runner` ran on `cpu` from `since` to `now`.
+    fn credit(&mut self, cpu: CpuId, runner: Runner, since: Nanoseconds, now: Nanoseconds) {
         let duration = now.saturating_sub(since.max(self.from));
         if duration > 0 {
-            let turns = self.ran.entry((cpu.0, task)).or_default();
+            let turns = self.ran.entry((cpu.0, runner)).or_default();
             turns.duration += duration;
             turns.count += 1;
         }
@@ -394,8 +467,13 @@ fn cause(stays: &[Stay], cpus: &[CpuUse], length: Nanoseconds, ran: bool) -> Cau
         .filter(|ran| ran.real_time)
         .map(|ran| ran.duration_ns)
         .sum();
-    if real_time > 0 && real_time >= length * its.count() as u64 / 2 {
+    if real_time > 0 && real_time >= length * its.clone().count() as u64 / 2 {
         return Cause::RealTime { duration_ns: real_time, cpu: only };
+    }
+    let others = its.clone().flat_map(|one| &one.ran).filter(|ran| ran.outside);
+    let duration_ns: Nanoseconds = others.map(|ran| ran.duration_ns).sum();
+    if duration_ns > 0 && duration_ns >= length * its.count() as u64 / 2 {
+        return Cause::Others { duration_ns, cpu: only };
     }
     Cause::Lay { place }
 }
@@ -405,6 +483,7 @@ impl Sink for Explainer {
         let known = Known {
             name: info.name.clone(),
             policy: info.policy,
+            priority: info.rt_priority,
             allowed: info.allowed.clone(),
             endless: false,
         };
@@ -422,21 +501,25 @@ impl Sink for Explainer {
             EventKind::Wake { task, cpu, waker } => {
                 let by = waker.map(|waker| self.name(waker));
                 self.step(now, task, Action::Woken { cpu: cpu.0, by });
+                self.locate(task, cpu);
                 self.follow(now, task);
             }
             EventKind::Switch { cpu, prev, next } if prev != next => {
                 if let Some(task) = next {
                     self.step(now, task, Action::Runs { cpu: cpu.0 });
+                    self.locate(task, cpu);
                     self.follow(now, task);
                     self.begin_story(task);
                     self.put(now, task, None);
                 }
-                self.switch(now, cpu, next);
+                self.switch(now, cpu, next.map(Runner::Task));
                 if let Some(task) = prev.filter(|task| self.states.waits_since(*task).is_some()) {
                     self.step(now, task, Action::Preempted { cpu: cpu.0 });
                     self.follow(now, task);
                 }
             }
+            EventKind::Outside { cpu, who } => self.switch(now, cpu, who.map(Runner::Outside)),
+            EventKind::Migrate { task, to, .. } => self.locate(task, to),
             EventKind::Sleep { task } | EventKind::Exit { task } => {
                 self.follow(now, task);
                 self.begin_story(task);
@@ -539,7 +622,8 @@ mod tests {
                 name: name.to_owned(),
                 policy,
                 nice: 0,
-                rt_priority: 0,
+                // B comes before A.
+                rt_priority: u32::from(policy == Policy::Fifo) * (50 + task.0),
                 weight: 1024,
                 allowed: allowed.iter().copied().map(CpuId).collect(),
                 parent: None,
@@ -686,6 +770,45 @@ mod tests {
         let found = explain_as([Policy::Deadline, Policy::Deadline], &[0], &events);
         let cause = Cause::RealTime { duration_ns: 60, cpu: None };
         assert_eq!(found.cause, cause);
+    }
+
+    #[test]
+    fn a_real_time_task_waits_behind_more_important_ones_or_the_deadline_server() {
+        let behind = |policy| {
+            let events = [
+                (0, switch(0, None, Some(A))),
+                (10, switch(0, Some(A), Some(B))),
+                (70, switch(0, Some(B), Some(A))),
+            ];
+            explain_as([Policy::Fifo, policy], &[], &events)
+        };
+        let found = behind(Policy::Fifo);
+        assert_eq!(found.cause, Cause::RealTime { duration_ns: 60, cpu: Some(0) });
+        assert_eq!(found.cpus[0].ran[0].priority, Some(51));
+        let found = behind(Policy::Normal);
+        assert_eq!(found.cause, Cause::Server { duration_ns: 60, cpu: Some(0) });
+    }
+
+    #[test]
+    fn who_is_not_of_the_run_may_be_the_cause() {
+        let outside = |who| EventKind::Outside { cpu: CpuId(0), who };
+        let events = |who| {
+            [
+                (0, outside(Some(who))),
+                (9, insert(A, Q)),
+                (10, wake(A)),
+                (30, remove(TaskId::OUTSIDER, Q)),
+                (30, insert(TaskId::OUTSIDER, here(0))),
+                (70, outside(None)),
+                (70, switch(0, None, Some(A))),
+            ]
+        };
+        let found = explain(Policy::Normal, &[0], &events(Outsider::Other));
+        assert_eq!(found.cause, Cause::Others { duration_ns: 60, cpu: None });
+        assert_eq!((found.cpus[0].idle_ns, found.cpus[0].ran[0].outside), (0, true));
+        assert_eq!(found.places[0].taken, [Taken { cpu: 0, tasks: 1 }]);
+        let found = explain(Policy::Normal, &[0], &events(Outsider::RealTime));
+        assert_eq!(found.cause, Cause::RealTime { duration_ns: 60, cpu: None });
     }
 
     #[test]

@@ -37,7 +37,9 @@ impl Explanation {
             }
         };
         match &mut self.cause {
-            Cause::RealTime { cpu, .. } => cpu.iter_mut().for_each(number),
+            Cause::RealTime { cpu, .. } | Cause::Server { cpu, .. } | Cause::Others { cpu, .. } => {
+                cpu.iter_mut().for_each(number);
+            }
             Cause::Lay { place } => in_place(place),
             Cause::Throttled { .. } | Cause::Quota { .. } => {}
         }
@@ -125,7 +127,7 @@ pub struct CpuUse {
     pub cpu: u32,
     /// The tasks that it ran, by falling run time.
     pub ran: Vec<Ran>,
-    /// How long it ran no task of the run.
+    /// How long it ran nothing.
     pub idle_ns: Nanoseconds,
 }
 
@@ -133,12 +135,18 @@ pub struct CpuUse {
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Ran {
-    /// Name of the task.
+    /// Name of the task; a description of threads that are no tasks of the run.
     pub task: String,
     /// Whether it is a real-time task, which takes precedence over all tasks of the scheduler.
     pub real_time: bool,
     /// Whether its slice never ends: nothing interrupts it but the scheduler.
     pub endless: bool,
+    /// Its real-time priority, 1 to 99, if it has one that is known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub priority: Option<u32>,
+    /// Whether these are threads that are no tasks of the run.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub outside: bool,
     /// How long.
     pub duration_ns: Nanoseconds,
     /// How often it came to run, or ran already when the wait began.
@@ -149,11 +157,25 @@ pub struct Ran {
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, JsonSchema)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum Cause {
-    /// Real-time tasks occupied its CPUs for at least half of the time.
+    /// Real-time tasks occupied its CPUs for at least half of the time; if it is one itself, those that are as important or more so.
     RealTime {
         /// How long they ran, summed over these CPUs.
         duration_ns: Nanoseconds,
-        /// The CPU on whose local queue the task was; `None` stands for all its allowed CPUs.
+        /// The CPU on whose queue the task was; `None` stands for all its allowed CPUs.
+        cpu: Option<u32>,
+    },
+    /// A real-time task was preempted for ordinary tasks, which a deadline server guarantees a part of each CPU.
+    Server {
+        /// How long they ran, summed over these CPUs.
+        duration_ns: Nanoseconds,
+        /// The CPU on whose queue the task was; `None` stands for all its allowed CPUs.
+        cpu: Option<u32>,
+    },
+    /// Threads that are no tasks of the run had its CPUs for at least half of the time.
+    Others {
+        /// How long they ran, summed over these CPUs.
+        duration_ns: Nanoseconds,
+        /// The CPU on whose queue the task was; `None` stands for all its allowed CPUs.
         cpu: Option<u32>,
     },
     /// The deadline task had used up its runtime, and waited for its next period.

@@ -114,6 +114,12 @@ pub struct CpuTime {
     pub busy_ns: u64,
     /// Part of it that was overhead of all kinds.
     pub overhead_ns: u64,
+    /// Part of it that other programs and the kernel's own threads had; absent if there were none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub others_ns: Option<u64>,
+    /// CPU time that these wanted until the end, if that is known: in simulations with recorded or made surroundings.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub others_wanted_ns: Option<u64>,
     /// The rest.
     pub idle_ns: u64,
     /// Part of the idle time that waiting tasks could have used; 0 if the scheduler was work conserving.

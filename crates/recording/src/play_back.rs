@@ -1,8 +1,10 @@
 //! A recording as an event stream.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
-use fairground_events::{CpuId, Event, EventKind, Policy, Sink, TaskId, TaskInfo, load_weight};
+use fairground_events::{
+    CpuId, Event, EventKind, Outsider, Policy, Sink, TaskId, TaskInfo, load_weight,
+};
 
 use crate::file::Recording;
 use crate::lives::{Census, Life, Lives};
@@ -32,10 +34,12 @@ struct Teller<'a> {
     sink: &'a mut dyn Sink,
     tasks: BTreeMap<LifeId, Told>,
     census: Census,
+    /// The CPUs that threads have which were not chosen.
+    others: BTreeSet<CpuId>,
 }
 
 impl Recording {
-    /// Sends the activities of the chosen tasks to `sink`, under the names that [`Recording::load`] gives them.
+    /// Sends the activities of the chosen tasks to `sink`, under the names that [`Recording::load`] gives them, and when others had the CPUs.
     pub fn play_back(&self, sink: &mut dyn Sink) {
         let lives = Lives::of(self, Default::default());
         let tasks = names(&lives).into_iter().zip(0..).map(|((id, name), number)| {
@@ -47,7 +51,9 @@ impl Recording {
             };
             (id, told)
         });
-        let mut teller = Teller { tasks: tasks.collect(), sink, census: Census::default() };
+        let tasks = tasks.collect();
+        let others = BTreeSet::new();
+        let mut teller = Teller { tasks, sink, census: Census::default(), others };
         for entry in self.entries() {
             if entry.time > self.ending.end {
                 break;
@@ -69,6 +75,10 @@ impl Teller<'_> {
                 let Some(time) = time else { return };
                 let prev = leaves.filter(|id| self.tasks.contains_key(id));
                 let next = comes.filter(|id| self.tasks.contains_key(id));
+                let others = comes.is_some() && next.is_none();
+                if !others {
+                    self.give_to_others(time, cpu, false);
+                }
                 // A task that leaves was on the CPU, even if its arrival was not recorded.
                 let new = prev.filter(|id| self.tasks[id].state == State::Unknown);
                 if let Some(id) = new {
@@ -96,6 +106,9 @@ impl Teller<'_> {
                 if prev.is_some() || next.is_some() {
                     self.switch(time, cpu, prev, next);
                 }
+                if others {
+                    self.give_to_others(time, cpu, true);
+                }
             }
             Kind::Waking { task, by, context } => {
                 let (id, by) = (self.census.of(*task), self.census.of(*by));
@@ -115,6 +128,18 @@ impl Teller<'_> {
                 self.census.of(*task);
             }
             Kind::Group(_) => {}
+        }
+    }
+
+    /// Threads that were not chosen have a CPU from now on, or no longer.
+    fn give_to_others(&mut self, time: u64, cpu: CpuId, begins: bool) {
+        let is_new = match begins {
+            true => self.others.insert(cpu),
+            false => self.others.remove(&cpu),
+        };
+        if is_new {
+            let who = begins.then_some(Outsider::Other);
+            self.event(time, EventKind::Outside { cpu, who });
         }
     }
 

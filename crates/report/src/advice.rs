@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use fairground_results::{
-    Advice, Aim, Confirmation, Distance, Judgement, Outcome, Price, Rank, Recommendation,
+    Advice, Aim, Confirmation, Distance, Judgement, Others, Outcome, Price, Rank, Recommendation,
+    Unit,
 };
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -18,6 +19,9 @@ use crate::text::{columns, wrap};
 
 /// Width of the output, in columns.
 const WIDTH: usize = 100;
+
+/// Other programs with more than this part of the CPU time deserve a remark.
+const MANY_OTHERS: f64 = 0.1;
 
 /// The measured quantity, in words.
 fn what(aim: &Aim) -> String {
@@ -67,6 +71,13 @@ fn remarks(advice: &Advice) -> Vec<String> {
         aim.known_error().words(aim.measure().unit)
     )];
     remarks.extend({ advice.recommended.as_ref() }.and_then(|one| tuned(aim, one)));
+    remarks.extend(advice.part_of_others.filter(|part| *part > MANY_OTHERS).map(|part| {
+        format!(
+            "Other programs had {} of the CPU time under the kernel's own. Their threads compete here as they were recorded, and \"others got\" says how \
+             much of what they wanted they had; a scheduler that leaves them less than the kernel's own is not recommended.",
+            value(Some(part), Unit::Fraction)
+        )
+    }));
     remarks.extend(advice.notes.iter().cloned());
     remarks
 }
@@ -74,10 +85,27 @@ fn remarks(advice: &Advice) -> Vec<String> {
 /// Which is first, and how certain that is.
 fn verdict(advice: &Advice) -> String {
     let leaders = advice.leaders();
-    match leaders.as_slice() {
-        [one] => format!("{one} is first: all others are worse by more than replays are off."),
-        several => format!("No clear winner: {} cannot be told apart.", several.join(", ")),
+    match (leaders.as_slice(), &advice.recommended) {
+        ([one], _) => format!("{one} is first: all others are worse by more than replays are off."),
+        (several, None) => {
+            format!("No clear winner: {} cannot be told apart.", several.join(", "))
+        }
+        (several, Some(one)) => format!(
+            "{} cannot be told apart; of those that are better than the kernel's own, {} is worse than it in the fewest other respects.",
+            several.join(", "),
+            one.scheduler
+        ),
     }
+}
+
+/// The schedulers that would be recommended if they did not take CPU time from other programs.
+fn takers(advice: &Advice) -> Vec<&str> {
+    let better = |rank: &&Rank| {
+        let judgement = rank.difference.map(|difference| difference.judgement);
+        rank.place == 1 && judgement == Some(Judgement::Better) && rank.takes_from_others()
+    };
+    let takers = advice.ranking.iter().filter(better);
+    takers.map(|rank| rank.scheduler.as_str()).collect()
 }
 
 fn tuned(aim: &Aim, recommended: &Recommendation) -> Option<String> {
@@ -119,16 +147,21 @@ fn ranking(advice: &Advice) -> Vec<Vec<String>> {
         "beside the kernel's own",
         "",
     ])];
+    let has_others = advice.ranking.iter().any(|rank| rank.others.is_some());
+    rows[0].extend(has_others.then(|| "others got".to_owned()));
     rows.extend(advice.ranking.iter().map(|rank| {
         let difference = rank.difference.as_ref();
-        vec![
+        let mut row = vec![
             rank.place.to_string(),
             rank.scheduler.clone(),
             advised_value(aim, rank.summary.median),
             spread(aim, rank),
             difference.map_or(String::new(), |one| told_difference(aim, one)),
             difference.map_or(String::new(), |one| told_judgement(one.judgement)),
-        ]
+        ];
+        let served = |others: Others| value(Some(others.served), Unit::Fraction);
+        row.extend(has_others.then(|| rank.others.map_or_else(String::new, served)));
+        row
     }));
     rows
 }
@@ -165,6 +198,13 @@ fn priced(recommended: &Recommendation) -> String {
 fn what_to_do(advice: &Advice) -> String {
     match &advice.command {
         Some(command) => format!("Load it: {command}"),
+        None if !takers(advice).is_empty() => format!(
+            "Load nothing: {} better only for this load, with CPU time that other programs lose",
+            match takers(advice).as_slice() {
+                [one] => format!("{one} is"),
+                several => format!("{} are", several.join(", ")),
+            }
+        ),
         None => "Load nothing: no other is known to be better than the kernel's own".to_owned(),
     }
 }

@@ -146,10 +146,11 @@ fn place(place: Place) -> String {
 
 fn use_text(cpu: &CpuUse) -> String {
     let named = cpu.ran.iter().take(NAMED).map(|ran| {
-        let class = match (ran.real_time, ran.endless) {
-            (true, _) => " (real-time)",
-            (false, true) => " (its slice never ends)",
-            (false, false) => "",
+        let class = match (ran.real_time, ran.priority, ran.endless) {
+            (true, Some(priority), _) => format!(" (real-time {priority})"),
+            (true, None, _) => " (real-time)".to_owned(),
+            (false, _, true) => " (its slice never ends)".to_owned(),
+            (false, _, false) => String::new(),
         };
         format!("{}{class} {}", ran.task, time(ran.duration_ns))
     });
@@ -189,22 +190,28 @@ pub fn why(wait: &Explanation) -> String {
     let length = wait.to_ns - wait.from_ns;
     match wait.cause {
         Cause::RealTime { duration_ns, cpu } => {
-            let mut names: Vec<&str> = Vec::new();
-            for ran in wait.cpus.iter().flat_map(|cpu| &cpu.ran) {
-                if ran.real_time && !names.contains(&ran.task.as_str()) {
-                    names.push(&ran.task);
-                }
-            }
-            let others = names.len().saturating_sub(NAMED);
-            names.truncate(NAMED);
-            let mut names = names.join(", ");
-            if others > 0 {
-                let _ = write!(names, " and {others} more");
-            }
-            let place = cpu.map_or("the CPUs that it may use".to_owned(), |cpu| {
-                format!("CPU {cpu}, where it lay,")
-            });
-            format!("behind real-time tasks: {names} had {place} for {}", time(duration_ns))
+            let names = names(wait, cpu, |ran| ran.real_time);
+            format!(
+                "behind real-time tasks: {names} had {} for {}",
+                where_it_lay(cpu),
+                time(duration_ns)
+            )
+        }
+        Cause::Server { duration_ns, cpu } => {
+            let names = names(wait, cpu, |ran| !ran.real_time && !ran.outside);
+            format!(
+                "behind ordinary tasks, to which the deadline server gives a part of each CPU although they are less important: {names} had {} for {}",
+                where_it_lay(cpu),
+                time(duration_ns)
+            )
+        }
+        Cause::Others { duration_ns, cpu } => {
+            let names = names(wait, cpu, |ran| ran.outside);
+            format!(
+                "behind threads that are not of the load: {names} had {} for {}",
+                where_it_lay(cpu),
+                time(duration_ns)
+            )
         }
         Cause::Throttled { .. } => {
             "throttled: its SCHED_DEADLINE runtime was used up, and it waited for its next period"
@@ -235,6 +242,32 @@ fn endless(wait: &Explanation) -> Option<&Ran> {
     busy.filter_map(|cpu| cpu.ran.first()).next().filter(|_| all)
 }
 
+/// Who of those that `count` ran on `cpu`, or on all CPUs that the task may use.
+fn names(wait: &Explanation, cpu: Option<u32>, count: fn(&Ran) -> bool) -> String {
+    let its = wait.cpus.iter().filter(|one| cpu.is_none_or(|cpu| one.cpu == cpu));
+    let mut names: Vec<String> = Vec::new();
+    for ran in its.flat_map(|cpu| &cpu.ran).filter(|ran| count(ran)) {
+        let name = match ran.priority {
+            Some(priority) => format!("{} (priority {priority})", ran.task),
+            None => ran.task.clone(),
+        };
+        if !names.contains(&name) {
+            names.push(name);
+        }
+    }
+    let others = names.len().saturating_sub(NAMED);
+    names.truncate(NAMED);
+    let mut names = names.join(", ");
+    if others > 0 {
+        let _ = write!(names, " and {others} more");
+    }
+    names
+}
+
+fn where_it_lay(cpu: Option<u32>) -> String {
+    cpu.map_or("the CPUs that it may use".to_owned(), |cpu| format!("CPU {cpu}, where it lay,"))
+}
+
 /// Why a task waited, as the mistake that such a wait points to: the same words for all waits of that kind, on a machine of this many CPUs.
 pub fn diagnosis(wait: &Explanation, cpus: u32) -> String {
     let length = wait.to_ns - wait.from_ns;
@@ -254,6 +287,10 @@ pub fn diagnosis(wait: &Explanation, cpus: u32) -> String {
             format!("lies in the local queue of a CPU that real-time tasks have{beside}")
         }
         Cause::RealTime { cpu: None, .. } => "has only CPUs that real-time tasks have".to_owned(),
+        Cause::Server { .. } => {
+            "is behind ordinary tasks that the deadline server serves".to_owned()
+        }
+        Cause::Others { .. } => "has only CPUs that threads outside the load have".to_owned(),
         Cause::Throttled { .. } => "has used up its SCHED_DEADLINE runtime".to_owned(),
         Cause::Quota { .. } => "is in a control group that has used its quota".to_owned(),
         Cause::Lay { place } => {

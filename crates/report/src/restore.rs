@@ -158,6 +158,8 @@ fn metrics(row: &Row, duration_ns: u64, tasks: &[Row]) -> RunMetrics {
             available_ns: row.count("available_ns"),
             busy_ns: row.count("busy_ns"),
             overhead_ns: row.count("overhead_booked_ns"),
+            others_ns: row.whole("others_ns"),
+            others_wanted_ns: row.whole("others_wanted_ns"),
             idle_ns: row.count("idle_ns"),
             idle_while_runnable_ns: row.count("idle_while_runnable_ns"),
         },

@@ -144,6 +144,28 @@ pub struct Rank {
     pub summary: Summary,
     /// By how much it differs from the kernel's own; `None` for that itself.
     pub difference: Option<Distance>,
+    /// What it leaves to other programs; absent if there were none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub others: Option<Others>,
+}
+
+impl Rank {
+    /// Whether other programs get less CPU time than under the kernel's own.
+    #[must_use]
+    pub fn takes_from_others(&self) -> bool {
+        let difference = self.others.and_then(|others| others.difference);
+        difference.is_some_and(|one| one.judgement == Judgement::Worse)
+    }
+}
+
+/// The CPU time of other programs under a scheduler.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Others {
+    /// What they had of what they wanted, the median.
+    pub served: f64,
+    /// By how much that differs from the kernel's own; `None` for that itself.
+    pub difference: Option<Distance>,
 }
 
 /// Another value of a tunable.
@@ -197,6 +219,8 @@ pub struct Advice {
     pub aim: Aim,
     /// Replays under each.
     pub replays: u32,
+    /// Part of the CPU time that other programs had under the kernel's own; `None` if there were none.
+    pub part_of_others: Option<f64>,
     /// All schedulers whose runs finished, the best first.
     pub ranking: Vec<Rank>,
     /// The scheduler to load; `None` if no scheduler is known to be better than the kernel's own.

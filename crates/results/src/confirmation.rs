@@ -90,6 +90,7 @@ mod tests {
 
     fn confirmed(places: [usize; 2], here: [f64; 2]) -> Confirmation {
         let rank = |(scheduler, place): (&str, usize)| Rank {
+            others: None,
             place,
             scheduler: scheduler.to_owned(),
             summary: Summary::of(vec![1e9]).unwrap(),

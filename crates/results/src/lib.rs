@@ -22,7 +22,7 @@ mod surroundings;
 mod waits;
 
 pub use advice::{
-    Advice, Aim, Distance, Price, Rank, Recommendation, Setting, Values, is_instance,
+    Advice, Aim, Distance, Others, Price, Rank, Recommendation, Setting, Values, is_instance,
 };
 pub use comparison::Comparison;
 pub use condition::{Condition, Limit, sentence};
@@ -34,7 +34,8 @@ pub use failure::{DUE, Failure, LEFT_BEHIND, Patience, Starvation, Status};
 pub use fault::{Checkup, Fault};
 pub use format::Unit;
 pub use measure::{
-    Better, Episode, Group, MAKESPAN_ERROR, MEASURES, Margin, Measure, Shown, documented,
+    Better, Episode, Group, MAKESPAN_ERROR, MEASURES, Margin, Measure, OTHERS_SERVED, Shown,
+    documented,
 };
 pub use moment::{Mark, Moment};
 pub use overall::{CellName, Compared, Overall, Overview, Tally};

@@ -258,6 +258,9 @@ pub(crate) const ERROR_OF_SHARE: &str = "share_error";
 /// The measure whose time is one of a CPU.
 pub(crate) const IDLE_BESIDE_WAITING: &str = "idle_beside_waiting";
 
+/// The measure of what the surroundings of a load lose.
+pub const OTHERS_SERVED: &str = "others_served";
+
 /// Five samples beyond it, so that a percentile does not hang on a single one.
 const P95: u64 = 100;
 const P99: u64 = 500;
@@ -614,6 +617,20 @@ fn costs() -> Vec<Measure> {
             ..PLAIN
         },
         Measure {
+            id: OTHERS_SERVED,
+            unit: Unit::Fraction,
+            better: Some(Better::Higher),
+            margin: absolute(0.01),
+            replay_error: SHARE_ERROR,
+            shown: shown(["others", "served"], "CPU time of others, of what they wanted", false),
+            of_run: Some(|run| {
+                let wanted = run.cpu_time.others_wanted_ns.filter(|wanted| *wanted > 0)?;
+                Some(run.cpu_time.others_ns.unwrap_or(0) as f64 / wanted as f64)
+            }),
+            doc: "CPU time that other programs and the kernel's own threads had, of what they wanted until the end",
+            ..PLAIN
+        },
+        Measure {
             id: "energy",
             unit: Unit::Plain,
             better: Some(Better::Lower),
@@ -652,9 +669,11 @@ fn accounts() -> Vec<Measure> {
         "cpus" Count Some(|run| Some(run.cpus.into())), None, "CPUs of the machine";
         "available" Time Some(|run| Some(run.cpu_time.available_ns as f64)), None, "time of online CPUs";
         "busy" Time Some(|run| Some(run.cpu_time.busy_ns as f64)), Some(|task| Some(task.cpu_time_ns as f64)), "CPU time used by tasks";
-        "idle" Time Some(|run| Some(run.cpu_time.idle_ns as f64)), None, "CPU time that was neither used nor overhead";
+        "idle" Time Some(|run| Some(run.cpu_time.idle_ns as f64)), None, "CPU time that nobody used and that was no overhead";
         "idle_while_runnable" Time Some(|run| Some(run.cpu_time.idle_while_runnable_ns as f64)), None, "idle time that waiting tasks could have used";
-        "overhead_booked" Time Some(|run| Some(run.cpu_time.overhead_ns as f64)), None, "overhead up to the end; with busy and idle it is all that is available";
+        "others" Time Some(|run| Some(run.cpu_time.others_ns? as f64)), None, "CPU time that other programs and the kernel's own threads had";
+        "others_wanted" Time Some(|run| Some(run.cpu_time.others_wanted_ns? as f64)), None, "CPU time that these wanted until the end, in simulations";
+        "overhead_booked" Time Some(|run| Some(run.cpu_time.overhead_ns as f64)), None, "overhead up to the end; with busy, others and idle it is all that is available";
         "overhead_total" Time Some(|run| kind(run, |of| of.total_ns)), None, "overhead of all kinds, also the part beyond the end";
         "overhead_scheduling" Time Some(|run| kind(run, |of| of.scheduling_ns)), None, "scheduler callbacks, with their kfuncs and locks";
         "overhead_switch" Time Some(|run| kind(run, |of| of.switch_ns)), None, "switching from one task to another";

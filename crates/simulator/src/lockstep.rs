@@ -9,7 +9,7 @@ use fairground_bpf::{
     BpfCall, Demand, LOADER_PID, Loader, LoaderThread, MapOperation, Reply, Request,
     ThreadAttributes,
 };
-use fairground_events::{CpuId, EventKind, OverheadKind};
+use fairground_events::OverheadKind;
 use fairground_workload::{Policy, Waiting};
 
 use crate::clock::Due;
@@ -388,16 +388,6 @@ impl Kernel<'_> {
                 Reply { result: 0, bytes }
             }
             Err(errno) => Reply { result: -errno, bytes: Vec::new() },
-        }
-    }
-
-    /// Tells the sinks that a thread of the loader has got a CPU or lost it.
-    pub(crate) fn tell_loader_switch(&mut self, cpu: usize, previous: TaskRef, next: TaskRef) {
-        let follows = |task: TaskRef| matches!(task.execution.errand, Errand::Follow { .. });
-        let cpu = CpuId(cpu as u32);
-        if follows(previous) != follows(next) {
-            let begins = follows(next);
-            self.emit(EventKind::Loader { cpu, begins });
         }
     }
 }

@@ -223,6 +223,8 @@ pub struct Outcome {
     pub shortfalls: Vec<Shortfall>,
     /// CPU time that the threads of the surroundings used, including overhead on their CPUs, nanoseconds.
     pub time_of_other_threads: Nanoseconds,
+    /// CPU time that they wanted until the end, nanoseconds.
+    pub wanted_by_other_threads: Nanoseconds,
 }
 
 /// Simulates `scheduler` under `options`, and reports the events to `sinks`.
@@ -293,6 +295,7 @@ pub fn simulate_beside<'a>(
         messages: std::mem::take(&mut kernel.messages).finish(),
         shortfalls: kernel.shortfalls(),
         time_of_other_threads: kernel.time_of_other_threads(),
+        wanted_by_other_threads: kernel.wanted_by_other_threads(end),
     })
 }
 

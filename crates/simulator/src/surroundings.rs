@@ -2,9 +2,9 @@
 //!
 //! Without these, a simulation begins with tasks that exist at once, whose parent has never run, on a machine that does nothing else. To be
 //! comparable with a run on a kernel, it has to begin as that run did: the decisions of many schedulers depend on a task's inheritance, and on
-//! which other tasks call the scheduler. These tasks go through the scheduler like all others; sinks do not see them.
+//! which other tasks call the scheduler. These tasks go through the scheduler like all others; sinks only see that others have a CPU.
 
-use fairground_events::{EventKind, Nanoseconds, OverheadKind, TaskId};
+use fairground_events::{CpuId, EventKind, Nanoseconds, Outsider, OverheadKind, TaskId};
 use fairground_workload::{Policy, Waiting};
 
 use crate::clock::Due;
@@ -124,8 +124,6 @@ pub(crate) fn visible(kind: EventKind) -> Option<EventKind> {
         | EventKind::Exit { task }
         | EventKind::Migrate { task, .. }
         | EventKind::Throttle { task, .. }
-        | EventKind::Insert { task, .. }
-        | EventKind::Remove { task, .. }
         | EventKind::Callback { task: Some(task), .. }
             if is_hidden(task) =>
         {
@@ -134,15 +132,46 @@ pub(crate) fn visible(kind: EventKind) -> Option<EventKind> {
         EventKind::Wake { task, cpu, waker } => {
             Some(EventKind::Wake { task, cpu, waker: seen(waker) })
         }
-        EventKind::Switch { cpu, prev, next } => match (seen(prev), seen(next)) {
-            (None, None) => None,
-            (prev, next) => Some(EventKind::Switch { cpu, prev, next }),
-        },
+        EventKind::Switch { prev: None, next: None, .. } => None,
+        EventKind::Insert { task, queue, slice, vtime } if is_hidden(task) => {
+            Some(EventKind::Insert { task: TaskId::OUTSIDER, queue, slice, vtime })
+        }
+        EventKind::Remove { task, queue } if is_hidden(task) => {
+            Some(EventKind::Remove { task: TaskId::OUTSIDER, queue })
+        }
         other => Some(other),
     }
 }
 
+/// Who a thread is to the sinks; `None` for a task of the workload and the idle task.
+fn outsider(task: TaskRef) -> Option<Outsider> {
+    let who = match task.execution.errand {
+        Errand::Follow { .. } => Outsider::Loader,
+        _ if task.class >= Class::RealTime => Outsider::RealTime,
+        _ => Outsider::Other,
+    };
+    (is_hidden(task.id) && task.class != Class::Idle).then_some(who)
+}
+
 impl Kernel<'_> {
+    /// Tells the sinks which task or other thread has a CPU from `time` on.
+    pub(crate) fn tell_switch(&mut self, time: u64, cpu: usize, previous: TaskRef, next: TaskRef) {
+        if !self.reports.is_open() {
+            return;
+        }
+        let cpu = CpuId(cpu as u32);
+        let (before, after) = (outsider(previous), outsider(next));
+        if before.is_some() && after.is_none() {
+            self.emit_at(time, EventKind::Outside { cpu, who: None });
+        }
+        let seen = |task: TaskRef| Some(task.id).filter(|task| !is_hidden(*task));
+        let (prev, next) = (seen(previous), seen(next));
+        self.emit_at(time, EventKind::Switch { cpu, prev, next });
+        if after.is_some() && after != before {
+            self.emit_at(time, EventKind::Outside { cpu, who: after });
+        }
+    }
+
     /// Creates the threads that are not part of the workload, asleep.
     pub(crate) fn create_other_threads(&mut self) {
         for (place, thread) in self.settings.surroundings.threads.clone().iter().enumerate() {
@@ -221,6 +250,23 @@ impl Kernel<'_> {
         let follows = |task: &&TaskRef| matches!(task.execution.errand, Errand::Follow { .. });
         let others = others.filter(|task| !follows(task));
         others.map(|task| task.seen.se.sum_exec_runtime).sum()
+    }
+
+    /// CPU time that the threads of the surroundings would have used in a run of this length if each had had a CPU whenever it wanted one.
+    pub(crate) fn wanted_by_other_threads(&self, end: Nanoseconds) -> Nanoseconds {
+        let switch = self.settings.cost.context_switch;
+        let until = |turns: &[Turn], end: Nanoseconds| -> Nanoseconds {
+            let begun = turns.iter().take_while(|turn| turn.at < end);
+            begun.map(|turn| turn.cpu_time.saturating_sub(switch).max(1).min(end - turn.at)).sum()
+        };
+        let wanted = |thread: &Thread| match thread.period {
+            Some(period) => {
+                let rounds = end / period;
+                rounds * until(&thread.turns, period) + until(&thread.turns, end % period)
+            }
+            None => until(&thread.turns, end),
+        };
+        self.settings.surroundings.threads.iter().map(wanted).sum()
     }
 
     /// Makes one of the other threads, which sleeps or is about to, wait for this turn, if it has that many turns.
@@ -365,6 +411,12 @@ impl Kernel<'_> {
         self.origin = self.clock.now();
         self.observed = true;
         self.reports.open();
+        for cpu in 0..self.cpus.len() {
+            let who = outsider(self.cpus[cpu].current);
+            if who.is_some() {
+                self.emit_at(self.origin, EventKind::Outside { cpu: CpuId(cpu as u32), who });
+            }
+        }
         self.begin_metering();
         for thread in self.tasks.others().to_vec() {
             self.await_turn(thread, 0);

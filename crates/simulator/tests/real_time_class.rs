@@ -53,6 +53,31 @@ fn hogs(cpus: &[u32]) -> String {
     cpus.iter().map(hog).collect::<Vec<_>>().join(", ")
 }
 
+/// rt-app's threads are born as ordinary ones, which spreads them, and then become real-time ones. A task that may go elsewhere does not begin behind
+/// bound ones, where a push would stop at the first of these.
+#[test]
+fn who_begins_beside_bound_tasks_has_a_cpu_of_its_own() {
+    let history = play(
+        "8",
+        r#""bound": { "instance": 6, "policy": "SCHED_FIFO", "priority": 20, "cpus": [0, 1], "run": 50000, "sleep": 50000 },
+           "free": { "instance": 2, "policy": "SCHED_FIFO", "priority": 20, "run": 2000, "sleep": 8000 }"#,
+    );
+    for free in ["free-0", "free-1"] {
+        assert_eq!(history.longest_wait(free, 0, 2000 * MS), 0);
+    }
+}
+
+#[test]
+fn more_tasks_than_cpus_begin_on_all_of_them() {
+    let history = play(
+        "8",
+        r#""bound": { "instance": 2, "policy": "SCHED_FIFO", "priority": 9, "cpus": [0], "run": 100000, "loop": 1 },
+           "free": { "instance": 22, "policy": "SCHED_FIFO", "priority": 9, "run": 100000, "loop": 1 }"#,
+    );
+    let end = history.runs.iter().map(|run| run.end).max();
+    assert_eq!(end, Some(300 * MS));
+}
+
 #[test]
 fn who_waits_behind_a_long_task_is_pushed_to_another_cpu() {
     let history = play(

@@ -2,6 +2,8 @@
 
 mod common;
 
+use fairground_events::{Event, EventKind, Outsider, Sink, TaskId, TaskInfo};
+
 use common::{Log, Referee, built_in, free, scheduler};
 use fairground_simulator::{
     Creator, ExitKind, Options, Outcome, Surroundings, Thread, Turn, simulate,
@@ -67,6 +69,43 @@ fn a_thread_may_do_the_same_again_and_again() {
     // 94 turns of 1 ms, and perhaps part of the last.
     assert!((94_000_000..=95_000_000).contains(&time), "{time}");
     assert_eq!(log(Surroundings::default()).1, 0);
+}
+
+/// When others have which CPU.
+#[derive(Default)]
+struct Outsiders(Vec<(u64, u32, Option<Outsider>)>);
+
+impl Sink for Outsiders {
+    fn task(&mut self, _: u64, _: TaskId, _: &TaskInfo) {}
+    fn event(&mut self, event: &Event) {
+        if let EventKind::Outside { cpu, who } = event.kind {
+            self.0.push((event.time, cpu.0, who));
+        }
+    }
+    fn finish(&mut self, _: u64) {}
+}
+
+#[test]
+fn sinks_see_that_others_have_a_cpu_and_of_which_kind() {
+    let fifo = Policy::Fifo { priority: 50 };
+    let threads = vec![thread(0, true, ordinary()), thread(1, false, fifo)];
+    let mut outsiders = Outsiders::default();
+    let options = surrounded("2", Surroundings { threads, ..Surroundings::default() });
+    let outcome = simulate(&built_in("cfs"), &options, vec![&mut outsiders]).unwrap();
+    assert_eq!(outcome.wanted_by_other_threads, 2 * 99_000_000);
+    let mut used = [0; 2];
+    let mut since = [None; 2];
+    for (time, cpu, who) in outsiders.0 {
+        let cpu = cpu as usize;
+        if let Some(begin) = since[cpu].take() {
+            used[cpu] += time - begin;
+        }
+        since[cpu] = who.map(|_| time);
+        let expected = [Outsider::Other, Outsider::RealTime][cpu];
+        assert!(who.is_none_or(|who| who == expected), "CPU {cpu} has {who:?}");
+    }
+    // Those of real-time come before all, and a turn of 1 ms is less than what the others wait for beside a hog in 10 ms.
+    assert_eq!(used, [99_000_000; 2]);
 }
 
 fn ordinary() -> Policy {

@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use fairground_recording::{Description, Ending, Entry, Header, Kind, Writer};
+use fairground_recording::{Description, Ending, Entry, Header, Kind, Roots, Writer};
 
 use crate::support::{fairground, folder, refuse, succeed};
 
@@ -166,8 +166,12 @@ fn advice_is_a_ranking_beside_the_kernels_own() {
 
 /// A recording of a player that is woken every 20 ms beside four hogs on one CPU, in which the player waited for up to 12 ms.
 fn player_beside_hogs() -> Vec<u8> {
+    player_beside_hogs_of(Roots::All)
+}
+
+fn player_beside_hogs_of(roots: Roots) -> Vec<u8> {
     const MS: u64 = 1_000_000;
-    let header = Header { cpus: 1, command: vec!["play".to_owned()], ..Header::default() };
+    let header = Header { cpus: 1, roots, command: vec!["play".to_owned()], ..Header::default() };
     let mut entries = Vec::new();
     let mut add = |time: u64, kind: Kind| Entry { time, cpu: 0, kind }.write(&mut entries);
     for (task, name) in [(1, "player"), (2, "hog"), (3, "hog"), (4, "hog"), (5, "hog")] {
@@ -236,6 +240,35 @@ fn what_a_scheduler_costs_stands_beside_what_it_gives() {
     let recommended = &advice["recommended"];
     assert_eq!(recommended.is_null(), advice["command"].is_null());
     assert_eq!(text.contains("Load it: sudo fairground run"), !recommended.is_null(), "{text}");
+}
+
+/// The same, of the first hog alone: all else is surroundings.
+#[test]
+fn time_that_others_had_is_neither_idle_nor_wasted_nor_given_away() {
+    let scratch = tempfile::tempdir().unwrap();
+    let path = scratch.path().join("busy.recording");
+    fs::write(&path, player_beside_hogs_of(Roots::Tasks(vec![2]))).unwrap();
+    let path = path.display();
+    let text = succeed(&format!("compare {path} -s eevdf,linux12 --seed 1 --format json"));
+    let result: serde_json::Value = serde_json::from_str(&text).unwrap();
+    for run in result["runs"].as_array().unwrap() {
+        let time = &run["metrics"]["cpu_time"];
+        let of = |part: &str| time[part].as_u64().unwrap();
+        let parts = of("busy_ns") + of("overhead_ns") + of("others_ns") + of("idle_ns");
+        assert_eq!(parts, of("available_ns"));
+        assert!(of("others_ns") > of("available_ns") / 2, "{time}");
+        assert!(of("others_ns") <= of("others_wanted_ns"), "{time}");
+        assert!(of("idle_while_runnable_ns") <= of("idle_ns"), "{time}");
+        assert!(of("idle_while_runnable_ns") < of("available_ns") / 100, "{time}");
+    }
+    let text = succeed(&format!("explain {path} -s eevdf --seed 1"));
+    assert!(text.contains("other programs"), "{text}");
+    assert!(!text.contains("was idle for"), "{text}");
+    refuse(&format!("show {path} --rt-app"), 0, &["the file leaves out the 4 other threads"]);
+    let text = succeed(&format!("advise {path} -s linux12,bfs,cfs,dwrr --repeat 3"));
+    assert!(text.contains("others got"), "{text}");
+    assert!(text.contains("Other programs had "), "{text}");
+    assert_ne!(text.contains("No clear winner"), text.contains("Load it: "), "{text}");
 }
 
 #[test]

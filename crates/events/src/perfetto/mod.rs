@@ -6,7 +6,9 @@
 
 mod messages;
 
-use crate::{CpuId, Event, EventKind, Nanoseconds, OverheadKind, Policy, Sink, TaskId, TaskInfo};
+use crate::{
+    CpuId, Event, EventKind, Nanoseconds, Outsider, OverheadKind, Policy, Sink, TaskId, TaskInfo,
+};
 use messages::{
     FtraceEvent, FtraceEventBundle, INSTANT, PACKET_FIELD, Process, ProcessTree, SEQUENCE_STARTS,
     SLICE_BEGIN, SLICE_END, SchedMigrateTask, SchedSwitch, SchedWaking, SystemInfo, Thread,
@@ -61,8 +63,8 @@ struct Cpu {
     bundle: Vec<FtraceEvent>,
     has_track: bool,
     overhead_until: Nanoseconds,
-    /// Since when the scheduler's loader has had it, if it has.
-    loader_since: Option<Nanoseconds>,
+    /// Which thread outside the run has it, and since when.
+    outsider: Option<(Outsider, Nanoseconds)>,
 }
 
 struct Task {
@@ -475,12 +477,12 @@ impl<W: Write> Sink for PerfettoWriter<W> {
             EventKind::Pass { .. } => {}
             // Already shown as overhead, and absent from streams made for viewing.
             EventKind::Callback { .. } | EventKind::Insert { .. } | EventKind::Remove { .. } => {}
-            EventKind::Loader { cpu, begins } => {
-                let since = &mut self.cpus[cpu.0 as usize].loader_since;
-                let began = std::mem::replace(since, begins.then_some(time));
-                if let (Some(began), false) = (began, begins) {
+            EventKind::Outside { cpu, who } => {
+                let outsider = &mut self.cpus[cpu.0 as usize].outsider;
+                let before = std::mem::replace(outsider, who.map(|who| (who, time)));
+                if let Some((who, since)) = before {
                     let track = self.cpu_track(cpu);
-                    self.slice(began, time, track, "loader");
+                    self.slice(since, time, track, outsider_name(who));
                 }
             }
             EventKind::CpuOnline { cpu, online } => {
@@ -514,6 +516,14 @@ fn kernel_priority(info: &TaskInfo) -> i32 {
         Policy::Normal | Policy::Batch | Policy::Idle | Policy::Ext => 120 + info.nice,
         Policy::Fifo | Policy::RoundRobin => 99 - info.rt_priority as i32,
         Policy::Deadline => -1,
+    }
+}
+
+fn outsider_name(who: Outsider) -> &'static str {
+    match who {
+        Outsider::Loader => "loader",
+        Outsider::Other => "others",
+        Outsider::RealTime => "others, real-time",
     }
 }
 

@@ -33,7 +33,7 @@
 //! | 14 | callback | CPU; number of the callback; optional task; optional chosen CPU (its number plus 1); duration |
 //! | 15 | insert | task; queue; slice; 1 and the virtual time, or 0 without one |
 //! | 16 | remove | task; queue |
-//! | 17 | loader | CPU; 1 the scheduler's loader gets it, 0 leaves it |
+//! | 17 | outside | CPU; who has it besides the tasks: 0 nobody, 1 the scheduler's loader, 2 other programs, 3 real-time threads of others |
 //! | 18 | control group | group; path (text); optional group that it is in; shares; mode (0 up, 1 smp, 2 concur, 3 max, 4 tasks); 1, quota, period and burst, or 0 without a quota |
 //! | 19 | throttle | task; 1 it may not run, 0 it may |
 //! | 20 | quota use | group; periods; throttled periods; throttled time |
@@ -74,7 +74,7 @@ const LAP: u8 = 13;
 const CALLBACK: u8 = 14;
 const INSERT: u8 = 15;
 const REMOVE: u8 = 16;
-const LOADER: u8 = 17;
+const OUTSIDE: u8 = 17;
 const GROUP: u8 = 18;
 const THROTTLE: u8 = 19;
 const QUOTA_USE: u8 = 20;
@@ -91,6 +91,11 @@ const POLICIES: [crate::Policy; 7] = {
 };
 
 /// Kinds of overhead by their number in the file.
+const OUTSIDERS: [Option<crate::Outsider>; 4] = {
+    use crate::Outsider::*;
+    [None, Some(Loader), Some(Other), Some(RealTime)]
+};
+
 const OVERHEAD_KINDS: [crate::OverheadKind; 4] = {
     use crate::OverheadKind::*;
     [Scheduling, Switch, Migration, Interrupt]

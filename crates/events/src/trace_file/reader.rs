@@ -2,7 +2,7 @@
 
 use super::{
     CALLBACK, CPU_ONLINE, END, ENERGY, EXIT, GLOBAL, GROUP, INSERT, JOB_COMPLETE, JOB_RELEASE,
-    JOB_SKIP, LAP, LOADER, LOCAL, LONGEST_NAME, MAGIC, MIGRATE, MOST_CPUS, OVERHEAD,
+    JOB_SKIP, LAP, LOCAL, LONGEST_NAME, MAGIC, MIGRATE, MOST_CPUS, OUTSIDE, OUTSIDERS, OVERHEAD,
     OVERHEAD_KINDS, PASS, POLICIES, QUOTA_USE, REMOVE, SLEEP, SWITCH, TASK, THROTTLE, USER,
     VERSION, WAKE,
 };
@@ -291,9 +291,9 @@ impl<R: Read> TraceReader<R> {
                 online: self.entry(&[false, true], "state of a CPU")?,
             },
             PASS => EventKind::Pass { cpu: self.cpu()?, duration: self.number()? },
-            LOADER => EventKind::Loader {
+            OUTSIDE => EventKind::Outside {
                 cpu: self.cpu()?,
-                begins: self.entry(&[false, true], "turn of a loader")?,
+                who: self.entry(&OUTSIDERS, "kind of thread outside the run")?,
             },
             THROTTLE => EventKind::Throttle {
                 task: self.task()?,

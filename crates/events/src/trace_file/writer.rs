@@ -2,7 +2,7 @@
 
 use super::{
     CALLBACK, CPU_ONLINE, END, ENERGY, EXIT, GLOBAL, GROUP, INSERT, JOB_COMPLETE, JOB_RELEASE,
-    JOB_SKIP, LAP, LOADER, LOCAL, LONGEST_NAME, MAGIC, MIGRATE, MOST_CPUS, OVERHEAD,
+    JOB_SKIP, LAP, LOCAL, LONGEST_NAME, MAGIC, MIGRATE, MOST_CPUS, OUTSIDE, OUTSIDERS, OVERHEAD,
     OVERHEAD_KINDS, PASS, POLICIES, QUOTA_USE, REMOVE, SLEEP, SWITCH, TASK, THROTTLE, USER,
     VERSION, WAKE,
 };
@@ -390,10 +390,10 @@ impl<W: Write> Sink for TraceWriter<W> {
                 self.cpu_number(cpu);
                 self.number(online.into());
             }
-            EventKind::Loader { cpu, begins } => {
-                self.begin(LOADER, time);
+            EventKind::Outside { cpu, who } => {
+                self.begin(OUTSIDE, time);
                 self.cpu_number(cpu);
-                self.number(begins.into());
+                self.number(place(&OUTSIDERS, &who));
             }
             EventKind::Throttle { .. } | EventKind::QuotaUse { .. } => self.quota(event),
             EventKind::Energy { cpu, nanojoules } => {

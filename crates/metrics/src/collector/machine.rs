@@ -7,7 +7,7 @@ use crate::fluid::Fluid;
 use crate::idle::{IdleCpus, WaitingTasks};
 use crate::result::{IdleBeside, IdleCpu, LONG_IDLE, LONG_WAIT, LongWait};
 use crate::task::{State, Task};
-use fairground_events::{Nanoseconds, OverheadKind};
+use fairground_events::{Nanoseconds, Outsider, OverheadKind};
 
 /// The machine up to the time `now`.
 #[derive(Clone, Debug)]
@@ -31,6 +31,10 @@ pub(super) struct Machine {
     pub(super) overhead: Option<[u64; 4]>,
     /// Overhead up to the present.
     pub(super) overhead_booked: u64,
+    /// Time that other programs had CPUs, up to the present.
+    pub(super) others: Option<u64>,
+    /// When the last overhead ends that an idle CPU has.
+    overhead_of_idle: Nanoseconds,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
@@ -46,8 +50,9 @@ pub(super) struct Cpu {
     ran: Nanoseconds,
     /// Time that has been added to tasks.
     pub(super) busy: u64,
-    /// Whether the scheduler's loader has it.
-    has_loader: bool,
+    online: bool,
+    /// The thread outside the run that has it.
+    outsider: Option<Outsider>,
 }
 
 /// Capacity of the machine up to some time.
@@ -87,7 +92,9 @@ impl Machine {
         let cpus = sets.cpus();
         Self {
             now: 0,
-            cpus: (0..cpus).map(|cpu| Cpu { speed: sets.speed(cpu), ..Cpu::default() }).collect(),
+            cpus: (0..cpus)
+                .map(|cpu| Cpu { speed: sets.speed(cpu), online: true, ..Cpu::default() })
+                .collect(),
             online: cpus as u64,
             online_speed: (0..cpus).map(|cpu| sets.speed(cpu)).sum(),
             sets,
@@ -100,6 +107,8 @@ impl Machine {
             capacity: Capacity::default(),
             overhead: None,
             overhead_booked: 0,
+            others: None,
+            overhead_of_idle: 0,
         }
     }
 
@@ -118,14 +127,38 @@ impl Machine {
     pub(super) fn capacity_until_now(&self) -> Capacity {
         let span = self.now - self.capacity.until;
         let usable = self.waiting.usable(&self.idle, &self.sets);
-        let busy = self.online as usize - self.idle.count();
+        let capacity = self.sets.capacity(ALL_CPUS);
+        let busy = capacity.cpus() - self.idle.count();
         // As many CPUs as are busy or usable, assuming the fastest ones.
-        let speed = self.sets.capacity(ALL_CPUS).of(busy + usable);
+        let speed = capacity.of(busy + usable);
+        let usable_time = match self.overhead_of_idle <= self.capacity.until || usable == 0 {
+            true => usable as u64 * span,
+            false => self.usable_beside_overhead(),
+        };
         Capacity {
             until: self.now,
-            idle_while_runnable: self.capacity.idle_while_runnable + usable as u64 * span,
+            idle_while_runnable: self.capacity.idle_while_runnable + usable_time,
             possible_work: self.capacity.possible_work + speed * float(span),
         }
+    }
+
+    /// Idle time since `self.capacity` that waiting tasks could have used: CPUs that run no task but have overhead are not idle.
+    #[cold]
+    fn usable_beside_overhead(&self) -> u64 {
+        let (mut from, mut sum) = (self.capacity.until, 0);
+        while from < self.now {
+            let mut free = self.idle.clone();
+            let mut to = self.now;
+            for (number, cpu) in self.cpus.iter().enumerate() {
+                if cpu.overhead_until > from && free.since(number).is_some() {
+                    free.set(number, false, from);
+                    to = to.min(cpu.overhead_until);
+                }
+            }
+            sum += self.waiting.usable(&free, &self.sets) as u64 * (to - from);
+            from = to;
+        }
+        sum
     }
 
     /// Must be called before a CPU becomes idle or busy or goes online or offline, and before a task begins or ends a wait.
@@ -162,10 +195,14 @@ impl Machine {
             slot.ran += rest;
             self.ideal.lose(float(overhead) * slot.speed);
         }
-        if slot.has_loader {
+        match slot.outsider {
+            None => {}
             // Time that a scheduler spends in user space counts like time it spends in the kernel.
-            self.overhead_booked += rest;
-            self.overhead.get_or_insert_default()[OverheadKind::Scheduling as usize] += rest;
+            Some(Outsider::Loader) => {
+                self.overhead_booked += rest;
+                self.overhead.get_or_insert_default()[OverheadKind::Scheduling as usize] += rest;
+            }
+            Some(Outsider::Other | Outsider::RealTime) => *self.others.get_or_insert(0) += rest,
         }
         slot
     }
@@ -174,8 +211,15 @@ impl Machine {
     #[inline]
     pub(super) fn lose(&mut self, cpu: usize, duration: u64) {
         let now = self.now;
+        if self.waiting.total() > 0 && self.idle.since(cpu).is_some() {
+            self.use_changes();
+        }
         let slot = self.book(cpu);
         slot.overhead_until = slot.overhead_until.max(now) + duration;
+        let (until, is_idle) = (slot.overhead_until, slot.current.is_none());
+        if is_idle {
+            self.overhead_of_idle = self.overhead_of_idle.max(until);
+        }
     }
 
     /// `cpu` gets a task or becomes idle. Its time must be up to date.
@@ -184,6 +228,9 @@ impl Machine {
         self.use_changes();
         self.cpus[cpu].current = task;
         let idle = task.is_none() && self.sets.is_online(cpu);
+        if idle {
+            self.overhead_of_idle = self.overhead_of_idle.max(self.cpus[cpu].overhead_until);
+        }
         self.idle.set(cpu, idle, self.now);
     }
 
@@ -355,24 +402,19 @@ impl Machine {
         }
     }
 
-    /// The scheduler's loader gets or leaves a CPU.
-    pub(super) fn give_to_loader(&mut self, cpu: usize, begins: bool) {
+    /// A thread outside the run gets a CPU, or none has it any more.
+    pub(super) fn give_to_outsider(&mut self, cpu: usize, who: Option<Outsider>) {
         self.book(cpu);
-        self.use_changes();
-        self.cpus[cpu].has_loader = begins;
-        let idle = !begins && self.cpus[cpu].current.is_none() && self.sets.is_online(cpu);
-        self.idle.set(cpu, idle, self.now);
+        self.cpus[cpu].outsider = who;
+        self.offer(cpu);
     }
 
     pub(super) fn set_online(&mut self, cpu: usize, online: bool) {
-        if self.sets.is_online(cpu) == online {
+        if self.cpus[cpu].online == online {
             return;
         }
-        self.serve();
-        self.use_changes();
         self.available = self.available_until_now();
-        self.sets.set_online(cpu, online);
-        self.ideal.machine_changed();
+        self.cpus[cpu].online = online;
         if online {
             self.online += 1;
             self.online_speed += self.sets.speed(cpu);
@@ -380,7 +422,23 @@ impl Machine {
             self.online -= 1;
             self.online_speed -= self.sets.speed(cpu);
         }
-        let idle = online && self.cpus[cpu].current.is_none();
+        self.offer(cpu);
+    }
+
+    /// Whether tasks can have `cpu` has changed: not if it is offline, nor while another program has it, which no task could have had then.
+    fn offer(&mut self, cpu: usize) {
+        self.use_changes();
+        let Cpu { online, outsider, current, overhead_until, .. } = self.cpus[cpu];
+        let is_there = online && matches!(outsider, None | Some(Outsider::Loader));
+        if self.sets.is_online(cpu) != is_there {
+            self.serve();
+            self.sets.set_online(cpu, is_there);
+            self.ideal.machine_changed();
+        }
+        let idle = is_there && outsider.is_none() && current.is_none();
+        if idle {
+            self.overhead_of_idle = self.overhead_of_idle.max(overhead_until);
+        }
         self.idle.set(cpu, idle, self.now);
     }
 }

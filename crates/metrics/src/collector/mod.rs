@@ -501,10 +501,10 @@ impl Metrics {
             EventKind::Energy { cpu, nanojoules } => {
                 self.energy.insert(cpu, nanojoules);
             }
-            EventKind::Loader { cpu, begins } => {
+            EventKind::Outside { cpu, who } => {
                 if self.has(cpu_index(cpu)) {
                     self.end_idle(cpu_index(cpu));
-                    self.machine.give_to_loader(cpu_index(cpu), begins);
+                    self.machine.give_to_outsider(cpu_index(cpu), who);
                 }
             }
             EventKind::CpuOnline { cpu, online } => {

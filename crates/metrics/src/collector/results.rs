@@ -19,6 +19,7 @@ impl Metrics {
             (0..self.tasks.len()).filter_map(|task| self.task_result(task, &available)).collect();
         let busy_cpus_ns: Vec<u64> = self.machine.cpus.iter().map(|cpu| cpu.busy).collect();
         let busy_ns = busy_cpus_ns.iter().sum();
+        let used_ns = busy_ns + self.machine.overhead_booked + self.machine.others.unwrap_or(0);
         let awaited = || self.tasks.iter().flatten().filter(|task| !task.daemon);
         let alive = awaited().any(|task| task.ended.is_none());
         RunMetrics {
@@ -28,7 +29,9 @@ impl Metrics {
                 available_ns: available.time,
                 busy_ns,
                 overhead_ns: self.machine.overhead_booked,
-                idle_ns: available.time.saturating_sub(busy_ns + self.machine.overhead_booked),
+                others_ns: self.machine.others,
+                others_wanted_ns: None,
+                idle_ns: available.time.saturating_sub(used_ns),
                 idle_while_runnable_ns: capacity.idle_while_runnable,
             },
             busy_cpus_ns,

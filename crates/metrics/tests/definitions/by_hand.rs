@@ -2,7 +2,7 @@
 
 use crate::by_list::{MS, Run, assert_close, task_info};
 use fairground_events::{
-    CpuId, EventKind, GroupId, OverheadKind, Policy, QuotaUse, TaskId, TaskInfo,
+    CpuId, EventKind, GroupId, Outsider, OverheadKind, Policy, QuotaUse, TaskId, TaskInfo,
 };
 use fairground_metrics::{
     Bucket, IdleBeside, IdleCpu, JobRecord, Lag, LapRecord, LongWait, MachineFacts, Options,
@@ -459,9 +459,9 @@ fn a_cpu_that_the_loader_has_is_overhead_and_not_idle() {
         .wake(0)
         .wake(1)
         .switch(0, None, 0)
-        .event(EventKind::Loader { cpu, begins: true })
+        .event(EventKind::Outside { cpu, who: Some(Outsider::Loader) })
         .at(4)
-        .event(EventKind::Loader { cpu, begins: false })
+        .event(EventKind::Outside { cpu, who: None })
         .at(10)
         .switch(1, None, 1)
         .end(20);
@@ -470,6 +470,53 @@ fn a_cpu_that_the_loader_has_is_overhead_and_not_idle() {
     assert_eq!(result.cpu_time.idle_ns, 6 * MS);
     assert_eq!(result.cpu_time.idle_while_runnable_ns, 6 * MS);
     assert_eq!(result.tasks[1].wait_ns, 10 * MS);
+}
+
+/// Two tasks want the same CPU, of two, for 40 ms. Another program has it from 10 to 30 ms; the other CPU is idle all the time.
+#[test]
+fn time_that_others_used_is_neither_idle_nor_possible_nor_due() {
+    let cpu = CpuId(0);
+    let mut run = Run::on(2);
+    for number in 0..2 {
+        run.describe(number, &TaskInfo { allowed: vec![cpu], ..task_info("bound", 1024) });
+        run.wake(number);
+    }
+    let result = run
+        .switch(0, None, 0)
+        .at(10)
+        .switch(0, 0, None)
+        .event(EventKind::Outside { cpu, who: Some(Outsider::Other) })
+        .at(30)
+        .event(EventKind::Outside { cpu, who: None })
+        .switch(0, None, 1)
+        .end(40);
+    let time = result.cpu_time;
+    assert_eq!((time.available_ns, time.busy_ns), (80 * MS, 20 * MS));
+    assert_eq!((time.others_ns, time.idle_ns), (Some(20 * MS), 40 * MS));
+    assert_eq!(time.idle_while_runnable_ns, 0);
+    assert_close(result.throughput.unwrap().ratio, 1.0);
+    assert_close(result.fairness.unwrap().jain_index, 1.0);
+    // Each had its half of what was left, so a wait of 30 ms is worth 5 ms.
+    assert_close(result.tasks[1].share.unwrap().ideal, 10.0 / 80.0);
+    assert_eq!(result.tasks[1].longest_wait.unwrap().entitled_ns, 5 * MS);
+    assert_eq!(result.inconsistent_events, 0);
+}
+
+#[test]
+fn an_idle_cpu_with_overhead_is_not_idle_while_a_task_waits() {
+    let result = Run::on(2)
+        .tasks(&[1024; 2])
+        .wake(0)
+        .wake(1)
+        .switch(0, None, 0)
+        .overhead(1, OverheadKind::Interrupt, 4 * MS)
+        .at(6)
+        .overhead(1, OverheadKind::Switch, 10 * MS)
+        .at(10)
+        .switch(1, None, 1)
+        .end(20);
+    assert_eq!(result.cpu_time.idle_ns, 2 * MS);
+    assert_eq!(result.cpu_time.idle_while_runnable_ns, 2 * MS);
 }
 
 #[test]

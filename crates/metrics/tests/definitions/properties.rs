@@ -1,7 +1,7 @@
 //! Properties of every schedule, however bad: random schedulers on random machines.
 
 use crate::by_list::{MS, Run, assert_close};
-use fairground_events::OverheadKind;
+use fairground_events::{CpuId, EventKind, Outsider, OverheadKind};
 use fairground_metrics::{MachineFacts, Options, RunMetrics};
 use proptest::prelude::*;
 
@@ -13,6 +13,8 @@ enum Step {
     Place(usize, usize),
     Idle(usize),
     Overhead(usize, u64),
+    /// Another program gets an idle CPU, or leaves it.
+    Outside(usize),
 }
 
 /// A random schedule, written down with its own simple book-keeping.
@@ -25,6 +27,9 @@ struct Schedule {
     busy: Vec<u64>,
     idle_while_runnable: u64,
     overhead: u64,
+    /// Which CPUs other programs have, and for how many milliseconds they had any.
+    outside: Vec<bool>,
+    others: u64,
     /// Milliseconds of overhead that each CPU still has.
     overhead_left: Vec<u64>,
 }
@@ -38,13 +43,17 @@ impl Schedule {
     /// A millisecond at a time, so that overhead is easy to follow.
     fn pass(&mut self, milliseconds: u64) {
         for _ in 0..milliseconds {
-            let idle = self.cpus.iter().filter(|cpu| cpu.is_none()).count();
-            self.idle_while_runnable += self.waiting().min(idle) as u64;
-            let cpus = self.cpus.iter().zip(&mut self.busy);
-            for ((task, busy), overhead) in cpus.zip(&mut self.overhead_left) {
+            let idle = (0..self.cpus.len()).filter(|&cpu| {
+                self.cpus[cpu].is_none() && !self.outside[cpu] && self.overhead_left[cpu] == 0
+            });
+            self.idle_while_runnable += self.waiting().min(idle.count()) as u64;
+            let cpus = self.cpus.iter().zip(&mut self.busy).zip(&self.outside);
+            for (((task, busy), outside), overhead) in cpus.zip(&mut self.overhead_left) {
                 if *overhead > 0 {
                     *overhead -= 1;
                     self.overhead += 1;
+                } else if *outside {
+                    self.others += 1;
                 } else if let Some(task) = task {
                     self.ran[*task] += 1;
                     *busy += 1;
@@ -66,6 +75,8 @@ fn play(cpus: usize, weights: &[u32], steps: &[(u64, Step)]) -> (RunMetrics, Sch
         busy: vec![0; cpus],
         idle_while_runnable: 0,
         overhead: 0,
+        outside: vec![false; cpus],
+        others: 0,
         overhead_left: vec![0; cpus],
     };
     let mut now = 0;
@@ -94,7 +105,8 @@ fn play(cpus: usize, weights: &[u32], steps: &[(u64, Step)]) -> (RunMetrics, Sch
             }
             Step::Place(cpu, task) => {
                 let (cpu, task) = (cpu % cpus, task % tasks);
-                if schedule.runnable[task] && !schedule.cpus.contains(&Some(task)) {
+                let is_free = !schedule.outside[cpu] && !schedule.cpus.contains(&Some(task));
+                if schedule.runnable[task] && is_free {
                     let prev = schedule.cpus[cpu].replace(task);
                     run.switch(cpu as u32, prev.map(|prev| prev as u32), task as u32);
                 }
@@ -103,6 +115,15 @@ fn play(cpus: usize, weights: &[u32], steps: &[(u64, Step)]) -> (RunMetrics, Sch
                 let cpu = cpu % cpus;
                 if let Some(prev) = schedule.cpus[cpu].take() {
                     run.switch(cpu as u32, prev as u32, None);
+                }
+            }
+            Step::Outside(cpu) => {
+                let cpu = cpu % cpus;
+                if schedule.cpus[cpu].is_none() {
+                    let has_it = &mut schedule.outside[cpu];
+                    *has_it = !*has_it;
+                    let who = has_it.then_some(Outsider::Other);
+                    run.event(EventKind::Outside { cpu: CpuId(cpu as u32), who });
                 }
             }
             Step::Overhead(cpu, duration) => {
@@ -116,12 +137,13 @@ fn play(cpus: usize, weights: &[u32], steps: &[(u64, Step)]) -> (RunMetrics, Sch
 }
 
 fn step(overhead: bool) -> impl Strategy<Value = Step> {
-    let kinds = if overhead { 7 } else { 6 };
+    let kinds = if overhead { 9 } else { 6 };
     (0..kinds, 0_usize..8, 0_usize..8).prop_map(|(kind, a, b)| match kind {
         0 | 1 => Step::Wake(a),
         2 => Step::Sleep(a),
         3 | 4 => Step::Place(a, b),
         5 => Step::Idle(a),
+        6 | 7 => Step::Outside(a),
         _ => Step::Overhead(a, b as u64),
     })
 }
@@ -141,7 +163,10 @@ proptest! {
         let time = result.cpu_time;
         prop_assert_eq!(result.inconsistent_events, 0);
         prop_assert_eq!(time.available_ns, cpus as u64 * result.duration_ns);
-        prop_assert_eq!(time.busy_ns + time.overhead_ns + time.idle_ns, time.available_ns);
+        let others = time.others_ns.unwrap_or(0);
+        prop_assert_eq!(time.busy_ns + time.overhead_ns + others + time.idle_ns, time.available_ns);
+        prop_assert_eq!(others, schedule.others * MS);
+        prop_assert!(time.idle_while_runnable_ns <= time.idle_ns);
         prop_assert_eq!(time.overhead_ns, schedule.overhead * MS);
         let busy: Vec<u64> = schedule.busy.iter().map(|busy| busy * MS).collect();
         prop_assert_eq!(&result.busy_cpus_ns, &busy);

@@ -47,6 +47,8 @@ pub fn wait(place: Place, cause: Cause) -> Explanation {
                 task: "hog".to_owned(),
                 real_time: true,
                 endless: false,
+                priority: Some(50),
+                outside: false,
                 duration_ns: 2_000_000,
                 turns: 1,
             }],
@@ -71,6 +73,8 @@ fn waits() -> Vec<Waits> {
     for cpu in [None, Some(1)] {
         let duration_ns = 2_000_000;
         waits.push(wait(Place::Global, Cause::RealTime { duration_ns, cpu }));
+        waits.push(wait(Place::Kernel, Cause::Server { duration_ns, cpu }));
+        waits.push(wait(Place::Global, Cause::Others { duration_ns, cpu }));
     }
     vec![Waits {
         labels: comparison().runs[0].labels.clone(),

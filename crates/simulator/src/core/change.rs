@@ -1,7 +1,5 @@
 //! Changes of a task's policy, nice value or affinity, and moving it off a CPU that it may no longer use.
 
-use fairground_events::{CpuId, EventKind};
-
 use super::deadline::Arrival;
 use super::fair::FAIR_SLICE;
 use crate::clock::Due;
@@ -174,10 +172,7 @@ impl Kernel<'_> {
             self.set_current(from, idle);
             task.seen.on_cpu = 0;
             let time = self.run_queue_clock(from).max(self.local_time());
-            let leaves =
-                EventKind::Switch { cpu: CpuId(from as u32), prev: Some(task.id), next: None };
-            self.emit_at(time, leaves);
-            self.tell_loader_switch(from, task, idle);
+            self.tell_switch(time, from, task, idle);
             task.off_cpu_at = time;
             self.cpus[from].next_class = Class::Idle;
             self.cpus[from].stopped = true;

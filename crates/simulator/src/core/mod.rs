@@ -323,9 +323,7 @@ impl Kernel<'_> {
     fn switch(&mut self, cpu: usize, mut previous: TaskRef, mut next: TaskRef) {
         self.charge(cpu, OverheadKind::Switch, self.settings.cost.context_switch);
         let idle = self.cpus[cpu].idle;
-        let id = |task: TaskRef| (task != idle).then_some(task.id);
-        self.emit(EventKind::Switch { cpu: CpuId(cpu as u32), prev: id(previous), next: id(next) });
-        self.tell_loader_switch(cpu, previous, next);
+        self.tell_switch(self.local_time(), cpu, previous, next);
         self.context_switches += 1;
         let now = self.run_queue_clock(cpu);
         previous.off_cpu_at = now;

@@ -128,10 +128,15 @@ impl Kernel<'_> {
         parent: Option<TaskRef>,
     ) -> Result<(), Refusal> {
         let origin = parent.unwrap_or(self.tasks.creator());
-        let cpu = if parent.is_some() { self.context.cpu } else { 0 };
+        let mut cpu = if parent.is_some() { self.context.cpu } else { 0 };
         let processes = self.processes.len();
         let mut task = self.new_task(definition, instance, name, parent);
         self.join_new_task(task, definition, origin, cpu);
+        if parent.is_none() && task.class >= Class::RealTime {
+            cpu = self.birthplace(task);
+            task.seen.thread_info.cpu = cpu as u32;
+            task.seen.wake_cpu = cpu as i32;
+        }
         self.tasks.add(task);
         self.set_attributes(task);
         if let Err(error) = self.init_task(task, true) {
@@ -158,6 +163,19 @@ impl Kernel<'_> {
         }
         self.wake_new(task);
         Ok(())
+    }
+
+    /// Where a real-time task is that the workload begins with. rt-app's threads are born with an ordinary policy, which spreads them, and ask for a
+    /// real-time one when they run; the kernel then leaves a task where it is.
+    fn birthplace(&self, task: TaskRef) -> usize {
+        let mut load = vec![0; self.cpus.len()];
+        for other in self.tasks.workload() {
+            let definition = &self.programs.workload.tasks[other.execution.definition];
+            load[other.cpu()] += usize::from(definition.delay == 0);
+        }
+        let cpus = 0..self.cpus.len();
+        let usable = cpus.filter(|&cpu| self.cpus[cpu].online && task.allowed().test(cpu));
+        usable.min_by_key(|&cpu| load[cpu]).unwrap_or(0)
     }
 
     /// A task of `definition` with its program; it is not in any process yet.
