@@ -10,7 +10,7 @@ use std::sync::Arc;
 use fairground_machine::Machine;
 use fairground_metrics::RunMetrics;
 use fairground_results::{
-    Advice, Aim, Distance, Judgement, Measure, OTHERS_SERVED, Others, Patience, Price, Rank,
+    Advice, Aim, Distance, Judgement, LeftToOthers, Measure, OTHERS_SERVED, Patience, Price, Rank,
     Recommendation, Setting, Summary, Values, median,
 };
 use fairground_simulator::{CostModel, Release};
@@ -92,11 +92,11 @@ fn runs_of(results: &Results) -> Runs<'_> {
 }
 
 /// What a scheduler leaves to other programs, if there are any.
-fn others_of(scheduler: &str, runs: &Runs<'_>) -> Option<Others> {
+fn others_of(scheduler: &str, runs: &Runs<'_>) -> Option<LeftToOthers> {
     let aim = Aim::of(OTHERS_SERVED);
     let own = values(&aim, &runs[scheduler]);
     let kernel = runs.get(KERNEL).filter(|_| scheduler != KERNEL);
-    Some(Others {
+    Some(LeftToOthers {
         served: median(own.iter().copied().flatten())?,
         difference: kernel.and_then(|kernel| Distance::of(&aim, &own, &values(&aim, kernel))),
     })

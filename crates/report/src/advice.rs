@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use fairground_results::{
-    Advice, Aim, Confirmation, Distance, Judgement, Others, Outcome, Price, Rank, Recommendation,
-    Unit,
+    Advice, Aim, Confirmation, Distance, Judgement, LeftToOthers, Outcome, Price, Rank,
+    Recommendation, Unit,
 };
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -159,7 +159,7 @@ fn ranking(advice: &Advice) -> Vec<Vec<String>> {
             difference.map_or(String::new(), |one| told_difference(aim, one)),
             difference.map_or(String::new(), |one| told_judgement(one.judgement)),
         ];
-        let served = |others: Others| value(Some(others.served), Unit::Fraction);
+        let served = |others: LeftToOthers| value(Some(others.served), Unit::Fraction);
         row.extend(has_others.then(|| rank.others.map_or_else(String::new, served)));
         row
     }));

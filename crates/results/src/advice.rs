@@ -146,7 +146,7 @@ pub struct Rank {
     pub difference: Option<Distance>,
     /// What it leaves to other programs; absent if there were none.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub others: Option<Others>,
+    pub others: Option<LeftToOthers>,
 }
 
 impl Rank {
@@ -161,7 +161,7 @@ impl Rank {
 /// The CPU time of other programs under a scheduler.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub struct Others {
+pub struct LeftToOthers {
     /// What they had of what they wanted, the median.
     pub served: f64,
     /// By how much that differs from the kernel's own; `None` for that itself.

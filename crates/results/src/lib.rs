@@ -22,7 +22,7 @@ mod surroundings;
 mod waits;
 
 pub use advice::{
-    Advice, Aim, Distance, Others, Price, Rank, Recommendation, Setting, Values, is_instance,
+    Advice, Aim, Distance, LeftToOthers, Price, Rank, Recommendation, Setting, Values, is_instance,
 };
 pub use comparison::Comparison;
 pub use condition::{Condition, Limit, sentence};

@@ -70,10 +70,12 @@ fn a_wait_behind_a_real_time_task_names_it() {
     let text = succeed(&line);
     let wait = wait_of(&text, "hog");
     assert!(
-        wait.contains("behind real-time tasks: urgent had the CPUs that it may use for 60"),
+        wait.contains(
+            "behind real-time tasks: urgent (priority 10) had the CPUs that it may use for 60"
+        ),
         "{text}"
     );
-    assert!(text.contains("urgent (real-time) 60"), "{text}");
+    assert!(text.contains("urgent (real-time 10) 60"), "{text}");
     let none = succeed(&format!("{line} --task urgent"));
     assert!(none.contains("\nNo task waited that long.\n"), "{none}");
 }

@@ -267,7 +267,9 @@ fn greedy(tasks: usize, steps: &[(u64, Step)]) -> Vec<(u64, Step)> {
                 step
             }
             // Instead of idling, any other waiting task.
-            Step::Idle(task) | Step::Overhead(task, _) => Step::Place(0, task),
+            Step::Idle(task) | Step::Overhead(task, _) | Step::Outside(task) => {
+                Step::Place(0, task)
+            }
         };
         greedy.push((span, step));
         if let Step::Place(_, task) = step {
