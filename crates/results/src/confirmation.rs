@@ -103,6 +103,7 @@ mod tests {
             replays: 10,
             ranking: [("a", places[0]), ("b", places[1])].map(rank).to_vec(),
             recommended: None,
+            part_of_others: None,
             command: None,
             notes: Vec::new(),
             failures: Vec::new(),
