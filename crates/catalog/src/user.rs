@@ -202,6 +202,8 @@ struct Compilation<'a> {
     folders: &'a [PathBuf],
     scratch: tempfile::TempDir,
     options: Vec<String>,
+    /// What stands in for files that there are not.
+    notes: String,
     /// Whether the kernel's types that come with the program are searched before those of the user.
     own_types_first: bool,
 }
@@ -229,7 +231,15 @@ impl<'a> Compilation<'a> {
         ];
         options.extend(build.defines.iter().map(|define| format!("-D{define}")));
         options.extend(build.mapping(folders));
-        Ok(Self { source, clang, folders, scratch, options, own_types_first: false })
+        Ok(Self {
+            source,
+            clang,
+            folders,
+            scratch,
+            options,
+            notes: String::new(),
+            own_types_first: false,
+        })
     }
 
     /// The folders of the headers that come with the program, in the order in which clang searches them: libbpf's, those that stand in for a
@@ -305,8 +315,7 @@ impl<'a> Compilation<'a> {
 
     /// Compiles the source; a generated `vmlinux.h` that it has under a path of its own, and that was not generated, is the one that comes with the
     /// program.
-    fn run_with_stand_ins(&self) -> Result<CompiledSource, Error> {
-        let mut notes = String::new();
+    fn run_with_stand_ins(&mut self) -> Result<CompiledSource, Error> {
         loop {
             let mut compiled = self.run();
             let missing = match &compiled {
@@ -321,12 +330,12 @@ impl<'a> Compilation<'a> {
                 place.filter(|(_, place)| self.is_inside(place) && !place.exists())
             else {
                 if let Ok(compiled) = &mut compiled {
-                    compiled.warnings += &notes;
+                    compiled.warnings += &self.notes;
                 }
                 return compiled;
             };
             write_headers(&stand_ins, [(path, "#include <vmlinux.h>\n")].iter())?;
-            notes += &format!(
+            self.notes += &format!(
                 "There is no {path}: the vmlinux.h that comes with fairground stands in for it\n"
             );
         }

@@ -144,7 +144,7 @@ mod tests {
         assert_eq!(
             says("scx_bpf_consume").as_deref(),
             Some(
-                "since Linux 6.13 it is called scx_bpf_dsq_move_to_local; Linux 6.12 has it: --kernel 6.12"
+                "since Linux 6.13 it is called scx_bpf_dsq_move_to_local; Linux 6.12 to 6.17 have it: --kernel 6.17"
             )
         );
         assert!(

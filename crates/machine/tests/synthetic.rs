@@ -117,7 +117,7 @@ fn nonsense_is_answered_with_the_word_and_an_example() {
         ("99999999999", "`99999999999` is neither"),
         ("65536 65536 65536", "more than 4096 CPUs"),
         ("many", "`many` is neither"),
-        ("2,2", "`2,2` is neither"),
+        ("2,2", "`2,2` is several machines: write -m 2 -m 2"),
         ("x:2", "`x:2` is not a level"),
         ("c:2 2", "`c:2` is not a level"),
         ("l6:2 2", "`l6:2` is not a level"),

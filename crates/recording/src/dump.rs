@@ -169,6 +169,7 @@ impl Dump {
 
 /// A line without the prefix of a kernel log.
 fn content<'a>(line: &'a str, mark: &str) -> &'a str {
+    let line = line.trim_end_matches('\r');
     let behind = line.split_once(mark).filter(|_| !mark.is_empty()).map(|(_, rest)| rest);
     let line = match behind.filter(|rest| rest.is_empty() || rest.starts_with(' ')) {
         Some(rest) => rest.strip_prefix(' ').unwrap_or(rest),

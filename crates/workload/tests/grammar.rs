@@ -52,7 +52,7 @@ fn unknown_keys_are_ignored_as_rt_app_does_at_every_level() {
         "tasks.a._why: an unknown key, ignored as rt-app does (2 places, this is the first)",
         "tasks.a.exec_time: an unknown key, ignored as rt-app does; did you mean `run`?",
         "tasks.a.instances: an unknown key, ignored as rt-app does; did you mean `instance`?",
-        "tasks.b.phases.p.delay: an unknown key, ignored as rt-app does",
+        "tasks.b.phases.p.delay: belongs to the task, whose start it delays",
         "tasks.b.phases.p.slep: an unknown key, ignored as rt-app does; did you mean `sleep`?",
         "tasks.b.phases.p.timer.perod: an unknown key, ignored as rt-app does; did you mean `period`?",
     ] {

@@ -31,7 +31,7 @@ Ranges = Union[Mapping[str, Sequence[Any]], Iterable[str], None]
 
 # Measures of which more is better, so that "throughput" is a goal without a word before it. The list of docs/metrics.md says the same, which a test
 # compares.
-MORE_IS_BETTER = {"throughput", "jain_index", "lap_rate", "lap_low"}
+MORE_IS_BETTER = {"throughput", "jain_index", "lap_rate", "lap_low", "others_served"}
 GOAL = re.compile(r"(?:(min|max) )?(\w+)(?: of (.+))?")
 # Nanoseconds of the units of times.
 UNITS = {"ns": 1, "us": 1_000, "ms": 1_000_000, "s": 1_000_000_000}

@@ -131,8 +131,8 @@ fn a_task_whose_only_cpu_a_real_time_task_has_is_no_fault_of_the_scheduler() {
     let place = place(&fs::read_to_string(folder().join("schedulers/sound.bpf.c")).unwrap());
     let case = place.path().join("case.json").display().to_string();
     let workload = r#"{"tasks": {
-        "bound": {"cpus": [0], "loop": -1, "run": 1000},
-        "rt": {"policy": "SCHED_FIFO", "priority": 50, "loop": -1, "run": 1000}
+        "rt": {"policy": "SCHED_FIFO", "priority": 50, "loop": -1, "run": 1000},
+        "bound": {"cpus": [0], "loop": -1, "run": 1000}
     }}"#;
     fs::write(&case, workload).unwrap();
     let source = place.path().join("mine.bpf.c").display().to_string();

@@ -124,7 +124,7 @@ DEFINE_SCHEDULER(unbound, .enqueue = (void *)unbound_enqueue, .name = "unbound")
         "longest_wait of b < 3s",
         &format!("{run}schedulers/sound.bpf.c"),
         &format!("{run}{}", source.display()),
-        &[": b for ", "behind real-time tasks: rt had"],
+        &[": b for ", "behind real-time tasks: rt (priority 50) had"],
     );
 }
 

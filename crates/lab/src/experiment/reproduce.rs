@@ -673,12 +673,16 @@ impl Judge {
             holds.truth(engine, &mut self.scope.clone())
         };
         self.fewest.store(self.repeats, Ordering::Relaxed);
-        let holds = match is_true(&self.shown) {
-            Ok(true) => Claim::Holds,
-            Ok(false) if is_true(&self.possible).map_err(wrong)? => {
-                Claim::NotShown(self.fewest.load(Ordering::Relaxed))
-            }
-            Ok(false) => Claim::Fails,
+        // What was not measured may be looked up first where all that is possible is asked.
+        let judged = is_true(&self.shown).and_then(|holds| match holds {
+            true => Ok(Claim::Holds),
+            false => Ok(match is_true(&self.possible)? {
+                true => Claim::NotShown(self.fewest.load(Ordering::Relaxed)),
+                false => Claim::Fails,
+            }),
+        });
+        let holds = match judged {
+            Ok(holds) => holds,
             Err(error) => match script::not_measured(&error) {
                 Some(what) => Claim::NotMeasured(what.to_owned()),
                 None => return Err(wrong(error)),
