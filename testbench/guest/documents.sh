@@ -50,7 +50,8 @@ test_documents() {
 		check "eevdf: control groups divide a CPU as under the kernel's own scheduler" divides_among_groups eevdf
 		;;
 	dwrr)
-		check "dwrr: three hogs on two CPUs get two thirds of one each" reproduces elc_fairness_5on4 A4 --seeds 1 -d 6s
+		check "dwrr: three hogs on two CPUs get two thirds of one each" shares dwrr 6 '' \
+			'"a": { "run": 10000 }, "b": { "run": 10000 }, "c": { "run": 10000 }' a=66.7:3 b=66.7:3 c=66.7:3
 		check "dwrr: weights reach over two CPUs, under cfs they do not" reproduces elc_weight_example 'A2 order,A3' --seeds 1 -d 10s
 		;;
 	esac
