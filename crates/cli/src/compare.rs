@@ -4,7 +4,7 @@ use fairground_report::Forms as _;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use clap::Args;
+use clap::{Args, ValueEnum};
 use fairground_lab::{Contender, Kept, Plan, Results};
 use fairground_report::{Comparison, FEW_TASKS, Style, TaskTables};
 use fairground_results::{Condition, Difference, Patience, Requirement, differences};
@@ -87,9 +87,13 @@ pub struct Arguments {
     #[arg(short, long, alias = "out", value_name = "FOLDER")]
     output: Option<PathBuf>,
 
-    /// Write a Perfetto trace of every run into this folder
+    /// Write a trace of every run into this folder
     #[arg(long, value_name = "FOLDER")]
     trace: Option<PathBuf>,
+
+    /// Form of the traces
+    #[arg(long, value_enum, default_value_t = TraceForm::Perfetto, requires = "trace")]
+    trace_form: TraceForm,
 
     /// How long a task may wait, such as 2s, before its run counts as starved, or off
     ///
@@ -112,6 +116,24 @@ pub struct Arguments {
     tasks: bool,
 }
 
+/// Form of a trace.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum TraceForm {
+    /// For ui.perfetto.dev
+    Perfetto,
+    /// The switches as text, a line "TIME CPU NEXT" each, in nanoseconds: to be compared with those of others
+    Switches,
+}
+
+impl From<TraceForm> for fairground_lab::TraceForm {
+    fn from(form: TraceForm) -> Self {
+        match form {
+            TraceForm::Perfetto => Self::Perfetto,
+            TraceForm::Switches => Self::Switches,
+        }
+    }
+}
+
 /// Runs the subcommand.
 pub fn main(arguments: &Arguments) -> ExitCode {
     run(arguments).unwrap_or_else(|code| code)
@@ -123,7 +145,7 @@ fn run(arguments: &Arguments) -> Result<ExitCode, ExitCode> {
         repeats: arguments.repeats(),
         patience: arguments.starved.unwrap_or_default(),
         kept: arguments.kept(),
-        traces: arguments.trace.clone(),
+        traces: arguments.trace.clone().map(|folder| (folder, arguments.trace_form.into())),
         ..plan?
     };
     let required = arguments.simulation.require(&arguments.require, &mut plan);

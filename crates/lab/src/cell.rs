@@ -15,7 +15,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use fairground_bpf::Loader;
 use fairground_companion::Prepared;
 use fairground_contract::exit;
-use fairground_events::{FanOut, Nanoseconds, PerfettoWriter, Renumbered, Sink};
+use fairground_events::{FanOut, Nanoseconds, PerfettoWriter, Renumbered, Sink, SwitchWriter};
 use fairground_files::Unfinished;
 use fairground_machine::Online;
 use fairground_metrics::{MachineFacts, Metrics};
@@ -41,10 +41,35 @@ use crate::recorded::Replay;
 
 /// Length of a run whose workload has neither a duration nor an end.
 pub const DEFAULT_DURATION: Nanoseconds = 10_000_000_000;
+
 /// How long a loader is taken to need to load a scheduler that asks for it again.
 pub(crate) const RESTART_AFTER: Nanoseconds = 500_000_000;
 /// Maximum number of a scheduler's output lines that become notes of its run.
 const NOTED_LINES: usize = 10;
+
+/// The form of traces.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TraceForm {
+    /// For the Perfetto UI.
+    Perfetto,
+    /// The switches as text.
+    Switches,
+}
+
+impl TraceForm {
+    /// The ending of its files.
+    pub(crate) fn ending(self) -> &'static str {
+        match self {
+            Self::Perfetto => "perfetto-trace",
+            Self::Switches => "switches",
+        }
+    }
+
+    /// Whether the file of a trace is to be text.
+    fn is_text(file: &Path) -> bool {
+        file.extension().is_some_and(|ending| ending == Self::Switches.ending())
+    }
+}
 
 /// One simulation.
 #[derive(Clone)]
@@ -63,7 +88,7 @@ pub struct Cell {
     pub(crate) references: Vec<(String, Cell)>,
     /// Which repetition this is, from 0.
     pub repeat: u32,
-    /// File for a Perfetto trace.
+    /// File for a trace; its ending tells the [`TraceForm`].
     pub trace: Option<PathBuf>,
     /// The load by the kernel's own threads.
     pub(crate) noise: Noise,
@@ -494,7 +519,7 @@ impl Cell {
         .map_err(|error| never_began(Status::Refused, &error))
     }
 
-    /// Like [`simulate`](Self::simulate), with a Perfetto trace.
+    /// Like [`simulate`](Self::simulate), with a trace.
     fn simulate_with_trace(
         &self,
         options: &Options,
@@ -502,17 +527,21 @@ impl Cell {
         file: &File,
         loader: Option<&mut dyn Loader>,
     ) -> (Result<Outcome, Box<Failure>>, io::Result<()>) {
-        let mut trace = PerfettoWriter::new(
-            BufWriter::new(file),
-            &options.workload.name,
-            options.machine.cpu_count(),
-        );
-        let mut numbered = Renumbered::new(&options.machine.numbers, &mut trace);
-        let mut all: Vec<&mut dyn Sink> = vec![&mut numbered];
-        all.extend(sinks.into_iter().map(|sink| sink as &mut dyn Sink));
-        let loader = loader.map(|loader| loader as &mut dyn Loader);
-        let outcome = self.simulate(options, all, loader);
-        (outcome, trace.close().map(drop))
+        let simulate = |trace: &mut dyn Sink| {
+            let mut numbered = Renumbered::new(&options.machine.numbers, trace);
+            let mut all: Vec<&mut dyn Sink> = vec![&mut numbered];
+            all.extend(sinks.into_iter().map(|sink| sink as &mut dyn Sink));
+            let loader = loader.map(|loader| loader as &mut dyn Loader);
+            self.simulate(options, all, loader)
+        };
+        let output = BufWriter::new(file);
+        if self.trace.as_deref().is_some_and(TraceForm::is_text) {
+            let mut trace = SwitchWriter::new(output);
+            return (simulate(&mut trace), trace.close().map(drop));
+        }
+        let cpus = options.machine.cpu_count();
+        let mut trace = PerfettoWriter::new(output, &options.workload.name, cpus);
+        (simulate(&mut trace), trace.close().map(drop))
     }
 
     fn result(&self, metrics: &Metrics, outcome: &Outcome) -> CellResult {

@@ -44,7 +44,7 @@ pub struct Failed {
 /// If the plan is invalid, or there can be no file for a trace. A failed run is not an error: see [`Results::failures`].
 pub fn compare(plan: &Plan, progress: &(dyn Fn(usize, usize) + Sync)) -> Result<Results, Error> {
     plan.check()?;
-    if let Some(folder) = &plan.traces {
+    if let Some((folder, _)) = &plan.traces {
         std::fs::create_dir_all(folder)
             .map_err(|cause| Error::Write { path: folder.clone(), cause })?;
     }

@@ -17,7 +17,7 @@ use fairground_simulator::{
 };
 use fairground_workload::Workload;
 
-use crate::cell::{Cell, RESTART_AFTER, effort, length_of};
+use crate::cell::{Cell, RESTART_AFTER, TraceForm, effort, length_of};
 use crate::contender::Contender;
 use crate::error::Error;
 use crate::identity;
@@ -130,8 +130,8 @@ pub struct Plan {
     pub noise: Noise,
     /// The parts to keep of the runs that are ok.
     pub kept: Kept,
-    /// Folder for a Perfetto trace of each run.
-    pub traces: Option<PathBuf>,
+    /// Folder for a trace of each run, and their form.
+    pub traces: Option<(PathBuf, TraceForm)>,
     /// Simulations at once; `None` for one per CPU of this machine.
     pub threads: Option<NonZero<usize>>,
 }
@@ -455,9 +455,8 @@ impl<P: Deref<Target = Plan>> Cells<P> {
                 ..Surroundings::default()
             },
         };
-        let trace = plan.traces.as_ref().map(|folder| {
-            let name = plan.file_name(place) + ".perfetto-trace";
-            folder.join(name)
+        let trace = plan.traces.as_ref().map(|(folder, form)| {
+            folder.join(format!("{}.{}", plan.file_name(place), form.ending()))
         });
         Cell {
             options: Options { seed, surroundings, workload, ..template.options.clone() },

@@ -261,6 +261,23 @@ fn traces_and_the_report_are_written() {
 }
 
 #[test]
+fn switches_are_written_as_text() {
+    let scratch = tempfile::tempdir().unwrap();
+    let folder = scratch.path().display();
+    succeed(&format!("{HOGS} -m 2 -d 1s --cost zero --trace {folder} --trace-form switches"));
+    let text = fs::read_to_string(scratch.path().join("hogs-linux24.switches")).unwrap();
+    assert!(text.starts_with("0 0 hog-0\n") && text.lines().count() > 10, "{text}");
+    let mut before = (0, 0);
+    for line in text.lines() {
+        let words: Vec<&str> = line.split(' ').collect();
+        let [time, cpu, _] = words[..] else { panic!("{line}") };
+        let now: (u64, u32) = (time.parse().unwrap(), cpu.parse().unwrap());
+        assert!(now >= before, "{line}");
+        before = now;
+    }
+}
+
+#[test]
 fn schedulers_whose_files_have_the_same_name_are_told_apart() {
     let folder = tempfile::tempdir().unwrap();
     let other = folder.path().join("rotation.bpf.c");
