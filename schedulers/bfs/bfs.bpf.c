@@ -13,12 +13,10 @@
 
 /* Timer ticks per second: slices end at ticks */
 const volatile u32 hz = 1000;
-/* Slice of every task, milliseconds of 2^20 nanoseconds */
+/* Slice of every task, milliseconds */
 const volatile u32 rr_interval = 6;
 /* Percent of all CPUs' time over five seconds that isochronous tasks may use before they become ordinary ones */
 const volatile u32 iso_cpu = 70;
-/* A slice with less than this left is used up, microseconds of 2^10 nanoseconds */
-const volatile u32 resched_us = 100;
 /* Whether idle CPUs tick, which counts against the share of isochronous tasks */
 const volatile u32 idle_ticks = 1;
 /* Priorities, which are also the ids of the lists. Below 100 are real-time tasks, which the kernel schedules itself. */
@@ -29,10 +27,6 @@ const volatile u32 idle_ticks = 1;
 
 /* prio_ratios[] for nice -20 */
 #define PRIO_RATIO_BASE 100
-
-/* Milliseconds and microseconds are powers of two here. */
-#define MS_TO_NS(ms) ((u64)(ms) << 20)
-#define US_TO_NS(us) ((u64)(us) << 10)
 
 /* Distances between CPUs, as in cpu_locality[] */
 #define LOCALITY_SAME_CPU 0
@@ -70,8 +64,11 @@ struct task_ctx {
 	u64 deadline;
 	/* Rest of the slice, nanoseconds; may be overdrawn */
 	s64 time_slice;
-	/* Time up to which a running task has been charged */
+	/* Time up to which a running task has been charged, or at which another one last ran */
 	u64 last_ran;
+	/* When it began to run, and when its last turn ended */
+	u64 turn_began;
+	u64 turn_ended;
 	/* Since when it waits */
 	u64 waiting_since;
 	/* List that it is or was on */
@@ -83,12 +80,8 @@ struct task_ctx {
 	bool running;
 	/* Has lost the CPU and is about to be put back */
 	bool descheduled;
-	/* Began to run in the first half of a tick */
-	bool dither;
 	/* Is being started by fork */
 	bool new;
-	/* Still uses the slice it got from fork */
-	bool first_time_slice;
 	/* Is being woken synchronously: the waker is about to sleep */
 	bool synchronous;
 	/* Slept uninterruptibly: others may wait for its locks */
@@ -138,7 +131,7 @@ static u32 nr_cpus;
 /* One slice for every nice value. */
 static __always_inline s64 timeslice(void)
 {
-	return MS_TO_NS(scaled_rr_interval);
+	return (s64)scaled_rr_interval * NSEC_PER_MSEC;
 }
 
 /* How far away a deadline is set, in whole jiffies: 10 percent more for each nice value, the slice for the strongest. */
@@ -149,39 +142,46 @@ static __always_inline u64 prio_deadline_diff(s32 nice)
 	return (jiffies ?: 1) * tick_length();
 }
 
+/* The deadline of a slice that is given now. */
+static __always_inline u64 deadline_from(s32 nice, u64 now)
+{
+	return tick_at(now) * tick_length() + prio_deadline_diff(nice);
+}
+
 /* A new slice, and with it a new deadline: nothing else renews either. */
 static __always_inline void time_slice_expired(struct task_struct *p, struct task_ctx *data, u64 now)
 {
 	data->nice = task_nice(p);
 	data->time_slice = timeslice();
-	data->first_time_slice = false;
-	data->deadline = tick_at(now) * tick_length() + prio_deadline_diff(data->nice);
+	data->deadline = deadline_from(data->nice, now);
 	count(STAT_SLICES);
 }
 
-/* In schedule(): a task whose slice is used up gets the next one. Batch tasks get one every time, so their deadlines are late. */
+/* A task that leaves the CPU with its slice used up gets the next one. */
 static __always_inline void check_deadline(struct task_struct *p, struct task_ctx *data, u64 now)
 {
-	if (data->time_slice < (s64)US_TO_NS(resched_us) || p->policy == SCHED_BATCH)
+	if (data->time_slice <= 0)
 		time_slice_expired(p, data, now);
 }
 
-/* Charges the running task the real time that it has used. */
+/*
+ * Charges the running task whole microseconds of real time. The first charge of a turn begins when the task last ran, but a tick ago at most: a task
+ * that gets the CPU in the middle of a tick pays all of the tick.
+ */
 static __always_inline void update_cpu_clock(struct task_ctx *data, u64 now)
 {
+	u64 used;
+
 	if (!data->running)
 		return;
-	data->time_slice -= elapsed(data->last_ran, now);
+	used = min(elapsed(data->last_ran, now), max(elapsed(data->turn_began, now), tick_length()));
+	data->time_slice -= used / NSEC_PER_USEC * NSEC_PER_USEC;
 	data->last_ran = now;
 }
 
-/*
- * Lets the task run until a tick finds its slice used up, independently of the kernel's slice. When a slice counts as used up depends on
- * whether it begins in the first half of a tick: see task_running_tick().
- */
-static __always_inline void set_rq_task(struct task_struct *p, struct task_ctx *data, const struct rq_data *rq, u64 now)
+/* Lets the task run until a tick finds its slice used up, independently of the kernel's slice. */
+static __always_inline void set_rq_task(struct task_struct *p)
 {
-	data->dither = now - rq->last_tick <= tick_length() / 2;
 	scx_bpf_task_set_slice(p, KERNEL_SLICE);
 }
 
@@ -404,10 +404,10 @@ static __always_inline bool candidate_of(struct task_struct *p, s32 cpu, struct 
 	return true;
 }
 
-/* The first one whose deadline has passed is taken: it has waited longest. */
+/* The first one whose deadline was before this jiffy is taken: it has waited longest. */
 static __always_inline bool ends_scan(u32 list, const struct candidate *c, u64 now)
 {
-	return time_before(c->deadline, now);
+	return time_before(c->deadline, tick_at(now) * tick_length());
 }
 
 static __always_inline bool is_worse(const struct candidate *a, const struct candidate *b)
@@ -415,10 +415,11 @@ static __always_inline bool is_worse(const struct candidate *a, const struct can
 	return goes_first(b, a);
 }
 
-/* Offers a waiting task to the CPU that runs the worst task, if that is worse. Idle tasks never preempt. */
+/* Offers a waiting task to the CPU that runs the worst task, if that is worse. Idle tasks never preempt, nor do batch tasks if there is one CPU. */
 static __always_inline void try_preempt(struct task_struct *p)
 {
-	s32 cpu = p->policy == SCHED_IDLE ? -1 : worst_running(p);
+	bool may = p->policy != SCHED_IDLE && (p->policy != SCHED_BATCH || nr_cpus > 1);
+	s32 cpu = may ? worst_running(p) : -1;
 
 	if (cpu < 0)
 		return;
@@ -531,17 +532,16 @@ void BPF_STRUCT_OPS(bfs_dispatch, s32 cpu, struct task_struct *prev)
 		prev_data = task_ctx_of(prev);
 	if (prev && prev_data) {
 		update_cpu_clock(prev_data, now);
-		check_deadline(prev, prev_data, now);
 		prev_prio = effective_prio(prev, prev_data);
-		prev_deadline = prev_data->deadline;
+		prev_deadline = prev_data->time_slice > 0 ? prev_data->deadline : deadline_from(task_nice(prev), now);
 	}
 	if (rescue_starved(now))
 		return;
 
 	if (!earliest_deadline_task(cpu, prev_prio, prev_deadline, now) && prev && prev_data) {
-		/* It goes on */
+		/* It goes on, even with its slice used up: then it is asked again at every tick, each time with a later deadline */
 		prev_data->prio = prev_prio;
-		set_rq_task(prev, prev_data, rq, now);
+		set_rq_task(prev);
 	}
 	if (nr_cpus > 1)
 		wake_idle_cpus(cpu);
@@ -564,21 +564,10 @@ void BPF_STRUCT_OPS(bfs_running, struct task_struct *p)
 		return;
 	data->cpu = cpu;
 	data->running = true;
+	data->turn_began = now;
 	data->descheduled = false;
-	data->last_ran = now;
 	count_iso_ticks(cpu, use_by(p), now);
-	set_rq_task(p, data, rq, now);
-}
-
-/*
- * task_running_tick(): a slice with less than 100 us left is used up. A task that began in the first half of a tick should
- * not begin the second half of another one: for it half a tick is too little.
- */
-static __always_inline bool slice_used_up(const struct task_ctx *data)
-{
-	if (data->dither)
-		return data->time_slice <= (s64)(tick_length() / 2);
-	return data->time_slice < (s64)US_TO_NS(resched_us);
+	set_rq_task(p);
 }
 
 void BPF_STRUCT_OPS(bfs_tick, struct task_struct *p)
@@ -597,10 +586,9 @@ void BPF_STRUCT_OPS(bfs_tick, struct task_struct *p)
 	if (!ticks_between(rq->last_tick, now))
 		return;
 	rq->last_tick = now;
-	if (!slice_used_up(data))
-		return;
-	data->time_slice = 0;
-	scx_bpf_task_set_slice(p, 0);
+	/* task_running_tick() */
+	if (data->time_slice <= 0)
+		scx_bpf_task_set_slice(p, 0);
 }
 
 void BPF_STRUCT_OPS(bfs_stopping, struct task_struct *p, bool runnable)
@@ -612,6 +600,7 @@ void BPF_STRUCT_OPS(bfs_stopping, struct task_struct *p, bool runnable)
 		return;
 	update_cpu_clock(data, now);
 	data->running = false;
+	data->turn_ended = now;
 	data->descheduled = runnable;
 	/* The next task is one of ours, the idle task, or else a real-time task */
 	count_iso_ticks(scx_bpf_task_cpu(p), USE_REALTIME, now);
@@ -681,7 +670,10 @@ bool BPF_STRUCT_OPS(bfs_yield, struct task_struct *from, struct task_struct *to)
 	return true;
 }
 
-/* set_user_nice(): the deadline moves at once by the difference of the distances; a running task that gets worse has to compete. */
+/*
+ * set_user_nice(): the deadline of a waiting task moves at once by the difference of the distances. A running task that gets worse has to compete, but
+ * with its old deadline: the run queue's copy overwrites the new one.
+ */
 void BPF_STRUCT_OPS(bfs_set_weight, struct task_struct *p, u32 weight)
 {
 	struct task_ctx *data = task_ctx_of(p);
@@ -689,22 +681,22 @@ void BPF_STRUCT_OPS(bfs_set_weight, struct task_struct *p, u32 weight)
 
 	if (!data || data->nice == nice)
 		return;
-	data->deadline += prio_deadline_diff(nice) - prio_deadline_diff(data->nice);
-	if (scx_bpf_task_running(p) && nice > data->nice)
+	if (!scx_bpf_task_running(p))
+		data->deadline += prio_deadline_diff(nice) - prio_deadline_diff(data->nice);
+	else if (nice > data->nice)
 		scx_bpf_kick_cpu(data->cpu, SCX_KICK_PREEMPT);
 	data->nice = nice;
 }
 
 /*
- * sched_fork(): parent and child share the rest of the slice, and have the same deadline. If that is too little to share,
- * both get a new slice, the child first. Tasks older than this scheduler start with a full slice.
+ * sched_fork(): parent and child share what the last charge left of the slice, and have the same deadline. Tasks older than this scheduler start
+ * with a full slice.
  */
 s32 BPF_STRUCT_OPS(bfs_init_task, struct task_struct *p, struct scx_init_task_args *args)
 {
 	struct task_struct *parent = bpf_get_current_task_btf();
 	struct task_ctx *data, *parent_data;
 	u64 now = scx_bpf_now();
-	s64 half;
 
 	data = new_task_ctx(p);
 	if (!data)
@@ -712,6 +704,7 @@ s32 BPF_STRUCT_OPS(bfs_init_task, struct task_struct *p, struct scx_init_task_ar
 	data->prio = NORMAL_PRIO;
 	data->cpu = scx_bpf_task_cpu(p);
 	data->waiting_since = now;
+	data->last_ran = now - tick_length();
 	time_slice_expired(p, data, now);
 	if (!args->fork)
 		return 0;
@@ -720,37 +713,14 @@ s32 BPF_STRUCT_OPS(bfs_init_task, struct task_struct *p, struct scx_init_task_ar
 	parent_data = task_ctx_of(parent);
 	if (!parent_data || !parent_data->running || parent->prio < MAX_RT_PRIO)
 		return 0;
-	update_cpu_clock(parent_data, now);
 	data->cpu = parent_data->cpu;
-	half = parent_data->time_slice >> 1;
-	if (half < (s64)US_TO_NS(resched_us)) {
-		/* schedule() renews the parent's. */
-		if (is_process(p)) {
-			parent_data->time_slice = 0;
-			scx_bpf_kick_cpu(parent_data->cpu, SCX_KICK_PREEMPT);
-		}
-		return 0;
-	}
+	data->last_ran = parent_data->turn_ended;
 	data->deadline = parent_data->deadline;
 	data->nice = parent_data->nice;
-	data->time_slice = half;
-	data->first_time_slice = true;
-	parent_data->time_slice = half;
+	if (parent_data->time_slice > 0)
+		parent_data->time_slice = parent_data->time_slice / 2 / NSEC_PER_USEC * NSEC_PER_USEC;
+	data->time_slice = parent_data->time_slice;
 	return 0;
-}
-
-/* A child that ends within its first slice gives the rest of it back. */
-void BPF_STRUCT_OPS(bfs_exit_task, struct task_struct *p, struct scx_exit_task_args *args)
-{
-	struct task_ctx *data = task_ctx_of(p), *parent_data;
-	struct task_struct *parent;
-
-	if (!data || args->cancelled || !data->first_time_slice || data->time_slice <= 0)
-		return;
-	parent = p->real_parent;
-	parent_data = parent ? task_ctx_of(parent) : NULL;
-	if (parent_data)
-		lengthen_slice(parent_data, data->time_slice);
 }
 
 /* More CPUs, longer slices: half as long again with each doubling. */
@@ -773,6 +743,6 @@ s32 BPF_STRUCT_OPS_SLEEPABLE(bfs_init)
 
 DEFINE_SCHEDULER(bfs,
 	CALLBACKS_OF(bfs, select_cpu, enqueue, dispatch, tick, running, stopping, quiescent, yield, set_weight,
-		     update_idle, init_task, exit_task, init)
+		     update_idle, init_task, init)
 	.flags = SCX_OPS_KEEP_BUILTIN_IDLE | SCX_OPS_ENQ_EXITING | SCX_OPS_ENQ_MIGRATION_DISABLED,
 	.name = "bfs");
