@@ -31,7 +31,7 @@ test_loader() {
 	check 'loader: a companion is changed by options, and left out' changes_companion
 	check 'loader: says which step of a companion cannot be done' tells_failed_step
 	check 'loader: a captured loader gives its scheduler what it gives it here' captures_loader
-	check 'service: is in charge from enable to disable, and switches' is_a_service
+	check 'a stranger: has another scheduler on a desktop, and goes back' follows_desktop
 	check 'service: nothing stays of a scheduler that cannot be loaded' enables_nothing_unusable
 	check 'loader: refuses while another scheduler is loaded' refuses_second
 	check 'loader: refuses a user who is not root' refuses_user
@@ -87,24 +87,16 @@ END
 	PATH=$work/bin:$PATH
 }
 
-is_a_service() {
+# Follows what somebody does on a desktop, a line at a time.
+follows_desktop() {
 	stand_in_for_systemd
-	fairground enable o1 --set hz=1000
-	assert_status 0
-	assert_says "$work/output" 'in charge: o1'
-	assert_says "$work/output" 'run o1 --set hz=1000'
-	assert_says "$sched_ext/root/ops" o1
-	fairground enable bsd4
-	assert_status 0
-	assert_says "$sched_ext/root/ops" bsd4
-	fairground disable
-	assert_status 0
+	local line
+	grep -v -e '^#' -e '^$' "$here/../strangers/desktop" > "$work/lines"
+	while IFS= read -r line; do
+		printf '%s\n' "$line"
+		PATH=$work:$PATH bash -o pipefail -c "$line" < /dev/null
+	done < "$work/lines"
 	assert_unloaded
-	[ ! -e /etc/systemd/system/fairground.service ]
-	fairground disable
-	assert_status 2
-	fairground status
-	assert_status 1
 }
 
 enables_nothing_unusable() {
