@@ -29,7 +29,7 @@ impl Kernel<'_> {
             }
             return false;
         }
-        if !task.allowed().test(cpu) {
+        if !task.may_use(cpu, self.cpus.len()) {
             if enforce {
                 let message =
                     format!("SCX_DSQ_LOCAL[_ON] target CPU {cpu} not allowed for {}", task.label());
