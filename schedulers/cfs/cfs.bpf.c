@@ -98,6 +98,8 @@ struct run_queue {
 	struct candidates candidates;
 	/* Last number given to a task, in the order in which they become runnable here */
 	u64 enqueued;
+	/* When this CPU last went through schedule() or queued a task here */
+	u64 scheduled_at;
 	BALANCE_STATE
 	struct sched_domains domains;
 };
@@ -181,12 +183,18 @@ static __always_inline u64 next_event(const struct run_queue *rq, bool arrives, 
 		moved_;												\
 	})
 
+/* The clock by which cache heat is judged is that of the task's CPU. 2.6.24's stands still between that CPU's ticks, wake-ups and schedule(). */
+static __always_inline u64 rq_clock(const struct run_queue *rq, u64 now)
+{
+	return release == RELEASE_2_6_24 ? max(now - now % (tick_nsec ?: 1), rq->scheduled_at) : now;
+}
+
 /*
  * May the task be moved, and is it light enough? A task heavier than twice the load left to move stays, the document's W / 2 > L_imbal.
  * 2.6.24 adds some slack, and takes the task anyway if it would have the best priority here.
  */
-static __always_inline bool can_migrate_task(struct run_queue *this_rq, const struct sched_domain *sd, const struct task_struct *p,
-					     const struct task_ctx *t, s32 this_best_prio)
+static __always_inline bool can_migrate_task(struct run_queue *this_rq, const struct run_queue *busiest, const struct sched_domain *sd,
+					     const struct task_struct *p, const struct task_ctx *t, s32 this_best_prio)
 {
 	struct balance_attempt *attempt = &this_rq->domains.attempt;
 	s64 fuzz = release == RELEASE_2_6_24 ? BALANCE_FUZZ : 0;
@@ -196,7 +204,7 @@ static __always_inline bool can_migrate_task(struct run_queue *this_rq, const st
 	if (!task_allowed(p, this_rq->cpu))
 		return false;
 	attempt->all_pinned = false;
-	return sd->nr_balance_failed > sd->cache_nice_tries || !task_hot(t, attempt->level, attempt->now);
+	return sd->nr_balance_failed > sd->cache_nice_tries || !task_hot(t, attempt->level, rq_clock(busiest, attempt->now));
 }
 
 /*
@@ -212,7 +220,7 @@ __noinline u64 move_latest(struct run_queue *this_rq __arg_nonnull, struct run_q
 	u64 found = 0;
 
 	for_each_queued(p, t, busiest->cpu, 0)
-		if (t->enqueued < before && t->enqueued > found && can_migrate_task(this_rq, sd, p, t, 0))
+		if (t->enqueued < before && t->enqueued > found && can_migrate_task(this_rq, busiest, sd, p, t, 0))
 			found = t->enqueued;
 	if (!found)
 		return 0;
@@ -242,7 +250,7 @@ static __noinline void move_leftmost(struct run_queue *this_rq, struct run_queue
 		if (loops++ > sched_nr_migrate)
 			break;
 		t = task_ctx_of(p);
-		if (!t || !can_migrate_task(this_rq, sd, p, t, this_best_prio) || !pull_task(p, t, busiest, this_rq, attempt->now))
+		if (!t || !can_migrate_task(this_rq, busiest, sd, p, t, this_best_prio) || !pull_task(p, t, busiest, this_rq, attempt->now))
 			continue;
 		attempt->pulled++;
 		attempt->imbalance -= t->weight;
@@ -408,6 +416,8 @@ void BPF_STRUCT_OPS(cfs_enqueue, struct task_struct *p, u64 enq_flags)
 	if (!rq)
 		return;
 
+	if (a.cpu == bpf_get_smp_processor_id())
+		rq->scheduled_at = now;
 	vruntime = set_task_cpu(rq, t, p, now);
 	update_curr(rq, now);
 	account_enqueue(rq, t, task_weight(p), now);
@@ -449,13 +459,17 @@ void BPF_STRUCT_OPS(cfs_enqueue, struct task_struct *p, u64 enq_flags)
 
 DEFINE_QUIESCENT(cfs)
 
-/* The original charges at each tick, so it rounds there */
+/* The original charges at each tick, so it rounds there. A slice has got shorter if the balancer has taken tasks away. */
 void BPF_STRUCT_OPS(cfs_tick, struct task_struct *p)
 {
 	struct run_queue *rq = run_queue_of(scx_bpf_task_cpu(p));
+	u64 now = scx_bpf_now();
 
-	if (rq)
-		update_curr(rq, scx_bpf_now());
+	if (!rq)
+		return;
+	update_curr(rq, now);
+	if (nr_cpus > 1 && check_preempt_tick(rq, now))
+		scx_bpf_task_set_slice(p, 0);
 }
 
 bool BPF_STRUCT_OPS(cfs_yield, struct task_struct *from, struct task_struct *to)
@@ -609,6 +623,7 @@ void BPF_STRUCT_OPS(cfs_dispatch, s32 cpu, struct task_struct *prev)
 		return;
 
 	rq->picked_at = 0;
+	rq->scheduled_at = now;
 	uncount_real_time(rq, now);
 	if (prev_runs) {
 		update_curr(rq, now);
