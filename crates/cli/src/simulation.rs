@@ -111,7 +111,8 @@ pub struct Sources {
 
     /// The release of Linux that is simulated: its kernel functions, fields, callbacks, flags and rules
     ///
-    /// A note lists the rules in which the model follows that release. `fairground show` says on which releases a scheduler loads.
+    /// A note lists the rules in which the model follows that release. `fairground show` says on which releases a scheduler loads. `kernel`, the
+    /// kernel's own scheduler, is that of the newest one.
     #[arg(long, value_name = "RELEASE", default_value_t = Release::NEWEST)]
     pub kernel: Release,
 

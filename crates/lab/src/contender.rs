@@ -374,10 +374,16 @@ impl Contender {
         }
     }
 
+    /// The release of Linux for it where `wanted` is simulated: what stands for the kernel's own scheduler is not loaded by that kernel.
+    pub(crate) fn release(&self, wanted: Release) -> Release {
+        if self.built_in { Release::NEWEST } else { wanted }
+    }
+
     /// The assumption behind it, if it stands for another scheduler.
     pub(crate) fn assumption(&self) -> Option<String> {
         self.built_in.then(|| {
-            format!("{KERNEL}: the kernel's own scheduler, for which {STANDS_FOR_KERNEL} stands, without the costs of callbacks")
+            let newest = Release::NEWEST;
+            format!("{KERNEL}: the kernel's own scheduler, for which {STANDS_FOR_KERNEL} of Linux {newest} stands, without the costs of callbacks")
         })
     }
 

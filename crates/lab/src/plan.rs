@@ -177,7 +177,8 @@ impl Plan {
                         contender.reference()
                     )));
                 }
-                contender.prepare(&Online::whole(machine), self.settings.release)?;
+                let release = contender.release(self.settings.release);
+                contender.prepare(&Online::whole(machine), release)?;
             }
         }
         Ok(())
@@ -293,7 +294,7 @@ impl Plan {
             duration: settings.duration,
             cost: settings.cost.clone(),
             hz: hz.unwrap_or(DEFAULT_HZ),
-            release: settings.release,
+            release: contender.release(settings.release),
             // The plan was checked before.
             hotplug: check_hotplug(&settings.hotplug, &site.machine).unwrap_or_default(),
             restart_after: Some(RESTART_AFTER),

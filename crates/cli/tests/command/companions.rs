@@ -233,12 +233,14 @@ fn of_a_companion_for_another_revision_what_fits_is_done() {
     let notes = notes_on_older(&[]);
     for part in [
         "its loader is companions/beerland.toml",
-        "there is no global variable \\\"numa_enabled\\\"",
+        "companions/beerland.toml is for sched-ext/scx",
+        "leaves out what this source lacks: there is no global variable \\\"numa_enabled\\\"",
         "global.cpu_capacity: ",
         "sets SCX_OPS_ALWAYS_ENQ_IMMED, which was left out",
     ] {
         assert!(notes.contains(part), "{part}: {notes}");
     }
+    assert_eq!(notes.matches("this source lacks").count(), 1, "{notes}");
 }
 
 #[test]

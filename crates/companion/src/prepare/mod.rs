@@ -67,6 +67,7 @@ impl Companion {
             sections: BTreeMap::new(),
             bytes: 0,
             fit: self.fit(object),
+            left_out: Vec::new(),
             done: Prepared::default(),
         };
         preparation.apply(settings)?;
@@ -76,6 +77,8 @@ impl Companion {
 
 /// Flags of `ops` that came after schedulers had been written, and that change the tasks of callbacks.
 const RECENT_FLAGS: [&str; 2] = ["SCX_OPS_ALWAYS_ENQ_IMMED", "SCX_OPS_TID_TO_TASK"];
+/// How many of the things that an object lacks a note names.
+const MOST_TOLD: usize = 4;
 /// Maximum bytes that a companion may set in all.
 const MOST_BYTES: usize = 256 << 20;
 
@@ -93,6 +96,8 @@ struct Preparation<'a> {
     bytes: usize,
     /// How well the companion fits the object.
     fit: Fit,
+    /// What a companion that comes with fairground names and the object lacks.
+    left_out: Vec<String>,
     done: Prepared,
 }
 
@@ -135,6 +140,7 @@ impl Preparation<'_> {
         if self.fit != Fit::Not {
             self.fill_and_run()?;
         }
+        self.tell_left_out();
         Ok(())
     }
 
@@ -223,11 +229,26 @@ impl Preparation<'_> {
         if !self.companion.built_in {
             return Err(Error::Wrong { place, message });
         }
-        self.done.notes.push(format!(
-            "{place} was left out: {message}; the companion is for {}",
-            self.companion.file.from
-        ));
+        // What there is instead helps those alone who can change the companion.
+        let what = message.split("; ").next().unwrap_or_default();
+        self.left_out.push(what.to_owned());
         Ok(())
+    }
+
+    /// Tells in one note all that was left out.
+    fn tell_left_out(&mut self) {
+        let more = match self.left_out.len() {
+            0 => return,
+            some if some > MOST_TOLD => format!(", and {} more", some - MOST_TOLD),
+            _ => String::new(),
+        };
+        self.left_out.truncate(MOST_TOLD);
+        self.done.notes.push(format!(
+            "{} is for {}, and leaves out what this source lacks: {}{more}",
+            self.companion.name,
+            self.companion.file.from,
+            self.left_out.join(", ")
+        ));
     }
 
     /// The value of `ops.flags` without flags that change the kernel's requests to a scheduler and that its revision may not know.
