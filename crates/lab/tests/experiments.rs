@@ -150,3 +150,29 @@ fn the_readme_has_a_row_for_each_experiment() {
     }
     assert_eq!(results.matches("\n| [`").count(), rows);
 }
+
+/// The script language refuses to walk a list in a function that it is captured by: `many.all(|p| many.all(|q| ...))`.
+#[test]
+fn no_line_reads_a_list_within_the_function_that_walks_it() {
+    let mut walks = 0;
+    for path in files(&root().join("experiments"), "experiment.toml") {
+        let text = fs::read_to_string(&path).unwrap();
+        for (at, _) in text.match_indices("(|") {
+            let before = text[..at].trim_end_matches(|c: char| c.is_alphanumeric() || c == '_');
+            let Some(before) = before.strip_suffix('.') else { continue };
+            let is_part = |c: char| c.is_alphanumeric() || c == '_';
+            let list = &before[before.trim_end_matches(is_part).len()..];
+            let mut depth = 0;
+            let end = text[at..].find(|c| {
+                depth += i32::from(c == '(') - i32::from(c == ')');
+                depth == 0
+            });
+            let function = &text[at..at + end.expect("brackets are closed")];
+            let reads = |(place, _): (usize, &str)| !function[..place].ends_with(is_part);
+            let own = !list.is_empty() && function.match_indices(&format!("{list}.")).any(reads);
+            assert!(!own, "{}: {list} is read within {function}", path.display());
+            walks += 1;
+        }
+    }
+    assert!(walks > 0, "no experiment walks a list");
+}
