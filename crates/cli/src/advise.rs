@@ -10,7 +10,7 @@ use fairground_lab::{Contender, Goal, KERNEL, Question, recorded_metrics};
 use fairground_machine::Machine;
 use fairground_recording::Recording;
 use fairground_report::{advice_json, advice_page, advice_text, confirmation_text};
-use fairground_results::{Advice, Confirmation, Recommendation};
+use fairground_results::{Advice, Confirmation, Measure, Quantity, Recommendation};
 
 use crate::VERSION;
 use crate::output::{self, FAILED, Form, Place, Progress, UNUSABLE};
@@ -34,7 +34,8 @@ pub struct Arguments {
     #[arg(value_name = "FILE")]
     recording: PathBuf,
 
-    /// The goal: latency, latency:TASK, throughput or fairness [default: throughput if the load ends, otherwise latency]
+    /// The goal: latency, latency:TASK, throughput, fairness, or a measure whose error in replays is known, such as 'longest_wait of TASK' [default:
+    /// throughput if the load ends, otherwise latency]
     #[arg(long = "for", value_name = "GOAL", value_parser = goal)]
     goal: Option<Goal>,
 
@@ -71,12 +72,22 @@ pub struct Arguments {
 }
 
 fn goal(text: &str) -> Result<Goal, String> {
-    match text.split_once(':') {
-        None if text == "latency" => Ok(Goal::Latency(None)),
-        None if text == "throughput" => Ok(Goal::Throughput),
-        None if text == "fairness" => Ok(Goal::Fairness),
-        Some(("latency", task)) if !task.is_empty() => Ok(Goal::Latency(Some(task.to_owned()))),
-        _ => Err("not latency, latency:TASK, throughput or fairness".to_owned()),
+    let quantity = match text {
+        "throughput" => return Ok(Goal::Throughput),
+        "latency" => "wakeup_p99".to_owned(),
+        "fairness" => "jain_index".to_owned(),
+        _ => match text.split_once(':') {
+            Some(("latency", task)) if !task.is_empty() => format!("wakeup_p99 of {task}"),
+            _ => text.to_owned(),
+        },
+    };
+    let known: Vec<&str> = Measure::foreseen().map(|measure| measure.id).collect();
+    match quantity.parse::<Quantity>() {
+        Ok(quantity) if known.contains(&quantity.measure().id) => Ok(Goal::Quantity(quantity)),
+        _ => Err(format!(
+            "not latency, latency:TASK, throughput or fairness, nor a measure, perhaps 'of TASK', of which the error of replays is known: {}",
+            known.join(", ")
+        )),
     }
 }
 
@@ -144,7 +155,7 @@ fn question(arguments: &Arguments, recording: &Recording) -> Result<Question, St
     let machine = Machine::parse(&machine).map_err(|error| error.to_string())?;
     let goal = arguments.goal.clone().unwrap_or(match workload.duration {
         None => Goal::Throughput,
-        Some(_) => Goal::Latency(None),
+        Some(_) => Goal::Quantity(Quantity::of("wakeup_p99")),
     });
     let unusable = |error: fairground_lab::Error| error.to_string();
     let mut wanted = schedulers::parse(&arguments.schedulers).map_err(unusable)?;
@@ -200,7 +211,7 @@ fn confirm(recording: &Recording, advice: &Advice) -> Result<Option<Confirmation
         let scheduler = rank.scheduler.as_str();
         let file = folder.path().join(format!("{scheduler}.recording"));
         let made = record_again(recording, scheduler, &file)?;
-        let measured = advice.aim.value_of(&recorded_metrics(&made));
+        let measured = advice.aim.value(&recorded_metrics(&made), advice.aim.better());
         *value = measured
             .ok_or_else(|| format!("--confirm: under {scheduler} there was nothing to measure"))?;
     }
@@ -239,8 +250,11 @@ mod tests {
     #[test]
     fn goals_are_read() {
         assert_eq!(goal("throughput"), Ok(Goal::Throughput));
-        assert_eq!(goal("latency:Xorg"), Ok(Goal::Latency(Some("Xorg".to_owned()))));
-        assert_eq!(goal("latency"), Ok(Goal::Latency(None)));
+        let quantity = |text: &str| Ok(Goal::Quantity(text.parse().unwrap()));
+        assert_eq!(goal("latency:Xorg"), quantity("wakeup_p99 of Xorg"));
+        assert_eq!(goal("latency"), quantity("wakeup_p99"));
+        assert_eq!(goal("longest_wait of Xorg"), quantity("longest_wait of Xorg"));
+        assert!(goal("migrations").is_err());
         assert!(goal("latency:").is_err());
         assert!(goal("speed").is_err());
     }

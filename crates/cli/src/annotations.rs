@@ -4,8 +4,17 @@ use fairground_lab::{Contender, Plan};
 
 /// Reports a scheduler's failure: on standard error, and in a workflow of GitHub as an error at its source, if that is a file.
 pub fn tell(plan: &Plan, scheduler: &str, message: &str) {
+    say("error", plan, scheduler, message);
+}
+
+/// Reports what could not be judged: on standard error, and in a workflow of GitHub as a warning.
+pub fn warn(plan: &Plan, scheduler: &str, message: &str) {
+    say("warning", plan, scheduler, message);
+}
+
+fn say(level: &str, plan: &Plan, scheduler: &str, message: &str) {
     if is_workflow() {
-        crate::output::say!("{}", error(source(plan, scheduler), message));
+        crate::output::say!("{}", annotation(level, source(plan, scheduler), message));
     } else {
         crate::output::say!("fairground: {message}");
     }
@@ -25,27 +34,27 @@ fn source<'a>(plan: &'a Plan, scheduler: &str) -> Option<&'a str> {
 }
 
 /// A command of the workflow, in one line.
-fn error(file: Option<&str>, message: &str) -> String {
+fn annotation(level: &str, file: Option<&str>, message: &str) -> String {
     let message = message.replace('%', "%25").replace('\r', "%0D").replace('\n', "%0A");
     match file {
         Some(file) => {
             let file = file.replace('%', "%25").replace(':', "%3A").replace(',', "%2C");
-            format!("::error file={file},title=fairground::{message}")
+            format!("::{level} file={file},title=fairground::{message}")
         }
-        None => format!("::error title=fairground::{message}"),
+        None => format!("::{level} title=fairground::{message}"),
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::error;
+    use super::annotation;
 
     #[test]
     fn what_would_end_a_command_is_escaped() {
         assert_eq!(
-            error(Some("a,b.bpf.c"), "worse by 5 %\nat once"),
+            annotation("error", Some("a,b.bpf.c"), "worse by 5 %\nat once"),
             "::error file=a%2Cb.bpf.c,title=fairground::worse by 5 %25%0Aat once"
         );
-        assert_eq!(error(None, "no"), "::error title=fairground::no");
+        assert_eq!(annotation("warning", None, "no"), "::warning title=fairground::no");
     }
 }

@@ -5,9 +5,13 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::{Args, ValueEnum};
-use fairground_lab::{Contender, Kept, Plan, Results};
+use fairground_lab::{Contender, Kept, Plan, Results, Settings};
+use fairground_metrics::RunMetrics;
 use fairground_report::{Comparison, FEW_TASKS, Style, TaskTables};
-use fairground_results::{Condition, Difference, Patience, Requirement, differences};
+use fairground_results::{
+    Condition, Difference, Gate, GateOutcome, Lack, Patience, Quantity, Requirement, Run, Status,
+    differences,
+};
 
 use crate::VERSION;
 use crate::annotations;
@@ -54,8 +58,11 @@ pub struct Arguments {
     simulation: Simulation,
 
     /// Repeat every run this many times; tables show the median and the spread [default: 10 with --baseline or --report, else 1]
-    #[arg(long, value_name = "TIMES", value_parser = clap::value_parser!(u32).range(1..=10_000))]
-    repeat: Option<u32>,
+    ///
+    /// With auto, 10 times and then on until each condition of --fail-if, or without one each difference from the baseline, is decided, or 160
+    /// runs of each or four hours of virtual time are used up, which is said.
+    #[arg(long, value_name = "TIMES|auto", value_parser = repeat)]
+    repeat: Option<Repeat>,
 
     /// Compare each scheduler with this one, run by run with the same seeds: for each measure the difference with its 95 % interval, and
     /// whether it is better, worse, the same, or undecided
@@ -63,8 +70,10 @@ pub struct Arguments {
     baseline: Option<String>,
 
     /// End with exit status 1 if a scheduler is worse than the baseline, or if a measure differs from it by more than this, such as
-    /// 'wakeup_p99 > +10 %' or 'throughput < -1 %'; may be given several times
-    #[arg(long, value_name = "worse|CONDITION", requires = "baseline", allow_hyphen_values = true)]
+    /// 'wakeup_p99 > +10 %' or 'longest_wait of audio > 1ms'; may be given several times
+    ///
+    /// What cannot be judged, for too few runs or samples, is told and passes, unless `undecided` is given, too, which also holds for --require.
+    #[arg(long, value_name = "worse|CONDITION|undecided", allow_hyphen_values = true)]
     fail_if: Vec<Condition>,
 
     /// Requirement on every run, such as 'idle_beside_waiting < 5ms' or 'throughput > 99 %'; may be given several times
@@ -157,22 +166,27 @@ fn run(arguments: &Arguments) -> Result<ExitCode, ExitCode> {
     for folder in folders.into_iter().flatten() {
         output::make_folder(folder)?;
     }
-    let progress = Progress::new("runs".into());
-    let results = fairground_lab::compare(&plan, &|done, total| progress.tell(done, total));
-    progress.clear();
-    let mut results = results.map_err(|error| output::fail(error.exit_code(), error))?;
+    let mut results = simulated(&plan)?;
+    arguments.judge(baseline.as_deref(), &mut results);
+    let spent = match arguments.repeat {
+        Some(Repeat::Auto) => arguments.go_on(baseline.as_deref(), &mut plan, &mut results)?,
+        _ => None,
+    };
     VERSION.clone_into(&mut results.comparison.version);
     failures::explain(&arguments.simulation, &plan, &mut results);
-    if let Some(baseline) = &baseline {
-        results.comparison.differences = differences(&results.comparison.runs, baseline);
-    }
     let failed = failures::of(&results.failures);
     failures::tell(&plan, &failed, arguments.format == DocumentForm::Table);
     print(arguments, &results)?;
     failures::tell_details(&failed);
     let mut ended = failures::exit_code(&results.comparison.runs);
-    if tell_conditions(&plan, &arguments.fail_if, &results.comparison.differences) {
+    if let Some(spent) = spent {
+        output::say!("fairground: {spent}");
+    }
+    if tell_gates(&plan, &arguments.fail_if, &results.comparison.gates) {
         ended = ExitCode::from(FAILED);
+    }
+    if let Some(problem) = arguments.absent(&results) {
+        ended = output::fail(output::UNUSABLE, problem);
     }
     if let Some(error) = &results.untraced {
         ended = output::fail(FAILED, error);
@@ -212,18 +226,192 @@ impl Arguments {
     /// The data that the result needs of runs: nothing of tasks but their shares, if it has only tables.
     fn kept(&self) -> Kept {
         let tables = matches!(self.format, DocumentForm::Table | DocumentForm::Markdown);
-        let everything = self.report.is_some() || self.output.is_some() || self.tasks;
+        let names_task = self.quantities().any(|quantity| quantity.task().is_some());
+        let everything = self.report.is_some() || self.output.is_some() || self.tasks || names_task;
         match tables && !everything {
             true => Kept::Shares(FEW_TASKS),
             false => Kept::All,
         }
     }
 
+    /// An option that would have no effect, or not all of its own, beside the others, and the remedy.
+    fn without_effect(&self) -> Option<&'static str> {
+        let judges = self.has_conditions() || !self.require.is_empty();
+        let is_auto = matches!(self.repeat, Some(Repeat::Auto));
+        match () {
+            () if self.has_conditions() && self.baseline.is_none() => {
+                Some("--fail-if compares with a scheduler; name it with --baseline")
+            }
+            () if !self.fail_if.is_empty() && !judges => {
+                Some("--fail-if undecided is about --require and other conditions; give one")
+            }
+            () if is_auto && self.baseline.is_none() && !judges => {
+                Some("--repeat auto runs until something is decided; give --baseline or --require")
+            }
+            () if is_auto && self.trace.is_some() => {
+                Some("--trace keeps every run; give --repeat a number")
+            }
+            () => None,
+        }
+    }
+
+    /// Whether --fail-if judges differences.
+    fn has_conditions(&self) -> bool {
+        self.fail_if.iter().any(|one| *one != Condition::Undecided)
+    }
+
     /// How often every run is repeated. From a few runs nothing follows about a difference.
     fn repeats(&self) -> u32 {
         let concludes = self.baseline.is_some() || self.report.is_some();
-        self.repeat.unwrap_or(if concludes { 10 } else { 1 })
+        match self.repeat {
+            Some(Repeat::Times(times)) => times,
+            Some(Repeat::Auto) => FIRST_RUNS,
+            None if concludes => FIRST_RUNS,
+            None => 1,
+        }
     }
+
+    /// The quantities of --require and --fail-if.
+    fn quantities(&self) -> impl Iterator<Item = &Quantity> {
+        let conditions = self.fail_if.iter().filter_map(|condition| match condition {
+            Condition::Beyond { quantity, .. } => Some(quantity),
+            _ => None,
+        });
+        conditions.chain(self.require.iter().map(Requirement::quantity))
+    }
+
+    /// What no run has, of all that is required, and what there is; `None` if every quantity is somewhere.
+    fn absent(&self, results: &Results) -> Option<String> {
+        let whole = results
+            .comparison
+            .runs
+            .iter()
+            .filter(|run| matches!(run.status, Status::Ok | Status::Starved | Status::Unmet));
+        let whole: Vec<_> = whole.filter_map(|run| run.metrics.as_deref()).collect();
+        self.quantities().find_map(|quantity| quantity.absent_from(&whole))
+    }
+
+    /// Compares with the baseline, and judges conditions and requirements.
+    fn judge(&self, baseline: Option<&str>, results: &mut Results) {
+        let comparison = &mut results.comparison;
+        comparison.gates = doubts(results.undecided.as_slice(), &comparison.runs);
+        if let Some(baseline) = baseline {
+            comparison.differences = differences(&comparison.runs, baseline);
+            for condition in &self.fail_if {
+                let (runs, differences) = (&comparison.runs, &comparison.differences);
+                let gates = condition.gates(runs, baseline, differences);
+                comparison.gates.extend(gates);
+            }
+        }
+    }
+
+    /// Whether more runs could decide something.
+    fn is_open(&self, results: &Results) -> bool {
+        let is_open =
+            |gate: &Gate| matches!(gate.outcome, GateOutcome::Undecided { is_open: true, .. });
+        let comparison = &results.comparison;
+        comparison.gates.iter().any(is_open)
+            || !self.has_conditions() && comparison.differences.iter().any(Difference::is_open)
+    }
+
+    /// Runs on with further seeds until all is decided, or says which budget is used up.
+    fn go_on(
+        &self,
+        baseline: Option<&str>,
+        plan: &mut Plan,
+        results: &mut Results,
+    ) -> Result<Option<String>, ExitCode> {
+        let first = plan.settings.seed;
+        while self.is_open(results) {
+            let lengths = results.comparison.runs.iter().filter_map(|run| run.metrics.as_ref());
+            let spent: u64 = lengths.map(|metrics| metrics.duration_ns).sum();
+            if plan.repeats >= MOST_RUNS {
+                return Ok(Some(format!(
+                    "undecided after {MOST_RUNS} runs of each, the most of --repeat auto"
+                )));
+            }
+            if spent.saturating_mul(2) > MOST_TIME_NS {
+                let seconds = spent / 1_000_000_000;
+                return Ok(Some(format!(
+                    "undecided after {} runs of each, {seconds} s of virtual time; twice as many would be more than the 14400 s of --repeat auto",
+                    plan.repeats
+                )));
+            }
+            let more = Plan {
+                repeats: plan.repeats,
+                settings: Settings {
+                    seed: first.wrapping_add(u64::from(plan.repeats)),
+                    ..plan.settings.clone()
+                },
+                ..plan.clone()
+            };
+            results.extend(plan.repeats, simulated(&more)?, more.repeats);
+            plan.repeats *= 2;
+            self.judge(baseline, results);
+        }
+        Ok(None)
+    }
+}
+
+/// How often every run is repeated.
+#[derive(Clone, Copy, Debug)]
+enum Repeat {
+    /// So often.
+    Times(u32),
+    /// Until all is decided.
+    Auto,
+}
+
+/// The runs of each with which a comparison begins.
+const FIRST_RUNS: u32 = 10;
+/// The most runs of each under `--repeat auto`: the interval is a quarter as wide as that of the first ones.
+const MOST_RUNS: u32 = 16 * FIRST_RUNS;
+/// The most virtual time of all runs together, in nanoseconds: four hours, minutes of real time.
+const MOST_TIME_NS: u64 = 4 * 3600 * 1_000_000_000;
+
+fn repeat(text: &str) -> Result<Repeat, String> {
+    match text.parse() {
+        Ok(times) if (1..=10_000).contains(&times) => Ok(Repeat::Times(times)),
+        _ if text == "auto" => Ok(Repeat::Auto),
+        _ => Err("not a number from 1 to 10000, nor auto".to_owned()),
+    }
+}
+
+/// All runs of a plan.
+fn simulated(plan: &Plan) -> Result<Results, ExitCode> {
+    let progress = Progress::new("runs".into());
+    let results = fairground_lab::compare(plan, &|done, total| progress.tell(done, total));
+    progress.clear();
+    results.map_err(|error| output::fail(error.exit_code(), error))
+}
+
+/// Requirements that runs neither meet nor break, once for each scheduler under the same conditions. Samples of different runs are counted together.
+fn doubts(undecided: &[(usize, String, Lack)], runs: &[Run]) -> Vec<Gate> {
+    let mut doubts: Vec<(Gate, Vec<&RunMetrics>, u64)> = Vec::new();
+    for (number, text, lack) in undecided {
+        let run = &runs[*number];
+        let outcome = GateOutcome::Undecided { why: lack.words(), is_open: false };
+        let gate = Gate::new(text, &run.labels, outcome);
+        let known = doubts.iter().position(|(one, ..)| one.is_same(&gate));
+        let place = known.unwrap_or(doubts.len());
+        if known.is_none() {
+            doubts.push((gate, Vec::new(), 0));
+        }
+        let (gate, counted, sum) = &mut doubts[place];
+        if let (Lack::Samples(samples, least), Some(metrics)) = (lack, run.metrics.as_deref()) {
+            let is_new = !counted.contains(&metrics);
+            counted.push(metrics);
+            *sum += if is_new { *samples } else { 0 };
+            gate.outcome = match *sum >= *least {
+                true => GateOutcome::Passed,
+                false => GateOutcome::Undecided {
+                    why: Lack::Samples(*sum, *least).words(),
+                    is_open: is_new,
+                },
+            };
+        }
+    }
+    doubts.into_iter().map(|(gate, ..)| gate).collect()
 }
 
 /// The baseline, by its name and settings.
@@ -232,6 +420,9 @@ impl Arguments {
 ///
 /// The exit code, after a message, if it is not among the schedulers, or is the only one.
 fn baseline(arguments: &Arguments, plan: &Plan) -> Result<Option<String>, ExitCode> {
+    if let Some(problem) = arguments.without_effect() {
+        return Err(output::fail(output::UNUSABLE, problem));
+    }
     let Some(wanted) = &arguments.baseline else {
         return Ok(None);
     };
@@ -257,18 +448,34 @@ fn baseline(arguments: &Arguments, plan: &Plan) -> Result<Option<String>, ExitCo
     Err(output::fail(output::UNUSABLE, format_args!("--baseline {wanted}: {problem}")))
 }
 
-/// Says which conditions are met, and whether any is.
-fn tell_conditions(plan: &Plan, conditions: &[Condition], differences: &[Difference]) -> bool {
-    let mut met = false;
-    for difference in differences {
-        let reasons = conditions.iter();
-        if let Some(reason) = reasons.filter_map(|one| one.met_by(difference)).next() {
-            let message = format!("fails, because {reason}");
-            annotations::tell(plan, &difference.scheduler, &message);
-            met = true;
+/// Says which conditions are met and which could not be judged, in one line for each scheduler under the same conditions, and whether that fails.
+fn tell_gates(plan: &Plan, conditions: &[Condition], gates: &[Gate]) -> bool {
+    let is_strict = conditions.contains(&Condition::Undecided);
+    let mut fails = false;
+    let mut undecided: Vec<(&Gate, Vec<&str>)> = Vec::new();
+    for gate in gates {
+        match &gate.outcome {
+            GateOutcome::Passed => {}
+            GateOutcome::Failed(reason) => {
+                annotations::tell(plan, &gate.scheduler, &format!("fails, because {reason}"));
+                fails = true;
+            }
+            GateOutcome::Undecided { why, .. } => {
+                match undecided.iter_mut().find(|(one, _)| one.is_same(gate)) {
+                    Some((_, whys)) => whys.push(why),
+                    None => undecided.push((gate, vec![why])),
+                }
+            }
         }
     }
-    met
+    for (gate, whys) in &undecided {
+        let (text, scheduler, whys) = (&gate.text, &gate.scheduler, whys.join("; "));
+        let place = format!("{} on {}", gate.workload, gate.machine);
+        let message = format!("'{text}' is undecided for {scheduler} with {place}: {whys}");
+        let say = if is_strict { annotations::tell } else { annotations::warn };
+        say(plan, scheduler, &message);
+    }
+    fails || is_strict && !undecided.is_empty()
 }
 
 fn write_page(page: Place<'_>, plan: &Plan, results: &Results) -> Result<(), ExitCode> {

@@ -139,6 +139,11 @@ fn judged(
     match (metrics, required) {
         (_, []) => Ok(Vec::new()),
         (Some(metrics), required) => {
+            for one in required {
+                if let Some(lack) = one.undecided(metrics, None) {
+                    crate::output::say!("fairground: '{one}' is undecided: {}", lack.words());
+                }
+            }
             let breaches = required.iter().filter_map(|one| one.breach(metrics, None));
             Ok(breaches.collect())
         }

@@ -10,8 +10,8 @@ use std::sync::Arc;
 use fairground_machine::Machine;
 use fairground_metrics::RunMetrics;
 use fairground_results::{
-    Advice, Aim, Distance, Judgement, LeftToOthers, Measure, OTHERS_SERVED, Patience, Price, Rank,
-    Recommendation, Setting, Summary, Values, median,
+    Advice, Distance, Judgement, LeftToOthers, Measure, OTHERS_SERVED, Patience, Price, Quantity,
+    Rank, Recommendation, Setting, Summary, Values, median,
 };
 use fairground_simulator::{CostModel, Release};
 use fairground_workload::Workload;
@@ -31,22 +31,19 @@ const FIRST_SEED: u64 = 1;
 /// The user's aim.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Goal {
-    /// Short waits for tasks with this name, or for all.
-    Latency(Option<String>),
     /// High throughput: an early end if the load ends, otherwise as much work as possible.
     Throughput,
-    /// Even shares.
-    Fairness,
+    /// Good values of this quantity, whose error in replays is known.
+    Quantity(Quantity),
 }
 
 impl Goal {
-    /// The measure for it, with a load that `ends`, or does not.
-    fn aim(&self, ends: bool) -> Aim {
+    /// The quantity for it, with a load that `ends`, or does not.
+    fn aim(&self, ends: bool) -> Quantity {
         match self {
-            Self::Latency(task) => Aim { measure: "wakeup_p99", task: task.clone() },
-            Self::Throughput if ends => Aim::of("makespan"),
-            Self::Throughput => Aim::of("throughput"),
-            Self::Fairness => Aim::of("jain_index"),
+            Self::Throughput if ends => Quantity::of("makespan"),
+            Self::Throughput => Quantity::of("throughput"),
+            Self::Quantity(quantity) => quantity.clone(),
         }
     }
 }
@@ -93,7 +90,7 @@ fn runs_of(results: &Results) -> Runs<'_> {
 
 /// What a scheduler leaves to other programs, if there are any.
 fn others_of(scheduler: &str, runs: &Runs<'_>) -> Option<LeftToOthers> {
-    let aim = Aim::of(OTHERS_SERVED);
+    let aim = Quantity::of(OTHERS_SERVED);
     let own = values(&aim, &runs[scheduler]);
     let kernel = runs.get(KERNEL).filter(|_| scheduler != KERNEL);
     Some(LeftToOthers {
@@ -111,8 +108,17 @@ fn part_of_others(runs: &Runs<'_>) -> Option<f64> {
     median(parts)
 }
 
-fn values(aim: &Aim, runs: &[&RunMetrics]) -> Values {
-    runs.iter().map(|run| aim.value_of(run)).collect()
+fn values(aim: &Quantity, runs: &[&RunMetrics]) -> Values {
+    runs.iter().map(|run| aim.value(run, aim.better())).collect()
+}
+
+/// Why there is no ranking.
+fn unmeasured(aim: &Quantity, failures: &[Failed], runs: &Runs<'_>) -> String {
+    if let Some(Failed { failure: first, .. }) = failures.first() {
+        return format!("no run finished: {} {}", first.scheduler, first.sentence());
+    }
+    let runs: Vec<&RunMetrics> = runs.values().flatten().copied().collect();
+    aim.absent_from(&runs).unwrap_or_else(|| "no run finished".to_owned())
 }
 
 impl Question {
@@ -159,7 +165,7 @@ impl Question {
             rank.others = others_of(&rank.scheduler, &runs);
         }
         if ranking.is_empty() {
-            return Err(Error::Plan(self.unmeasured(&results.failures)));
+            return Err(Error::Plan(unmeasured(&aim, &results.failures, &runs)));
         }
         let recommended = match self.choose(&ranking, &runs, &aim) {
             Some(scheduler) => Some(self.tune(&aim, scheduler, &runs, progress)?),
@@ -189,28 +195,9 @@ impl Question {
         })
     }
 
-    /// Why there is no ranking.
-    fn unmeasured(&self, failures: &[Failed]) -> String {
-        if let Some(Failed { failure: first, .. }) = failures.first() {
-            return format!("no run finished: {} {}", first.scheduler, first.sentence());
-        }
-        match &self.goal {
-            Goal::Latency(Some(name)) => {
-                let mut names: Vec<&str> =
-                    self.workload.tasks.iter().map(|task| task.name.as_str()).collect();
-                names.truncate(20);
-                format!(
-                    "no task called {name} was woken in any run; the tasks are {}",
-                    names.join(", ")
-                )
-            }
-            _ => "no run has a value for this goal; choose another with --for".to_owned(),
-        }
-    }
-
     /// Of the schedulers in the first place that are better than the kernel's own, the one that is worse than that in the fewest respects. One that
     /// leaves less CPU time to other programs than the kernel's own is none: what it gains is theirs.
-    fn choose<'a>(&self, ranking: &'a [Rank], runs: &Runs<'_>, aim: &Aim) -> Option<&'a str> {
+    fn choose<'a>(&self, ranking: &'a [Rank], runs: &Runs<'_>, aim: &Quantity) -> Option<&'a str> {
         let kernel = runs.get(KERNEL)?;
         let is_better = |rank: &&Rank| {
             let judgement = rank.difference.map(|difference| difference.judgement);
@@ -227,10 +214,10 @@ impl Question {
     }
 
     /// The goal, then everything else that replays are known to tell.
-    fn prices(&self, goal: &Aim, own: &[&RunMetrics], kernel: &[&RunMetrics]) -> Vec<Price> {
-        let others = Measure::foreseen().map(|measure| Aim::of(measure.id));
+    fn prices(&self, goal: &Quantity, own: &[&RunMetrics], kernel: &[&RunMetrics]) -> Vec<Price> {
+        let others = Measure::foreseen().map(|measure| Quantity::of(measure.id));
         let aims = [goal.clone()].into_iter().chain(others.filter(|one| one != goal));
-        let price = |aim: Aim| {
+        let price = |aim: Quantity| {
             let (own, kernel) = (values(&aim, own), values(&aim, kernel));
             Some(Price {
                 difference: Distance::of(&aim, &own, &kernel)?,
@@ -245,7 +232,7 @@ impl Question {
     /// Tries half and twice the value of each of the scheduler's tunables.
     fn tune(
         &self,
-        aim: &Aim,
+        aim: &Quantity,
         scheduler: &str,
         runs: &Runs<'_>,
         progress: &(dyn Fn(usize, usize) + Sync),
@@ -277,7 +264,7 @@ impl Question {
             let Some(median) = median(found.into_iter().flatten()).filter(|_| is_better) else {
                 continue;
             };
-            if aim.order(median, best.median).is_lt() {
+            if aim.better().order(median, best.median).is_lt() {
                 best.setting = Some(Setting { tunable, value });
                 best.median = median;
                 best.prices = self.prices(aim, &tuned, kernel);
@@ -288,13 +275,13 @@ impl Question {
 }
 
 /// Ranks schedulers by the medians of their runs. Those that are not known to be worse than the first in a place share it.
-fn rank(aim: &Aim, runs: &Runs<'_>) -> Vec<Rank> {
+fn rank(aim: &Quantity, runs: &Runs<'_>) -> Vec<Rank> {
     let all: BTreeMap<&str, Values> =
         runs.iter().map(|(scheduler, runs)| (*scheduler, values(aim, runs))).collect();
     rank_values(aim, &all)
 }
 
-fn rank_values(aim: &Aim, all: &BTreeMap<&str, Values>) -> Vec<Rank> {
+fn rank_values(aim: &Quantity, all: &BTreeMap<&str, Values>) -> Vec<Rank> {
     let ranked = all.iter().filter_map(|(scheduler, values)| {
         let present = values.iter().copied().flatten();
         let kernel = all.get(KERNEL).filter(|_| *scheduler != KERNEL);
@@ -307,7 +294,7 @@ fn rank_values(aim: &Aim, all: &BTreeMap<&str, Values>) -> Vec<Rank> {
         })
     });
     let mut ranks: Vec<Rank> = ranked.collect();
-    ranks.sort_by(|a, b| aim.order(a.summary.median, b.summary.median));
+    ranks.sort_by(|a, b| aim.better().order(a.summary.median, b.summary.median));
     let mut leader: Option<(usize, String)> = None;
     for (index, rank) in ranks.iter_mut().enumerate() {
         let own = &all[rank.scheduler.as_str()];
@@ -348,10 +335,10 @@ mod tests {
             ("b", &[10.3, 10.4, 10.5]),
             ("c", &[12.0, 12.1, 12.2]),
         ]);
-        let ranks = rank_values(&Aim::of("makespan"), &values);
+        let ranks = rank_values(&Quantity::of("makespan"), &values);
         assert_eq!(places(&ranks), [(1, "a"), (1, "b"), (3, "c")]);
         // In the other direction the last is the first.
-        let ranks = rank_values(&Aim::of("throughput"), &values);
+        let ranks = rank_values(&Quantity::of("throughput"), &values);
         assert_eq!(ranks[0].scheduler, "c");
         assert_eq!(ranks[0].place, 1);
     }
@@ -365,7 +352,7 @@ mod tests {
             // Sometimes better and sometimes worse.
             ("c", &[16.5, 13.0, 13.0, 12.0]),
         ]);
-        let ranks = rank_values(&Aim::of("makespan"), &values);
+        let ranks = rank_values(&Quantity::of("makespan"), &values);
         assert_eq!(places(&ranks), [(1, "a"), (1, "c"), (3, "b")]);
     }
 }

@@ -21,7 +21,7 @@ use fairground_machine::Online;
 use fairground_metrics::{MachineFacts, Metrics};
 use fairground_results::format::{seconds, time};
 use fairground_results::{
-    Breach, CpuChange, DUE, Hashes, LEFT_BEHIND, Labels, Patience, Recipe, Requirement, Run,
+    Breach, CpuChange, DUE, Hashes, LEFT_BEHIND, Labels, Lack, Patience, Recipe, Requirement, Run,
     Shared, Starvation, Status,
 };
 use fairground_simulator::{
@@ -115,6 +115,8 @@ pub struct CellResult {
     pub failure: Option<Failure>,
     /// The requirements that it does not meet, in their order.
     pub breaches: Vec<Breach>,
+    /// The requirements that it neither meets nor breaks, and why.
+    pub undecided: Vec<(String, Lack)>,
     /// How near it is to falling short of each requirement ([`Requirement::nearness`]); empty if there is nothing to judge.
     pub(crate) nearness: Vec<f64>,
     /// The system's error number if its trace could not be written to the end.
@@ -298,6 +300,8 @@ impl Cell {
             let nearness = requirement.nearness(metrics, reference);
             result.nearness.push(nearness);
             result.breaches.extend(requirement.breach(metrics, reference));
+            let lack = requirement.undecided(metrics, reference);
+            result.undecided.extend(lack.map(|lack| (requirement.to_string(), lack)));
         }
         let unmet = self.unmet(&result.breaches);
         if let (None, Some(failure)) = (&result.failure, unmet) {
@@ -488,6 +492,7 @@ impl Cell {
             charged: Vec::new(),
             failure: Some(failure),
             breaches: Vec::new(),
+            undecided: Vec::new(),
             nearness: Vec::new(),
             untraced: None,
             cost: 0,
@@ -569,6 +574,7 @@ impl Cell {
             charged: charged.map(|task| (task.name.clone(), task.cpu_time)).collect(),
             failure,
             breaches: Vec::new(),
+            undecided: Vec::new(),
             nearness: Vec::new(),
             untraced: None,
             cost: 0,

@@ -6,7 +6,7 @@ use std::sync::OnceLock;
 use fairground_events::Nanoseconds;
 use fairground_metrics::Explanation;
 use fairground_metrics::RunMetrics;
-use fairground_results::{Breach, Comparison, Labels, Patience, Run, Status};
+use fairground_results::{Breach, Comparison, Labels, Lack, Patience, Run, Status};
 
 use crate::cell::{Failure, run_in_order};
 use crate::error::Error;
@@ -20,6 +20,8 @@ pub struct Results {
     pub comparison: Comparison,
     /// The runs that failed or starved a task, in the order of the plan.
     pub failures: Vec<Failed>,
+    /// Requirements that finished runs neither meet nor break: the run's index, the requirement, and why.
+    pub undecided: Vec<(usize, String, Lack)>,
     /// The first trace that could not be written to its end, and so is not there.
     pub untraced: Option<Error>,
 }
@@ -70,18 +72,58 @@ pub fn compare(plan: &Plan, progress: &(dyn Fn(usize, usize) + Sync)) -> Result<
             breaches: result.breaches,
             wait: None,
         });
-        Ok((run, failed.map(Box::new), untraced.map(Box::new)))
+        let finished = matches!(run.status, Status::Ok | Status::Starved | Status::Unmet);
+        let undecided = result.undecided.into_iter().filter(|_| finished);
+        let undecided: Vec<_> = undecided.map(|(text, lack)| (number, text, lack)).collect();
+        Ok((run, failed.map(Box::new), undecided, untraced.map(Box::new)))
     })?;
     let mut comparison = Comparison::default();
     let mut failures = Vec::new();
     let mut untraced = None;
-    for (run, failed, lacking) in results {
+    let mut undecided = Vec::new();
+    for (run, failed, doubts, lacking) in results {
+        undecided.extend(doubts);
         comparison.runs.push(run);
         untraced = untraced.or(lacking.map(|error| *error));
         failures.extend(failed.map(|failed| *failed));
     }
     explain_waits(plan, &cells, &comparison, &mut failures)?;
-    Ok(Results { comparison, failures, untraced })
+    Ok(Results { comparison, failures, undecided, untraced })
+}
+
+impl Results {
+    /// Adds the results of a plan that differs from this one's, of so many repeats, in its seeds: those of the next repeats.
+    pub fn extend(&mut self, repeats: u32, more: Self, more_repeats: u32) {
+        let (own, others) = (repeats as usize, more_repeats as usize);
+        let place =
+            |run: usize, of: usize, from: usize| run / of * (own + others) + from + run % of;
+        let mut theirs = more.comparison.runs.into_iter();
+        let mut runs = Vec::new();
+        for (number, run) in std::mem::take(&mut self.comparison.runs).into_iter().enumerate() {
+            runs.push(run);
+            if (number + 1) % own == 0 {
+                runs.extend(theirs.by_ref().take(others).map(|mut run| {
+                    run.labels.repeat += repeats;
+                    run
+                }));
+            }
+        }
+        self.comparison.runs = runs;
+        self.failures.iter_mut().for_each(|one| one.run = place(one.run, own, 0));
+        self.undecided.iter_mut().for_each(|one| one.0 = place(one.0, own, 0));
+        self.failures.extend(more.failures.into_iter().map(|mut one| {
+            one.run = place(one.run, others, own);
+            one
+        }));
+        self.undecided.extend(
+            more.undecided
+                .into_iter()
+                .map(|(run, text, lack)| (place(run, others, own), text, lack)),
+        );
+        self.failures.sort_by_key(|one| one.run);
+        self.undecided.sort_by_key(|one| one.0);
+        self.untraced = self.untraced.take().or(more.untraced);
+    }
 }
 
 /// When the wait began that a failure is about, and the task that waited.

@@ -113,6 +113,7 @@ pub struct Site {
 }
 
 /// An experiment: every workload on every machine under every scheduler, repeated.
+#[derive(Clone)]
 pub struct Plan {
     /// The surroundings and variations of those workloads that are recordings, by the workload's name; others have the machine to themselves.
     pub replays: BTreeMap<String, Arc<Replay>>,

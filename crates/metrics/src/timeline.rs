@@ -271,11 +271,11 @@ pub struct LongestWaitFinder {
     longest: Vec<(TaskId, Nanoseconds, Nanoseconds)>,
 }
 
-/// Whether a task is called `of`, or is an instance of the task called so: `hog-3` of `hog`.
+/// Whether a task is called `of`, or is an instance of the task called so: `hog-3` of `hog`, or in a recording `cc1#12` of `cc1`.
 #[must_use]
 pub fn is_instance_of(name: &str, of: &str) -> bool {
     name.strip_prefix(of).is_some_and(|rest| {
-        let digits = rest.strip_prefix('-').unwrap_or("x");
+        let digits = rest.strip_prefix(['-', '#']).unwrap_or("x");
         rest.is_empty() || digits.bytes().all(|byte| byte.is_ascii_digit())
     })
 }

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use fairground_results::{
-    Advice, Aim, Confirmation, Distance, Judgement, LeftToOthers, Outcome, Price, Rank,
-    Recommendation, Unit,
+    Advice, Better, Confirmation, Distance, Judgement, LeftToOthers, Outcome, Price, Quantity,
+    Rank, Recommendation, Unit,
 };
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -24,8 +24,8 @@ const WIDTH: usize = 100;
 const MANY_OTHERS: f64 = 0.1;
 
 /// The measured quantity, in words.
-fn what(aim: &Aim) -> String {
-    match &aim.task {
+fn what(aim: &Quantity) -> String {
+    match aim.task() {
         Some(task) => format!("{}, of {task}", aim.measure().title()),
         None => aim.measure().title().to_owned(),
     }
@@ -33,12 +33,12 @@ fn what(aim: &Aim) -> String {
 
 /// A value in the unit of the measured quantity.
 #[must_use]
-pub fn advised_value(aim: &Aim, number: f64) -> String {
+pub fn advised_value(aim: &Quantity, number: f64) -> String {
     value(Some(number), aim.measure().unit)
 }
 
 /// A difference with its interval, in words.
-fn told_difference(aim: &Aim, difference: &Distance) -> String {
+fn told_difference(aim: &Quantity, difference: &Distance) -> String {
     let number = |value: f64| distance(value, aim.measure().unit);
     let (low, high) = (number(difference.low), number(difference.high));
     format!("{} [{low}, {high}]", number(difference.mean))
@@ -68,7 +68,7 @@ fn remarks(advice: &Advice) -> Vec<String> {
         "{} replays under each scheduler, varied as another recording would be. Equal places, and \"same\": with the same seeds the 95 % \
          interval of the difference is not beyond {}, by which replays are known to be off (docs/recordings.md).",
         advice.replays,
-        aim.known_error().words(aim.measure().unit)
+        aim.measure().replay_error.unwrap_or_default().words(aim.measure().unit)
     )];
     remarks.extend({ advice.recommended.as_ref() }.and_then(|one| tuned(aim, one)));
     remarks.extend(advice.part_of_others.filter(|part| *part > MANY_OTHERS).map(|part| {
@@ -108,7 +108,7 @@ fn takers(advice: &Advice) -> Vec<&str> {
     takers.map(|rank| rank.scheduler.as_str()).collect()
 }
 
-fn tuned(aim: &Aim, recommended: &Recommendation) -> Option<String> {
+fn tuned(aim: &Quantity, recommended: &Recommendation) -> Option<String> {
     let scheduler = &recommended.scheduler;
     match &recommended.setting {
         Some(setting) => Some(format!(
@@ -127,7 +127,7 @@ fn tuned(aim: &Aim, recommended: &Recommendation) -> Option<String> {
 }
 
 /// The values over all seeds: the lowest and the highest, unless they look alike.
-fn spread(aim: &Aim, rank: &Rank) -> String {
+fn spread(aim: &Quantity, rank: &Rank) -> String {
     let (low, high) = (rank.summary.min, rank.summary.max);
     range(&advised_value(aim, low), &advised_value(aim, high))
 }
@@ -229,7 +229,7 @@ pub fn advice_text(advice: &Advice) -> String {
 
 /// The confirmation of the advice by runs on a real machine, for a terminal.
 #[must_use]
-pub fn confirmation_text(aim: &Aim, confirmation: &Confirmation) -> String {
+pub fn confirmation_text(aim: &Quantity, confirmation: &Confirmation) -> String {
     let mut text = String::new();
     for trial in &confirmation.trials {
         let (here, predicted) = (trial.here, trial.predicted);
@@ -272,7 +272,7 @@ pub(crate) struct AdviceDocument<'a> {
     /// Description of the machine.
     machine: &'a str,
     /// The measure by which the schedulers are ranked.
-    aim: &'a Aim,
+    aim: &'a Quantity,
     /// Whether less of it is better.
     less_is_better: bool,
     /// Replays under each scheduler.
@@ -307,7 +307,7 @@ pub fn advice_json(advice: &Advice, fairground: &str) -> String {
         recording: &advice.recording,
         machine: &advice.machine,
         aim: &advice.aim,
-        less_is_better: advice.aim.less_is_better(),
+        less_is_better: advice.aim.better() == Better::Lower,
         replays: advice.replays,
         ranking: &advice.ranking,
         clear_winner: advice.leaders().len() == 1,

@@ -147,7 +147,7 @@ fn measures_table(block: &Block, measures: &[&Measure]) -> Table {
         let means: Vec<f64> = numbers.map(|interval| interval.mean).collect();
         let hz = block.labels().hz.unwrap_or(250).max(1);
         let least = means.iter().copied().fold(f64::INFINITY, f64::min);
-        let margin = measure.margin.around(least, 1e9 / hz as f64);
+        let margin = measure.margin.around(least, least, 1e9 / hz as f64);
         let scale = Scale::over(means.iter().copied(), margin);
         (Column::of(measure.unit, means.into_iter()), scale)
     };

@@ -105,6 +105,9 @@ fn heading(group: &[Difference]) -> String {
     let pairs = group.iter().map(|one| one.pairs).max().unwrap_or(0);
     let pairs = match pairs {
         1 => "1 pair of runs".to_owned(),
+        pairs if group.iter().any(|one| one.one_run) => {
+            format!("{pairs} pairs of runs that are one: no seed changes anything")
+        }
         pairs => format!("{pairs} pairs of runs with the same seeds"),
     };
     format!(
@@ -142,13 +145,7 @@ fn judgement(one: &Difference) -> String {
     if one.judgement != Judgement::Undecided {
         return word.to_owned();
     }
-    match (one.too_few_samples, one.pairs_needed) {
-        _ if one.measure == STATUS => format!("{word}: no run is ok"),
-        (true, _) => format!("{word}: too few samples"),
-        (false, Some(pairs)) => format!("{word}: {pairs} runs would tell"),
-        (false, None) if one.pairs < 2 => format!("{word}: one run"),
-        (false, None) => format!("{word}: over 10000 runs"),
-    }
+    format!("{word}: {}", one.doubt())
 }
 
 /// For each scheduler, how often it is better, worse or neither, and where it is worse; and whether it is worse anywhere.

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use fairground_results::{Difference, Judgement, Run, short_name};
+use fairground_results::{Difference, Gate, GateOutcome, Judgement, Run, short_name};
 
 use crate::Comparison;
 
@@ -23,12 +23,16 @@ pub(crate) fn junit(comparison: &Comparison) -> String {
     for one in &comparison.differences {
         add(&one.workload, &one.machine, Test::of_difference(one));
     }
+    for gate in comparison.gates.iter().filter(|gate| gate.text != Judgement::Worse.word()) {
+        add(&gate.workload, &gate.machine, Test::of_gate(gate));
+    }
     let mut text = "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<testsuites>\n".to_owned();
     for (name, tests) in &suites {
         let failures = tests.iter().filter(|test| test.failure.is_some()).count();
+        let skipped = tests.iter().filter(|test| test.skipped.is_some()).count();
         let _ = writeln!(
             text,
-            "  <testsuite name=\"{}\" tests=\"{}\" failures=\"{failures}\">",
+            "  <testsuite name=\"{}\" tests=\"{}\" failures=\"{failures}\" skipped=\"{skipped}\">",
             escaped(name),
             tests.len()
         );
@@ -46,6 +50,8 @@ struct Test {
     name: String,
     /// The kind, and the message.
     failure: Option<(String, String)>,
+    /// Why it could not be judged.
+    skipped: Option<String>,
 }
 
 impl Test {
@@ -59,6 +65,7 @@ impl Test {
                 None => format!("run {}", labels.repeat),
             },
             failure: failure.map(|failure| (failure.kind.clone(), failure.message.clone())),
+            skipped: None,
         }
     }
 
@@ -68,19 +75,33 @@ impl Test {
             class: one.scheduler.clone(),
             name: format!("{} against {}", one.measure, one.baseline),
             failure: worse.then(|| ("worse".to_owned(), fairground_results::sentence(one))),
+            skipped: (one.judgement == Judgement::Undecided).then(|| one.doubt()),
         }
+    }
+
+    fn of_gate(gate: &Gate) -> Self {
+        let (failure, skipped) = match &gate.outcome {
+            GateOutcome::Passed => (None, None),
+            GateOutcome::Undecided { why, .. } => (None, Some(why.clone())),
+            GateOutcome::Failed(why) => (Some((gate.text.clone(), why.clone())), None),
+        };
+        Self { class: gate.scheduler.clone(), name: gate.text.clone(), failure, skipped }
     }
 
     fn xml(&self) -> String {
         let (class, name) = (escaped(&self.class), escaped(&self.name));
-        match &self.failure {
-            None => format!("    <testcase classname=\"{class}\" name=\"{name}\"/>\n"),
-            Some((kind, message)) => format!(
-                "    <testcase classname=\"{class}\" name=\"{name}\">\n      <failure type=\"{}\" message=\"{}\"/>\n    </testcase>\n",
-                escaped(kind),
-                escaped(message)
-            ),
-        }
+        let inside = match (&self.failure, &self.skipped) {
+            (Some((kind, message)), _) => {
+                format!("failure type=\"{}\" message=\"{}\"", escaped(kind), escaped(message))
+            }
+            (None, Some(why)) => format!("skipped message=\"{}\"", escaped(why)),
+            (None, None) => {
+                return format!("    <testcase classname=\"{class}\" name=\"{name}\"/>\n");
+            }
+        };
+        format!(
+            "    <testcase classname=\"{class}\" name=\"{name}\">\n      <{inside}/>\n    </testcase>\n"
+        )
     }
 }
 

@@ -1,85 +1,9 @@
 //! Which scheduler suits a recorded load.
 
-use fairground_metrics::RunMetrics;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use crate::{
-    Better, Comparison, Confirmation, Interval, Judgement, Margin, Measure, Summary, median,
-};
-
-/// The measure by which schedulers are ranked, and for which task.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub struct Aim {
-    /// Id of the measure, one with a known error of replays.
-    pub measure: &'static str,
-    /// Only of tasks with this name, of which the worst counts; `None` for the number of the whole run.
-    pub task: Option<String>,
-}
-
-impl Aim {
-    /// Of whole runs, by the measure with this id.
-    #[must_use]
-    pub const fn of(measure: &'static str) -> Self {
-        Self { measure, task: None }
-    }
-
-    /// The measure.
-    ///
-    /// # Panics
-    ///
-    /// If there is none with this id.
-    #[must_use]
-    pub fn measure(&self) -> &'static Measure {
-        Measure::find(self.measure).expect("aims are made from the table of measures")
-    }
-
-    /// The value of a run; `None` if it has none.
-    #[must_use]
-    pub fn value_of(&self, run: &RunMetrics) -> Option<f64> {
-        let measure = self.measure();
-        let Some(name) = &self.task else {
-            return measure.run(run);
-        };
-        let named = run.tasks.iter().filter(|task| is_instance(&task.name, name));
-        let values = named.filter_map(|task| measure.task(task));
-        values.min_by(|one, other| self.order(*other, *one))
-    }
-
-    /// The largest error of a replay's value as a prediction of the real one.
-    #[must_use]
-    pub fn error(&self, value: f64) -> f64 {
-        self.known_error().around(value, 0.0)
-    }
-
-    /// The same as a margin for all values.
-    #[must_use]
-    pub fn known_error(&self) -> Margin {
-        self.measure().replay_error.unwrap_or_default()
-    }
-
-    /// Whether less is better.
-    #[must_use]
-    pub fn less_is_better(&self) -> bool {
-        self.measure().better == Some(Better::Lower)
-    }
-
-    /// The better value first.
-    #[must_use]
-    pub fn order(&self, a: f64, b: f64) -> std::cmp::Ordering {
-        match self.less_is_better() {
-            true => a.total_cmp(&b),
-            false => b.total_cmp(&a),
-        }
-    }
-}
-
-/// Whether a task has this name, or is one of several instances with it.
-#[must_use]
-pub fn is_instance(task: &str, name: &str) -> bool {
-    task.strip_prefix(name).is_some_and(|rest| rest.is_empty() || rest.starts_with(['#', '-']))
-}
+use crate::{Better, Comparison, Confirmation, Interval, Judgement, Quantity, Summary, median};
 
 /// A value for each seed; `None` where a run has none.
 pub type Values = Vec<Option<f64>>;
@@ -101,7 +25,7 @@ pub struct Distance {
 impl Distance {
     /// The distance between paired values; `None` with fewer than two pairs, which have no interval.
     #[must_use]
-    pub fn of(aim: &Aim, own: &Values, other: &Values) -> Option<Self> {
+    pub fn of(aim: &Quantity, own: &Values, other: &Values) -> Option<Self> {
         let pairs = own.iter().zip(other);
         let pairs: Vec<(f64, f64)> =
             pairs.filter_map(|(own, other)| Some(((*own)?, (*other)?))).collect();
@@ -112,11 +36,11 @@ impl Distance {
         let interval = Interval::of(&differences)?;
         let own = median(pairs.iter().map(|(own, _)| *own))?;
         let other = median(pairs.iter().map(|(_, other)| *other))?;
-        let margin = aim.error(own.max(other));
+        let margin = aim.measure().replay_error_at(own.max(other));
         // How much worse it is, at least and at most.
-        let (least, most) = match aim.less_is_better() {
-            true => (interval.low, interval.high),
-            false => (-interval.high, -interval.low),
+        let (least, most) = match aim.better() {
+            Better::Lower => (interval.low, interval.high),
+            Better::Higher => (-interval.high, -interval.low),
         };
         Some(Self {
             mean: interval.mean,
@@ -183,7 +107,7 @@ pub struct Setting {
 #[serde(deny_unknown_fields)]
 pub struct Price {
     /// In which respect.
-    pub aim: Aim,
+    pub aim: Quantity,
     /// The median under the kernel's own.
     pub kernel: f64,
     /// The median under the scheduler.
@@ -216,7 +140,7 @@ pub struct Advice {
     /// Description of the machine.
     pub machine: String,
     /// The measure by which the schedulers were ranked.
-    pub aim: Aim,
+    pub aim: Quantity,
     /// Replays under each.
     pub replays: u32,
     /// Part of the CPU time that other programs had under the kernel's own; `None` if there were none.
@@ -252,11 +176,11 @@ mod tests {
 
     #[test]
     fn a_difference_is_judged_by_the_known_error_of_replays() {
-        let judgement = |aim: &Aim, own: &[f64], other: &[f64]| {
+        let judgement = |aim: &Quantity, own: &[f64], other: &[f64]| {
             let some = |values: &[f64]| values.iter().copied().map(Some).collect::<Values>();
             Distance::of(aim, &some(own), &some(other)).map(|one| one.judgement)
         };
-        let latency = Aim::of("wakeup_p99");
+        let latency = Quantity::of("wakeup_p99");
         let ms = |values: [f64; 3]| values.map(|value| value * 1e6);
         let cases = [
             (ms([90.0, 91.0, 92.0]), Judgement::Worse),
@@ -267,17 +191,9 @@ mod tests {
             let found = judgement(&latency, &own, &ms([1.0, 1.1, 0.9]));
             assert_eq!(found, Some(expected), "{own:?}");
         }
-        let more = judgement(&Aim::of("jain_index"), &[0.9, 0.91], &[0.5, 0.51]);
+        let more = judgement(&Quantity::of("jain_index"), &[0.9, 0.91], &[0.5, 0.51]);
         assert_eq!(more, Some(Judgement::Better));
         // A single pair shows nothing.
         assert_eq!(judgement(&latency, &[1.0], &[1e9]), None);
-    }
-
-    #[test]
-    fn instances_share_a_name() {
-        assert!(is_instance("cc1#12", "cc1"));
-        assert!(is_instance("hog-0", "hog"));
-        assert!(is_instance("hog", "hog"));
-        assert!(!is_instance("hogs", "hog"));
     }
 }

@@ -1,6 +1,6 @@
 //! Runs side by side.
 
-use crate::{Difference, Run};
+use crate::{Difference, Gate, Run};
 
 /// Runs to compare, in the order in which they are shown.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -11,4 +11,6 @@ pub struct Comparison {
     pub runs: Vec<Run>,
     /// How far schedulers are from the baseline, if there is one.
     pub differences: Vec<Difference>,
+    /// What the conditions and requirements that were given say.
+    pub gates: Vec<Gate>,
 }

@@ -2,25 +2,81 @@
 
 use std::str::FromStr;
 
-use crate::difference::{Difference, STATUS};
+use crate::difference::{Difference, STATUS, compared, in_quantity, pairs, titled, whole};
 use crate::format::{Unit, value};
 use crate::summary::Judgement;
-use crate::{MEASURES, Measure};
+use crate::{Labels, Lack, MEASURES, Measure, Quantity, Run};
 
 /// A condition under which a comparison with a baseline fails.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Condition {
     /// Something is worse.
     Worse,
-    /// A measure differs by more than this.
+    /// Another condition, or a requirement, is undecided.
+    Undecided,
+    /// A quantity differs by more than this.
     Beyond {
-        /// Id of the measure.
-        measure: String,
+        /// The condition, as it was written.
+        text: String,
+        /// What differs.
+        quantity: Quantity,
         /// Whether larger differences fail, rather than smaller ones.
         above: bool,
         /// How much, as a fraction of the baseline or in the measure's unit.
         limit: Limit,
     },
+}
+
+/// What a condition, or a requirement on runs, says of a scheduler under the same conditions.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Gate {
+    /// The condition or requirement, as it was written.
+    pub text: String,
+    /// Name of the workload.
+    pub workload: String,
+    /// Description of the machine.
+    pub machine: String,
+    /// The scheduler, with its settings.
+    pub scheduler: String,
+    /// The outcome.
+    pub outcome: Outcome,
+}
+
+impl Gate {
+    /// That of a scheduler and conditions with these labels.
+    #[must_use]
+    pub fn new(text: &str, labels: &Labels, outcome: Outcome) -> Self {
+        Self {
+            text: text.to_owned(),
+            workload: labels.workload.clone(),
+            machine: labels.machine.clone(),
+            scheduler: titled(labels),
+            outcome,
+        }
+    }
+
+    /// Whether the other one says the same of the same scheduler under the same conditions.
+    #[must_use]
+    pub fn is_same(&self, other: &Self) -> bool {
+        (&self.text, &self.workload, &self.machine, &self.scheduler)
+            == (&other.text, &other.workload, &other.machine, &other.scheduler)
+    }
+}
+
+/// The outcome of a gate.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// It lets the scheduler pass.
+    Passed,
+    /// It could not be judged.
+    Undecided {
+        /// Why.
+        why: String,
+        /// Whether more runs could decide it.
+        is_open: bool,
+    },
+    /// It does not, and why.
+    Failed(String),
 }
 
 /// How much a measure may differ.
@@ -35,34 +91,33 @@ pub enum Limit {
 impl FromStr for Condition {
     type Err = String;
 
-    /// Parses `worse`, or `MEASURE > +10 %`, `MEASURE < -5ms`.
+    /// Parses `worse`, `undecided`, or `MEASURE > +10 %`, `MEASURE < -5ms`, with `of TASK` behind the measure of a task.
     fn from_str(text: &str) -> Result<Self, String> {
         let text = text.trim();
         if text == Judgement::Worse.word() {
             return Ok(Self::Worse);
         }
+        if text == Judgement::Undecided.word() {
+            return Ok(Self::Undecided);
+        }
         let Some(at) = text.find(['>', '<']) else {
             return Err("not `worse`, nor of the form 'wakeup_p99 > +10 %'".to_owned());
         };
-        let id = text[..at].trim();
-        let Some(measure) = Measure::judged().find(|measure| measure.id == id) else {
-            return Err(no_measure(id));
-        };
+        let quantity: Quantity = text[..at].parse()?;
+        if quantity.measure().better.is_none() {
+            let judged: Vec<&str> = { MEASURES.iter().filter(|one| one.better.is_some()) }
+                .map(|measure| measure.id)
+                .collect();
+            let judged = judged.join(", ");
+            return Err(format!("schedulers are not judged by \"{quantity}\"; there are {judged}"));
+        }
         Ok(Self::Beyond {
-            measure: id.to_owned(),
+            text: text.to_owned(),
             above: text[at..].starts_with('>'),
-            limit: limit(text[at + 1..].trim(), measure)?,
+            limit: limit(text[at + 1..].trim(), quantity.measure())?,
+            quantity,
         })
     }
-}
-
-fn no_measure(id: &str) -> String {
-    let ids: Vec<&str> = Measure::judged().map(|measure| measure.id).collect();
-    let what = match MEASURES.iter().any(|measure| measure.id == id) {
-        true => "schedulers are not judged by",
-        false => "there is no measure",
-    };
-    format!("{what} {id:?}; there are {}", ids.join(", "))
 }
 
 fn limit(text: &str, measure: &Measure) -> Result<Limit, String> {
@@ -87,28 +142,71 @@ pub(crate) fn amount(text: &str) -> Option<(f64, &str)> {
 }
 
 impl Condition {
-    /// Why a comparison with this difference fails, in words; `None` if it does not.
+    /// What it says of each scheduler beside the baseline, with these differences of theirs.
     #[must_use]
-    pub fn met_by(&self, difference: &Difference) -> Option<String> {
-        let met = match self {
-            Self::Worse => difference.judgement == Judgement::Worse,
-            Self::Beyond { measure, above, limit } => {
-                let beyond = |number: f64, limit: f64| match above {
-                    true => number > limit,
-                    false => number < limit,
-                };
-                *measure == difference.measure
-                    && difference.is_certain()
-                    && match *limit {
-                        Limit::Absolute(limit) => beyond(difference.difference, limit),
-                        // A value that begins at 0 grows by more than any part of it.
-                        Limit::Relative(limit) => difference
-                            .relative()
-                            .map_or(difference.difference != 0.0, |part| beyond(part, limit)),
-                    }
-            }
-        };
-        met.then(|| sentence(difference))
+    pub fn gates(&self, runs: &[Run], baseline: &str, differences: &[Difference]) -> Vec<Gate> {
+        match self {
+            Self::Undecided => Vec::new(),
+            Self::Worse => differences.iter().map(worse).collect(),
+            Self::Beyond { text, quantity, above, limit } => compared(runs, baseline)
+                .into_iter()
+                .map(|(base, group)| {
+                    let pairs = whole(pairs(&base, &group));
+                    let nothing = || match pairs.first() {
+                        None => "no run is ok".to_owned(),
+                        Some(_) => Lack::Value.words(),
+                    };
+                    let outcome = match in_quantity(&pairs, quantity) {
+                        Some(difference) => beyond(&difference, *above, *limit),
+                        None => Outcome::Undecided { why: nothing(), is_open: false },
+                    };
+                    Gate::new(text, &group[0].labels, outcome)
+                })
+                .collect(),
+        }
+    }
+}
+
+fn worse(one: &Difference) -> Gate {
+    Gate {
+        text: Judgement::Worse.word().to_owned(),
+        workload: one.workload.clone(),
+        machine: one.machine.clone(),
+        scheduler: one.scheduler.clone(),
+        outcome: match one.judgement {
+            Judgement::Worse => Outcome::Failed(sentence(one)),
+            Judgement::Undecided => Outcome::Undecided {
+                why: format!("{}, {}", one.measure, one.doubt()),
+                is_open: one.is_open(),
+            },
+            Judgement::Better | Judgement::Same => Outcome::Passed,
+        },
+    }
+}
+
+/// Whether a difference is beyond a limit: surely not if its whole interval is within, and surely if its mean is beyond and it is no chance.
+fn beyond(one: &Difference, above: bool, limit: Limit) -> Outcome {
+    let limit = match limit {
+        Limit::Absolute(limit) => limit,
+        // A value that begins at 0 grows by more than any part of it.
+        Limit::Relative(part) => part * one.before.abs(),
+    };
+    let is_beyond = |number: f64| match above {
+        true => number > limit,
+        false => number < limit,
+    };
+    let farthest = if above { one.high } else { one.low };
+    match () {
+        () if one.is_certain() && is_beyond(one.difference) => Outcome::Failed(sentence(one)),
+        () if one.difference == 0.0 && one.low == one.high && !is_beyond(0.0) => Outcome::Passed,
+        () if one.pairs > 1 && !one.too_few_samples && !is_beyond(farthest) => Outcome::Passed,
+        () => Outcome::Undecided {
+            why: match one.too_few_samples || one.pairs < 2 {
+                true => one.doubt(),
+                false => format!("more runs could show either: {}", sentence(one)),
+            },
+            is_open: !one.one_run,
+        },
     }
 }
 
@@ -125,7 +223,8 @@ pub fn sentence(one: &Difference) -> String {
             part(one.before)
         );
     }
-    let unit = Measure::find(&one.measure).map_or(Unit::Plain, |measure| measure.unit);
+    let quantity: Option<Quantity> = one.measure.parse().ok();
+    let unit = quantity.map_or(Unit::Plain, |quantity| quantity.measure().unit);
     let number = |number: f64| value(Some(number), unit);
     // Of a baseline near 0, a percentage says nothing.
     let part = one.relative().filter(|part| part.abs() < 100.0);
@@ -148,25 +247,22 @@ mod tests {
     #[test]
     fn conditions_are_read() {
         assert_eq!("worse".parse(), Ok(Condition::Worse));
-        let beyond = |measure: &str, above, limit| {
-            Ok(Condition::Beyond { measure: measure.to_owned(), above, limit })
+        assert_eq!("undecided".parse(), Ok(Condition::Undecided));
+        let is = |text: &str, of: &str, above, limit| {
+            let (text, quantity) = (text.to_owned(), of.parse().unwrap());
+            let expected = Condition::Beyond { text: text.clone(), quantity, above, limit };
+            assert_eq!(text.parse(), Ok(expected));
         };
-        assert_eq!("wakeup_p99 > +10 %".parse(), beyond("wakeup_p99", true, Limit::Relative(0.1)));
-        assert_eq!("throughput<-1%".parse(), beyond("throughput", false, Limit::Relative(-0.01)));
-        assert_eq!(
-            "longest_wait > 5ms".parse(),
-            beyond("longest_wait", true, Limit::Absolute(5e6))
-        );
+        is("wakeup_p99 > +10 %", "wakeup_p99", true, Limit::Relative(0.1));
+        is("throughput<-1%", "throughput", false, Limit::Relative(-0.01));
+        is("longest_wait of hog > 5ms", "longest_wait of hog", true, Limit::Absolute(5e6));
     }
 
     #[test]
     fn what_is_no_condition_is_told_with_what_would_be() {
         for (text, told) in [
             ("slower", "wakeup_p99 > +10 %"),
-            (
-                "wakeup_p98 > 10 %",
-                "there is no measure \"wakeup_p98\"; there are throughput, jain_index",
-            ),
+            ("wakeup_p98 > 10 %", "there is no measure \"wakeup_p98\"; there are throughput"),
             ("migrations > 10 %", "schedulers are not judged by \"migrations\""),
             ("wakeup_p99 > 5", "has no unit"),
             ("wakeup_p99 > much", "is not a difference such as"),

@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use crate::{Advice, Aim};
+use crate::{Advice, Quantity};
 
 /// One run under a scheduler on a real machine.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
@@ -78,9 +78,9 @@ impl Confirmation {
 
 /// Whether the first of two values is better than the second, or the second than the first; `None` if they are no further apart than replays
 /// are off.
-fn first_is_better(aim: &Aim, [first, second]: [f64; 2]) -> Option<bool> {
-    let apart = (first - second).abs() > aim.error(first.max(second));
-    apart.then(|| aim.order(first, second).is_lt())
+fn first_is_better(aim: &Quantity, [first, second]: [f64; 2]) -> Option<bool> {
+    let apart = (first - second).abs() > aim.measure().replay_error_at(first.max(second));
+    apart.then(|| aim.better().order(first, second).is_lt())
 }
 
 #[cfg(test)]
@@ -99,7 +99,7 @@ mod tests {
         let advice = Advice {
             recording: "one".to_owned(),
             machine: "1".to_owned(),
-            aim: Aim::of("makespan"),
+            aim: Quantity::of("makespan"),
             replays: 10,
             ranking: [("a", places[0]), ("b", places[1])].map(rank).to_vec(),
             recommended: None,

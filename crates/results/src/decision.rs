@@ -1,7 +1,7 @@
 //! Which of several schedulers is best in one measure under the same conditions, and how far the others are.
 
-use crate::difference::{in_measure, pairs};
-use crate::{Better, Difference, Judgement, Measure, Run};
+use crate::difference::{in_quantity, pairs};
+use crate::{Better, Difference, Judgement, Measure, Quantity, Run};
 
 /// The schedulers that ran under the same conditions, by one measure. Those of which a run is not ok take no part.
 #[derive(Clone, Debug, PartialEq)]
@@ -39,7 +39,7 @@ impl Decision {
             let others = entrants.iter().filter(|(other, _)| *other != base);
             let difference = |(other, _): &(usize, f64)| {
                 let pairs = pairs(rows[base], rows[*other]);
-                Some((*other, in_measure(&pairs, measure)?))
+                Some((*other, in_quantity(&pairs, &Quantity::of(measure.id))?))
             };
             others.filter_map(difference).collect()
         };

@@ -4,7 +4,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::summary::{Judgement, judge, runs_needed};
-use crate::{Better, Interval, Labels, Measure, Run, short_name};
+use crate::{Better, Interval, Labels, Measure, Quantity, Run, short_name};
 
 /// The name under which how runs ended is judged like a measure.
 pub const STATUS: &str = "status";
@@ -41,8 +41,10 @@ pub struct Difference {
     pub judgement: Judgement,
     /// How many pairs would decide an undecided difference, as far as that can be said.
     pub pairs_needed: Option<usize>,
-    /// Whether a run has fewer samples than the measure needs.
+    /// Whether all runs together have fewer samples than the measure needs.
     pub too_few_samples: bool,
+    /// Whether several runs are one: no seed changes anything, so that the interval says nothing of how they vary.
+    pub one_run: bool,
 }
 
 impl Difference {
@@ -79,6 +81,13 @@ pub fn titled(labels: &Labels) -> String {
 /// of the runs and of the table of measures.
 #[must_use]
 pub fn differences(runs: &[Run], baseline: &str) -> Vec<Difference> {
+    let compared = compared(runs, baseline);
+    compared.iter().flat_map(|(base, group)| between(base, group)).collect()
+}
+
+/// The runs of the baseline and those of each other scheduler under the same conditions, in the order of the runs.
+#[must_use]
+pub fn compared<'r>(runs: &'r [Run], baseline: &str) -> Vec<(Vec<&'r Run>, Vec<&'r Run>)> {
     let mut groups: Vec<Vec<&Run>> = Vec::new();
     for run in runs {
         let mut known = groups.iter_mut();
@@ -99,7 +108,7 @@ pub fn differences(runs: &[Run], baseline: &str) -> Vec<Difference> {
             .find(|other| is_base(other, exact))
             .or_else(|| groups.iter().find(|other| is_base(other, is_called)));
         if let Some(base) = base.filter(|base| !std::ptr::eq(*base, group)) {
-            found.extend(between(base, group));
+            found.push((base.clone(), group.clone()));
         }
     }
     found
@@ -122,10 +131,17 @@ pub(crate) fn pairs<'a>(base: &[&'a Run], group: &[&'a Run]) -> Vec<(&'a Run, &'
 pub fn between(base: &[&Run], group: &[&Run]) -> Vec<Difference> {
     let pairs = pairs(base, group);
     let mut found: Vec<Difference> = status(&pairs).into_iter().collect();
-    let whole: Vec<(&Run, &Run)> =
-        pairs.into_iter().filter(|(before, after)| before.is_ok() && after.is_ok()).collect();
-    found.extend(Measure::judged().filter_map(|measure| in_measure(&whole, measure)));
+    let whole = whole(pairs);
+    let in_measure = |measure: &Measure| in_quantity(&whole, &Quantity::of(measure.id));
+    let judged = Measure::judged()
+        .filter(|measure| measure.instead().is_none_or(|instead| in_measure(instead).is_none()));
+    found.extend(judged.filter_map(in_measure));
     found
+}
+
+/// Those pairs of which both runs are ok.
+pub(crate) fn whole<'a>(pairs: Vec<(&'a Run, &'a Run)>) -> Vec<(&'a Run, &'a Run)> {
+    pairs.into_iter().filter(|(before, after)| before.is_ok() && after.is_ok()).collect()
 }
 
 fn difference(pair: (&Run, &Run), measure: &str) -> Difference {
@@ -146,6 +162,7 @@ fn difference(pair: (&Run, &Run), measure: &str) -> Difference {
         judgement: Judgement::Same,
         pairs_needed: None,
         too_few_samples: false,
+        one_run: false,
     }
 }
 
@@ -175,10 +192,11 @@ fn status(pairs: &[(&Run, &Run)]) -> Option<Difference> {
     })
 }
 
-/// The difference of pairs of runs that are ok in one measure; `None` if no pair has it.
-pub(crate) fn in_measure(pairs: &[(&Run, &Run)], measure: &Measure) -> Option<Difference> {
+/// The difference of pairs of runs that are ok in one quantity; `None` if no pair has it.
+pub(crate) fn in_quantity(pairs: &[(&Run, &Run)], quantity: &Quantity) -> Option<Difference> {
     let first = pairs.first()?;
-    let number = |run: &Run| run.metrics.as_ref().and_then(|metrics| measure.run(metrics));
+    let (measure, better) = (quantity.measure(), quantity.better());
+    let number = |run: &Run| quantity.value(run.metrics.as_ref()?, better);
     let numbers: Vec<(f64, f64)> = pairs
         .iter()
         .filter_map(|(before, after)| Some((number(before)?, number(after)?)))
@@ -187,15 +205,25 @@ pub(crate) fn in_measure(pairs: &[(&Run, &Run)], measure: &Measure) -> Option<Di
         |of: fn(&(f64, f64)) -> f64| numbers.iter().map(of).sum::<f64>() / numbers.len() as f64;
     let differences: Vec<f64> = numbers.iter().map(|(before, after)| after - before).collect();
     let interval = Interval::of(&differences)?;
-    let before = mean(|pair| pair.0);
+    let (before, after) = (mean(|pair| pair.0), mean(|pair| pair.1));
     let hz = first.1.labels.hz.unwrap_or(250).max(1);
-    let margin = measure.margin.around(before, 1e9 / hz as f64);
-    let sign = if measure.better == Some(Better::Higher) { 1.0 } else { -1.0 };
-    let has_enough =
-        |run: &Run| run.metrics.as_ref().is_some_and(|metrics| measure.has_enough(metrics));
+    let margin = measure.margin.around(before, after, 1e9 / hz as f64);
+    let sign = if better == Better::Higher { 1.0 } else { -1.0 };
+    let one_run = pairs.len() > 1
+        && pairs.iter().all(|(before, after)| {
+            before.metrics == first.0.metrics && after.metrics == first.1.metrics
+        });
+    // Those of runs that are one are the same samples.
+    let counted = if one_run { &pairs[..1] } else { pairs };
+    let samples = |run: &Run| {
+        let samples = run.metrics.as_ref().and_then(|metrics| quantity.samples(metrics));
+        samples.unwrap_or(measure.least_samples)
+    };
+    let before_samples: u64 = counted.iter().map(|pair| samples(pair.0)).sum();
+    let after_samples: u64 = counted.iter().map(|pair| samples(pair.1)).sum();
     // Without any difference there is nothing that more samples could show.
     let too_few_samples = differences.iter().any(|one| *one != 0.0)
-        && !pairs.iter().all(|(before, after)| has_enough(before) && has_enough(after));
+        && before_samples.min(after_samples) < measure.least_samples;
     let judgement = match too_few_samples {
         true => Judgement::Undecided,
         false => judge(&interval, margin, sign),
@@ -203,7 +231,7 @@ pub(crate) fn in_measure(pairs: &[(&Run, &Run)], measure: &Measure) -> Option<Di
     let undecided = judgement == Judgement::Undecided && !too_few_samples;
     Some(Difference {
         before,
-        after: mean(|pair| pair.1),
+        after,
         difference: interval.mean,
         low: interval.low,
         high: interval.high,
@@ -212,6 +240,27 @@ pub(crate) fn in_measure(pairs: &[(&Run, &Run)], measure: &Measure) -> Option<Di
         judgement,
         pairs_needed: undecided.then(|| runs_needed(&interval, margin)).flatten(),
         too_few_samples,
-        ..difference(*first, measure.id)
+        one_run,
+        ..difference(*first, &quantity.to_string())
     })
+}
+
+impl Difference {
+    /// Whether it is undecided, and more runs could decide it.
+    #[must_use]
+    pub fn is_open(&self) -> bool {
+        self.judgement == Judgement::Undecided && !self.one_run && self.measure != STATUS
+    }
+
+    /// Why it is undecided, in words.
+    #[must_use]
+    pub fn doubt(&self) -> String {
+        match (self.too_few_samples, self.pairs_needed) {
+            _ if self.measure == STATUS => "no run is ok".to_owned(),
+            (true, _) => "too few samples".to_owned(),
+            (false, Some(pairs)) => format!("{pairs} runs would tell"),
+            (false, None) if self.pairs < 2 => "one run".to_owned(),
+            (false, None) => "over 10000 runs".to_owned(),
+        }
+    }
 }

@@ -13,6 +13,7 @@ pub mod format;
 mod measure;
 mod moment;
 mod overall;
+mod quantity;
 mod reproduction;
 mod requirement;
 mod run;
@@ -21,14 +22,12 @@ mod summary;
 mod surroundings;
 mod waits;
 
-pub use advice::{
-    Advice, Aim, Distance, LeftToOthers, Price, Rank, Recommendation, Setting, Values, is_instance,
-};
+pub use advice::{Advice, Distance, LeftToOthers, Price, Rank, Recommendation, Setting, Values};
 pub use comparison::Comparison;
-pub use condition::{Condition, Limit, sentence};
+pub use condition::{Condition, Gate, Limit, Outcome as GateOutcome, sentence};
 pub use confirmation::{Confirmation, Outcome, Trial};
 pub use decision::Decision;
-pub use difference::{Difference, STATUS, between, differences, is_called, titled};
+pub use difference::{Difference, STATUS, between, compared, differences, is_called, titled};
 pub use evidence::{AllEvidence, Evidence, Reason};
 pub use failure::{DUE, Failure, LEFT_BEHIND, Patience, Starvation, Status};
 pub use fault::{Checkup, Fault};
@@ -39,6 +38,7 @@ pub use measure::{
 };
 pub use moment::{Mark, Moment};
 pub use overall::{CellName, Compared, Overall, Overview, Tally};
+pub use quantity::{Lack, Quantity};
 pub use reproduction::{
     Claim, Figure, Fit, Headline, Interval, Kind, Level, OnKernel, PrintedTable, Reproduction,
     Standing, Verdict, Where,

@@ -24,6 +24,10 @@ pub struct Measure {
     pub margin: Margin,
     /// How far the replay of a recording may be from the recorded reality (`docs/recordings.md`); `None` if that is not known.
     pub replay_error: Option<Margin>,
+    /// The measure that it takes the place of in judgements, wherever a run has it, and its title.
+    pub instead_of: Option<(&'static str, &'static str)>,
+    /// Whether a run without the number has none because nothing of the kind happened.
+    pub is_rare: bool,
     /// How many samples a run must have for the number to be judged.
     pub least_samples: u64,
     /// Its subject.
@@ -38,8 +42,6 @@ pub struct Measure {
     pub of_task: Option<fn(&TaskMetrics) -> Option<f64>>,
     /// When a task had that number, and where, if that is known.
     pub episode: Option<fn(&TaskMetrics) -> Option<Episode>>,
-    /// How many samples it comes from, if there are samples.
-    pub samples: Option<fn(&RunMetrics) -> Option<u64>>,
     /// Its meaning, in a line.
     pub doc: &'static str,
 }
@@ -89,7 +91,21 @@ pub enum Better {
     Lower,
 }
 
+impl Better {
+    /// The better value first.
+    #[must_use]
+    pub fn order(self, one: f64, other: f64) -> std::cmp::Ordering {
+        match self {
+            Self::Higher => other.total_cmp(&one),
+            Self::Lower => one.total_cmp(&other),
+        }
+    }
+}
+
 /// A difference without practical meaning: the largest of its parts.
+///
+/// The absolute part is the least that a user can feel, or a machine repeat; the tick counts only between values of at least a tick, which are made
+/// of ticks, as a slice is that ends at one. What preempts or finds an idle CPU waits for no tick.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Margin {
     /// As a fraction of the baseline.
@@ -101,11 +117,14 @@ pub struct Margin {
 }
 
 impl Margin {
-    /// The margin around `baseline` with ticks of this length in nanoseconds.
+    /// The margin between `baseline` and another value with ticks of this length in nanoseconds.
     #[must_use]
-    pub fn around(&self, baseline: f64, tick_ns: f64) -> f64 {
-        let relative = self.relative * baseline.abs();
-        relative.max(self.absolute).max(self.ticks * tick_ns)
+    pub fn around(&self, baseline: f64, other: f64, tick_ns: f64) -> f64 {
+        let margin = (self.relative * baseline.abs()).max(self.absolute);
+        match baseline.min(other) >= tick_ns {
+            true => margin.max(self.ticks * tick_ns),
+            false => margin,
+        }
     }
 
     /// In words.
@@ -163,7 +182,8 @@ impl Measure {
     /// Its title, or its name if it is not shown in tables.
     #[must_use]
     pub fn title(&self) -> &'static str {
-        self.shown.map_or(self.id, |shown| shown.title)
+        let instead = || self.instead_of.map_or(self.id, |(_, title)| title);
+        self.shown.map_or_else(instead, |shown| shown.title)
     }
 
     /// The number of a run, if it has one.
@@ -178,11 +198,17 @@ impl Measure {
         self.of_task.and_then(|of| of(metrics))
     }
 
-    /// Whether a run has enough samples for the number to be judged.
+    /// How many samples it comes from, as a measure; `None` if it comes from none, or does not need any.
     #[must_use]
-    pub fn has_enough(&self, metrics: &RunMetrics) -> bool {
-        let samples = self.samples.map(|samples| samples(metrics).unwrap_or(0));
-        samples.is_none_or(|samples| samples >= self.least_samples)
+    pub fn samples(&self) -> Option<&'static Self> {
+        let (of, _) = self.id.rsplit_once('_').filter(|_| self.least_samples > 0)?;
+        Self::find(&format!("{of}_samples"))
+    }
+
+    /// The largest error of a replay's value as a prediction of the real one.
+    #[must_use]
+    pub fn replay_error_at(&self, value: f64) -> f64 {
+        self.replay_error.unwrap_or_default().around(value, value, 0.0)
     }
 
     /// The measure with this id.
@@ -196,9 +222,15 @@ impl Measure {
         MEASURES.iter().filter(|measure| measure.shown.is_some())
     }
 
-    /// Those by which runs are compared: shown, and with a better direction.
+    /// Those by which runs are compared: shown or instead of one that is, and with a better direction.
     pub fn judged() -> impl Iterator<Item = &'static Self> {
-        Self::shown().filter(|measure| measure.better.is_some())
+        let is_told = |one: &&Self| one.shown.is_some() || one.instead_of.is_some();
+        MEASURES.iter().filter(is_told).filter(|measure| measure.better.is_some())
+    }
+
+    /// The measure that a run which has it is judged by instead of this one.
+    pub fn instead(&self) -> Option<&'static Self> {
+        MEASURES.iter().find(|one| one.instead_of.is_some_and(|(id, _)| id == self.id))
     }
 
     /// Those by which advice on a recording can be given.
@@ -219,6 +251,8 @@ const PLAIN: Measure = Measure {
     better: None,
     margin: Margin { relative: 0.0, absolute: 0.0, ticks: 0.0 },
     replay_error: None,
+    instead_of: None,
+    is_rare: false,
     least_samples: 0,
     group: Group::Cost,
     in_summaries: false,
@@ -226,7 +260,6 @@ const PLAIN: Measure = Measure {
     of_run: None,
     of_task: None,
     episode: None,
-    samples: None,
     doc: "",
 };
 
@@ -238,8 +271,9 @@ const fn absolute(absolute: f64) -> Margin {
     Margin { absolute, ..PLAIN.margin }
 }
 
-/// The margin of times that a scheduler decides on: it sees them in ticks.
-const LATENCY: Margin = Margin { relative: 0.1, ticks: 1.0, ..PLAIN.margin };
+/// The margin of times that a scheduler decides on. A tenth is what benchmarks of wake-ups repeat to; below 20 us, some switches and an interrupt,
+/// machines differ more than schedulers; and where both values are made of ticks, the phase of a tick moves each by one.
+const LATENCY: Margin = Margin { relative: 0.1, absolute: 20e3, ticks: 1.0 };
 
 /// The known error of replays in shares of CPU time.
 const SHARE_ERROR: Option<Margin> = Some(absolute(0.015));
@@ -295,7 +329,6 @@ macro_rules! distribution {
             group: Group::Service,
             of_run: Some(|run| Some(run.$name?.$field as f64)),
             of_task: distribution!(@task $($task)?, |part| part.$field as f64),
-            samples: Some(|run| Some(run.$name?.samples)),
             doc: concat!($what, ": ", $doc),
             ..PLAIN
         }
@@ -463,7 +496,6 @@ fn latencies() -> Vec<Measure> {
         group: Group::Service,
         shown: shown(["1 %", "low"], "1 % low, laps per second", false),
         of_run: Some(|run| run.slowest_laps_ns.filter(|mean| *mean > 0.0).map(|mean| 1e9 / mean)),
-        samples: Some(|run| Some(run.laps?.samples)),
         doc: "1 % low: laps per second of one task if all were as slow as the slowest hundredth on average",
         ..PLAIN
     });
@@ -514,6 +546,7 @@ fn waits() -> Vec<Measure> {
         unit: Unit::Time,
         better: Some(Better::Lower),
         margin: LATENCY,
+        is_rare: true,
         group: Group::Service,
         ..PLAIN
     };
@@ -571,6 +604,13 @@ fn missed(periods: Periods) -> Option<f64> {
     (periods.completed > 0).then(|| periods.missed as f64 / periods.completed as f64)
 }
 
+/// A time per unit of work, where a load has an amount of work: as a share of the run it would fall when the same work takes longer.
+fn per_work(run: &RunMetrics, time_ns: u64) -> Option<f64> {
+    let has_amount = run.makespan_ns.is_some() || run.laps.is_some();
+    let busy_ns = run.cpu_time.busy_ns;
+    (has_amount && busy_ns > 0).then(|| time_ns as f64 / busy_ns as f64)
+}
+
 /// The cost of scheduling.
 fn costs() -> Vec<Measure> {
     let mut all = vec![
@@ -603,6 +643,16 @@ fn costs() -> Vec<Measure> {
             ..PLAIN
         },
         Measure {
+            id: "overhead_per_work",
+            unit: Unit::Fraction,
+            better: Some(Better::Lower),
+            margin: Margin { relative: 0.05, absolute: 0.005, ..PLAIN.margin },
+            instead_of: Some(("overhead", "Scheduler overhead, of the work")),
+            of_run: Some(|run| per_work(run, run.overhead?.total_ns)),
+            doc: "overhead of all kinds, of the CPU time used by tasks, in runs with a makespan or laps",
+            ..PLAIN
+        },
+        Measure {
             id: "idle_wasted",
             unit: Unit::Fraction,
             better: Some(Better::Lower),
@@ -614,6 +664,16 @@ fn costs() -> Vec<Measure> {
                     .then(|| time.idle_while_runnable_ns as f64 / time.available_ns as f64)
             }),
             doc: "idle time that waiting tasks could have used, of the CPU time",
+            ..PLAIN
+        },
+        Measure {
+            id: "idle_wasted_per_work",
+            unit: Unit::Fraction,
+            better: Some(Better::Lower),
+            margin: Margin { relative: 0.05, absolute: 0.01, ..PLAIN.margin },
+            instead_of: Some(("idle_wasted", "Idle while a task waits, of the work")),
+            of_run: Some(|run| per_work(run, run.cpu_time.idle_while_runnable_ns)),
+            doc: "idle time that waiting tasks could have used, of the CPU time used by tasks, in runs with a makespan or laps",
             ..PLAIN
         },
         Measure {
@@ -750,6 +810,15 @@ mod tests {
             assert!(measure.of_run.is_some(), "{}", measure.id);
             assert!(measure.margin != Margin::default(), "{}", measure.id);
         }
+    }
+
+    #[test]
+    fn ticks_count_only_between_values_made_of_ticks() {
+        let margin = |before, after| LATENCY.around(before, after, 4e6);
+        assert_eq!(margin(53e3, 2.23e6), 20e3);
+        assert_eq!(margin(1.44e6, 3.4e6), 1.44e5);
+        assert_eq!(margin(12e6, 16e6), 4e6);
+        assert_eq!(margin(16e6, 53e3), 1.6e6);
     }
 
     #[test]

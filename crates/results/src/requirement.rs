@@ -3,30 +3,23 @@
 use std::fmt::{self, Display, Formatter};
 use std::str::FromStr;
 
-use fairground_metrics::{RunMetrics, TaskMetrics, WindowShare, is_instance_of};
+use fairground_metrics::{RunMetrics, TaskMetrics, WindowShare};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::condition::amount;
 use crate::format::{Unit, seconds, time, value};
-use crate::measure::{ERROR_OF_SHARE, Episode, IDLE_BESIDE_WAITING, MEASURES, Measure};
+use crate::measure::{Better, ERROR_OF_SHARE, Episode, IDLE_BESIDE_WAITING, Measure};
+use crate::quantity::{Lack, Quantity};
 
 /// A bound that a measure of a run must keep.
 #[derive(Clone, Debug)]
 pub struct Requirement {
     text: String,
-    subject: Subject,
-    /// Whether the measure must be above the bound, rather than below.
-    above: bool,
+    quantity: Quantity,
+    /// Which values are better: higher ones if it must be above the bound, rather than below.
+    better: Better,
     bound: Bound,
-}
-
-/// A measure of a run, or of some of its tasks.
-#[derive(Clone, Debug)]
-struct Subject {
-    measure: &'static Measure,
-    /// Only for the task of this name and its instances.
-    task: Option<String>,
 }
 
 /// Ids of the measures of how CPU time was divided.
@@ -59,7 +52,7 @@ enum Bound {
     /// This many times the value of another scheduler on the same machine, with the same workload and seed.
     Times(f64, String),
     /// This many times another value of the same run.
-    Own(f64, Subject),
+    Own(f64, Quantity),
 }
 
 /// A requirement that a run does not meet.
@@ -86,7 +79,7 @@ impl Requirement {
     /// Id of the measure.
     #[must_use]
     pub fn measure(&self) -> &'static str {
-        self.subject.measure.id
+        self.quantity.measure().id
     }
 
     /// The scheduler with which a run is compared, if with any.
@@ -102,16 +95,13 @@ impl Requirement {
     #[must_use]
     pub fn breach(&self, run: &RunMetrics, reference: Option<&RunMetrics>) -> Option<Breach> {
         let (value, bound) = self.measured(run, reference)?;
-        let is_met = match self.above {
-            true => value > bound,
-            false => value < bound,
-        };
+        let is_met = self.better.order(value, bound).is_lt();
         let is_relative = !matches!(self.bound, Bound::Value(_));
         // Nobody has to be better than a scheduler that has 0.
         if is_met || (is_relative && value == bound) {
             return None;
         }
-        let worst = self.subject.worst(run, self.above);
+        let worst = self.quantity.worst(run, self.better);
         Some(Breach {
             requirement: self.text.clone(),
             measure: self.measure().to_owned(),
@@ -125,13 +115,47 @@ impl Requirement {
         })
     }
 
+    /// The quantity that must keep the bound.
+    #[must_use]
+    pub const fn quantity(&self) -> &Quantity {
+        &self.quantity
+    }
+
+    /// Why a run that breaks nothing does not show that it keeps the bound; `None` if it does.
+    #[must_use]
+    pub fn undecided(&self, run: &RunMetrics, reference: Option<&RunMetrics>) -> Option<Lack> {
+        if let Some(lack) = self.quantity.lack(run) {
+            return Some(lack);
+        }
+        if self.breach(run, reference).is_some() {
+            return None;
+        }
+        match &self.bound {
+            Bound::Own(_, other) if other.lack(run).is_some() => return other.lack(run),
+            Bound::Times(_, name) if self.needs_reference(run) => {
+                let lack = Lack::Reference(name.clone());
+                if reference.and_then(|run| self.value(run)).is_none() {
+                    return Some(lack);
+                }
+            }
+            _ => {}
+        }
+        let least = self.quantity.measure().least_samples;
+        let samples = self.quantity.samples(run)?;
+        (samples < least).then_some(Lack::Samples(samples, least))
+    }
+
+    fn is_above(&self) -> bool {
+        self.better == Better::Higher
+    }
+
     /// Whether the run has to be compared with that of the reference: a part of a part of the whole is met by more than that part of the whole.
     #[must_use]
     pub fn needs_reference(&self, run: &RunMetrics) -> bool {
         let Bound::Times(factor, _) = self.bound else {
             return false;
         };
-        let is_part = self.above && self.subject.measure.unit == Unit::Fraction;
+        let is_part = self.is_above() && self.quantity.measure().unit == Unit::Fraction;
         !is_part || self.value(run).is_some_and(|value| value <= factor)
     }
 
@@ -148,7 +172,7 @@ impl Requirement {
         let Some((value, bound)) = measured else {
             return 0.0;
         };
-        let (part, whole) = match self.above {
+        let (part, whole) = match self.is_above() {
             true => (bound, value),
             false => (value, bound),
         };
@@ -164,7 +188,7 @@ impl Requirement {
         let bound = match &self.bound {
             Bound::Value(bound) => *bound,
             Bound::Times(factor, _) => factor * self.value(reference?)?,
-            Bound::Own(factor, other) => factor * other.value(run, self.above)?,
+            Bound::Own(factor, other) => factor * other.value(run, self.better)?,
         };
         Some((value, bound))
     }
@@ -173,40 +197,13 @@ impl Requirement {
     fn episode(&self, run: &RunMetrics, worst: Option<&TaskMetrics>) -> Option<Episode> {
         let idle = run
             .idle_beside
-            .filter(|_| self.subject.task.is_none() && self.measure() == IDLE_BESIDE_WAITING);
-        idle.map(Episode::from).or_else(|| self.subject.measure.episode?(worst?))
+            .filter(|_| self.quantity.task().is_none() && self.measure() == IDLE_BESIDE_WAITING);
+        idle.map(Episode::from).or_else(|| self.quantity.measure().episode?(worst?))
     }
 
     /// The measured value.
     fn value(&self, run: &RunMetrics) -> Option<f64> {
-        self.subject.value(run, self.above)
-    }
-}
-
-impl Subject {
-    /// The value; of several tasks the smallest if it should be `above` something, and the largest otherwise.
-    fn value(&self, run: &RunMetrics, above: bool) -> Option<f64> {
-        match self.task {
-            None => self.measure.run(run),
-            Some(_) => self.measure.task(self.worst(run, above)?),
-        }
-    }
-
-    /// The task that has it, the first of equals.
-    fn worst<'r>(&self, run: &'r RunMetrics, above: bool) -> Option<&'r TaskMetrics> {
-        let tasks = run.tasks.iter();
-        let is_meant = |name: &str| self.task.as_ref().is_none_or(|of| is_instance_of(name, of));
-        let meant = tasks.filter(|task| is_meant(&task.name));
-        let measured = meant.filter_map(|task| Some((task, self.measure.task(task)?)));
-        let worse = |one: f64, other: f64| match above {
-            true => one < other,
-            false => one > other,
-        };
-        let worst = measured.reduce(|one, other| match worse(other.1, one.1) {
-            true => other,
-            false => one,
-        });
-        worst.map(|(task, _)| task)
+        self.quantity.value(run, self.better)
     }
 }
 
@@ -232,39 +229,14 @@ impl FromStr for Requirement {
         let Some(at) = text.find(['>', '<']) else {
             return Err("not of the form 'idle_beside_waiting < 5ms'".to_owned());
         };
-        let subject: Subject = text[..at].parse()?;
+        let quantity: Quantity = text[..at].parse()?;
+        let above = text[at..].starts_with('>');
         Ok(Self {
             text: text.to_owned(),
-            above: text[at..].starts_with('>'),
-            bound: bound(text[at + 1..].trim(), subject.measure)?,
-            subject,
+            better: if above { Better::Higher } else { Better::Lower },
+            bound: bound(text[at + 1..].trim(), quantity.measure())?,
+            quantity,
         })
-    }
-}
-
-impl FromStr for Subject {
-    type Err = String;
-
-    /// Parses `MEASURE`, or `MEASURE of TASK`.
-    fn from_str(text: &str) -> Result<Self, String> {
-        let text = text.trim();
-        let (id, task) = match text.split_once(" of ") {
-            Some((id, task)) => (id.trim(), Some(task.trim().to_owned())),
-            None => (text, None),
-        };
-        let Some(measure) = Measure::find(id) else {
-            let ids: Vec<&str> = MEASURES.iter().map(|measure| measure.id).collect();
-            return Err(format!("there is no measure {id:?}; there are {}", ids.join(", ")));
-        };
-        match task {
-            None if measure.of_run.is_none() => {
-                Err(format!("{id} is one of tasks; write '{id} of TASK'"))
-            }
-            Some(_) if measure.of_task.is_none() => {
-                Err(format!("{id} is none of tasks; leave out 'of'"))
-            }
-            _ => Ok(Self { measure, task }),
-        }
     }
 }
 

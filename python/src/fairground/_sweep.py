@@ -128,15 +128,20 @@ class Sweep:
         return ds.dataset(os.fspath(self.folder / "data" / what), format="parquet", partitioning="hive")
 
     def score(self, name: str | None = None) -> pa.Table:
-        """The numbers of a score for each scheduler with its settings, the best first: columns ``score`` and ``scheduler``."""
+        """The numbers of a score for each scheduler with its settings, the best first: columns ``score``, ``scheduler`` and ``spread``,
+        which has the place and the lowest and highest number with one seed."""
         text = self._command("score", self.folder, *([] if name is None else [name]))
-        rows = [line.partition("\t") for line in text.splitlines()]
+        rows = [(*line.split("\t"), "", "")[:3] for line in text.splitlines()]
         return pa.table(
-            {"score": pa.array([float(row[0]) for row in rows], pa.float64()), "scheduler": pa.array([row[2] for row in rows], pa.string())}
+            {
+                "score": pa.array([float(row[0]) for row in rows], pa.float64()),
+                "scheduler": pa.array([row[1] for row in rows], pa.string()),
+                "spread": pa.array([row[2] for row in rows], pa.string()),
+            }
         )
 
     def table(self, form: str = "table") -> str:
-        """The output of ``fairground compare``, from the results that are there; ``form`` is ``table``, ``json``, ``csv`` or ``markdown``."""
+        """The output of ``fairground compare``, from the results that are there; ``form`` is ``table``, ``csv`` or ``markdown``."""
         return self._command("table", self.folder, "--format", form)
 
     def pack(self) -> None:

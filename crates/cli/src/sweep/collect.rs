@@ -68,7 +68,7 @@ impl Collector<'_> {
             return Err(Error::Plan("seeds: there has to be one".to_owned()));
         }
         for score in &wanted.scores {
-            score.measure()?;
+            score.better()?;
         }
         let costs = wanted.costs.iter().map(|cost| self.described(cost));
         let costs = costs.collect::<Result<Vec<_>, _>>()?;

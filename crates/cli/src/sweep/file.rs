@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use fairground_lab::Error;
-use fairground_results::{Better, Measure};
-use serde::{Deserialize, Serialize};
+use fairground_results::{Better, Quantity};
+use serde::{Deserialize, Serialize, Serializer};
 
 use crate::scalar::Scalar;
 use crate::settings;
@@ -175,11 +175,9 @@ impl Values {
 pub struct Score {
     /// Its name.
     pub name: String,
-    /// Id of the measure.
-    pub measure: String,
-    /// The task that is measured; `None` for the whole run.
-    #[serde(default)]
-    pub task: Option<String>,
+    /// The measure, with 'of TASK' that of a task.
+    #[serde(serialize_with = "as_text")]
+    pub measure: Quantity,
     /// The way in which the numbers of several seeds become one.
     #[serde(default)]
     pub over_seeds: Over,
@@ -207,36 +205,26 @@ pub enum Goal {
     Max,
 }
 
+fn as_text<S: Serializer>(quantity: &Quantity, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.collect_str(quantity)
+}
+
 impl Score {
-    /// The measure, and which numbers of it are better.
+    /// Which numbers are better.
     ///
     /// # Errors
     ///
-    /// If there is no such measure, or nothing says which direction is better.
-    pub fn measure(&self) -> Result<(&'static Measure, Goal), Error> {
-        let wrong = |message: String| Error::Plan(format!("score {}: {message}", self.name));
-        let measure = Measure::find(&self.measure).ok_or_else(|| {
-            wrong(format!("there is no measure {}; docs/metrics.md lists them", self.measure))
-        })?;
-        let is_measured = match self.task {
-            Some(_) => measure.of_task.is_some(),
-            None => measure.of_run.is_some(),
-        };
-        if !is_measured {
-            let what = if self.task.is_some() { "task" } else { "run" };
-            return Err(wrong(format!("{} is not one of a {what}", measure.id)));
-        }
-        let usual = measure.better.map(|better| match better {
-            Better::Higher => Goal::Max,
-            Better::Lower => Goal::Min,
+    /// If nothing says so.
+    pub fn better(&self) -> Result<Better, Error> {
+        let goal = self.goal.map(|goal| match goal {
+            Goal::Max => Better::Higher,
+            Goal::Min => Better::Lower,
         });
-        let goal = self.goal.or(usual);
-        let goal = goal.ok_or_else(|| {
-            let id = measure.id;
-            wrong(format!(
-                "whether more or less of {id} is better depends; write goal = \"min\" or goal = \"max\""
+        goal.or(self.measure.measure().better).ok_or_else(|| {
+            let (name, measure) = (&self.name, &self.measure);
+            Error::Plan(format!(
+                "score {name}: whether more or less of {measure} is better depends; write goal = \"min\" or goal = \"max\""
             ))
-        })?;
-        Ok((measure, goal))
+        })
     }
 }

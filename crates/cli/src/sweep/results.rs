@@ -158,6 +158,10 @@ pub struct Arguments {
 /// If there is no sweep, or its results cannot be read.
 pub fn main(arguments: &Arguments) -> Result<ExitCode, Error> {
     let sweep = open(&arguments.folder)?;
+    if arguments.format == DocumentForm::Json {
+        let message = "the rows of a sweep do not have all that a run of compare has; csv and the files of Parquet have what they have, and `fairground work` all";
+        return Err(Error::Plan(format!("--format json: {message}")));
+    }
     if !arguments.by.is_empty() {
         return grouped(&sweep, arguments);
     }
@@ -172,7 +176,6 @@ pub fn main(arguments: &Arguments) -> Result<ExitCode, Error> {
     if arguments.format != DocumentForm::Table {
         let comparison = comparison(runs.into_iter().map(|(_, run)| run).collect());
         let text = match arguments.format {
-            DocumentForm::Json => comparison.json(),
             DocumentForm::Csv => comparison.csv(),
             _ => comparison.markdown(),
         };
@@ -193,10 +196,6 @@ fn grouped(sweep: &Sweep, arguments: &Arguments) -> Result<ExitCode, Error> {
     let by = arguments.by.iter();
     let keys = by.map(|name| Key::find(sweep, name));
     let keys = keys.collect::<Result<Vec<_>, _>>()?;
-    if arguments.format == DocumentForm::Json {
-        let message = "--by makes a table, csv or markdown; json has all runs, without it";
-        return Err(Error::Plan(message.to_owned()));
-    }
     let mut groups = Groups::new(arguments.by.clone());
     let mut found = 0;
     sweep.runs(false, |number, run| {
@@ -205,6 +204,19 @@ fn grouped(sweep: &Sweep, arguments: &Arguments) -> Result<ExitCode, Error> {
         found += 1;
     })?;
     tell_left(sweep, found);
+    let planned = &sweep.planned;
+    let mixed = [
+        ("workload", planned.workloads.len()),
+        ("machine", planned.machines.len()),
+        ("scheduler", planned.schedulers.len()),
+    ];
+    for (name, count) in mixed {
+        if count > 1 && !arguments.by.iter().any(|by| by == name) {
+            output::say!(
+                "fairground: medians are over {count} {name}s; --by {name} tells them apart"
+            );
+        }
+    }
     let text = match arguments.format {
         DocumentForm::Csv => groups.csv(),
         DocumentForm::Markdown => groups.markdown(),
@@ -270,7 +282,7 @@ impl<'a> Key<'a> {
 }
 
 fn comparison(runs: Vec<Run>) -> Comparison {
-    Comparison { version: VERSION.to_owned(), runs, differences: Vec::new() }
+    Comparison { version: VERSION.to_owned(), runs, ..Comparison::default() }
 }
 
 fn print_tables(sweep: &Sweep, runs: Vec<(usize, Run)>, tasks: bool) -> Result<(), ExitCode> {

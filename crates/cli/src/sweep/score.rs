@@ -1,15 +1,15 @@
 //! One number for each scheduler with its settings.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::Args;
 use fairground_lab::Error;
 use fairground_report::Run;
-use fairground_results::{Measure, Summary};
+use fairground_results::{Better, Summary};
 
-use super::file::{Goal, Over, Score};
+use super::file::{Over, Score};
 use super::open;
 use super::plan::Sweep;
 use crate::output;
@@ -17,7 +17,8 @@ use crate::output;
 /// Print one number for each scheduler and setting, the best first
 ///
 /// A [[score]] of the sweep's file defines the number. The numbers of several seeds become one by its over_seeds; those of several workloads,
-/// machines and conditions their mean. Where a run failed or is missing, it is inf, or -inf if more is better.
+/// machines and conditions their mean, which is said. Where a run failed or is missing, it is inf, or -inf if more is better. Behind the scheduler
+/// come its place, which it shares with those whose spread over the seeds reaches its own, and the lowest and highest number with one seed.
 ///
 /// If there is one scheduler with one setting, nothing but the number is printed.
 #[derive(Debug, Args)]
@@ -41,17 +42,49 @@ pub struct Arguments {
 pub fn main(arguments: &Arguments) -> Result<ExitCode, Error> {
     let sweep = open(&arguments.folder)?;
     let score = find(&sweep, arguments.name.as_deref())?;
-    let (measure, goal) = score.measure()?;
-    let mut scored = scores(&sweep, score, measure, goal)?;
-    scored.sort_by(|(_, one), (_, other)| match goal {
-        Goal::Min => one.total_cmp(other),
-        Goal::Max => other.total_cmp(one),
-    });
+    let better = score.better()?;
+    let mut scored = scores(&sweep, score, better)?;
+    scored.sort_by(|one, other| better.order(one.number, other.number));
     let text: String = match scored.as_slice() {
-        [(_, number)] => format!("{number}\n"),
-        _ => { scored.iter() }.map(|(title, number)| format!("{number}\t{title}\n")).collect(),
+        [one] => format!("{}\n", one.number),
+        _ => lines(&scored, better, sweep.planned.seeds),
     };
+    let (workloads, machines) = (sweep.planned.workloads.len(), sweep.planned.machines.len());
+    let conditions = sweep.planned.conditions.len();
+    if workloads * machines * conditions > 1 {
+        output::say!(
+            "fairground: each number is a mean over {workloads} workloads, {machines} machines and {conditions} conditions, in which large values weigh most; \
+             fairground sweep table FOLDER --by scheduler,workload,machine tells them apart"
+        );
+    }
     Ok(output::print(&text).err().unwrap_or(ExitCode::SUCCESS))
+}
+
+/// The score of a scheduler with its settings.
+struct Scored {
+    title: String,
+    number: f64,
+    /// The lowest and the highest number with one seed, of its means over workloads, machines and conditions.
+    range: (f64, f64),
+}
+
+fn lines(scored: &[Scored], better: Better, seeds: u32) -> String {
+    let (mut text, mut place, mut leader) = (String::new(), 0, None::<&Scored>);
+    for (index, one) in scored.iter().enumerate() {
+        let reaches = |leader: &Scored| match better {
+            Better::Lower => one.range.0 <= leader.range.1,
+            Better::Higher => one.range.1 >= leader.range.0,
+        };
+        if !leader.is_some_and(reaches) {
+            (place, leader) = (index + 1, Some(one));
+        }
+        let (low, high) = one.range;
+        text.push_str(&format!(
+            "{}\t{}\tplace {place}, {low} to {high} with {seeds} seeds\n",
+            one.number, one.title
+        ));
+    }
+    text
 }
 
 fn find<'a>(sweep: &'a Sweep, name: Option<&str>) -> Result<&'a Score, Error> {
@@ -71,68 +104,66 @@ fn find<'a>(sweep: &'a Sweep, name: Option<&str>) -> Result<&'a Score, Error> {
     })
 }
 
-/// The number of a run, if it has one.
-fn number(run: &Run, score: &Score, measure: &Measure) -> Option<f64> {
-    let metrics = run.metrics.as_ref().filter(|_| run.is_ok())?;
-    match &score.task {
-        None => measure.run(metrics),
-        Some(name) => measure.task(metrics.tasks.iter().find(|task| task.name == *name)?),
-    }
+/// The numbers of a scheduler with its settings, of each workload, machine and condition.
+#[derive(Default)]
+struct Numbers {
+    /// Those that the seeds became.
+    all: Vec<f64>,
+    /// Those with each seed.
+    seeds: BTreeMap<Option<u64>, Vec<f64>>,
 }
 
 /// The schedulers with their settings, in words, and their numbers.
-fn scores(
-    sweep: &Sweep,
-    score: &Score,
-    measure: &Measure,
-    goal: Goal,
-) -> Result<Vec<(String, f64)>, Error> {
-    let worst = match goal {
-        Goal::Min => f64::INFINITY,
-        Goal::Max => f64::NEG_INFINITY,
+fn scores(sweep: &Sweep, score: &Score, better: Better) -> Result<Vec<Scored>, Error> {
+    let worst = match better {
+        Better::Lower => f64::INFINITY,
+        Better::Higher => f64::NEG_INFINITY,
     };
     let conditions = sweep.planned.conditions.len();
-    let mut of_rows: BTreeMap<_, Vec<f64>> = BTreeMap::new();
+    let mut of_rows: BTreeMap<_, BTreeMap<Option<u64>, f64>> = BTreeMap::new();
     let mut titles: BTreeMap<(usize, usize), String> = BTreeMap::new();
-    let mut tasks: BTreeSet<String> = BTreeSet::new();
-    sweep.runs(score.task.is_some(), |cell, run| {
+    let mut absent = Vec::new();
+    let mut is_measured = false;
+    sweep.runs(score.measure.task().is_some(), |cell, run| {
         let row = sweep.row(cell);
-        for task in run.metrics.iter().flat_map(|metrics| &metrics.tasks) {
-            if !tasks.contains(&task.name) {
-                tasks.insert(task.name.clone());
-            }
+        let metrics = run.metrics.as_deref().filter(|_| run.is_ok());
+        let number = metrics.and_then(|metrics| score.measure.value(metrics, better));
+        is_measured |= number.is_some();
+        if let (false, Some(metrics)) = (is_measured, metrics) {
+            absent = score.measure.absent_from(&[metrics]).into_iter().collect();
         }
-        let number = number(&run, score, measure).unwrap_or(worst);
-        of_rows.entry(row).or_default().push(number);
+        of_rows.entry(row).or_default().insert(run.labels.seed, number.unwrap_or(worst));
         let variant = (row.part / conditions, row.variant);
         titles.entry(variant).or_insert_with(|| title(&run));
     })?;
-    if let Some(task) = &score.task
-        && !tasks.is_empty()
-        && !tasks.contains(task)
-    {
-        let tasks: Vec<String> = tasks.into_iter().collect();
-        let (name, tasks) = (&score.name, tasks.join(", "));
-        let message = format!("score {name}: no run has a task {task}, but {tasks}");
-        return Err(Error::Plan(message));
+    if let (false, Some(absent)) = (is_measured, absent.first()) {
+        return Err(Error::Plan(format!("score {}: {absent}", score.name)));
     }
-    let mut of_variants: BTreeMap<(usize, usize), Vec<f64>> = BTreeMap::new();
+    let mut of_variants: BTreeMap<(usize, usize), Numbers> = BTreeMap::new();
     for (row, numbers) in of_rows {
         let is_whole = numbers.len() == sweep.planned.seeds as usize;
-        let number = match is_whole {
-            true => over(score.over_seeds, numbers).unwrap_or(worst),
-            false => worst,
-        };
-        let variant = (row.part / conditions, row.variant);
-        of_variants.entry(variant).or_default().push(number);
+        let variant = of_variants.entry((row.part / conditions, row.variant)).or_default();
+        for (seed, number) in &numbers {
+            variant.seeds.entry(*seed).or_default().push(*number);
+        }
+        let number = over(score.over_seeds, numbers.into_values().collect());
+        variant.all.push(number.filter(|_| is_whole).unwrap_or(worst));
     }
     let rows = sweep.planned.workloads.len() * sweep.planned.machines.len() * conditions;
-    let mean = |numbers: Vec<f64>| match numbers.len() == rows {
+    let mean = |numbers: &[f64]| match numbers.len() == rows {
         true => numbers.iter().sum::<f64>() / rows as f64,
         false => worst,
     };
-    let of_variants = of_variants.into_iter();
-    Ok(of_variants.map(|(variant, numbers)| (titles[&variant].clone(), mean(numbers))).collect())
+    let scored = of_variants.into_iter().map(|(variant, numbers)| {
+        let seeds = numbers.seeds.values().map(|numbers| mean(numbers));
+        let seeds = Summary::of(seeds.collect());
+        Scored {
+            title: titles[&variant].clone(),
+            number: mean(&numbers.all),
+            range: seeds.map_or((worst, worst), |seeds| (seeds.min, seeds.max)),
+        }
+    });
+    Ok(scored.collect())
 }
 
 /// The scheduler of a run, with its settings.

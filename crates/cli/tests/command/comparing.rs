@@ -3,10 +3,11 @@
 use std::fs;
 use std::io::Read as _;
 use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, SystemTime};
 
-use crate::support::{end_of, fairground, folder, refuse, succeed};
+use crate::support::{end_of, end_with, fairground, folder, refuse, succeed};
 
 const HOGS: &str = "compare workloads/hogs.json -s linux24,schedulers/rotation.bpf.c";
 
@@ -796,4 +797,55 @@ fn a_run_that_fails_is_a_failed_test_and_worse_than_one_that_does_not() {
     let markdown = refuse(&format!("{STARVING} --format markdown"), 1, &[]).stdout;
     assert!(markdown.starts_with("- **starved**: hogs on 4 under `forgetful`"), "{markdown}");
     assert!(markdown.contains("| scheduler | status | throughput |"), "{markdown}");
+}
+
+/// A copy of the scheduler without a mistake in this folder, with something else in one place.
+fn altered(place: &Path, from: &str, to: &str) -> PathBuf {
+    let sound = fs::read_to_string(folder().join("schedulers/sound.bpf.c")).unwrap();
+    assert!(sound.contains(from), "{from}");
+    let path = place.join("altered.bpf.c");
+    fs::write(&path, sound.replacen(from, to, 1)).unwrap();
+    path
+}
+
+/// Who wakes up and finds its CPU preempted waits for microseconds, and for no tick, with which a wait of milliseconds would be compared.
+#[test]
+fn without_preemption_wakeups_are_worse_even_within_a_tick() {
+    let scratch = tempfile::tempdir().unwrap();
+    let kick = "\t\tscx_bpf_kick_cpu(cpu, SCX_KICK_IDLE);\n";
+    let preempt = "\telse if (enq_flags & SCX_ENQ_WAKEUP)\n\t\tscx_bpf_kick_cpu(scx_bpf_task_cpu(p), SCX_KICK_PREEMPT);\n";
+    let old = altered(scratch.path(), kick, &format!("{kick}{preempt}"));
+    let load = scratch.path().join("load.json");
+    let tasks = r#"{ "short": { "instance": 2, "run": 60, "timer": { "ref": "unique", "period": 5200 } },
+        "burst": { "instance": 2, "run": 2600, "sleep": 700 } }"#;
+    fs::write(&load, format!(r#"{{ "tasks": {tasks}, "global": {{ "duration": 4 }} }}"#)).unwrap();
+    let schedulers = format!("old={},new=schedulers/sound.bpf.c", old.display());
+    let load = load.display();
+    let line =
+        format!("compare {load} -s {schedulers} -m 2 --repeat 5 --baseline old --fail-if worse");
+    let words: Vec<&str> = line.split(' ').collect();
+    end_with(&words, 1, &["fails, because load on 2: wakeup_p99 of new is 2."]);
+}
+
+/// Calls that cost time in enqueue make the run longer and its share of idle time smaller, but nothing better; and the other way round nothing worse.
+#[test]
+fn fixed_work_is_judged_by_the_work() {
+    let scratch = tempfile::tempdir().unwrap();
+    let burn = "\tu32 i;\n\n\tfor (i = 0; i < 1600; i++)\n\t\tasm volatile(\"\" ::: \"memory\");\n";
+    let path = altered(scratch.path(), "\ts32 cpu;\n", &format!("\ts32 cpu;\n{burn}"));
+    let fast = "fast=schedulers/sound.bpf.c";
+    for (baseline, word) in [("fast", "better"), ("slow", "worse")] {
+        let schedulers = format!("{fast},slow={}", path.display());
+        let line = format!(
+            "compare perf-pipe -m 4 --repeat 3 --baseline {baseline} --format json -s {schedulers}"
+        );
+        let text = succeed(&line);
+        let document: serde_json::Value = serde_json::from_str(&text).unwrap();
+        let differences = document["differences"].as_array().unwrap();
+        assert!(differences.iter().any(|one| one["measure"] == "overhead_per_work"), "{text}");
+        for one in differences {
+            assert_ne!(one["measure"], "overhead");
+            assert_ne!(one["judgement"], word, "{one}");
+        }
+    }
 }

@@ -411,13 +411,15 @@ fn scores_are_one_number() {
     let before = sweep.sweep("score S");
     assert!(before.stderr.contains("which score? name one of switches, waits"));
     sweep.succeed("run S");
-    let scores = sweep.succeed("score S switches");
+    let ended = sweep.sweep("score S switches");
+    assert!(ended.stderr.contains("each number is a mean over "), "{}", ended.stderr);
+    let scores = ended.stdout;
     let numbers: Vec<f64> =
         { scores.lines() }.map(|line| line.split('\t').next().unwrap().parse().unwrap()).collect();
     assert_eq!(numbers.len(), 3, "{scores}");
     assert!(numbers.is_sorted() && numbers[0] > 0.0);
-    assert!(scores.contains("\tcfs sched_latency=24 ms\n"), "{scores}");
-    let of_task = format!("{text}task = \"nobody\"\n");
+    assert!(scores.contains("\tcfs sched_latency=24 ms\tplace "), "{scores}");
+    let of_task = text.replace("\"longest_wait\"", "\"longest_wait of nobody\"");
     sweep.write(&of_task);
     sweep.plan();
     let nobody = sweep.sweep("score S waits");
@@ -429,7 +431,7 @@ fn scores_are_one_number() {
     let one = one.replace("[[scheduler]]\nid = \"o1\"\n", "");
     sweep.write(&one);
     sweep.plan();
-    let number = sweep.succeed("score S waits");
+    let number = sweep.sweep("score S waits").stdout;
     assert!(number.trim().parse::<f64>().unwrap() > 1e6, "{number}");
 }
 
@@ -456,7 +458,9 @@ fn groups_of_cells_have_medians() {
     let sweep = Sweep::of(SMALL);
     sweep.plan();
     sweep.succeed("run S");
-    let printed = sweep.succeed("table S --by scheduler,sched_latency,machine --format csv");
+    let ended = sweep.sweep("table S --by scheduler,sched_latency,machine --format csv");
+    assert!(ended.stderr.contains("medians are over 2 workloads; "), "{}", ended.stderr);
+    let printed = ended.stdout;
     let lines: Vec<Vec<&str>> = printed.lines().map(|line| line.split(',').collect()).collect();
     let groups: Vec<[&str; 5]> =
         { lines[1..].iter() }.map(|line| line[..5].try_into().unwrap()).collect();
@@ -488,7 +492,7 @@ fn groups_of_cells_have_medians() {
     assert_eq!(median, switches[1]);
     for (line, message) in [
         ("table S --by colour", "seed, sched_latency"),
-        ("table S --by seed --format json", "json has all runs"),
+        ("table S --by seed --format json", "the rows of a sweep do not have all"),
     ] {
         let ended = sweep.sweep(line);
         assert!(ended.stderr.contains(message), "{line}: {}", ended.stderr);
@@ -685,7 +689,7 @@ fn mistakes_are_told() {
         (&format!("hz = [3]\n{SMALL}"), "hz: not a number from 10 to 10000"),
         (
             &format!("{SMALL}[[score]]\nname = \"x\"\nmeasure = \"speed\""),
-            "there is no measure speed",
+            "there is no measure \"speed\"",
         ),
         (
             &format!("{SMALL}[[score]]\nname = \"x\"\nmeasure = \"wakeups\""),

@@ -123,7 +123,7 @@ fn differences_in_pairs_decide_and_not_means_far_apart() {
 #[test]
 fn a_difference_within_the_margin_is_none() {
     // A timer tick of 4 ms.
-    let alike = latencies([20, 21, 22, 3900, 3901, 3902], 1000);
+    let alike = latencies([4001, 4002, 4003, 7900, 7901, 7902], 1000);
     let cell = answered(&alike, "Wakeup latency");
     assert!(cell.is_same());
     assert_eq!(names(&cell.best), ["o1", "cfs"]);
@@ -139,8 +139,8 @@ fn from_unsteady_differences_or_few_samples_nothing_follows() {
     assert_eq!(names(&cell.undecided).len(), 1);
     assert!(cell.open.ends_with("runs would tell"), "{}", cell.open);
     let apart = [10_000, 11_000, 12_000, 30_000, 31_000, 32_000];
-    assert!(!answered(&latencies(apart, 500), "Wakeup latency").rest.is_empty());
-    let few = answered(&latencies(apart, 499), "Wakeup latency");
+    assert!(!answered(&latencies(apart, 167), "Wakeup latency").rest.is_empty());
+    let few = answered(&latencies(apart, 166), "Wakeup latency");
     assert!(few.rest.is_empty());
     assert_eq!(few.open, "too few samples");
 }
