@@ -49,20 +49,16 @@ pub(crate) fn find(scheduler: &str) -> impl Iterator<Item = (&'static str, &'sta
         .map(|(_, file, text)| (*file, *text))
 }
 
+/// All of them, each of which names its scheduler and its source.
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::Companion;
-
-    #[test]
-    fn every_companion_can_be_read_and_names_its_scheduler_and_its_source() {
-        for (name, file, _) in COMPANIONS {
-            let scheduler = name.split('-').next().unwrap();
-            let mut all = Companion::built_in(scheduler).map(Result::unwrap);
-            let companion = all.find(|one| one.name() == *file).unwrap();
-            assert_eq!(companion.scheduler(), scheduler, "{file}");
-            let trees = ["scheds/", "tools/sched_ext/", "tools/testing/selftests/sched_ext/"];
-            assert!(trees.iter().any(|tree| companion.from().contains(tree)), "{file}");
-        }
-    }
+pub(crate) fn all() -> impl Iterator<Item = crate::Companion> {
+    COMPANIONS.iter().map(|(name, file, _)| {
+        let scheduler = name.split('-').next().unwrap();
+        let mut all = crate::Companion::built_in(scheduler).map(Result::unwrap);
+        let companion = all.find(|one| one.name() == *file).unwrap();
+        assert_eq!(companion.scheduler(), scheduler, "{file}");
+        let trees = ["scheds/", "tools/sched_ext/", "tools/testing/selftests/sched_ext/"];
+        assert!(trees.iter().any(|tree| companion.from().contains(tree)), "{file}");
+        companion
+    })
 }

@@ -57,21 +57,32 @@ impl Companion {
             text.push(' ');
             text.push_str(&setting.value);
         }
-        let mut preparation = Preparation {
+        let mut preparation = self.preparation(object, constants, online, &text);
+        preparation.apply(settings)?;
+        Ok(preparation.done)
+    }
+
+    /// What evaluates the expressions in `text` for `object` on the CPUs that are `online`.
+    fn preparation<'a>(
+        &'a self,
+        object: &'a Object,
+        constants: &'a dyn Fn(&str) -> Option<u64>,
+        online: &'a Online,
+        text: &str,
+    ) -> Preparation<'a> {
+        Preparation {
             companion: self,
             object,
             online,
-            engine: scope::engine(&text, object, online),
-            scope: scope::scope(&text, object, constants, online),
+            engine: scope::engine(text, object, online),
+            scope: scope::scope(text, object, constants, online),
             constants,
             sections: BTreeMap::new(),
             bytes: 0,
             fit: self.fit(object),
             left_out: Vec::new(),
             done: Prepared::default(),
-        };
-        preparation.apply(settings)?;
-        Ok(preparation.done)
+        }
     }
 }
 
@@ -428,6 +439,9 @@ fn nearest<'a>(name: &str, candidates: impl Iterator<Item = &'a str>) -> String 
         .min()
         .map_or_else(String::new, |(_, candidate)| format!(", did you mean {candidate}?"))
 }
+
+#[cfg(test)]
+mod machines;
 
 #[cfg(test)]
 mod tests {
