@@ -107,6 +107,11 @@ fn run(arguments: &Arguments) -> Result<ExitCode, ExitCode> {
     });
     progress.clear();
     let mut judged = judged.map_err(unusable)?;
+    let measured: Vec<_> = { judged.iter() }.filter_map(|one| one.run.metrics.as_deref()).collect();
+    let absent = |one: &Requirement| one.quantity().absent_from(&measured);
+    if let Some(problem) = arguments.require.iter().find_map(absent) {
+        return Err(output::fail(UNUSABLE, format!("--require: {problem}")));
+    }
     let known = former.map_or(0, |former| leave_out(&former, &mut judged, &plans));
     let contenders = { plans.first() }.map_or(&[][..], |plan| &plan.sites[0].contenders);
     let mut checkup = Checkup {

@@ -185,6 +185,9 @@ fn what_no_run_has_is_refused_with_what_there_is() {
         words.push(condition.trim_end_matches('\''));
         end_with(&words, 2, &[said]);
     }
+    let require = ["--require", "longest_wait of nosuch < 1us"];
+    let words = [&["check", "cfs", "--case", "released"][..], &require].concat();
+    end_with(&words, 2, &["no run has a task nosuch, but "]);
 }
 
 #[test]
