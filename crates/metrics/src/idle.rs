@@ -103,21 +103,12 @@ pub(crate) struct IdleCpus {
     /// By CPU, since when it has been idle or not.
     since: Vec<Nanoseconds>,
     count: usize,
-    /// Those that are idle, in no order, and the place of each of them there.
-    list: Vec<usize>,
-    places: Vec<usize>,
 }
 
 impl IdleCpus {
     /// `cpus` CPUs, all idle.
     pub(crate) fn new(cpus: usize) -> Self {
-        Self {
-            idle: vec![true; cpus],
-            since: vec![0; cpus],
-            count: cpus,
-            list: (0..cpus).collect(),
-            places: (0..cpus).collect(),
-        }
+        Self { idle: vec![true; cpus], since: vec![0; cpus], count: cpus }
     }
 
     /// How many are idle.
@@ -133,10 +124,9 @@ impl IdleCpus {
 
     /// The CPU of a set that has been idle for longest, the first of equals, and since when.
     pub(crate) fn longest_in(&self, set: SetId, cpus: &CpuSets) -> Option<(usize, Nanoseconds)> {
-        let idle = self.list.iter().copied();
-        let allowed = idle.filter(|&cpu| cpus.contains(set, cpu));
-        let idle = allowed.map(|cpu| (cpu, self.since[cpu]));
-        idle.min_by_key(|(cpu, since)| (*since, *cpu))
+        let allowed = (0..cpus.cpus()).filter(|&cpu| cpus.contains(set, cpu));
+        let idle = allowed.filter_map(|cpu| Some((cpu, self.since(cpu)?)));
+        idle.min_by_key(|(_, since)| *since)
     }
 
     /// Marks `cpu` as idle or not from `now` on.
@@ -146,15 +136,8 @@ impl IdleCpus {
             self.since[cpu] = now;
             if idle {
                 self.count += 1;
-                self.places[cpu] = self.list.len();
-                self.list.push(cpu);
             } else {
                 self.count -= 1;
-                let place = self.places[cpu];
-                self.list.swap_remove(place);
-                if let Some(&moved) = self.list.get(place) {
-                    self.places[moved] = place;
-                }
             }
         }
     }

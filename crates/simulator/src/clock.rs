@@ -159,31 +159,24 @@ struct CpuTimes {
     tree: Vec<Rank>,
 }
 
-/// A time in the upper part, a CPU in the lower [`CPU_BITS`]: one comparison of one word orders both. Times from [`NEVER`] on, after 52 days,
-/// count as never.
-type Rank = u64;
-
-/// Enough for all CPUs of the largest machine.
-const CPU_BITS: u32 = crate::structures::MAX_CPUS.ilog2();
-const NEVER: u64 = u64::MAX >> CPU_BITS;
+/// A time in the upper part, a CPU in the lower 32 bits: one comparison without a branch orders both.
+type Rank = u128;
 
 fn rank(time: u64, cpu: u32) -> Rank {
-    time.min(NEVER) << CPU_BITS | u64::from(cpu)
+    u128::from(time) << 32 | u128::from(cpu)
 }
 
 fn time_of(rank: Rank) -> u64 {
-    let time = rank >> CPU_BITS;
-    if time == NEVER { u64::MAX } else { time }
+    (rank >> 32) as u64
 }
 
 impl CpuTimes {
     fn new(cpus: usize) -> CpuTimes {
         let leaves = cpus.next_power_of_two();
-        CpuTimes { tree: vec![rank(u64::MAX, (1 << CPU_BITS) - 1); 2 * leaves] }
+        CpuTimes { tree: vec![rank(u64::MAX, u32::MAX); 2 * leaves] }
     }
 
     /// Sets the time of `cpu`, if it is another one.
-    #[inline(always)]
     fn set(&mut self, cpu: u32, time: u64) {
         let tree = self.tree.as_mut_slice();
         let mut node = tree.len() / 2 + cpu as usize;
@@ -199,10 +192,9 @@ impl CpuTimes {
         }
     }
 
-    #[inline(always)]
     fn earliest(&self) -> (u64, u32) {
         let first = self.tree[1];
-        (time_of(first), (first & ((1 << CPU_BITS) - 1)) as u32)
+        (time_of(first), first as u32)
     }
 
     /// Whether a CPU other than `cpu` has a time up to and including `limit`.

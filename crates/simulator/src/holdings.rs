@@ -41,11 +41,6 @@ impl Holdings {
 
     /// Forgets the most recently acquired thing with this address; `false` if there is none.
     pub fn give_back(&mut self, address: u64) -> bool {
-        // Nearly always the one that was taken last.
-        if self.taken.last().is_some_and(|taken| taken.address == address) {
-            self.taken.pop();
-            return true;
-        }
         let found = self.taken.iter().rposition(|taken| taken.address == address);
         if let Some(place) = found {
             self.taken.remove(place);

@@ -37,8 +37,6 @@ pub struct IdleState {
     pub masks: Vec<IdleMasks>,
     /// Where the next round-robin search starts (`distribute_cpu_mask_prev`).
     pub previous: usize,
-    /// How many CPUs are in the masks of idle ones.
-    pub count: usize,
     empty: Box<CpuMask>,
 }
 
@@ -51,7 +49,6 @@ impl IdleState {
             per_node,
             masks: vec![masks; if per_node { nodes } else { 1 }],
             previous: 0,
-            count: 0,
             empty: Box::default(),
         }
     }
@@ -78,7 +75,6 @@ impl IdleState {
     /// Removes `cpu` from all masks.
     pub fn forget(&mut self, cpu: usize, topology: &Topology) {
         let group = self.group(cpu, topology);
-        self.count -= usize::from(self.masks[group].cpu.test(cpu));
         self.masks[group].cpu.clear(cpu);
         for sibling in topology.siblings[cpu].iter() {
             self.masks[group].smt.clear(sibling);
@@ -94,14 +90,12 @@ impl IdleState {
         }
         let was_idle = masks.cpu.test(cpu);
         masks.cpu.clear(cpu);
-        self.count -= usize::from(was_idle);
         was_idle
     }
 
     fn update(&mut self, cpu: usize, idle: bool, topology: &Topology) {
         let group = self.group(cpu, topology);
         let masks = &mut self.masks[group];
-        self.count = self.count + usize::from(idle) - usize::from(masks.cpu.test(cpu));
         masks.cpu.assign(cpu, idle);
         if !topology.smt {
             return;
@@ -124,9 +118,6 @@ impl IdleState {
         flags: u64,
         topology: &Topology,
     ) -> Option<usize> {
-        if self.count == 0 {
-            return None;
-        }
         loop {
             let masks = &self.masks[group];
             let previous = &mut self.previous;
@@ -248,7 +239,7 @@ impl Kernel<'_> {
         flags: u64,
     ) -> i32 {
         let busy = -(EBUSY as i32);
-        if self.idle.count == 0 || previous < 0 || previous as usize >= self.cpus.len() {
+        if previous < 0 || previous as usize >= self.cpus.len() {
             return busy;
         }
         let previous = previous as usize;

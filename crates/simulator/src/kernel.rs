@@ -371,16 +371,11 @@ impl<'a> Kernel<'a> {
         let (cpu, here) = (self.context.cpu, self.local_time());
         let mut takes = lock.free_at.saturating_sub(here) + self.settings.cost.lock + longer;
         if lock.owner as usize != cpu {
-            takes += self.transfer_cost(lock.owner as usize, cpu);
+            let distance = self.distance(lock.owner as usize, cpu);
+            takes += CostModel::by_distance(&self.settings.cost.lock_transfer, distance);
         }
         self.context.spent += takes;
         Lock { owner: cpu as u32, free_at: here + takes }
-    }
-
-    #[inline(never)]
-    fn transfer_cost(&self, owner: usize, cpu: usize) -> u64 {
-        let distance = self.distance(owner, cpu);
-        CostModel::by_distance(&self.settings.cost.lock_transfer, distance)
     }
 
     /// Takes the lock of a dispatch queue for one operation that visits `visited` tasks.
@@ -446,43 +441,29 @@ impl<'a> Kernel<'a> {
     }
 
     /// Charges the running CPU for this event's cost so far.
-    #[inline(never)]
     pub(crate) fn settle(&mut self, kind: OverheadKind) {
         let spent = std::mem::take(&mut self.context.spent);
         if spent > 0 {
             let in_calls = std::mem::take(&mut self.in_calls);
             if in_calls > 0 {
-                self.settle_calls(in_calls);
+                self.occupy(self.context.cpu, in_calls);
             }
             self.charge(self.context.cpu, kind, spent - in_calls);
         }
     }
 
-    #[inline(never)]
-    fn settle_calls(&mut self, in_calls: u64) {
-        self.occupy(self.context.cpu, in_calls);
-    }
-
     /// Charges `cpu` for `duration` of kernel work from now on that is nobody's CPU time.
-    #[inline(always)]
     pub(crate) fn charge(&mut self, cpu: usize, kind: OverheadKind, duration: u64) {
         if duration == 0 {
             return;
         }
         let begin = self.occupy(cpu, duration);
-        if self.reports.is_open() {
-            self.report_overhead(begin, cpu, kind, duration);
-        }
-    }
-
-    #[inline(never)]
-    fn report_overhead(&mut self, begin: u64, cpu: usize, kind: OverheadKind, duration: u64) {
         let cpu = CpuId(cpu as u32);
-        self.emit_at(begin, EventKind::Overhead { cpu, kind, duration });
+        let overhead = EventKind::Overhead { cpu, kind, duration };
+        self.emit_at(begin, overhead);
     }
 
     /// Keeps `cpu` in the kernel for `duration`, beginning when its earlier work ends; returns when that is.
-    #[inline(always)]
     fn occupy(&mut self, cpu: usize, duration: u64) -> u64 {
         let now = self.clock.now();
         let state = &mut self.cpus[cpu];
@@ -738,14 +719,6 @@ impl<'a> Kernel<'a> {
     }
 
     pub(crate) fn set_current(&mut self, cpu: usize, task: TaskRef) {
-        if self.topology.smt {
-            let state = &self.cpus[cpu];
-            let (was_busy, is_busy) = (state.current != state.idle, task != state.idle);
-            if was_busy != is_busy {
-                let busy = &mut self.hardware.busy[self.machine.cpus[cpu].core as usize];
-                *busy = if is_busy { *busy + 1 } else { *busy - 1 };
-            }
-        }
         self.cpus[cpu].current = task;
         self.cpus[cpu].rq.curr = task.address() as *mut _;
     }

@@ -37,17 +37,10 @@ pub fn from_program(flags: u64, release: Release) -> u64 {
 }
 
 /// Flags of an enqueued task as callbacks get them.
-#[inline(always)]
 pub fn for_program(flags: u64, release: Release) -> u64 {
     if release == Release::NEWEST {
         return flags;
     }
-    for_old_program(flags, release)
-}
-
-#[cold]
-#[inline(never)]
-fn for_old_program(flags: u64, release: Release) -> u64 {
     let mut told = flags;
     for one in ENQUEUE_FLAGS.iter() {
         let (number, newest) = (one.value(release), one.value(Release::NEWEST).unwrap_or(0));

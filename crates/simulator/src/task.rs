@@ -43,50 +43,40 @@ pub enum OpsState {
 }
 
 /// A task. The part that schedulers see comes first, so that a pointer to it is a pointer to the task.
-#[repr(C, align(64))]
+#[repr(C)]
 pub struct Task {
     /// The fields that schedulers see.
     pub seen: TaskStruct,
     /// Dense number.
     pub id: TaskId,
+    /// Its name in results.
+    pub name: String,
+    /// Whether the run does not wait for it.
+    pub daemon: bool,
+    /// How much of a last-level cache it uses, in bytes; 0 if that is not known.
+    pub footprint: u64,
     /// Class that schedules it now; see [`Task::set_class`].
     pub class: Class,
+    /// Its pid, as schedulers see it.
+    pid: Pid,
+    /// Its process, as schedulers see it, if it is the first thread of one.
+    signal: SignalStruct,
     /// Owner while it waits.
     pub ops_state: OpsState,
+    /// Its position in its run queue's list of waiting runnable tasks, if it is on it; later arrivals have higher ones.
+    pub runnable_place: Option<u64>,
     /// The dispatch queue it is on.
     pub dsq: Option<DsqIndex>,
     /// Neighbours on that queue.
     pub dsq_previous: Option<TaskRef>,
     /// Neighbours on that queue.
     pub dsq_next: Option<TaskRef>,
-    /// Its position in its run queue's list of waiting runnable tasks, if it is on it; later arrivals have higher ones.
-    pub runnable_place: Option<u64>,
     /// The slice that the scheduler has asked for but its CPU has not seen yet.
     pub requested_slice: Option<u64>,
     /// Virtual time with which it was queued, if the queue is ordered by it.
     pub dsq_key: u64,
     /// Order of arrival among equals on that queue.
     pub dsq_arrival: u64,
-    /// The CPU it ran on last; its caches are warm there.
-    pub last_ran_on: Option<usize>,
-    /// When the switch that takes it off its CPU is over; nothing can continue it before.
-    pub off_cpu_at: u64,
-    /// Since when it has been waiting to run; the stall watchdog rounds it to jiffies.
-    pub runnable_since: u64,
-    /// How much of a last-level cache it uses, in bytes; 0 if that is not known.
-    pub footprint: u64,
-    /// Program and progress.
-    pub execution: Execution,
-    /// Values in task-storage maps, by map number.
-    pub storage: Vec<Option<Box<[u64]>>>,
-    /// Its name in results.
-    pub name: String,
-    /// Whether the run does not wait for it.
-    pub daemon: bool,
-    /// Its pid, as schedulers see it.
-    pid: Pid,
-    /// Its process, as schedulers see it, if it is the first thread of one.
-    signal: SignalStruct,
     /// Its deadline scheduling.
     pub deadline: DeadlineEntity,
     /// Ticks of its `SCHED_RR` quantum that are used up.
@@ -97,8 +87,18 @@ pub struct Task {
     pub fair_vruntime: u64,
     /// The registers with which it entered the kernel, as far as schedulers ask for them.
     pub registers: PtRegs,
+    /// Program and progress.
+    pub execution: Execution,
+    /// Values in task-storage maps, by map number.
+    pub storage: Vec<Option<Box<[u64]>>>,
+    /// The CPU it ran on last; its caches are warm there.
+    pub last_ran_on: Option<usize>,
     /// CPU time that it used before the run began.
     pub cpu_time_before: u64,
+    /// When the switch that takes it off its CPU is over; nothing can continue it before.
+    pub off_cpu_at: u64,
+    /// Since when it has been waiting to run; the stall watchdog rounds it to jiffies.
+    pub runnable_since: u64,
     /// References that the scheduler holds (`bpf_task_acquire`).
     pub references: u32,
     /// The task that forked it during the run.
@@ -171,13 +171,6 @@ impl TaskRef {
     pub fn allowed(&self) -> &CpuMask {
         // SAFETY: the pointer leads to the task's own mask or to a kernel mask that lives as long.
         unsafe { &*self.seen.cpus_ptr }
-    }
-
-    /// Whether it may use `cpu`, of so many. The mask is far away and hardly ever needed.
-    #[inline(always)]
-    pub fn may_use(&self, cpu: usize, cpus: usize) -> bool {
-        self.seen.nr_cpus_allowed as usize >= cpus && self.is_allowed_by_own_mask()
-            || self.allowed().test(cpu)
     }
 
     /// Whether its own mask says which CPUs it may use now, as everywhere but in a section without migration.

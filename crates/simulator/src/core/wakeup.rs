@@ -222,7 +222,7 @@ impl Kernel<'_> {
         } else if let Some(only) = task.allowed().first() {
             cpu = only;
         }
-        if !task.may_use(cpu, self.cpus.len()) || !self.cpus[cpu].online {
+        if !task.allowed().test(cpu) || !self.cpus[cpu].online {
             cpu = self.fallback_cpu(task, cpu);
         }
         task.seen.wake_cpu = cpu as i32;

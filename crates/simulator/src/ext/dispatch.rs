@@ -29,7 +29,7 @@ impl Kernel<'_> {
             }
             return false;
         }
-        if !task.may_use(cpu, self.cpus.len()) {
+        if !task.allowed().test(cpu) {
             if enforce {
                 let message =
                     format!("SCX_DSQ_LOCAL[_ON] target CPU {cpu} not allowed for {}", task.label());

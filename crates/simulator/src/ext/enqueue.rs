@@ -9,14 +9,10 @@ use crate::tracing::Hook;
 
 impl Kernel<'_> {
     /// `scx_cpu_valid`: whether `cpu` exists; unloads the scheduler if not.
-    #[inline(always)]
     pub(crate) fn cpu_is_valid(&mut self, cpu: i32, place: &str) -> bool {
-        (cpu >= 0 && (cpu as usize) < self.cpus.len()) || self.refuse_cpu(cpu, place)
-    }
-
-    #[cold]
-    #[inline(never)]
-    fn refuse_cpu(&mut self, cpu: i32, place: &str) -> bool {
+        if cpu >= 0 && (cpu as usize) < self.cpus.len() {
+            return true;
+        }
         let place = if place.is_empty() { String::new() } else { format!(" {place}") };
         self.fail(ExitKind::Error, format!("invalid CPU {cpu}{place}"));
         false

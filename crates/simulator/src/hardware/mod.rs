@@ -28,8 +28,6 @@ pub struct Hardware {
     watches_idleness: bool,
     /// Whether the power of the CPUs is known.
     has_power: bool,
-    /// How many CPUs of each core run a task; only on machines with siblings.
-    pub(crate) busy: Vec<u32>,
 }
 
 impl Hardware {
@@ -41,7 +39,6 @@ impl Hardware {
             caches: vec![Default::default(); machine.llcs().len()],
             watches_idleness: has_power || !machine.hardware.idle.is_empty(),
             has_power,
-            busy: vec![0; machine.cores().len()],
         }
     }
 }
@@ -61,7 +58,9 @@ impl Kernel<'_> {
 
     /// How many CPUs of the core of `cpu` run a task.
     pub(crate) fn busy_siblings(&self, cpu: usize) -> usize {
-        self.hardware.busy[self.machine.cpus[cpu].core as usize] as usize
+        let siblings = self.topology.siblings[cpu].iter();
+        let busy = siblings.filter(|cpu| self.cpus[*cpu].current != self.cpus[*cpu].idle);
+        busy.count()
     }
 
     /// Lets `cpu` compute as fast as it does from now on, once its work until now is accounted.

@@ -29,21 +29,7 @@ impl Kernel<'_> {
         Some((queue, number?))
     }
 
-    #[inline(always)]
     fn vet_flags(&mut self, dsq_id: u64, flags: &mut u64) -> bool {
-        const SPECIAL: u64 = SCX_ENQ_INTERNAL_MASK | SCX_ENQ_IMMED | SCX_ENQ_RESCUE;
-        if *flags & SPECIAL == 0
-            && self.operations.flags & SCX_OPS_ALWAYS_ENQ_IMMED == 0
-            && self.settings.release == fairground_linux::Release::NEWEST
-        {
-            return true;
-        }
-        self.vet_special_flags(dsq_id, flags)
-    }
-
-    #[cold]
-    #[inline(never)]
-    fn vet_special_flags(&mut self, dsq_id: u64, flags: &mut u64) -> bool {
         let local = dsq_id == SCX_DSQ_LOCAL || dsq_id & SCX_DSQ_LOCAL_ON == SCX_DSQ_LOCAL_ON;
         *flags = rules::from_program(*flags, self.settings.release);
         if *flags & SCX_ENQ_INTERNAL_MASK != 0 {
