@@ -122,6 +122,8 @@ impl Quantity {
                     names.push(&task.name);
                 }
             }
+            // Cells come in the order in which they ended.
+            names.sort_unstable();
             let more = names.len().saturating_sub(MOST_TOLD);
             names.truncate(MOST_TOLD);
             let more = if more > 0 { format!(" and {more} more") } else { String::new() };
