@@ -116,14 +116,11 @@ impl Quantity {
         let lacks: Option<Vec<Lack>> = runs.iter().map(|run| self.lack(run)).collect();
         let lacks = lacks?;
         if let Some(task) = self.task().filter(|_| lacks.iter().all(|one| *one != Lack::Value)) {
-            let mut names: Vec<&str> = Vec::new();
-            for task in runs.iter().flat_map(|run| &run.tasks) {
-                if !names.contains(&task.name.as_str()) {
-                    names.push(&task.name);
-                }
-            }
+            let tasks = runs.iter().flat_map(|run| &run.tasks);
+            let mut names: Vec<&str> = tasks.map(|task| task.name.as_str()).collect();
             // Cells come in the order in which they ended.
             names.sort_unstable();
+            names.dedup();
             let more = names.len().saturating_sub(MOST_TOLD);
             names.truncate(MOST_TOLD);
             let more = if more > 0 { format!(" and {more} more") } else { String::new() };
