@@ -156,7 +156,7 @@ fn advice_is_a_ranking_beside_the_kernels_own() {
     refuse(
         &format!("advise {BUILD} -s o1 --repeat 2 --for latency:nobody"),
         2,
-        &["no run has a task nobody, but make, "],
+        &["no run has a task nobody, but ar-0, "],
     );
     refuse(
         &format!("advise {BUILD} --for speed"),
