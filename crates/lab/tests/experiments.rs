@@ -158,9 +158,9 @@ fn no_line_reads_a_list_within_the_function_that_walks_it() {
     for path in files(&root().join("experiments"), "experiment.toml") {
         let text = fs::read_to_string(&path).unwrap();
         for (at, _) in text.match_indices("(|") {
-            let before = text[..at].trim_end_matches(|c: char| c.is_alphanumeric() || c == '_');
-            let Some(before) = before.strip_suffix('.') else { continue };
             let is_part = |c: char| c.is_alphanumeric() || c == '_';
+            let before = text[..at].trim_end_matches(is_part);
+            let Some(before) = before.strip_suffix('.') else { continue };
             let list = &before[before.trim_end_matches(is_part).len()..];
             let mut depth = 0;
             let end = text[at..].find(|c| {
