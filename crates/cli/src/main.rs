@@ -7,6 +7,7 @@ use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 
 mod advise;
 mod annotations;
+mod board;
 mod calibrate;
 mod capture;
 mod check;
@@ -27,6 +28,7 @@ mod on_kernel;
 mod output;
 mod play;
 mod quantity;
+mod rank;
 mod record;
 mod recording;
 mod reproduce;
@@ -64,6 +66,7 @@ enum Command {
     Compare(compare::Arguments),
     Check(check::Arguments),
     Explain(explain::Arguments),
+    Rank(rank::Arguments),
     Sweep(sweep::Arguments),
     Work(work::Arguments),
     Record(record::Arguments),
@@ -102,7 +105,10 @@ impl Command {
 /// The subcommands by purpose, as `--help` lists them; those in no group come last.
 const GROUPS: [(&str, &[&str]); 4] = [
     ("Schedulers", &["list", "show"]),
-    ("In the simulator", &["compare", "check", "explain", "reproduce", "capture", "sweep", "work"]),
+    (
+        "In the simulator",
+        &["compare", "check", "explain", "rank", "reproduce", "capture", "sweep", "work"],
+    ),
     ("Loads of your own", &["record", "import", "advise"]),
     ("On this kernel", &["run", "enable", "disable", "status", "play", "task", "calibrate"]),
 ];
@@ -116,7 +122,7 @@ fn exit_status(subcommand: &str) -> &'static str {
         "check" => {
             "0 if nothing is wrong, 1 if something is, 2 if nothing could be run or an argument cannot be used"
         }
-        "explain" => {
+        "explain" | "rank" => {
             "0 if all runs came to their end, 1 if one did not, 2 if the input is unusable and nothing ran"
         }
         "reproduce" => {
@@ -217,6 +223,7 @@ fn main() -> ExitCode {
         Command::Show(arguments) => show::main(&arguments),
         Command::New(arguments) => new::main(&arguments),
         Command::Compare(arguments) => compare::main(&arguments),
+        Command::Rank(arguments) => rank::main(&arguments),
         Command::Check(arguments) => check::main(&arguments),
         Command::Explain(arguments) => explain::main(&arguments),
         Command::Sweep(arguments) => sweep::main(&arguments),

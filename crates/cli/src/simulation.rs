@@ -221,27 +221,53 @@ impl Simulation {
         let change = |one: &CpuChange| {
             Change(Hotplug { at: one.at_ns, cpu: one.cpu as usize, online: one.online })
         };
+        let same = self.with_loads(self.workloads.clone(), self.machines.clone(), self.duration);
+        Self { hotplug: hotplug.iter().map(change).collect(), ..same }
+    }
+
+    /// The same of other loads.
+    pub fn with_loads(
+        &self,
+        workloads: Vec<PathBuf>,
+        machines: Vec<String>,
+        duration: Option<u64>,
+    ) -> Self {
         Self {
-            workloads: self.workloads.clone(),
-            machines: self.machines.clone(),
+            workloads,
+            machines,
+            duration,
             cost: self.cost.clone(),
-            hotplug: hotplug.iter().map(change).collect(),
+            hotplug: self.hotplug.clone(),
             sources: self.sources.clone(),
             ..*self
         }
     }
 
     fn try_plan(&self, schedulers: &[String]) -> Result<Plan, Error> {
-        let mut plan = self.plan_without_schedulers()?;
+        let mut plans = Self::plan_all(&[self], schedulers)?;
+        Ok(plans.remove(0))
+    }
+
+    /// Plans simulations that differ in loads and machines, for which each scheduler is opened once.
+    ///
+    /// # Errors
+    ///
+    /// The first argument that cannot be used.
+    pub fn plan_all(simulations: &[&Self], schedulers: &[String]) -> Result<Vec<Plan>, Error> {
+        let mut plans = Vec::new();
+        for simulation in simulations {
+            plans.push(simulation.plan_without_schedulers()?);
+        }
+        let Some(first) = simulations.first() else { return Ok(plans) };
         let wanted = schedulers::parse(schedulers)?;
-        let machines: Vec<Arc<Machine>> =
-            { plan.sites.iter() }.map(|site| site.machine.clone()).collect();
+        let mut sites: Vec<&mut Site> = plans.iter_mut().flat_map(|plan| &mut plan.sites).collect();
+        let machines: Vec<Arc<Machine>> = sites.iter().map(|site| site.machine.clone()).collect();
         let machines: Vec<&Machine> = machines.iter().map(|machine| &**machine).collect();
-        let opened = self.sources.contenders(&wanted, &machines)?;
-        for (site, contenders) in plan.sites.iter_mut().zip(opened) {
+        let opened = first.sources.contenders(&wanted, &machines)?;
+        for (site, contenders) in sites.iter_mut().zip(opened) {
             site.contenders = contenders;
         }
-        Ok(plan)
+        Ok(plans)
     }
 
     /// Plans one run of each workload, as [`plan`](Self::plan) does, for schedulers to be added.

@@ -15,10 +15,8 @@ use crate::answer::distance;
 use crate::format::{range, value};
 use crate::json::Document;
 use crate::page::{Cell, Page, Section, Table};
+use crate::table::WIDTH;
 use crate::text::{columns, wrap};
-
-/// Width of the output, in columns.
-const WIDTH: usize = 100;
 
 /// Other programs with more than this part of the CPU time deserve a remark.
 const MANY_OTHERS: f64 = 0.1;

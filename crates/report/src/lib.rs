@@ -27,6 +27,7 @@ mod junit;
 mod overall;
 pub mod page;
 mod parquet_format;
+mod ranking;
 mod reproduction;
 mod reproduction_page;
 mod restore;
@@ -44,6 +45,9 @@ pub use fairground_results::{Comparison, Difference, Labels, Run};
 pub use grouped::Groups;
 pub use json::{Document, reproductions_json};
 pub use parquet_format::{DataFiles, GROUP, Unwritten};
+pub use ranking::{
+    TitledRanking, rankings_csv, rankings_json, rankings_markdown, rankings_page, rankings_text,
+};
 pub use reproduction::{
     list_table, reproductions_csv, reproductions_markdown, reproductions_table,
 };
@@ -59,6 +63,7 @@ pub fn schemas() -> Vec<(String, Schema)> {
         explanation::WaitsDocument::schema(),
         json::ReproductionsDocument::schema(),
         advice::AdviceDocument::schema(),
+        ranking::RankingDocument::schema(),
     ]
 }
 

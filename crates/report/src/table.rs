@@ -7,7 +7,7 @@ use comfy_table::{Cell, CellAlignment, Table, presets};
 use fairground_results::{Measure, Shown, Summary};
 
 /// Width of the terminal, in columns.
-const WIDTH: usize = 100;
+pub(crate) const WIDTH: usize = 100;
 /// Number of spaces between two columns of a table.
 const GAP: usize = 2;
 /// Cells of a table in Markdown, the first line as its head.

@@ -14,6 +14,7 @@ mod measure;
 mod moment;
 mod overall;
 mod quantity;
+mod ranking;
 mod reproduction;
 mod requirement;
 mod run;
@@ -39,6 +40,7 @@ pub use measure::{
 pub use moment::{Mark, Moment};
 pub use overall::{CellName, Compared, Overall, Overview, Tally};
 pub use quantity::{Lack, Quantity};
+pub use ranking::{Dominated, NOTABLE, Ranked, Ranking};
 pub use reproduction::{
     Claim, Figure, Fit, Headline, Interval, Kind, Level, OnKernel, PrintedTable, Reproduction,
     Standing, Verdict, Where,

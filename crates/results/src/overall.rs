@@ -87,14 +87,14 @@ impl Tally {
 }
 
 /// The runs of a scheduler in a cell.
-struct Row<'a> {
+pub(crate) struct Row<'a> {
     /// Its place among the schedulers.
-    scheduler: usize,
-    runs: Vec<&'a Run>,
+    pub(crate) scheduler: usize,
+    pub(crate) runs: Vec<&'a Run>,
 }
 
 /// The runs under the same conditions.
-type Cell<'a> = Vec<Row<'a>>;
+pub(crate) type Cell<'a> = Vec<Row<'a>>;
 
 impl Overall {
     /// The results of a comparison over all its cells: against its baseline, or, if it has none, against the best scheduler of each cell.
@@ -155,7 +155,7 @@ fn retain<T>(list: &mut Vec<T>, kept: &[bool]) {
 }
 
 /// The cells, and the names of the schedulers, which are told apart by their paths if need be.
-fn grouped(runs: &[Run]) -> (Vec<Cell<'_>>, Vec<String>) {
+pub(crate) fn grouped(runs: &[Run]) -> (Vec<Cell<'_>>, Vec<String>) {
     let mut schedulers: Vec<&Labels> = Vec::new();
     let mut cells: Vec<Cell> = Vec::new();
     for run in runs {
@@ -193,7 +193,7 @@ fn grouped(runs: &[Run]) -> (Vec<Cell<'_>>, Vec<String>) {
     (cells, names)
 }
 
-fn note_failures(cell: &Cell, schedulers: &mut [Overview]) {
+pub(crate) fn note_failures(cell: &Cell, schedulers: &mut [Overview]) {
     for row in cell {
         let Some(worst) = row.runs.iter().map(|run| run.status).max() else {
             continue;
@@ -248,12 +248,12 @@ fn against_best(cell: &Cell, measure: &'static Measure) -> Vec<(usize, Judgement
     judged
 }
 
-fn is_ok(row: &Row) -> bool {
+pub(crate) fn is_ok(row: &Row) -> bool {
     row.runs.iter().all(|run| run.is_ok())
 }
 
 /// The judgement on a difference. That of single runs, from which nothing follows, is as it looks: beyond the margin or within.
-fn judgement(one: &Difference) -> Judgement {
+pub(crate) fn judgement(one: &Difference) -> Judgement {
     if one.pairs > 1 || one.too_few_samples {
         return one.judgement;
     }

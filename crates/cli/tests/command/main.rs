@@ -16,6 +16,7 @@ mod hunting;
 mod installing;
 mod linked;
 mod listing;
+mod ranking;
 mod recordings;
 mod reproducing;
 mod requiring;

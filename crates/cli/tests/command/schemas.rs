@@ -95,6 +95,7 @@ fn what_is_printed_fits_its_schema() {
         "advise-2.json",
         "advise ../../../workloads/build.recording -s o1,cfs --repeat 2 --format json",
     );
+    fits("rank-1.json", "rank mix-two -s cfs,schedulers/broken.bpf.c -m 2 -d 1s --format json");
     fits("reproduce-1.json", "reproduce elc_weight_example --repeat 2 --format json");
     let compared = fits(
         "compare-2.json",

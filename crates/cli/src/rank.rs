@@ -1,0 +1,141 @@
+//! `fairground rank`: schedulers over many loads.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::Args;
+use fairground_lab::{Error, Plan};
+use fairground_report::{
+    Comparison, TitledRanking, rankings_csv, rankings_json, rankings_markdown, rankings_page,
+    rankings_text,
+};
+use fairground_results::Ranking;
+
+use crate::VERSION;
+use crate::board::Board;
+use crate::failures;
+use crate::output::{self, DocumentForm, Place, Progress};
+use crate::simulation::Simulation;
+
+/// Rank schedulers over many loads
+///
+/// Every load runs under every scheduler, and every scheduler is compared with every other one, run by run with the same seeds. The result says how
+/// many times worse than the best each is in all, in which loads another one beats it at no price, and in what. docs/ranking.md defines it.
+///
+/// WORKLOAD may also be a board, a set of loads on machines: board:desktop, board:server, or a file of your own that ends with .toml.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  fairground rank board:desktop
+  fairground rank board:desktop board:server -s all,./mine.bpf.c --report board.html
+  fairground rank mine.toml -s cfs,eevdf,./mine.bpf.c --repeat 5
+  fairground rank hogs.json mix-two -m 2 -m 8 -s cfs,bfs,eevdf")]
+pub struct Arguments {
+    /// Schedulers, as for compare; may be given several times
+    #[arg(short, long, value_name = "[NAME=]ID|PATH|exec:LOADER,...", default_value = "all")]
+    schedulers: Vec<String>,
+
+    #[command(flatten)]
+    simulation: Simulation,
+
+    /// Runs of each load under each scheduler; from one nothing is certain
+    #[arg(long, value_name = "TIMES", default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    repeat: u32,
+
+    /// Also write the ranking and the comparison as HTML
+    #[arg(long, value_name = "FILE.html")]
+    report: Option<PathBuf>,
+
+    /// Form of the result
+    #[arg(long, value_enum, default_value_t = DocumentForm::Table)]
+    format: DocumentForm,
+}
+
+/// Runs the subcommand.
+pub fn main(arguments: &Arguments) -> ExitCode {
+    rank(arguments).unwrap_or_else(|code| code)
+}
+
+fn rank(arguments: &Arguments) -> Result<ExitCode, ExitCode> {
+    let page = arguments.report.as_deref().map(Place::at).transpose()?;
+    let planned = arguments.planned().map_err(|error| output::fail(error.exit_code(), error))?;
+    let all: usize = planned.iter().map(|one| one.plan.run_count()).sum();
+    let progress = Progress::new("runs".into());
+    let (mut whole, mut held_out) = (Comparison::default(), Vec::new());
+    for Planned { simulation, plan, is_held_out } in &planned {
+        let before = whole.runs.len() + held_out.len();
+        let results = fairground_lab::compare(plan, &|done, _| progress.tell(before + done, all));
+        let mut results = results.map_err(|error| output::fail(error.exit_code(), error))?;
+        failures::explain(simulation, plan, &mut results);
+        failures::tell(plan, &failures::of(&results.failures), false);
+        match is_held_out {
+            true => held_out.extend(results.comparison.runs),
+            false => whole.runs.extend(results.comparison.runs),
+        }
+    }
+    progress.clear();
+    let mut rankings = Vec::new();
+    for (title, runs) in [("Loads", &whole.runs), ("Held-out loads", &held_out)] {
+        if !runs.is_empty() {
+            rankings.push(TitledRanking { title: title.to_owned(), ranking: Ranking::of(runs) });
+        }
+    }
+    whole.runs.extend(held_out);
+    VERSION.clone_into(&mut whole.version);
+    output::print(&match arguments.format {
+        DocumentForm::Table => rankings_text(&rankings),
+        DocumentForm::Markdown => rankings_markdown(&rankings),
+        DocumentForm::Csv => rankings_csv(&rankings),
+        DocumentForm::Json => rankings_json(&rankings, VERSION),
+    })?;
+    if let Some(page) = page {
+        page.write(rankings_page(&rankings, &whole).html())?;
+    }
+    Ok(failures::exit_code(&whole.runs))
+}
+
+/// Loads under the same conditions.
+struct Planned {
+    simulation: Simulation,
+    plan: Plan,
+    is_held_out: bool,
+}
+
+impl Arguments {
+    /// The plans: one of all loads that the user names, and one for each of a board.
+    fn planned(&self) -> Result<Vec<Planned>, Error> {
+        let given = &self.simulation;
+        let mut simulations = Vec::new();
+        let mut own = Vec::new();
+        for word in &given.workloads {
+            let Some(board) = Board::find(word) else {
+                own.push(word.clone());
+                continue;
+            };
+            if !given.machines.is_empty() || given.duration.is_some() {
+                return Err(Error::Plan(format!(
+                    "{}: a board says on which machines its loads run, and how long; leave out --machine and --duration, or name the loads",
+                    word.display()
+                )));
+            }
+            for load in board.map_err(Error::Plan)?.loads {
+                let duration = load.duration().map_err(Error::Plan)?;
+                let one = given.with_loads(vec![load.workload], load.machines, duration);
+                simulations.push((one, load.held_out));
+            }
+        }
+        if !own.is_empty() {
+            let one = given.with_loads(own, given.machines.clone(), given.duration);
+            simulations.insert(0, (one, false));
+        }
+        let all: Vec<&Simulation> = simulations.iter().map(|(one, _)| one).collect();
+        let plans = Simulation::plan_all(&all, &self.schedulers)?;
+        let planned = simulations.into_iter().zip(plans);
+        Ok(planned
+            .map(|((simulation, is_held_out), plan)| Planned {
+                simulation,
+                plan: Plan { repeats: self.repeat, ..plan },
+                is_held_out,
+            })
+            .collect())
+    }
+}

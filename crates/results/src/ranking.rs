@@ -1,0 +1,328 @@
+//! Schedulers over many loads: how many times worse each is than the best, and which of the others beats it at no price.
+
+use std::collections::BTreeMap;
+
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use crate::difference::{in_quantity, pairs, whole};
+use crate::overall::{Cell, grouped, is_ok, judgement, note_failures};
+use crate::{
+    Better, CellName, Judgement, MEASURES, Measure, Overview, Quantity, Run, Status, Unit,
+};
+
+/// A scheduler is beaten by more than this factor, or has a price: what a user notices without measuring.
+pub const NOTABLE: f64 = 1.5;
+
+/// The largest ratio that counts, so that one catastrophe does not hide all else.
+const LARGEST: f64 = 1000.0;
+
+/// Fewer samples of a run than these are those of its start.
+const SAMPLES: u64 = 20;
+
+/// One measure for each thing that a user may notice or pay for, by which schedulers are ranked.
+const RANKED: [&str; 19] = [
+    "throughput",
+    "jain_index",
+    "lag",
+    "window_spread",
+    "longest_wait",
+    "wakeup_p50",
+    "wakeup_p99",
+    "wakeup_max",
+    "response_p99",
+    "missed_periods",
+    "lap_p50",
+    "lap_p99",
+    "lap_rate",
+    "makespan",
+    "overhead",
+    "overhead_per_work",
+    "idle_wasted",
+    "idle_wasted_per_work",
+    "energy",
+];
+
+/// A ranking of schedulers. A *question* is a measure of a cell, a workload on a machine, in which one of them is known to be worse than another
+/// by more than the measure's margin. In each a scheduler is so many times worse than the best: 1 if it is not known to be worse than any.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Ranking {
+    /// Number of cells.
+    pub cells: usize,
+    /// Number of questions.
+    pub questions: usize,
+    /// The measures of all cells in which none is known to be worse than another.
+    pub alike: usize,
+    /// Whether there is a single run of each scheduler somewhere, so that differences may be chance.
+    pub single_runs: bool,
+    /// The measures with a question, in the order of the table of measures.
+    pub measures: Vec<&'static str>,
+    /// The schedulers, the best first; those that were never well are last.
+    pub places: Vec<Ranked>,
+}
+
+/// A scheduler in a ranking.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Ranked {
+    /// The scheduler, with its settings.
+    pub scheduler: String,
+    /// The cells in which one of its runs is not ok, by the worst way in which one ended; it takes no part in them.
+    pub failed: BTreeMap<Status, usize>,
+    /// The first of them.
+    pub first_failed: Option<CellName>,
+    /// Geometric mean over its questions of how many times worse it is than the best; `None` if there is no question in which it takes part.
+    pub times: Option<f64>,
+    /// The same for each measure of the ranking.
+    pub by_measure: Vec<Option<f64>>,
+    /// The questions in which it takes part.
+    pub questions: usize,
+    /// Those in which it is not known to be worse than any other.
+    pub at_best: usize,
+    /// Comparisons with another one that more runs could decide.
+    pub undecided: usize,
+    /// The cells in which another one beats it at no price.
+    pub dominated: Vec<Dominated>,
+}
+
+/// A cell in which another scheduler is better in some measure by more than [`NOTABLE`], and worse by that in none.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Dominated {
+    /// The cell.
+    pub cell: CellName,
+    /// The one that gains most.
+    pub by: String,
+    /// The measure in which it does.
+    pub measure: &'static str,
+    /// How many times better it is there.
+    pub times: f64,
+}
+
+/// How many times worse each scheduler of a cell is than each other one, in each measure; of a pair in either order at least one is 1.
+struct Compared {
+    /// The places of the schedulers that take part.
+    schedulers: Vec<usize>,
+    /// By scheduler, by the other, by measure; `None` if the two have no such measure.
+    times: Vec<Vec<Vec<Option<f64>>>>,
+    /// For each scheduler, how often more runs could tell.
+    undecided: Vec<usize>,
+}
+
+impl Ranking {
+    /// The ranking that runs give: every scheduler with every other one, by pairs of runs with the same seeds.
+    #[must_use]
+    pub fn of(runs: &[Run]) -> Self {
+        let measures: Vec<&'static Measure> =
+            MEASURES.iter().filter(|measure| RANKED.contains(&measure.id)).collect();
+        let (cells, names) = grouped(runs);
+        let mut overviews: Vec<Overview> = vec![Overview::default(); names.len()];
+        cells.iter().for_each(|cell| note_failures(cell, &mut overviews));
+        let mut places: Vec<Ranked> = { names.iter().zip(overviews) }
+            .map(|(name, overview)| Ranked {
+                scheduler: name.clone(),
+                failed: overview.failed,
+                first_failed: overview.first_failed,
+                ..Ranked::default()
+            })
+            .collect();
+        let mut sums = vec![vec![(0.0, 0_usize); names.len()]; measures.len()];
+        let (mut questions, mut alike) = (0, 0);
+        for cell in &cells {
+            let compared = Compared::of(cell, &measures);
+            for (measure, sums) in sums.iter_mut().enumerate() {
+                let worst = compared.to_best(measure);
+                match worst.iter().flatten().any(|times| *times > 1.0) {
+                    true => questions += 1,
+                    false => {
+                        alike += usize::from(worst.iter().flatten().count() > 1);
+                        continue;
+                    }
+                }
+                for (scheduler, times) in compared.schedulers.iter().zip(worst) {
+                    let Some(times) = times else { continue };
+                    let (sum, count) = &mut sums[*scheduler];
+                    (*sum, *count) = (*sum + times.ln(), *count + 1);
+                    places[*scheduler].at_best += usize::from(times == 1.0);
+                }
+            }
+            compared.add_to(&mut places, &name_of(cell), &measures);
+        }
+        let asked = |measure: &usize| sums[*measure].iter().any(|(_, count)| *count > 0);
+        let asked: Vec<usize> = (0..measures.len()).filter(asked).collect();
+        let mean = |(sum, count): (f64, usize)| (count > 0).then(|| (sum / count as f64).exp());
+        for (scheduler, place) in places.iter_mut().enumerate() {
+            let own = sums.iter().map(|one| one[scheduler]);
+            let all = own.fold((0.0, 0), |all, one| (all.0 + one.0, all.1 + one.1));
+            place.by_measure =
+                asked.iter().map(|measure| mean(sums[*measure][scheduler])).collect();
+            (place.times, place.questions) = (mean(all), all.1);
+        }
+        let order = |place: &Ranked| place.times.unwrap_or(f64::INFINITY);
+        places.sort_by(|a, b| order(a).total_cmp(&order(b)));
+        Self {
+            cells: cells.len(),
+            questions,
+            alike,
+            single_runs: cells.iter().flatten().any(|row| row.runs.len() < 2),
+            measures: asked.into_iter().map(|measure| measures[measure].id).collect(),
+            places,
+        }
+    }
+
+    /// Those that none beats at no price in any cell, and that were well in all.
+    pub fn undominated(&self) -> impl Iterator<Item = &str> {
+        let places = self.places.iter();
+        let places = places.filter(|one| one.dominated.is_empty() && one.failed.is_empty());
+        places.map(|one| one.scheduler.as_str())
+    }
+}
+
+impl Compared {
+    fn of(cell: &Cell, measures: &[&'static Measure]) -> Self {
+        let rows: Vec<_> = cell.iter().filter(|row| is_ok(row)).collect();
+        let mut undecided = vec![0; rows.len()];
+        let mut times = vec![vec![Vec::new(); rows.len()]; rows.len()];
+        for (one, row) in rows.iter().enumerate() {
+            for (other, base) in rows.iter().enumerate().filter(|(other, _)| *other != one) {
+                let pairs = whole(pairs(&base.runs, &row.runs));
+                let in_measure = |measure: &Measure| {
+                    let quantity = Quantity::of(measure.id);
+                    in_quantity(&pairs, &quantity).filter(|_| has_samples(&pairs, &quantity))
+                };
+                times[one][other] = { measures.iter() }
+                    .map(|measure| {
+                        // A run is judged by the other one if it has that.
+                        if measure.instead().is_some_and(|instead| in_measure(instead).is_some()) {
+                            return None;
+                        }
+                        let found = in_measure(measure)?;
+                        let judged = judgement(&found);
+                        undecided[one] += usize::from(judged == Judgement::Undecided);
+                        Some(match judged {
+                            Judgement::Worse => ratio(measure, found.after, found.before),
+                            _ => 1.0,
+                        })
+                    })
+                    .collect();
+            }
+        }
+        Self { schedulers: rows.iter().map(|row| row.scheduler).collect(), times, undecided }
+    }
+
+    /// For each scheduler, how many times worse it is than the best in a measure.
+    fn to_best(&self, measure: usize) -> Vec<Option<f64>> {
+        let best = |others: &Vec<Vec<Option<f64>>>| {
+            let times = others.iter().filter_map(|one| *one.get(measure)?);
+            times.reduce(f64::max)
+        };
+        self.times.iter().map(best).collect()
+    }
+
+    /// The other one that beats a scheduler at no price and gains most, with the measure.
+    fn dominator(&self, one: usize) -> Option<(usize, usize, f64)> {
+        let notable = |times: &Option<f64>| times.is_some_and(|times| times > NOTABLE);
+        let free =
+            (0..self.times.len()).filter(|other| !self.times[*other][one].iter().any(notable));
+        let gains = free.flat_map(|other| {
+            let times = self.times[one][other].iter().enumerate();
+            times.filter_map(move |(measure, times)| Some((other, measure, (*times)?)))
+        });
+        let gains = gains.filter(|(.., times)| *times > NOTABLE);
+        gains.max_by(|a, b| a.2.total_cmp(&b.2))
+    }
+
+    fn add_to(&self, places: &mut [Ranked], cell: &CellName, measures: &[&'static Measure]) {
+        let names: Vec<String> =
+            { self.schedulers.iter() }.map(|place| places[*place].scheduler.clone()).collect();
+        for (one, scheduler) in self.schedulers.iter().enumerate() {
+            let place = &mut places[*scheduler];
+            place.undecided += self.undecided[one];
+            place.dominated.extend(self.dominator(one).map(|(other, measure, times)| Dominated {
+                cell: cell.clone(),
+                by: names[other].clone(),
+                measure: measures[measure].id,
+                times,
+            }));
+        }
+    }
+}
+
+/// Whether each run has some samples of a quantity that comes from samples. In a load without sleepers the only wake-ups are those of its start.
+fn has_samples(pairs: &[(&Run, &Run)], quantity: &Quantity) -> bool {
+    let enough = |run: &Run| {
+        let metrics = run.metrics.as_deref();
+        metrics.and_then(|metrics| quantity.samples(metrics)).is_none_or(|some| some >= SAMPLES)
+    };
+    pairs.iter().all(|(before, after)| enough(before) && enough(after))
+}
+
+fn name_of(cell: &Cell) -> CellName {
+    let labels = &cell[0].runs[0].labels;
+    CellName { workload: labels.workload.clone(), machine: labels.machine.clone() }
+}
+
+/// How many times worse a value is than a better one. Of shares of which more is better it is what is missing that is compared, and values below
+/// the measure's margin are not told apart.
+fn ratio(measure: &Measure, worse: f64, better: f64) -> f64 {
+    let is_share = matches!(measure.unit, Unit::Fraction | Unit::Index);
+    let (worse, better) = match measure.better {
+        Some(Better::Higher) if is_share => (1.0 - worse, 1.0 - better),
+        Some(Better::Higher) => (better, worse),
+        _ => (worse, better),
+    };
+    let of_share = if is_share { measure.margin.relative } else { 0.0 };
+    let floor = measure.margin.absolute.max(of_share).max(f64::MIN_POSITIVE);
+    (worse.max(floor) / better.max(floor)).clamp(1.0, LARGEST)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn times(id: &str, worse: f64, better: f64) -> f64 {
+        ratio(Measure::find(id).unwrap(), worse, better)
+    }
+
+    #[test]
+    fn a_ratio_is_of_what_costs_and_not_below_what_can_be_felt() {
+        assert_eq!(times("wakeup_p99", 4e6, 1e6), 4.0);
+        assert_eq!(times("wakeup_p99", 40e3, 1e3), 2.0);
+        assert_eq!(times("makespan", 3e9, 2e9), 1.5);
+        assert_eq!(times("lap_rate", 100.0, 300.0), 3.0);
+        assert!((times("throughput", 0.8, 0.9) - 2.0).abs() < 1e-9);
+        assert!((times("jain_index", 0.9, 1.0) - 10.0).abs() < 1e-9);
+        assert_eq!(times("missed_periods", 1.0, 0.0), 100.0);
+        assert_eq!(times("lag", 1e15, 0.0), LARGEST);
+    }
+
+    #[test]
+    fn every_ranked_measure_has_a_better_direction() {
+        for id in RANKED {
+            assert!(Measure::find(id).is_some_and(|measure| measure.better.is_some()), "{id}");
+        }
+    }
+
+    /// Three schedulers: `times[one][other]` in two measures.
+    fn compared(times: [[[f64; 2]; 3]; 3]) -> Compared {
+        let times = times.map(|one| one.map(|other| other.map(Some).to_vec()).to_vec()).to_vec();
+        Compared { schedulers: vec![0, 1, 2], times, undecided: vec![0; 3] }
+    }
+
+    #[test]
+    fn who_pays_more_than_a_notable_price_dominates_nobody() {
+        let same = [1.0, 1.0];
+        // 1 is better than 0 at no price; 2 is better still, but pays for it; 1 and 2 have one advantage each.
+        let one = compared([
+            [same, [2.0, 1.0], [4.0, 1.0]],
+            [[1.0, 1.2], same, [2.0, 1.0]],
+            [[1.0, 3.0], [1.0, 2.5], same],
+        ]);
+        assert_eq!(one.dominator(0), Some((1, 0, 2.0)));
+        assert_eq!(one.dominator(1), None);
+        assert_eq!(one.dominator(2), None);
+        assert_eq!(one.to_best(0), [Some(4.0), Some(2.0), Some(1.0)]);
+        assert_eq!(one.to_best(1), [Some(1.0), Some(1.2), Some(3.0)]);
+    }
+}
