@@ -29,10 +29,11 @@ pub(crate) fn lacks_names(said: &str) -> bool {
     !missing(said).is_empty() || !undeclared(said).is_empty() || said.contains("-Wvisibility")
 }
 
-/// A generated `vmlinux.h` that the source looks for under a path of its own, as its project's build would make it.
+/// A generated `vmlinux.h` that the source looks for under a path or with an addition of its own, as its project's build would make it.
 pub(crate) fn missing_vmlinux(said: &str) -> Option<&str> {
     let path = said.split_once("fatal error: '")?.1.split_once("' file not found")?.0;
-    (Path::new(path).file_name()? == "vmlinux.h").then_some(path)
+    let name = Path::new(path).file_name()?.to_str()?;
+    (name.starts_with("vmlinux") && name.ends_with(".h")).then_some(path)
 }
 
 impl Source<'_> {

@@ -498,7 +498,8 @@ SEC(".struct_ops.link") struct sched_ext_ops mine = { .running = (void *)mine_ru
     fn generated_types_that_were_not_generated_are_those_that_come_with_the_program() {
         let folder = tempfile::tempdir().unwrap();
         let source = folder.path().join("mine.bpf.c");
-        for path in ["../headers/vmlinux.h", ".output/vmlinux.h", "vmlinux/vmlinux.h"] {
+        let paths = ["../headers/vmlinux.h", ".output/vmlinux.h", "vmlinux/vmlinux-6.12.h"];
+        for path in paths {
             let text = NEEDS_OTHER_TYPES.replace("MEMBER", "numa_preferred_nid");
             std::fs::write(&source, text.replace("\"vmlinux.h\"", &format!("\"{path}\""))).unwrap();
             let warnings = compile_source(&source, &Build::default()).unwrap().warnings;

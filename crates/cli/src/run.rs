@@ -24,8 +24,8 @@ use fairground_lab::Accompanied;
 use fairground_machine::Online;
 use sd_notify::NotifyState;
 
-use crate::output;
 use crate::quantity::nanoseconds;
+use crate::{output, schedulers};
 
 /// How often the loader checks that the scheduler is still in charge.
 const LOOK: Duration = Duration::from_millis(100);
@@ -337,11 +337,8 @@ struct Scheduler {
 impl Scheduler {
     fn find(choice: &Choice) -> Result<Self, Error> {
         let unusable = |reason: String| Error::Usage { reason };
-        let build = fairground_catalog::Build {
-            include: choice.include.clone(),
-            defines: choice.defines.clone(),
-            ..Default::default()
-        };
+        let build = schedulers::build(&choice.include, &choice.defines)
+            .map_err(|error| unusable(error.to_string()))?;
         let mut whole = Accompanied::open(&choice.scheduler, &build)
             .map_err(|error| unusable(error.to_string()))?;
         let entry = whole.entry();

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use fairground_catalog::Build;
-use fairground_lab::{Contender, Error, LOADER};
+use fairground_lab::{Contender, Error, KERNEL, LOADER};
 use fairground_machine::Machine;
 use fairground_results::short_name;
 
@@ -18,8 +18,8 @@ pub struct Wanted {
     pub reference: String,
     /// Its own settings: names with values.
     pub settings: Vec<(String, String)>,
-    /// Macros for it alone.
-    defines: Vec<String>,
+    /// Macros and folders with headers for it alone.
+    build: Build,
 }
 
 impl Wanted {
@@ -29,7 +29,7 @@ impl Wanted {
             label: None,
             reference: reference.to_owned(),
             settings: Vec::new(),
-            defines: Vec::new(),
+            build: Build::default(),
         }
     }
 
@@ -68,23 +68,32 @@ impl Wanted {
         let mut wanted = Self { label, ..Self::plain(reference) };
         for item in split(inside).into_iter().filter(|item| !item.is_empty()) {
             if let Some(define) = item.strip_prefix("-D") {
-                wanted.defines.push(define.trim().to_owned());
+                wanted.build.defines.push(define.trim().to_owned());
+            } else if let Some(folder) = item.strip_prefix("-I") {
+                wanted.build.include.push(folder.trim().into());
             } else if let Some((name, value)) = item.split_once('=') {
                 let setting = (name.trim().to_owned(), value.trim().to_owned());
                 wanted.settings.push(setting);
             } else {
                 return Err(format!(
-                    "{text}: {item} is neither NAME=VALUE nor -DMACRO; lists of values are for --set"
+                    "{text}: {item} is none of NAME=VALUE, -DMACRO and -IFOLDER; lists of values are for --set"
                 ));
             }
         }
-        if !wanted.defines.is_empty() && fairground_catalog::find(reference).is_ok() {
+        if wanted.build != Build::default() && is_compiled(reference) {
             return Err(format!(
-                "{text}: {reference} comes compiled; macros are for sources of your own"
+                "{text}: {reference} comes compiled; -D and -I are for sources of your own"
             ));
         }
         Ok(wanted)
     }
+}
+
+/// Whether it is compiled already, so that it reads neither macros nor headers.
+fn is_compiled(reference: &str) -> bool {
+    let path = reference.split('#').next().unwrap_or_default();
+    let is_ours = reference == KERNEL || fairground_catalog::find(reference).is_ok();
+    is_ours || reference.starts_with(LOADER) || path.ends_with(".o")
 }
 
 /// Whether a text in front of a `=` names a scheduler, rather than being part of a path or of a loader's arguments.
@@ -152,7 +161,7 @@ pub fn build(include: &[PathBuf], defines: &[String]) -> Result<Build, Error> {
     Ok(Build { include: include.to_vec(), defines: defines.to_vec(), ..Build::default() })
 }
 
-/// Opens the schedulers for each of the machines. Each source is compiled once; loaders are followed one after the other, on each machine.
+/// Opens the schedulers for each of the machines. Macros and headers of `base` are for all that are compiled, after their own. Each source is compiled once; loaders are followed one after the other, on each machine.
 /// The compiler's warnings are printed.
 ///
 /// # Errors
@@ -164,12 +173,22 @@ pub fn open(
     threads: Option<std::num::NonZero<usize>>,
     machines: &[&Machine],
 ) -> Result<Vec<Vec<Contender>>, Error> {
-    let builds: Vec<Build> = { all_wanted.iter() }
-        .map(|wanted| Build {
-            defines: [&base.defines[..], &wanted.defines].concat(),
-            ..base.clone()
-        })
-        .collect();
+    let takes_none = |wanted: &Wanted| is_compiled(&wanted.reference);
+    if *base != Build::default() && all_wanted.iter().all(takes_none) {
+        let names: Vec<&str> = all_wanted.iter().map(|one| one.reference.as_str()).collect();
+        return Err(Error::Plan(format!(
+            "-I and -D are for sources of your own, which {} are not; leave them out",
+            names.join(", ")
+        )));
+    }
+    let build_of = |wanted: &Wanted| match takes_none(wanted) {
+        true => Ok(Build::default()),
+        false => build(
+            &[&wanted.build.include[..], &base.include].concat(),
+            &[&base.defines[..], &wanted.build.defines].concat(),
+        ),
+    };
+    let builds = all_wanted.iter().map(build_of).collect::<Result<Vec<_>, _>>()?;
     let compiled: Vec<(&str, &Build)> = { all_wanted.iter() }
         .zip(&builds)
         .filter(|(wanted, _)| !wanted.is_loader())
@@ -251,7 +270,9 @@ mod tests {
         let settings = settings.map(|(name, value)| (name.to_owned(), value.to_owned()));
         assert_eq!(fine.settings, settings);
         let new = wanted("new=./mine.bpf.c{-DNEW,-DLIMIT=5}");
-        assert_eq!(new.defines, ["NEW", "LIMIT=5"]);
+        assert_eq!(new.build.defines, ["NEW", "LIMIT=5"]);
+        let old = wanted("old=./mine.bpf.c{-I scx/include,-Ibeside,slice_ns=5ms}");
+        assert_eq!(old.build.include, ["scx/include", "beside"].map(PathBuf::from));
         // A = behind a : or a / is no name's.
         let loader = "exec:scx_bpfland --slice-us=5000";
         assert_eq!(wanted(loader), Wanted::plain(loader));
@@ -266,9 +287,11 @@ mod tests {
         for (text, message) in [
             ("a=", "names no scheduler"),
             ("cfs{hz=100", "a } is missing"),
-            ("cfs{hz}", "hz is neither NAME=VALUE nor -DMACRO"),
+            ("cfs{hz}", "hz is none of NAME=VALUE, -DMACRO and -IFOLDER"),
             ("some=all", "all are many"),
             ("cfs{-DX}", "cfs comes compiled"),
+            ("kernel{-Iinclude}", "kernel comes compiled"),
+            ("a/mine.bpf.o#mine{-Iinclude}", "mine.bpf.o#mine comes compiled"),
         ] {
             let refused = Wanted::parse(text).unwrap_err();
             assert!(refused.contains(message), "{refused}");

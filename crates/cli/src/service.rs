@@ -82,6 +82,10 @@ pub fn status() -> ExitCode {
         }
         Err(_) => text.push_str("enabled:   nothing\n"),
     }
+    let _ = match host::check_this_kernel() {
+        Ok(()) => writeln!(text, "kernel:    can load schedulers"),
+        Err(error) => writeln!(text, "kernel:    cannot load schedulers: {error}"),
+    };
     let printed = output::print(&text);
     printed.err().unwrap_or(ExitCode::from(u8::from(loaded.is_none())))
 }

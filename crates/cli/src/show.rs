@@ -5,7 +5,7 @@ use std::process::ExitCode;
 
 use clap::Args;
 use clap::builder::NonEmptyStringValueParser;
-use fairground_catalog::{Build, Manifest, Scheduler, Tunable};
+use fairground_catalog::{Manifest, Scheduler, Tunable};
 use fairground_lab::Contender;
 use fairground_recording::{Recording, is_recording, rt_app};
 use fairground_report::Document;
@@ -14,7 +14,7 @@ use serde::Serialize;
 use serde_json::Number;
 
 use crate::output::{self, Form, UNUSABLE, wrap};
-use crate::{VERSION, contents, loads, recording};
+use crate::{VERSION, contents, loads, recording, schedulers};
 
 /// Width of the output, in columns.
 const WIDTH: usize = 100;
@@ -172,11 +172,8 @@ fn load(arguments: &Arguments) -> Result<Option<String>, String> {
 
 /// Describes a scheduler of the user's own.
 fn own(arguments: &Arguments) -> Result<String, String> {
-    let build = Build {
-        include: arguments.include.clone(),
-        defines: arguments.defines.clone(),
-        ..Build::default()
-    };
+    let build = schedulers::build(&arguments.include, &arguments.defines);
+    let build = build.map_err(|error| error.to_string())?;
     let contender = Contender::open(&arguments.scheduler, &build);
     let contender = contender.map_err(|error| error.to_string())?;
     let entry = contender.entry().ok_or("there is no scheduler")?;

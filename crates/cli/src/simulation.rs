@@ -424,7 +424,7 @@ impl Sources {
         Self { settings: Vec::new(), companions, include, defines, kernel, threads }
     }
 
-    /// The scheduler that is called so, as it comes.
+    /// The scheduler of this name, with its default settings.
     fn single(&self, name: &str, machine: &Machine) -> Result<Contender, Error> {
         let build = schedulers::build(&self.include, &self.defines)?;
         let wanted = [Wanted::plain(name)];
@@ -539,10 +539,10 @@ impl Simulation {
         for change in &self.hotplug {
             add("--hotplug", change.to_string());
         }
-        for folder in &self.sources.include {
+        for folder in &run.contender.build().include {
             add("-I", folder.display().to_string());
         }
-        for define in run.contender.defines() {
+        for define in &run.contender.build().defines {
             add("-D", define.clone());
         }
         words.join(" ")

@@ -16,24 +16,27 @@ pub enum Error {
     },
     /// The kernel is older than the oldest supported one.
     #[error(
-        "this kernel is {release}, but schedulers need Linux {}.{} or newer; boot a newer kernel, or use \
-         `fairground compare`, which needs none",
+        "this kernel is {release}, but schedulers need Linux {}.{} or newer with sched_ext: {remedy}; or use `fairground compare`, which needs none",
         crate::host::OLDEST_KERNEL.0, crate::host::OLDEST_KERNEL.1
     )]
     KernelTooOld {
         /// The release, as `uname -r` prints it.
         release: String,
+        /// Where another is to be had.
+        remedy: String,
     },
     /// The kernel was built without sched_ext.
     #[error(
-        "this kernel ({release}) has no sched_ext ({missing} is missing); it needs one built with \
-         CONFIG_SCHED_CLASS_EXT=y and CONFIG_DEBUG_INFO_BTF=y, or use `fairground compare`, which needs none"
+        "this kernel ({release}) has no sched_ext ({missing} is missing): it is built without CONFIG_SCHED_CLASS_EXT or CONFIG_DEBUG_INFO_BTF, as \
+         `zgrep -E 'SCHED_CLASS_EXT|INFO_BTF' /proc/config.gz` or the same in /boot/config-{release} shows; {remedy}; or use `fairground compare`, which needs none"
     )]
     NoSchedExt {
         /// The release, as `uname -r` prints it.
         release: String,
         /// The file that should be there.
         missing: String,
+        /// Where another kernel is to be had.
+        remedy: String,
     },
     /// Another scheduler is in the kernel.
     #[error(

@@ -16,6 +16,9 @@ use crate::Error;
 /// Oldest kernel (major, minor) that schedulers are written for.
 pub const OLDEST_KERNEL: (u32, u32) = (6, 18);
 
+/// The kernels of distributions, as the documents have them.
+const DISTRIBUTIONS: &str = include_str!("../../../docs/kernels.md");
+
 const SCHED_EXT: &str = "/sys/kernel/sched_ext";
 const KERNEL_BTF: &str = "/sys/kernel/btf/vmlinux";
 
@@ -31,13 +34,21 @@ pub fn check_can_load() -> Result<(), Error> {
     }
 }
 
+/// Checks whether this machine's kernel can load schedulers, whoever asks.
+///
+/// # Errors
+/// A kernel that is too old or has no sched_ext.
+pub fn check_this_kernel() -> Result<(), Error> {
+    check_kernel(&release()?, Path::new("/"))
+}
+
 /// Checks everything that must hold before the verifier can be asked about a scheduler.
 ///
 /// # Errors
 /// Not root, or a kernel that is too old or has no sched_ext.
 pub fn check_can_verify() -> Result<(), Error> {
-    check_root("loading a scheduler")?;
-    check_kernel(&release()?, Path::new("/"))
+    check_this_kernel()?;
+    check_root("loading a scheduler")
 }
 
 /// Checks that the caller is root.
@@ -176,18 +187,37 @@ fn value<'t>(text: &'t str, name: &str, separator: char) -> Option<&'t str> {
 
 /// Checks the kernel's version, and that it has sched_ext and type information under `root`.
 fn check_kernel(release: &str, root: &Path) -> Result<(), Error> {
+    let system = fs::read_to_string(root.join("etc/os-release")).unwrap_or_default();
     if version(release).is_some_and(|version| version < OLDEST_KERNEL) {
-        return Err(Error::KernelTooOld { release: release.to_owned() });
+        return Err(Error::KernelTooOld { release: release.to_owned(), remedy: remedy(&system) });
     }
     for file in [SCHED_EXT, KERNEL_BTF] {
         if !root.join(&file[1..]).exists() {
             return Err(Error::NoSchedExt {
                 release: release.to_owned(),
                 missing: file.to_owned(),
+                remedy: remedy(&system),
             });
         }
     }
     Ok(())
+}
+
+/// Where a system, described as in /etc/os-release, has a kernel that can load schedulers.
+fn remedy(system: &str) -> String {
+    let field = |name| value(system, name, '=').unwrap_or_default().trim_matches('"');
+    let (id, version) = (field("ID"), field("VERSION_ID"));
+    let mut rows = DISTRIBUTIONS.lines().map(|line| line.split('|').map(str::trim).collect());
+    let found = rows.find_map(|row: Vec<&str>| match row[..] {
+        [_, name, release, _, _, way, ..]
+            if name.eq_ignore_ascii_case(id) && release == version =>
+        {
+            Some(format!("for {name} {release} it is {way}"))
+        }
+        _ => None,
+    });
+    found
+        .unwrap_or_else(|| "docs/kernels.md names kernels of distributions that have it".to_owned())
 }
 
 /// Major and minor number of a release such as `7.3.4-1~bpo12-amd64`.
@@ -331,6 +361,10 @@ mod tests {
         assert!(old.contains("6.12.1") && old.contains("6.18 or newer"), "{old}");
         let without = check_kernel("7.3.4", nowhere).unwrap_err().to_string();
         assert!(without.contains("/sys/kernel/sched_ext is missing"), "{without}");
+        assert!(without.contains("docs/kernels.md names kernels"), "{without}");
+        let debian = remedy("PRETTY_NAME=\"Debian\"\nVERSION_ID=\"13\"\nID=debian\n");
+        let expected = "for Debian 13 it is linux-image-amd64 of trixie-backports: 7.3.4, on";
+        assert_eq!(debian, expected);
     }
 
     #[test]

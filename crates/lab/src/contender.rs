@@ -26,8 +26,8 @@ pub struct Contender {
     name: String,
     /// The id, or the path as given.
     reference: String,
-    /// Macros that its sources were compiled with.
-    defines: Vec<String>,
+    /// How its sources were compiled.
+    build: Build,
     /// Settings of a scheduler that could not be opened.
     asked: BTreeMap<String, String>,
     /// Whether it stands for a class that is built into the kernel.
@@ -97,7 +97,7 @@ impl Contender {
         Ok(Self {
             name: reference.to_owned(),
             reference: reference.to_owned(),
-            defines: build.defines.clone(),
+            build: build.clone(),
             asked: BTreeMap::new(),
             built_in,
             opened: Ok(Opened {
@@ -121,7 +121,7 @@ impl Contender {
     pub fn open_any(reference: &str, build: &Build) -> Result<Self, Error> {
         match Self::open(reference, build) {
             Err(error) if error.is_of_the_scheduler() => Ok(Self {
-                defines: build.defines.clone(),
+                build: build.clone(),
                 opened: Err(Arc::new(error)),
                 ..Self::missing(reference, String::new())
             }),
@@ -134,7 +134,7 @@ impl Contender {
         Self {
             name: name.to_owned(),
             reference: name.to_owned(),
-            defines: Vec::new(),
+            build: Build::default(),
             asked: BTreeMap::new(),
             built_in: false,
             opened: Err(Arc::new(Error::Plan(problem))),
@@ -352,9 +352,9 @@ impl Contender {
         &self.reference
     }
 
-    /// The macros that its sources were compiled with, as given.
-    pub fn defines(&self) -> &[String] {
-        &self.defines
+    /// How its sources were compiled, as given.
+    pub fn build(&self) -> &Build {
+        &self.build
     }
 
     /// Its name and its settings: `cfs sched_latency=24 ms`.

@@ -1,5 +1,6 @@
 //! Notes: departures that were accepted but that the user should know about.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use crate::json::{Departure, Position};
@@ -11,8 +12,8 @@ pub(crate) struct Place {
     pub path: String,
 }
 
-/// A remark that a file can deserve many times; it is made once, at the first place, with the number of places.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+/// A remark that is made in several places of the reader, or of several things.
+#[derive(Clone, Copy, Debug)]
 pub(crate) enum Remark {
     Departure(Departure),
     RepeatedEvent,
@@ -88,59 +89,50 @@ impl Remark {
     }
 }
 
-/// Collects notes while a file is read.
+/// Collects notes while a file is read. Those that say the same are one, at the first of their places, with the number of places.
 #[derive(Debug, Default)]
 pub(crate) struct Notes {
-    single: Vec<(Place, String)>,
-    repeated: BTreeMap<Remark, (Place, u32)>,
-    /// Keys that rt-app ignores, with the ones that were probably meant.
-    ignored: BTreeMap<(String, Option<String>), (Place, u32)>,
+    /// The first place and how many there are, by what is said and the key of which it is said, if that tells it from others.
+    found: BTreeMap<(Cow<'static, str>, String), (Place, u32)>,
 }
 
 impl Notes {
-    /// Adds a note that is made once.
-    pub fn add(&mut self, place: &Place, sentence: impl Into<String>) {
-        self.single.push((place.clone(), sentence.into()));
+    /// Adds a note.
+    pub fn add(&mut self, place: &Place, sentence: impl Into<Cow<'static, str>>) {
+        self.note(place, sentence.into(), String::new());
     }
 
-    /// Adds a remark that can occur many times.
+    /// Adds a remark.
     pub fn remark(&mut self, place: &Place, remark: Remark) {
-        self.repeated
-            .entry(remark)
-            .and_modify(|(first, count)| {
-                *count += 1;
-                // Whole-file checks come after reading, so a later report can be for an earlier place.
-                if place < first {
-                    *first = place.clone();
-                }
-            })
-            .or_insert_with(|| (place.clone(), 1));
+        self.add(place, remark.sentence());
     }
 
-    /// Notes a key that is ignored, with the one that was probably meant; once, at its first place, with the number of places.
+    /// Notes a key that is ignored, with the one that was probably meant.
     pub fn ignored(&mut self, place: &Place, key: &str, meant: Option<&str>) {
-        let key = (key.to_owned(), meant.map(str::to_owned));
-        let (_, count) = self.ignored.entry(key).or_insert_with(|| (place.clone(), 0));
+        let meant = meant.map_or(String::new(), |meant| format!("; did you mean `{meant}`?"));
+        let sentence = format!("an unknown key, ignored as rt-app does{meant}");
+        self.note(place, sentence.into(), key.to_owned());
+    }
+
+    fn note(&mut self, place: &Place, sentence: Cow<'static, str>, key: String) {
+        let (first, count) =
+            self.found.entry((sentence, key)).or_insert_with(|| (place.clone(), 0));
         *count += 1;
+        // Whole-file checks come after reading, so a later report can be for an earlier place.
+        if place < first {
+            *first = place.clone();
+        }
     }
 
     /// The notes as sentences, in order of their places.
-    pub fn into_sentences(mut self, file: &str) -> Vec<String> {
-        let times = |count: u32| match count {
-            1 => String::new(),
-            _ => format!(" ({count} places, this is the first)"),
+    pub fn into_sentences(self, file: &str) -> Vec<String> {
+        let sentence = |((sentence, _), (place, count)): (_, (Place, u32))| match count {
+            1 => (place, sentence),
+            _ => (place, format!("{sentence} ({count} places, this is the first)").into()),
         };
-        for (remark, (place, count)) in self.repeated {
-            let sentence = format!("{}{}", remark.sentence(), times(count));
-            self.single.push((place, sentence));
-        }
-        for ((_, meant), (place, count)) in self.ignored {
-            let meant = meant.map_or(String::new(), |meant| format!("; did you mean `{meant}`?"));
-            let sentence = format!("an unknown key, ignored as rt-app does{meant}{}", times(count));
-            self.single.push((place, sentence));
-        }
-        self.single.sort();
-        self.single
+        let mut sentences: Vec<(Place, Cow<str>)> = self.found.into_iter().map(sentence).collect();
+        sentences.sort();
+        sentences
             .into_iter()
             .map(|(place, sentence)| {
                 let Position { line, column } = place.position;

@@ -343,6 +343,22 @@ fn what_rt_app_tolerates_is_read_and_said() {
 }
 
 #[test]
+fn what_is_said_of_many_tasks_is_said_once() {
+    let task = |name: u32| {
+        format!(r#""t{name}": {{ "run": 1, "loop": 2, "policy": "SCHED_IDLE", "priority": 3 }}"#)
+    };
+    let tasks: Vec<String> = (0..10).map(task).collect();
+    let workload = read(&format!(r#"{{ "tasks": {{ {} }} }}"#, tasks.join(", ")));
+    let notes = &workload.notes;
+    assert_eq!(notes.len(), 2, "{notes:#?}");
+    for (note, key) in notes.iter().zip(["loop", "priority"]) {
+        let is_one = note.contains(&format!(": tasks.t0.{key}: "))
+            && note.ends_with("(10 places, this is the first)");
+        assert!(is_one, "{notes:#?}");
+    }
+}
+
+#[test]
 fn what_is_only_approximated_is_said() {
     let workload = read(
         r#"{ "tasks": {

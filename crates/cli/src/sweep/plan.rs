@@ -303,7 +303,7 @@ impl Sweep {
         }
     }
 
-    /// The scheduler with this number, as it comes.
+    /// The scheduler with this number, with its default settings.
     ///
     /// # Errors
     ///
@@ -374,7 +374,7 @@ impl Sweep {
         Ok((0..plan.workload_count()).map(of_workload).collect())
     }
 
-    /// The cells of a part, for its scheduler as it comes.
+    /// The cells of a part, for its scheduler with its default settings.
     ///
     /// # Errors
     ///

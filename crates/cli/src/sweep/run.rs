@@ -46,7 +46,7 @@ pub struct Arguments {
     #[arg(value_name = "FOLDER")]
     folder: PathBuf,
 
-    /// Only one of so many shards, counted from 0, which are of about the same length
+    /// Run only one shard, such as 3/64; they are counted from 0 and take about the same time
     #[arg(long, value_name = "NUMBER/COUNT")]
     shard: Option<Shard>,
 
@@ -124,7 +124,7 @@ pub struct Job<'a> {
     pub until: Option<Instant>,
     /// Whether no further cell is to begin.
     pub stop: &'a AtomicBool,
-    /// Whether not to wait for the cells that run, but to end this process.
+    /// Set when the process is to end without waiting for cells that run.
     pub abandon: Option<&'a AtomicBool>,
 }
 

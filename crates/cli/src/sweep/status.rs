@@ -27,7 +27,7 @@ pub struct Arguments {
     #[arg(value_name = "FOLDER")]
     folder: PathBuf,
 
-    /// Only one of so many shards
+    /// Look at one shard only, such as 3/64
     #[arg(long, value_name = "NUMBER/COUNT")]
     shard: Option<Shard>,
 

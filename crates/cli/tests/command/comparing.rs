@@ -487,6 +487,43 @@ fn a_source_is_compiled_once_for_all_names_settings_and_machines() {
 }
 
 #[test]
+fn a_comparison_in_which_no_task_waits_says_that_it_compared_nothing() {
+    let line = "compare hogs-three -s eevdf,ule -d 200ms --repeat 3 --baseline eevdf";
+    let told = |machine: &str| {
+        succeed(&format!("{line} -m {machine}"))
+            .contains(" no task waited, so nothing was compared")
+    };
+    assert!(told("16"));
+    assert!(!told("2"));
+}
+
+#[test]
+fn a_folder_of_headers_can_be_for_one_of_the_schedulers() {
+    let scratch = tempfile::tempdir().unwrap();
+    let source = scratch.path().join("mine.bpf.c");
+    let text = "#include \"fairground.bpf.h\"\n#include <slice.h>\nconst volatile u64 slice_ns = OWN_SLICE;\n\
+                DEFINE_SCHEDULER(mine, .name = \"mine\");\n";
+    fs::write(&source, text).unwrap();
+    let folders = ["v1", "v2"].map(|version| scratch.path().join(version));
+    for folder in &folders {
+        fs::create_dir(folder).unwrap();
+        fs::write(folder.join("slice.h"), "#define OWN_SLICE 3000000\n").unwrap();
+    }
+    fs::write(folders[1].join("slice.h"), "#error of another month\n").unwrap();
+    let [source, old, new] =
+        [&source, &folders[0], &folders[1]].map(|path| path.display().to_string());
+    let line =
+        format!("compare mix-two -d 10ms -s old={source}{{-I{old}}},new={source}{{-I{new}}}");
+    let ended = refuse(&line, 1, &["new failed before it began", "of another month"]);
+    assert!(ended.stdout.contains("\nold "), "{}", ended.stdout);
+    refuse(
+        &format!("compare mix-two -s cfs -I {old}"),
+        2,
+        &["-I and -D are for sources of your own"],
+    );
+}
+
+#[test]
 fn files_about_runs_are_named_as_the_table_names_them() {
     let scratch = tempfile::tempdir().unwrap();
     succeed(

@@ -10,10 +10,10 @@ fn what_an_experiment_lacks_here_is_said_once() {
     let ended = refuse("reproduce --on kernel o1cfs_worked_examples", 2, &[]);
     let root = std::fs::read_to_string("/proc/self/status")
         .is_ok_and(|status| status.contains("Uid:\t0\t0"));
-    let expected = if !root {
-        "needs root"
-    } else if !Path::new("/sys/kernel/sched_ext").exists() {
+    let expected = if !Path::new("/sys/kernel/sched_ext").exists() {
         "compare`, which needs none"
+    } else if !root {
+        "needs root"
     } else {
         "in the simulator only"
     };
