@@ -72,7 +72,7 @@ struct group_rq {
 	u64 contributed_at;
 	/* Its part of the group's runtime, or its debt */
 	s64 runtime_remaining;
-	/* Throttled as the how manieth CPU of the group, or 0; since when its tasks have been leaving; and whether it may go on */
+	/* Its place among the group's throttled CPUs, or 0; since when its tasks have been leaving; and whether it may go on */
 	u64 throttled;
 	u64 throttled_clock;
 	bool refilled;

@@ -62,7 +62,7 @@ void BPF_PROG(mended_enqueue, struct task_struct *p, u64 enq_flags)
 	u64 vtime = p->scx.dsq_vtime;
 	s32 idle, cpu = scx_bpf_task_cpu(p);
 
-	/* Who slept for long is not paid for it. */
+	/* A long sleep earns no credit. */
 	if ((s64)(vtime - (vtime_now - SCX_SLICE_DFL)) < 0)
 		vtime = vtime_now - SCX_SLICE_DFL;
 	scx_bpf_dsq_insert_vtime(p, cpu, SCX_SLICE_DFL, vtime, enq_flags);

@@ -56,7 +56,7 @@ pub struct Hunt<'a> {
     pub folder: &'a Path,
     /// Cases to begin with.
     pub first: &'a [Scenario],
-    /// The report on a finding on a machine of this many CPUs.
+    /// Describes a finding; the number is that of the machine's CPUs.
     pub tell: &'a (dyn Fn(&Finding, u32) -> Told + Sync),
 }
 
