@@ -98,8 +98,10 @@ struct run_queue {
 	struct candidates candidates;
 	/* Last number given to a task, in the order in which they become runnable here */
 	u64 enqueued;
-	/* When this CPU last went through schedule() or queued a task here */
-	u64 scheduled_at;
+	/* 2.6.24's clock of this CPU stands still between its ticks, wake-ups and schedule(); other CPUs see it as it is */
+	u64 clock;
+	/* A tick of its running task has found balancing due */
+	bool balance_at_tick;
 	BALANCE_STATE
 	struct sched_domains domains;
 };
@@ -151,18 +153,6 @@ static __always_inline u64 leftmost_dsq(const struct run_queue *rq)
 
 #include "fair.h"
 
-/* ---- Slices ---------------------------------------------------------------------------------------------------- */
-
-/* Clock of the next tick that has something to do for the running task: its slice is over, or balancing is due. */
-static __always_inline u64 next_event(const struct run_queue *rq, bool arrives, u64 arriving, u64 now)
-{
-	u64 end = preempt_tick(rq, arrives, arriving, now + MAX_RUN, now);
-
-	if (nr_cpus > 1)
-		end = min(end, max(rq->next_balance * tick_nsec, tick_from(now + 1)));
-	return end;
-}
-
 /* ---- Balancing --------------------------------------------------------------------------------------------------- */
 
 /* Moves task @p of an iteration over the busiest CPU's queue to this CPU's. */
@@ -183,15 +173,9 @@ static __always_inline u64 next_event(const struct run_queue *rq, bool arrives, 
 		moved_;												\
 	})
 
-/* The clock by which cache heat is judged is that of the task's CPU. 2.6.24's stands still between that CPU's ticks, wake-ups and schedule(). */
-static __always_inline u64 rq_clock(const struct run_queue *rq, u64 now)
-{
-	return release == RELEASE_2_6_24 ? max(now - now % (tick_nsec ?: 1), rq->scheduled_at) : now;
-}
-
 /*
  * May the task be moved, and is it light enough? A task heavier than twice the load left to move stays, the document's W / 2 > L_imbal.
- * 2.6.24 adds some slack, and takes the task anyway if it would have the best priority here.
+ * 2.6.24 adds some slack, takes the task anyway if it would have the best priority here, and judges heat by the clock of the task's CPU.
  */
 static __always_inline bool can_migrate_task(struct run_queue *this_rq, const struct run_queue *busiest, const struct sched_domain *sd,
 					     const struct task_struct *p, const struct task_ctx *t, s32 this_best_prio)
@@ -204,7 +188,8 @@ static __always_inline bool can_migrate_task(struct run_queue *this_rq, const st
 	if (!task_allowed(p, this_rq->cpu))
 		return false;
 	attempt->all_pinned = false;
-	return sd->nr_balance_failed > sd->cache_nice_tries || !task_hot(t, attempt->level, rq_clock(busiest, attempt->now));
+	return sd->nr_balance_failed > sd->cache_nice_tries ||
+	       !task_hot(t, attempt->level, release == RELEASE_2_6_24 ? busiest->clock : attempt->now);
 }
 
 /*
@@ -240,7 +225,9 @@ __noinline u64 move_latest(struct run_queue *this_rq __arg_nonnull, struct run_q
 static __noinline void move_leftmost(struct run_queue *this_rq, struct run_queue *busiest, const struct sched_domain *sd)
 {
 	struct balance_attempt *attempt = &this_rq->domains.attempt;
-	s32 this_best_prio = this_rq->curr ? this_rq->curr_prio : MAX_PRIO;
+	/* On a CPU that is about to be idle, that of the task that has left it */
+	bool has_prio = this_rq->curr || attempt->idle == CPU_NEWLY_IDLE;
+	s32 this_best_prio = has_prio ? this_rq->curr_prio : MAX_PRIO;
 	struct task_struct *p;
 	u32 loops = 0;
 
@@ -417,7 +404,7 @@ void BPF_STRUCT_OPS(cfs_enqueue, struct task_struct *p, u64 enq_flags)
 		return;
 
 	if (a.cpu == bpf_get_smp_processor_id())
-		rq->scheduled_at = now;
+		rq->clock = now;
 	vruntime = set_task_cpu(rq, t, p, now);
 	update_curr(rq, now);
 	account_enqueue(rq, t, task_weight(p), now);
@@ -450,7 +437,7 @@ void BPF_STRUCT_OPS(cfs_enqueue, struct task_struct *p, u64 enq_flags)
 		count(STAT_WAKEUP_PREEMPTIONS);
 		resched_curr(rq);
 	} else if (a.cpu == a.task_cpu) {
-		end_slice_at(rq, next_event(rq, true, vruntime, now));
+		end_slice_at(rq, preempt_tick(rq, true, vruntime, now + MAX_RUN, now));
 	} else {
 		/* That CPU is not locked: make it reschedule */
 		scx_bpf_kick_cpu(a.cpu, SCX_KICK_PREEMPT);
@@ -459,7 +446,7 @@ void BPF_STRUCT_OPS(cfs_enqueue, struct task_struct *p, u64 enq_flags)
 
 DEFINE_QUIESCENT(cfs)
 
-/* The original charges at each tick, so it rounds there. A slice has got shorter if the balancer has taken tasks away. */
+/* The original charges at each tick, so it rounds there. A slice has got shorter if the balancer has taken tasks away. dispatch() balances. */
 void BPF_STRUCT_OPS(cfs_tick, struct task_struct *p)
 {
 	struct run_queue *rq = run_queue_of(scx_bpf_task_cpu(p));
@@ -467,8 +454,13 @@ void BPF_STRUCT_OPS(cfs_tick, struct task_struct *p)
 
 	if (!rq)
 		return;
+	rq->clock = now;
+	update_cpu_load(rq, now);
 	update_curr(rq, now);
-	if (nr_cpus > 1 && check_preempt_tick(rq, now))
+	if (nr_cpus == 1)
+		return;
+	rq->balance_at_tick = balancing_is_due(rq, now);
+	if (rq->balance_at_tick || check_preempt_tick(rq, now))
 		scx_bpf_task_set_slice(p, 0);
 }
 
@@ -616,26 +608,33 @@ void BPF_STRUCT_OPS(cfs_dispatch, s32 cpu, struct task_struct *prev)
 {
 	struct run_queue *rq = near_run_queue(cpu);
 	bool prev_runs = prev && (prev->scx.flags & SCX_TASK_QUEUED);
-	bool resched, balanced = false;
+	bool idle, balanced = false;
 	u64 now = scx_bpf_now();
 
 	if (!rq)
 		return;
 
+	idle = !prev && !rq->nr_running;
 	rq->picked_at = 0;
-	rq->scheduled_at = now;
+	rq->clock = now;
 	uncount_real_time(rq, now);
 	if (prev_runs) {
 		update_curr(rq, now);
 		rq->curr_prio = prev->prio;
+		/* The tick asks before tasks come or go */
+		if (!rq->need_resched && check_preempt_tick(rq, now)) {
+			rq->need_resched = true;
+			count(STAT_TICK_PREEMPTIONS);
+		}
 	}
 
 	if (nr_cpus > 1) {
 		if (rq->push_cpu && active_load_balance(rq, prev_runs ? prev : NULL, now))
 			prev_runs = false;
-		if (balancing_is_due(rq, now)) {
-			balanced = !rq->nr_running;
-			rebalance_domains(rq, balanced ? CPU_IDLE : CPU_NOT_IDLE, now);
+		if (rq->balance_at_tick || (idle && balancing_is_due(rq, now))) {
+			rq->balance_at_tick = false;
+			balanced = idle;
+			rebalance_domains(rq, idle ? CPU_IDLE : CPU_NOT_IDLE, now);
 		}
 	}
 
@@ -645,18 +644,13 @@ void BPF_STRUCT_OPS(cfs_dispatch, s32 cpu, struct task_struct *prev)
 	}
 
 	if (prev_runs) {
-		resched = rq->need_resched;
-		if (!resched && check_preempt_tick(rq, now)) {
-			resched = true;
-			count(STAT_TICK_PREEMPTIONS);
-		}
-		if (resched) {
+		if (rq->need_resched) {
 			if (pick_next(rq, true, now))
 				return;
 			rq->slice_exec = 0;
 			rq->need_resched = false;
 		}
-		run_until(rq, prev, next_event(rq, false, 0, now), now);
+		run_until(rq, prev, preempt_tick(rq, false, 0, now + MAX_RUN, now), now);
 		return;
 	}
 
@@ -679,7 +673,7 @@ void BPF_STRUCT_OPS(cfs_running, struct task_struct *p)
 
 	now = set_curr_task(rq, t, p);
 	t->push_cpu = 0;
-	run_until(rq, p, next_event(rq, false, 0, now), now);
+	run_until(rq, p, preempt_tick(rq, false, 0, now + MAX_RUN, now), now);
 }
 
 void BPF_STRUCT_OPS(cfs_stopping, struct task_struct *p, bool runnable)

@@ -386,7 +386,7 @@ fn a_hog_leaves_the_cpu_of_a_bound_task_in_3_0_only() {
 }
 
 #[test]
-fn of_two_busy_siblings_one_goes_to_the_idle_core() {
+fn of_two_busy_neighbours_one_goes_to_the_idle_core_or_cache() {
     let json = r#"{ "tasks": {
             "first": { "phases": {
                 "placed": { "loop": 1, "cpus": [0], "run": 50000 },
@@ -395,20 +395,17 @@ fn of_two_busy_siblings_one_goes_to_the_idle_core() {
                 "placed": { "loop": 1, "cpus": [1], "run": 50000 },
                 "free": { "loop": -1, "cpus": [0, 1, 2, 3], "run": 100000 } } } },
         "global": { "duration": 1000 } }"#;
-    let (history, outcome) = run(ID, "core:2 pu:2", json, 5, &[("hz", "1000")]);
-    assert_eq!(statistic(ID, &outcome, "pushed_active"), 1);
-    let cores: Vec<u32> = ["first", "second"]
-        .iter()
-        .map(|name| history.runs_of(name, 0, u64::MAX).last().unwrap().cpu / 2)
-        .collect();
-    assert_ne!(cores[0], cores[1]);
-    assert_near(
-        history.percent("first", SECOND, 5 * SECOND)
-            + history.percent("second", SECOND, 5 * SECOND),
-        200.0,
-        0.1,
-        "use of two CPUs",
-    );
+    for (machine, release) in
+        [("core:2 pu:2", "2.6.24"), ("l3:2 core:2 pu:1", "2.6.24"), ("l3:2 core:2 pu:1", "3.0")]
+    {
+        let settings = [("hz", "1000"), ("release", release)];
+        let (history, outcome) = run(ID, machine, json, 5, &settings);
+        assert_eq!(statistic(ID, &outcome, "pushed_active"), 1, "{machine}, {release}");
+        let pair = |name| history.runs_of(name, 0, u64::MAX).last().unwrap().cpu / 2;
+        assert_ne!(pair("first"), pair("second"), "{machine}, {release}");
+        let used = |name| history.percent(name, SECOND, 5 * SECOND);
+        assert_near(used("first") + used("second"), 200.0, 0.1, "use of two CPUs");
+    }
 }
 
 #[test]
@@ -706,11 +703,13 @@ fn virtual_runtime_is_relative_to_the_cpu() {
             "crowd": { "instance": 4, "cpus": [0], "run": 1000 },
             "alone": { "cpus": [1], "run": 1000 } },
         "global": { "duration": 1000 } }"#;
-    let (history, _) = run(ID, "2", json, 8, &[]);
-    let moves = history.migrations.iter().filter(|(_, task)| task == "mover");
-    let moved = moves.map(|(time, _)| *time).max().unwrap();
-    let share = history.percent("mover", moved, moved + 2 * SECOND);
-    assert_near(share, 50.0, 2.0, "of CPU 1");
+    for release in ["2.6.24", "3.0"] {
+        let (history, _) = run(ID, "2", json, 8, &[("release", release)]);
+        let moves = history.migrations.iter().filter(|(_, task)| task == "mover");
+        let moved = moves.map(|(time, _)| *time).max().unwrap();
+        let share = history.percent("mover", moved, moved + 2 * SECOND);
+        assert_near(share, 50.0, 2.0, release);
+    }
 }
 
 #[test]

@@ -137,10 +137,10 @@ static __always_inline bool balancing_is_due(const struct run_queue *rq, u64 now
 	return balance_ticks_at(now) >= rq->next_balance;
 }
 
-/* Can idle CPUs find anything? Two tasks on a CPU, two busy threads of a core, or in 7.3 of a cache if there are more caches. */
+/* Can idle CPUs find anything? Two tasks on a CPU, two busy threads of a core, or two busy CPUs of a cache if there are more caches. */
 static __always_inline bool worth_balancing(void)
 {
-	bool caches = balance_rules() == BALANCE_7_3 && topology_nr_llcs > 1;
+	bool caches = topology_nr_llcs > 1 && topology_nr_llcs < topology_nr_online;
 	u32 position, core = ~0U, llc = ~0U;
 	struct run_queue *rq;
 

@@ -100,9 +100,11 @@ static __always_inline u64 min_vruntime_at(const struct run_queue *rq, u64 now)
 	return max_vruntime(rq->min_vruntime, vruntime);
 }
 
-/* Converts a virtual runtime on @from to one on @to: v -= old min_vruntime - new min_vruntime. */
+/* Converts a virtual runtime on @from to one on @to: v -= old min_vruntime - new min_vruntime, in 2.6.24 as each CPU's last event left them. */
 static __always_inline u64 vruntime_on(const struct run_queue *to, const struct run_queue *from, u64 vruntime, u64 now)
 {
+	if (release == RELEASE_2_6_24)
+		return vruntime - (min_vruntime_at(from, from->exec_start) - to->min_vruntime);
 	return vruntime - (min_vruntime_at(from, now) - min_vruntime_at(to, now));
 }
 

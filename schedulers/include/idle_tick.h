@@ -5,7 +5,8 @@
  * It wakes those whose balancing is due, so that they look for tasks, and notices tasks that wait behind a real-time task that took an
  * idle CPU. ops.init() starts it: init_idle_tick() ?: start_idle_tick().
  *
- * The including file first defines nr_cpus, tick_nsec, and struct run_queue with exists and nr_running, and includes runnable_load.h.
+ * The including file first defines nr_cpus, tick_nsec, and struct run_queue with exists and nr_running, and includes runnable_load.h. If an idle
+ * CPU that looks for tasks and finds none remembers that, the function balance_in_vain(rq, now) and a macro of that name do so.
  */
 #pragma once
 
@@ -13,21 +14,30 @@
 static bool worth_balancing(void);
 static bool balancing_is_due(const struct run_queue *rq, u64 now);
 
+#ifndef balance_in_vain
+#define balance_in_vain(rq, now)
+#endif
+
 static bool idle_balance_tick(void)
 {
 	u64 now = scx_bpf_now();
 	struct run_queue *rq;
+	bool worth;
 	s32 cpu;
 
 	bpf_rcu_read_lock();
 	for_each_rq(rq, cpu, nr_cpus)
 		notice_real_time(rq, now);
 	bpf_rcu_read_unlock();
-	if (!worth_balancing())
-		return true;
-	for_each_rq(rq, cpu, nr_cpus)
-		if (rq->exists && !rq->nr_running && balancing_is_due(rq, now))
+	worth = worth_balancing();
+	for_each_rq(rq, cpu, nr_cpus) {
+		if (!rq->exists || rq->nr_running || !balancing_is_due(rq, now))
+			continue;
+		if (worth)
 			scx_bpf_kick_cpu(cpu, SCX_KICK_IDLE);
+		else
+			balance_in_vain(rq, now);
+	}
 	return true;
 }
 

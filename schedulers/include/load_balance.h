@@ -68,10 +68,10 @@ static __always_inline void update_cpu_load(struct run_queue *rq, u64 now)
 	rq->domains.next_load_tick += ticks * tick_nsec;
 }
 
-/* The average of type 1 to 3 at @now. */
+/* The average of type 1 to 3 at @now. A CPU that runs a task updates it at its own ticks; others may have ticked already. */
 static __always_inline u64 load_history(const struct run_queue *rq, u32 type, u64 now)
 {
-	u64 ticks = missed_load_ticks(rq, now);
+	u64 ticks = rq->curr ? 0 : missed_load_ticks(rq, now);
 	u64 load = rq->load_weight;
 	u64 history;
 
@@ -493,6 +493,24 @@ out:
 	return !moved && share_power && !attempt->sd_idle && balance_rules() != BALANCE_3_0 ? -1 : moved;
 }
 
+/* The tick of an idle CPU when there is nothing to find. */
+static __always_inline void balance_in_vain(struct run_queue *rq, u64 now)
+{
+	struct sched_domain *sd;
+	u32 level;
+
+	rq->next_balance = balance_ticks_at(now) + 1;
+	for_each_domain(sd, level, rq) {
+		if (rq->next_balance <= sd->last_balance + balance_interval(rq, sd, CPU_IDLE))
+			continue;
+		sd->nr_balance_failed = 0;
+		if (sd->balance_interval < sd->max_interval)
+			sd->balance_interval *= 2;
+		sd->last_balance = rq->next_balance - 1;
+	}
+}
+#define balance_in_vain balance_in_vain
+
 /* Balances when the CPU has just run out of tasks; stops at the first level that yields a task. */
 static __always_inline void idle_balance(struct run_queue *rq, u64 now)
 {
@@ -512,8 +530,8 @@ static __always_inline void idle_balance(struct run_queue *rq, u64 now)
 
 	for_each_domain(sd, level, rq) {
 		if (sd->flags & SD_BALANCE_NEWIDLE) {
-			/* If no CPU has two tasks the search cannot end otherwise, so it is skipped */
-			if (nr_overloaded || level == LEVEL_SMT) {
+			/* Where there is nothing to find the search cannot end otherwise, so it is skipped */
+			if (level == LEVEL_SMT || worth_balancing()) {
 				pulled_task = load_balance(rq, sd, level, CPU_NEWLY_IDLE);
 			} else {
 				sd->nr_balance_failed = 0;

@@ -646,6 +646,7 @@ void BPF_STRUCT_OPS(o1_tick, struct task_struct *p)
 
 	if (!t || !rq)
 		return;
+	update_cpu_load(rq, now);
 	charged = t->charged_until;
 	need_resched = charge_ticks(rq, t, now) || (t->rescued && t->charged_until > charged);
 	scx_bpf_task_set_slice(p, need_resched || rescue_overdue(rq, now) ? 0 : slice_left(t, now));
