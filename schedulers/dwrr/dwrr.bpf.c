@@ -571,18 +571,6 @@ s32 BPF_STRUCT_OPS(dwrr_select_cpu, struct task_struct *p, s32 prev_cpu, u64 wak
 
 /* ---- Queueing -------------------------------------------------------------------------------------------------- */
 
-/* A thread waits on a busy CPU: makes an idle CPU that may run it look for it. */
-static __always_inline void wake_idle_cpu(const struct task_struct *p)
-{
-	s32 idle;
-
-	if (nr_cpus == 1 || p->nr_cpus_allowed == 1 || is_migration_disabled(p))
-		return;
-	idle = scx_bpf_pick_idle_cpu(p->cpus_ptr, 0);
-	if (idle >= 0)
-		scx_bpf_kick_cpu(idle, SCX_KICK_IDLE);
-}
-
 void BPF_STRUCT_OPS(dwrr_enqueue, struct task_struct *p, u64 enq_flags)
 {
 	bool wakeup = enq_flags & SCX_ENQ_WAKEUP, put_prev, new_task, changing;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * migration.h - whether a task may leave its CPU
+ * migration.h - whether a task may leave its CPU, and who is told that one waits
  */
 #pragma once
 
@@ -34,4 +34,18 @@ static __always_inline bool can_go_on(const struct task_struct *prev, s32 cpu)
 static __always_inline bool task_allowed(const struct task_struct *p, s32 cpu)
 {
 	return bpf_cpumask_test_cpu(cpu, p->cpus_ptr) && !is_migration_disabled(p);
+}
+
+/* A task waits on a busy CPU: makes an idle CPU that may run it look for it, if there is one. */
+static __always_inline bool wake_idle_cpu(const struct task_struct *p)
+{
+	s32 idle;
+
+	if (p->nr_cpus_allowed == 1 || is_migration_disabled(p))
+		return false;
+	idle = scx_bpf_pick_idle_cpu(p->cpus_ptr, 0);
+	if (idle < 0)
+		return false;
+	scx_bpf_kick_cpu(idle, SCX_KICK_IDLE);
+	return true;
 }
