@@ -7,6 +7,8 @@ mod bfs;
 mod bmqs;
 #[path = "bsd4/tests.rs"]
 mod bsd4;
+#[path = "carousel/tests.rs"]
+mod carousel;
 #[path = "cfs/tests.rs"]
 mod cfs;
 #[path = "dwrr/tests.rs"]

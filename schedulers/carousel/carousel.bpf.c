@@ -1,0 +1,700 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/*
+ * carousel - earliest virtual deadline first, with one virtual time for all CPUs
+ *
+ * A task has a virtual runtime, CPU time divided by weight, which is comparable on all CPUs, and a
+ * deadline: where its virtual runtime will be when its present request is served. A request is as
+ * long as the task usually runs before it sleeps, and at most a slice. Each CPU has a queue ordered
+ * by deadline. There is no balancer: a CPU that has served a request also looks at others' queues,
+ * and takes a task that is behind by more than a bound. So shares are equal across CPUs, and a task
+ * moves only where that makes them so. A CPU without work takes any task.
+ *
+ * A task that comes to a CPU is near its virtual time: what nobody else wanted is no debt.
+ */
+#include "fairground.bpf.h"
+#include "starvation.h"
+#include "topology.h"
+#include "virtual_runtime.h"
+
+/* ---- Tunables -------------------------------------------------------------------------------- */
+
+/* The longest request */
+const volatile u64 slice = 6 * NSEC_PER_MSEC;
+/* How far behind virtual time a task that wakes may be: what it did not use is lost beyond that */
+const volatile u64 credit = 6 * NSEC_PER_MSEC;
+/* A CPU takes a task whose deadline is earlier by this; beyond its cache by twice as much */
+const volatile u64 bound = 6 * NSEC_PER_MSEC;
+/* A task that comes takes the CPU if its deadline is earlier by this */
+const volatile u64 granularity = 500 * NSEC_PER_USEC;
+/* and if the switch is paid for: the running task has had this much, or it usually runs so long */
+const volatile u64 protection = 150 * NSEC_PER_USEC;
+/* Work that is worth a migration when a task wakes and no CPU is idle */
+const volatile u64 worth_migration = 300 * NSEC_PER_USEC;
+/* What a new task is thought to want */
+const volatile u64 new_burst = 300 * NSEC_PER_USEC;
+/* A waker is about to sleep if it slept this soon after it woke others, twice in a row */
+const volatile u64 soon = 30 * NSEC_PER_USEC;
+/* A turn that ends this soon is ended by a timer and not by the tick, if others wait; 0: never */
+const volatile u64 alarm_up_to = 2 * NSEC_PER_MSEC;
+/* How many other CPUs' first tasks are looked at when a request has been served */
+const volatile u32 peeks = 3;
+
+/* The shortest request that is believed */
+#define MIN_REQUEST (100 * NSEC_PER_USEC)
+/* Slices are shorter where so many wait that they take longer than this, and for light tasks */
+#define TURN (100 * NSEC_PER_MSEC)
+#define LEAST_SLICE (1 * NSEC_PER_MSEC)
+/* A request is served if less than this is left of it: slices end at ticks */
+#define EARLY (1 * NSEC_PER_MSEC)
+/* How many CPUs a task that wakes compares, and how many tasks of a queue a CPU with work */
+#define LOOKED_AT_CPUS 16
+#define LOOKED_AT 32
+#define SYNC_LEARNT 2
+
+/* In the order of scheduler.toml */
+enum statistic {
+	STAT_PREEMPTIONS,
+	STAT_STACKED,
+	STAT_TAKEN,
+	STAT_TAKEN_IDLE,
+	STAT_ALARMS,
+	STAT_RESCUED,
+	NR_STATISTICS,
+};
+
+DEFINE_STATISTICS(NR_STATISTICS)
+
+/* ---- Tasks and CPUs -------------------------------------------------------------------------- */
+
+struct task_ctx {
+	u64 vruntime, deadline;
+	/* Charged up to then, while it runs; and since when it waits */
+	u64 since, waiting_since;
+	/* CPU time since it woke, and how long that usually is */
+	u64 burst, usual_burst;
+	/* How much of the burst it had had when it last woke another task; 0: none since it woke */
+	u64 woke_another_at;
+	u32 weight;
+	/* On whose scale of virtual time it is; -1: it has not been placed yet */
+	s32 cpu;
+	/* The CPU in whose queue it counts, plus one, or 0 */
+	u32 queued_on;
+	/* How often in a row it slept soon after it woke another task, up to SYNC_LEARNT */
+	u8 sleeps_after_waking;
+	bool yielded;
+	/* Has just lost its CPU, which has found another task */
+	bool put_back;
+	/* Its waker has said that it is about to sleep */
+	bool synchronous;
+};
+
+DEFINE_TASK_DATA(struct task_ctx, task_ctx_map, task_ctx)
+
+#define MAX_CPUS 4096
+/* CPUs that share a cache; a cache of more has several groups */
+#define GROUP_SIZE 64
+
+struct run_queue {
+	struct bpf_timer timer;
+	/* When that fires, or 0 */
+	u64 alarm_at;
+	/* Virtual time: that of the latest task to run; does not go back while tasks wait */
+	u64 vtime;
+	/* The running task, whose weight is 0 if it is none of ours; and how many wait */
+	u64 curr_vruntime, curr_deadline, since, started;
+	u32 curr_weight, queued;
+	u64 rescue_at, looked;
+	/* In a search; not a local variable, whose values the verifier would all follow */
+	u32 looked_at;
+	/* In the order of topology.h: the CPU itself, its group, and where the next group begins */
+	u16 position, first, count, next;
+	/* Of a group's first CPU: the CPUs of the group on which tasks wait, a bit for each */
+	u64 waiting __attribute__((aligned(64)));
+};
+
+DEFINE_ARRAY(ARRAY, run_queues, MAX_CPUS, struct run_queue)
+
+static __always_inline struct run_queue *run_queue_of(u32 cpu)
+{
+	return bpf_map_lookup_elem(&run_queues, &cpu);
+}
+
+/* The latest virtual time of a CPU on which tasks wait; a millisecond late, so seldom written */
+static u64 machine_vtime __attribute__((aligned(64)));
+static u32 nr_cpus, nr_groups;
+
+static __always_inline u64 waits_since(const struct task_ctx *t)
+{
+	return t->waiting_since;
+}
+
+#include "starving_queue.h"
+
+/* ---- Virtual time ---------------------------------------------------------------------------- */
+
+static __always_inline u32 task_weight(const struct task_struct *p)
+{
+	return p->policy == SCHED_IDLE ? 3 : weight_of_nice(task_nice(p));
+}
+
+/* The task asks for as much as it usually uses, or has used already, and at most for a slice. */
+static __always_inline u64 next_deadline(const struct task_ctx *t, u64 vruntime, u32 waiting)
+{
+	u64 longest = min(TURN / (waiting + 1), slice) * min(t->weight, NICE_0_WEIGHT);
+	u64 request = max(max(t->usual_burst, t->burst), MIN_REQUEST);
+
+	request = min(request, max(longest / NICE_0_WEIGHT, LEAST_SLICE));
+	return vruntime + calc_delta_fair(request, t->weight);
+}
+
+/* Less than a tick is left: a new request. */
+static __always_inline bool is_served(const struct task_ctx *t)
+{
+	return !time_before(t->vruntime + calc_delta_fair(EARLY, t->weight), t->deadline);
+}
+
+static __always_inline void charge(struct task_ctx *t, u64 now)
+{
+	u64 time = elapsed(t->since, now);
+
+	t->since = now;
+	t->burst += time;
+	t->vruntime += calc_delta_fair(time, t->weight);
+}
+
+/* The running task's deadline: if it has used more than it asked for, it asks for a slice. */
+static __always_inline u64 running_deadline(const struct run_queue *rq, u64 now)
+{
+	u64 ran = elapsed(rq->since, now);
+	u64 vruntime = rq->curr_vruntime + calc_delta_fair(ran, rq->curr_weight);
+
+	if (time_before(vruntime, rq->curr_deadline))
+		return rq->curr_deadline;
+	return vruntime + calc_delta_fair(slice, rq->curr_weight);
+}
+
+/* Has the running task a later deadline, and does one of the two pay for the switch? */
+static __always_inline bool gives_way(const struct run_queue *rq, const struct task_ctx *t,
+				      u64 deadline, u64 now)
+{
+	bool worn = !t->synchronous && elapsed(rq->started, now) >= protection;
+
+	if (!worn && t->usual_burst < protection)
+		return false;
+	return time_before(deadline + granularity, running_deadline(rq, now));
+}
+
+/* Virtual runtime of a task on a CPU: it competes with those there, or if alone with all. */
+static __always_inline u64 place(const struct run_queue *rq, const struct task_ctx *t, bool comes)
+{
+	u64 base = rq->curr_weight || rq->queued ? rq->vtime : machine_vtime;
+	u64 ahead = calc_delta_fair(slice, t->weight), behind = comes ? credit : 3 * bound, vruntime;
+
+	behind = min(behind, calc_delta_fair(behind, t->weight));
+	vruntime = max_vruntime(t->vruntime, base - behind);
+	return time_before(vruntime, base + ahead) ? vruntime : base + ahead;
+}
+
+/* The alarm: the end of a turn that does not wait for the tick */
+static int alarm_fires(void *map, u32 *cpu, struct run_queue *rq)
+{
+	rq->alarm_at = 0;
+	if (rq->curr_weight) {
+		count(STAT_ALARMS);
+		scx_bpf_kick_cpu(*cpu, SCX_KICK_PREEMPT);
+	}
+	return 0;
+}
+
+/* The CPU chooses again after @time at the latest, if that is so soon that a tick would be late. */
+static __always_inline void set_alarm(struct run_queue *rq, s64 time, u64 now)
+{
+	u64 at = now + clamp(time, MIN_REQUEST, slice);
+
+	if (!alarm_up_to || time > (s64)alarm_up_to || is_within(rq->alarm_at, now + 1, at + 1))
+		return;
+	if (!bpf_timer_start(&rq->timer, at - now, 0))
+		rq->alarm_at = at;
+}
+
+/* ---- Queues ---------------------------------------------------------------------------------- */
+
+/* Tasks wait on the CPU now, or no longer; another CPU may queue one meanwhile. */
+static __always_inline void note_waiting(const struct run_queue *rq)
+{
+	struct run_queue *group = run_queue_of(cpu_at(rq->first));
+	u64 bit = 1ULL << ((rq->position - rq->first) & (GROUP_SIZE - 1));
+
+	if (!group)
+		return;
+	if (!rq->queued)
+		__sync_fetch_and_and(&group->waiting, ~bit);
+	if (rq->queued)
+		__sync_fetch_and_or(&group->waiting, bit);
+}
+
+static __always_inline void leave_queue(struct task_ctx *t)
+{
+	struct run_queue *rq = t->queued_on ? run_queue_of(t->queued_on - 1) : NULL;
+
+	t->queued_on = 0;
+	if (rq && __sync_fetch_and_add(&rq->queued, -1) == 1)
+		note_waiting(rq);
+}
+
+static __always_inline void join_queue(struct task_ctx *t, struct run_queue *rq, s32 cpu)
+{
+	leave_queue(t);
+	t->queued_on = cpu + 1;
+	if (!__sync_fetch_and_add(&rq->queued, 1))
+		note_waiting(rq);
+}
+
+/* Takes the first task that may run on @cpu from the queue of @from, if it is before @before. */
+__noinline bool take(s32 cpu, s32 from, u64 before, bool any)
+{
+	struct run_queue *rq = run_queue_of(cpu);
+	struct task_struct *p;
+
+	if (!rq)
+		return false;
+	rq->looked_at = 0;
+	bpf_for_each(scx_dsq, p, from, 0) {
+		if (!any && rq->looked_at++ >= LOOKED_AT)
+			break;
+		if (!any && !time_before(p->scx.dsq_vtime, before))
+			break;
+		if (task_allowed(p, cpu) && scx_bpf_dsq_move(DSQ_ITERATOR, p, SCX_DSQ_LOCAL, 0)) {
+			count(any ? STAT_TAKEN_IDLE : STAT_TAKEN);
+			return true;
+		}
+	}
+	return false;
+}
+
+static __always_inline bool first_is_before(const struct run_queue *rq, s32 cpu, u64 before)
+{
+	struct task_struct *first = rq->queued ? scx_bpf_dsq_peek(cpu) : NULL;
+
+	return first && time_before(first->scx.dsq_vtime, before);
+}
+
+/*
+ * Takes a task from the CPUs of the group that begins at @base: the first one found that is before
+ * @before, or with @any any. Without @any it looks at a few CPUs.
+ */
+__noinline bool take_from_group(s32 cpu, u32 base, u64 before, bool any)
+{
+	struct run_queue *rq = run_queue_of(cpu), *group = run_queue_of(cpu_at(base)), *other;
+	u32 step, turn;
+	u64 mask;
+
+	if (!rq || !group)
+		return false;
+	/* Turned, so that the search begins with the next CPU; this one itself does not count */
+	turn = (rq->position - rq->first) & (GROUP_SIZE - 1);
+	mask = group->waiting >> turn | group->waiting << (-turn & (GROUP_SIZE - 1));
+	if (base == rq->first)
+		mask &= ~1ULL;
+	bpf_for(step, 0, any ? GROUP_SIZE : peeks) {
+		s32 from;
+
+		if (!mask)
+			break;
+		from = cpu_at(base + ((__builtin_ctzll(mask) + turn) & (GROUP_SIZE - 1)));
+		mask &= mask - 1;
+		other = run_queue_of(from);
+		if (!other || (!any && !first_is_before(other, from, before)))
+			continue;
+		/* It is about to run its only task, unless a real-time task has it */
+		if (!other->curr_weight && other->queued == 1 && !higher_class_runs(from))
+			continue;
+		if (take(cpu, from, before, any))
+			return true;
+	}
+	return false;
+}
+
+/*
+ * Takes a task from another CPU that is before @best, the earliest deadline here, by more than the
+ * bound; with @any it takes any task, near ones first. A CPU with work looks at two groups.
+ */
+__noinline bool take_from_others(s32 cpu, u64 best, bool any)
+{
+	struct run_queue *rq = run_queue_of(cpu), *group;
+	u32 i, first;
+
+	if (!rq)
+		return false;
+	first = rq->first;
+	bpf_for(i, 0, any ? nr_groups : min(nr_groups, 2)) {
+		group = run_queue_of(cpu_at(first));
+		if (!group)
+			return false;
+		if (take_from_group(cpu, first, best - (first == rq->first ? 1 : 2) * bound, any))
+			return true;
+		first = group->next;
+	}
+	return false;
+}
+
+/* ---- Waking ---------------------------------------------------------------------------------- */
+
+/*
+ * The CPU whose task has the latest deadline, if this one would be first there; or else the one on
+ * which clearly fewer wait. A new task does not preempt.
+ */
+__noinline s32 best_busy_cpu(struct task_struct *p __arg_trusted, s32 prev_cpu, u64 deadline,
+			     bool forks)
+{
+	struct run_queue *prev = run_queue_of(prev_cpu), *rq;
+	u64 latest = deadline + granularity, now = scx_bpf_now(), theirs;
+	s32 best = -1, emptiest = prev_cpu, cpu;
+	u32 i, least, position;
+
+	if (!prev)
+		return prev_cpu;
+	least = forks ? prev->queued : prev->queued > 1 ? prev->queued - 1 : 0;
+	bpf_for(i, 0, min(prev->count, LOOKED_AT_CPUS)) {
+		position = prev->position + i;
+		if (position >= prev->first + prev->count)
+			position -= prev->count;
+		cpu = cpu_at(position);
+		rq = run_queue_of(cpu);
+		if (!rq || !bpf_cpumask_test_cpu(cpu, p->cpus_ptr))
+			continue;
+		if (rq->queued < least) {
+			least = rq->queued;
+			emptiest = unlinked(cpu);
+		}
+		if (forks || !rq->curr_weight)
+			continue;
+		theirs = running_deadline(rq, now);
+		if (!time_before(latest, theirs) || first_is_before(rq, cpu, deadline + 1))
+			continue;
+		/* It stays unless others run tasks that are far ahead of that */
+		latest = i ? theirs : theirs + 2 * bound;
+		best = unlinked(cpu);
+	}
+	return best >= 0 ? best : emptiest;
+}
+
+/* Is the task that wakes another one about to sleep, as it has always been lately? */
+static __always_inline bool is_about_to_sleep(const struct task_ctx *waker)
+{
+	return waker && waker->sleeps_after_waking >= SYNC_LEARNT;
+}
+
+s32 BPF_STRUCT_OPS(carousel_select_cpu, struct task_struct *p, s32 prev_cpu, u64 wake_flags)
+{
+	s32 this_cpu = bpf_get_smp_processor_id(), idle;
+	struct task_ctx *t = task_ctx_of(p);
+	struct run_queue *this_rq = run_queue_of(this_cpu), *rq = run_queue_of(prev_cpu);
+	u64 deadline, now;
+
+	if (!t || !this_rq || !rq)
+		return prev_cpu;
+	t->synchronous = wake_flags & SCX_WAKE_SYNC;
+	if (t->synchronous && !this_rq->queued && bpf_cpumask_test_cpu(this_cpu, p->cpus_ptr) &&
+	    is_about_to_sleep(task_ctx_of(bpf_get_current_task_btf())))
+		return this_cpu;
+	idle = scx_bpf_select_cpu_and(p, prev_cpu, wake_flags & ~SCX_WAKE_SYNC, p->cpus_ptr, 0);
+	if (idle >= 0)
+		return idle;
+
+	now = scx_bpf_now();
+	t->weight = task_weight(p);
+	t->burst = 0;
+	deadline = next_deadline(t, place(rq, t, true), 0);
+	if (wake_flags & SCX_WAKE_FORK)
+		return best_busy_cpu(p, prev_cpu, deadline, true);
+	if (t->usual_burst < worth_migration / 2 || (t->usual_burst < worth_migration &&
+	    rq->curr_weight && gives_way(rq, t, deadline, now)))
+		return prev_cpu;
+	return best_busy_cpu(p, prev_cpu, deadline, false);
+}
+
+/* Is a CPU of this mask idle, or without one any? */
+static __always_inline bool any_idle(const struct cpumask *among)
+{
+	const struct cpumask *idle = scx_bpf_get_idle_cpumask();
+	bool any = among ? bpf_cpumask_intersects(idle, among) : !bpf_cpumask_empty(idle);
+
+	scx_bpf_put_idle_cpumask(idle);
+	return any;
+}
+
+/* Wakes an idle CPU for the first waiting task that may move to one; false if all must stay. */
+__noinline bool offer_waiting(s32 cpu)
+{
+	struct task_struct *p;
+
+	if (!any_idle(NULL))
+		return true;
+	bpf_for_each(scx_dsq, p, cpu, 0) {
+		if (wake_idle_cpu(p))
+			return true;
+	}
+	return false;
+}
+
+void BPF_STRUCT_OPS(carousel_enqueue, struct task_struct *p, u64 enq_flags)
+{
+	struct task_ctx *t = task_ctx_of(p), *waker = NULL;
+	s32 cpu = scx_bpf_task_cpu(p);
+	struct run_queue *rq = run_queue_of(cpu);
+	u32 weight = task_weight(p);
+	u64 now = scx_bpf_now();
+	bool comes, put_back, anew;
+	s64 rest;
+
+	if (!t || !rq) {
+		scx_bpf_dsq_insert(p, SCX_DSQ_GLOBAL, SCX_SLICE_DFL, enq_flags);
+		return;
+	}
+	comes = t->cpu < 0 || (enq_flags & SCX_ENQ_WAKEUP);
+	put_back = t->put_back && !comes;
+	t->put_back = false;
+	t->waiting_since = now;
+	if (comes) {
+		t->burst = 0;
+		waker = task_ctx_of(bpf_get_current_task_btf());
+		if (waker)
+			waker->woke_another_at = max(waker->burst + elapsed(waker->since, now), 1);
+	}
+	anew = comes || t->cpu != cpu || t->weight != weight;
+	if (anew) {
+		t->cpu = cpu;
+		t->weight = weight;
+		t->vruntime = place(rq, t, comes);
+	}
+	if (anew || t->yielded || is_served(t))
+		t->deadline = next_deadline(t, t->vruntime, rq->queued);
+	join_queue(t, rq, cpu);
+	scx_bpf_dsq_insert_vtime(p, cpu, slice, t->deadline, enq_flags);
+
+	if (put_back) {
+		if (!wake_idle_cpu(p))
+			offer_waiting(cpu);
+	} else if (!rq->curr_weight) {
+		scx_bpf_kick_cpu(cpu, SCX_KICK_IDLE);
+		if (higher_class_runs(cpu))
+			wake_idle_cpu(p);
+	} else if (is_about_to_sleep(waker) && cpu == (s32)bpf_get_smp_processor_id()) {
+		count(STAT_STACKED);
+	} else if (comes && p->policy != SCHED_BATCH && p->policy != SCHED_IDLE &&
+		   gives_way(rq, t, t->deadline, now) &&
+		   !first_is_before(rq, cpu, t->deadline + 1)) {
+		count(STAT_PREEMPTIONS);
+		scx_bpf_kick_cpu(cpu, SCX_KICK_PREEMPT);
+	} else {
+		rest = rq->curr_deadline - rq->curr_vruntime - elapsed(rq->since, now);
+		if (comes && !t->synchronous && rq->curr_weight == NICE_0_WEIGHT)
+			set_alarm(rq, rest, now);
+		wake_idle_cpu(p);
+	}
+}
+
+/* ---- Choosing -------------------------------------------------------------------------------- */
+
+/* The task runs until its request is served. */
+static __always_inline void run(struct task_struct *p, const struct task_ctx *t,
+				struct run_queue *rq, u64 now)
+{
+	s64 rest = t->deadline - t->vruntime;
+
+	rq->curr_vruntime = t->vruntime;
+	rq->curr_deadline = t->deadline;
+	rq->since = now;
+	rq->curr_weight = t->weight;
+	rq->vtime = rq->queued ? max_vruntime(rq->vtime, t->vruntime) : t->vruntime;
+	if (rq->queued && time_before(machine_vtime + NSEC_PER_MSEC, rq->vtime))
+		machine_vtime = rq->vtime;
+	/* Of virtual time, to time */
+	rest = (rest * t->weight) >> 10;
+	if (t->weight < NICE_0_WEIGHT && rq->queued)
+		set_alarm(rq, rest, now);
+	scx_bpf_task_set_slice(p, clamp(rest - (s64)EARLY, 1, slice));
+}
+
+void BPF_STRUCT_OPS(carousel_dispatch, s32 cpu, struct task_struct *prev)
+{
+	struct task_ctx *t = prev && can_go_on(prev, cpu) ? task_ctx_of(prev) : NULL;
+	struct task_struct *first = NULL;
+	struct run_queue *rq = run_queue_of(cpu);
+	u64 now = scx_bpf_now(), best = 0;
+	bool served = false;
+
+	if (!rq)
+		return;
+	if (t && prev) {
+		charge(t, now);
+		served = is_served(t);
+		if (served)
+			t->deadline = next_deadline(t, t->vruntime, rq->queued);
+		best = t->deadline;
+	}
+	if (rq->queued) {
+		if (starvation_check_is_due(&rq->rescue_at, now) && rescue_from_queue(cpu, 0, 0)) {
+			count(STAT_RESCUED);
+			return;
+		}
+		first = scx_bpf_dsq_peek(cpu);
+		if (first && t && !t->yielded && !time_before(first->scx.dsq_vtime, best))
+			first = NULL;
+		if (first)
+			best = first->scx.dsq_vtime;
+	}
+	/* As often where tasks end their turns themselves */
+	if (served || elapsed(rq->looked, now) >= slice || (!t && !first)) {
+		rq->looked = now;
+		if (nr_cpus > 1 && take_from_others(cpu, best, !t && !first))
+			return;
+	}
+	if (first && scx_bpf_dsq_move_to_local(cpu, 0))
+		return;
+	if (t && prev) {
+		t->yielded = false;
+		/* If all that wait must stay, it is the one to move */
+		if (rq->queued && served && nr_cpus > 1 && !offer_waiting(cpu) &&
+		    any_idle(prev->cpus_ptr) && scx_bpf_dsq_move_to_local(cpu, 0))
+			return;
+		run(prev, t, rq, now);
+	}
+}
+
+void BPF_STRUCT_OPS(carousel_running, struct task_struct *p)
+{
+	struct task_ctx *t = task_ctx_of(p);
+	s32 cpu = scx_bpf_task_cpu(p);
+	struct run_queue *rq = run_queue_of(cpu);
+	u32 weight = task_weight(p);
+	u64 now = scx_bpf_now();
+
+	if (!t || !rq)
+		return;
+	leave_queue(t);
+	t->yielded = false;
+	t->since = now;
+	rq->started = now;
+	/* It comes from another CPU, or its nice value has changed while it ran */
+	if (t->cpu != cpu || t->weight != weight) {
+		t->cpu = cpu;
+		t->weight = weight;
+		t->vruntime = place(rq, t, false);
+		t->deadline = next_deadline(t, t->vruntime, rq->queued);
+	}
+	run(p, t, rq, now);
+}
+
+void BPF_STRUCT_OPS(carousel_stopping, struct task_struct *p, bool runnable)
+{
+	struct run_queue *rq = run_queue_of(scx_bpf_task_cpu(p));
+	struct task_ctx *t = task_ctx_of(p);
+
+	if (!t || !rq)
+		return;
+	charge(t, scx_bpf_now());
+	rq->curr_weight = 0;
+	t->put_back = runnable;
+	t->synchronous = false;
+	if (runnable) {
+		hand_back(p);
+		return;
+	}
+	t->usual_burst = (3 * t->usual_burst + t->burst) / 4;
+	if (t->woke_another_at) {
+		t->sleeps_after_waking = t->burst - t->woke_another_at >= soon ?
+						 0 : min(t->sleeps_after_waking + 1, SYNC_LEARNT);
+		t->woke_another_at = 0;
+	}
+}
+
+bool BPF_STRUCT_OPS(carousel_yield, struct task_struct *from, struct task_struct *to)
+{
+	struct task_ctx *t = task_ctx_of(from);
+
+	if (t)
+		t->yielded = true;
+	scx_bpf_task_set_slice(from, 0);
+	return false;
+}
+
+void BPF_STRUCT_OPS(carousel_cpu_release, s32 cpu, struct scx_cpu_release_args *args)
+{
+	scx_bpf_reenqueue_local();
+}
+
+/* A task may have come while the CPU still seemed busy; or a real-time task has been faster. */
+void BPF_STRUCT_OPS(carousel_update_idle, s32 cpu, bool idle)
+{
+	struct run_queue *rq = run_queue_of(cpu), *group;
+
+	if (!rq)
+		return;
+	group = run_queue_of(cpu_at(rq->first));
+	if (idle && group && group->waiting)
+		scx_bpf_kick_cpu(cpu, 0);
+	if (!idle && rq->queued)
+		offer_waiting(cpu);
+}
+
+/* ---- Tasks and the machine ------------------------------------------------------------------- */
+
+s32 BPF_STRUCT_OPS_SLEEPABLE(carousel_init_task, struct task_struct *p,
+			     struct scx_init_task_args *args)
+{
+	struct task_ctx *t = new_task_ctx(p), *parent = task_ctx_of(bpf_get_current_task_btf());
+
+	if (!t)
+		return -ENOMEM;
+	t->cpu = -1;
+	t->weight = task_weight(p);
+	t->vruntime = args->fork && parent ? parent->vruntime : machine_vtime;
+	t->usual_burst = new_burst;
+	return 0;
+}
+
+void BPF_STRUCT_OPS(carousel_disable, struct task_struct *p)
+{
+	struct task_ctx *t = task_ctx_of(p);
+
+	if (t)
+		leave_queue(t);
+}
+
+s32 BPF_STRUCT_OPS_SLEEPABLE(carousel_init)
+{
+	const volatile struct cpu_topology *where;
+	struct run_queue *rq;
+	u32 span, in_span;
+	s32 cpu, error;
+
+	nr_cpus = topology_nr_cpus ?: scx_bpf_nr_cpu_ids();
+	if (nr_cpus > MAX_CPUS)
+		return -ENOMEM;
+	for_each_rq(rq, cpu, nr_cpus) {
+		error = scx_bpf_create_dsq(cpu, NUMA_NO_NODE) ?:
+			bpf_timer_init(&rq->timer, &run_queues, CLOCK_MONOTONIC) ?:
+			bpf_timer_set_callback(&rq->timer, alarm_fires);
+		if (error)
+			return error;
+		where = topology_of(cpu);
+		rq->position = where ? where->position : cpu;
+		rq->first = where ? where->llc_cpus.first : 0;
+		span = where ? where->llc_cpus.count : nr_cpus;
+		/* The part of the cache's CPUs that is this one's group */
+		in_span = (u32)(rq->position - rq->first) / GROUP_SIZE * GROUP_SIZE;
+		rq->first = span ? rq->first + in_span : rq->position;
+		rq->count = span ? min(span - in_span, GROUP_SIZE) : 1;
+		rq->next = rq->first + rq->count < nr_cpus ? rq->first + rq->count : 0;
+		nr_groups += rq->position == rq->first;
+	}
+	return 0;
+}
+
+DEFINE_SCHEDULER(carousel,
+	CALLBACKS_OF(carousel, select_cpu, enqueue, dispatch, running, stopping, yield, cpu_release,
+		     update_idle, init_task, disable, init)
+	.flags = SCX_OPS_KEEP_BUILTIN_IDLE | SCX_OPS_ENQ_EXITING | SCX_OPS_ENQ_MIGRATION_DISABLED,
+	.name = "carousel");

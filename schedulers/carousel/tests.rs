@@ -1,0 +1,366 @@
+//! carousel shows the features by which it is recognised: one virtual time for all CPUs without a balancer, requests as long as tasks usually run,
+//! switches that are paid for, wakers that are left alone, and turns that end exactly where somebody waits for it.
+
+use crate::support::{
+    History, MS, SECOND, assert_near, assert_the_displaced_move,
+    assert_time_alone_is_no_debt_elsewhere, run, run_with, statistic,
+};
+use fairground_simulator::{CostModel, Outcome};
+
+const ID: &str = "carousel";
+
+/// [`run`] with a tick of 4 ms, as most kernels have, which is longer than many turns.
+fn run_at_250(
+    machine: &str,
+    json: &str,
+    seconds: u64,
+    settings: &[(&str, &str)],
+) -> (History, Outcome) {
+    run_with(ID, machine, json, seconds, settings, |options| options.hz = 250)
+}
+
+/// `number` tasks that never sleep: `hog-0` and so on.
+fn hogs(number: usize) -> String {
+    format!(r#"{{ "tasks": {{ "hog": {{ "instance": {number}, "run": 1000 }} }} }}"#)
+}
+
+/// The furthest that any of `hog-0` to `hog-N` is from its part of a CPU at any multiple of 10 ms, ms.
+fn largest_lag(history: &History, number: usize, fair: f64, seconds: u64) -> f64 {
+    let mut largest: f64 = 0.0;
+    for hog in 0..number {
+        for step in 1..seconds * 100 {
+            let ran = history.cpu_time(&format!("hog-{hog}"), 0, step * 10 * MS);
+            largest = largest.max((ran as f64 / MS as f64 - step as f64 * 10.0 * fair).abs());
+        }
+    }
+    largest
+}
+
+#[test]
+fn five_hogs_on_four_cpus_are_never_far_apart() {
+    let (history, outcome) = run(ID, "4", &hogs(5), 10, &[]);
+    let lag = largest_lag(&history, 5, 0.8, 10);
+    assert!(lag < 12.0, "{lag:.1} ms");
+    assert!(statistic(ID, &outcome, "taken") > 100);
+    // Without looking at others there is no balancer
+    let (history, _) = run(ID, "4", &hogs(5), 10, &[("peeks", "0")]);
+    let lag = largest_lag(&history, 5, 0.8, 10);
+    assert!(lag > 1000.0, "{lag:.1} ms");
+}
+
+#[test]
+fn the_bound_is_twice_as_wide_beyond_a_cache() {
+    let lag = |machine: &str| {
+        let (history, _) = run(ID, machine, &hogs(5), 5, &[("bound", "40ms")]);
+        largest_lag(&history, 5, 0.8, 5)
+    };
+    let (near, far) = (lag("4"), lag("l3:4 core:1 pu:1"));
+    assert!(near > 20.0 && near < 60.0, "{near:.1} ms");
+    assert!(far > 1.4 * near && far < 2.5 * near, "{near:.1} and {far:.1} ms");
+}
+
+#[test]
+fn weights_reach_over_all_cpus() {
+    let json = r#"{ "tasks": {
+        "even": { "instance": 2, "run": 1000 },
+        "weak": { "instance": 2, "priority": 5, "run": 1000 },
+        "idle": { "policy": "SCHED_IDLE", "run": 1000 } } }"#;
+    let (history, _) = run(ID, "2", json, 20, &[]);
+    let sum = 2.0 * 1024.0 + 2.0 * 335.0 + 3.0;
+    for (name, weight) in
+        [("even-0", 1024.0), ("even-1", 1024.0), ("weak-0", 335.0), ("weak-1", 335.0)]
+    {
+        let share = history.percent(name, 0, 20 * SECOND);
+        assert_near(share, 200.0 * weight / sum, 0.5, name);
+    }
+}
+
+#[test]
+fn a_new_nice_value_counts_at_once() {
+    // What it asked for as a light task would take a heavy one seconds
+    let json = r#"{ "tasks": {
+        "hog": { "priority": -20, "delay": 50000, "run": 1000 },
+        "changer": { "phases": {
+            "light": { "loop": 1, "priority": 7, "run": 10000 },
+            "heavy": { "loop": -1, "priority": -20, "run": 1000 } } } } }"#;
+    let (history, _) = run(ID, "1", json, 3, &[]);
+    let wait = history.longest_wait("changer", 0, 3 * SECOND);
+    assert!(wait < 100 * MS, "{} ms", wait / MS);
+}
+
+#[test]
+fn what_nobody_else_wanted_is_not_held_against_a_task() {
+    assert_time_alone_is_no_debt_elsewhere(ID, 100);
+    // Nor is it a gain on the CPU itself: those that come later are its equals at once
+    let json = r#"{ "tasks": {
+        "first": { "cpus": [0], "run": 1000 },
+        "late": { "instance": 3, "cpus": [0], "delay": 3000000, "run": 1000 },
+        "other": { "instance": 2, "cpus": [1], "run": 1000 },
+        "free": { "instance": 2, "run": 1000 } } }"#;
+    let (history, _) = run(ID, "2", json, 5, &[]);
+    for name in ["first", "late-0", "late-1", "late-2", "other-0", "other-1", "free-0", "free-1"] {
+        let share = history.percent(name, 3 * SECOND, 5 * SECOND);
+        assert_near(share, 25.0, 1.5, name);
+    }
+}
+
+#[test]
+fn who_sleeps_has_a_credit_of_a_slice_and_no_more() {
+    // It slept for a second, wants 40 ms, and has them in 80 less the credit
+    let json = r#"{ "tasks": {
+        "hog": { "run": 1000 },
+        "sleeper": { "sleep": 1000000, "run": 40000 } } }"#;
+    let busy = |settings: &[(&str, &str)]| {
+        let (history, _) = run(ID, "1", json, 10, settings);
+        history.runs_of("sleeper", 0, 1200 * MS).iter().map(|run| run.end).max().unwrap() / MS
+    };
+    let (usual, none, much) = (busy(&[]), busy(&[("credit", "0ns")]), busy(&[("credit", "1s")]));
+    assert!((1058..=1078).contains(&usual), "{usual} ms");
+    assert!(usual < none, "{usual} and {none} ms");
+    assert!(much <= 1050, "{much} ms");
+}
+
+#[test]
+fn who_usually_runs_briefly_runs_at_once() {
+    // One wants less than its share, in small pieces; the other one more
+    let json = r#"{ "tasks": {
+        "hog": { "instance": 4, "run": 1000 },
+        "brief": { "run": 400, "sleep": 9600 },
+        "long": { "run": 8000, "sleep": 8000 } } }"#;
+    let (history, outcome) = run(ID, "1", json, 20, &[]);
+    let latency = |name: &str| {
+        let latencies = history.latencies(name, SECOND, 20 * SECOND);
+        latencies[latencies.len() * 9 / 10] / 1000
+    };
+    assert!(latency("brief") < 100, "{} us", latency("brief"));
+    assert!(latency("long") > 1000, "{} us", latency("long"));
+    assert!(statistic(ID, &outcome, "preemptions") > 1500);
+}
+
+#[test]
+fn turns_are_short_where_many_wait_and_for_light_tasks() {
+    let usual = |json: &str, name: &str| {
+        let (history, _) = run(ID, "1", json, 10, &[]);
+        let runs = history.runs_of(name, SECOND, 10 * SECOND);
+        let mut lengths: Vec<u64> = runs.iter().map(|run| run.length() / MS).collect();
+        lengths.sort_unstable();
+        lengths[lengths.len() / 2]
+    };
+    assert_eq!(usual(&hogs(4), "hog-0"), 5);
+    assert_eq!(usual(&hogs(50), "hog-0"), 1);
+    let json = r#"{ "tasks": { "hog": { "instance": 3, "run": 1000 }, "light": { "priority": 10, "run": 1000 } } }"#;
+    assert_eq!(usual(json, "light"), 1);
+}
+
+#[test]
+fn a_switch_is_paid_for() {
+    // The waker goes on for long, and the woken one wants 20 us each time, every 100 us: a switch for each would cost more than it brings
+    let json = r#"{ "tasks": {
+        "waker": { "run": 100, "sem_post": "s" },
+        "woken": { "sem_wait": "s", "run": 20 } } }"#;
+    let preemptions = |protection: &str| {
+        let (_, outcome) = run(ID, "1", json, 2, &[("protection", protection)]);
+        statistic(ID, &outcome, "preemptions")
+    };
+    let (paid, unpaid) = (preemptions("150us"), preemptions("0ns"));
+    assert!(unpaid > 5000, "{unpaid}");
+    assert!(paid * 3 < unpaid * 2, "{paid} and {unpaid}");
+}
+
+#[test]
+fn a_waker_that_sleeps_soon_is_left_alone() {
+    let json = r#"{ "tasks": {
+        "waker": { "sleep": 2000, "run": 300, "sem_post": "s" },
+        "woken": { "sem_wait": "s", "run": 1000 } } }"#;
+    let (history, outcome) = run(ID, "1", json, 5, &[]);
+    let stacked = statistic(ID, &outcome, "stacked");
+    assert!(stacked > 1000, "{stacked}");
+    let runs = history.runs_of("waker", SECOND, 5 * SECOND);
+    let whole = runs.iter().filter(|run| run.length() >= 300_000).count();
+    assert!(whole * 10 > runs.len() * 9, "{whole} of {}", runs.len());
+    // One that goes on is not
+    let json = json.replace(r#""sem_post": "s" }"#, r#""sem_post": "s", "run1": 200 }"#);
+    let (_, outcome) = run(ID, "1", &json, 5, &[]);
+    let stacked = statistic(ID, &outcome, "stacked");
+    assert!(stacked < 100, "{stacked}");
+}
+
+#[test]
+fn two_ends_of_a_pipe_share_a_cpu() {
+    let json = r#"{ "tasks": {
+        "a": { "cpus": [0, 1], "run": 10, "fairground1": { "pipe_write": { "pipe": "p", "bytes": 4 } }, "fairground2": { "pipe_read": { "pipe": "q", "bytes": 4 } } },
+        "b": { "cpus": [0, 1], "fairground1": { "pipe_read": { "pipe": "p", "bytes": 4 } }, "run": 10, "fairground2": { "pipe_write": { "pipe": "q", "bytes": 4 } } } } }"#;
+    let moves = |soon: &str| {
+        let (history, _) = run(ID, "2", json, 1, &[("soon", soon)]);
+        let on_first = history.runs.iter().filter(|run| run.cpu == 0).count();
+        on_first.min(history.runs.len() - on_first)
+    };
+    assert!(moves("30us") < 20, "{}", moves("30us"));
+    assert!(moves("0ns") > 1000, "{}", moves("0ns"));
+}
+
+#[test]
+fn a_timer_ends_short_turns_and_the_tick_the_others() {
+    let json = r#"{ "tasks": { "hog": { "instance": 3, "run": 1000 }, "light": { "priority": 10, "run": 1000 } } }"#;
+    let longest = |settings: &[(&str, &str)]| {
+        let (history, outcome) = run_at_250("1", json, 10, settings);
+        let runs = history.runs_of("light", SECOND, 10 * SECOND);
+        let longest = runs.iter().map(|run| run.length()).max().unwrap();
+        (longest as f64 / MS as f64, statistic(ID, &outcome, "alarms"))
+    };
+    let (turn, alarms) = longest(&[]);
+    assert_near(turn, 1.0, 0.1, "light");
+    assert!(alarms > 50, "{alarms}");
+    let (turn, alarms) = longest(&[("alarm_up_to", "0ns")]);
+    assert!(turn > 3.0, "{turn}");
+    assert_eq!(alarms, 0);
+}
+
+#[test]
+fn who_comes_need_not_wait_for_a_tick_behind_a_short_request() {
+    // It has mostly run briefly before, so its request is short
+    let json = r#"{ "tasks": {
+        "busy": { "phases": {
+            "brief": { "loop": 8, "run": 300, "timer": { "ref": "a", "period": 5000 } },
+            "long": { "loop": 1, "run": 12000, "timer": { "ref": "a", "period": 15000 } } } },
+        "other": { "delay": 100, "run": 50, "timer": { "ref": "b", "period": 5000 } } } }"#;
+    let wait = |settings: &[(&str, &str)]| {
+        let (history, _) = run_at_250("1", json, 10, settings);
+        let latencies = history.latencies("other", SECOND, 10 * SECOND);
+        latencies.last().unwrap() / 1000
+    };
+    let (timed, ticked) = (wait(&[]), wait(&[("alarm_up_to", "0ns")]));
+    assert!(timed < 1500, "{timed} us");
+    assert!(ticked > 2000, "{ticked} us");
+}
+
+#[test]
+fn who_wakes_takes_the_cpu_of_the_one_furthest_ahead() {
+    // It slept on the CPU of a heavy hog; a light one's deadlines are far away
+    let json = r#"{ "tasks": {
+        "heavy": { "priority": -10, "cpus": [0], "run": 1000 },
+        "light": { "priority": 10, "cpus": [1], "run": 1000 },
+        "sleeper": { "phases": {
+            "placed": { "loop": 1, "cpus": [0], "run": 1000, "sleep": 1000 },
+            "free": { "loop": -1, "cpus": [0, 1], "run": 2000, "sleep": 10000 } } } } }"#;
+    let (history, _) = run(ID, "2", json, 10, &[]);
+    let share = history.percent("heavy", SECOND, 10 * SECOND);
+    assert!(share > 99.0, "{share:.1} %");
+    let latencies = history.latencies("sleeper", SECOND, 10 * SECOND);
+    let most = latencies[latencies.len() * 9 / 10];
+    assert!(most < MS, "{most} ns");
+}
+
+#[test]
+fn no_cpu_idles_while_a_task_waits() {
+    let json = r#"{ "tasks": {
+        "hog": { "instance": 4, "run": 1000 },
+        "nice": { "instance": 2, "priority": 5, "run": 7000, "sleep": 3000 },
+        "short": { "instance": 3, "run": 900, "sleep": 11300 } } }"#;
+    let (history, outcome) = run(ID, "4", json, 10, &[]);
+    let busy: u64 = history.runs.iter().map(|run| run.length()).sum();
+    assert_near(busy as f64 / MS as f64, 40_000.0, 5.0, "CPU time");
+    let taken = statistic(ID, &outcome, "taken_idle");
+    assert!(taken > 10, "{taken}");
+    assert_the_displaced_move(ID, 1);
+}
+
+#[test]
+fn a_free_task_behind_bound_ones_and_a_real_time_task_goes_to_an_idle_cpu() {
+    // All start at the same instant and on the same CPU; a hunt found it
+    let json = r#"{ "tasks": {
+        "fifo": { "policy": "SCHED_FIFO", "run": 1 },
+        "bound": { "instance": 2, "cpus": [0], "run": 1 },
+        "free": { "run": 1 } } }"#;
+    let (history, _) = run(ID, "3", json, 1, &[]);
+    let share = history.percent("free", 0, SECOND);
+    assert!(share > 99.0, "{share}");
+}
+
+#[test]
+fn a_free_task_makes_room_for_a_bound_one_beside_an_idle_cpu() {
+    // Eight hogs on eight CPUs, one bound and of little weight; a hunt found them on seven
+    let json = r#"{ "tasks": {
+        "free": { "instance": 7, "phases": { "p": { "run": 1 } } },
+        "bound": { "policy": "SCHED_IDLE", "phases": { "p": { "cpus": [7], "run": 1 } } },
+        "late": { "timer": { "ref": "t", "period": 1 } } } }"#;
+    let (history, _) = run_with(ID, "l3:2 core:4", json, 1, &[], |options| {
+        options.hz = 250;
+        options.cost = CostModel::default_model();
+    });
+    let wait = history.longest_wait("bound", 0, SECOND);
+    assert!(wait < 50 * MS, "{} ms", wait / MS);
+}
+
+#[test]
+fn who_changes_its_mask_all_the_time_does_not_keep_the_cpu() {
+    let json = r#"{ "tasks": { "restless": { "instance": 2, "phases": {
+        "bound": { "loop": 4, "run": 1 },
+        "free": { "cpus": [1], "run": 1 } } } } }"#;
+    let (history, _) = run(ID, "2", json, 1, &[]);
+    for name in ["restless-0", "restless-1"] {
+        let wait = history.longest_wait(name, 0, SECOND);
+        assert!(wait < 20 * MS, "{name}: {} ms", wait / MS);
+    }
+}
+
+#[test]
+fn bound_tasks_in_front_do_not_hide_a_free_one() {
+    let json = r#"{ "tasks": {
+        "bound": { "instance": 40, "cpus": [0], "run": 1000 },
+        "other": { "cpus": [1], "run": 5000, "sleep": 5000 },
+        "free": { "cpus": [0, 1], "priority": 19, "run": 1000 } } }"#;
+    let (history, _) = run(ID, "2", json, 10, &[]);
+    let busy: u64 = history.runs.iter().map(|run| run.length()).sum();
+    assert_near(busy as f64 / MS as f64, 20_000.0, 5.0, "CPU time");
+}
+
+#[test]
+fn a_cache_of_many_cpus_has_several_groups() {
+    // Tasks that start bound to one CPU of the second group, and are let go; all others idle
+    let json = r#"{ "tasks": {
+        "hog": { "instance": 131, "phases": {
+            "placed": { "loop": 1, "cpus": [70], "run": 100 },
+            "free": { "loop": -1, "run": 1000, "cpus": [0,1,2,3,4,5,6,7,8,9,60,61,62,63,64,65,66,67,68,69,70,71,128,129] } } } } }"#;
+    let (history, _) = run(ID, "130", json, 1, &[]);
+    let cpus: std::collections::BTreeSet<u32> =
+        history.runs.iter().filter(|run| run.end > 500 * MS).map(|run| run.cpu).collect();
+    assert_eq!(cpus.len(), 24, "{cpus:?}");
+}
+
+#[test]
+fn who_yields_lets_the_next_one_run() {
+    let json = r#"{ "tasks": {
+        "polite": { "run": 100, "yield": "" },
+        "hog": { "run": 1000 } } }"#;
+    let (history, _) = run(ID, "1", json, 5, &[]);
+    let runs = history.runs_of("polite", SECOND, 5 * SECOND);
+    let short = runs.iter().filter(|run| run.length() < 200_000).count();
+    assert!(short * 10 > runs.len() * 9, "{short} of {}", runs.len());
+}
+
+#[test]
+fn batch_and_idle_tasks_do_not_preempt() {
+    let preemptions = |policy: &str| {
+        let json = format!(
+            r#"{{ "tasks": {{ "hog": {{ "run": 1000 }},
+                "sleeper": {{ "policy": "{policy}", "run": 500, "sleep": 9500 }} }} }}"#
+        );
+        statistic(ID, &run(ID, "1", &json, 5, &[]).1, "preemptions")
+    };
+    assert!(preemptions("SCHED_OTHER") > 300);
+    assert_eq!(preemptions("SCHED_BATCH"), 0);
+    assert_eq!(preemptions("SCHED_IDLE"), 0);
+}
+
+#[test]
+fn nobody_starves() {
+    // Beside the heaviest an idle task would wait for minutes
+    let json = r#"{ "tasks": {
+        "heavy": { "priority": -20, "run": 1000 },
+        "idle": { "policy": "SCHED_IDLE", "run": 1000 } } }"#;
+    let (history, outcome) = run(ID, "1", json, 60, &[]);
+    let wait = history.longest_wait("idle", 0, 60 * SECOND);
+    assert!(wait > 14 * SECOND && wait < 17 * SECOND, "{wait} ns");
+    assert!(statistic(ID, &outcome, "rescues") >= 2);
+}
