@@ -274,6 +274,7 @@ fn table(report: &Report) -> String {
                 status: Status::Ok,
                 failure: None,
                 metrics: Some(Box::new(metrics.clone())),
+                figures: None,
                 shares: None,
                 counters: BTreeMap::new(),
                 notes: Shared::default(),

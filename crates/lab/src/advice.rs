@@ -109,7 +109,7 @@ fn part_of_others(runs: &Runs<'_>) -> Option<f64> {
 }
 
 fn values(aim: &Quantity, runs: &[&RunMetrics]) -> Values {
-    runs.iter().map(|run| aim.value(run, aim.better())).collect()
+    runs.iter().map(|run| aim.value(*run, aim.better())).collect()
 }
 
 /// Why there is no ranking.

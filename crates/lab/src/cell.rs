@@ -485,6 +485,7 @@ impl Cell {
                 status: failure.status,
                 failure: Some(failure.as_result()),
                 metrics: None,
+                figures: None,
                 shares: None,
                 counters: BTreeMap::new(),
                 notes: Shared::default(),
@@ -566,6 +567,7 @@ impl Cell {
             counters: self.contender.name_counters(&outcome.statistics),
             notes: self.notes(failure.as_ref(), outcome).into(),
             metrics: Some(Box::new(metrics)),
+            figures: None,
             shares: None,
         };
         let charged = outcome.tasks.iter();

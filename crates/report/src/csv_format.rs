@@ -3,7 +3,7 @@
 use serde::Serialize;
 
 use crate::Comparison;
-use crate::rows::{Row, all_columns, run_row, task_row};
+use crate::rows::{Row, all_columns, run_row, task_rows};
 
 /// A heading, then for each run a row of its own (with an empty column `task`) and a row per task. Columns that do not apply to a row,
 /// and metrics without samples, are empty.
@@ -11,9 +11,7 @@ pub(crate) fn comparison(comparison: &Comparison) -> String {
     let names: Vec<String> = all_columns().into_iter().map(|column| column.name).collect();
     let fairground = &comparison.version;
     let rows = comparison.runs.iter().flat_map(|run| {
-        let tasks = run.metrics.iter().flat_map(|metrics| &metrics.tasks);
-        let tasks = tasks.map(move |task| task_row(run, task, fairground));
-        std::iter::once(run_row(run, fairground)).chain(tasks)
+        std::iter::once(run_row(run, fairground)).chain(task_rows(run, fairground))
     });
     csv(&names, rows)
 }

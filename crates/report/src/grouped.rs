@@ -49,16 +49,16 @@ impl Groups {
         });
         group.place = group.place.min(place);
         group.runs += 1;
-        let Some(metrics) = run.metrics.as_ref().filter(|_| run.is_ok()) else {
+        let Some(measured) = run.measured().filter(|_| run.is_ok()) else {
             group.failed += usize::from(!run.is_ok());
             return;
         };
         for (numbers, measure) in group.numbers.iter_mut().zip(measures) {
-            numbers.extend(measure.run(metrics));
+            numbers.extend(measured.number(measure));
         }
     }
 
-    /// A table for a terminal: a line for each group with the medians.
+    /// A table for a terminal: a line for each group with the medians, and one with the spread of its runs.
     #[must_use]
     pub fn table(&self) -> String {
         let [first, second] = [0, 1].map(|line| {
@@ -117,11 +117,20 @@ impl Groups {
         measures.filter(move |(place, _)| has_any(*place))
     }
 
-    /// Lines with medians as people read them.
+    /// Lines with medians as people read them, and with the spread of several runs below.
     fn told(&self) -> Vec<Vec<String>> {
-        self.lines(|measure, summary| {
-            vec![value(summary.map(|summary| summary.median), measure.unit)]
-        })
+        let lines = |of: fn(Summary) -> f64| {
+            self.lines(|measure, summary| vec![value(summary.map(of), measure.unit)])
+        };
+        let (medians, spreads) = (lines(|one| one.median), lines(|one| one.spread()));
+        let names = self.names.len();
+        let both = medians.into_iter().zip(spreads).flat_map(|(median, mut spread)| {
+            let is_one = median[names] == "1";
+            spread[..names + 2].fill(String::new());
+            spread[0] = " spread".to_owned();
+            [Some(median), (!is_one).then_some(spread)]
+        });
+        both.flatten().collect()
     }
 
     /// A line for each group, with what `told` says of each measure.

@@ -2,11 +2,8 @@
 
 use crate::{Labels, Run};
 use fairground_metrics::{RunMetrics, Share, TaskMetrics};
-use fairground_results::{Failure, Interval, Status, Summary, short_name};
+use fairground_results::{Failure, Interval, Measure, Status, Summary, short_name};
 use std::collections::{BTreeMap, BTreeSet};
-
-/// A number of a run.
-type Number = fn(&RunMetrics) -> Option<f64>;
 
 /// Runs of one workload under the same conditions.
 pub(crate) struct Block<'a> {
@@ -25,7 +22,8 @@ pub(crate) struct Row<'a> {
 /// A run with figures.
 struct Measured<'a> {
     run: &'a Run,
-    metrics: &'a RunMetrics,
+    /// `None` if it was read from a data set, which has only numbers.
+    metrics: Option<&'a RunMetrics>,
     /// Its tasks, sorted by name.
     tasks: Box<[&'a TaskMetrics]>,
 }
@@ -178,7 +176,7 @@ impl<'a> Row<'a> {
 
     /// Mean and 95 % interval of a number over the repeats; `None` if no run has it.
     pub(crate) fn interval(&self, of: impl Fn(&RunMetrics) -> Option<f64>) -> Option<Interval> {
-        let values = self.measured.iter().filter_map(|one| of(one.metrics));
+        let values = self.metrics().filter_map(of);
         interval(&values.collect::<Vec<_>>())
     }
 
@@ -194,9 +192,8 @@ impl<'a> Row<'a> {
     }
 
     /// Summary of a number over the repeats; `None` if no run has it.
-    pub(crate) fn summary(&self, of: Option<Number>) -> Option<Summary> {
-        let of = of?;
-        let values = self.measured.iter().filter_map(|one| of(one.metrics));
+    pub(crate) fn summary(&self, measure: &Measure) -> Option<Summary> {
+        let values = self.measured.iter().filter_map(|one| one.run.measured()?.number(measure));
         Summary::of(values.collect())
     }
 
@@ -213,7 +210,7 @@ impl<'a> Row<'a> {
 
     /// The metrics of the runs that count.
     pub(crate) fn metrics(&self) -> impl Iterator<Item = &'a RunMetrics> {
-        self.measured.iter().map(|one| one.metrics)
+        self.measured.iter().filter_map(|one| one.metrics)
     }
 
     /// How many runs count.
@@ -263,10 +260,12 @@ impl<'a> Row<'a> {
 
     fn add(&mut self, run: &'a Run) {
         self.runs.push(run);
-        let Some(metrics) = &run.metrics else {
+        if run.measured().is_none() {
             return;
-        };
-        let mut tasks: Box<[&TaskMetrics]> = metrics.tasks.iter().collect();
+        }
+        let metrics = run.metrics.as_deref();
+        let mut tasks: Box<[&TaskMetrics]> =
+            metrics.iter().flat_map(|metrics| &metrics.tasks).collect();
         tasks.sort_by(|a, b| a.name.cmp(&b.name));
         let measured = Measured { run, metrics, tasks };
         let has_ok = self.measured.first().is_some_and(|first| first.run.is_ok());

@@ -17,7 +17,7 @@ use parquet::file::writer::SerializedFileWriter;
 use parquet::schema::types::{ColumnPath, Type, TypePtr};
 
 use crate::rows::{
-    Column, Kind, Row, Value, place_of, run_columns, run_row, task_columns, task_row,
+    Column, Kind, Row, Value, place_of, run_columns, run_row, task_columns, task_rows,
 };
 use crate::{Comparison, Run};
 
@@ -71,10 +71,7 @@ impl DataFiles {
     /// The file that cannot be written, and why.
     pub fn add(&mut self, runs: &[Run], fairground: &str) -> Result<(), Unwritten> {
         let of_runs: Vec<Row> = runs.iter().map(|run| run_row(run, fairground)).collect();
-        let of_tasks = runs.iter().flat_map(|run| {
-            let tasks = run.metrics.iter().flat_map(|metrics| &metrics.tasks);
-            tasks.map(move |task| task_row(run, task, fairground))
-        });
+        let of_tasks = runs.iter().flat_map(|run| task_rows(run, fairground));
         self.tasks.add(&of_tasks.collect::<Vec<_>>())?;
         self.runs.add(&of_runs)
     }

@@ -5,8 +5,7 @@ use std::fmt::{self, Display, Formatter};
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::sync::LazyLock;
 
-use fairground_metrics::TaskMetrics;
-use fairground_results::{MEASURES, Measure, Unit};
+use fairground_results::{MEASURES, Measure, Measured, Unit};
 
 use crate::Run;
 
@@ -326,25 +325,35 @@ pub(crate) fn run_row(run: &Run, fairground: &str) -> Row {
     let counters = counters.map(|(name, count)| (name.clone(), whole(*count)));
     row.set("counters", Value::Integers(counters.collect()));
     row.set_some("notes", (!run.notes.is_empty()).then(|| run.notes.join("\n")));
-    if let Some(metrics) = &run.metrics {
-        row.set_measures(|measure| measure.run(metrics));
+    if let Some(measured) = run.measured() {
+        row.set_measures(|measure| measured.number(measure));
     }
     row
 }
 
-/// The row of a task, as for [`run_row`].
-pub(crate) fn task_row(run: &Run, task: &TaskMetrics, fairground: &str) -> Row {
-    let mut row = labels(run, fairground);
-    row.set("task", task.name.as_str());
-    row.set("nice", task.nice);
-    row.set("weight", task.weight);
-    row.set_measures(|measure| measure.task(task));
-    row
+/// The rows of its tasks.
+pub(crate) fn task_rows(run: &Run, fairground: &str) -> Vec<Row> {
+    let row = |name: &str, nice: Option<i32>, weight: Option<u32>, task: &dyn Measured| {
+        let mut row = labels(run, fairground);
+        row.set("task", name);
+        row.set_some("nice", nice);
+        row.set_some("weight", weight);
+        row.set_measures(|measure| task.number(measure));
+        row
+    };
+    let own = run.metrics.iter().flat_map(|metrics| &metrics.tasks);
+    let own = own.map(|task| row(&task.name, Some(task.nice), Some(task.weight), task));
+    let read = run.figures.iter().flat_map(|figures| &figures.tasks);
+    own.chain(read.map(|task| row(&task.name, task.nice, task.weight, task))).collect()
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{Fixed, Kind, LABELS, RUN, TASK};
+    use super::{
+        Fixed, Kind, LABELS, RUN, Row, TASK, Value, all_columns, fixed, measured, run_row,
+        task_rows,
+    };
+    use crate::restore::restored;
 
     /// The lines of that list.
     fn documented() -> Vec<String> {
@@ -373,5 +382,41 @@ mod tests {
         let listed: Vec<&str> = rows.take_while(|line| line.starts_with('|')).collect();
         let rows = documented();
         assert!(listed == rows, "docs/metrics.md should list\n{}", rows.join("\n"));
+    }
+
+    /// Whichever column a file lacks: what its rows do not have is in no output, and what they have is as it was.
+    #[test]
+    fn nothing_is_in_a_result_that_its_row_has_not() {
+        let full = |lacking: &str| {
+            let mut row = Row::default();
+            for (place, column) in all_columns().into_iter().enumerate() {
+                let number = place as i64 + 2;
+                let value = match column.kind {
+                    _ if column.name == lacking => continue,
+                    Kind::Text => Value::Text(format!("text {place}")),
+                    Kind::Integer => Value::Integer(number),
+                    Kind::Real => Value::Real(number as f64 / 8.0),
+                    Kind::Texts => Value::Texts([("a".into(), format!("text {place}"))].into()),
+                    Kind::Integers => Value::Integers([("a".into(), number)].into()),
+                };
+                row.fields[place] = Some(value);
+            }
+            row.set("status", "ejected");
+            row
+        };
+        let optional = measured(|_| true).chain(fixed(&TASK));
+        for lacking in optional.map(|column| column.name).chain([String::new()]) {
+            let row = full(&lacking);
+            let run = restored(&row, &[full(&lacking)]);
+            let version = row.text("fairground");
+            let again = std::iter::once(run_row(&run, &version)).chain(task_rows(&run, &version));
+            for again in again {
+                for (place, column) in all_columns().iter().enumerate() {
+                    let (told, held) = (&again.fields[place], &row.fields[place]);
+                    let is_name = lacking == "task" && column.name == "task";
+                    assert!(told.is_none() || told == held || is_name, "{}: {told:?}", column.name);
+                }
+            }
+        }
     }
 }

@@ -55,7 +55,7 @@ pub(crate) fn figures_markdown(comparison: &Comparison) -> String {
     let of_block = |block: &Block| {
         let has_any = |measure: &&Measure| {
             let mut rows = block.rows.iter();
-            rows.any(|row| row.summary(measure.of_run).is_some())
+            rows.any(|row| row.summary(measure).is_some())
         };
         let measures: Vec<&Measure> = Measure::shown().filter(has_any).collect();
         let (mut lines, _) = figures(block, &measures);
@@ -132,7 +132,7 @@ fn block_text(block: &Block, style: Style) -> String {
 fn measures_tables(block: &Block, colours: bool) -> String {
     let has_any = |measure: &Measure| {
         let mut rows = block.rows.iter();
-        rows.any(|row| row.summary(measure.of_run).is_some())
+        rows.any(|row| row.summary(measure).is_some())
     };
     let measures: Vec<&Measure> = Measure::shown()
         .filter(|measure| measure.shown.is_some_and(|shown| shown.always) || has_any(measure))
@@ -195,7 +195,7 @@ fn figures(block: &Block, measures: &[&Measure]) -> (Vec<Vec<String>>, bool) {
     ];
     for row in &block.rows {
         let summaries: Vec<Option<Summary>> =
-            measures.iter().map(|measure| row.summary(measure.of_run)).collect();
+            measures.iter().map(|measure| row.summary(measure)).collect();
         lines.push(
             named(&row.name(), row.status())
                 .into_iter()

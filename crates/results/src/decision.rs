@@ -22,7 +22,7 @@ impl Decision {
     #[must_use]
     pub fn of(rows: &[&[&Run]], measure: &'static Measure) -> Option<Self> {
         let mean = |runs: &[&Run]| {
-            let numbers = runs.iter().filter_map(|run| measure.run(run.metrics.as_ref()?));
+            let numbers = runs.iter().filter_map(|run| run.measured()?.number(measure));
             let numbers: Vec<f64> = numbers.collect();
             (!numbers.is_empty()).then(|| numbers.iter().sum::<f64>() / numbers.len() as f64)
         };

@@ -196,7 +196,7 @@ fn status(pairs: &[(&Run, &Run)]) -> Option<Difference> {
 pub(crate) fn in_quantity(pairs: &[(&Run, &Run)], quantity: &Quantity) -> Option<Difference> {
     let first = pairs.first()?;
     let (measure, better) = (quantity.measure(), quantity.better());
-    let number = |run: &Run| quantity.value(run.metrics.as_ref()?, better);
+    let number = |run: &Run| quantity.value(run.measured()?, better);
     let numbers: Vec<(f64, f64)> = pairs
         .iter()
         .filter_map(|(before, after)| Some((number(before)?, number(after)?)))
@@ -211,12 +211,15 @@ pub(crate) fn in_quantity(pairs: &[(&Run, &Run)], quantity: &Quantity) -> Option
     let sign = if better == Better::Higher { 1.0 } else { -1.0 };
     let one_run = pairs.len() > 1
         && pairs.iter().all(|(before, after)| {
-            before.metrics == first.0.metrics && after.metrics == first.1.metrics
+            let is_as = |one: &Run, other: &Run| {
+                one.metrics == other.metrics && one.figures == other.figures
+            };
+            is_as(before, first.0) && is_as(after, first.1)
         });
     // Those of runs that are one are the same samples.
     let counted = if one_run { &pairs[..1] } else { pairs };
     let samples = |run: &Run| {
-        let samples = run.metrics.as_ref().and_then(|metrics| quantity.samples(metrics));
+        let samples = run.measured().and_then(|run| quantity.samples(run));
         samples.unwrap_or(measure.least_samples)
     };
     let before_samples: u64 = counted.iter().map(|pair| samples(pair.0)).sum();

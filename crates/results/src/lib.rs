@@ -11,6 +11,7 @@ mod failure;
 mod fault;
 pub mod format;
 mod measure;
+mod measured;
 mod moment;
 mod overall;
 mod quantity;
@@ -37,6 +38,7 @@ pub use measure::{
     Better, Episode, Group, MAKESPAN_ERROR, MEASURES, Margin, Measure, OTHERS_SERVED, Shown,
     documented,
 };
+pub use measured::{Figures, Measured};
 pub use moment::{Mark, Moment};
 pub use overall::{CellName, Compared, Overall, Overview, Tally};
 pub use quantity::{Lack, Quantity};

@@ -7,6 +7,7 @@ use fairground_metrics::{RunMetrics, TaskMetrics, is_instance_of};
 use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer, Serialize};
 
+use crate::Measured;
 use crate::measure::{Better, MEASURES, Measure};
 
 /// A measure of a run, or, of its tasks with a name, the worst.
@@ -63,45 +64,60 @@ impl Quantity {
 
     /// The value of a run, of several tasks the worst if `better` ones are so; `None` if it has none.
     #[must_use]
-    pub fn value(&self, run: &RunMetrics, better: Better) -> Option<f64> {
+    pub fn value(&self, run: &(impl Measured + ?Sized), better: Better) -> Option<f64> {
         match self.task {
-            None => self.measure().run(run),
-            Some(_) => self.measure().task(self.worst(run, better)?),
+            None => run.number(self.measure()),
+            Some(_) => self.place_of_worst(&run.tasks(), better).map(|(_, number)| number),
         }
     }
 
     /// The task with the worst value, the first of equals.
     #[must_use]
     pub fn worst<'r>(&self, run: &'r RunMetrics, better: Better) -> Option<&'r TaskMetrics> {
-        let measured = self.tasks(run).filter_map(|task| Some((task, self.measure().task(task)?)));
-        let worst = measured.reduce(|one, other| match better.order(other.1, one.1).is_gt() {
-            true => other,
-            false => one,
-        });
-        worst.map(|(task, _)| task)
+        let (place, _) = self.place_of_worst(&Measured::tasks(run), better)?;
+        run.tasks.get(place)
     }
 
-    /// The tasks that it is about.
-    fn tasks<'r>(&self, run: &'r RunMetrics) -> impl Iterator<Item = &'r TaskMetrics> {
-        let is_meant = |name: &str| self.task().is_none_or(|of| is_instance_of(name, of));
-        run.tasks.iter().filter(move |task| is_meant(&task.name))
+    /// The place of the task with the worst value, and the value.
+    fn place_of_worst(
+        &self,
+        tasks: &[(&str, &dyn Measured)],
+        better: Better,
+    ) -> Option<(usize, f64)> {
+        let own = tasks.iter().enumerate().filter(|(_, (name, _))| self.is_about(name));
+        let measured =
+            own.filter_map(|(place, (_, task))| Some((place, task.number(self.measure())?)));
+        measured.reduce(|one, other| match better.order(other.1, one.1).is_gt() {
+            true => other,
+            false => one,
+        })
+    }
+
+    /// Whether it is about a task with this name.
+    fn is_about(&self, name: &str) -> bool {
+        self.task().is_none_or(|of| is_instance_of(name, of))
     }
 
     /// The number of samples behind the value; `None` if it does not come from samples.
     #[must_use]
-    pub fn samples(&self, run: &RunMetrics) -> Option<u64> {
+    pub fn samples(&self, run: &(impl Measured + ?Sized)) -> Option<u64> {
         let samples = self.measure().samples()?;
         let number = match self.task {
-            None => samples.run(run),
-            Some(_) => self.worst(run, self.better()).and_then(|task| samples.task(task)),
+            None => run.number(samples),
+            Some(_) => {
+                let tasks = run.tasks();
+                let worst = self.place_of_worst(&tasks, self.better());
+                worst.and_then(|(place, _)| tasks[place].1.number(samples))
+            }
         };
         Some(number.unwrap_or(0.0) as u64)
     }
 
     /// Why a run has no value; `None` if it has one.
     #[must_use]
-    pub fn lack(&self, run: &RunMetrics) -> Option<Lack> {
-        let task = self.task().filter(|_| self.tasks(run).next().is_none());
+    pub fn lack(&self, run: &(impl Measured + ?Sized)) -> Option<Lack> {
+        let is_there = || run.tasks().iter().any(|(name, _)| self.is_about(name));
+        let task = self.task().filter(|_| !is_there());
         match task {
             Some(task) => Some(Lack::Task(task.to_owned())),
             None if self.measure().is_rare => None,
@@ -111,13 +127,13 @@ impl Quantity {
 
     /// What of its kind there is, if no run has a value: the tasks, or the measures; `None` if one has it, or there is none to tell by.
     #[must_use]
-    pub fn absent_from(&self, runs: &[&RunMetrics]) -> Option<String> {
+    pub fn absent_from(&self, runs: &[&(impl Measured + ?Sized)]) -> Option<String> {
         let first = runs.first()?;
-        let lacks: Option<Vec<Lack>> = runs.iter().map(|run| self.lack(run)).collect();
+        let lacks: Option<Vec<Lack>> = runs.iter().map(|run| self.lack(*run)).collect();
         let lacks = lacks?;
         if let Some(task) = self.task().filter(|_| lacks.iter().all(|one| *one != Lack::Value)) {
-            let tasks = runs.iter().flat_map(|run| &run.tasks);
-            let mut names: Vec<&str> = tasks.map(|task| task.name.as_str()).collect();
+            let tasks = runs.iter().flat_map(|run| run.tasks());
+            let mut names: Vec<&str> = tasks.map(|(name, _)| name).collect();
             // Cells come in the order in which they ended.
             names.sort_unstable();
             names.dedup();
@@ -127,8 +143,11 @@ impl Quantity {
             return Some(format!("no run has a task {task}, but {}{more}", names.join(", ")));
         }
         let is_there = |measure: &&Measure| match self.task {
-            None => measure.run(first).is_some(),
-            Some(_) => self.tasks(first).any(|task| measure.task(task).is_some()),
+            None => first.number(measure).is_some(),
+            Some(_) => {
+                let mut tasks = first.tasks().into_iter();
+                tasks.any(|(name, task)| self.is_about(name) && task.number(measure).is_some())
+            }
         };
         let there: Vec<&str> = MEASURES.iter().filter(is_there).map(|measure| measure.id).collect();
         Some(format!("no run has {self}, but {}", there.join(", ")))

@@ -9,7 +9,7 @@ use fairground_metrics::{RunMetrics, Share, TaskMetrics};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::{Failure, Shared, Status};
+use crate::{Failure, Figures, Measured, Shared, Status};
 
 /// One run: its parts, and its outcome.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -23,6 +23,9 @@ pub struct Run {
     pub failure: Option<Failure>,
     /// The metrics until the run ended or failed; `None` if it never began.
     pub metrics: Option<Box<RunMetrics>>,
+    /// The figures of a run that was read from a data set, instead of its metrics, of which that has not all.
+    #[serde(skip)]
+    pub figures: Option<Box<Figures>>,
     /// The shares that are kept of tasks in a run that was [reduced](Self::reduce).
     #[serde(skip)]
     pub shares: Option<Box<[TaskShare]>>,
@@ -49,6 +52,15 @@ impl Run {
     #[must_use]
     pub fn is_ok(&self) -> bool {
         self.status == Status::Ok
+    }
+
+    /// Its numbers, if it began.
+    #[must_use]
+    pub fn measured(&self) -> Option<&dyn Measured> {
+        match &self.figures {
+            Some(figures) => Some(&**figures),
+            None => self.metrics.as_deref().map(|metrics| metrics as &dyn Measured),
+        }
     }
 
     /// The tasks with their nice values and shares, as far as these are kept.

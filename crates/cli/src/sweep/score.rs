@@ -126,11 +126,11 @@ fn scores(sweep: &Sweep, score: &Score, better: Better) -> Result<Vec<Scored>, E
     let mut is_measured = false;
     sweep.runs(score.measure.task().is_some(), |cell, run| {
         let row = sweep.row(cell);
-        let metrics = run.metrics.as_deref().filter(|_| run.is_ok());
-        let number = metrics.and_then(|metrics| score.measure.value(metrics, better));
+        let measured = run.measured().filter(|_| run.is_ok());
+        let number = measured.and_then(|measured| score.measure.value(measured, better));
         is_measured |= number.is_some();
-        if let (false, Some(metrics)) = (is_measured, metrics) {
-            absent = score.measure.absent_from(&[metrics]).into_iter().collect();
+        if let (false, Some(measured)) = (is_measured, measured) {
+            absent = score.measure.absent_from(&[measured]).into_iter().collect();
         }
         of_rows.entry(row).or_default().insert(run.labels.seed, number.unwrap_or(worst));
         let variant = (row.part / conditions, row.variant);

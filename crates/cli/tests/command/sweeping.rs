@@ -490,6 +490,10 @@ fn groups_of_cells_have_medians() {
     switches.sort_by(f64::total_cmp);
     let median: f64 = line.split(',').nth(place).unwrap().parse().unwrap();
     assert_eq!(median, switches[1]);
+    let told = sweep.succeed("table S --by workload,machine,scheduler");
+    assert_eq!(told.matches("\n spread ").count(), of_workload.lines().count() - 1, "{told}");
+    let of_seed = sweep.succeed("table S --by workload,machine,scheduler,sched_latency,seed");
+    assert!(!of_seed.contains("spread"), "{of_seed}");
     for (line, message) in [
         ("table S --by colour", "seed, sched_latency"),
         ("table S --by seed --format json", "the rows of a sweep do not have all"),

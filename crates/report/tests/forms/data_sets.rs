@@ -1,7 +1,7 @@
 //! Data sets that are read back.
 
 use fairground_report::{DataFiles, Forms as _, Pack, Run, Style, kept, runs_of};
-use fairground_results::MEASURES;
+use fairground_results::{MEASURES, Measured};
 
 use crate::small_machine::comparison;
 
@@ -9,15 +9,12 @@ use crate::small_machine::comparison;
 fn numbers(run: &Run) -> Vec<Vec<Option<String>>> {
     let exact = || MEASURES.iter().filter(|measure| !measure.id.ends_with("_mean"));
     let told = |number: Option<f64>| number.map(|number| format!("{number:.9}"));
-    let Some(metrics) = &run.metrics else {
+    let Some(measured) = run.measured() else {
         return Vec::new();
     };
-    let of_run = exact().map(|measure| told(measure.run(metrics)));
-    let mut all = vec![of_run.collect::<Vec<_>>()];
-    for task in &metrics.tasks {
-        all.push(exact().map(|measure| told(measure.task(task))).collect());
-    }
-    all
+    let of = |one: &dyn Measured| exact().map(|measure| told(one.number(measure))).collect();
+    let tasks = measured.tasks().into_iter().map(|(_, task)| of(task));
+    std::iter::once(of(measured)).chain(tasks).collect()
 }
 
 #[test]

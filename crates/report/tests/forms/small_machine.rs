@@ -156,6 +156,7 @@ pub fn run(
         status: Status::Ok,
         failure: None,
         metrics: Some(Box::new(metrics.result())),
+        figures: None,
         shares: None,
         counters: Default::default(),
         notes: Shared::default(),
