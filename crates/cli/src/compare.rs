@@ -5,8 +5,8 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::{Args, ValueEnum};
-use fairground_lab::{Contender, Kept, Plan, Results, Settings};
-use fairground_metrics::RunMetrics;
+use fairground_lab::{Contender, Kept, Noise, Plan, Results, Settings};
+use fairground_metrics::{RunMetrics, is_instance_of};
 use fairground_report::{Comparison, FEW_TASKS, Style, TaskTables};
 use fairground_results::{
     Condition, Difference, Gate, GateOutcome, Lack, Patience, Quantity, Requirement, Run, Status,
@@ -144,8 +144,12 @@ impl From<TraceForm> for fairground_lab::TraceForm {
 }
 
 /// Runs the subcommand.
-pub fn main(arguments: &Arguments) -> ExitCode {
-    run(arguments).unwrap_or_else(|code| code)
+pub fn main(mut arguments: Arguments) -> ExitCode {
+    // Runs that are one would show nothing of what is certain.
+    if arguments.repeats() > 1 {
+        arguments.simulation.noise.get_or_insert(Noise::Spread);
+    }
+    run(&arguments).unwrap_or_else(|code| code)
 }
 
 fn run(arguments: &Arguments) -> Result<ExitCode, ExitCode> {

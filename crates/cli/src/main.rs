@@ -222,7 +222,7 @@ fn main() -> ExitCode {
         Command::List(arguments) => list::main(&arguments),
         Command::Show(arguments) => show::main(&arguments),
         Command::New(arguments) => new::main(&arguments),
-        Command::Compare(arguments) => compare::main(&arguments),
+        Command::Compare(arguments) => compare::main(arguments),
         Command::Rank(arguments) => rank::main(&arguments),
         Command::Check(arguments) => check::main(&arguments),
         Command::Explain(arguments) => explain::main(&arguments),

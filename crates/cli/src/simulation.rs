@@ -71,11 +71,12 @@ pub struct Simulation {
     #[arg(long, value_name = "CPU:on|off@TIME")]
     pub hotplug: Vec<Change>,
 
-    /// Load by the kernel's own threads: none, or default, that of an idle machine
+    /// What else differs from seed to seed as on a real machine: none, spread, or default [default: spread with --repeat in compare, else none]
     ///
-    /// They go through the scheduler like all tasks, but no figure shows them. Recordings have threads of their own and get no others.
-    #[arg(long, value_name = "none|default", default_value_t = Noise::None)]
-    pub noise: Noise,
+    /// With spread each run has another phase of the ticks, and each task's work takes up to 0.5 % more or less. With default there are also the threads of
+    /// an idle kernel, which go through the scheduler but are in no figure. Recordings vary by themselves, have threads of their own and get no others.
+    #[arg(long, value_name = "none|spread|default")]
+    pub noise: Option<Noise>,
 
     #[command(flatten)]
     pub sources: Sources,
@@ -170,7 +171,7 @@ impl Simulation {
             hz: TickRate(Some(DEFAULT_HZ)),
             window: None,
             hotplug: Vec::new(),
-            noise: Noise::None,
+            noise: None,
             sources,
         }
     }
@@ -186,7 +187,7 @@ impl Simulation {
             "cost" => text.clone_into(&mut self.cost),
             "hz" => self.hz = text.parse().map_err(told)?,
             "kernel" => self.sources.kernel = text.parse().map_err(told)?,
-            "noise" => self.noise = text.parse().map_err(told)?,
+            "noise" => self.noise = Some(text.parse().map_err(told)?),
             "duration" => self.duration = Some(nanoseconds(text).map_err(told)?),
             "window" => self.window = Some(nanoseconds(text).map_err(told)?),
             "hotplug" => self.hotplug.push(text.parse().map_err(told)?),
@@ -201,7 +202,7 @@ impl Simulation {
             machines: vec![case.machine.clone()],
             duration: Some(case.duration),
             hotplug: case.hotplug.clone(),
-            noise: case.noise,
+            noise: Some(case.noise),
             window: case.window,
             ..Self::usual(vec![case.name.clone()], sources)
         }
@@ -328,7 +329,7 @@ impl Simulation {
             repeats: 1,
             patience: Patience::Off,
             requirements: Vec::new(),
-            noise: self.noise,
+            noise: self.noise.unwrap_or_default(),
             kept: Kept::All,
             traces: None,
             threads: self.sources.threads,
@@ -533,8 +534,8 @@ impl Simulation {
         if self.sources.kernel != Release::NEWEST {
             add("--kernel", self.sources.kernel.to_string());
         }
-        if self.noise != Noise::None {
-            add("--noise", self.noise.to_string());
+        if let Some(noise) = self.noise.filter(|noise| *noise != Noise::None) {
+            add("--noise", noise.to_string());
         }
         for change in &self.hotplug {
             add("--hotplug", change.to_string());

@@ -446,6 +446,7 @@ impl Cell {
         if let Some(replay) = &self.replay {
             replay.vary(&mut options);
         }
+        self.noise.vary(&mut options);
         number_cpus(&mut options);
         let facts = MachineFacts { capacities: self.capacities() };
         let mut metrics = Metrics::new(facts, self.metrics);
@@ -725,7 +726,7 @@ impl Cell {
         let threads = self.options.surroundings.threads.len();
         let machine = outcome.end.max(1) as f64 * self.options.machine.cpu_count() as f64;
         let part = 100.0 * outcome.time_of_other_threads as f64 / machine;
-        (self.noise != Noise::None).then(|| {
+        (self.noise == Noise::Default).then(|| {
             format!(
                 "{threads} threads of the kernel (--noise {}) had {part:.3} % of the CPU time, which is neither idle nor possible for the tasks, and are in no other figure",
                 self.noise
@@ -801,7 +802,7 @@ impl Cell {
 
     /// The same with the kernel's own threads, if nothing runs beside the workload.
     pub(crate) fn with_background(&self) -> Option<Self> {
-        if self.noise != Noise::None || self.replay.is_some() {
+        if self.noise == Noise::Default || self.replay.is_some() {
             return None;
         }
         let noise = Noise::Default;

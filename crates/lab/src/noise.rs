@@ -1,12 +1,13 @@
-//! The activity of the kernel's own threads on a machine that is otherwise idle.
+//! What differs from run to run on a real machine: when its ticks come, how long work takes, and what the kernel's own threads do.
 
 use std::fmt::{self, Display, Formatter};
 use std::str::FromStr;
+use std::sync::Arc;
 
 use fairground_events::Nanoseconds;
 use fairground_machine::Machine;
-use fairground_simulator::{Thread, Turn};
-use fairground_workload::Policy;
+use fairground_simulator::{Options, Thread, Turn};
+use fairground_workload::{Event, Policy};
 use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::{Rng, SeedableRng};
 
@@ -15,16 +16,21 @@ const MS: Nanoseconds = 1_000_000;
 const SECOND: Nanoseconds = 1_000_000_000;
 /// After how many seconds the irregular work of a CPU begins again.
 const PATTERN: u64 = 64;
-/// Makes the random numbers independent of those of workloads with the same seed.
+/// Make the random numbers independent of those of workloads with the same seed.
 const SALT: u64 = 0x006e_6f69_7365;
+const SPREAD_SALT: u64 = 0x7370_7265_6164;
+/// By how much the work of a task takes longer or shorter in a run than its workload says, as a fraction.
+const WIDTH: f64 = 0.005;
 
-/// The threads on a machine besides the workload.
+/// What a workload shares the machine with.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Noise {
     /// Nothing: the workload has the machine to itself.
     #[default]
     None,
-    /// The kernel threads that never quite rest.
+    /// It has, and each seed has another phase of the ticks, and takes a little more or less time for each task's work.
+    Spread,
+    /// The same, and the kernel threads that never quite rest.
     Default,
 }
 
@@ -32,6 +38,7 @@ impl Display for Noise {
     fn fmt(&self, formatter: &mut Formatter<'_>) -> fmt::Result {
         formatter.write_str(match self {
             Self::None => "none",
+            Self::Spread => "spread",
             Self::Default => "default",
         })
     }
@@ -43,13 +50,33 @@ impl FromStr for Noise {
     fn from_str(text: &str) -> Result<Self, String> {
         match text {
             "none" => Ok(Self::None),
+            "spread" => Ok(Self::Spread),
             "default" => Ok(Self::Default),
-            _ => Err("not none or default".to_owned()),
+            _ => Err("not none, spread or default".to_owned()),
         }
     }
 }
 
 impl Noise {
+    /// Makes a run one of another time, according to its seed.
+    pub(crate) fn vary(self, options: &mut Options) {
+        if self == Self::None {
+            return;
+        }
+        let mut random = Random(Xoshiro256PlusPlus::seed_from_u64(options.seed ^ SPREAD_SALT));
+        options.surroundings.tick_offset = random.below(SECOND / options.hz.max(1));
+        for task in &mut Arc::make_mut(&mut options.workload).tasks {
+            let factor = 1.0 + WIDTH * (2.0 * random.chance() - 1.0);
+            for phase in &mut task.phases {
+                let vary = |event| match event {
+                    Event::Run(time) => Event::Run((time as f64 * factor).round() as u64),
+                    other => other,
+                };
+                phase.events = phase.events.iter().map(vary).collect();
+            }
+        }
+    }
+
     /// The threads, each at its own moments, which depend on the seed alone.
     ///
     /// Threads, periods and CPU times were measured on an idle guest of two CPUs under Linux 7.3.4 (Debian's configuration, 250 ticks a second)
@@ -57,7 +84,7 @@ impl Noise {
     /// management at full seconds, on all CPUs within a tick, and timers now and then; the soft lockup watchdog checks every CPU; RCU ends a grace
     /// period in steps of two ticks; kcompactd looks after each node; unbound work comes every two seconds.
     pub(crate) fn threads(self, machine: &Machine, seed: u64) -> Vec<Thread> {
-        if self == Self::None {
+        if self != Self::Default {
             return Vec::new();
         }
         let mut random = Random(Xoshiro256PlusPlus::seed_from_u64(seed ^ SALT));
@@ -136,9 +163,12 @@ impl Random {
 
     /// A time of an exponential distribution with this mean.
     fn exponential(&mut self, mean: Nanoseconds) -> Nanoseconds {
-        // Above 0, so that the logarithm is finite.
-        let chance = ((self.0.next_u64() >> 11) + 1) as f64 / (1_u64 << 53) as f64;
-        (-chance.ln() * mean as f64) as Nanoseconds
+        (-self.chance().ln() * mean as f64) as Nanoseconds
+    }
+
+    /// A number up to 1 and above 0, so that its logarithm is finite.
+    fn chance(&mut self) -> f64 {
+        ((self.0.next_u64() >> 11) + 1) as f64 / (1_u64 << 53) as f64
     }
 }
 

@@ -150,6 +150,8 @@ pub(crate) fn basis(labels: &Labels) -> Vec<String> {
         Some(cost_model) => format!("cost model {cost_model}"),
         None => "real kernel".to_owned(),
     });
+    let noise = labels.noise.as_ref().filter(|noise| *noise != "none");
+    parts.extend(noise.map(|noise| format!("noise {noise}")));
     parts
 }
 

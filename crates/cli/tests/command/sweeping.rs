@@ -107,7 +107,7 @@ fn a_sweep_finds_what_compare_finds() {
         "{status}"
     );
     let compared = succeed(
-        "compare mix-two hogs-three -m 1 -m 2 -s cfs,o1 --set cfs.sched_latency=6ms,24ms -d 1s --repeat 3",
+        "compare mix-two hogs-three -m 1 -m 2 -s cfs,o1 --set cfs.sched_latency=6ms,24ms -d 1s --repeat 3 --noise none",
     );
     assert_eq!(sweep.succeed("table S"), compared);
     // Nothing is left to do.
@@ -482,7 +482,8 @@ fn groups_of_cells_have_medians() {
         .position(|column| column == "context_switches")
         .unwrap();
     let line = { of_workload.lines() }.find(|line| line.starts_with("mix-two,2,o1,")).unwrap();
-    let compared = succeed("compare mix-two -m 2 -s o1 -d 1s --repeat 3 --format json");
+    let compared =
+        succeed("compare mix-two -m 2 -s o1 -d 1s --repeat 3 --noise none --format json");
     let compared: Value = serde_json::from_str(&compared).unwrap();
     let mut switches: Vec<f64> = { compared["runs"].as_array().unwrap().iter() }
         .map(|run| run["metrics"]["context_switches"].as_f64().unwrap())
