@@ -1,6 +1,7 @@
 //! `fairground compare`: workloads under several schedulers in the simulator.
 
 use fairground_report::Forms as _;
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -164,6 +165,9 @@ fn run(arguments: &Arguments) -> Result<ExitCode, ExitCode> {
     let required = arguments.simulation.require(&arguments.require, &mut plan);
     required.map_err(|error| output::fail(error.exit_code(), error))?;
     let baseline = baseline(arguments, &plan)?;
+    if let Some(problem) = arguments.quantities().find_map(|one| unknown_task(one, &plan)) {
+        return Err(output::fail(output::UNUSABLE, problem));
+    }
     let junit = arguments.junit.as_deref().map(Place::at).transpose()?;
     let page = arguments.report.as_deref().map(Place::at).transpose()?;
     let folders = [&arguments.output, &arguments.trace, &arguments.shrink];
@@ -183,6 +187,12 @@ fn run(arguments: &Arguments) -> Result<ExitCode, ExitCode> {
     print(arguments, &results)?;
     failures::tell_details(&failed);
     let mut ended = failures::exit_code(&results.comparison.runs);
+    let mut lengths = results.comparison.runs.iter().filter_map(|run| run.metrics.as_ref());
+    if let Some(window) = arguments.simulation.window
+        && lengths.all(|metrics| metrics.duration_ns < window)
+    {
+        output::say!("fairground: --window {window}ns has no effect: no run is that long");
+    }
     if let Some(spent) = spent {
         output::say!("fairground: {spent}");
     }
@@ -254,6 +264,11 @@ impl Arguments {
             }
             () if is_auto && self.trace.is_some() => {
                 Some("--trace keeps every run; give --repeat a number")
+            }
+            () if self.simulation.seed.checked_add(u64::from(self.repeats()) - 1).is_none() => {
+                Some(
+                    "--seed: each repetition adds 1, for which there is no room; give a smaller one",
+                )
             }
             () => None,
         }
@@ -379,6 +394,16 @@ fn repeat(text: &str) -> Result<Repeat, String> {
         _ if text == "auto" => Ok(Repeat::Auto),
         _ => Err("not a number from 1 to 10000, nor auto".to_owned()),
     }
+}
+
+/// That no workload has the task of a quantity, in which case no run needs to end before that is said.
+fn unknown_task(quantity: &Quantity, plan: &Plan) -> Option<String> {
+    let of = quantity.task()?;
+    let tasks = plan.sites.iter().flat_map(|site| &site.workloads).flat_map(|one| &one.tasks);
+    let names: BTreeSet<&str> = tasks.map(|task| &*task.name).collect();
+    let is_it = |name: &&str| is_instance_of(name, of) || is_instance_of(of, name);
+    let names = (!names.iter().any(is_it)).then(|| Vec::from_iter(names))?;
+    Some(format!("no workload has a task {of}, but {}", names.join(", ")))
 }
 
 /// All runs of a plan.

@@ -89,6 +89,13 @@ impl Hunting {
         let unusable = |error: Error| output::fail(error.exit_code(), error);
         let simulation = Simulation::of_hunt(&self.machine, sources.clone());
         let first = self.first().map_err(unusable)?;
+        let of_task = require.iter().find_map(|one| one.quantity().task());
+        if let Some(task) = of_task.filter(|_| first.is_empty()) {
+            let message = format!(
+                "--require: the tasks of drawn workloads have drawn names, and none is {task}; leave out 'of {task}', or begin with a workload that has it (--from)"
+            );
+            return Err(unusable(Error::Plan(message)));
+        }
         let mut plan = plan(&simulation, wanted, require, sources).map_err(unusable)?;
         let mut checkup = Checkup::default();
         for number in 0..plan.sites[0].contenders.len() {

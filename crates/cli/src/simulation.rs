@@ -455,6 +455,13 @@ impl Sources {
         }
         let build = schedulers::build(&self.include, &self.defines)?;
         let mut sites = schedulers::open(wanted, &build, self.threads, machines)?;
+        let has_companion = |one: &Contender| one.own_companion().is_some();
+        let is_none = self.companions.iter().any(|file| file == "none");
+        if is_none && !sites.iter().flatten().any(has_companion) {
+            output::say!(
+                "fairground: --with none has no effect: no scheduler here has a companion"
+            );
+        }
         for contenders in &mut sites {
             for file in &self.companions {
                 accompany(contenders, file)?;

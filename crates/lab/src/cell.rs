@@ -1,7 +1,7 @@
 //! A cell: one simulation with everything it needs. Comparisons, experiments and comparisons with a kernel are lists of cells.
 
 use std::cmp::Reverse;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Display;
 use std::fs::File;
 use std::io::{self, BufWriter};
@@ -641,6 +641,7 @@ impl Cell {
         if failure.is_none() {
             notes.extend(self.changes_after(outcome.end));
         }
+        notes.extend(self.lacking_cpus());
         let name = self.contender.name();
         notes.extend(self.contender.linked().map(|sources| {
             format!("{name}: linked with {sources}, which define functions that it needs")
@@ -730,6 +731,26 @@ impl Cell {
             format!(
                 "{threads} threads of the kernel (--noise {}) had {part:.3} % of the CPU time, which is neither idle nor possible for the tasks, and are in no other figure",
                 self.noise
+            )
+        })
+    }
+
+    /// CPUs that the workload asks for and the machine lacks, beside those that it has.
+    fn lacking_cpus(&self) -> Option<String> {
+        let (machine, workload) = (&self.options.machine, &self.options.workload);
+        let mut lacking = BTreeSet::new();
+        for task in &workload.tasks {
+            let phases = task.phases.iter().filter_map(|phase| phase.cpus.as_ref());
+            let named = task.cpus.iter().chain(phases).flatten();
+            lacking.extend(named.filter(|cpu| machine.find(**cpu).is_none()));
+        }
+        let lacking: Vec<String> = lacking.into_iter().map(u32::to_string).collect();
+        (!lacking.is_empty()).then(|| {
+            format!(
+                "{}: \"cpus\" names CPU {}, and the machine has {}",
+                workload.name,
+                lacking.join(", "),
+                machine.told_numbers()
             )
         })
     }

@@ -317,7 +317,7 @@ impl Contender {
     }
 
     /// Its companion, if that does anything for it.
-    pub(crate) fn own_companion(&self) -> Option<&Companion> {
+    pub fn own_companion(&self) -> Option<&Companion> {
         let opened = self.opened.as_ref().ok()?;
         Some(opened.whole.companion()).filter(|companion| companion.is_for(&opened.object))
     }

@@ -1,5 +1,6 @@
 //! Comparing schedulers.
 
+use std::collections::HashSet;
 use std::fs;
 use std::io::Read as _;
 use std::os::unix::fs::PermissionsExt as _;
@@ -885,4 +886,38 @@ fn fixed_work_is_judged_by_the_work() {
             assert_ne!(one["judgement"], word, "{one}");
         }
     }
+}
+
+/// Seeds change nothing in these loads: without it there is one run, whose intervals have no width.
+#[test]
+fn repeated_runs_differ_as_on_a_real_machine() {
+    let runs = |options: &str| {
+        let line = format!("compare hogs-five -s cfs -m 4 -d 1s --format json {options}");
+        let document: serde_json::Value = serde_json::from_str(&succeed(&line)).unwrap();
+        let runs = document["runs"].as_array().unwrap();
+        let noise = runs[0]["labels"]["noise"].as_str().unwrap().to_owned();
+        let different: HashSet<String> =
+            runs.iter().map(|run| run["metrics"].to_string()).collect();
+        (noise, different.len())
+    };
+    assert_eq!(runs("--repeat 3"), ("spread".to_owned(), 3));
+    assert_eq!(runs("--repeat 3 --noise none"), ("none".to_owned(), 1));
+    assert_eq!(runs("--repeat 1"), ("none".to_owned(), 1));
+    let table = succeed("compare hogs-five -s cfs,o1 -m 4 -d 1s --repeat 3 --baseline cfs");
+    assert!(table.contains("cost model default, noise spread, seeds 0 to 2"), "{table}");
+    assert!(!table.contains("runs that are one"), "{table}");
+}
+
+#[test]
+fn what_has_no_effect_is_said() {
+    let line = "compare mix-two -s cfs -m 2 -d 100ms --with none --window 200ms";
+    let said = ["--with none has no effect: ", "--window 200000000ns has no effect: "];
+    end_with(&line.split(' ').collect::<Vec<_>>(), 0, &said);
+    let last = "compare mix-two -s cfs -d 100ms --repeat 2 --seed 18446744073709551615";
+    refuse(last, 2, &["--seed: each repetition adds 1, for which there is no room"]);
+    let scratch = tempfile::tempdir().unwrap();
+    let load = scratch.path().join("load.json");
+    fs::write(&load, r#"{ "tasks": { "a": { "cpus": [1, 9], "run": 1000 } } }"#).unwrap();
+    let text = succeed(&format!("compare {} -s cfs -m 2 -d 100ms", load.display()));
+    assert!(text.contains("\"cpus\" names CPU 9, and the machine has CPUs 0 to 1"), "{text}");
 }

@@ -171,12 +171,15 @@ fn a_gate_that_judged_nothing_says_so() {
 #[test]
 fn what_no_run_has_is_refused_with_what_there_is() {
     for (line, said) in [
-        ("-s cfs --require 'longest_wait of nosuch < 1us'", "no run has a task nosuch, but "),
+        (
+            "-s cfs --require 'longest_wait of nosuch < 1us'",
+            "no workload has a task nosuch, but hog, ",
+        ),
         ("-s cfs --require 'lap_p99 < 1ms'", "no run has lap_p99, but throughput, "),
         ("-s cfs,eevdf --baseline cfs --repeat 3 --fail-if 'lap_p99 > +1 %'", "no run has lap_p99"),
         (
             "-s cfs,eevdf --baseline cfs --repeat 2 --fail-if 'longest_wait of x > 1 %'",
-            "no run has a task x, but ",
+            "no workload has a task x, but hog, ",
         ),
     ] {
         let mut words: Vec<&str> = "compare mix-two -m 1 -d 1s".split(' ').collect();
@@ -188,6 +191,8 @@ fn what_no_run_has_is_refused_with_what_there_is() {
     let require = ["--require", "longest_wait of nosuch < 1us"];
     let words = [&["check", "cfs", "--case", "released"][..], &require].concat();
     end_with(&words, 2, &["no run has a task nosuch, but "]);
+    let words = [&["check", "cfs", "--hunt", "9"][..], &require].concat();
+    end_with(&words, 2, &["drawn names, and none is nosuch", "--from"]);
 }
 
 #[test]
