@@ -9,7 +9,7 @@ DEMO_SCHEDULERS = linux24,o1,cfs
 fairground = $${CARGO_TARGET_DIR:-target}/release/fairground
 PREFIX = /usr/local
 
-.PHONY: help demo build share install uninstall deb rpm arch wheel packages test lint unit-test testbench stranger mutants originals fuzz deny documents worlds overhead bench clean
+.PHONY: help demo build share install uninstall deb rpm arch wheel packages test lint unit-test testbench stranger combinations same mutants originals fuzz deny documents worlds overhead bench clean
 
 help:
 	@echo 'make demo       build the command, compare schedulers on the examples of rt-app, and rank them for a recorded build'
@@ -22,6 +22,8 @@ help:
 	@echo 'make unit-test  tests that need no kernel of their own'
 	@echo 'make testbench  tests on a real kernel, in a virtual machine'
 	@echo 'make stranger   the documents, followed on a machine that has nothing, where everything is built; prints the CPU time of that'
+	@echo 'make combinations 500 drawn combinations of options and keys and 200 malformed inputs: right, refused, noted, or silent'
+	@echo 'make same       how often a scheduler is the same as itself with other seeds, and how often a known change is found'
 	@echo 'make mutants    small changes to the schedulers, each of which a test must notice; SCHEDULERS=a,b for some of them'
 	@echo 'make originals  for each scheduler, in how many logs it decides as its original, and the first differences of the others'
 	@echo 'make fuzz       random inputs for every reader of files; TIME=600 seconds in all'
@@ -88,6 +90,7 @@ test:
 	scripts/instructions || status=$$?; \
 	packaging/test || status=$$?; \
 	python/test || status=$$?; \
+	testbench/combinations --combinations 40 --malformed 20 --command $${CARGO_TARGET_DIR:-target}/debug/fairground || status=$$?; \
 	wait $$stranger || status=$$?; \
 	cat "$$logs/stranger"; \
 	tail --pid=$$machines -n +1 -f "$$logs/machines"; \
@@ -114,6 +117,14 @@ testbench:
 # The tests do the same with the command that they built.
 stranger:
 	testbench/stranger --cold
+
+# The tests do the same with fewer.
+combinations: build
+	testbench/combinations --command $(fairground)
+
+# Not part of the tests: it takes minutes of CPU time. Prints the table of docs/metrics.md.
+same: build
+	testbench/same --command $(fairground)
 
 # Not part of the tests: it runs the tests of the schedulers hundreds of times.
 mutants:

@@ -750,7 +750,7 @@ impl Cell {
                 "{}: \"cpus\" names CPU {}, and the machine has {}",
                 workload.name,
                 lacking.join(", "),
-                machine.told_numbers()
+                machine.told_numbers(),
             )
         })
     }
