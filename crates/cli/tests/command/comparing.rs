@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, SystemTime};
 
-use crate::support::{end_of, end_with, fairground, folder, refuse, succeed};
+use crate::support::{end_of, end_with, fairground, folder, json, refuse, succeed};
 
 const HOGS: &str = "compare workloads/hogs.json -s linux24,schedulers/rotation.bpf.c";
 
@@ -75,8 +75,7 @@ fn machine_code_is_used_again_by_the_next_process() {
 
 #[test]
 fn json_holds_every_run_in_the_published_form() {
-    let text = succeed(&format!("{HOGS} -d 200ms --repeat 2 --format json --set linux24.hz=200"));
-    let result: serde_json::Value = serde_json::from_str(&text).unwrap();
+    let result = json(&format!("{HOGS} -d 200ms --repeat 2 --format json --set linux24.hz=200"));
     // The type refuses unknown and missing fields; that its form is the one of the schema is tested where it is defined.
     let typed: Vec<fairground_results::Run> =
         serde_json::from_value(result["runs"].clone()).unwrap();
@@ -92,8 +91,7 @@ fn json_holds_every_run_in_the_published_form() {
 
 #[test]
 fn tasks_that_only_call_the_kernel_have_throughput_and_shares() {
-    let text = succeed("compare workloads/pipes.json -s cfs -m 1 -d 100ms --format json");
-    let result: serde_json::Value = serde_json::from_str(&text).unwrap();
+    let result = json("compare workloads/pipes.json -s cfs -m 1 -d 100ms --format json");
     let metrics = &result["runs"][0]["metrics"];
     let number = |place: &str| metrics.pointer(place).and_then(serde_json::Value::as_f64);
     // Four calls of 150 ns in each round of two switches and two wake-ups.
@@ -131,8 +129,7 @@ fn noise_goes_through_the_scheduler_and_only_a_note_tells_of_it() {
 fn noise_makes_idle_cpus_go_through_the_scheduler() {
     let wasted = |noise: &str| {
         let line = "compare workloads/hogs.json -s schedulers/passive.bpf.c -m 4 -d 3s";
-        let text = succeed(&format!("{line} --format json --noise {noise}"));
-        let result: serde_json::Value = serde_json::from_str(&text).unwrap();
+        let result = json(&format!("{line} --format json --noise {noise}"));
         let time = &result["runs"][0]["metrics"]["cpu_time"];
         let of = |kind: &str| time[kind].as_f64().unwrap();
         of("idle_while_runnable_ns") / of("available_ns")
@@ -219,7 +216,7 @@ fn a_result_says_what_it_was_made_from_whatever_its_place() {
         }
         let source = source.display();
         let line = format!("compare workloads/hogs.json -s {source} -d 100ms --format json");
-        let result: serde_json::Value = serde_json::from_str(&succeed(&line)).unwrap();
+        let result = json(&line);
         result["runs"][0]["labels"]["hashes"].clone()
     };
     let first = hashes("a", None);
@@ -292,7 +289,7 @@ fn schedulers_whose_files_have_the_same_name_are_told_apart() {
 #[test]
 fn shares_that_the_workload_gives_are_the_ideal() {
     let line = "compare workloads/shares.json -s ebs,cfs -m 1 --hz 1000 --format json";
-    let result: serde_json::Value = serde_json::from_str(&succeed(line)).unwrap();
+    let result = json(line);
     let metrics = |run: usize| &result["runs"][run]["metrics"];
     let ideal = |task: usize| metrics(0)["tasks"][task]["share"]["ideal"].as_f64().unwrap();
     for (task, share) in [(0, 1.0 / 6.0), (1, 2.0 / 6.0), (2, 3.0 / 6.0)] {
@@ -342,8 +339,7 @@ fn what_cannot_be_written_is_told_before_anything_runs() {
 #[test]
 fn windows_have_the_length_that_is_asked_for() {
     let window = |arguments: &str| {
-        let text = succeed(&format!("{HOGS} -m 1 --format json{arguments}"));
-        let result: serde_json::Value = serde_json::from_str(&text).unwrap();
+        let result = json(&format!("{HOGS} -m 1 --format json{arguments}"));
         result["runs"][0]["metrics"]["fairness"]["worst_window"]["window_ns"].clone()
     };
     assert_eq!(window(""), serde_json::Value::Null);
@@ -551,8 +547,7 @@ fn files_about_runs_are_named_as_the_table_names_them() {
 #[test]
 fn costs_can_be_switched_off_or_chosen() {
     let overhead = |cost: &str| -> u64 {
-        let text = succeed(&format!("{HOGS} -d 200ms --format json --cost {cost}"));
-        let result: serde_json::Value = serde_json::from_str(&text).unwrap();
+        let result = json(&format!("{HOGS} -d 200ms --format json --cost {cost}"));
         result["runs"][0]["metrics"]["cpu_time"]["overhead_ns"].as_u64().unwrap()
     };
     let scratch = tempfile::tempdir().unwrap();
@@ -579,10 +574,9 @@ fn a_workload_without_an_end_gets_one_and_says_so() {
 #[test]
 fn cpus_come_and_go() {
     let available = |arguments: &str| -> u64 {
-        let text = succeed(&format!(
+        let result = json(&format!(
             "compare workloads/hogs.json -s schedulers/rotation.bpf.c -m 2 --format json {arguments}"
         ));
-        let result: serde_json::Value = serde_json::from_str(&text).unwrap();
         result["runs"][0]["metrics"]["cpu_time"]["available_ns"].as_u64().unwrap()
     };
     assert_eq!(available("-d 1s"), 2_000_000_000);

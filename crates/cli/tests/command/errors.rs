@@ -3,7 +3,7 @@
 
 use std::fs;
 
-use crate::support::{fairground, refuse, succeed};
+use crate::support::{fairground, json, refuse, succeed};
 
 /// Runs `compare` on a workload with this text.
 fn compare_text(text: &str) -> (i32, String) {
@@ -131,7 +131,7 @@ fn addresses_are_the_same_in_every_run_and_nothing_commands_the_terminal() {
         let line = format!(
             "compare workloads/hogs.json -d 100ms -s schedulers/nosy.bpf.c --repeat 4 --threads {threads} --format json"
         );
-        let result: serde_json::Value = serde_json::from_str(&succeed(&line)).unwrap();
+        let result = json(&line);
         let runs = result["runs"].as_array().unwrap();
         let of_run = |run: &serde_json::Value| run["notes"].to_string();
         runs.iter().map(of_run).collect::<Vec<_>>()
@@ -147,7 +147,7 @@ fn a_scheduler_fares_the_same_in_a_process_of_its_own() {
     let source = concat!(env!("CARGO_MANIFEST_DIR"), "/../../schedulers/o1/o1.bpf.c");
     let run = |scheduler: &str| {
         let line = format!("compare workloads/shares.json -d 2s -s {scheduler} --format json");
-        let mut result: serde_json::Value = serde_json::from_str(&succeed(&line)).unwrap();
+        let mut result = json(&line);
         result["runs"][0]["metrics"].take()
     };
     assert_eq!(run("o1"), run(source));

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use crate::support::{fairground, succeed};
+use crate::support::{fairground, json, succeed};
 
 /// The lines of a text about the wait of `task`.
 fn wait_of<'a>(text: &'a str, task: &str) -> &'a str {
@@ -95,8 +95,7 @@ fn json_has_the_waits_and_what_was_measured() {
     assert_eq!(waits.len(), 2);
     let length = |wait: &Value| wait["to_ns"].as_u64().unwrap() - wait["from_ns"].as_u64().unwrap();
     assert!(length(&waits[0]) >= length(&waits[1]));
-    let compared: Value =
-        serde_json::from_str(&succeed(&format!("compare {line} --format json"))).unwrap();
+    let compared = json(&format!("compare {line} --format json"));
     let tasks = compared["runs"][0]["metrics"]["tasks"].as_array().unwrap();
     let player = tasks.iter().find(|task| task["name"] == "player").unwrap();
     assert_eq!(player["longest_wait_ns"], length(&waits[0]));

@@ -1,11 +1,11 @@
 //! The schedulers that there are.
 
-use crate::support::{refuse, succeed};
+use crate::support::{json, refuse, succeed};
 
 #[test]
 fn all_forms_of_the_list_have_every_scheduler() {
     let table = succeed("list");
-    let json: serde_json::Value = serde_json::from_str(&succeed("list --format json")).unwrap();
+    let json = json("list --format json");
     let csv = succeed("list --format csv");
     let schedulers = fairground_catalog::all();
     assert_eq!(json["schedulers"].as_array().unwrap().len(), schedulers.len());
@@ -28,7 +28,7 @@ fn a_scheduler_shows_its_tunables_source_and_readme() {
     for expected in ["  hz = 100 Hz (", "schedulers/linux24/linux24.bpf.c", "\nAlgorithm\n"] {
         assert!(text.contains(expected), "{expected:?} is not in\n{text}");
     }
-    let json: serde_json::Value = serde_json::from_str(&succeed("show cfs --format json")).unwrap();
+    let json = json("show cfs --format json");
     assert_eq!((&json["version"], &json["id"]), (&1.into(), &"cfs".into()));
     let tunables = json["tunables"].as_array().unwrap();
     let latency = tunables.iter().find(|one| one["name"] == "sched_latency");

@@ -4,7 +4,7 @@ use std::fs;
 
 use fairground_recording::{Description, Ending, Entry, Header, Kind, Roots, Writer};
 
-use crate::support::{fairground, folder, refuse, succeed};
+use crate::support::{fairground, folder, json, refuse, succeed};
 
 const BUILD: &str = "../../../workloads/build.recording";
 
@@ -30,8 +30,7 @@ fn a_recording_says_what_is_in_it() {
 
 #[test]
 fn a_recording_is_described_for_programs_too() {
-    let text = succeed(&format!("show {BUILD} --format json"));
-    let shown: serde_json::Value = serde_json::from_str(&text).unwrap();
+    let shown = json(&format!("show {BUILD} --format json"));
     assert_eq!(shown["version"], 1);
     assert_eq!(shown["cpus"], 1);
     assert_eq!(shown["loss"]["reliable"], true);
@@ -89,8 +88,7 @@ fn gaps_are_never_silent() {
         let text = succeed(&line).split_whitespace().collect::<Vec<_>>().join(" ");
         assert!(text.contains(gap) && text.contains(warning), "{line}:\n{text}");
     }
-    let shown: serde_json::Value =
-        serde_json::from_str(&succeed(&format!("show {path} --format json"))).unwrap();
+    let shown = json(&format!("show {path} --format json"));
     assert_eq!(shown["loss"]["reliable"], false);
 }
 
@@ -111,8 +109,7 @@ fn all_tasks_are_listed_on_request() {
 
 #[test]
 fn a_recording_is_a_workload_and_results_repeat_how_sure_it_is() {
-    let text = succeed(&format!("compare {BUILD} -s o1,cfs -m 2 --format json"));
-    let result: serde_json::Value = serde_json::from_str(&text).unwrap();
+    let result = json(&format!("compare {BUILD} -s o1,cfs -m 2 --format json"));
     for run in result["runs"].as_array().unwrap() {
         assert!(run["metrics"]["makespan_ns"].as_u64().unwrap() > 1_000_000);
         let notes = run["notes"].to_string();
@@ -222,8 +219,7 @@ fn what_a_scheduler_costs_stands_beside_what_it_gives() {
     fs::write(&path, player_beside_hogs()).unwrap();
     let line = format!("advise {} -s linux12,bfs,bsd4 --repeat 4 --for fairness", path.display());
     let text = succeed(&line);
-    let advice: serde_json::Value =
-        serde_json::from_str(&succeed(&format!("{line} --format json"))).unwrap();
+    let advice = json(&format!("{line} --format json"));
     assert_eq!(advice["version"], 2);
     assert_eq!(advice["aim"]["measure"], "jain_index");
     assert_eq!(advice["replays"], 4);
@@ -250,8 +246,7 @@ fn time_that_others_had_is_neither_idle_nor_wasted_nor_given_away() {
     let path = scratch.path().join("busy.recording");
     fs::write(&path, player_beside_hogs_of(Roots::Tasks(vec![2]))).unwrap();
     let path = path.display();
-    let text = succeed(&format!("compare {path} -s eevdf,linux12 --seed 1 --format json"));
-    let result: serde_json::Value = serde_json::from_str(&text).unwrap();
+    let result = json(&format!("compare {path} -s eevdf,linux12 --seed 1 --format json"));
     for run in result["runs"].as_array().unwrap() {
         let time = &run["metrics"]["cpu_time"];
         let of = |part: &str| time[part].as_u64().unwrap();
@@ -352,10 +347,9 @@ fn the_kernels_own_scheduler_is_ranked_too_without_what_callbacks_cost() {
     let dear = scratch.path().join("dear.toml");
     fs::write(&dear, "callback = 50000\nkfunc = 5000\nkilo_instructions = 50000\n").unwrap();
     let overheads = |cost: &str| -> Vec<u64> {
-        let text = succeed(&format!(
+        let result = json(&format!(
             "compare ../../../workloads/wakeup-chain.json -s kernel,eevdf -m 1 -d 1s --format json --cost {cost}"
         ));
-        let result: serde_json::Value = serde_json::from_str(&text).unwrap();
         let runs = result["runs"].as_array().unwrap().iter();
         runs.map(|run| run["metrics"]["overhead"]["total_ns"].as_u64().unwrap()).collect()
     };

@@ -23,86 +23,30 @@ fn separates(requirement: &str, met: &str, unmet: &str, messages: &[&str]) {
 
 const RELEASED: &str = "check/released -m 4 -d 3s -s schedulers/";
 const HOGS: &str = "workloads/hogs.json -m 1 --window 500ms -s ";
+const ROTATION: &str = "schedulers/rotation.bpf.c";
+const FORGETFUL: &str = "schedulers/forgetful.bpf.c";
 
 #[test]
-fn no_cpu_is_idle_beside_a_waiting_task_for_long() {
-    separates(
-        "idle_beside_waiting < 5ms",
-        &format!("{RELEASED}sound.bpf.c"),
-        &format!("{RELEASED}rotation.bpf.c"),
-        &["CPU 3 was idle for ", ", while ", "lay in the DSQ 7"],
-    );
-}
-
-#[test]
-fn work_is_done_while_there_is_some() {
-    separates(
-        "throughput > 90 %",
-        &format!("{RELEASED}sound.bpf.c"),
-        &format!("{RELEASED}rotation.bpf.c"),
-        &[],
-    );
-}
-
-#[test]
-fn nobody_waits_for_long() {
-    separates(
-        "longest_wait of hog < 100ms",
-        &format!("{HOGS}cfs"),
-        &format!("{HOGS}o1"),
-        &[": hog-", " for ", " from "],
-    );
-}
-
-#[test]
-fn nobody_is_due_much_in_a_single_wait() {
+fn each_requirement_separates_two_runs() {
     let lost = "workloads/hogs.json -m 2 -s ";
-    separates(
-        "due < 200ms",
-        &format!("{lost}cfs"),
-        &format!("{lost}schedulers/forgetful.bpf.c"),
-        &["held in the scheduler's own data"],
-    );
-}
-
-#[test]
-fn shares_are_close_to_the_ideal() {
-    separates(
-        "share_error < 50 %",
-        &format!("{HOGS}cfs"),
-        &format!("{HOGS}schedulers/rotation.bpf.c"),
-        &[": nice "],
-    );
-}
-
-#[test]
-fn lag_is_bounded() {
-    separates(
-        "lag < 60ms",
-        &format!("{HOGS}eevdf"),
-        &format!("{HOGS}schedulers/rotation.bpf.c"),
-        &[": nice"],
-    );
-}
-
-#[test]
-fn periods_are_not_missed() {
-    separates(
-        "missed_periods of player < 20 %",
-        &format!("{HOGS}eevdf"),
-        &format!("{HOGS}schedulers/rotation.bpf.c"),
-        &[": player"],
-    );
-}
-
-#[test]
-fn wakeups_are_as_fast_as_those_of_another_scheduler() {
-    separates(
-        "wakeup_p95 < 2x eevdf",
-        &format!("{HOGS}eevdf"),
-        &format!("{HOGS}schedulers/rotation.bpf.c"),
-        &[", where ", " would be allowed"],
-    );
+    for (requirement, place, met, unmet, messages) in [
+        (
+            "idle_beside_waiting < 5ms",
+            RELEASED,
+            "sound.bpf.c",
+            "rotation.bpf.c",
+            &["CPU 3 was idle for ", ", while ", "lay in the DSQ 7"][..],
+        ),
+        ("throughput > 90 %", RELEASED, "sound.bpf.c", "rotation.bpf.c", &[]),
+        ("longest_wait of hog < 100ms", HOGS, "cfs", "o1", &[": hog-", " for ", " from "]),
+        ("due < 200ms", lost, "cfs", FORGETFUL, &["held in the scheduler's own data"]),
+        ("share_error < 50 %", HOGS, "cfs", ROTATION, &[": nice "]),
+        ("lag < 60ms", HOGS, "eevdf", ROTATION, &[": nice"]),
+        ("missed_periods of player < 20 %", HOGS, "eevdf", ROTATION, &[": player"]),
+        ("wakeup_p95 < 2x eevdf", HOGS, "eevdf", ROTATION, &[", where ", " would be allowed"]),
+    ] {
+        separates(requirement, &format!("{place}{met}"), &format!("{place}{unmet}"), messages);
+    }
 }
 
 #[test]

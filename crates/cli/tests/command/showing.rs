@@ -4,7 +4,7 @@ use std::fs;
 
 use serde_json::{Value, json};
 
-use crate::support::{fairground, folder, refuse, succeed};
+use crate::support::{fairground, folder, json, refuse, succeed};
 
 #[test]
 fn every_kind_of_file_is_shown() {
@@ -58,7 +58,7 @@ fn the_variables_of_a_source_are_shown_with_their_defaults() {
     let variables = "const volatile u64 slice_us = SLICE;\nconst volatile bool eager = true;\n";
     fs::write(&path, format!("{source}{variables}")).unwrap();
     let line = format!("show {} -D SLICE=7000 --format json", path.display());
-    let shown: Value = serde_json::from_str(&succeed(&line)).unwrap();
+    let shown = json(&line);
     assert_eq!(shown["id"], "mine");
     let own: Vec<&Value> = { shown["tunables"].as_array().unwrap().iter() }
         .filter(|one| one["name"] == "slice_us" || one["name"] == "eager")
@@ -184,8 +184,7 @@ fn loads_have_parameters() {
     ] {
         assert!(shown.contains(words), "{words}: {shown}");
     }
-    let listed = succeed("list --loads --format json");
-    let listed: serde_json::Value = serde_json::from_str(&listed).unwrap();
+    let listed = json("list --loads --format json");
     let names: Vec<&str> = { listed["loads"].as_array().unwrap().iter() }
         .map(|load| load["name"].as_str().unwrap())
         .collect();
@@ -199,8 +198,7 @@ fn loads_have_parameters() {
     let file = scratch.path().join("own.json");
     fs::write(&file, succeed("show hackbench:groups=1,fds=2,loops=9 --rt-app")).unwrap();
     let metrics = |load: &str| {
-        let text = succeed(&format!("compare {load} -s cfs -m 2 --format json"));
-        let result: serde_json::Value = serde_json::from_str(&text).unwrap();
+        let result = json(&format!("compare {load} -s cfs -m 2 --format json"));
         result["runs"][0].clone()
     };
     let by_name = metrics("hackbench:groups=1,fds=2,loops=9");
@@ -284,8 +282,7 @@ fn cpus_have_the_machines_own_numbers() {
     fs::write(&load, tasks(8)).unwrap();
     let (machine, load) = (machine.display(), load.display());
     let compare = format!("compare {load} -s eevdf -m {machine}");
-    let text = succeed(&format!("{compare} --format json"));
-    let result: serde_json::Value = serde_json::from_str(&text).unwrap();
+    let result = json(&format!("{compare} --format json"));
     let run = &result["runs"][0];
     // Both share one CPU of six.
     for task in run["metrics"]["tasks"].as_array().unwrap() {

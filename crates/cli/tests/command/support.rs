@@ -43,6 +43,11 @@ pub fn succeed(line: &str) -> String {
     ended.stdout
 }
 
+/// The JSON that `fairground` prints with the words of a line as arguments.
+pub fn json(line: &str) -> serde_json::Value {
+    serde_json::from_str(&succeed(line)).unwrap()
+}
+
 /// Runs `fairground` with the words of a line as arguments, which has to end with `code` and say all of `messages`.
 pub fn refuse(line: &str, code: i32, messages: &[&str]) -> Ended {
     end_with(&line.split(' ').collect::<Vec<_>>(), code, messages)

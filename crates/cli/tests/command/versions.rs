@@ -4,6 +4,7 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
+use crate::checking::mistakes;
 use crate::support::{Ended, end_of, folder};
 
 const SOURCE: &str = "even.bpf.c";
@@ -97,42 +98,6 @@ fn a_scheduler_that_was_not_there_runs_alone() {
     assert_eq!(ended.stderr, "versions: even.bpf.c is not in this work tree\n");
 }
 
-/// Changes of the guide's fair scheduler as people make them, each a mistake.
-const MISTAKES: [&[(&str, &str)]; 7] = [
-    // Sleep earns as much as it lasted.
-    &[(
-        "	if ((s64)(vtime - (vtime_now - SCX_SLICE_DFL)) < 0)\n		vtime = vtime_now - SCX_SLICE_DFL;\n",
-        "",
-    )],
-    // All have the same place in the queue.
-    &[("SHARED, SCX_SLICE_DFL, vtime,", "SHARED, SCX_SLICE_DFL, vtime_now - SCX_SLICE_DFL,")],
-    // A yield costs nothing.
-    &[(
-        "	return p->scx.dsq_vtime + used",
-        "	if (!p->scx.slice && used < SCX_SLICE_DFL / 2)\n		used = 0;\n	return p->scx.dsq_vtime + used",
-    )],
-    // Heavy tasks pay a tenth.
-    &[(
-        "	return p->scx.dsq_vtime + used",
-        "	if (weight > 100)\n		used /= 10;\n	return p->scx.dsq_vtime + used",
-    )],
-    // Light tasks pay as normal ones do.
-    &[("(weight < 10 ? 10 : weight)", "(weight < 100 ? 100 : weight)")],
-    // Only those pay that go to sleep.
-    &[
-        ("		scx_bpf_task_set_dsq_vtime(prev, vtime_of(prev));\n", ""),
-        (
-            "	scx_bpf_task_set_dsq_vtime(p, vtime_of(p));\n",
-            "	if (!runnable)\n		scx_bpf_task_set_dsq_vtime(p, vtime_of(p));\n",
-        ),
-    ],
-    // Those that wake up go to the end.
-    &[(
-        "	scx_bpf_dsq_insert_vtime(p, SHARED",
-        "	if (enq_flags & SCX_ENQ_WAKEUP)\n		vtime = vtime_now + 10 * SCX_SLICE_DFL;\n	scx_bpf_dsq_insert_vtime(p, SHARED",
-    )],
-];
-
 #[test]
 fn mistakes_as_people_make_them_are_noticed() {
     let repository = repository();
@@ -142,15 +107,11 @@ fn mistakes_as_people_make_them_are_noticed() {
     fs::write(&source, &sound).unwrap();
     git(repository.path(), "add .");
     git(repository.path(), "commit --quiet -m second");
-    for changes in MISTAKES {
-        let mistaken = changes.iter().fold(sound.clone(), |text, (old, new)| {
-            assert_eq!(text.matches(old).count(), 1, "{old}");
-            text.replace(old, new)
-        });
-        fs::write(&source, mistaken).unwrap();
+    for mistake in mistakes("fair") {
+        fs::write(&source, mistake.applied(sound.clone())).unwrap();
         let (ended, summary) = versions(repository.path(), "HEAD", "fair.bpf.c");
-        assert_eq!(ended.code, Some(1), "{changes:?}: {} {summary}", ended.stderr);
+        assert_eq!(ended.code, Some(1), "{}: {} {summary}", mistake.about, ended.stderr);
         assert!(summary.contains("\n### fair: "), "{summary}");
-        assert!(!summary.contains("fair: nothing wrong"), "{changes:?}: {summary}");
+        assert!(!summary.contains("fair: nothing wrong"), "{}: {summary}", mistake.about);
     }
 }

@@ -5,7 +5,7 @@ use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 
 use serde_json::{Value, json};
 
-use crate::support::{folder, succeed};
+use crate::support::{folder, json, succeed};
 
 /// A command that waits for cells.
 struct Worker {
@@ -56,10 +56,9 @@ impl Worker {
 
 #[test]
 fn a_cell_has_the_result_that_compare_gives() {
-    let text = succeed(
+    let compared = json(
         "compare workloads/hogs.json -m 2 -s cfs -d 2s --set sched_latency=12ms --hz 1000 --seed 7 --format json",
     );
-    let compared: Value = serde_json::from_str(&text).unwrap();
     let mut worker = Worker::start(&[]);
     let cell = json!({
         "id": ["any", 1], "workload": "workloads/hogs.json", "machine": "2", "scheduler": "cfs", "duration": "2s",
