@@ -1,38 +1,24 @@
 //! Every definition of docs/metrics.md on a case that can be computed by hand.
 
-use crate::by_list::{MS, Run, assert_close, task_info};
-use fairground_events::{
-    CpuId, EventKind, GroupId, Outsider, OverheadKind, Policy, QuotaUse, TaskId, TaskInfo,
-};
+use crate::by_list::{MS, Run, assert_close, expect, task_info};
+use fairground_events::{CpuId, EventKind, GroupId, Outsider, Policy, QuotaUse, TaskId, TaskInfo};
 use fairground_metrics::{
-    Bucket, IdleBeside, IdleCpu, JobRecord, Lag, LapRecord, LongWait, MachineFacts, Options,
-    Periods, RunMetrics, WindowRecord,
+    Bucket, IdleBeside, IdleCpu, JobRecord, LapRecord, LongWait, MachineFacts, Options, Periods,
+    RunMetrics, WindowRecord,
 };
-
-fn ideal_shares(result: &RunMetrics) -> Vec<f64> {
-    result.tasks.iter().map(|task| task.share.unwrap().ideal).collect()
-}
 
 /// Two equal hogs on one CPU take turns of 10 ms for 40 ms.
 fn two_hogs() -> RunMetrics {
     Run::on(1)
         .tasks(&[1024, 1024])
-        .wake(0)
-        .wake(1)
-        .switch(0, None, 0)
-        .at(10)
-        .switch(0, 0, 1)
-        .at(20)
-        .switch(0, 1, 0)
-        .at(30)
-        .switch(0, 0, 1)
+        .play("wake0 wake1 cpu0=0 @10 cpu0=1 @20 cpu0=0 @30 cpu0=1")
         .end(40)
 }
 
 #[test]
 fn cpu_time_and_shares() {
     let result = two_hogs();
-    assert_eq!(result.duration_ns, 40 * MS);
+    expect(&result, "duration_ns 40ms");
     for task in &result.tasks {
         assert_eq!(task.cpu_time_ns, 20 * MS);
         assert_eq!(task.wait_ns, 20 * MS);
@@ -40,13 +26,9 @@ fn cpu_time_and_shares() {
         assert_close(share.actual, 0.5);
         assert_close(share.ideal, 0.5);
     }
-    assert_eq!(result.cpu_time.available_ns, 40 * MS);
-    assert_eq!(result.cpu_time.busy_ns, 40 * MS);
-    assert_eq!(result.cpu_time.idle_ns, 0);
-    assert_eq!(result.cpu_time.idle_while_runnable_ns, 0);
-    assert_close(result.throughput.unwrap().ratio, 1.0);
-    assert_close(result.fairness.unwrap().jain_index, 1.0);
-    assert_eq!(result.inconsistent_events, 0);
+    expect(&result, "cpu_time.available_ns 40ms, cpu_time.busy_ns 40ms, cpu_time.idle_ns 0");
+    expect(&result, "cpu_time.idle_while_runnable_ns 0, throughput.ratio 1.0");
+    expect(&result, "fairness.jain_index 1.0, inconsistent_events 0");
 }
 
 #[test]
@@ -54,46 +36,32 @@ fn lag_has_its_extremes_where_tasks_start_and_stop() {
     // The ideal gives each hog half a millisecond per millisecond. After the first turn hog 0 is 5 ms ahead and hog 1 5 ms
     // behind; after the second both are level.
     let result = two_hogs();
-    assert_eq!(result.tasks[0].lag, Some(Lag { ahead_ns: 5 * MS, behind_ns: 0 }));
-    assert_eq!(result.tasks[1].lag, Some(Lag { ahead_ns: 0, behind_ns: 5 * MS }));
-    assert_eq!(result.fairness.unwrap().lag, Lag { ahead_ns: 5 * MS, behind_ns: 5 * MS });
+    expect(&result, "tasks.0.lag.ahead_ns 5ms, tasks.0.lag.behind_ns 0, tasks.1.lag.ahead_ns 0");
+    expect(&result, "tasks.1.lag.behind_ns 5ms, fairness.lag.ahead_ns 5ms");
+    expect(&result, "fairness.lag.behind_ns 5ms");
 }
 
 #[test]
 fn switches_are_counted_by_reason() {
     let result = two_hogs();
-    assert_eq!(result.context_switches, 4);
-    assert_eq!(result.preemptions, 3);
-    assert_eq!(result.tasks[0].involuntary_switches, 2);
-    assert_eq!(result.tasks[0].voluntary_switches, 0);
-    assert_eq!(result.wakeups, 2);
-    assert_eq!(result.longest_wait_ns, Some(10 * MS));
+    expect(&result, "context_switches 4, preemptions 3, tasks.0.involuntary_switches 2");
+    expect(&result, "tasks.0.voluntary_switches 0, wakeups 2, longest_wait_ns 10ms");
 }
 
 #[test]
 fn wakeup_latency_is_from_runnable_to_running() {
     let result = two_hogs();
-    let latency = result.wakeup_latency.unwrap();
-    assert_eq!(latency.samples, 2);
-    assert_eq!((latency.p50_ns, latency.p99_ns, latency.max_ns), (0, 10 * MS, 10 * MS));
-    assert_eq!(latency.mean_ns, 5e6);
-    assert_eq!(result.tasks[0].wakeup_latency.unwrap().max_ns, 0);
-    assert_eq!(result.tasks[1].wakeup_latency.unwrap().max_ns, 10 * MS);
+    expect(&result, "wakeup_latency.samples 2, wakeup_latency.p50_ns 0");
+    expect(&result, "wakeup_latency.p99_ns 10ms, wakeup_latency.max_ns 10ms");
+    expect(&result, "wakeup_latency.mean_ns 5ms, tasks.0.wakeup_latency.max_ns 0");
+    expect(&result, "tasks.1.wakeup_latency.max_ns 10ms");
 }
 
 #[test]
 fn what_a_task_is_due_while_it_waits_is_what_the_ideal_processor_gives_it() {
     // Two hogs on a CPU: the second waits 60 ms and is due half of it, runs, and then waits to the end.
-    let result = Run::on(1)
-        .tasks(&[1024, 1024])
-        .wake(0)
-        .wake(1)
-        .switch(0, None, 0)
-        .at(60)
-        .switch(0, 0, 1)
-        .at(80)
-        .switch(0, 1, 0)
-        .end(280);
+    let result =
+        Run::on(1).tasks(&[1024, 1024]).play("wake0 wake1 cpu0=0 @60 cpu0=1 @80 cpu0=0").end(280);
     let wait = |from_ns, length_ns, entitled_ns, ended| LongWait {
         from_ns: from_ns * MS,
         length_ns: length_ns * MS,
@@ -116,16 +84,7 @@ fn beside_an_idle_cpu(policy: Policy, allowed: &[CpuId]) -> Option<IdleBeside> {
         .describe(0, &task_info("running", 1024))
         .describe(1, &waiting)
         .describe(2, &task_info("short", 1024))
-        .wake(0)
-        .switch(0, None, 0)
-        .at(10)
-        .wake(1)
-        .at(20)
-        .wake(2)
-        .switch(1, None, 2)
-        .at(25)
-        .sleep(2)
-        .switch(1, 2, None)
+        .play("wake0 cpu0=0 @10 wake1 @20 wake2 cpu1=2 @25 sleep2 cpu1=-")
         .end(40);
     result.tasks[1].idle_beside
 }
@@ -149,19 +108,10 @@ fn the_longest_wait_beside_an_idle_cpu_is_known() {
 #[test]
 fn a_cpu_is_idle_beside_tasks_that_wait_in_turn() {
     // Two tasks take turns of 5 ms on CPU 0, so that one always waits, and CPU 1 is idle all the time.
-    let result = Run::on(2)
-        .tasks(&[1024; 2])
-        .wake(0)
-        .wake(1)
-        .switch(0, None, 0)
-        .at(5)
-        .switch(0, 0, 1)
-        .at(10)
-        .switch(0, 1, 0)
-        .end(15);
+    let result =
+        Run::on(2).tasks(&[1024; 2]).play("wake0 wake1 cpu0=0 @5 cpu0=1 @10 cpu0=0").end(15);
     assert_eq!(result.idle_beside, Some(IdleCpu { cpu: 1, from_ns: 0, length_ns: 15 * MS }));
-    let beside = result.tasks[0].idle_beside.unwrap();
-    assert_eq!((beside.from_ns, beside.length_ns), (5 * MS, 5 * MS));
+    expect(&result, "tasks.0.idle_beside.from_ns 5ms, tasks.0.idle_beside.length_ns 5ms");
     assert_eq!(two_hogs().idle_beside, None);
 }
 
@@ -169,14 +119,10 @@ fn a_cpu_is_idle_beside_tasks_that_wait_in_turn() {
 fn a_cpu_that_goes_away_was_idle_beside_a_task_until_then() {
     let result = Run::on(2)
         .tasks(&[1024; 2])
-        .wake(0)
-        .wake(1)
-        .switch(0, None, 0)
-        .at(7)
+        .play("wake0 wake1 cpu0=0 @7")
         .event(EventKind::CpuOnline { cpu: CpuId(1), online: false })
         .end(30);
-    let beside = result.tasks[1].idle_beside.unwrap();
-    assert_eq!((beside.from_ns, beside.length_ns), (0, 7 * MS));
+    expect(&result, "tasks.1.idle_beside.from_ns 0, tasks.1.idle_beside.length_ns 7ms");
 }
 
 #[test]
@@ -188,17 +134,12 @@ fn a_task_that_may_use_an_idle_cpu_later_waits_beside_it_from_then_on() {
     let result = Run::on(2)
         .describe(0, &task_info("running", 1024))
         .describe(1, &moved(&[0]))
-        .wake(0)
-        .wake(1)
-        .switch(0, None, 0)
-        .at(5)
+        .play("wake0 wake1 cpu0=0 @5")
         .describe(1, &moved(&[1]))
-        .at(8)
-        .switch(1, None, 1)
+        .play("@8 cpu1=1")
         .end(10);
-    let beside = result.tasks[1].idle_beside.unwrap();
-    assert_eq!((beside.from_ns, beside.length_ns), (5 * MS, 3 * MS));
-    assert_eq!(beside.wait_from_ns, 0);
+    expect(&result, "tasks.1.idle_beside.from_ns 5ms, tasks.1.idle_beside.length_ns 3ms");
+    expect(&result, "tasks.1.idle_beside.wait_from_ns 0");
 }
 
 #[test]
@@ -207,18 +148,7 @@ fn shares_are_compared_with_the_ideal_only_for_tasks_that_want_more() {
     let result =
         Run::with(MachineFacts::equal(1), Options { window: 10 * MS, ..Options::default() })
             .tasks(&[1024; 2])
-            .wake(0)
-            .wake(1)
-            .switch(0, None, 0)
-            .at(7)
-            .switch(0, 0, 1)
-            .at(12)
-            .sleep(1)
-            .switch(0, 1, 0)
-            .at(13)
-            .wake(1)
-            .at(17)
-            .switch(0, 0, 1)
+            .play("wake0 wake1 cpu0=0 @7 cpu0=1 @12 sleep1 cpu0=0 @13 wake1 @17 cpu0=1")
             .end(20);
     let worst = result.tasks[0].worst_share.unwrap();
     assert_eq!(worst.start_ns, 0);
@@ -233,70 +163,47 @@ fn shares_are_compared_with_the_ideal_only_for_tasks_that_want_more() {
 #[test]
 fn what_has_no_samples_is_absent() {
     let result = Run::on(2).tasks(&[1024]).end(10);
-    assert_eq!(result.throughput, None);
-    assert_eq!(result.fairness, None);
-    assert_eq!(result.wakeup_latency, None);
-    assert_eq!(result.response_time, None);
-    assert_eq!(result.periods, None);
-    assert_eq!(result.overhead, None);
-    assert_eq!(result.longest_wait_ns, None);
-    assert_eq!(result.makespan_ns, None);
-    assert_eq!(result.tasks[0].share, None);
-    assert_eq!(result.tasks[0].lag, None);
-    assert_eq!(result.tasks[0].windows, None);
-    assert_eq!(result.cpu_time.idle_ns, 20 * MS);
+    expect(&result, "throughput none, fairness none, wakeup_latency none, response_time none");
+    expect(&result, "periods none, overhead none, longest_wait_ns none, makespan_ns none");
+    expect(&result, "tasks.0.share none, tasks.0.lag none, tasks.0.windows none");
+    expect(&result, "cpu_time.idle_ns 20ms");
 }
 
 #[test]
 fn weights_divide_one_cpu() {
     // Weights 3 to 1, but the light task has the CPU all the time: service over ideal is 0 and 4, so Jain's index is 1/2.
-    let result = Run::on(1).tasks(&[3072, 1024]).wake(0).wake(1).switch(0, None, 1).end(40);
-    assert_eq!(ideal_shares(&result), [0.75, 0.25]);
-    assert_close(result.fairness.unwrap().jain_index, 0.5);
-    assert_eq!(result.tasks[0].lag.unwrap().behind_ns, 30 * MS);
-    assert_eq!(result.tasks[1].lag.unwrap().ahead_ns, 30 * MS);
-    assert_eq!(result.tasks[0].longest_wait_ns, Some(40 * MS));
+    let result = Run::on(1).tasks(&[3072, 1024]).play("wake0 wake1 cpu0=1").end(40);
+    expect(&result, "tasks.0.share.ideal 0.75, tasks.1.share.ideal 0.25, fairness.jain_index 0.5");
+    expect(&result, "tasks.0.lag.behind_ns 30ms, tasks.1.lag.ahead_ns 30ms");
+    expect(&result, "tasks.0.longest_wait_ns 40ms");
     // It has waited that long, regardless of events after the end.
-    let latency = result.tasks[0].wakeup_latency.unwrap();
-    assert_eq!((latency.samples, latency.max_ns), (1, 40 * MS));
+    expect(&result, "tasks.0.wakeup_latency.samples 1, tasks.0.wakeup_latency.max_ns 40ms");
 }
 
 #[test]
 fn a_task_has_at_most_one_cpu_in_the_ideal_too() {
     let result = Run::on(2)
         .tasks(&[10 * 1024, 1024, 1024])
-        .wake(0)
-        .wake(1)
-        .wake(2)
-        .switch(0, None, 0)
-        .switch(1, None, 1)
-        .at(50)
-        .switch(1, 1, 2)
+        .play("wake0 wake1 wake2 cpu0=0 cpu1=1 @50 cpu1=2")
         .end(100);
-    assert_eq!(ideal_shares(&result), [0.5, 0.25, 0.25]);
-    assert_close(result.fairness.unwrap().jain_index, 1.0);
+    expect(&result, "tasks.0.share.ideal 0.5, tasks.1.share.ideal 0.25, tasks.2.share.ideal 0.25");
+    expect(&result, "fairness.jain_index 1.0");
 }
 
 #[test]
 fn the_ideal_gives_no_task_more_than_it_demands() {
     // A task that wants 2 ms every 10 ms, served at once, and a hog: the ideal is 20 % and 80 %, not half and half.
     let mut run = Run::on(1);
-    run.tasks(&[1024, 1024]).wake(1).switch(0, None, 1);
+    run.tasks(&[1024, 1024]).play("wake1 cpu0=1");
     for period in 0..10 {
-        run.at(10 * period).wake(0).switch(0, 1, 0);
-        run.at(10 * period + 2).sleep(0).switch(0, 0, 1);
+        run.at(10 * period).play("wake0 cpu0=0");
+        run.at(10 * period + 2).play("sleep0 cpu0=1");
     }
     let result = run.end(100);
-    let ideal = ideal_shares(&result);
-    assert_close(ideal[0], 0.2);
-    assert_close(ideal[1], 0.8);
-    assert_close(result.fairness.unwrap().jain_index, 1.0);
+    expect(&result, "tasks.0.share.ideal 0.2, tasks.1.share.ideal 0.8, fairness.jain_index 1.0");
     // After its 2 ms the ideal has given it 1 ms; the hog is as much behind.
-    assert_eq!(result.tasks[0].lag.unwrap().ahead_ns, MS);
-    assert_eq!(result.tasks[0].lag.unwrap().behind_ns, 0);
-    assert_eq!(result.tasks[1].lag.unwrap().behind_ns, MS);
-    assert_eq!(result.tasks[1].lag.unwrap().ahead_ns, 0);
-    assert_close(result.throughput.unwrap().ratio, 1.0);
+    expect(&result, "tasks.0.lag.ahead_ns 1ms, tasks.0.lag.behind_ns 0, tasks.1.lag.behind_ns 1ms");
+    expect(&result, "tasks.1.lag.ahead_ns 0, throughput.ratio 1.0");
 }
 
 #[test]
@@ -304,38 +211,24 @@ fn what_a_late_task_turns_out_not_to_need_goes_back() {
     // The hog runs on for 10 ms while a task waits that wants 2 ms only.
     let result = Run::on(1)
         .tasks(&[1024, 1024])
-        .wake(0)
-        .wake(1)
-        .switch(0, None, 1)
-        .at(10)
-        .switch(0, 1, 0)
-        .at(12)
-        .sleep(0)
-        .switch(0, 0, 1)
+        .play("wake0 wake1 cpu0=1 @10 cpu0=0 @12 sleep0 cpu0=1")
         .end(20);
-    let ideal = ideal_shares(&result);
-    assert_close(ideal[0], 0.1);
-    assert_close(ideal[1], 0.9);
+    expect(&result, "tasks.0.share.ideal 0.1, tasks.1.share.ideal 0.9");
     // At 10 ms the ideal could have given the waiting task 5 ms, but it wanted 2.
-    assert_eq!(result.tasks[0].lag.unwrap().behind_ns, 2 * MS);
-    assert_close(result.fairness.unwrap().jain_index, 1.0);
-    assert_close(result.throughput.unwrap().ratio, 1.0);
+    expect(&result, "tasks.0.lag.behind_ns 2ms, fairness.jain_index 1.0, throughput.ratio 1.0");
 }
 
 #[test]
 fn a_task_that_takes_turns_of_sleep_does_not_get_more_in_the_ideal() {
     // It runs 9 ms and sleeps 1 ms, again and again; the hog gets the rest. The ideal gives both half.
     let mut run = Run::on(1);
-    run.tasks(&[1024, 1024]).wake(0).wake(1).switch(0, None, 0);
+    run.tasks(&[1024, 1024]).play("wake0 wake1 cpu0=0");
     for period in 0..10 {
-        run.at(10 * period + 9).sleep(0).switch(0, 0, 1);
-        run.at(10 * period + 10).wake(0).switch(0, 1, 0);
+        run.at(10 * period + 9).play("sleep0 cpu0=1");
+        run.at(10 * period + 10).play("wake0 cpu0=0");
     }
     let result = run.end(100);
-    assert_close(result.tasks[0].share.unwrap().actual, 0.9);
-    let ideal = ideal_shares(&result);
-    assert_close(ideal[0], 0.5);
-    assert_close(ideal[1], 0.5);
+    expect(&result, "tasks.0.share.actual 0.9, tasks.0.share.ideal 0.5, tasks.1.share.ideal 0.5");
     // x = 1.8 and 0.2: (2)^2 / (2 * 3.28).
     assert_close(result.fairness.unwrap().jain_index, 4.0 / 6.56);
     // Farthest ahead after the last turn: 90 ms received at 99 ms.
@@ -346,59 +239,31 @@ fn a_task_that_takes_turns_of_sleep_does_not_get_more_in_the_ideal() {
 fn ended_tasks_free_their_share() {
     let result = Run::on(1)
         .tasks(&[1024, 1024])
-        .wake(0)
-        .wake(1)
-        .switch(0, None, 0)
-        .at(10)
-        .switch(0, 0, 1)
-        .at(20)
-        .exit(1)
-        .switch(0, 1, 0)
-        .at(30)
-        .exit(0)
-        .switch(0, 0, None)
+        .play("wake0 wake1 cpu0=0 @10 cpu0=1 @20 exit1 cpu0=0 @30 exit0 cpu0=-")
         .end(40);
-    assert_eq!(result.tasks[0].cpu_time_ns, 20 * MS);
-    assert_close(ideal_shares(&result)[0], 0.5);
-    assert_eq!(result.makespan_ns, Some(30 * MS));
-    assert_eq!(result.tasks[1].ended_ns, Some(20 * MS));
-    assert_eq!(result.tasks[0].voluntary_switches, 1);
-    assert_eq!(result.cpu_time.idle_ns, 10 * MS);
+    expect(&result, "tasks.0.cpu_time_ns 20ms, tasks.0.share.ideal 0.5, makespan_ns 30ms");
+    expect(&result, "tasks.1.ended_ns 20ms, tasks.0.voluntary_switches 1, cpu_time.idle_ns 10ms");
 }
 
 #[test]
 fn makespan_is_absent_while_a_task_lives() {
-    let result = Run::on(1)
-        .tasks(&[1024, 1024])
-        .wake(0)
-        .switch(0, None, 0)
-        .at(5)
-        .exit(0)
-        .switch(0, 0, None)
-        .end(10);
-    assert_eq!(result.makespan_ns, None);
+    let result = Run::on(1).tasks(&[1024, 1024]).play("wake0 cpu0=0 @5 exit0 cpu0=-").end(10);
+    expect(&result, "makespan_ns none");
 }
 
 #[test]
 fn overhead_is_nobodys_cpu_time() {
     let mut run = Run::on(1);
-    run.tasks(&[1024, 1024]).wake(0).wake(1);
-    run.switch(0, None, 0).overhead(0, OverheadKind::Scheduling, MS);
-    run.at(10).switch(0, 0, 1).overhead(0, OverheadKind::Switch, MS);
+    run.tasks(&[1024, 1024]).play("wake0 wake1");
+    run.play("cpu0=0 scheduling0+1");
+    run.play("@10 cpu0=1 switch0+1");
     let result = run.end(20);
-    assert_eq!(result.tasks[0].cpu_time_ns, 9 * MS);
-    assert_eq!(result.tasks[1].cpu_time_ns, 9 * MS);
-    assert_eq!(result.cpu_time.busy_ns, 18 * MS);
-    assert_eq!(result.cpu_time.overhead_ns, 2 * MS);
-    let overhead = result.overhead.unwrap();
-    assert_eq!((overhead.scheduling_ns, overhead.switch_ns, overhead.total_ns), (MS, MS, 2 * MS));
-    assert_close(overhead.percent, 10.0);
-    assert_close(result.throughput.unwrap().ratio, 0.9);
+    expect(&result, "tasks.0.cpu_time_ns 9ms, tasks.1.cpu_time_ns 9ms, cpu_time.busy_ns 18ms");
+    expect(&result, "cpu_time.overhead_ns 2ms, overhead.scheduling_ns 1ms, overhead.switch_ns 1ms");
+    expect(&result, "overhead.total_ns 2ms, overhead.percent 10.0, throughput.ratio 0.9");
     // The ideal of fairness divides the 18 ms that were left.
-    assert_close(ideal_shares(&result)[0], 0.45);
-    assert_eq!(result.tasks[0].lag.unwrap().ahead_ns, 9 * MS / 2);
-    assert_eq!(result.tasks[1].lag.unwrap().behind_ns, 9 * MS / 2);
-    assert_close(result.fairness.unwrap().jain_index, 1.0);
+    expect(&result, "tasks.0.share.ideal 0.45, tasks.0.lag.ahead_ns 4.5ms");
+    expect(&result, "tasks.1.lag.behind_ns 4.5ms, fairness.jain_index 1.0");
 }
 
 #[test]
@@ -406,49 +271,23 @@ fn overhead_goes_on_across_a_switch() {
     // 3 ms from 4 ms on and 4 ms more from 5 ms on last until 11 ms: the task that comes at 8 ms has only the last of 12.
     let result = Run::on(1)
         .tasks(&[1024, 1024])
-        .wake(0)
-        .wake(1)
-        .switch(0, None, 0)
-        .at(4)
-        .overhead(0, OverheadKind::Interrupt, 3 * MS)
-        .at(5)
-        .overhead(0, OverheadKind::Scheduling, 4 * MS)
-        .at(8)
-        .switch(0, 0, 1)
+        .play("wake0 wake1 cpu0=0 @4 interrupt0+3 @5 scheduling0+4 @8 cpu0=1")
         .end(12);
-    assert_eq!(result.tasks[0].cpu_time_ns, 4 * MS);
-    assert_eq!(result.tasks[1].cpu_time_ns, MS);
-    assert_eq!(result.cpu_time.overhead_ns, 7 * MS);
-    assert_eq!(result.cpu_time.idle_ns, 0);
+    expect(&result, "tasks.0.cpu_time_ns 4ms, tasks.1.cpu_time_ns 1ms, cpu_time.overhead_ns 7ms");
+    expect(&result, "cpu_time.idle_ns 0");
 }
 
 #[test]
 fn overhead_that_outlasts_the_run_is_in_no_cpu_time() {
-    let result = Run::on(1)
-        .tasks(&[1024])
-        .wake(0)
-        .switch(0, None, 0)
-        .at(9)
-        .overhead(0, OverheadKind::Switch, 5 * MS)
-        .end(10);
-    assert_eq!(result.cpu_time.busy_ns, 9 * MS);
-    assert_eq!(result.cpu_time.overhead_ns, MS);
-    assert_eq!(result.overhead.unwrap().total_ns, 5 * MS);
+    let result = Run::on(1).tasks(&[1024]).play("wake0 cpu0=0 @9 switch0+5").end(10);
+    expect(&result, "cpu_time.busy_ns 9ms, cpu_time.overhead_ns 1ms, overhead.total_ns 5ms");
 }
 
 #[test]
 fn overhead_on_an_idle_cpu_takes_nothing_from_a_task() {
-    let result = Run::on(2)
-        .tasks(&[1024])
-        .wake(0)
-        .switch(0, None, 0)
-        .at(5)
-        .overhead(1, OverheadKind::Interrupt, MS)
-        .end(10);
-    assert_eq!(result.tasks[0].cpu_time_ns, 10 * MS);
-    assert_eq!(result.overhead.unwrap().interrupt_ns, MS);
-    assert_eq!(result.cpu_time.idle_ns, 9 * MS);
-    assert_eq!(result.fairness.unwrap().lag, Lag { ahead_ns: 0, behind_ns: 0 });
+    let result = Run::on(2).tasks(&[1024]).play("wake0 cpu0=0 @5 interrupt1+1").end(10);
+    expect(&result, "tasks.0.cpu_time_ns 10ms, overhead.interrupt_ns 1ms, cpu_time.idle_ns 9ms");
+    expect(&result, "fairness.lag.ahead_ns 0, fairness.lag.behind_ns 0");
 }
 
 #[test]
@@ -456,20 +295,14 @@ fn a_cpu_that_the_loader_has_is_overhead_and_not_idle() {
     let cpu = CpuId(1);
     let result = Run::on(2)
         .tasks(&[1024; 2])
-        .wake(0)
-        .wake(1)
-        .switch(0, None, 0)
+        .play("wake0 wake1 cpu0=0")
         .event(EventKind::Outside { cpu, who: Some(Outsider::Loader) })
         .at(4)
         .event(EventKind::Outside { cpu, who: None })
-        .at(10)
-        .switch(1, None, 1)
+        .play("@10 cpu1=1")
         .end(20);
-    assert_eq!(result.overhead.unwrap().scheduling_ns, 4 * MS);
-    assert_eq!(result.cpu_time.overhead_ns, 4 * MS);
-    assert_eq!(result.cpu_time.idle_ns, 6 * MS);
-    assert_eq!(result.cpu_time.idle_while_runnable_ns, 6 * MS);
-    assert_eq!(result.tasks[1].wait_ns, 10 * MS);
+    expect(&result, "overhead.scheduling_ns 4ms, cpu_time.overhead_ns 4ms, cpu_time.idle_ns 6ms");
+    expect(&result, "cpu_time.idle_while_runnable_ns 6ms, tasks.1.wait_ns 10ms");
 }
 
 /// Two tasks want the same CPU, of two, for 40 ms. Another program has it from 10 to 30 ms; the other CPU is idle all the time.
@@ -482,60 +315,36 @@ fn time_that_others_used_is_neither_idle_nor_possible_nor_due() {
         run.wake(number);
     }
     let result = run
-        .switch(0, None, 0)
-        .at(10)
-        .switch(0, 0, None)
+        .play("cpu0=0 @10 cpu0=-")
         .event(EventKind::Outside { cpu, who: Some(Outsider::Other) })
         .at(30)
         .event(EventKind::Outside { cpu, who: None })
         .switch(0, None, 1)
         .end(40);
-    let time = result.cpu_time;
-    assert_eq!((time.available_ns, time.busy_ns), (80 * MS, 20 * MS));
-    assert_eq!((time.others_ns, time.idle_ns), (Some(20 * MS), 40 * MS));
-    assert_eq!(time.idle_while_runnable_ns, 0);
-    assert_close(result.throughput.unwrap().ratio, 1.0);
-    assert_close(result.fairness.unwrap().jain_index, 1.0);
+    expect(&result, "cpu_time.available_ns 80ms, cpu_time.busy_ns 20ms, cpu_time.others_ns 20ms");
+    expect(&result, "cpu_time.idle_ns 40ms, cpu_time.idle_while_runnable_ns 0");
+    expect(&result, "throughput.ratio 1.0, fairness.jain_index 1.0");
     // Each had its half of what was left, so a wait of 30 ms is worth 5 ms.
-    assert_close(result.tasks[1].share.unwrap().ideal, 10.0 / 80.0);
-    assert_eq!(result.tasks[1].longest_wait.unwrap().entitled_ns, 5 * MS);
-    assert_eq!(result.inconsistent_events, 0);
+    expect(&result, "tasks.1.share.ideal 0.125, tasks.1.longest_wait.entitled_ns 5ms");
+    expect(&result, "inconsistent_events 0");
 }
 
 #[test]
 fn an_idle_cpu_with_overhead_is_not_idle_while_a_task_waits() {
     let result = Run::on(2)
         .tasks(&[1024; 2])
-        .wake(0)
-        .wake(1)
-        .switch(0, None, 0)
-        .overhead(1, OverheadKind::Interrupt, 4 * MS)
-        .at(6)
-        .overhead(1, OverheadKind::Switch, 10 * MS)
-        .at(10)
-        .switch(1, None, 1)
+        .play("wake0 wake1 cpu0=0 interrupt1+4 @6 switch1+10 @10 cpu1=1")
         .end(20);
-    assert_eq!(result.cpu_time.idle_ns, 2 * MS);
-    assert_eq!(result.cpu_time.idle_while_runnable_ns, 2 * MS);
+    expect(&result, "cpu_time.idle_ns 2ms, cpu_time.idle_while_runnable_ns 2ms");
 }
 
 #[test]
 fn idle_while_runnable_counts_usable_idle_cpus() {
     // Two tasks wait from 0 to 10 ms while one of three CPUs is busy; then one more CPU takes a task.
-    let result = Run::on(3)
-        .tasks(&[1024; 3])
-        .wake(0)
-        .wake(1)
-        .wake(2)
-        .switch(0, None, 0)
-        .at(10)
-        .switch(1, None, 1)
-        .end(15);
+    let result = Run::on(3).tasks(&[1024; 3]).play("wake0 wake1 wake2 cpu0=0 @10 cpu1=1").end(15);
     assert_eq!(result.cpu_time.idle_while_runnable_ns, 2 * 10 * MS + 5 * MS);
     // 25 of 45 ms of work that three CPUs could have done.
-    let throughput = result.throughput.unwrap();
-    assert_eq!(throughput.work_ns, 20 * MS);
-    assert_eq!(throughput.ideal_work_ns, 45 * MS);
+    expect(&result, "throughput.work_ns 20ms, throughput.ideal_work_ns 45ms");
 }
 
 #[test]
@@ -545,15 +354,10 @@ fn an_idle_cpu_is_not_wasted_on_tasks_that_may_not_use_it() {
     let result = Run::on(2)
         .describe(0, &pinned)
         .describe(1, &pinned)
-        .wake(0)
-        .wake(1)
-        .switch(0, None, 0)
-        .at(10)
-        .switch(0, 0, 1)
+        .play("wake0 wake1 cpu0=0 @10 cpu0=1")
         .end(20);
-    assert_eq!(result.cpu_time.idle_while_runnable_ns, 0);
-    assert_eq!(ideal_shares(&result), [0.25, 0.25]);
-    assert_close(result.throughput.unwrap().ratio, 1.0);
+    expect(&result, "cpu_time.idle_while_runnable_ns 0, tasks.0.share.ideal 0.25");
+    expect(&result, "tasks.1.share.ideal 0.25, throughput.ratio 1.0");
 }
 
 #[test]
@@ -576,9 +380,7 @@ fn responses_and_missed_periods() {
     let expected = Periods { released: 4, completed: 3, missed: 1, skipped: 0 };
     assert_eq!(result.periods, Some(expected));
     assert_eq!(result.tasks[0].periods, Some(expected));
-    let response = result.response_time.unwrap();
-    assert_eq!(response.samples, 3);
-    assert_eq!((response.p50_ns, response.max_ns), (4 * MS, 12 * MS));
+    expect(&result, "response_time.samples 3, response_time.p50_ns 4ms, response_time.max_ns 12ms");
 }
 
 #[test]
@@ -619,10 +421,10 @@ fn records_are_kept_when_asked_for() {
     let lap = |at: u64, begins| EventKind::Lap { task, at: at * MS, begins };
     let mut run = Run::with(MachineFacts::equal(1), options);
     run.tasks(&[1024, 1024]).event(EventKind::JobRelease { task, due: 2 * MS, deadline: 12 * MS });
-    run.wake(0).wake(1).switch(0, None, 1);
-    run.at(5).switch(0, 1, 0).event(lap(5, true));
-    run.at(8).switch(0, 0, 1);
-    run.at(9).switch(0, 1, 0);
+    run.play("wake0 wake1 cpu0=1");
+    run.play("@5 cpu0=0").event(lap(5, true));
+    run.play("@8 cpu0=1");
+    run.play("@9 cpu0=0");
     run.at(14).event(lap(15, false)).event(EventKind::JobComplete { task, deadline: 12 * MS });
     // Nothing begins it.
     run.event(lap(14, false));
@@ -670,21 +472,13 @@ fn the_worst_window_shows_uneven_shares() {
     run.at(3600).switch(0, 0, 3);
     run.at(4200).switch(1, 1, 0);
     run.at(4800).switch(2, 2, 1);
-    run.at(5400).switch(3, 4, 2);
+    run.play("@5400 cpu3=2");
     let result = run.end(6000);
-    let window = result.fairness.unwrap().worst_window.unwrap();
-    assert_eq!(window.start_ns, 0);
-    assert_eq!(window.window_ns, 3000 * MS);
-    assert_close(window.spread, 0.5);
-    let first = result.tasks[0].windows.unwrap();
-    assert_eq!(first.windows, 2);
-    assert_close(first.max, 1.0);
-    assert_close(first.min, 0.8);
-    assert_close(first.mean, 0.9);
-    assert_close(first.standard_deviation, 0.1);
-    let last = result.tasks[4].windows.unwrap();
-    assert_close(last.min, 0.5);
-    assert_close(last.max, 0.8);
+    expect(&result, "fairness.worst_window.start_ns 0, fairness.worst_window.window_ns 3000ms");
+    expect(&result, "fairness.worst_window.spread 0.5, tasks.0.windows.windows 2");
+    expect(&result, "tasks.0.windows.max 1.0, tasks.0.windows.min 0.8, tasks.0.windows.mean 0.9");
+    expect(&result, "tasks.0.windows.standard_deviation 0.1, tasks.4.windows.min 0.5");
+    expect(&result, "tasks.4.windows.max 0.8");
 }
 
 #[test]
@@ -692,18 +486,11 @@ fn a_window_has_the_length_that_was_asked_for() {
     let options = Options { window: 10 * MS, ..Options::default() };
     let result = Run::with(MachineFacts::equal(1), options)
         .tasks(&[1024, 1024])
-        .wake(0)
-        .wake(1)
-        .switch(0, None, 0)
-        .at(25)
-        .switch(0, 0, 1)
+        .play("wake0 wake1 cpu0=0 @25 cpu0=1")
         .end(45);
-    let windows = result.tasks[0].windows.unwrap();
     // 1, 1, 1/2 and 0; the last 5 ms are no whole window.
-    assert_eq!(windows.windows, 4);
-    assert_close(windows.mean, 0.625);
-    assert_close(windows.min, 0.0);
-    assert_close(result.fairness.unwrap().worst_window.unwrap().spread, 1.0);
+    expect(&result, "tasks.0.windows.windows 4, tasks.0.windows.mean 0.625");
+    expect(&result, "tasks.0.windows.min 0.0, fairness.worst_window.spread 1.0");
 }
 
 #[test]
@@ -712,17 +499,11 @@ fn capacity_turns_time_into_work() {
     let machine = MachineFacts { capacities: vec![1024, 512] };
     let result = Run::with(machine, Options::default())
         .tasks(&[1024, 1024])
-        .wake(0)
-        .wake(1)
-        .switch(0, None, 0)
-        .switch(1, None, 1)
+        .play("wake0 wake1 cpu0=0 cpu1=1")
         .end(10);
-    assert_eq!(result.tasks[1].cpu_time_ns, 10 * MS);
-    assert_eq!(result.tasks[1].work_ns, 5 * MS);
-    assert_close(result.tasks[0].share.unwrap().actual, 2.0 / 3.0);
-    assert_close(result.tasks[0].share.unwrap().ideal, 0.5);
-    assert_eq!(result.tasks[1].lag.unwrap().behind_ns, 5 * MS / 2);
-    assert_close(result.throughput.unwrap().ratio, 1.0);
+    expect(&result, "tasks.1.cpu_time_ns 10ms, tasks.1.work_ns 5ms");
+    expect(&result, "tasks.0.share.actual 0.6666666666666666, tasks.0.share.ideal 0.5");
+    expect(&result, "tasks.1.lag.behind_ns 2.5ms, throughput.ratio 1.0");
 }
 
 /// Of a group in a group, and of a task that leaves it.
@@ -738,17 +519,17 @@ fn groups_divide_the_ideal_and_add_up_their_time() {
         run.wake(task);
     }
     // Half of the CPU is the outer group's, and three quarters of that the inner one's.
-    let result = run.switch(0, None, 0).at(30).switch(0, 0, 1).at(40).switch(0, 1, 2).end(80);
-    assert_eq!(ideal_shares(&result), [0.375, 0.125, 0.5]);
-    assert_close(result.fairness.unwrap().jain_index, 1.0);
+    let result = run.play("cpu0=0 @30 cpu0=1 @40 cpu0=2").end(80);
+    expect(&result, "tasks.0.share.ideal 0.375, tasks.1.share.ideal 0.125");
+    expect(&result, "tasks.2.share.ideal 0.5, fairness.jain_index 1.0");
     let times: Vec<u64> = result.groups.iter().map(|group| group.cpu_time_ns).collect();
     assert_eq!(times, [40 * MS, 30 * MS]);
     assert_eq!(result.groups[1].path, "/1");
 
     let mut run = Run::on(1);
     run.group(0, None, 1024).describe(0, &member(Some(0)));
-    let result = run.wake(0).switch(0, None, 0).at(10).describe(0, &member(None)).end(25);
-    assert_eq!(result.groups[0].cpu_time_ns, 10 * MS);
+    let result = run.play("wake0 cpu0=0 @10").describe(0, &member(None)).end(25);
+    expect(&result, "groups.0.cpu_time_ns 10ms");
 }
 
 #[test]
@@ -759,65 +540,40 @@ fn real_time_tasks_come_first_and_are_left_out_of_fairness() {
     let result = Run::on(1)
         .describe(0, &real_time)
         .describe(1, &task_info("hog", 1024))
-        .wake(1)
-        .switch(0, None, 1)
-        .at(10)
-        .wake(0)
-        .switch(0, 1, 0)
-        .at(30)
-        .sleep(0)
-        .switch(0, 0, 1)
+        .play("wake1 cpu0=1 @10 wake0 cpu0=0 @30 sleep0 cpu0=1")
         .end(40);
-    assert_eq!(result.tasks[0].lag, None);
-    assert_close(result.tasks[0].share.unwrap().ideal, 0.5);
-    assert_close(result.tasks[1].share.unwrap().ideal, 0.5);
-    assert_eq!(result.fairness.unwrap().lag, Lag { ahead_ns: 0, behind_ns: 0 });
-    assert_close(result.fairness.unwrap().jain_index, 1.0);
+    expect(&result, "tasks.0.lag none, tasks.0.share.ideal 0.5, tasks.1.share.ideal 0.5");
+    expect(&result, "fairness.lag.ahead_ns 0, fairness.lag.behind_ns 0, fairness.jain_index 1.0");
 }
 
 #[test]
 fn a_change_of_weight_counts_from_its_time() {
     let result = Run::on(1)
         .tasks(&[1024, 1024])
-        .wake(0)
-        .wake(1)
-        .switch(0, None, 0)
-        .at(20)
+        .play("wake0 wake1 cpu0=0 @20")
         .describe(1, &task_info("task-1", 3072))
         .end(40);
     // Half of 20 ms and a quarter of 20 ms.
-    assert_close(ideal_shares(&result)[0], 0.375);
-    assert_close(ideal_shares(&result)[1], 0.625);
-    assert_eq!(result.tasks[1].weight, 3072);
+    expect(&result, "tasks.0.share.ideal 0.375, tasks.1.share.ideal 0.625, tasks.1.weight 3072");
 }
 
 #[test]
 fn an_offline_cpu_offers_no_time() {
     let result = Run::on(2)
         .tasks(&[1024, 1024])
-        .wake(0)
-        .wake(1)
-        .switch(0, None, 0)
-        .switch(1, None, 1)
-        .at(10)
-        .switch(1, 1, None)
+        .play("wake0 wake1 cpu0=0 cpu1=1 @10 cpu1=-")
         .event(EventKind::CpuOnline { cpu: CpuId(1), online: false })
         .end(30);
-    assert_eq!(result.cpu_time.available_ns, 40 * MS);
-    assert_eq!(result.cpu_time.idle_ns, 0);
-    assert_eq!(result.cpu_time.idle_while_runnable_ns, 0);
-    assert_close(ideal_shares(&result)[1], 0.5);
-    assert_close(result.throughput.unwrap().ratio, 1.0);
+    expect(&result, "cpu_time.available_ns 40ms, cpu_time.idle_ns 0");
+    expect(&result, "cpu_time.idle_while_runnable_ns 0, tasks.1.share.ideal 0.5");
+    expect(&result, "throughput.ratio 1.0");
 }
 
 #[test]
 fn a_task_woken_before_it_left_its_cpu_keeps_it() {
-    let result =
-        Run::on(1).tasks(&[1024]).wake(0).switch(0, None, 0).at(5).sleep(0).wake(0).end(10);
-    assert_eq!(result.tasks[0].cpu_time_ns, 10 * MS);
-    assert_eq!(result.tasks[0].wakeups, 2);
-    assert_eq!(result.tasks[0].voluntary_switches, 0);
-    assert_eq!(result.inconsistent_events, 0);
+    let result = Run::on(1).tasks(&[1024]).play("wake0 cpu0=0 @5 sleep0 wake0").end(10);
+    expect(&result, "tasks.0.cpu_time_ns 10ms, tasks.0.wakeups 2, tasks.0.voluntary_switches 0");
+    expect(&result, "inconsistent_events 0");
 }
 
 #[test]
@@ -826,9 +582,7 @@ fn migrations_are_counted_per_task_and_in_all() {
         .tasks(&[1024, 1024])
         .event(EventKind::Migrate { task: TaskId(1), from: CpuId(0), to: CpuId(1) })
         .end(1);
-    assert_eq!(result.migrations, 1);
-    assert_eq!(result.tasks[0].migrations, 0);
-    assert_eq!(result.tasks[1].migrations, 1);
+    expect(&result, "migrations 1, tasks.0.migrations 0, tasks.1.migrations 1");
 }
 
 #[test]
@@ -845,9 +599,7 @@ fn contradictions_are_counted_and_do_no_harm() {
         .sleep(0)
         .switch(1, 1, None) // the other task was running
         .end(10);
-    assert_eq!(result.inconsistent_events, 7);
-    assert_eq!(result.tasks[0].cpu_time_ns, 5 * MS);
-    assert_eq!(result.tasks[1].cpu_time_ns, 0);
+    expect(&result, "inconsistent_events 7, tasks.0.cpu_time_ns 5ms, tasks.1.cpu_time_ns 0");
 }
 
 #[test]
@@ -911,13 +663,10 @@ fn a_task_held_back_by_a_quota_is_throttled_and_waits_for_no_cpu() {
         .at(100)
         .switch(0, None, 0)
         .end(120);
-    let task = &result.tasks[0];
-    assert_eq!((task.throttled_ns, task.wait_ns), (75 * MS, 5 * MS));
-    assert_eq!(task.longest_wait_ns, Some(5 * MS));
-    assert_eq!(task.idle_beside.unwrap().length_ns, 5 * MS);
-    assert_eq!(result.cpu_time.idle_while_runnable_ns, 5 * MS);
+    expect(&result, "tasks.0.throttled_ns 75ms, tasks.0.wait_ns 5ms, tasks.0.longest_wait_ns 5ms");
+    expect(&result, "tasks.0.idle_beside.length_ns 5ms, cpu_time.idle_while_runnable_ns 5ms");
     // A fifth of a CPU, and the other task's whole one, of two.
-    assert_eq!(ideal_shares(&result), [0.1, 0.5]);
+    expect(&result, "tasks.0.share.ideal 0.1, tasks.1.share.ideal 0.5");
     assert_eq!(result.groups[0].nr_periods, None);
 
     // A waking task that is held back at once has a latency, but no wait.
@@ -932,8 +681,7 @@ fn a_task_held_back_by_a_quota_is_throttled_and_waits_for_no_cpu() {
         .switch(0, None, 0)
         .event(EventKind::QuotaUse { group: GroupId(0), used })
         .end(50);
-    assert_eq!(result.wakeup_latency.unwrap().max_ns, 40 * MS);
-    assert_eq!(result.tasks[0].wait_ns, 0);
+    expect(&result, "wakeup_latency.max_ns 40ms, tasks.0.wait_ns 0");
     let group = &result.groups[0];
     let told = (group.nr_periods, group.nr_throttled, group.throttled_ns);
     assert_eq!(told, (Some(3), Some(2), Some(40 * MS)));

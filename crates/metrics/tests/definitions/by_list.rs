@@ -1,8 +1,10 @@
 //! Event lists by hand: times in milliseconds.
 
+use std::collections::HashMap;
+
 use fairground_events::{
-    CgroupMode, CpuId, Event, EventKind, GroupId, GroupInfo, Nanoseconds, OverheadKind, Policy,
-    Quota, Sink, TaskId, TaskInfo,
+    CgroupMode, CpuId, Event, EventKind, GroupId, GroupInfo, Nanoseconds, OverheadKind, Quota,
+    Sink, TaskId, TaskInfo,
 };
 use fairground_metrics::{MachineFacts, Metrics, Options, RunMetrics};
 
@@ -13,21 +15,13 @@ pub const MS: Nanoseconds = 1_000_000;
 pub struct Run {
     metrics: Metrics,
     now: Nanoseconds,
+    /// What runs on CPUs by their numbers.
+    running: HashMap<u32, u32>,
 }
 
 /// The attributes of a task called `name` with this weight that may run everywhere.
 pub fn task_info(name: &str, weight: u32) -> TaskInfo {
-    TaskInfo {
-        name: name.to_owned(),
-        policy: Policy::Normal,
-        nice: 0,
-        rt_priority: 0,
-        weight,
-        allowed: Vec::new(),
-        parent: None,
-        daemon: false,
-        group: None,
-    }
+    TaskInfo { weight, ..TaskInfo::named(name) }
 }
 
 impl Run {
@@ -38,7 +32,7 @@ impl Run {
 
     /// A run on a machine of these facts.
     pub fn with(machine: MachineFacts, options: Options) -> Self {
-        Self { metrics: Metrics::new(machine, options), now: 0 }
+        Self { metrics: Metrics::new(machine, options), now: 0, running: HashMap::new() }
     }
 
     /// Lets time pass until `milliseconds`.
@@ -113,16 +107,50 @@ impl Run {
         prev: impl Into<Option<u32>>,
         next: impl Into<Option<u32>>,
     ) -> &mut Self {
+        let next = next.into();
+        self.running.remove(&cpu);
+        self.running.extend(next.map(|next| (cpu, next)));
         self.event(EventKind::Switch {
             cpu: CpuId(cpu),
             prev: prev.into().map(TaskId),
-            next: next.into().map(TaskId),
+            next: next.map(TaskId),
         })
     }
 
-    /// A CPU has overhead from now on.
-    pub fn overhead(&mut self, cpu: u32, kind: OverheadKind, duration: Nanoseconds) -> &mut Self {
-        self.event(EventKind::Overhead { cpu: CpuId(cpu), kind, duration })
+    /// Plays events of a text: `@5` lets time pass until 5 ms, `wake0`, `sleep0` and `exit0` are task 0's, CPU 1 switches to task 0 with
+    /// `cpu1=0` and becomes idle with `cpu1=-`, and `switch1+3` is overhead of 3 ms for switches.
+    pub fn play(&mut self, text: &str) -> &mut Self {
+        for word in text.split(' ') {
+            let (what, rest) = word.split_at(word.find(|one: char| one.is_ascii_digit()).unwrap());
+            let mut numbers = rest.split(['=', '+']).map(|number| number.parse().ok());
+            let number = numbers.next().unwrap().unwrap();
+            let kind = match what {
+                "@" => {
+                    self.now = u64::from(number) * MS;
+                    continue;
+                }
+                "wake" => EventKind::Wake { task: TaskId(number), cpu: CpuId(0), waker: None },
+                "sleep" => EventKind::Sleep { task: TaskId(number) },
+                "exit" => EventKind::Exit { task: TaskId(number) },
+                "cpu" => {
+                    let prev = self.running.get(&number).copied();
+                    self.switch(number, prev, numbers.next().unwrap());
+                    continue;
+                }
+                kind => EventKind::Overhead {
+                    cpu: CpuId(number),
+                    kind: match kind {
+                        "interrupt" => OverheadKind::Interrupt,
+                        "scheduling" => OverheadKind::Scheduling,
+                        "switch" => OverheadKind::Switch,
+                        _ => panic!("{word}"),
+                    },
+                    duration: Nanoseconds::from(numbers.next().unwrap().unwrap()) * MS,
+                },
+            };
+            self.event(kind);
+        }
+        self
     }
 
     /// The run ends at `milliseconds`.
@@ -140,4 +168,26 @@ pub fn assert_close(found: f64, expected: f64) {
         (found - expected).abs() <= 1e-6 * expected.abs().max(1.0),
         "found {found}, expected {expected}"
     );
+}
+
+/// Asserts values of a result by their paths, such as `tasks.0.wait_ns 5ms, periods none`; decimals agree as in [`assert_close`].
+#[track_caller]
+pub fn expect(result: &RunMetrics, values: &str) {
+    let all = serde_json::to_value(result).unwrap();
+    for one in values.split(", ") {
+        let (path, expected) = one.split_once(' ').unwrap();
+        let found = all.pointer(&format!("/{}", path.replace('.', "/")));
+        let found = found.unwrap_or_else(|| panic!("no {path} in {all:#}"));
+        let (number, unit) = match expected.strip_suffix("ms") {
+            Some(number) => (number, MS as f64),
+            None => (expected, 1.0),
+        };
+        match number.parse::<f64>() {
+            Ok(number) if found.is_u64() => {
+                assert_eq!(found.as_f64(), Some(number * unit), "{path}")
+            }
+            Ok(number) => assert_close(found.as_f64().expect(path), number * unit),
+            Err(_) => assert!(found.is_null() && expected == "none", "{path} is {found}"),
+        }
+    }
 }

@@ -1,7 +1,7 @@
 //! Properties of every schedule, however bad: random schedulers on random machines.
 
 use crate::by_list::{MS, Run, assert_close};
-use fairground_events::{CpuId, EventKind, Outsider, OverheadKind};
+use fairground_events::{CpuId, EventKind, Outsider};
 use fairground_metrics::{MachineFacts, Options, RunMetrics};
 use proptest::prelude::*;
 
@@ -129,7 +129,7 @@ fn play(cpus: usize, weights: &[u32], steps: &[(u64, Step)]) -> (RunMetrics, Sch
             Step::Overhead(cpu, duration) => {
                 let cpu = cpu % cpus;
                 schedule.overhead_left[cpu] += duration;
-                run.overhead(cpu as u32, OverheadKind::Switch, duration * MS);
+                run.play(&format!("switch{cpu}+{duration}"));
             }
         }
     }
