@@ -1,31 +1,14 @@
 //! BFS shows the features by which it is recognised: equal slices, the staircase of nice, deadlines that outlive a sleep, isochronous and idle tasks.
 
 use crate::support::{
-    History, MS, Run, SECOND, assert_near, assert_synchronous_waker_finishes,
-    assert_the_displaced_move, run, run_with, statistic,
+    History, MS, Run, SECOND, assert_near, assert_shares, assert_synchronous_waker_finishes,
+    assert_the_displaced_move, gaps, hogs, run, run_with, statistic, two_hogs,
 };
 use fairground_simulator::{Options, Outcome};
 
 const ID: &str = "bfs";
 /// Length of a slice.
 const SLICE: u64 = 6 * MS;
-
-/// Tasks that never sleep, all of nice 0.
-fn hogs(number: u32) -> String {
-    format!(
-        r#"{{ "tasks": {{ "hog": {{ "instance": {number}, "run": 1000 }} }}, "global": {{ "duration": 20 }} }}"#
-    )
-}
-
-/// Two tasks that never sleep, with these nice values.
-fn two_hogs(first: i32, second: i32) -> String {
-    format!(
-        r#"{{ "tasks": {{
-            "first": {{ "priority": {first}, "run": 1000 }},
-            "second": {{ "priority": {second}, "run": 1000 }} }},
-        "global": {{ "duration": 20 }} }}"#
-    )
-}
 
 /// Runs with enough ticks a second for slices to end when they are used up.
 fn run_finely(machine: &str, json: &str, seconds: u64) -> (History, Outcome) {
@@ -45,7 +28,7 @@ fn milliseconds(time: u64) -> f64 {
 
 /// The longest time that a task waited between two of its runs, in milliseconds.
 fn longest_gap(runs: &[&Run]) -> f64 {
-    let gaps = runs.windows(2).map(|pair| pair[1].start - pair[0].end);
+    let gaps = gaps(&runs);
     milliseconds(gaps.max().unwrap())
 }
 
@@ -151,12 +134,8 @@ fn at_a_thousand_hertz_the_steps_are_those_of_whole_ticks() {
 fn any_number_of_hogs_shares_any_number_of_cpus() {
     for (cpus, number) in [(2, 3), (4, 5), (4, 6), (3, 8)] {
         let (history, _) = run(ID, &cpus.to_string(), &hogs(number), 10, &[]);
-        let expected = 100.0 * f64::from(cpus) / f64::from(number);
-        for index in 0..number {
-            let share = history.percent(&format!("hog-{index}"), SECOND, 2 * SECOND);
-            let what = format!("hog {index} of {number} on {cpus}");
-            assert_near(share, expected, 2.0, &what);
-        }
+        let expected = 100.0 * f64::from(cpus) / number as f64;
+        assert_shares(&history, number, SECOND, 2 * SECOND, expected, 2.0);
     }
 }
 
@@ -169,8 +148,7 @@ fn a_deadline_outlives_sleep() {
         let json = format!(
             r#"{{ "tasks": {{
                 "hog": {{ "instance": {number}, "run": 1000 }},
-                "sleeper": {{ "run": 1000, "sleep": 19000 }} }},
-            "global": {{ "duration": 60 }} }}"#
+                "sleeper": {{ "run": 1000, "sleep": 19000 }} }} }}"#
         );
         let (history, _) = run_finely("1", &json, 60);
         let all = activations(&history, "sleeper", MS, SLEEP);
@@ -197,7 +175,7 @@ fn wakeups(id: &str, work: u64, sleep: u64) -> (f64, f64) {
     let json = format!(
         r#"{{ "tasks": {{
             "hog": {{ "instance": 5, "run": 1000 }},
-            "interactive": {{ "run": {}, "sleep": {} }} }}, "global": {{ "duration": 30 }} }}"#,
+            "interactive": {{ "run": {}, "sleep": {} }} }} }}"#,
         work / 1000,
         sleep / 1000
     );
@@ -234,13 +212,8 @@ fn a_task_that_sleeps_in_time_runs_at_once_even_if_it_wants_more_than_its_share(
 
 #[test]
 fn a_task_returns_to_its_last_cpu_if_that_idles() {
-    let (history, _) = run(
-        ID,
-        "l3:2 core:2 pu:2",
-        r#"{ "tasks": { "sleeper": { "run": 1000, "sleep": 9000, "loop": 100 } } }"#,
-        2,
-        &[],
-    );
+    let json = r#"{ "tasks": { "sleeper": { "run": 1000, "sleep": 9000, "loop": 100 } } }"#;
+    let (history, _) = run(ID, "l3:2 core:2 pu:2", json, 2, &[]);
     let runs = history.runs_of("sleeper", 0, 2 * SECOND);
     assert!(runs.len() >= 100);
     assert!(runs.iter().all(|run| run.cpu == runs[0].cpu));
@@ -255,7 +228,7 @@ fn cpu_chosen(busy: &[u32]) -> u32 {
         })
         .collect();
     let json = format!(
-        r#"{{ "tasks": {{ "sleeper": {{ "run": 1000, "sleep": 49000 }}, {} }}, "global": {{ "duration": 1 }} }}"#,
+        r#"{{ "tasks": {{ "sleeper": {{ "run": 1000, "sleep": 49000 }}, {} }} }}"#,
         hogs.join(", ")
     );
     let (history, _) = run(ID, "numa:2 l3:2 core:2 pu:2", &json, 1, &[]);
@@ -283,7 +256,7 @@ fn idle_cpus_are_chosen_by_distance_and_by_what_their_neighbours_do() {
 
 const ISO_AND_NORMAL: &str = r#"{ "tasks": {
     "iso": { "run": 1000, "fairground": { "isochronous": true } },
-    "normal": { "run": 1000 } }, "global": { "duration": 30 } }"#;
+    "normal": { "run": 1000 } } }"#;
 
 #[test]
 fn isochronous_tasks_fall_back_at_seventy_percent_of_five_seconds() {
@@ -329,8 +302,7 @@ fn the_share_of_isochronous_tasks_is_that_of_all_cpus() {
 fn isochronous_tasks_preempt_and_iso_cpu_0_makes_them_ordinary() {
     let json = r#"{ "tasks": {
         "hog": { "instance": 4, "priority": -20, "run": 1000 },
-        "iso": { "run": 3000, "sleep": 7000, "fairground": { "isochronous": true } } },
-        "global": { "duration": 20 } }"#;
+        "iso": { "run": 3000, "sleep": 7000, "fairground": { "isochronous": true } } } }"#;
     let worst = |iso_cpu: &str| {
         let (history, _) = run(ID, "1", json, 20, &[("iso_cpu", iso_cpu)]);
         let all = activations(&history, "iso", 3 * MS, 7 * MS);
@@ -343,7 +315,7 @@ fn isochronous_tasks_preempt_and_iso_cpu_0_makes_them_ordinary() {
 
 const IDLE_AND_NICE_19: &str = r#"{ "tasks": {
     "idle": { "policy": "SCHED_IDLE", "run": 1000 },
-    "hog": { "priority": 19, "run": 1000, "delay": 500000 } }, "global": { "duration": 60 } }"#;
+    "hog": { "priority": 19, "run": 1000, "delay": 500000 } } }"#;
 
 #[test]
 fn idle_tasks_run_only_when_nobody_else_would() {
@@ -364,15 +336,10 @@ fn who_waits_for_fifteen_seconds_has_a_slice() {
 
 #[test]
 fn a_yielder_goes_on_while_its_deadline_is_the_earlier() {
-    let (history, outcome) = run(
-        ID,
-        "1",
-        r#"{ "tasks": {
-            "hog": { "run": 1000 },
-            "yielder": { "run": 100, "yield": "" } }, "global": { "duration": 10 } }"#,
-        10,
-        &[],
-    );
+    let json = r#"{ "tasks": {
+        "hog": { "run": 1000 },
+        "yielder": { "run": 100, "yield": "" } } }"#;
+    let (history, outcome) = run(ID, "1", json, 10, &[]);
     assert!(statistic(ID, &outcome, "yields") > 40_000);
     // Its first yield pays a whole tick for 0.1 ms, so that its turns are of 5.1 ms. The hog's end at ticks, after 5.9 ms
     assert_near(history.percent("yielder", SECOND, 10 * SECOND), 510.0 / 11.0, 0.5, "yielder");
@@ -385,8 +352,7 @@ fn at_once(policy: &str, cpus: &str) -> f64 {
     let json = format!(
         r#"{{ "tasks": {{
             "hog": {{ "instance": 4, "run": 1000 }},
-            "sleeper": {{ "policy": "{policy}", "run": 1000, "sleep": 9000 }} }},
-        "global": {{ "duration": 10 }} }}"#
+            "sleeper": {{ "policy": "{policy}", "run": 1000, "sleep": 9000 }} }} }}"#
     );
     let (history, _) = run(ID, cpus, &json, 10, &[]);
     let all = activations(&history, "sleeper", MS, 9 * MS);
@@ -410,11 +376,10 @@ fn parent_and_child(process: &str) -> (Vec<Run>, Vec<Run>) {
                 "sleeping": {{ "sleep": 100000, "loop": 1 }},
                 "forking": {{ "run": 2000, "fork": "child", "loop": 1 }},
                 "running": {{ "run": 1000, "loop": -1 }} }} }},
-            "child": {{ "instance": 0, "run": 1000{process} }} }}, "global": {{ "duration": 1 }} }}"#
+            "child": {{ "instance": 0, "run": 1000{process} }} }} }}"#
     );
     let (history, _) = run(ID, "1", &json, 1, &[]);
-    let is_child = |run: &&Run| run.task.starts_with("child");
-    let child = history.runs.iter().find(is_child).unwrap().task.clone();
+    let child = history.child().task.clone();
     let runs = |task: &str| {
         let runs = history.runs_of(task, 50 * MS, SECOND);
         runs.into_iter().cloned().collect()
@@ -492,7 +457,7 @@ fn a_preempted_task_keeps_the_rest_of_its_slice() {
         "1",
         r#"{ "tasks": {
             "hog": { "run": 1000 },
-            "sleeper": { "run": 200, "sleep": 1800 } }, "global": { "duration": 5 } }"#,
+            "sleeper": { "run": 200, "sleep": 1800 } } }"#,
         5,
     );
     // A turn that begins in the middle of a tick pays 0.1 ms at most for what it did not use. The hog's slices end after 6 ms, however often it is
@@ -509,7 +474,7 @@ fn a_running_task_that_is_reniced_keeps_its_deadline_until_its_slice_ends() {
         "hog": { "instance": 2, "run": 1000 },
         "sleeper": { "loop": 1, "phases": {
             "before": { "priority": 0, "loop": 2, "run": 500, "sleep": 9500 },
-            "after": { "priority": 19, "loop": 6, "run": 500, "sleep": 9500 } } } }, "global": { "duration": 2 } }"#;
+            "after": { "priority": 19, "loop": 6, "run": 500, "sleep": 9500 } } } } }"#;
     let (history, _) = run(ID, "1", json, 2, &[]);
     let waits: Vec<f64> = activations(&history, "sleeper", MS / 2, 9_500_000)
         .iter()
@@ -539,12 +504,12 @@ fn a_task_that_two_cpus_could_take_does_not_wait_beside_an_idle_one() {
         format!(
             r#"{{ "tasks": {{
                 "iso": {{ "run": 1000, "fairground": {{ "isochronous": true }} }},
-                "other": {{ "delay": {delay}, "run": 1000 }} }}, "global": {{ "duration": 30 }} }}"#
+                "other": {{ "delay": {delay}, "run": 1000 }} }} }}"#
         )
     };
     let idle_and_weak = r#"{ "tasks": {
         "iso": { "priority": 19, "run": 1000 },
-        "other": { "policy": "SCHED_IDLE", "run": 1000 } }, "global": { "duration": 30 } }"#;
+        "other": { "policy": "SCHED_IDLE", "run": 1000 } } }"#;
     for json in [iso_and_normal(0), iso_and_normal(1000), idle_and_weak.to_owned()] {
         for cpus in ["2", "4"] {
             let (history, _) = run(ID, cpus, &json, 2, &[]);
@@ -601,7 +566,7 @@ fn a_running_task_that_gets_worse_has_to_compete_with_its_deadline() {
 fn who_is_displaced_by_a_real_time_task_goes_to_an_idle_cpu() {
     let json = r#"{ "tasks": {
         "rt": { "policy": "SCHED_FIFO", "priority": 50, "cpus": [0], "run": 8000, "sleep": 2000, "delay": 100000 },
-        "hog": { "run": 1000 } }, "global": { "duration": 5 } }"#;
+        "hog": { "run": 1000 } } }"#;
     let (history, _) = run(ID, "2", json, 5, &[]);
     assert_near(history.percent("hog", 0, 5 * SECOND), 100.0, 0.1, "hog");
     assert!(history.migrations.len() <= 2, "{:?}", history.migrations);
@@ -614,7 +579,7 @@ fn real_time_tasks_use_up_the_share_of_isochronous_ones() {
             r#"{{ "tasks": {{
                 "rt": {{ "policy": "SCHED_FIFO", "priority": 50, "run": {}, "sleep": {} }},
                 "iso": {{ "run": 100, "sleep": 5000, "fairground": {{ "isochronous": true }} }},
-                "hog": {{ "run": 1000 }} }}, "global": {{ "duration": 60 }} }}"#,
+                "hog": {{ "run": 1000 }} }} }}"#,
             rt * 100,
             10_000 - rt * 100
         );
@@ -627,16 +592,11 @@ fn real_time_tasks_use_up_the_share_of_isochronous_ones() {
 }
 
 #[test]
-fn a_task_displaced_by_real_time_goes_on_at_an_idle_cpu() {
-    assert_the_displaced_move(ID, 0);
-}
-
-#[test]
 fn of_running_tasks_the_one_with_the_latest_deadline_makes_way() {
     let json = r#"{ "tasks": {
         "strong": { "cpus": [0], "priority": -20, "run": 1000 },
         "weak": { "cpus": [1], "priority": 19, "run": 1000 },
-        "sleeper": { "run": 100, "sleep": 20000 } }, "global": { "duration": 10 } }"#;
+        "sleeper": { "run": 100, "sleep": 20000 } } }"#;
     let (history, _) = run(ID, "2", json, 10, &[]);
     let runs = history.runs_of("sleeper", SECOND, 10 * SECOND);
     let beside = runs.iter().filter(|run| run.cpu == 1).count();
@@ -653,7 +613,7 @@ fn an_idle_task_that_waited_for_a_disk_competes_until_its_slice_ends() {
         let json = format!(
             r#"{{ "tasks": {{
                 "idle": {{ "policy": "SCHED_IDLE", {rest}, "run": 1000 }},
-                "hog": {{ "priority": 19, "delay": 5000, "run": 1000 }} }}, "global": {{ "duration": 5 }} }}"#
+                "hog": {{ "priority": 19, "delay": 5000, "run": 1000 }} }} }}"#
         );
         let (history, _) = run(ID, "1", &json, 5, &[]);
         history.runs_of("idle", MS, 5 * SECOND).len()
@@ -663,12 +623,8 @@ fn an_idle_task_that_waited_for_a_disk_competes_until_its_slice_ends() {
     assert_eq!(runs(r#""sleep": 9000"#), 0);
 }
 
-#[test]
-fn a_waker_that_is_about_to_sleep_finishes_first() {
-    assert_synchronous_waker_finishes(ID);
-}
-
-#[test]
-fn decides_as_its_original() {
-    crate::originals::assert_decides_as_original(ID);
+shows! {
+    a_task_displaced_by_real_time_goes_on_at_an_idle_cpu: assert_the_displaced_move(ID, 0);
+    a_waker_that_is_about_to_sleep_finishes_first: assert_synchronous_waker_finishes(ID);
+    decides_as_its_original: crate::originals::assert_decides_as_original(ID);
 }

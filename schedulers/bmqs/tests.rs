@@ -2,7 +2,7 @@
 //! task, no search for an idle CPU, slices handed out to those that run, and real-time tasks of two kinds.
 
 use crate::support::{
-    History, MS, Run, SECOND, assert_near, assert_the_displaced_move, outcome_storage, run,
+    History, MS, Run, SECOND, assert_near, assert_the_displaced_move, gaps, outcome_storage, run,
     run_with, statistic,
 };
 use fairground_events::Nanoseconds;
@@ -14,7 +14,7 @@ const ID: &str = "bmqs";
 const TICK: Nanoseconds = 10 * MS;
 
 fn workload(tasks: &[String]) -> String {
-    format!(r#"{{ "tasks": {{ {} }}, "global": {{ "duration": 1000 }} }}"#, tasks.join(", "))
+    format!(r#"{{ "tasks": {{ {} }} }}"#, tasks.join(", "))
 }
 
 /// Tasks that belong to CPU `home`, sleep for `sleep` milliseconds and then do `work` on that CPU or on CPU `other`.
@@ -305,10 +305,10 @@ fn child_goes(number: u32, msi: &str) -> bool {
             .to_owned(),
     ]);
     let (history, outcome) = run(ID, "2", &json, 2, &[("msi_cache", msi)]);
-    let child = history.runs.iter().find(|run| run.task.starts_with("child"));
+    let child = history.child();
     let elsewhere = statistic(ID, &outcome, "forks_placed_elsewhere");
     if elsewhere == 1 {
-        assert_eq!(child.unwrap().cpu, 1);
+        assert_eq!(child.cpu, 1);
     }
     elsewhere == 1
 }
@@ -339,8 +339,7 @@ fn a_child_goes_to_the_nearest_of_the_emptiest_cpus() {
                 .to_owned(),
         ]);
         let (history, _) = run(ID, "core:2 pu:2", &json, 2, &[]);
-        let mut runs = history.runs.iter();
-        runs.find(|run| run.task.starts_with("child")).unwrap().cpu
+        history.child().cpu
     };
     assert_eq!(child_of_three(1), 1);
     assert_eq!(child_of_three(2), 2);
@@ -386,8 +385,7 @@ fn slices_end_at_ticks_and_the_longest_wait_is_all_of_the_others() {
     for index in 0..10 {
         let runs = history.runs_of(&format!("hog-{index}"), 2 * SECOND, 20 * SECOND);
         assert!(runs.len() > 30, "{} runs", runs.len());
-        for pair in runs.windows(2) {
-            let wait = pair[1].start - pair[0].end;
+        for wait in gaps(&runs) {
             assert!(wait <= 2 * 270 * MS, "{wait}");
         }
         let share = history.percent(&format!("hog-{index}"), 2 * SECOND, 20 * SECOND);
@@ -795,8 +793,8 @@ fn children_of_real_time_tasks_are_real_time_tasks() {
         hogs("hog", 2, -20, "[0]"),
     ]);
     let (history, _) = run(ID, "1", &json, 3, &[]);
-    let child = history.runs.iter().find(|run| run.task.starts_with("child"));
-    let name = child.unwrap().task.clone();
+    let child = history.child();
+    let name = child.task.clone();
     let share = history.percent(&name, SECOND, 3 * SECOND);
     assert!(share > 99.9, "{share}");
 }
@@ -856,7 +854,6 @@ fn with_two_lists_a_sleeper_waits_for_one_slice_only() {
     }
 }
 
-#[test]
-fn a_task_displaced_by_real_time_goes_on_at_an_idle_cpu() {
-    assert_the_displaced_move(ID, 60);
+shows! {
+    a_task_displaced_by_real_time_goes_on_at_an_idle_cpu: assert_the_displaced_move(ID, 60);
 }

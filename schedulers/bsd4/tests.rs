@@ -3,7 +3,8 @@
 
 use crate::support::{
     History, MS, Run, SECOND, assert_idle_gets_leftovers, assert_kernel_threads_come_first,
-    assert_near, assert_the_displaced_move, outcome_at, run, statistic,
+    assert_near, assert_shares, assert_the_displaced_move, hogs, outcome_at, run, statistic,
+    two_hogs,
 };
 use fairground_events::Nanoseconds;
 
@@ -25,24 +26,6 @@ fn average(
     let difference =
         |name| statistic(ID, &after, name) as f64 - statistic(ID, &before, name) as f64;
     difference(sum) / difference("ticks")
-}
-
-/// Two tasks that never sleep, with these nice values.
-fn two_hogs(first: i32, second: i32) -> String {
-    format!(
-        r#"{{ "tasks": {{
-            "first": {{ "priority": {first}, "run": 1000 }},
-            "second": {{ "priority": {second}, "run": 1000 }} }} }}"#
-    )
-}
-
-/// As many tasks that never sleep, named hog-0 and so on.
-fn hogs(number: u32) -> String {
-    format!(r#"{{ "tasks": {{ "hog": {{ "instance": {number}, "run": 1000 }} }} }}"#)
-}
-
-fn milliseconds(run: &Run) -> f64 {
-    run.length() as f64 / MS as f64
 }
 
 #[test]
@@ -76,7 +59,7 @@ fn two_hogs_switch_every_twelve_ticks() {
     let whole = history
         .runs_of("first", from, to)
         .into_iter()
-        .filter(|run| (milliseconds(run) - 12.0 * STAT_TICK).abs() <= 1.1)
+        .filter(|run| (run.milliseconds() - 12.0 * STAT_TICK).abs() <= 1.1)
         .count();
     assert!(whole > 70, "{whole} runs of a slice");
 }
@@ -151,8 +134,8 @@ fn a_child_starts_with_what_its_parent_has_used() {
     let inherited = statistic(ID, &outcome, "inherited");
     assert!((200..=295).contains(&inherited), "{inherited}");
     // And with a slice of one tick.
-    let child = history.runs.iter().find(|r| r.task.starts_with("child"));
-    assert!(milliseconds(child.unwrap()) <= STAT_TICK + 1.1, "{child:?}");
+    let child = history.child();
+    assert!(child.milliseconds() <= STAT_TICK + 1.1, "{child:?}");
 }
 
 #[test]
@@ -232,11 +215,7 @@ fn a_wait_for_a_pipe_beats_a_better_nice_value_and_one_for_a_lock_does_not() {
 #[test]
 fn three_hogs_wander_over_two_cpus() {
     let (history, _) = run(ID, "2", &hogs(3), 12, &[]);
-    for index in 0..3 {
-        let name = format!("hog-{index}");
-        let share = history.percent(&name, 2 * SECOND, 12 * SECOND);
-        assert_near(share, 66.7, 3.0, &name);
-    }
+    assert_shares(&history, 3, 2 * SECOND, 12 * SECOND, 66.7, 3.0);
     let moves = history.migrations.iter().filter(|(time, _)| *time >= 2 * SECOND).count();
     assert!(moves >= 100, "{moves} migrations in 10 s");
 }
@@ -417,11 +396,6 @@ fn a_bound_thread_waits_for_a_better_one_that_could_go_elsewhere() {
     }
 }
 
-#[test]
-fn a_task_displaced_by_real_time_goes_on_at_an_idle_cpu() {
-    assert_the_displaced_move(ID, 20);
-}
-
 /// When a thread first ran.
 fn first_run(history: &History, task: &str) -> Nanoseconds {
     let runs = history.runs.iter().filter(|run| run.task.starts_with(task));
@@ -500,25 +474,15 @@ fn renice_counts_before_cpu_use_reaches_the_next_step() {
 }
 
 #[test]
-fn an_idle_thread_gets_what_nobody_else_wants() {
-    assert_idle_gets_leftovers(ID);
-}
-
-#[test]
 fn who_is_better_after_the_pass_runs_at_once() {
     // Nice -10 has used more, forgets more, and does not wait for the slice of the other to end. Later, passes and slices are in step.
     let (history, _) = run(ID, "1", &two_hogs(-10, 0), 8, &[("initial_load", "200")]);
     let cut_short = history
         .runs_of("second", SECOND, 8 * SECOND)
         .into_iter()
-        .filter(|run| milliseconds(run) < 11.5 * STAT_TICK);
+        .filter(|run| run.milliseconds() < 11.5 * STAT_TICK);
     let at_passes = cut_short.filter(|run| run.end % SECOND < 2 * MS).count();
     assert!(at_passes >= 2, "{at_passes} runs end with the pass");
-}
-
-#[test]
-fn kernel_threads_come_first() {
-    assert_kernel_threads_come_first(ID);
 }
 
 /// How often two hogs take turns in two seconds, while a third task runs for 1 ms after each sleep of 19 ms.
@@ -548,7 +512,7 @@ fn in_release_8_who_gives_way_on_its_way_to_user_mode_waits_behind_its_equals() 
 fn in_release_8_a_slice_is_a_tenth_of_a_second_since_the_last_switch() {
     let (history, _) = run(ID, "1", &two_hogs(0, 0), 5, &[("release", "8.0")]);
     let runs = history.runs_of("first", 0, 5 * SECOND);
-    let whole = |run: &&&Run| (milliseconds(run) - 13.0 * STAT_TICK).abs() <= 1.1;
+    let whole = |run: &&&Run| (run.milliseconds() - 13.0 * STAT_TICK).abs() <= 1.1;
     let whole = runs.iter().filter(whole).count();
     assert!(whole > 15, "{whole} of {}", runs.len());
 }
@@ -562,7 +526,9 @@ fn in_release_8_nice_and_cpu_use_share_64_priorities() {
     assert_near(priority("9.3"), 173.0 + 19.0, 1.5, "below it");
 }
 
-#[test]
-fn decides_as_its_original() {
-    crate::originals::assert_decides_as_original(ID);
+shows! {
+    a_task_displaced_by_real_time_goes_on_at_an_idle_cpu: assert_the_displaced_move(ID, 20);
+    an_idle_thread_gets_what_nobody_else_wants: assert_idle_gets_leftovers(ID);
+    kernel_threads_come_first: assert_kernel_threads_come_first(ID);
+    decides_as_its_original: crate::originals::assert_decides_as_original(ID);
 }

@@ -1,7 +1,11 @@
 //! CFS of Linux 2.6.24 shows the features by which it is recognised: shares by weight, slices that end at ticks, sleeper credit, wake-up
 //! granularity, fork, yield, and a balancer that counts weights.
 
-use crate::support::{History, MS, Run, SECOND, assert_near, run, statistic};
+use crate::support::{
+    History, MS, Run, SECOND, assert_a_busy_neighbour_moves, assert_near,
+    assert_released_tasks_spread, assert_tasks_stay_where_they_may_run, gaps, hogs_on, mean, run,
+    statistic, two_hogs,
+};
 use fairground_events::Nanoseconds;
 
 const ID: &str = "cfs";
@@ -9,30 +13,8 @@ const ID: &str = "cfs";
 /// The rules and the constants of Linux 3.0.
 const LINUX_3_0: [(&str, &str); 1] = [("release", "3.0")];
 
-/// `number` tasks of nice 0 that never sleep, `hog-0` and so on, on these CPUs.
-fn hogs(number: usize, cpus: &str) -> String {
-    format!(
-        r#"{{ "tasks": {{ "hog": {{ "instance": {number}, "cpus": {cpus}, "run": 1000 }} }},
-        "global": {{ "duration": 1000 }} }}"#
-    )
-}
-
-/// Two tasks that never sleep, with these nice values.
-fn two_hogs(first: i32, second: i32) -> String {
-    format!(
-        r#"{{ "tasks": {{
-            "first": {{ "priority": {first}, "run": 1000 }},
-            "second": {{ "priority": {second}, "run": 1000 }} }},
-        "global": {{ "duration": 1000 }} }}"#
-    )
-}
-
 fn milliseconds(runs: &[&Run]) -> Vec<f64> {
-    runs.iter().map(|run| run.length() as f64 / MS as f64).collect()
-}
-
-fn mean(values: &[f64]) -> f64 {
-    values.iter().sum::<f64>() / values.len() as f64
+    runs.iter().map(|run| run.milliseconds()).collect()
 }
 
 /// Share of the first of two hogs on one CPU, percent of the time of both.
@@ -51,16 +33,11 @@ fn run_lengths(machine: &str, json: &str, hz: &str) -> Vec<f64> {
     milliseconds(&late)
 }
 
-/// Share of every task of `names` between two times, percent of a CPU.
-fn percents(history: &History, names: &[String], from: Nanoseconds, to: Nanoseconds) -> Vec<f64> {
-    names.iter().map(|name| history.percent(name, from, to)).collect()
-}
-
 #[test]
 fn slices_are_rounded_up_to_the_tick_that_exceeds_them() {
     for (hz, two, ten) in [("1000", 11.0, 5.0), ("250", 12.0, 8.0), ("100", 20.0, 10.0)] {
         for (number, expected) in [(2, two), (10, ten)] {
-            let lengths = run_lengths("1", &hogs(number, "[0]"), hz);
+            let lengths = run_lengths("1", &hogs_on(number, "[0]"), hz);
             assert!(lengths.len() > 300, "{} runs", lengths.len());
             for length in lengths {
                 assert_near(length, expected, 0.001, &format!("{number} hogs at {hz} Hz"));
@@ -71,7 +48,7 @@ fn slices_are_rounded_up_to_the_tick_that_exceeds_them() {
 
 #[test]
 fn three_hogs_run_a_third_of_twenty_milliseconds() {
-    for length in run_lengths("1", &hogs(3, "[0]"), "1000") {
+    for length in run_lengths("1", &hogs_on(3, "[0]"), "1000") {
         assert_near(length, 7.0, 0.001, "6.67 ms, at the next tick");
     }
 }
@@ -79,7 +56,7 @@ fn three_hogs_run_a_third_of_twenty_milliseconds() {
 #[test]
 fn the_period_grows_by_four_milliseconds_for_each_task_beyond_five() {
     for number in [8, 16, 24, 32] {
-        let (history, _) = run(ID, "1", &hogs(number, "[0]"), 10, &[("hz", "1000")]);
+        let (history, _) = run(ID, "1", &hogs_on(number, "[0]"), 10, &[("hz", "1000")]);
         let runs = history.runs_of("hog-0", 3 * SECOND, 10 * SECOND);
         let rounds: Vec<f64> = runs
             .windows(2)
@@ -92,9 +69,9 @@ fn the_period_grows_by_four_milliseconds_for_each_task_beyond_five() {
 
 #[test]
 fn ten_hogs_wait_nine_slices() {
-    let (history, _) = run(ID, "1", &hogs(10, "[0]"), 10, &[("hz", "1000")]);
+    let (history, _) = run(ID, "1", &hogs_on(10, "[0]"), 10, &[("hz", "1000")]);
     let runs = history.runs_of("hog-3", 2 * SECOND, 10 * SECOND);
-    let longest = runs.windows(2).map(|pair| pair[1].start - pair[0].end).max().unwrap();
+    let longest = gaps(&runs).max().unwrap();
     assert_near(longest as f64 / MS as f64, 45.0, 9.0, "longest wait");
 }
 
@@ -119,8 +96,7 @@ fn shares_follow_the_weights() {
 fn a_task_that_sleeps_half_the_time_gets_half_beside_a_hog() {
     let json = r#"{ "tasks": {
             "half": { "run": 2000, "sleep": 2000 },
-            "hog": { "run": 1000 } },
-        "global": { "duration": 1000 } }"#;
+            "hog": { "run": 1000 } } }"#;
     let (history, outcome) = run(ID, "1", json, 60, &[("hz", "1000")]);
     let half = history.percent("half", SECOND, 60 * SECOND);
     assert_near(half, 49.5, 1.5, "half");
@@ -141,16 +117,10 @@ fn a_task_that_sleeps_half_the_time_gets_half_beside_a_hog() {
 
 #[test]
 fn a_long_sleeper_preempts_at_once_and_runs_two_periods_at_most() {
-    let (history, _) = run(
-        ID,
-        "1",
-        r#"{ "tasks": {
-            "hog": { "run": 1000 },
-            "sleeper": { "sleep": 2000000, "run": 500000, "loop": 4 } },
-        "global": { "duration": 14 } }"#,
-        14,
-        &[("hz", "1000")],
-    );
+    let json = r#"{ "tasks": {
+        "hog": { "run": 1000 },
+        "sleeper": { "sleep": 2000000, "run": 500000, "loop": 4 } } }"#;
+    let (history, _) = run(ID, "1", json, 14, &[("hz", "1000")]);
     let runs = history.runs_of("sleeper", 0, 14 * SECOND);
     let firsts: Vec<&Run> = runs
         .windows(2)
@@ -159,7 +129,7 @@ fn a_long_sleeper_preempts_at_once_and_runs_two_periods_at_most() {
         .collect();
     assert_eq!(firsts.len(), 4);
     for first in firsts {
-        let length = first.length() as f64 / MS as f64;
+        let length = first.milliseconds();
         assert!((21.0..=22.5).contains(&length), "first run of {length:.2} ms");
     }
 }
@@ -167,7 +137,7 @@ fn a_long_sleeper_preempts_at_once_and_runs_two_periods_at_most() {
 #[test]
 fn all_constants_grow_with_the_logarithm_of_the_cpus() {
     // Latency 20 ms * (1 + log2 4): two tasks on one of four CPUs have 30 ms each
-    for length in run_lengths("4", &hogs(2, "[0]"), "1000") {
+    for length in run_lengths("4", &hogs_on(2, "[0]"), "1000") {
         assert_near(length, 31.0, 0.001, "slice on 4 CPUs");
     }
 }
@@ -176,13 +146,12 @@ fn all_constants_grow_with_the_logarithm_of_the_cpus() {
 fn the_child_runs_first_unless_told_otherwise() {
     let json = r#"{ "tasks": {
             "parent": { "run": 20000, "fork": "child", "run2": 20000, "loop": 1 },
-            "child": { "run": 5000, "loop": 1, "instance": 0 } },
-        "global": { "duration": 1 } }"#;
+            "child": { "run": 5000, "loop": 1, "instance": 0 } } }"#;
     let order = |setting: &str| {
         let settings = [("hz", "1000"), ("sched_child_runs_first", setting)];
         let (history, outcome) = run(ID, "1", json, 1, &settings);
         assert!(statistic(ID, &outcome, "forks") >= 1);
-        let child = history.runs.iter().find(|run| run.task.starts_with("child")).unwrap().start;
+        let child = history.child().start;
         child as f64 / MS as f64
     };
     // The child takes the parent's place at once, or begins a slice of 10 ms behind it
@@ -194,8 +163,7 @@ fn the_child_runs_first_unless_told_otherwise() {
 fn a_yield_gives_way_only_to_who_is_behind() {
     let json = r#"{ "tasks": {
             "polite": { "run": 100, "yield": "" },
-            "hog": { "run": 1000 } },
-        "global": { "duration": 1000 } }"#;
+            "hog": { "run": 1000 } } }"#;
     let polite = |compat: &str| {
         let settings = [("hz", "1000"), ("sched_compat_yield", compat)];
         let (history, outcome) = run(ID, "1", json, 10, &settings);
@@ -214,8 +182,7 @@ fn batch_tasks_wake_without_preempting() {
         format!(
             r#"{{ "tasks": {{
                 "half": {{ "policy": "{policy}", "run": 2000, "sleep": 2000 }},
-                "hog": {{ "run": 1000 }} }},
-            "global": {{ "duration": 1000 }} }}"#
+                "hog": {{ "run": 1000 }} }} }}"#
         )
     };
     let (_, other) = run(ID, "1", &json("SCHED_OTHER"), 10, &[]);
@@ -228,8 +195,7 @@ fn batch_tasks_wake_without_preempting() {
 fn idle_tasks_have_a_weight_of_two() {
     let json = r#"{ "tasks": {
             "idle": { "policy": "SCHED_IDLE", "run": 1000 },
-            "hog": { "run": 1000 } },
-        "global": { "duration": 1000 } }"#;
+            "hog": { "run": 1000 } } }"#;
     let (history, _) = run(ID, "1", json, 60, &[("hz", "1000")]);
     let idle = history.percent("idle", SECOND, 60 * SECOND);
     // 2 / 1026, in runs of a tick
@@ -242,8 +208,7 @@ fn a_changed_nice_value_counts_at_once() {
             "changing": { "phases": {
                 "before": { "loop": 1, "priority": 0, "run": 5000000 },
                 "after": { "loop": 1, "priority": 5, "run": 5000000 } } },
-            "hog": { "run": 1000 } },
-        "global": { "duration": 1000 } }"#;
+            "hog": { "run": 1000 } } }"#;
     let (history, _) = run(ID, "1", json, 30, &[("hz", "1000")]);
     let before = history.percent("changing", SECOND, 9 * SECOND);
     let after = history.percent("changing", 11 * SECOND, 29 * SECOND);
@@ -260,8 +225,7 @@ fn weight_example(light: usize) -> String {
                 "free": {{ "loop": -1, "cpus": [0, 1], "run": 100000 }} }} }},
             "light": {{ "instance": {light}, "priority": 5, "phases": {{
                 "placed": {{ "loop": 1, "cpus": [1], "run": 25000 }},
-                "free": {{ "loop": -1, "cpus": [0, 1], "run": 100000 }} }} }} }},
-        "global": {{ "duration": 1000 }} }}"#
+                "free": {{ "loop": -1, "cpus": [0, 1], "run": 100000 }} }} }} }} }}"#
     )
 }
 
@@ -310,15 +274,13 @@ fn five_hogs_on_four_cpus_are_unequal_in_some_window() {
     for settings in [&[][..], &LINUX_3_0[..]] {
         let json = r#"{ "tasks": {
                 "hog": { "instance": 5, "run": 1000 },
-                "top": { "run": 5000, "sleep": 995000 } },
-            "global": { "duration": 1000 } }"#;
+                "top": { "run": 5000, "sleep": 995000 } } }"#;
         let seconds = 120;
         let (history, outcome) = run(ID, "4", json, seconds, settings);
-        let names: Vec<String> = (0..5).map(|index| format!("hog-{index}")).collect();
 
         let mut widest = 0.0_f64;
         for window in 4..seconds / 3 {
-            let shares = percents(&history, &names, window * 3 * SECOND, (window + 1) * 3 * SECOND);
+            let shares = history.percents(5, window * 3 * SECOND, (window + 1) * 3 * SECOND);
             let most = shares.iter().copied().fold(0.0, f64::max);
             let least = shares.iter().copied().fold(100.0, f64::min);
             widest = widest.max(most - least);
@@ -326,48 +288,9 @@ fn five_hogs_on_four_cpus_are_unequal_in_some_window() {
         assert!(widest >= 20.0, "widest window {widest:.1} points");
 
         // No CPU idles while a task waits
-        let all: f64 = percents(&history, &names, 12 * SECOND, seconds * SECOND).iter().sum();
+        let all: f64 = history.percents(5, 12 * SECOND, seconds * SECOND).iter().sum();
         assert!(all > 392.0, "{all:.1} % of 4 CPUs");
         assert!(statistic(ID, &outcome, "pulled_busy") > 10);
-    }
-}
-
-#[test]
-fn tasks_released_from_one_cpu_spread_over_all() {
-    let json = r#"{ "tasks": { "hog": { "instance": 8, "phases": {
-            "placed": { "loop": 1, "cpus": [0], "run": 10000 },
-            "free": { "loop": -1, "cpus": [0, 1, 2, 3], "run": 100000 } } } },
-        "global": { "duration": 1000 } }"#;
-    let (history, outcome) = run(ID, "4", json, 10, &[("hz", "1000")]);
-    let names: Vec<String> = (0..8).map(|index| format!("hog-{index}")).collect();
-    let all: f64 = percents(&history, &names, SECOND, 10 * SECOND).iter().sum();
-    assert_near(all, 400.0, 0.1, "use of 4 CPUs");
-    for share in percents(&history, &names, 2 * SECOND, 10 * SECOND) {
-        assert_near(share, 50.0, 3.0, "two tasks on every CPU");
-    }
-    assert!(statistic(ID, &outcome, "pulled_idle") >= 1);
-}
-
-#[test]
-fn tasks_stay_where_they_may_run() {
-    let json = r#"{ "tasks": {
-            "zero": { "instance": 3, "cpus": [0], "run": 3000, "sleep": 500 },
-            "one": { "instance": 2, "cpus": [1], "run": 3000, "sleep": 500 },
-            "both": { "instance": 3, "cpus": [0, 1], "run": 700, "sleep": 300 },
-            "free": { "instance": 6, "run": 2000, "sleep": 1000 } },
-        "global": { "duration": 1000 } }"#;
-    let (history, _) = run(ID, "4", json, 10, &[]);
-    for run in &history.runs {
-        let allowed = match run.task.split('-').next() {
-            Some("zero") => run.cpu == 0,
-            Some("one") => run.cpu == 1,
-            Some("both") => run.cpu <= 1,
-            _ => true,
-        };
-        assert!(allowed, "{run:?}");
-    }
-    for name in ["zero-0", "zero-2", "one-1", "both-0", "free-5"] {
-        assert!(history.cpu_time(name, 5 * SECOND, 10 * SECOND) > SECOND / 4, "{name}");
     }
 }
 
@@ -387,24 +310,10 @@ fn a_hog_leaves_the_cpu_of_a_bound_task_in_3_0_only() {
 
 #[test]
 fn of_two_busy_neighbours_one_goes_to_the_idle_core_or_cache() {
-    let json = r#"{ "tasks": {
-            "first": { "phases": {
-                "placed": { "loop": 1, "cpus": [0], "run": 50000 },
-                "free": { "loop": -1, "cpus": [0, 1, 2, 3], "run": 100000 } } },
-            "second": { "phases": {
-                "placed": { "loop": 1, "cpus": [1], "run": 50000 },
-                "free": { "loop": -1, "cpus": [0, 1, 2, 3], "run": 100000 } } } },
-        "global": { "duration": 1000 } }"#;
     for (machine, release) in
         [("core:2 pu:2", "2.6.24"), ("l3:2 core:2 pu:1", "2.6.24"), ("l3:2 core:2 pu:1", "3.0")]
     {
-        let settings = [("hz", "1000"), ("release", release)];
-        let (history, outcome) = run(ID, machine, json, 5, &settings);
-        assert_eq!(statistic(ID, &outcome, "pushed_active"), 1, "{machine}, {release}");
-        let pair = |name| history.runs_of(name, 0, u64::MAX).last().unwrap().cpu / 2;
-        assert_ne!(pair("first"), pair("second"), "{machine}, {release}");
-        let used = |name| history.percent(name, SECOND, 5 * SECOND);
-        assert_near(used("first") + used("second"), 200.0, 0.1, "use of two CPUs");
+        assert_a_busy_neighbour_moves(ID, machine, &[("hz", "1000"), ("release", release)]);
     }
 }
 
@@ -412,8 +321,7 @@ fn of_two_busy_neighbours_one_goes_to_the_idle_core_or_cache() {
 fn a_new_task_among_much_heavier_ones_does_not_wait_for_ever() {
     let json = r#"{ "tasks": {
             "light": { "priority": 19, "run": 1000 },
-            "heavy": { "instance": 3, "priority": -20, "run": 1000 } },
-        "global": { "duration": 1000 } }"#;
+            "heavy": { "instance": 3, "priority": -20, "run": 1000 } } }"#;
     let (history, outcome) = run(ID, "1", json, 40, &[]);
     assert!(statistic(ID, &outcome, "rescues") > 0);
     assert_eq!(history.cpu_time("light", 0, 15 * SECOND), 0);
@@ -442,8 +350,7 @@ fn beside_a_sleeper(policy: &str, nice: i32, others: &str) -> String {
         r#"{{ "tasks": {{
             "sleeper": {{ "policy": "{policy}", "priority": {nice}, "run": 200,
                           "timer": {{ "ref": "period", "period": 50000 }} }},
-            {others} }},
-        "global": {{ "duration": 1000 }} }}"#
+            {others} }} }}"#
     )
 }
 
@@ -462,8 +369,7 @@ fn longest(values: &[f64]) -> f64 {
 fn in_3_0_a_long_sleeper_has_half_a_period_of_credit() {
     let json = r#"{ "tasks": {
             "hog": { "run": 1000 },
-            "sleeper": { "sleep": 500000, "run": 50000, "loop": 10 } },
-        "global": { "duration": 10 } }"#;
+            "sleeper": { "sleep": 500000, "run": 50000, "loop": 10 } } }"#;
     let first_runs = |settings: &[(&str, &str)]| {
         let (history, _) = run(ID, "1", json, 8, settings);
         let runs = history.runs_of("sleeper", 0, 8 * SECOND);
@@ -528,8 +434,7 @@ fn in_3_0_who_narrowly_missed_preempting_does_not_wait_for_a_slice() {
 fn in_3_0_a_preempted_task_goes_on_where_many_wait() {
     let json = r#"{ "tasks": {
             "sleeper": { "run": 200, "timer": { "ref": "period", "period": 50300 } },
-            "hog": { "instance": 9, "run": 1000 } },
-        "global": { "duration": 1000 } }"#;
+            "hog": { "instance": 9, "run": 1000 } } }"#;
     let resumed = |settings: &[(&str, &str)]| {
         let settings = [&[("hz", "1000")][..], settings].concat();
         let (history, _) = run(ID, "1", json, 20, &settings);
@@ -557,8 +462,7 @@ fn in_3_0_a_preempted_task_goes_on_where_many_wait() {
 fn in_3_0_a_yield_is_passed_over_once() {
     let json = r#"{ "tasks": {
             "polite": { "run": 100, "yield": "" },
-            "hog": { "run": 1000 } },
-        "global": { "duration": 1000 } }"#;
+            "hog": { "run": 1000 } } }"#;
     let polite = |release: &str| {
         let settings = [("hz", "1000"), ("release", release), ("sched_wakeup_granularity", "1 s")];
         let (history, _) = run(ID, "1", json, 2, &settings);
@@ -574,8 +478,7 @@ fn in_3_0_children_go_to_idle_cpus_at_once() {
     let json = r#"{ "tasks": {
             "parent": { "run": 1000, "fork": "child", "run1": 1000, "fork1": "child", "run2": 1000, "fork2": "child",
                         "run3": 100000, "loop": 1 },
-            "child": { "run": 100000, "loop": 1, "instance": 0 } },
-        "global": { "duration": 1 } }"#;
+            "child": { "run": 100000, "loop": 1, "instance": 0 } } }"#;
     let cpus = |release: &str| {
         let (history, _) = run(ID, "4", json, 1, &[("release", release)]);
         let first: std::collections::BTreeMap<_, _> = history
@@ -603,8 +506,7 @@ fn in_3_0_the_balancer_takes_who_came_last() {
                 "c": {{ "phases": {{ "placed": {{ "loop": 1, "cpus": [1], "run": 20000 }},
                                      "free": {{ "loop": -1, "run": 1000, "cpus": [0, 1] }} }} }},
                 "stays": {{ "cpus": [0], "run": 1000 }},
-                "heavy": {{ "cpus": [0], "priority": -20, "run": {alone_until}, "loop": 1 }} }},
-            "global": {{ "duration": 1000 }} }}"#
+                "heavy": {{ "cpus": [0], "priority": -20, "run": {alone_until}, "loop": 1 }} }} }}"#
         );
         let settings = [("hz", "1000"), ("release", release)];
         let (history, _) = run(ID, "2", &json, 1, &settings);
@@ -635,8 +537,7 @@ fn waker_and_woken(placed: u32, hogs: u32) -> String {
             "woken": {{ "phases": {{
                 "placed": {{ "loop": 1, "cpus": [{placed}], "run": 1000 }},
                 "free": {{ "loop": -1, "cpus": [0, 1], "suspend": "go", "run": 500 }} }} }},
-            "hog": {{ "instance": {hogs}, "cpus": [1], "run": 1000 }} }},
-        "global": {{ "duration": 1000 }} }}"#
+            "hog": {{ "instance": {hogs}, "cpus": [1], "run": 1000 }} }} }}"#
     )
 }
 
@@ -661,8 +562,7 @@ fn a_cpu_that_has_just_become_idle_pulls_a_task() {
             "short": { "cpus": [1], "run": 3000, "sleep": 4000 },
             "hog": { "instance": 2, "phases": {
                 "placed": { "loop": 1, "cpus": [0], "run": 20000 },
-                "free": { "loop": 1, "cpus": [0, 1], "run": 20000 } } } },
-        "global": { "duration": 1000 } }"#;
+                "free": { "loop": 1, "cpus": [0, 1], "run": 20000 } } } } }"#;
     let (_, outcome) = run(ID, "2", json, 4, &[]);
     assert!(statistic(ID, &outcome, "pulled_newly_idle") > 0);
 }
@@ -671,8 +571,7 @@ fn a_cpu_that_has_just_become_idle_pulls_a_task() {
 fn a_cache_hot_task_is_moved_after_attempts_have_failed() {
     let json = r#"{ "tasks": { "hog": { "instance": 2, "phases": {
             "placed": { "loop": 1, "cpus": [0], "run": 50000 },
-            "free": { "loop": -1, "cpus": [0, 1], "run": 1000 } } } },
-        "global": { "duration": 1000 } }"#;
+            "free": { "loop": -1, "cpus": [0, 1], "run": 1000 } } } } }"#;
     let moved_at = |cost: &str| {
         let settings = [("hz", "1000"), ("sched_migration_cost", cost)];
         let (history, outcome) = run(ID, "2", json, 2, &settings);
@@ -701,8 +600,7 @@ fn virtual_runtime_is_relative_to_the_cpu() {
                 "slow": { "loop": 1, "cpus": [0], "run": 1000000 },
                 "fast": { "loop": -1, "cpus": [1], "run": 1000 } } },
             "crowd": { "instance": 4, "cpus": [0], "run": 1000 },
-            "alone": { "cpus": [1], "run": 1000 } },
-        "global": { "duration": 1000 } }"#;
+            "alone": { "cpus": [1], "run": 1000 } } }"#;
     for release in ["2.6.24", "3.0"] {
         let (history, _) = run(ID, "2", json, 8, &[("release", release)]);
         let moves = history.migrations.iter().filter(|(_, task)| task == "mover");
@@ -712,7 +610,8 @@ fn virtual_runtime_is_relative_to_the_cpu() {
     }
 }
 
-#[test]
-fn decides_as_its_original() {
-    crate::originals::assert_decides_as_original(ID);
+shows! {
+    decides_as_its_original: crate::originals::assert_decides_as_original(ID);
+    tasks_stay_where_they_may_run: assert_tasks_stay_where_they_may_run(ID);
+    tasks_released_from_one_cpu_spread_over_all: assert_released_tasks_spread(ID);
 }

@@ -2,7 +2,7 @@
 //! threads, and within a round the order of its host.
 
 use crate::support::{
-    self, History, MS, SECOND, assert_near, assert_time_alone_is_no_debt_elsewhere, run_with,
+    self, History, MS, SECOND, assert_near, assert_time_alone_is_no_debt_elsewhere, hogs, run_with,
     statistic,
 };
 use fairground_events::Nanoseconds;
@@ -31,21 +31,13 @@ const B: f64 = 25.0;
 /// The constants and the balancing rule of CFS in Linux 3.0, which the document compares with.
 const LINUX_3_0: [(&str, &str); 2] = [("release", "3.0"), ("sched_tunable_scaling", "false")];
 
-/// `number` tasks of nice 0 that never sleep: `hog-0` and so on.
-fn hogs(number: usize) -> String {
-    format!(
-        r#"{{ "tasks": {{ "hog": {{ "instance": {number}, "run": 1000 }} }},
-        "global": {{ "duration": 1000 }} }}"#
-    )
-}
-
 /// Tasks that never sleep, with these names and nice values.
 fn nice_hogs(tasks: &[(&str, i32)]) -> String {
     let tasks: Vec<String> = tasks
         .iter()
         .map(|(name, nice)| format!(r#""{name}": {{ "priority": {nice}, "run": 1000 }}"#))
         .collect();
-    format!(r#"{{ "tasks": {{ {} }}, "global": {{ "duration": 1000 }} }}"#, tasks.join(", "))
+    format!(r#"{{ "tasks": {{ {} }} }}"#, tasks.join(", "))
 }
 
 fn names(number: usize) -> Vec<String> {
@@ -102,14 +94,13 @@ fn assert_lag_bound(history: &History, names: &[String], fair: &[f64], w_max: f6
 
 #[test]
 fn five_hogs_on_four_cpus_get_four_fifths_each() {
-    let names = names(5);
     let (history, _) = run(ID, "4", &hogs(5), 60, &[]);
-    for percent in percents(&history, &names, 0, 60 * SECOND) {
+    for percent in history.percents(5, 0, 60 * SECOND) {
         assert_near(percent, 80.0, 0.1, "a minute");
     }
     for start in 0..6 {
         let from = start * 10 * SECOND;
-        for percent in percents(&history, &names, from, from + 10 * SECOND) {
+        for percent in history.percents(5, from, from + 10 * SECOND) {
             assert_near(percent, 80.0, 1.0, "ten seconds");
         }
     }
@@ -117,16 +108,15 @@ fn five_hogs_on_four_cpus_get_four_fifths_each() {
 
 #[test]
 fn cfs_does_not_share_four_cpus_among_five() {
-    let names = names(5);
     let (history, _) = run("cfs", "4", &hogs(5), 60, &LINUX_3_0);
     for start in 0..6 {
         let from = start * 10 * SECOND;
-        let shares = percents(&history, &names, from, from + 10 * SECOND);
+        let shares = history.percents(5, from, from + 10 * SECOND);
         assert!(shares.iter().any(|percent| (percent - 80.0).abs() > 5.0), "{shares:?}");
     }
     // And by the rules of 2.6.24, not even in a minute
     let (history, _) = run("cfs", "4", &hogs(5), 60, &[]);
-    let shares = percents(&history, &names, 0, 60 * SECOND);
+    let shares = history.percents(5, 0, 60 * SECOND);
     assert!(shares.iter().any(|percent| (percent - 80.0).abs() > 10.0), "{shares:?}");
 }
 
@@ -135,7 +125,7 @@ fn any_number_of_hogs_shares_any_number_of_cpus() {
     for (number, cpus) in [(6, 4), (3, 2), (9, 8), (7, 4), (17, 16)] {
         let (history, _) = run(ID, &cpus.to_string(), &hogs(number), 10, &[]);
         let expected = 100.0 * f64::from(cpus) / number as f64;
-        for percent in percents(&history, &names(number), 0, 10 * SECOND) {
+        for percent in history.percents(number, 0, 10 * SECOND) {
             let what = format!("{number} hogs on {cpus} CPUs");
             assert_near(percent, expected, 0.5, &what);
         }
@@ -146,7 +136,7 @@ fn any_number_of_hogs_shares_any_number_of_cpus() {
 fn fairness_needs_neither_the_hosts_balancer_nor_single_moves() {
     for settings in [("host_balance", "false"), ("threads_moved", "4")] {
         let (history, outcome) = run(ID, "4", &hogs(5), 10, &[settings]);
-        for percent in percents(&history, &names(5), 0, 10 * SECOND) {
+        for percent in history.percents(5, 0, 10 * SECOND) {
             assert_near(percent, 80.0, 1.0, settings.0);
         }
         if settings.0 == "host_balance" {
@@ -194,8 +184,7 @@ fn weights_hold_across_cpus_where_cfs_gives_a_cpu_away() {
                 "then": { "cpus": [0, 1], "loop": -1, "run": 1000 } } },
             "light": { "instance": 4, "priority": 5, "phases": {
                 "first": { "cpus": [1], "loop": 100, "run": 1000 },
-                "then": { "cpus": [0, 1], "loop": -1, "run": 1000 } } } },
-        "global": { "duration": 1000 } }"#;
+                "then": { "cpus": [0, 1], "loop": -1, "run": 1000 } } } } }"#;
     let (history, _) = run("cfs", "2", placed, 20, &LINUX_3_0);
     let heavy = history.percent("heavy", 2 * SECOND, 12 * SECOND);
     assert_near(heavy, 100.0, 0.5, "heavy under CFS");
@@ -327,7 +316,7 @@ fn eight_hogs_from_one_cpu_fill_four_within_a_round_and_stay() {
     }
     let late = history.migrations.iter().filter(|(time, _)| *time > SECOND).count();
     assert_eq!(late, 0);
-    for percent in percents(&history, &names(8), 0, 10 * SECOND) {
+    for percent in history.percents(8, 0, 10 * SECOND) {
         assert_near(percent, 50.0, 0.5, "one of eight");
     }
 }
@@ -352,8 +341,7 @@ fn no_cpu_idles_while_a_thread_waits() {
     let json = r#"{ "tasks": {
             "hog": { "instance": 4, "run": 1000 },
             "nice": { "instance": 2, "priority": 5, "run": 7000, "sleep": 3000 },
-            "short": { "instance": 3, "run": 900, "sleep": 11300 } },
-        "global": { "duration": 1000 } }"#;
+            "short": { "instance": 3, "run": 900, "sleep": 11300 } } }"#;
     let (history, outcome) = run(ID, "4", json, 10, &[]);
     let busy: Nanoseconds = history.runs.iter().map(|run| run.length()).sum();
     assert_near(busy as f64 / MS as f64, 40_000.0, 1.0, "CPU time");
@@ -366,8 +354,7 @@ fn a_preempted_thread_finds_the_idle_cpu() {
     // The pinned one has CPU 0 for itself most of the time; the other must not wait for it there
     let json = r#"{ "tasks": {
             "hog": { "run": 1000 },
-            "pinned": { "cpus": [0], "delay": 20000, "run": 15000, "sleep": 4000 } },
-        "global": { "duration": 1000 } }"#;
+            "pinned": { "cpus": [0], "delay": 20000, "run": 15000, "sleep": 4000 } } }"#;
     let (history, _) = run(ID, "2", json, 10, &[]);
     assert_near(history.percent("hog", 0, 10 * SECOND), 100.0, 0.1, "hog");
     let pinned = history.percent("pinned", SECOND, 10 * SECOND);
@@ -378,8 +365,7 @@ fn a_preempted_thread_finds_the_idle_cpu() {
 fn pinned_threads_are_not_stolen() {
     let json = r#"{ "tasks": {
             "pinned": { "instance": 2, "cpus": [0], "run": 1000 },
-            "other": { "cpus": [1], "run": 1000 } },
-        "global": { "duration": 1000 } }"#;
+            "other": { "cpus": [1], "run": 1000 } } }"#;
     let (history, outcome) = run(ID, "2", json, 10, &[]);
     for name in ["stolen_round", "stolen_behind", "stolen_idle"] {
         assert_eq!(statistic(ID, &outcome, name), 0, "{name}");
@@ -398,8 +384,7 @@ fn a_thread_that_used_its_slice_waits_for_the_round_to_end() {
     // that would end it. Then the thread sleeps, wakes in the round that it has finished, and waits until the hog has had its slice
     let json = r#"{ "tasks": {
             "burst": { "run": 5200, "sleep": 1000, "run1": 1000, "sleep1": 200300 },
-            "hog": { "priority": -5, "run": 1000 } },
-        "global": { "duration": 1000 } }"#;
+            "hog": { "priority": -5, "run": 1000 } } }"#;
     let (history, outcome) = run(ID, "1", json, 20, &[("round_slice", "5 ms")]);
     let woken = statistic(ID, &outcome, "woken_expired");
     assert!(woken > 10, "{woken}");
@@ -419,14 +404,13 @@ fn a_sleeper_has_a_full_slice_in_a_later_round() {
     // Half of its slice of 2 ms is used when it sleeps through many rounds; then it runs for 2 ms, not for one or three, until the next tick
     let json = r#"{ "tasks": {
             "sleeper": { "run": 1000, "sleep": 50300, "run1": 5000, "sleep1": 50000 },
-            "hog": { "instance": 2, "run": 1000 } },
-        "global": { "duration": 1000 } }"#;
+            "hog": { "instance": 2, "run": 1000 } } }"#;
     let (history, _) = run(ID, "1", json, 20, &[("round_slice", "2 ms")]);
     let runs = history.runs_of("sleeper", 2 * SECOND, 20 * SECOND);
     let bursts: Vec<f64> = runs
         .windows(2)
         .filter(|pair| pair[1].start - pair[0].end > 40 * MS)
-        .map(|pair| pair[1].length() as f64 / MS as f64)
+        .map(|pair| pair[1].milliseconds())
         .filter(|length| *length > 1.05)
         .collect();
     assert!(bursts.len() > 50, "{bursts:?}");
@@ -445,7 +429,7 @@ fn within_a_round_the_host_decides() {
     // With a round slice shorter than the host's they alternate by rounds
     let (history, _) = run(ID, "1", &hogs(2), 10, &[("round_slice", "2 ms")]);
     for run in history.runs_of("hog-0", SECOND, 10 * SECOND) {
-        assert_near(run.length() as f64 / MS as f64, 2.0, 1.01, "a round");
+        assert_near(run.milliseconds(), 2.0, 1.01, "a round");
     }
 }
 
@@ -453,8 +437,7 @@ fn within_a_round_the_host_decides() {
 fn a_woken_thread_preempts_by_the_hosts_rule() {
     let json = r#"{ "tasks": {
             "hog": { "instance": 2, "run": 1000 },
-            "short": { "run": 500, "sleep": 9500 } },
-        "global": { "duration": 1000 } }"#;
+            "short": { "run": 500, "sleep": 9500 } } }"#;
     let (history, outcome) = run(ID, "1", json, 20, &[]);
     assert!(statistic(ID, &outcome, "wakeup_preemptions") > 1500);
     let share = history.percent("short", 10 * SECOND, 20 * SECOND);
@@ -465,7 +448,7 @@ fn a_woken_thread_preempts_by_the_hosts_rule() {
 fn the_round_slice_is_a_tunable() {
     for (slice, tolerance) in [("250 us", 0.5), ("5 ms", 0.5), ("100 ms", 1.0)] {
         let (history, outcome) = run(ID, "4", &hogs(5), 20, &[("round_slice", slice)]);
-        for percent in percents(&history, &names(5), 0, 20 * SECOND) {
+        for percent in history.percents(5, 0, 20 * SECOND) {
             assert_near(percent, 80.0, tolerance, slice);
         }
         // A slice shorter than the kernel's tick is overrun, and that is made up for in later rounds
@@ -477,7 +460,7 @@ fn the_round_slice_is_a_tunable() {
 #[test]
 fn a_thread_that_runs_hundreds_of_rounds_ahead_runs_all_the_same() {
     // Charged when it sleeps, a run of 3.5 ms is 136 rounds of a thread of nice 3, more than a CPU goes through in one look.
-    let json = r#"{ "tasks": { "t": { "priority": 3, "run": 3500, "sleep": 20000 } }, "global": { "duration": 60 } }"#;
+    let json = r#"{ "tasks": { "t": { "priority": 3, "run": 3500, "sleep": 20000 } } }"#;
     for cpus in ["1", "2"] {
         let settings = [("round_slice", "50us")];
         let (history, _) = run_with(ID, cpus, json, 10, &settings, |options| options.hz = 100);
@@ -501,8 +484,7 @@ fn idle_tasks_have_a_weight_of_three() {
     // A slice of 73 us, of which a tick of 1 ms uses up fourteen
     let json = r#"{ "tasks": {
             "hog": { "run": 1000 },
-            "idle": { "policy": "SCHED_IDLE", "run": 1000 } },
-        "global": { "duration": 1000 } }"#;
+            "idle": { "policy": "SCHED_IDLE", "run": 1000 } } }"#;
     let (history, _) = run(ID, "1", json, 60, &[]);
     let share = history.percent("idle", 0, 60 * SECOND);
     assert_near(share, 100.0 * 3.0 / 1027.0, 0.03, "SCHED_IDLE");
@@ -524,8 +506,7 @@ fn the_hosts_balancer_follows_the_slides() {
 fn a_yield_leaves_the_round_slice_as_it_is() {
     let json = r#"{ "tasks": {
             "polite": { "run": 100, "yield": "" },
-            "hog": { "run": 1000 } },
-        "global": { "duration": 1000 } }"#;
+            "hog": { "run": 1000 } } }"#;
     let (history, _) = run(ID, "1", json, 10, &[]);
     let polite = history.percent("polite", SECOND, 10 * SECOND);
     assert_near(polite, 50.0, 2.0, "share of the one that yields");
@@ -536,8 +517,7 @@ fn who_would_starve_runs_out_of_turn() {
     // The light ones have nearly used up their round slices of 86 ms when one of 87 s begins; then they wait for the round to end
     let json = r#"{ "tasks": {
             "heavy": { "priority": -20, "delay": 165000, "run": 1000 },
-            "light": { "instance": 2, "priority": 11, "run": 1000 } },
-        "global": { "duration": 1000 } }"#;
+            "light": { "instance": 2, "priority": 11, "run": 1000 } } }"#;
     let settings = [("round_slice", "1 s")];
     let (history, outcome) = run(ID, "1", json, 80, &settings);
     for light in ["light-0", "light-1"] {
@@ -562,8 +542,7 @@ fn who_wakes_stays_away_from_a_cpu_rounds_behind() {
             "light": { "cpus": [1], "run": 1000 },
             "sleeper": { "phases": {
                 "placed": { "loop": 1, "cpus": [0], "run": 100 },
-                "free": { "loop": -1, "cpus": [0, 1], "sleep": 100000, "run": 1000 } } } },
-        "global": { "duration": 1000 } }"#;
+                "free": { "loop": -1, "cpus": [0, 1], "sleep": 100000, "run": 1000 } } } } }"#;
     let (history, outcome) = run(ID, "2", json, 2, &[]);
     assert!(statistic(ID, &outcome, "redirected") > 0);
     let runs = history.runs_of("sleeper", 50 * MS, 2 * SECOND);
@@ -575,8 +554,7 @@ fn a_cpu_without_threads_joins_the_highest_round() {
     // The hog's CPU goes through 400 rounds before the other one has a thread. Without this it would have as many to catch up with.
     let json = r#"{ "tasks": {
             "hog": { "run": 1000 },
-            "late": { "instance": 2, "delay": 10000000, "run": 1000 } },
-        "global": { "duration": 1000 } }"#;
+            "late": { "instance": 2, "delay": 10000000, "run": 1000 } } }"#;
     let (history, _) = run(ID, "2", json, 20, &[]);
     for name in ["hog", "late-0", "late-1"] {
         let percent = history.percent(name, 10 * SECOND, 20 * SECOND);
@@ -592,8 +570,7 @@ fn who_comes_from_a_cpu_behind_keeps_the_rest_of_its_slice() {
             "taken": { "phases": {
                 "bound": { "loop": 1, "cpus": [0], "run": 300000 },
                 "free": { "loop": -1, "cpus": [0, 1], "run": 1000 } } },
-            "taker": { "cpus": [1], "run": 1000 } },
-        "global": { "duration": 1000 } }"#;
+            "taker": { "cpus": [1], "run": 1000 } } }"#;
     let settings = [("round_slice", "1 s"), ("host_balance", "false")];
     let (history, outcome) = run(ID, "2", json, 6, &settings);
     assert_eq!(statistic(ID, &outcome, "stolen_behind"), 1);
@@ -606,8 +583,7 @@ fn who_wakes_in_a_round_that_it_has_finished_does_not_disturb() {
     // Its slice ends between ticks, and then it sleeps
     let json = r#"{ "tasks": {
             "heavy": { "priority": -5, "run": 1000 },
-            "expired": { "run": 700, "sleep": 300 } },
-        "global": { "duration": 1000 } }"#;
+            "expired": { "run": 700, "sleep": 300 } } }"#;
     let (_, outcome) = run_with(ID, "1", json, 20, &[], |options| options.hz = 100);
     let expired = statistic(ID, &outcome, "woken_expired");
     assert!(expired > 50, "{expired}");
@@ -627,8 +603,7 @@ fn the_hosts_balancer_moves_threads_within_a_round() {
             "hog": { "priority": -20, "instance": 3, "phases": {
                 "placed": { "loop": 1, "cpus": [0], "run": 1000 },
                 "free": { "loop": -1, "cpus": [0, 1], "run": 1000 } } },
-            "bound": { "priority": -20, "cpus": [1], "run": 1000 } },
-        "global": { "duration": 1000 } }"#;
+            "bound": { "priority": -20, "cpus": [1], "run": 1000 } } }"#;
     let (history, _) = run(ID, "2", json, 4, &[("round_slice", "1 s")]);
     assert_near(
         history.percent("bound", SECOND, 4 * SECOND),
@@ -647,8 +622,7 @@ fn who_wakes_behind_a_real_time_task_goes_to_the_next_idle_cpu_at_once() {
             "short": { "cpus": [1], "timer": { "ref": "b", "period": 130000 }, "run": 3000 },
             "sleeper": { "delay": 1000, "phases": {
                 "back": { "loop": 1, "cpus": [0], "run": 10 },
-                "anywhere": { "loop": 1, "cpus": [0, 1], "timer": { "ref": "c", "period": 130000 }, "run": 1000 } } } },
-        "global": { "duration": 1000 } }"#;
+                "anywhere": { "loop": 1, "cpus": [0, 1], "timer": { "ref": "c", "period": 130000 }, "run": 1000 } } } } }"#;
     let (history, _) = run(ID, "2", json, 1, &[("hz", "20")]);
     let runs = history.runs_of("sleeper", 125 * MS, 145 * MS);
     assert_eq!((runs[0].cpu, runs[0].start), (1, 133 * MS), "{runs:?}");

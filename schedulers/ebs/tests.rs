@@ -5,7 +5,8 @@ use std::sync::Arc;
 
 use crate::support::overhead::Cost;
 use crate::support::{
-    History, MS, Run, SECOND, assert_near, assert_wakes_behind_itself, find, outcome_storage, run,
+    self, History, MS, Run, SECOND, assert_affinity_and_no_starvation, assert_near,
+    assert_nothing_is_lost, assert_shares, assert_wakes_behind_itself, find, outcome_storage, run,
     statistic,
 };
 use fairground_machine::Machine;
@@ -81,18 +82,6 @@ fn shares(number: u32) -> String {
 
 fn cap(cap: &str) -> String {
     format!(r#""fairground": {{ "cap": "{cap}" }},"#)
-}
-
-/// Runs with nothing between them count as one: the task kept the CPU.
-fn bursts(history: &History, task: &str) -> Vec<(u64, u64)> {
-    let mut bursts: Vec<(u64, u64)> = Vec::new();
-    for run in history.runs.iter().filter(|run| run.task == task) {
-        match bursts.last_mut() {
-            Some(last) if last.1 == run.start => last.1 = run.end,
-            _ => bursts.push((run.start, run.end)),
-        }
-    }
-    bursts
 }
 
 /// Shares of hogs on one CPU after the start has been forgotten, percent.
@@ -205,14 +194,14 @@ fn a_slice_has_100_ms_whatever_the_nice_value() {
             let runs = history.runs_of(task, SECOND, 21 * SECOND);
             assert!(runs.len() >= 98, "{task} ran {} times", runs.len());
             for run in runs {
-                assert_near(run.length() as f64 / MS as f64, 100.0, 0.1, task);
+                assert_near(run.milliseconds(), 100.0, 0.1, task);
             }
         }
     }
     let (history, _) =
         run(ID, "1", &hogs(&[("first", ""), ("second", "")]), 5, &[("time_slice", "30 ms")]);
     for run in history.runs_of("first", SECOND, 4 * SECOND) {
-        assert_near(run.length() as f64 / MS as f64, 30.0, 0.1, "a set slice");
+        assert_near(run.milliseconds(), 30.0, 0.1, "a set slice");
     }
 }
 
@@ -273,7 +262,7 @@ fn a_child_starts_with_the_usage_of_its_parent() {
         );
         let (history, outcome) = run(ID, "1", &json, 23, &[]);
         assert_eq!(statistic(ID, &outcome, "forks"), 1);
-        let child = &history.runs.iter().find(|run| run.task.starts_with("child")).unwrap().task;
+        let child = &history.child().task;
         let usage = Statistics::of(&outcome, child).usage();
         assert_near(usage, percent, 0.3, &format!("after {sleep} us"));
     }
@@ -298,7 +287,7 @@ fn a_child_has_the_attributes_of_its_parent() {
 #[test]
 fn a_hard_cap_of_a_half_runs_100_ms_and_is_absent_for_99() {
     let (history, outcome) = run(ID, "1", &hogs(&[("t", &cap("1/2!"))]), 60, &[]);
-    let bursts = bursts(&history, "t");
+    let bursts = history.bursts("t", 0, u64::MAX);
     // The cap bites once the estimate has reached it.
     assert_near((bursts[0].1 - bursts[0].0) as f64 / MS as f64, 5000.0, 101.0, "first");
     for pair in bursts[1..bursts.len() - 1].windows(2) {
@@ -339,7 +328,7 @@ fn a_tiny_hard_cap_does_not_lose_its_task() {
     // The sinbin of a cap of 1/1000000 would last for 69 s after a slice, and 35 after a forced turn; the watchdog allows 30.
     let (history, outcome) = run(ID, "1", &hogs(&[("t", &cap("1/1000000!"))]), 120, &[]);
     assert!(statistic(ID, &outcome, "overdue") >= 4);
-    let bursts = bursts(&history, "t");
+    let bursts = history.bursts("t", 0, u64::MAX);
     for pair in bursts.windows(2) {
         assert!(pair[1].0 - pair[0].1 <= 20_001 * MS, "{pair:?}");
         assert!(pair[1].1 - pair[1].0 <= 2 * MS, "two ticks: {pair:?}");
@@ -424,7 +413,7 @@ fn a_new_hog_stays_ahead_while_its_usage_ramps_up() {
         "hog": { "run": 1000 },
         "late": { "delay": 30000000, "run": 1000 } } }"#;
     let (history, _) = run(ID, "1", json, 60, &[]);
-    let bursts = bursts(&history, "late");
+    let bursts = history.bursts("late", 0, u64::MAX);
     let first = bursts.iter().find(|burst| burst.0 >= 30 * SECOND).unwrap();
     assert!(first.0 < 30 * SECOND + MS, "it preempts");
     let early = history.percent("late", 30 * SECOND, 33 * SECOND);
@@ -447,7 +436,7 @@ fn a_waiting_task_is_promoted_in_the_steps_of_the_filter() {
     // One share has used up a slice and waits for 420 shares, which are far below it in usage per share and come nearer.
     let json = hogs(&[("strong", &shares(420)), ("waiter", &shares(1))]);
     let (history, _) = run(ID, "1", &json, 30, &[]);
-    let bursts = bursts(&history, "waiter");
+    let bursts = history.bursts("waiter", 0, u64::MAX);
     let (first, second) = (bursts[0], bursts[1]);
     let seconds = second.1.div_ceil(SECOND);
     let (_, outcome) = run(ID, "1", &json, seconds, &[]);
@@ -476,7 +465,7 @@ fn nobody_waits_longer_than_it_takes_to_be_promoted_to_the_best_list() {
     let json = format!(r#"{{ "tasks": {{ "waiter": {{ "run": 1000 }}, {} }} }}"#, fresh.join(", "));
     let (history, outcome) = run(ID, "1", &json, 46, &[("starvation_limit", "25000 ms")]);
     assert_eq!(statistic(ID, &outcome, "overdue"), 0);
-    let bursts = bursts(&history, "waiter");
+    let bursts = history.bursts("waiter", 0, u64::MAX);
     assert_near(bursts[0].1 as f64 / MS as f64, 20_000.0, 1.0, "until the first comes");
     // 22.0 s by the formula; rounding up to intervals makes 24. Then those that came to the best list before are first: the ones that have
     // piled up by now, and those that came in the same interval.
@@ -495,7 +484,7 @@ fn who_runs_before_it_is_due_is_not_promoted() {
 #[test]
 fn a_queue_that_is_full_of_waiting_tasks_keeps_its_order() {
     // 400 hogs take 40 s for a round; the first rounds are served from the best list, in order.
-    let json = r#"{ "tasks": { "hog": { "instance": 400, "run": 1000 } } }"#;
+    let json = support::hogs(400);
     let (history, outcome) = run(ID, "1", json, 100, &[]);
     for index in 0..400 {
         let name = format!("hog-{index}");
@@ -506,56 +495,13 @@ fn a_queue_that_is_full_of_waiting_tasks_keeps_its_order() {
 }
 
 #[test]
-fn affinity_is_kept_and_nobody_starves() {
-    let (history, _) = run(
-        ID,
-        "4",
-        r#"{ "tasks": {
-            "pinned": { "instance": 6, "cpus": [3], "run": 1000 },
-            "batch": { "instance": 2, "policy": "SCHED_BATCH", "run": 1000 },
-            "idle": { "instance": 2, "policy": "SCHED_IDLE", "run": 1000 },
-            "waker": { "instance": 4, "run": 300, "sleep": 700 },
-            "free": { "instance": 5, "run": 1000 } } }"#,
-        40,
-        &[],
-    );
-    for run in history.runs.iter().filter(|run| run.task.starts_with("pinned")) {
-        assert_eq!(run.cpu, 3, "{run:?}");
-    }
-    for (name, count) in [("pinned", 6), ("batch", 2), ("idle", 2), ("waker", 4), ("free", 5)] {
-        for index in 0..count {
-            let name = format!("{name}-{index}");
-            assert!(history.cpu_time(&name, 20 * SECOND, 40 * SECOND) > 100 * MS, "{name}");
-        }
-    }
-}
-
-#[test]
 fn hogs_spread_over_idle_cpus_at_once() {
-    let json = r#"{ "tasks": { "hog": { "instance": 4, "run": 1000 } } }"#;
+    let json = support::hogs(4);
     for machine in ["4", "numa:2 core:2"] {
         let (history, outcome) = run(ID, machine, json, 3, &[]);
-        for index in 0..4 {
-            let name = format!("hog-{index}");
-            assert_near(history.percent(&name, SECOND, 3 * SECOND), 100.0, 0.1, &name);
-        }
+        assert_shares(&history, 4, SECOND, 3 * SECOND, 100.0, 0.1);
         assert!(statistic(ID, &outcome, "pulled_idle") >= 3);
     }
-}
-
-#[test]
-fn a_cpu_that_becomes_idle_pulls_a_waiting_task() {
-    let json = r#"{ "tasks": {
-        "short": { "instance": 4, "run": 333000, "loop": 1 },
-        "hog": { "instance": 2, "run": 1000 } } }"#;
-    let (history, _) = run(ID, "2", json, 4, &[]);
-    let used: u64 = history
-        .runs
-        .iter()
-        .map(|run| run.end - run.start.clamp(10 * MS, run.end.max(10 * MS)))
-        .sum();
-    let lost = 2 * (4 * SECOND - 10 * MS) - used;
-    assert!(lost < 10 * MS, "{lost} ns lost");
 }
 
 #[test]
@@ -571,13 +517,9 @@ fn background_tasks_are_pulled_to_where_nobody_else_is() {
 #[test]
 fn run_queues_that_differ_by_one_take_turns_at_the_longer_one() {
     // The balancer of 2.6.2 moves a task for a difference of one: three hogs share two CPUs.
-    let json = r#"{ "tasks": { "hog": { "instance": 3, "run": 1000 } } }"#;
+    let json = support::hogs(3);
     let (history, outcome) = run(ID, "2", json, 40, &[]);
-    for index in 0..3 {
-        let name = format!("hog-{index}");
-        let percent = history.percent(&name, 10 * SECOND, 40 * SECOND);
-        assert_near(percent, 66.7, 10.0, &name);
-    }
+    assert_shares(&history, 3, 10 * SECOND, 40 * SECOND, 66.7, 10.0);
     // Not at every occasion: the shorter of two lengths counts for others, the longer for the one that pulls.
     let pulled = statistic(ID, &outcome, "pulled_busy");
     assert!((50..200).contains(&pulled), "{pulled}");
@@ -586,8 +528,8 @@ fn run_queues_that_differ_by_one_take_turns_at_the_longer_one() {
 #[test]
 fn scheduling_costs_the_same_for_a_thousand_tasks() {
     // All of it: picking, queueing, and promotions, which move all of a thousand tasks at a time.
-    let per_second = |hogs: u32| {
-        let json = format!(r#"{{ "tasks": {{ "hog": {{ "instance": {hogs}, "run": 1000 }} }} }}"#);
+    let per_second = |number: u32| {
+        let json = support::hogs(number);
         let (_, scheduler) = find(ID);
         let workload = Arc::new(Workload::parse("test.json", &json).unwrap());
         let mut options = Options::new(Machine::parse("1").unwrap(), workload);
@@ -667,8 +609,7 @@ fn an_equal_does_not_preempt() {
 fn background_tasks_are_equals() {
     let json = r#"{ "tasks": {
         "hog": { "fairground": { "background": true }, "run": 1000 },
-        "sleeper": { "fairground": { "background": true }, "run": 1000, "sleep": 9000 } },
-        "global": { "duration": 2 } }"#;
+        "sleeper": { "fairground": { "background": true }, "run": 1000, "sleep": 9000 } } }"#;
     let (_, outcome) = run(ID, "1", json, 2, &[]);
     assert!(statistic(ID, &outcome, "wakeups") > 10);
     assert_eq!(statistic(ID, &outcome, "preemptions"), 0);
@@ -702,7 +643,7 @@ fn a_child_gets_half_of_the_slice_and_gives_back_what_it_does_not_use() {
     let (history, _) = run(ID, "1", &json(r#""run": 200000"#, r#""run": 200000"#), 1, &[]);
     let bursts = |name: &str| {
         let runs = history.runs.iter().find(|run| run.task.starts_with(name));
-        bursts(&history, &runs.unwrap().task)
+        history.bursts(&runs.unwrap().task, 0, u64::MAX)
     };
     let (parent, child) = (bursts("parent")[0], bursts("child")[0]);
     assert_eq!((parent.1 - parent.0) / MS, 70, "parent");
@@ -726,8 +667,7 @@ fn a_yield_goes_behind_equals() {
 
 #[test]
 fn busy_cpus_level_their_queues_in_one_go_and_leave_a_difference_of_less_than_a_quarter() {
-    let (_, outcome) =
-        run(ID, "2", r#"{ "tasks": { "hog": { "instance": 9, "run": 1000 } } }"#, 20, &[]);
+    let (_, outcome) = run(ID, "2", &support::hogs(9), 20, &[]);
     // One by the idle CPU, then half of 8 - 1, and nothing for 5 - 4.
     let pulled = statistic(ID, &outcome, "pulled_busy");
     assert!((1..=4).contains(&pulled), "{pulled}");
@@ -749,4 +689,9 @@ fn a_cpu_that_runs_out_of_tasks_does_not_wait_for_a_tick() {
     let (history, _) = run(ID, "2", json, 1, &[]);
     let end = history.runs.iter().map(|run| run.end).max().unwrap();
     assert!(end < 82 * MS, "{end} ns for 79.5 ms of work on each CPU");
+}
+
+shows! {
+    affinity_is_kept_and_nobody_starves: assert_affinity_and_no_starvation(ID, &[]);
+    a_cpu_that_becomes_idle_pulls_a_waiting_task: assert_nothing_is_lost(ID, 10, &[]);
 }

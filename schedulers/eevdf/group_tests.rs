@@ -24,8 +24,7 @@ pub fn percents(
     let history = history(machine, groups, tasks, seconds);
     let end = seconds * SECOND;
     let percent = |name: &&str| {
-        let runs = history.runs.iter();
-        let of_them = runs.filter(|run| run.task.split('-').next() == Some(*name));
+        let of_them = history.runs.iter().filter(|run| run.task.split('-').next() == Some(*name));
         let times = of_them.map(|run| run.end.min(end).saturating_sub(run.start.max(WARM_UP)));
         100.0 * times.sum::<u64>() as f64 / (end - WARM_UP) as f64
     };

@@ -2,7 +2,9 @@
 //! deadlines by slice, and a balancer that classifies groups.
 
 use crate::support::{
-    History, MS, Run, SECOND, assert_near, assert_time_alone_is_no_debt_elsewhere, run, statistic,
+    History, MS, Run, SECOND, assert_a_busy_neighbour_moves, assert_near,
+    assert_released_tasks_spread, assert_tasks_stay_where_they_may_run,
+    assert_time_alone_is_no_debt_elsewhere, hogs_on, mean, run, statistic,
 };
 use fairground_events::Nanoseconds;
 
@@ -16,21 +18,13 @@ const ID: &str = "eevdf";
 /// Eight CPUs make a slice of 2.8 ms; ticks come a thousand times a second.
 const KHZ: [(&str, &str); 1] = [("hz", "1000")];
 
-/// `number` tasks of nice 0 that never sleep, `hog-0` and so on, on these CPUs.
-fn hogs(number: usize, cpus: &str) -> String {
-    format!(
-        r#"{{ "tasks": {{ "hog": {{ "instance": {number}, "cpus": {cpus}, "run": 1000 }} }},
-        "global": {{ "duration": 1000 }} }}"#
-    )
-}
-
 /// Tasks on CPU 0, each a name and its members.
 fn on_cpu_0(tasks: &[(&str, &str)]) -> String {
     let tasks: Vec<String> = tasks
         .iter()
         .map(|(name, members)| format!(r#""{name}": {{ "cpus": [0], {members} }}"#))
         .collect();
-    format!(r#"{{ "tasks": {{ {} }}, "global": {{ "duration": 1000 }} }}"#, tasks.join(", "))
+    format!(r#"{{ "tasks": {{ {} }} }}"#, tasks.join(", "))
 }
 
 /// Two tasks on CPU 0 that never sleep, with these nice values.
@@ -67,11 +61,6 @@ fn lag_follows_the_weight_through_another_class() {
     assert!(hog > 0.6 * (3 * SECOND) as f64, "the hog got {hog} ns of 3 s");
 }
 
-#[test]
-fn a_task_that_may_not_stay_takes_its_lag_along() {
-    assert_time_alone_is_no_debt_elsewhere(ID, 10);
-}
-
 /// Lengths of the runs of a task after the start has been forgotten, milliseconds.
 fn run_lengths(history: &History, task: &str, seconds: u64) -> Vec<f64> {
     history
@@ -95,22 +84,13 @@ fn largest(values: &[f64]) -> f64 {
     values.iter().copied().fold(0.0, f64::max)
 }
 
-fn mean(values: &[f64]) -> f64 {
-    values.iter().sum::<f64>() / values.len() as f64
-}
-
-/// Share of every task of `names` between two times, percent of a CPU.
-fn percents(history: &History, names: &[String], from: u64, to: u64) -> Vec<f64> {
-    names.iter().map(|name| history.percent(name, from, to)).collect()
-}
-
 #[test]
 fn two_hogs_run_a_request_and_the_rest_of_a_tick() {
     for (machine, hz, expected) in
         [("1", "1000", 1.0), ("8", "1000", 3.0), ("1", "250", 4.0), ("8", "250", 4.0)]
     {
         let settings = [("hz", hz), ("hrtick", "false")];
-        let (history, outcome) = run(ID, machine, &hogs(2, "[0]"), 8, &settings);
+        let (history, outcome) = run(ID, machine, &hogs_on(2, "[0]"), 8, &settings);
         let lengths = run_lengths(&history, "hog-0", 8);
         assert!(lengths.len() > 800, "{} runs", lengths.len());
         for length in lengths {
@@ -124,7 +104,7 @@ fn two_hogs_run_a_request_and_the_rest_of_a_tick() {
 #[test]
 fn a_timer_ends_requests_between_ticks() {
     for (machine, hz, expected) in [("1", "1000", 0.7), ("8", "1000", 2.8), ("8", "250", 2.8)] {
-        let (history, outcome) = run(ID, machine, &hogs(2, "[0]"), 8, &[("hz", hz)]);
+        let (history, outcome) = run(ID, machine, &hogs_on(2, "[0]"), 8, &[("hz", hz)]);
         let lengths = run_lengths(&history, "hog-0", 8);
         assert!(lengths.len() > 1200, "{} runs", lengths.len());
         for length in lengths {
@@ -133,7 +113,7 @@ fn a_timer_ends_requests_between_ticks() {
         }
         assert!(statistic(ID, &outcome, "hrticks") > 2000);
     }
-    let (_, outcome) = run(ID, "1", &hogs(1, "[0]"), 2, &[]);
+    let (_, outcome) = run(ID, "1", &hogs_on(1, "[0]"), 2, &[]);
     assert_eq!(statistic(ID, &outcome, "hrticks"), 0, "beside nobody");
 }
 
@@ -243,7 +223,7 @@ fn the_slice_grows_with_the_logarithm_of_up_to_eight_cpus() {
     for (machine, expected) in [("1", 7.0), ("2", 14.0), ("4", 21.0), ("8", 28.0), ("16", 28.0)] {
         // A slice ten times as long, so that ticks round it little
         let settings = [("hz", "1000"), ("sched_base_slice", "7 ms")];
-        let (history, _) = run(ID, machine, &hogs(2, "[0]"), 8, &settings);
+        let (history, _) = run(ID, machine, &hogs_on(2, "[0]"), 8, &settings);
         for length in run_lengths(&history, "hog-0", 8) {
             assert_near(length, expected, 0.001, &format!("run on {machine} CPUs"));
         }
@@ -301,7 +281,7 @@ fn a_task_far_heavier_than_all_others_comes_back_to_its_share() {
 fn ten_hogs_wait_nine_slices() {
     for (hrtick, expected) in [("false", 9.0), ("true", 6.3)] {
         let settings = [("hz", "1000"), ("hrtick", hrtick)];
-        let (history, _) = run(ID, "1", &hogs(10, "[0]"), 10, &settings);
+        let (history, _) = run(ID, "1", &hogs_on(10, "[0]"), 10, &settings);
         let runs = history.runs_of("hog-3", SECOND, 10 * SECOND);
         let waits: Vec<f64> =
             runs.windows(2).map(|pair| milliseconds(pair[1].start - pair[0].end)).collect();
@@ -417,8 +397,7 @@ fn remote_wakeups(
             "hog": {{ "instance": {number}, "cpus": [{cpu}], {hog} }},
             "third": {{ "cpus": [1], "sem_wait": "third", "run": 1 }},
             "wakee": {{ "cpus": [{cpu}], "dl-runtime": 100, "sem_wait": "wakee", "run": 20 }},
-            "waker": {{ "cpus": [0], "sleep": 9300, "run": 10, "sem_post": "wakee" }} }},
-        "global": {{ "duration": 10 }} }}"#
+            "waker": {{ "cpus": [0], "sleep": 9300, "run": 10, "sem_post": "wakee" }} }} }}"#
     );
     let (history, _) = run(ID, machine, &json, 4, settings);
     let posts = history.runs_of("waker", SECOND, 4 * SECOND);
@@ -565,14 +544,13 @@ fn a_yield_alone_changes_nothing() {
 fn the_parent_goes_on_and_the_child_has_half_a_slice() {
     let json = r#"{ "tasks": {
             "parent": { "cpus": [0], "run": 20000, "fork": "child", "run2": 20000, "loop": 1 },
-            "child": { "cpus": [0], "run": 10000, "loop": 1, "instance": 0 } },
-        "global": { "duration": 1 } }"#;
+            "child": { "cpus": [0], "run": 10000, "loop": 1, "instance": 0 } } }"#;
     let first_runs = |half: &str| {
         let settings =
             [("hz", "1000"), ("sched_base_slice", "1500 us"), ("place_deadline_initial", half)];
         let (history, outcome) = run(ID, "8", json, 1, &settings);
         assert!(statistic(ID, &outcome, "forks") >= 1);
-        let child = history.runs.iter().find(|run| run.task.starts_with("child")).unwrap().clone();
+        let child = history.child().clone();
         (milliseconds(child.start), milliseconds(child.length()))
     };
     // Slices are 6 ms; the parent, 20 ms after the start, is in the middle of its fourth request
@@ -641,31 +619,14 @@ fn a_changed_nice_value_counts_at_once_and_keeps_the_lag() {
 
 #[test]
 fn five_hogs_on_four_cpus_take_turns() {
-    let (history, outcome) = run(ID, "4", &hogs(5, "[0, 1, 2, 3]"), 60, &[]);
-    let names: Vec<String> = (0..5).map(|index| format!("hog-{index}")).collect();
-    let shares = percents(&history, &names, 4 * SECOND, 60 * SECOND);
+    let (history, outcome) = run(ID, "4", &hogs_on(5, "[0, 1, 2, 3]"), 60, &[]);
+    let shares = history.percents(5, 4 * SECOND, 60 * SECOND);
     assert_near(shares.iter().sum(), 400.0, 0.1, "use of 4 CPUs");
     // Lag is not balanced across CPUs, so they come near 80 % only in the long run
     for share in &shares {
         assert!((60.0..=100.0).contains(share), "{shares:?}");
     }
     assert!(statistic(ID, &outcome, "balances") > 100);
-}
-
-#[test]
-fn tasks_released_from_one_cpu_spread_over_all() {
-    let json = r#"{ "tasks": { "hog": { "instance": 8, "phases": {
-            "placed": { "loop": 1, "cpus": [0], "run": 10000 },
-            "free": { "loop": -1, "cpus": [0, 1, 2, 3], "run": 100000 } } } },
-        "global": { "duration": 1000 } }"#;
-    let (history, outcome) = run(ID, "4", json, 10, &KHZ);
-    let names: Vec<String> = (0..8).map(|index| format!("hog-{index}")).collect();
-    let shares = percents(&history, &names, 2 * SECOND, 10 * SECOND);
-    assert_near(shares.iter().sum(), 400.0, 0.1, "use of 4 CPUs");
-    for share in shares {
-        assert_near(share, 50.0, 3.0, "two tasks on every CPU");
-    }
-    assert!(statistic(ID, &outcome, "pulled_idle") >= 1);
 }
 
 #[test]
@@ -677,8 +638,7 @@ fn load_means_weights() {
                 "free": { "loop": -1, "cpus": [0, 1], "run": 100000 } } },
             "light": { "instance": 4, "priority": 5, "phases": {
                 "placed": { "loop": 1, "cpus": [1], "run": 25000 },
-                "free": { "loop": -1, "cpus": [0, 1], "run": 100000 } } } },
-        "global": { "duration": 1000 } }"#;
+                "free": { "loop": -1, "cpus": [0, 1], "run": 100000 } } } } }"#;
     let (history, _) = run(ID, "2", json, 30, &KHZ);
     let heavy = history.percent("heavy", 5 * SECOND, 30 * SECOND);
     let light: f64 = (0..4)
@@ -690,45 +650,8 @@ fn load_means_weights() {
 
 #[test]
 fn tasks_stay_where_they_may_run() {
-    let json = r#"{ "tasks": {
-            "zero": { "instance": 3, "cpus": [0], "run": 3000, "sleep": 500 },
-            "one": { "instance": 2, "cpus": [1], "run": 3000, "sleep": 500 },
-            "both": { "instance": 3, "cpus": [0, 1], "run": 700, "sleep": 300 },
-            "free": { "instance": 6, "run": 2000, "sleep": 1000 } },
-        "global": { "duration": 1000 } }"#;
-    let (history, outcome) = run(ID, "4", json, 10, &[]);
-    for run in &history.runs {
-        let allowed = match run.task.split('-').next() {
-            Some("zero") => run.cpu == 0,
-            Some("one") => run.cpu == 1,
-            Some("both") => run.cpu <= 1,
-            _ => true,
-        };
-        assert!(allowed, "{run:?}");
-    }
-    for name in ["zero-0", "zero-2", "one-1", "both-0", "free-5"] {
-        assert!(history.cpu_time(name, 5 * SECOND, 10 * SECOND) > SECOND / 4, "{name}");
-    }
+    let outcome = assert_tasks_stay_where_they_may_run(ID);
     assert_eq!(statistic(ID, &outcome, "uneven_sums"), 0);
-}
-
-#[test]
-fn of_two_busy_siblings_one_goes_to_the_idle_core() {
-    let json = r#"{ "tasks": {
-            "first": { "phases": {
-                "placed": { "loop": 1, "cpus": [0], "run": 50000 },
-                "free": { "loop": -1, "cpus": [0, 1, 2, 3], "run": 100000 } } },
-            "second": { "phases": {
-                "placed": { "loop": 1, "cpus": [1], "run": 50000 },
-                "free": { "loop": -1, "cpus": [0, 1, 2, 3], "run": 100000 } } } },
-        "global": { "duration": 1000 } }"#;
-    let (history, outcome) = run(ID, "core:2 pu:2", json, 5, &KHZ);
-    assert_eq!(statistic(ID, &outcome, "pushed_active"), 1);
-    let cores: Vec<u32> = ["first", "second"]
-        .iter()
-        .map(|name| history.runs_of(name, 0, u64::MAX).last().unwrap().cpu / 2)
-        .collect();
-    assert_ne!(cores[0], cores[1]);
 }
 
 #[test]
@@ -737,8 +660,7 @@ fn a_woken_task_finds_an_idle_cpu_that_shares_its_cache() {
             "hog": { "cpus": [0], "run": 1000 },
             "sleepy": { "phases": {
                 "placed": { "loop": 1, "cpus": [0], "run": 3000 },
-                "free": { "loop": -1, "cpus": [0, 1, 2, 3], "sleep": 10000, "run": 1000 } } } },
-        "global": { "duration": 1000 } }"#;
+                "free": { "loop": -1, "cpus": [0, 1, 2, 3], "sleep": 10000, "run": 1000 } } } } }"#;
     let (history, outcome) = run(ID, "numa:2 core:2", json, 5, &KHZ);
     assert!(statistic(ID, &outcome, "idle_wakeups") >= 1);
     let waits = waits(&history, "sleepy", 10 * MS, 5);
@@ -758,8 +680,7 @@ fn forks_spread_over_cores_and_stay_in_the_node_while_few() {
         format!(
             r#"{{ "tasks": {{
                 "parent": {{ "run": 5000, {}, "run2": 1000000 }},
-                "child": {{ "run": 1000000, "loop": 1, "instance": 0 }} }},
-            "global": {{ "duration": 1 }} }}"#,
+                "child": {{ "run": 1000000, "loop": 1, "instance": 0 }} }} }}"#,
             forks.join(", ")
         )
     };
@@ -789,8 +710,7 @@ fn a_task_that_waits_behind_a_pushed_one_runs() {
         "pinned": { "priority": 12, "cpus": [1], "phases": { "p": { "loop": -1, "lock": "m", "run0": 9403,
             "unlock": "m", "run": 37611, "sleep": 13770, "timer": { "ref": "unique1", "period": 23382 } } } },
         "heavy": { "instance": 3, "priority": -13, "phases": { "p": { "loop": -1, "run": 18953, "sleep": 5246,
-            "timer": { "ref": "unique2", "period": 30844 } } } } },
-        "global": { "duration": 1000 } }"#;
+            "timer": { "ref": "unique2", "period": 30844 } } } } } }"#;
     let (history, outcome) = run(ID, "4", workload, 4, &[]);
     assert!(statistic(ID, &outcome, "pushed_active") > 0);
     let runs = history.runs_of("pinned", 0, 4 * SECOND);
@@ -809,8 +729,7 @@ fn the_sums_of_an_empty_queue_are_zero() {
                 "nice": { "instance": 14, "priority": 7, "run": 2500, "sleep": 1200 },
                 "mean": { "instance": 12, "priority": -8, "dl-runtime": 300, "run": 400, "sleep": 3000 },
                 "idle": { "instance": 6, "policy": "SCHED_IDLE", "run": 900, "sleep": 500 },
-                "polite": { "instance": 6, "run": 100, "yield": "", "sleep": 5000 } },
-            "global": { "duration": 1000 } }"#;
+                "polite": { "instance": 6, "run": 100, "yield": "", "sleep": 5000 } } }"#;
         let (_, outcome) = run(ID, machine, json, 10, &KHZ);
         assert_eq!(statistic(ID, &outcome, "uneven_sums"), 0, "{machine}");
         assert!(statistic(ID, &outcome, "delayed_dequeues") > 100, "{machine}");
@@ -889,8 +808,7 @@ fn wakes_on_cpu_1(waker: &str, sleeper: &str) -> f64 {
             "sleeper": {{ "phases": {{
                 "back": {{ "cpus": [0], "run": 100, "loop": 1 }},
                 "anywhere": {{ "cpus": [0, 1], "sem_wait": "s", "run": 100, {sleeper} "loop": 1 }} }} }},
-            "waker": {{ "cpus": [1], "sleep": 20000, "sem_post": "s", {waker} "run": 300 }} }},
-        "global": {{ "duration": 1000 }} }}"#
+            "waker": {{ "cpus": [1], "sleep": 20000, "sem_post": "s", {waker} "run": 300 }} }} }}"#
     );
     // Lazy preemption would let it sleep less, and so wake its waker's tasks less often
     let settings = [("hz", "1000"), ("preempt_full", "true")];
@@ -917,8 +835,7 @@ fn who_sleeps_ahead_of_its_share_wakes_where_it_is() {
         "hog": { "cpus": [0], "run": 1000 },
         "greedy": { "phases": {
             "back": { "cpus": [0], "run": 1000, "loop": 1 },
-            "anywhere": { "cpus": [0, 1], "sleep": 100, "run": 100, "loop": 1 } } } },
-        "global": { "duration": 1000 } }"#;
+            "anywhere": { "cpus": [0, 1], "sleep": 100, "run": 100, "loop": 1 } } } } }"#;
     let (_, outcome) = run(ID, "2", json, 5, &KHZ);
     let (slept, woken) =
         (statistic(ID, &outcome, "delayed_dequeues"), statistic(ID, &outcome, "delayed_wakeups"));
@@ -1008,8 +925,7 @@ fn a_woken_task_goes_to_a_cpu_that_it_fits() {
     let json = r#"{ "tasks": {
         "worker": { "phases": {
             "grows": { "loop": 1, "cpus": [0], "run": 500000 },
-            "free": { "loop": -1, "cpus": [0, 1, 2, 3], "sleep": 1000, "run": 9000 } } } },
-        "global": { "duration": 1000 } }"#;
+            "free": { "loop": -1, "cpus": [0, 1, 2, 3], "sleep": 1000, "run": 9000 } } } } }"#;
     let (history, _) = run(ID, "4 capacity:2x300,2x1024", json, 3, &KHZ);
     let grown = history.runs_of("worker", 10 * MS, 3 * SECOND);
     let little = grown.iter().filter(|run| run.cpu < 2);
@@ -1115,4 +1031,10 @@ fn a_child_goes_where_less_is_used_by_the_estimates_of_who_has_slept() {
     let mut runs = history.runs.iter();
     let child = runs.find(|run| run.task.starts_with("child") && run.length() > 0);
     assert_eq!(child.unwrap().cpu, 5);
+}
+
+shows! {
+    a_task_that_may_not_stay_takes_its_lag_along: assert_time_alone_is_no_debt_elsewhere(ID, 10);
+    of_two_busy_siblings_one_goes_to_the_idle_core: assert_a_busy_neighbour_moves(ID, "core:2 pu:2", &KHZ);
+    tasks_released_from_one_cpu_spread_over_all: assert_released_tasks_spread(ID);
 }

@@ -1,24 +1,14 @@
 //! FBFS shows the features by which it is recognised: slices of 12 stathz ticks, deadlines in another unit, interrupts for every idle CPU.
 
 use crate::support::{
-    History, MS, Run, SECOND, assert_kernel_threads_come_first, assert_near,
-    assert_the_displaced_move, busy_kernel_thread, run, run_with, statistic,
+    History, MS, Run, SECOND, assert_kernel_threads_come_first, assert_near, assert_shares,
+    assert_the_displaced_move, busy_kernel_thread, hogs, run, run_with, statistic, two_hogs,
 };
 use fairground_simulator::CostModel;
 
 const ID: &str = "fbfs";
 /// Length of a slice in milliseconds: 12 ticks of 127 Hz.
 const SLICE: f64 = 94.49;
-
-/// Two tasks that never sleep, with these nice values.
-fn two_hogs(first: i32, second: i32) -> String {
-    format!(
-        r#"{{ "tasks": {{
-            "first": {{ "priority": {first}, "run": 1000 }},
-            "second": {{ "priority": {second}, "run": 1000 }} }},
-        "global": {{ "duration": 60 }} }}"#
-    )
-}
 
 fn milliseconds(time: u64) -> f64 {
     time as f64 / MS as f64
@@ -63,9 +53,7 @@ fn nice_is_eight_times_weaker_than_meant() {
 
 /// Throughput of this number of hogs on two CPUs with the costs of scheduling, in percent, and the switches in 10 s.
 fn throughput(threads: u32) -> (f64, u64) {
-    let json = format!(
-        r#"{{ "tasks": {{ "hog": {{ "instance": {threads}, "run": 1000 }} }}, "global": {{ "duration": 10 }} }}"#
-    );
+    let json = hogs(threads);
     let (history, outcome) = run_with(ID, "2", &json, 11, &[], |options| {
         options.cost = CostModel::default_model();
     });
@@ -112,8 +100,7 @@ fn idle_neighbours_are_asked_first() {
             "first": { "loop": 1, "run": 1000 },
             "then": { "loop": -1, "sem_wait": "go", "run": 1000 } } },
         "hog": { "cpus": [0], "delay": 5000, "run": 1000, "policy": "SCHED_OTHER" },
-        "waker": { "cpus": [6], "sleep": 49000, "sem_post": "go", "run": 1000 } },
-        "global": { "duration": 1 } }"#;
+        "waker": { "cpus": [6], "sleep": 49000, "sem_post": "go", "run": 1000 } } }"#;
     let (history, outcome) = run(ID, "core:4 pu:2", json, 1, &[]);
     let runs = history.runs_of("woken", 0, SECOND);
     assert_eq!((runs[0].cpu, runs[1].cpu), (0, 1));
@@ -124,7 +111,7 @@ fn idle_neighbours_are_asked_first() {
 fn the_refill_at_wakeup_starves_hogs() {
     let json = r#"{ "tasks": {
         "sleeper": { "run": 80000, "sleep": 1000 },
-        "hog": { "run": 1000 } }, "global": { "duration": 20 } }"#;
+        "hog": { "run": 1000 } } }"#;
     let share = |id: &str| {
         let (history, _) = run(id, "1", json, 20, &[]);
         history.percent("sleeper", 2 * SECOND, 20 * SECOND)
@@ -135,20 +122,14 @@ fn the_refill_at_wakeup_starves_hogs() {
 
 #[test]
 fn a_fork_halves_the_slice_and_both_get_the_same_half() {
-    let (history, _) = run(
-        ID,
-        "1",
-        r#"{ "tasks": {
-            "parent": { "phases": {
-                "sleeping": { "sleep": 501000, "loop": 1 },
-                "forking": { "run": 1000, "fork": "child", "loop": 1 },
-                "running": { "run": 1000, "loop": -1 } } },
-            "child": { "instance": 0, "run": 1000 } }, "global": { "duration": 3 } }"#,
-        3,
-        &[],
-    );
-    let is_child = |run: &&Run| run.task.starts_with("child");
-    let child = history.runs.iter().find(is_child).unwrap().task.clone();
+    let json = r#"{ "tasks": {
+        "parent": { "phases": {
+            "sleeping": { "sleep": 501000, "loop": 1 },
+            "forking": { "run": 1000, "fork": "child", "loop": 1 },
+            "running": { "run": 1000, "loop": -1 } } },
+        "child": { "instance": 0, "run": 1000 } } }"#;
+    let (history, _) = run(ID, "1", json, 3, &[]);
+    let child = history.child().task.clone();
     let parents = history.runs_of("parent", 400 * MS, 3 * SECOND);
     let children = history.runs_of(&child, 400 * MS, 3 * SECOND);
     // Six ticks for each, then twelve
@@ -166,7 +147,7 @@ fn real_time_threads_of_equal_priority_take_turns() {
             r#"{{ "tasks": {{
                 "first": {{ "run": 1000, "fairground": {{ {attributes} }} }},
                 "second": {{ "run": 1000, "fairground": {{ {attributes} }} }},
-                "hog": {{ "priority": -20, "run": 1000 }} }}, "global": {{ "duration": 10 }} }}"#
+                "hog": {{ "priority": -20, "run": 1000 }} }} }}"#
         );
         let (history, _) = run(ID, "1", &json, 10, &[]);
         assert_runs(&history, "first", 10, SLICE);
@@ -179,8 +160,7 @@ fn real_time_threads_of_equal_priority_take_turns() {
 fn a_preempted_thread_goes_to_the_end_of_its_list() {
     let json = r#"{ "tasks": {
         "urgent": { "run": 1000, "sleep": 29000, "fairground": { "realtime": "local", "realtime_priority": 60 } },
-        "equal": { "instance": 2, "run": 1000, "fairground": { "realtime": "local", "realtime_priority": 40 } } },
-        "global": { "duration": 10 } }"#;
+        "equal": { "instance": 2, "run": 1000, "fairground": { "realtime": "local", "realtime_priority": 40 } } } }"#;
     let (history, _) = run(ID, "1", json, 10, &[]);
     let mut runs: Vec<&Run> = history.runs.iter().collect();
     runs.sort_by_key(|run| run.start);
@@ -199,7 +179,7 @@ fn static_priorities_go_before_each_other_and_before_user_threads() {
     let json = r#"{ "tasks": {
         "better": { "run": 5000, "sleep": 5000, "fairground": { "realtime": "local", "realtime_priority": 60 } },
         "worse": { "run": 1000, "fairground": { "realtime": "local", "realtime_priority": 40 } },
-        "hog": { "run": 1000 } }, "global": { "duration": 10 } }"#;
+        "hog": { "run": 1000 } } }"#;
     let (history, _) = run(ID, "1", json, 10, &[]);
     for (task, expected) in [("better", 50.0), ("worse", 50.0), ("hog", 0.0)] {
         let share = history.percent(task, SECOND, 10 * SECOND);
@@ -211,7 +191,7 @@ fn static_priorities_go_before_each_other_and_before_user_threads() {
 fn idle_threads_run_when_all_else_is_empty_and_after_fifteen_seconds() {
     let json = r#"{ "tasks": {
         "idle": { "policy": "SCHED_IDLE", "run": 1000 },
-        "hog": { "priority": 19, "run": 1000, "delay": 500000 } }, "global": { "duration": 60 } }"#;
+        "hog": { "priority": 19, "run": 1000, "delay": 500000 } } }"#;
     let (history, _) = run(ID, "1", json, 14, &[]);
     assert_near(history.percent("idle", 0, 490 * MS), 100.0, 0.1, "alone");
     assert_near(history.percent("idle", 510 * MS, 14 * SECOND), 0.0, 0.0, "beside");
@@ -224,7 +204,7 @@ fn idle_threads_run_when_all_else_is_empty_and_after_fifteen_seconds() {
 fn a_sleep_with_a_kernel_priority_goes_ahead_of_deadlines() {
     let json = r#"{ "tasks": {
         "hog": { "instance": 4, "priority": -20, "run": 1000 },
-        "sleeper": { "priority": 19, "run": 20000, "sleep": 200000 } }, "global": { "duration": 30 } }"#;
+        "sleeper": { "priority": 19, "run": 20000, "sleep": 200000 } } }"#;
     // nanosleep() passes PWAIT, so it runs at once, 20 ms of every 220; back in user mode nobody asks whether it should.
     let (history, _) = run(ID, "1", json, 30, &[]);
     let runs = history.runs_of("sleeper", SECOND, 30 * SECOND);
@@ -237,7 +217,7 @@ fn a_sleep_with_a_kernel_priority_goes_ahead_of_deadlines() {
 fn a_yielder_with_the_earliest_deadline_goes_on() {
     let json = r#"{ "tasks": {
         "hog": { "run": 1000 },
-        "yielder": { "run": 100, "yield": "" } }, "global": { "duration": 10 } }"#;
+        "yielder": { "run": 100, "yield": "" } } }"#;
     let (history, outcome) = run(ID, "1", json, 10, &[]);
     assert!(statistic(ID, &outcome, "yields") > 40_000);
     assert_near(history.percent("yielder", SECOND, 10 * SECOND), 50.0, 3.0, "yielder");
@@ -251,31 +231,20 @@ fn a_yielder_with_the_earliest_deadline_goes_on() {
 
 #[test]
 fn five_hogs_on_four_cpus_get_four_fifths_each() {
-    let json =
-        r#"{ "tasks": { "hog": { "instance": 5, "run": 1000 } }, "global": { "duration": 20 } }"#;
+    let json = &hogs(5);
     let (history, _) = run(ID, "4", json, 20, &[]);
-    for index in 0..5 {
-        let share = history.percent(&format!("hog-{index}"), SECOND, 20 * SECOND);
-        assert_near(share, 80.0, 2.0, "hog");
-    }
+    assert_shares(&history, 5, SECOND, 20 * SECOND, 80.0, 2.0);
 }
 
 #[test]
 fn a_scan_is_as_long_as_the_list() {
     let steps = |threads: u32| {
-        let json = format!(
-            r#"{{ "tasks": {{ "hog": {{ "instance": {threads}, "run": 1000 }} }}, "global": {{ "duration": 20 }} }}"#
-        );
+        let json = hogs(threads);
         let (_, outcome) = run(ID, "1", &json, 20, &[]);
         statistic(ID, &outcome, "list_steps") as f64 / statistic(ID, &outcome, "choices") as f64
     };
     assert_near(steps(10), 9.0, 0.5, "10 threads");
     assert_near(steps(100), 99.0, 3.0, "100 threads");
-}
-
-#[test]
-fn a_task_displaced_by_real_time_goes_on_at_an_idle_cpu() {
-    assert_the_displaced_move(ID, 0);
 }
 
 #[test]
@@ -289,7 +258,7 @@ fn who_waited_for_a_pipe_runs_in_turn_and_who_waited_for_a_lock_by_deadline() {
             "early": {{ {}, "run": 500 }},
             "late": {{ "phases": {{
                 "first": {{ "loop": 1, "run": 200000 }},
-                "then": {{ "loop": -1, {}, "run": 500 }} }} }} }}, "global": {{ "duration": 10 }} }}"#,
+                "then": {{ "loop": -1, {}, "run": 500 }} }} }} }} }}"#,
             wake[1], wake[0], wait[0], wait[1]
         );
         let (history, _) = run(ID, "1", &json, 10, &[]);
@@ -322,7 +291,7 @@ fn idle_cpus_of_the_own_core_are_told_before_others() {
     let json = r#"{ "tasks": {
         "parent": { "cpus": [0], "fairground": { "realtime": "global", "realtime_priority": 50 },
             "run": 1000, "fork": "child", "run1": 20000 },
-        "child": { "instance": 0, "loop": 1, "run": 500 } }, "global": { "duration": 1 } }"#;
+        "child": { "instance": 0, "loop": 1, "run": 500 } } }"#;
     let (_, outcome) = run(ID, "core:2 pu:2", json, 1, &[]);
     let (forks, told) = (statistic(ID, &outcome, "forks"), statistic(ID, &outcome, "interrupts"));
     assert!(forks > 40 && told < forks + 10, "{told} for {forks}");
@@ -334,9 +303,9 @@ fn where_no_cpu_idles_the_worst_thread_makes_way() {
         "parent": { "cpus": [0], "fairground": { "realtime": "global", "realtime_priority": 50 }, "delay": 40000,
             "loop": 1, "run": 5000, "fork": "child", "run1": 100000 },
         "idle": { "cpus": [1], "policy": "SCHED_IDLE", "run": 1000 },
-        "child": { "instance": 0, "loop": 1, "run": 500 } }, "global": { "duration": 1 } }"#;
+        "child": { "instance": 0, "loop": 1, "run": 500 } } }"#;
     let (history, _) = run(ID, "2", json, 1, &[]);
-    let child = history.runs.iter().find(|run| run.task.starts_with("child")).unwrap();
+    let child = history.child();
     assert!(child.start < 50 * MS, "{child:?}");
 }
 
@@ -346,17 +315,12 @@ fn of_two_threads_at_once_one_goes_to_another_core() {
     let json = r#"{ "tasks": {
         "parent": { "cpus": [0], "fairground": { "realtime": "global", "realtime_priority": 50 },
             "loop": 1, "run": 20000, "fork0": "child", "fork1": "child", "run1": 100000 },
-        "child": { "instance": 0, "loop": 1, "run": 50000 } }, "global": { "duration": 1 } }"#;
+        "child": { "instance": 0, "loop": 1, "run": 50000 } } }"#;
     let (history, _) = run(ID, "core:2 pu:2", json, 1, &[]);
     let children: Vec<_> =
         history.runs.iter().filter(|run| run.task.starts_with("child")).collect();
     assert_eq!(children.len(), 2, "{children:?}");
     assert_eq!(children[0].start / MS, children[1].start / MS);
-}
-
-#[test]
-fn kernel_threads_come_first() {
-    assert_kernel_threads_come_first(ID);
 }
 
 #[test]
@@ -374,7 +338,8 @@ fn a_kernel_thread_goes_before_an_earlier_deadline() {
     assert!(until > 90 && runs.len() > 190, "{until} of {}", runs.len());
 }
 
-#[test]
-fn decides_as_its_original() {
-    crate::originals::assert_decides_as_original(ID);
+shows! {
+    a_task_displaced_by_real_time_goes_on_at_an_idle_cpu: assert_the_displaced_move(ID, 0);
+    kernel_threads_come_first: assert_kernel_threads_come_first(ID);
+    decides_as_its_original: crate::originals::assert_decides_as_original(ID);
 }

@@ -4,7 +4,7 @@ use crate::support::early_linux::{
     assert_bound_tasks_wait_below, assert_runs, assert_weak_bound_task_is_rescued, first_run, hogs,
     run_hogs, ticks_left,
 };
-use crate::support::{MS, SECOND, assert_near, assert_the_displaced_move, run, statistic};
+use crate::support::{MS, SECOND, assert_near, assert_the_displaced_move, gaps, run, statistic};
 
 const ID: &str = "linux12";
 
@@ -40,11 +40,6 @@ fn nice_pairs_get_the_shares_of_their_quanta_and_a_tick_each() {
         let share = history.percent("hog0", 2 * SECOND, 52 * SECOND);
         assert_near(share, expected, 0.5, &format!("{pair:?}"));
     }
-}
-
-#[test]
-fn the_strongest_nice_runs_360_ms() {
-    assert_runs(&run_hogs(ID, &[-20, 0], 22), "hog0", 360, 22 * SECOND);
 }
 
 #[test]
@@ -95,8 +90,7 @@ fn woken_by_hog(run: u64, nice: i32) -> String {
                 "after": {{ "run": 1000, "loop": -1 }} }} }},
             "sleeper": {{ "priority": {nice}, "phases": {{
                 "asleep": {{ "suspend": "sleeper", "loop": 1 }},
-                "awake": {{ "run": 1000, "loop": -1 }} }} }} }},
-        "global": {{ "duration": 4 }} }}"#,
+                "awake": {{ "run": 1000, "loop": -1 }} }} }} }} }}"#,
         run * 1000
     )
 }
@@ -106,7 +100,7 @@ fn a_long_sleeper_holds_the_cpu_for_300_ms() {
     let (history, outcome) = run(ID, "1", &woken_by_hog(2005, 0), 4, &[]);
     let burst = first_run(&history, "sleeper", SECOND);
     assert_eq!(burst.start, 2005 * MS);
-    assert_near(burst.length() as f64 / MS as f64, 295.0, 5.0, "sleeper");
+    assert_near(burst.milliseconds(), 295.0, 5.0, "sleeper");
     assert_eq!(statistic(ID, &outcome, "preemptions"), 1);
 }
 
@@ -137,25 +131,19 @@ fn a_wakeup_preempts_with_four_ticks_more_and_not_with_three() {
     let (history, outcome) = run(ID, "1", &woken_by_hog(1280 + 105, 10), 4, &[]);
     let burst = first_run(&history, "sleeper", SECOND);
     assert_eq!(burst.start, 1385 * MS);
-    assert_near(burst.length() as f64 / MS as f64, 95.0, 5.0, "sleeper");
+    assert_near(burst.milliseconds(), 95.0, 5.0, "sleeper");
     assert_eq!(statistic(ID, &outcome, "preemptions"), 1);
 }
 
 #[test]
 fn the_child_gets_half_and_the_parent_keeps_all() {
     // 15 ms into the epoch the parent has 14 ticks.
-    let (history, _) = run(
-        ID,
-        "1",
-        r#"{ "tasks": {
-            "parent": { "phases": {
-                "alone": { "run": 1295000, "fork": "child", "loop": 1 },
-                "then": { "run": 1000, "loop": -1 } } },
-            "child": { "instance": 0, "run": 1000 } },
-        "global": { "duration": 4 } }"#,
-        4,
-        &[],
-    );
+    let json = r#"{ "tasks": {
+        "parent": { "phases": {
+            "alone": { "run": 1295000, "fork": "child", "loop": 1 },
+            "then": { "run": 1000, "loop": -1 } } },
+        "child": { "instance": 0, "run": 1000 } } }"#;
+    let (history, _) = run(ID, "1", json, 4, &[]);
     let child = first_run(&history, "child", 0);
     assert_eq!(child.start, 1440 * MS, "{child:?}");
     assert_eq!(child.length(), 80 * MS, "{child:?}");
@@ -167,7 +155,7 @@ fn the_longest_wait_is_a_quantum_of_each_of_the_others() {
         let history = run_hogs(ID, &vec![0; number], 22);
         for task in 0..number {
             let runs = history.runs_of(&format!("hog{task}"), 3 * SECOND, 22 * SECOND);
-            let waits = runs.windows(2).map(|pair| pair[1].start - pair[0].end);
+            let waits = gaps(&runs);
             let longest = waits.max().unwrap() / MS;
             let others = (number - 1) as f64;
             assert_near(longest as f64, others * 160.0, number as f64 * 10.0, "longest wait");
@@ -177,8 +165,7 @@ fn the_longest_wait_is_a_quantum_of_each_of_the_others() {
 
 const TIMED: &str = r#"{ "tasks": {
     "hog": { "run": 1000 },
-    "sleeper": { "sleep": 920000, "run": 20000 } },
-"global": { "duration": 20 } }"#;
+    "sleeper": { "sleep": 920000, "run": 20000 } } }"#;
 
 #[test]
 fn a_timeout_takes_effect_only_at_the_next_selection() {
@@ -207,16 +194,10 @@ fn an_interval_timer_calls_for_a_selection_at_its_tick() {
 
 #[test]
 fn there_is_no_yield() {
-    let (history, _) = run(
-        ID,
-        "1",
-        r#"{ "tasks": {
-            "hog": { "run": 1000 },
-            "yielder": { "run": 1000, "yield": "" } },
-        "global": { "duration": 12 } }"#,
-        12,
-        &[],
-    );
+    let json = r#"{ "tasks": {
+        "hog": { "run": 1000 },
+        "yielder": { "run": 1000, "yield": "" } } }"#;
+    let (history, _) = run(ID, "1", json, 12, &[]);
     assert_runs(&history, "yielder", 160, 12 * SECOND);
 }
 
@@ -225,8 +206,7 @@ fn walk(sleepers: u32) -> (f64, f64) {
     let json = format!(
         r#"{{ "tasks": {{
             "sleeper": {{ "instance": {sleepers}, "sleep": 1000000000 }},
-            "hog": {{ "run": 1000 }} }},
-        "global": {{ "duration": 10 }} }}"#
+            "hog": {{ "run": 1000 }} }} }}"#
     );
     let (_, outcome) = run(ID, "1", &json, 10, &[]);
     let of = |name| statistic(ID, &outcome, name) as f64;
@@ -256,16 +236,10 @@ fn one_ring_serves_several_cpus() {
 
 #[test]
 fn a_wakeup_takes_the_idle_cpu_and_disturbs_nobody() {
-    let (history, outcome) = run(
-        ID,
-        "2",
-        r#"{ "tasks": {
-            "hog": { "run": 1000 },
-            "sleeper": { "sleep": 10000, "run": 1000 } },
-        "global": { "duration": 5 } }"#,
-        5,
-        &[],
-    );
+    let json = r#"{ "tasks": {
+        "hog": { "run": 1000 },
+        "sleeper": { "sleep": 10000, "run": 1000 } } }"#;
+    let (history, outcome) = run(ID, "2", json, 5, &[]);
     assert_near(history.percent("hog", SECOND, 5 * SECOND), 100.0, 0.1, "hog");
     for burst in history.runs_of("sleeper", SECOND, 5 * SECOND) {
         assert_eq!(burst.length(), MS, "{burst:?}");
@@ -281,17 +255,9 @@ fn a_bound_task_waits_no_longer_than_its_patience() {
     }
 }
 
-#[test]
-fn a_bound_task_that_loses_every_comparison_is_rescued() {
-    assert_weak_bound_task_is_rescued(ID);
-}
-
-#[test]
-fn a_task_displaced_by_real_time_goes_on_at_an_idle_cpu() {
-    assert_the_displaced_move(ID, 10);
-}
-
-#[test]
-fn decides_as_its_original() {
-    crate::originals::assert_decides_as_original(ID);
+shows! {
+    the_strongest_nice_runs_360_ms: assert_runs(&run_hogs(ID, &[-20, 0], 22), "hog0", 360, 22 * SECOND);
+    a_bound_task_that_loses_every_comparison_is_rescued: assert_weak_bound_task_is_rescued(ID);
+    a_task_displaced_by_real_time_goes_on_at_an_idle_cpu: assert_the_displaced_move(ID, 10);
+    decides_as_its_original: crate::originals::assert_decides_as_original(ID);
 }

@@ -4,10 +4,10 @@
 use crate::support::early_linux::{
     assert_bound_tasks_wait_below, assert_only_the_idle_last_cpu_looks, assert_runs,
     assert_the_loaded_address_space_is_preferred, assert_weak_bound_task_is_rescued,
-    cpu_of_the_woken, first_run, hog_on, hogs, run_hogs, ticks_left,
+    assert_yielders_take_turns, cpu_of_the_woken, first_run, hog_on, hogs, run_hogs, ticks_left,
 };
 use crate::support::{
-    History, MS, Run, SECOND, assert_near, assert_the_displaced_move, run, statistic,
+    History, MS, Run, SECOND, assert_near, assert_the_displaced_move, gaps, run, statistic,
 };
 
 const ID: &str = "linux22";
@@ -61,7 +61,7 @@ fn the_longest_wait_is_a_quantum_of_each_of_the_others() {
     let history = run_hogs(ID, &[0; 10], 32);
     for task in 0..10 {
         let runs = history.runs_of(&format!("hog{task}"), 3 * SECOND, 32 * SECOND);
-        let waits = runs.windows(2).map(|pair| pair[1].start - pair[0].end);
+        let waits = gaps(&runs);
         let longest = waits.max().unwrap() / MS;
         assert_near(longest as f64, 1890.0, 100.0, "longest wait");
     }
@@ -92,8 +92,7 @@ fn a_change_of_policy_moves_a_task_to_the_front() {
             "before": { "run": 3000000, "loop": 1 },
             "after": { "policy": "SCHED_BATCH", "run": 1000, "loop": -1 } } },
         "hog1": { "priority": 19, "run": 1000 },
-        "hog2": { "priority": -5, "run": 1000 } },
-    "global": { "duration": 22 } }"#;
+        "hog2": { "priority": -5, "run": 1000 } } }"#;
     let (history, _) = run(ID, "1", json, 22, &[]);
     let order = |from, to| -> Vec<&str> {
         let runs = history.runs.iter();
@@ -114,16 +113,10 @@ fn a_change_of_policy_moves_a_task_to_the_front() {
 
 #[test]
 fn ten_yields_of_a_lone_task_give_sleepers_39_ticks() {
-    let (history, outcome) = run(
-        ID,
-        "1",
-        r#"{ "tasks": {
-            "yielder": { "run": 1000, "yield": "", "loop": 10 },
-            "sleeper": { "instance": 3, "sleep": 1000000, "run": 5000000, "loop": 1 } },
-        "global": { "duration": 2 } }"#,
-        2,
-        &[],
-    );
+    let json = r#"{ "tasks": {
+        "yielder": { "run": 1000, "yield": "", "loop": 10 },
+        "sleeper": { "instance": 3, "sleep": 1000000, "run": 5000000, "loop": 1 } } }"#;
+    let (history, outcome) = run(ID, "1", json, 2, &[]);
     assert_eq!(statistic(ID, &outcome, "yields"), 10);
     assert_eq!(statistic(ID, &outcome, "recalculations"), 10);
     let sleeping = r#"{ "tasks": {
@@ -140,16 +133,10 @@ fn ten_yields_of_a_lone_task_give_sleepers_39_ticks() {
 
 #[test]
 fn yield_hands_over_to_a_waiting_task() {
-    let (history, outcome) = run(
-        ID,
-        "1",
-        r#"{ "tasks": {
-            "hog": { "run": 1000 },
-            "yielder": { "run": 1000, "yield": "" } },
-        "global": { "duration": 10 } }"#,
-        10,
-        &[],
-    );
+    let json = r#"{ "tasks": {
+        "hog": { "run": 1000 },
+        "yielder": { "run": 1000, "yield": "" } } }"#;
+    let (history, outcome) = run(ID, "1", json, 10, &[]);
     for burst in history.runs_of("yielder", SECOND, 10 * SECOND) {
         assert!(burst.length() <= 2 * MS, "{burst:?}");
     }
@@ -166,8 +153,7 @@ fn fork_at(run_ms: u64) -> (Run, Run) {
             "parent": {{ "phases": {{
                 "alone": {{ "run": {}, "fork": "child", "loop": 1 }},
                 "then": {{ "run": 1000, "loop": -1 }} }} }},
-            "child": {{ "instance": 0, "run": 1000 }} }},
-        "global": {{ "duration": 4 }} }}"#,
+            "child": {{ "instance": 0, "run": 1000 }} }} }}"#,
         run_ms * 1000
     );
     let (history, _) = run(ID, "1", &json, 4, &[]);
@@ -195,8 +181,7 @@ fn realtime(first: u32, second: u32, seconds: u64, policy: &str) -> History {
                 "asleep": {{ "sleep": 1005000, "loop": 1 }},
                 "awake": {{ "run": 1000, "loop": -1 }} }},
                 "fairground": {{ "realtime": "global", "realtime_priority": {second} }} }},
-            "ordinary": {{ "priority": -20, "run": 1000 }} }},
-        "global": {{ "duration": {seconds} }} }}"#
+            "ordinary": {{ "priority": -20, "run": 1000 }} }} }}"#
     );
     run(ID, "1", &json, seconds, &[("realtime_policy", policy)]).0
 }
@@ -236,8 +221,7 @@ fn woken_on(other: &str, waker_nice: i32) -> String {
                 "placed": {{ "cpus": [1], "run": 10, "loop": 1 }},
                 "asleep": {{ "cpus": [0, 1], "suspend": "sleeper", "loop": 1 }},
                 "awake": {{ "run": 500000, "loop": 1 }} }} }}
-            {other} }},
-        "global": {{ "duration": 4 }} }}"#
+            {other} }} }}"#
     )
 }
 
@@ -277,8 +261,7 @@ fn a_preempted_task_is_found_by_the_tick_of_the_idle_cpu() {
 /// A task that runs 30 us at a time and each time wakes another one, which is never more than a tick better.
 const SHORT: &str = r#"{ "tasks": {
     "waker": { "cpus": [0], "run": 30, "resume": "sleeper", "run1": 10, "sleep": 5000 },
-    "sleeper": { "suspend": "sleeper", "run": 1000 } },
-"global": { "duration": 4 } }"#;
+    "sleeper": { "suspend": "sleeper", "run": 1000 } } }"#;
 
 #[test]
 fn short_runs_in_the_kernel_lock_keep_the_woken_task_waiting() {
@@ -301,21 +284,15 @@ fn short_runs_in_the_kernel_lock_keep_the_woken_task_waiting() {
 
 #[test]
 fn a_long_sleeper_runs_400_ms() {
-    let (history, _) = run(
-        ID,
-        "1",
-        r#"{ "tasks": {
-            "hog": { "instance": 2, "run": 1000 },
-            "sleeper": { "phases": {
-                "asleep": { "sleep": 5005000, "loop": 1 },
-                "awake": { "run": 1000, "loop": -1 } } } },
-        "global": { "duration": 8 } }"#,
-        8,
-        &[],
-    );
+    let json = r#"{ "tasks": {
+        "hog": { "instance": 2, "run": 1000 },
+        "sleeper": { "phases": {
+            "asleep": { "sleep": 5005000, "loop": 1 },
+            "awake": { "run": 1000, "loop": -1 } } } } }"#;
+    let (history, _) = run(ID, "1", json, 8, &[]);
     let burst = first_run(&history, "sleeper", SECOND);
     assert_eq!(burst.start, 5005 * MS);
-    assert_near(burst.length() as f64 / MS as f64, 400.0, 5.1, "sleeper");
+    assert_near(burst.milliseconds(), 400.0, 5.1, "sleeper");
 }
 
 #[test]
@@ -329,8 +306,7 @@ fn a_wakeup_preempts_with_four_ticks_more_and_not_with_three() {
                     "after": {{ "run": 1000, "loop": -1 }} }} }},
                 "sleeper": {{ "priority": 10, "phases": {{
                     "asleep": {{ "suspend": "sleeper", "loop": 1 }},
-                    "awake": {{ "run": 1000, "loop": -1 }} }} }} }},
-            "global": {{ "duration": 4 }} }}"#,
+                    "awake": {{ "run": 1000, "loop": -1 }} }} }} }} }}"#,
             run_ms * 1000
         );
         let (history, outcome) = run(ID, "1", &json, 4, &[]);
@@ -375,8 +351,7 @@ fn the_walk_is_as_long_as_the_list_and_an_epoch_visits_all() {
         let json = format!(
             r#"{{ "tasks": {{
                 "hog": {{ "instance": {hogs}, "run": 1000 }},
-                "sleeper": {{ "instance": 50, "delay": 100000, "sleep": 1000000000 }} }},
-            "global": {{ "duration": 60 }} }}"#
+                "sleeper": {{ "instance": 50, "delay": 100000, "sleep": 1000000000 }} }} }}"#
         );
         let (_, outcome) = run(ID, "1", &json, 60, &[]);
         let of = |name| statistic(ID, &outcome, name) as f64;
@@ -398,21 +373,6 @@ fn a_bound_task_waits_no_longer_than_its_patience() {
 }
 
 #[test]
-fn a_bound_task_that_loses_every_comparison_is_rescued() {
-    assert_weak_bound_task_is_rescued(ID);
-}
-
-#[test]
-fn a_task_whose_address_space_is_loaded_is_preferred() {
-    assert_the_loaded_address_space_is_preferred(ID);
-}
-
-#[test]
-fn a_task_displaced_by_real_time_goes_on_at_an_idle_cpu() {
-    assert_the_displaced_move(ID, 20);
-}
-
-#[test]
 fn a_woken_task_goes_to_its_last_cpu_if_that_is_idle_and_else_to_the_last_idle_one() {
     assert_eq!(cpu_of_the_woken(ID, "4", 0, 1, &hog_on(0, 0)), 1);
     assert_eq!(cpu_of_the_woken(ID, "4", 19, 1, &hog_on(1, -20)), 3);
@@ -422,32 +382,17 @@ fn a_woken_task_goes_to_its_last_cpu_if_that_is_idle_and_else_to_the_last_idle_o
 fn a_real_time_task_preempts_with_fewer_ticks() {
     let json = r#"{ "tasks": {
         "hog": { "run": 1000 },
-        "urgent": { "priority": 19, "fairground": { "realtime": "local", "realtime_priority": 1 }, "run": 100, "sleep": 9900 } },
-        "global": { "duration": 5 } }"#;
+        "urgent": { "priority": 19, "fairground": { "realtime": "local", "realtime_priority": 1 }, "run": 100, "sleep": 9900 } } }"#;
     let (history, _) = run(ID, "1", json, 5, &[]);
     let wait = history.longest_wait("urgent", SECOND, 5 * SECOND);
     assert!(wait <= 10 * MS, "{wait}");
 }
 
-#[test]
-fn three_yielders_take_turns() {
-    let json = r#"{ "tasks": { "yielder": { "instance": 3, "run": 1000, "yield": "" } }, "global": { "duration": 5 } }"#;
-    let (history, _) = run(ID, "1", json, 5, &[]);
-    // Before the first tick all have as much left.
-    let runs = history.runs.iter().filter(|run| run.end < 10 * MS);
-    let names: Vec<&str> = runs.map(|run| run.task.as_str()).collect();
-    assert!(names.len() >= 8, "{names:?}");
-    for three in names.windows(3) {
-        assert!(three[0] != three[1] && three[0] != three[2], "{names:?}");
-    }
-}
-
-#[test]
-fn only_the_idle_last_cpu_looks_for_a_woken_task() {
-    assert_only_the_idle_last_cpu_looks(ID, &[("big_kernel_lock", "0")]);
-}
-
-#[test]
-fn decides_as_its_original() {
-    crate::originals::assert_decides_as_original(ID);
+shows! {
+    a_bound_task_that_loses_every_comparison_is_rescued: assert_weak_bound_task_is_rescued(ID);
+    a_task_whose_address_space_is_loaded_is_preferred: assert_the_loaded_address_space_is_preferred(ID);
+    a_task_displaced_by_real_time_goes_on_at_an_idle_cpu: assert_the_displaced_move(ID, 20);
+    only_the_idle_last_cpu_looks_for_a_woken_task: assert_only_the_idle_last_cpu_looks(ID, &[("big_kernel_lock", "0")]);
+    decides_as_its_original: crate::originals::assert_decides_as_original(ID);
+    three_yielders_take_turns: assert_yielders_take_turns(ID);
 }

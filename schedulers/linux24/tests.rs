@@ -3,34 +3,20 @@
 use crate::support::early_linux::{
     assert_bound_tasks_wait_below, assert_only_the_idle_last_cpu_looks,
     assert_the_loaded_address_space_is_preferred, assert_weak_bound_task_is_rescued,
-    cpu_of_the_woken, hog_on, late_on, ticks_left,
+    assert_yielders_take_turns, cpu_of_the_woken, hog_on, late_on, ticks_left,
 };
 use crate::support::{
-    MS, Run, SECOND, assert_near, assert_synchronous_waker_finishes, assert_the_displaced_move,
-    run, statistic,
+    MS, Run, SECOND, assert_near, assert_shares, assert_synchronous_waker_finishes,
+    assert_the_displaced_move, hogs, lengths, run, statistic, two_hogs,
 };
 
 const ID: &str = "linux24";
-
-/// Two tasks that never sleep, with these nice values.
-fn two_hogs(first: i32, second: i32) -> String {
-    format!(
-        r#"{{ "tasks": {{
-            "first": {{ "priority": {first}, "run": 1000 }},
-            "second": {{ "priority": {second}, "run": 1000 }} }},
-        "global": {{ "duration": 20 }} }}"#
-    )
-}
 
 /// Shares of two hogs on one CPU after the start has been forgotten, in percent.
 fn shares(first: i32, second: i32) -> (f64, f64) {
     let (history, _) = run(ID, "1", &two_hogs(first, second), 22, &[]);
     let (from, to) = (2 * SECOND, 22 * SECOND);
     (history.percent("first", from, to), history.percent("second", from, to))
-}
-
-fn lengths(runs: &[&Run]) -> Vec<u64> {
-    runs.iter().map(|run| run.length() / MS).collect()
 }
 
 #[test]
@@ -40,7 +26,7 @@ fn two_hogs_alternate_every_60_ms() {
         let runs = history.runs_of(task, SECOND, 10 * SECOND);
         assert!(runs.len() > 60, "{task} ran {} times", runs.len());
         for run in runs {
-            assert_near(run.length() as f64 / MS as f64, 60.0, 10.0, task);
+            assert_near(run.milliseconds(), 60.0, 10.0, task);
         }
     }
     let (first, second) = shares(0, 0);
@@ -76,25 +62,19 @@ fn the_strongest_nice_runs_110_ms_and_gets_65_percent() {
     let (from, to) = (2 * SECOND, 22 * SECOND);
     assert_near(history.percent("first", from, to), 64.7, 0.7, "nice -20");
     for run in history.runs_of("first", from, to) {
-        assert_near(run.length() as f64 / MS as f64, 110.0, 10.0, "nice -20");
+        assert_near(run.milliseconds(), 110.0, 10.0, "nice -20");
     }
     for run in history.runs_of("second", from, to) {
-        assert_near(run.length() as f64 / MS as f64, 60.0, 10.0, "nice 0");
+        assert_near(run.milliseconds(), 60.0, 10.0, "nice 0");
     }
 }
 
 #[test]
 fn a_sleeper_preempts_and_runs_up_to_110_ms() {
-    let (history, outcome) = run(
-        ID,
-        "1",
-        r#"{ "tasks": {
-            "hog": { "run": 1000 },
-            "sleeper": { "sleep": 1000000, "run": 200000, "loop": 4 } },
-        "global": { "duration": 6 } }"#,
-        6,
-        &[],
-    );
+    let json = r#"{ "tasks": {
+        "hog": { "run": 1000 },
+        "sleeper": { "sleep": 1000000, "run": 200000, "loop": 4 } } }"#;
+    let (history, outcome) = run(ID, "1", json, 6, &[]);
     assert!(statistic(ID, &outcome, "preemptions") > 0);
     let bursts: Vec<&Run> = history
         .runs_of("sleeper", SECOND / 2, 6 * SECOND)
@@ -119,15 +99,13 @@ const FORK: &str = r#"{ "tasks": {
         "asleep": { "sleep": 3000000, "loop": 1 },
         "forking": { "run": 2000, "fork": "child", "loop": 1 },
         "running": { "run": 1000, "loop": -1 } } },
-    "child": { "instance": 0, "run": 1000 } },
-"global": { "duration": 4 } }"#;
+    "child": { "instance": 0, "run": 1000 } } }"#;
 
 /// Lengths of the runs of parent and child after the fork, in milliseconds.
 fn runs_after_fork() -> (Vec<u64>, Vec<u64>) {
     let (history, _) = run(ID, "1", FORK, 4, &[]);
     let (from, to) = (3 * SECOND, 4 * SECOND);
-    let is_child = |run: &&Run| run.task.starts_with("child");
-    let child = history.runs.iter().find(is_child).unwrap().task.clone();
+    let child = history.child().task.clone();
     (lengths(&history.runs_of("parent", from, to)), lengths(&history.runs_of(&child, from, to)))
 }
 
@@ -145,29 +123,18 @@ fn fork_shares_what_the_parent_has_left() {
 
 #[test]
 fn yield_without_another_waiting_task_does_nothing() {
-    let (history, outcome) = run(
-        ID,
-        "1",
-        r#"{ "tasks": { "yielder": { "run": 1000, "yield": "" } }, "global": { "duration": 2 } }"#,
-        2,
-        &[],
-    );
+    let (history, outcome) =
+        run(ID, "1", r#"{ "tasks": { "yielder": { "run": 1000, "yield": "" } } }"#, 2, &[]);
     assert_eq!(statistic(ID, &outcome, "yields"), 0);
     assert_near(history.percent("yielder", 0, 2 * SECOND), 100.0, 0.1, "yielder");
 }
 
 #[test]
 fn yield_hands_over_at_once_and_begins_no_epoch_while_the_other_has_ticks() {
-    let (history, outcome) = run(
-        ID,
-        "1",
-        r#"{ "tasks": {
-            "hog": { "run": 1000 },
-            "yielder": { "run": 1000, "yield": "" } },
-        "global": { "duration": 10 } }"#,
-        10,
-        &[],
-    );
+    let json = r#"{ "tasks": {
+        "hog": { "run": 1000 },
+        "yielder": { "run": 1000, "yield": "" } } }"#;
+    let (history, outcome) = run(ID, "1", json, 10, &[]);
     for burst in history.runs_of("yielder", SECOND, 10 * SECOND) {
         assert!(burst.length() <= MS, "{burst:?}");
     }
@@ -179,19 +146,12 @@ fn yield_hands_over_at_once_and_begins_no_epoch_while_the_other_has_ticks() {
 
 #[test]
 fn three_hogs_on_two_cpus_and_six_on_four_get_two_thirds_each() {
-    for (machine, hogs) in [("2", 3), ("4", 6)] {
-        let json = format!(
-            r#"{{ "tasks": {{ "hog": {{ "instance": {hogs}, "run": 1000 }} }},
-                "global": {{ "duration": 22 }} }}"#
-        );
-        let (history, _) = run(ID, machine, &json, 22, &[]);
-        for index in 0..hogs {
-            let share = history.percent(&format!("hog-{index}"), 2 * SECOND, 22 * SECOND);
-            assert_near(share, 66.7, 2.0, &format!("hog {index} of {hogs}"));
-        }
-        if hogs == 3 {
+    for (machine, number) in [("2", 3), ("4", 6)] {
+        let (history, _) = run(ID, machine, &hogs(number), 22, &[]);
+        assert_shares(&history, number, 2 * SECOND, 22 * SECOND, 66.7, 2.0);
+        if number == 3 {
             let moves = history.migrations.iter().filter(|(time, _)| *time >= 2 * SECOND);
-            let rate = moves.count() as f64 / 20.0 / f64::from(hogs);
+            let rate = moves.count() as f64 / 20.0 / 3.0;
             assert_near(rate, 4.4, 1.5, "migrations per second and task");
         }
     }
@@ -199,11 +159,8 @@ fn three_hogs_on_two_cpus_and_six_on_four_get_two_thirds_each() {
 
 #[test]
 fn the_walk_is_as_long_as_the_list() {
-    let steps = |hogs: u32| {
-        let json = format!(
-            r#"{{ "tasks": {{ "hog": {{ "instance": {hogs}, "run": 1000 }} }},
-                "global": {{ "duration": 20 }} }}"#
-        );
+    let steps = |number: u32| {
+        let json = hogs(number);
         let (_, outcome) = run(ID, "1", &json, 20, &[]);
         statistic(ID, &outcome, "list_steps") as f64 / statistic(ID, &outcome, "schedules") as f64
     };
@@ -214,16 +171,10 @@ fn the_walk_is_as_long_as_the_list() {
 
 #[test]
 fn an_epoch_visits_every_task_asleep_or_not() {
-    let (_, outcome) = run(
-        ID,
-        "1",
-        r#"{ "tasks": {
-            "sleeper": { "instance": 98, "sleep": 1000000000 },
-            "hog": { "instance": 2, "run": 1000 } },
-        "global": { "duration": 10 } }"#,
-        10,
-        &[],
-    );
+    let json = r#"{ "tasks": {
+        "sleeper": { "instance": 98, "sleep": 1000000000 },
+        "hog": { "instance": 2, "run": 1000 } } }"#;
+    let (_, outcome) = run(ID, "1", json, 10, &[]);
     let epochs = statistic(ID, &outcome, "recalculations");
     let visited = statistic(ID, &outcome, "recalculated_tasks");
     assert!(epochs > 50, "{epochs} epochs");
@@ -232,36 +183,15 @@ fn an_epoch_visits_every_task_asleep_or_not() {
 
 #[test]
 fn a_woken_task_goes_to_the_cpu_that_idles() {
-    let (history, outcome) = run(
-        ID,
-        "2",
-        r#"{ "tasks": {
-            "hog": { "run": 1000 },
-            "sleeper": { "sleep": 10000, "run": 1000 } },
-        "global": { "duration": 5 } }"#,
-        5,
-        &[],
-    );
+    let json = r#"{ "tasks": {
+        "hog": { "run": 1000 },
+        "sleeper": { "sleep": 10000, "run": 1000 } } }"#;
+    let (history, outcome) = run(ID, "2", json, 5, &[]);
     assert!(statistic(ID, &outcome, "idle_reschedules") > 400);
     assert_near(history.percent("hog", SECOND, 5 * SECOND), 100.0, 0.1, "hog");
     for burst in history.runs_of("sleeper", SECOND, 5 * SECOND) {
         assert_eq!(burst.length(), MS, "{burst:?}");
     }
-}
-
-#[test]
-fn a_bound_task_waits_no_longer_than_its_patience() {
-    assert_bound_tasks_wait_below(ID, 2900 * MS);
-}
-
-#[test]
-fn a_bound_task_that_loses_every_comparison_is_rescued() {
-    assert_weak_bound_task_is_rescued(ID);
-}
-
-#[test]
-fn a_task_whose_address_space_is_loaded_is_preferred() {
-    assert_the_loaded_address_space_is_preferred(ID);
 }
 
 #[test]
@@ -281,18 +211,12 @@ fn a_bound_task_that_chose_a_busy_cpu_waits_beside_an_idle_one() {
     assert!(history.cpu_time("bound", SECOND, 3 * SECOND) > 1900 * MS);
 }
 
-#[test]
-fn a_task_displaced_by_real_time_goes_on_at_an_idle_cpu() {
-    assert_the_displaced_move(ID, 0);
-}
-
 /// The part of eight CPUs that 16 hogs leave unused in the first 300 ms, percent, if they begin `apart` microseconds apart.
 fn unused_at_the_start(apart: u32) -> f64 {
     let hogs: Vec<String> = (0..16)
         .map(|hog| format!(r#""hog-{hog}": {{ "delay": {}, "run": 1000 }}"#, (hog + 1) * apart))
         .collect();
-    let json =
-        format!(r#"{{ "tasks": {{ {} }}, "global": {{ "duration": 10 }} }}"#, hogs.join(", "));
+    let json = format!(r#"{{ "tasks": {{ {} }} }}"#, hogs.join(", "));
     let (history, _) = run(ID, "8", &json, 1, &[]);
     let used: u64 = (0..16).map(|hog| history.cpu_time(&format!("hog-{hog}"), 0, 300 * MS)).sum();
     100.0 - 100.0 * used as f64 / (8 * 300 * MS) as f64
@@ -316,8 +240,7 @@ fn inherited(epochs: u32) -> i32 {
                 "waiting": {{ "sleep": 100000000, "loop": -1 }} }} }},
             "child": {{ "instance": 0, "loop": 1, "fairground": {{ "process": "own" }}, "phases": {{
                 "asleep": {{ "sleep": 2000000, "loop": 1 }},
-                "ending": {{ "run": 100, "loop": 1 }} }} }} }},
-        "global": {{ "duration": 4 }} }}"#
+                "ending": {{ "run": 100, "loop": 1 }} }} }} }} }}"#
     );
     let (_, outcome) = run(ID, "1", &json, 3, &[]);
     ticks_left(&outcome, "parent")
@@ -332,8 +255,7 @@ fn a_parent_inherits_what_its_child_has_left_up_to_a_limit() {
 
 #[test]
 fn the_first_on_the_list_runs_first_among_equals() {
-    let json =
-        r#"{ "tasks": { "hog": { "instance": 3, "run": 1000 } }, "global": { "duration": 10 } }"#;
+    let json = &hogs(3);
     let (history, _) = run(ID, "1", json, 10, &[]);
     let mut runs: Vec<&Run> = history.runs.iter().filter(|run| run.start > SECOND).collect();
     runs.sort_by_key(|run| run.start);
@@ -344,19 +266,6 @@ fn the_first_on_the_list_runs_first_among_equals() {
             _ => "hog-0",
         };
         assert_eq!(pair[1].task, next);
-    }
-}
-
-#[test]
-fn three_yielders_take_turns() {
-    let json = r#"{ "tasks": { "yielder": { "instance": 3, "run": 1000, "yield": "" } }, "global": { "duration": 5 } }"#;
-    let (history, _) = run(ID, "1", json, 5, &[]);
-    // Before the first tick all have as much left.
-    let runs = history.runs.iter().filter(|run| run.end < 10 * MS);
-    let names: Vec<&str> = runs.map(|run| run.task.as_str()).collect();
-    assert!(names.len() >= 8, "{names:?}");
-    for three in names.windows(3) {
-        assert!(three[0] != three[1] && three[0] != three[2], "{names:?}");
     }
 }
 
@@ -381,7 +290,7 @@ fn of_equal_quanta_the_better_nice_value_runs_first() {
     let json = r#"{ "tasks": {
         "a": { "run": 1000 },
         "b": { "priority": -3, "run": 1000 },
-        "c": { "run": 1000 } }, "global": { "duration": 10 } }"#;
+        "c": { "run": 1000 } } }"#;
     let (history, _) = run(ID, "1", json, 10, &[]);
     let mut runs: Vec<&Run> = history.runs.iter().filter(|run| run.start > SECOND).collect();
     runs.sort_by_key(|run| run.start);
@@ -390,17 +299,13 @@ fn of_equal_quanta_the_better_nice_value_runs_first() {
     }
 }
 
-#[test]
-fn a_waker_that_is_about_to_sleep_finishes_first() {
-    assert_synchronous_waker_finishes(ID);
-}
-
-#[test]
-fn only_the_idle_last_cpu_looks_for_a_woken_task() {
-    assert_only_the_idle_last_cpu_looks(ID, &[]);
-}
-
-#[test]
-fn decides_as_its_original() {
-    crate::originals::assert_decides_as_original(ID);
+shows! {
+    a_bound_task_waits_no_longer_than_its_patience: assert_bound_tasks_wait_below(ID, 2900 * MS);
+    a_bound_task_that_loses_every_comparison_is_rescued: assert_weak_bound_task_is_rescued(ID);
+    a_task_whose_address_space_is_loaded_is_preferred: assert_the_loaded_address_space_is_preferred(ID);
+    a_task_displaced_by_real_time_goes_on_at_an_idle_cpu: assert_the_displaced_move(ID, 0);
+    a_waker_that_is_about_to_sleep_finishes_first: assert_synchronous_waker_finishes(ID);
+    only_the_idle_last_cpu_looks_for_a_woken_task: assert_only_the_idle_last_cpu_looks(ID, &[]);
+    decides_as_its_original: crate::originals::assert_decides_as_original(ID);
+    three_yielders_take_turns: assert_yielders_take_turns(ID);
 }

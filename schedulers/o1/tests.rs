@@ -4,7 +4,9 @@ use std::sync::Arc;
 
 use crate::support::overhead::Cost;
 use crate::support::{
-    self, History, MS, Run, SECOND, assert_near, assert_wakes_behind_itself, find, statistic,
+    self, History, MS, Run, SECOND, assert_affinity_and_no_starvation, assert_near,
+    assert_nothing_is_lost, assert_shares, assert_wakes_behind_itself, find, gaps, hogs, lengths,
+    statistic, two_hogs,
 };
 use fairground_events::{Event, EventKind, Nanoseconds, OverheadKind, Sink, TaskId, TaskInfo};
 use fairground_machine::Machine;
@@ -28,15 +30,6 @@ fn run(
     support::run(id, machine, json, seconds, &settings)
 }
 
-/// Two tasks that never sleep, with these nice values.
-fn two_hogs(first: i32, second: i32) -> String {
-    format!(
-        r#"{{ "tasks": {{
-            "first": {{ "priority": {first}, "run": 1000 }},
-            "second": {{ "priority": {second}, "run": 1000 }} }} }}"#
-    )
-}
-
 /// Share of the first of two hogs on one CPU after the start has been forgotten, in percent.
 fn share(first: i32, second: i32, settings: &[(&str, &str)]) -> f64 {
     let (history, _) = run(ID, "1", &two_hogs(first, second), 42, settings);
@@ -46,22 +39,6 @@ fn share(first: i32, second: i32, settings: &[(&str, &str)]) -> f64 {
     one
 }
 
-fn lengths(runs: &[&Run]) -> Vec<u64> {
-    runs.iter().map(|run| run.length() / MS).collect()
-}
-
-/// Runs with nothing between them count as one: the task kept the CPU.
-fn bursts(history: &History, task: &str, from: u64, to: u64) -> Vec<(u64, u64)> {
-    let mut bursts: Vec<(u64, u64)> = Vec::new();
-    for run in history.runs_of(task, from, to) {
-        match bursts.last_mut() {
-            Some(last) if last.1 == run.start => last.1 = run.end,
-            _ => bursts.push((run.start, run.end)),
-        }
-    }
-    bursts
-}
-
 #[test]
 fn two_hogs_alternate_every_100_ms() {
     let (history, outcome) = run(ID, "1", &two_hogs(0, 0), 23, &[]);
@@ -69,7 +46,7 @@ fn two_hogs_alternate_every_100_ms() {
         let runs = history.runs_of(task, 2 * SECOND, 22 * SECOND);
         assert!(runs.len() >= 95, "{task} ran {} times", runs.len());
         for run in &runs {
-            assert_near(run.length() as f64 / MS as f64, 100.0, 0.1, task);
+            assert_near(run.milliseconds(), 100.0, 0.1, task);
         }
     }
     assert_eq!(statistic(ID, &outcome, "reinserted_active"), 0);
@@ -200,16 +177,12 @@ fn sleeper(rests: u32, sleep: u32) -> String {
 /// Length of the first run of "sleeper" that is longer than 50 ms, in milliseconds.
 fn first_spin(json: &str, settings: &[(&str, &str)]) -> f64 {
     let (history, _) = run(ID, "1", json, 20, settings);
-    let spin = bursts(&history, "sleeper", 0, 20 * SECOND)
+    let spin = history
+        .bursts("sleeper", 0, 20 * SECOND)
         .into_iter()
         .find(|(start, end)| end - start > 50 * MS);
     let (start, end) = spin.expect("it spins");
     (end - start) as f64 / MS as f64
-}
-
-#[test]
-fn a_full_credit_holds_the_cpu_for_2_2_seconds() {
-    assert_near(first_spin(&sleeper(30, 300), &[]), 2200.0, 110.0, "full credit");
 }
 
 #[test]
@@ -233,7 +206,8 @@ fn spin_after_being_woken(release: &str, wait: &str, wake: &str) -> f64 {
                 "spin": {{ "run": 1000, "loop": -1 }} }} }} }} }}"#
     );
     let (history, _) = run(ID, "2", &json, 20, &[("release", release)]);
-    let spin = bursts(&history, "sleeper", 9 * SECOND, 20 * SECOND)
+    let spin = history
+        .bursts("sleeper", 9 * SECOND, 20 * SECOND)
         .into_iter()
         .find(|(start, end)| end - start > 50 * MS);
     let (start, end) = spin.expect("it spins");
@@ -299,15 +273,10 @@ fn nice_19_expires_even_after_sleeping() {
 #[test]
 fn two_interactive_tasks_take_turns_within_their_slices() {
     // Both come out of the same sleeps with full credit and spin: turns of 10 ms while the bonus is 10 or 9.
-    let (history, outcome) = run(
-        ID,
-        "1",
-        r#"{ "tasks": { "sleeper": { "instance": 2, "phases": {
-            "rest": { "sleep": 300000, "run": 100, "loop": 30 },
-            "spin": { "run": 1000, "loop": -1 } } } } }"#,
-        12,
-        &[],
-    );
+    let json = r#"{ "tasks": { "sleeper": { "instance": 2, "phases": {
+        "rest": { "sleep": 300000, "run": 100, "loop": 30 },
+        "spin": { "run": 1000, "loop": -1 } } } } }"#;
+    let (history, outcome) = run(ID, "1", json, 12, &[]);
     assert!(statistic(ID, &outcome, "round_robins") > 10);
     let first: Vec<u64> = history
         .runs_of("sleeper-0", 9 * SECOND, 12 * SECOND)
@@ -328,8 +297,7 @@ fn starving_tasks_end_the_reign_of_an_interactive_one() {
     assert!(statistic(ID, &outcome, "expired_starving") > 0);
     // Two runnable tasks: the hog waits for at most two seconds and the rest of a slice.
     let runs = history.runs_of("hog", 0, 20 * SECOND);
-    for pair in runs.windows(2) {
-        let gap = pair[1].start - pair[0].end;
+    for gap in gaps(&runs) {
         assert!(gap <= 2300 * MS, "the hog waited for {gap} ns");
     }
 }
@@ -350,7 +318,7 @@ fn fork(child: &str) -> String {
 fn fork_splits_what_is_left_of_the_slice() {
     let (history, _) = run(ID, "1", &fork(r#""run": 1000"#), 3, &[]);
     let parent = lengths(&history.runs_of("parent", 0, 3 * SECOND));
-    let child_name = &history.runs.iter().find(|run| run.task.starts_with("child")).unwrap().task;
+    let child_name = &history.child().task;
     let child = lengths(&history.runs_of(child_name, 0, 3 * SECOND));
     // 60 ms are left: 30 each. A thread queues behind its parent, and both have ordinary slices afterwards.
     assert_eq!(parent[0], 70, "parent {parent:?}");
@@ -375,15 +343,10 @@ fn a_child_that_exits_early_gives_the_rest_back() {
 
 #[test]
 fn yield_goes_behind_everybody_in_the_expired_array() {
-    let (history, outcome) = run(
-        ID,
-        "1",
-        r#"{ "tasks": {
-            "hog": { "instance": 3, "run": 1000 },
-            "yielder": { "run": 1000, "yield": "" } } }"#,
-        20,
-        &[],
-    );
+    let json = r#"{ "tasks": {
+        "hog": { "instance": 3, "run": 1000 },
+        "yielder": { "run": 1000, "yield": "" } } }"#;
+    let (history, outcome) = run(ID, "1", json, 20, &[]);
     assert!(statistic(ID, &outcome, "yields") > 10);
     let runs = history.runs_of("yielder", 2 * SECOND, 20 * SECOND);
     assert!(runs.len() > 20);
@@ -396,8 +359,8 @@ fn yield_goes_behind_everybody_in_the_expired_array() {
 
 #[test]
 fn a_pick_costs_the_same_for_a_thousand_tasks() {
-    let per_switch = |hogs: u32| {
-        let json = format!(r#"{{ "tasks": {{ "hog": {{ "instance": {hogs}, "run": 1000 }} }} }}"#);
+    let per_switch = |number: u32| {
+        let json = hogs(number);
         let (_, scheduler) = find(ID);
         let workload = Arc::new(Workload::parse("test.json", &json).unwrap());
         let mut options = Options::new(Machine::parse("1").unwrap(), workload);
@@ -419,20 +382,15 @@ fn a_pick_costs_the_same_for_a_thousand_tasks() {
 
 #[test]
 fn hogs_spread_over_idle_cpus_at_once() {
-    let (history, outcome) =
-        run(ID, "4", r#"{ "tasks": { "hog": { "instance": 4, "run": 1000 } } }"#, 3, &[]);
-    for index in 0..4 {
-        let name = format!("hog-{index}");
-        assert_near(history.percent(&name, SECOND, 3 * SECOND), 100.0, 0.1, &name);
-    }
+    let (history, outcome) = run(ID, "4", &hogs(4), 3, &[]);
+    assert_shares(&history, 4, SECOND, 3 * SECOND, 100.0, 0.1);
     assert!(statistic(ID, &outcome, "pulled_periodic") >= 3);
 }
 
 #[test]
 fn a_machine_with_one_hog_too_many_is_left_alone() {
     // Moving one of two tasks to a CPU with one task would gain nothing: 2.6.22 waits for the loads to differ by more.
-    let (history, _) =
-        run(ID, "2", r#"{ "tasks": { "hog": { "instance": 3, "run": 1000 } } }"#, 22, &[]);
+    let (history, _) = run(ID, "2", &hogs(3), 22, &[]);
     let mut shares: Vec<f64> = (0..3)
         .map(|index| history.percent(&format!("hog-{index}"), 2 * SECOND, 22 * SECOND))
         .collect();
@@ -443,35 +401,15 @@ fn a_machine_with_one_hog_too_many_is_left_alone() {
 
 #[test]
 fn a_cpu_that_becomes_idle_pulls_a_waiting_task() {
-    let (_, outcome) = run(
-        ID,
-        "2",
-        r#"{ "tasks": {
-            "short": { "cpus": [1], "run": 3000, "sleep": 4000 },
-            "hog": { "instance": 2, "phases": {
-                "placed": { "loop": 1, "cpus": [0], "run": 20000 },
-                "free": { "loop": 1, "cpus": [0, 1], "run": 20000 } } } } }"#,
-        4,
-        &[],
-    );
+    let json = r#"{ "tasks": {
+        "short": { "cpus": [1], "run": 3000, "sleep": 4000 },
+        "hog": { "instance": 2, "phases": {
+            "placed": { "loop": 1, "cpus": [0], "run": 20000 },
+            "free": { "loop": 1, "cpus": [0, 1], "run": 20000 } } } } }"#;
+    let (_, outcome) = run(ID, "2", json, 4, &[]);
     assert!(statistic(ID, &outcome, "pulled_newly_idle") > 0);
-    let (history, _) = run(
-        ID,
-        "2",
-        r#"{ "tasks": {
-            "short": { "instance": 4, "run": 333000, "loop": 1 },
-            "hog": { "instance": 2, "run": 1000 } } }"#,
-        4,
-        &[],
-    );
-    // Not a moment is lost once all have been spread, but for tasks that are too cache-hot to be moved at once.
-    let used: u64 = history
-        .runs
-        .iter()
-        .map(|run| run.end - run.start.clamp(100 * MS, run.end.max(100 * MS)))
-        .sum();
-    let lost = 2 * (4 * SECOND - 100 * MS) - used;
-    assert!(lost < 10 * MS, "{lost} ns lost");
+    // All have been spread by then, but for tasks that are too cache-hot to be moved at once.
+    assert_nothing_is_lost(ID, 100, &[("hz", "1000")]);
 }
 
 #[test]
@@ -484,7 +422,7 @@ fn a_renice_keeps_the_bonus_except_in_the_old_releases() {
             "spin": { "priority": 6, "run": 1000, "loop": -1 } } } } }"#;
     let pause = |release| {
         let (history, _) = run(ID, "1", json, 12, &[("release", release)]);
-        let bursts = bursts(&history, "sleeper", 0, 12 * SECOND);
+        let bursts = history.bursts("sleeper", 0, 12 * SECOND);
         let spin = bursts.iter().position(|(start, end)| end - start > 20 * MS);
         let spin = spin.expect("it spins");
         bursts[spin].0 - bursts[spin - 1].1
@@ -499,15 +437,10 @@ fn a_renice_keeps_the_bonus_except_in_the_old_releases() {
 #[test]
 fn heavy_tasks_weigh_more() {
     // A task of nice -10 (weight 768) and four of nice 0 (128 each): the strong one ends up alone.
-    let (history, _) = run(
-        ID,
-        "2",
-        r#"{ "tasks": {
-            "strong": { "priority": -10, "run": 1000 },
-            "hog": { "instance": 4, "run": 1000 } } }"#,
-        22,
-        &[],
-    );
+    let json = r#"{ "tasks": {
+        "strong": { "priority": -10, "run": 1000 },
+        "hog": { "instance": 4, "run": 1000 } } }"#;
+    let (history, _) = run(ID, "2", json, 22, &[]);
     assert_near(
         history.percent("strong", 2 * SECOND, 22 * SECOND),
         100.0,
@@ -515,59 +448,24 @@ fn heavy_tasks_weigh_more() {
         "nice -10 among nice 0",
     );
     // 2.6.2 counts tasks: two or three of the five share a CPU with the strong one.
-    let (history, _) = run(
-        ID,
-        "2",
-        r#"{ "tasks": {
-            "strong": { "priority": -10, "run": 1000 },
-            "hog": { "instance": 4, "run": 1000 } } }"#,
-        22,
-        &[("release", "2.6.2")],
-    );
+    let json = r#"{ "tasks": {
+        "strong": { "priority": -10, "run": 1000 },
+        "hog": { "instance": 4, "run": 1000 } } }"#;
+    let (history, _) = run(ID, "2", json, 22, &[("release", "2.6.2")]);
     assert!(history.percent("strong", 2 * SECOND, 22 * SECOND) < 95.0);
 }
 
 #[test]
 fn a_hog_is_pushed_from_a_busy_core_to_an_idle_one() {
     // Two hogs that may not choose at first share a core; the other core idles. Only active balancing can move a running task.
-    let (history, outcome) = run(
-        ID,
-        "core:2 pu:2",
-        r#"{ "tasks": { "hog": { "instance": 2, "phases": {
-            "together": { "cpus": [0, 1], "run": 500000, "loop": 1 },
-            "free": { "cpus": [0, 1, 2, 3], "run": 1000, "loop": -1 } } } } }"#,
-        5,
-        &[],
-    );
+    let json = r#"{ "tasks": { "hog": { "instance": 2, "phases": {
+        "together": { "cpus": [0, 1], "run": 500000, "loop": 1 },
+        "free": { "cpus": [0, 1, 2, 3], "run": 1000, "loop": -1 } } } } }"#;
+    let (history, outcome) = run(ID, "core:2 pu:2", json, 5, &[]);
     let on_other_core =
         history.runs.iter().filter(|run| run.cpu >= 2).map(Run::length).sum::<u64>();
     assert!(statistic(ID, &outcome, "pushed") > 0);
     assert!(on_other_core > 3 * SECOND, "{on_other_core} ns on the idle core");
-}
-
-#[test]
-fn affinity_is_kept_and_nobody_starves() {
-    let (history, _) = run(
-        ID,
-        "4",
-        r#"{ "tasks": {
-            "pinned": { "instance": 6, "cpus": [3], "run": 1000 },
-            "batch": { "instance": 2, "policy": "SCHED_BATCH", "run": 1000 },
-            "idle": { "instance": 2, "policy": "SCHED_IDLE", "run": 1000 },
-            "waker": { "instance": 4, "run": 300, "sleep": 700 },
-            "free": { "instance": 5, "run": 1000 } } }"#,
-        40,
-        &[],
-    );
-    for run in history.runs.iter().filter(|run| run.task.starts_with("pinned")) {
-        assert_eq!(run.cpu, 3, "{run:?}");
-    }
-    for (name, count) in [("pinned", 6), ("batch", 2), ("idle", 2), ("waker", 4), ("free", 5)] {
-        for index in 0..count {
-            let name = format!("{name}-{index}");
-            assert!(history.cpu_time(&name, 20 * SECOND, 40 * SECOND) > 100 * MS, "{name}");
-        }
-    }
 }
 
 #[test]
@@ -578,8 +476,7 @@ fn who_is_moved_for_its_affinity_comes_to_the_active_array() {
         "other": { "instance": 2, "cpus": [1], "run": 1000 },
         "mover": { "priority": -10, "phases": {
             "here": { "cpus": [0], "loop": 37, "run": 1000 },
-            "there": { "cpus": [1], "loop": 37, "run": 1000 } } } },
-        "global": { "duration": 20 } }"#;
+            "there": { "cpus": [1], "loop": 37, "run": 1000 } } } } }"#;
     let (history, _) = run(ID, "2", json, 20, &[]);
     let mut moves = history
         .runs_of("mover", SECOND, 20 * SECOND)
@@ -690,8 +587,7 @@ fn who_becomes_a_batch_task_loses_its_credit_and_goes_behind() {
             "sleeper": { "phases": {
                 "earns": { "loop": 40, "run": 10000, "sleep": 90000 },
                 "spins": { "loop": 1, "policy": "SCHED_BATCH", "run": 1000000 } } },
-            "hog": { "run": 1000 } },
-        "global": { "duration": 8 } }"#;
+            "hog": { "run": 1000 } } }"#;
     let (history, _) = run(ID, "1", json, 8, &[]);
     // As an interactive task it would keep the CPU for its whole second; it keeps its priority for the slice that it has
     let longest = history
@@ -711,8 +607,7 @@ fn equal_jobs(id: &str, jobs: usize, length: u64) -> Vec<f64> {
     let json = format!(
         r#"{{ "tasks": {{
             "parent": {{ "loop": 1, {forks} "sleep": 100000, "resume": "go" }},
-            "child": {{ "instance": 0, "loop": 1, "run": 300, "suspend": "go", "run1": {length} }} }},
-        "global": {{ "duration": 1000 }} }}"#
+            "child": {{ "instance": 0, "loop": 1, "run": 300, "suspend": "go", "run1": {length} }} }} }}"#
     );
     let (history, _) = support::run(id, "1", &json, 2 + jobs as u64 * length / 1_000_000, &[]);
     let names: std::collections::BTreeSet<_> = history
@@ -764,7 +659,8 @@ fn a_hundred_proofs_of_interactivity_make_credit_last_in_2_6_2() {
     let spin = |rests: u32| {
         let json = sleeper(rests, 1000);
         let (history, _) = run(ID, "1", &json, u64::from(rests) + 20, &old);
-        bursts(&history, "sleeper", 0, (u64::from(rests) + 20) * SECOND)
+        history
+            .bursts("sleeper", 0, (u64::from(rests) + 20) * SECOND)
             .iter()
             .map(|(start, end)| (end - start) / MS)
             .find(|length| *length > 50)
@@ -846,8 +742,7 @@ fn a_child_has_most_of_its_parents_bonus() {
     let (history, _) = run(ID, "1", json, 10, &[]);
     let parent = history.runs_of("parent", 0, 10 * SECOND);
     let forked = parent.last().unwrap().end;
-    let child = history.runs.iter().find(|run| run.task.starts_with("child"));
-    let child = child.unwrap();
+    let child = history.child();
     assert!(child.start < forked + MS && child.length() > 25 * MS, "forked at {forked}, {child:?}");
 }
 
@@ -878,7 +773,7 @@ fn yield_makes_way_for_worse_tasks_too() {
         "yielder": { "priority": -10, "run": 1000, "yield": "" } } }"#;
     let (history, _) = run(ID, "1", json, 10, &[]);
     let runs = history.runs_of("yielder", 2 * SECOND, 10 * SECOND);
-    let gap = runs.windows(2).map(|pair| pair[1].start - pair[0].end).min();
+    let gap = gaps(&runs).min();
     assert!(gap.unwrap() > 250 * MS, "{gap:?}");
     let longest = lengths(&runs).into_iter().max();
     assert!(longest.unwrap() <= 2, "{longest:?} ms");
@@ -926,8 +821,7 @@ fn a_child_begins_on_an_idle_node() {
             "on": { "run": 1000, "loop": -1 } } },
         "child": { "instance": 0, "run": 30000, "loop": 1 } } }"#;
     let (history, _) = run(ID, "numa:2 core:1", json, 1, &[]);
-    let child = history.runs.iter().find(|run| run.task.starts_with("child"));
-    let child = child.unwrap();
+    let child = history.child();
     let parent = history.runs.iter().find(|run| run.task == "parent");
     assert_ne!(child.cpu, parent.unwrap().cpu);
     assert!(child.start < 20 * MS + MS / 2, "at {} ns", child.start);
@@ -943,8 +837,8 @@ fn a_child_with_an_address_space_of_its_own_goes_first() {
         "child": { "instance": 0, "run": 3000, "loop": 1, "fairground": { "process": "own" } } } }"#;
     let (history, outcome) = run(ID, "1", json, 1, &[]);
     assert_eq!(statistic(ID, &outcome, "children_first"), 1);
-    let child = history.runs.iter().find(|run| run.task.starts_with("child"));
-    let start = child.unwrap().start;
+    let child = history.child();
+    let start = child.start;
     assert!(start < 20 * MS + MS / 2, "at {start} ns");
 }
 
@@ -966,8 +860,8 @@ fn waiting_for_a_disk_makes_nobody_interactive() {
 
 #[test]
 fn busy_cpus_balance_much_more_rarely_than_idle_ones() {
-    let balances = |hogs: u32| {
-        let json = format!(r#"{{ "tasks": {{ "hog": {{ "instance": {hogs}, "run": 1000 }} }} }}"#);
+    let balances = |number: u32| {
+        let json = hogs(number);
         let (_, outcome) = run(ID, "2", &json, 5, &[]);
         statistic(ID, &outcome, "balances")
     };
@@ -977,7 +871,7 @@ fn busy_cpus_balance_much_more_rarely_than_idle_ones() {
 
 #[test]
 fn who_has_more_takes_nothing_from_who_has_less() {
-    let json = r#"{ "tasks": { "hog": { "instance": 5, "run": 1000 } } }"#;
+    let json = hogs(5);
     let (history, _) = run(ID, "2", json, 20, &[]);
     let late = history.migrations.iter().filter(|(time, _)| *time > 2 * SECOND);
     assert_eq!(late.count(), 0);
@@ -1043,8 +937,7 @@ fn the_power_of_a_cpu_that_is_left_out_counts_in_the_average() {
     let json = format!(
         r#"{{ "tasks": {{
             "pinned": {{ "instance": 8, "cpus": [0], "run": 1000 }},
-            {} }},
-        "global": {{ "duration": 1000 }} }}"#,
+            {} }} }}"#,
         tasks.join(",\n            ")
     );
     let (history, _) = run(ID, "3", &json, 20, &[]);
@@ -1064,7 +957,9 @@ fn who_wakes_does_not_interrupt_an_equal() {
     assert_eq!(statistic(ID, &outcome, "preemptions"), 0);
 }
 
-#[test]
-fn decides_as_its_original() {
-    crate::originals::assert_decides_as_original(ID);
+shows! {
+    a_full_credit_holds_the_cpu_for_2_2_seconds:
+        assert_near(first_spin(&sleeper(30, 300), &[]), 2200.0, 110.0, "full credit");
+    decides_as_its_original: crate::originals::assert_decides_as_original(ID);
+    affinity_is_kept_and_nobody_starves: assert_affinity_and_no_starvation(ID, &[("hz", "1000")]);
 }

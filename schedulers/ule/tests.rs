@@ -4,8 +4,8 @@
 use std::collections::BTreeSet;
 
 use crate::support::{
-    History, MS, Run, SECOND, assert_idle_gets_leftovers, assert_kernel_threads_come_first,
-    assert_near, assert_the_displaced_move, outcome_at, run, statistic,
+    MS, SECOND, assert_idle_gets_leftovers, assert_kernel_threads_come_first, assert_near,
+    assert_shares, assert_the_displaced_move, gaps, hogs, outcome_at, run, statistic, two_hogs,
 };
 use fairground_events::Nanoseconds;
 
@@ -36,36 +36,6 @@ fn periodic(run: u32, sleep: u32) -> String {
         run * 1000,
         sleep * 1000
     )
-}
-
-/// Two tasks that never sleep, with these nice values.
-fn two_hogs(first: i32, second: i32) -> String {
-    format!(
-        r#"{{ "tasks": {{
-            "first": {{ "priority": {first}, "run": 1000 }},
-            "second": {{ "priority": {second}, "run": 1000 }} }} }}"#
-    )
-}
-
-/// As many tasks that never sleep, named hog-0 and so on.
-fn hogs(number: u32) -> String {
-    format!(r#"{{ "tasks": {{ "hog": {{ "instance": {number}, "run": 1000 }} }} }}"#)
-}
-
-fn milliseconds(run: &Run) -> f64 {
-    run.length() as f64 / MS as f64
-}
-
-/// Runs with nothing between them count as one: the task kept the CPU.
-fn bursts(history: &History, task: &str, from: u64, to: u64) -> Vec<(u64, u64)> {
-    let mut bursts: Vec<(u64, u64)> = Vec::new();
-    for run in history.runs_of(task, from, to) {
-        match bursts.last_mut() {
-            Some(last) if last.1 == run.start => last.1 = run.end,
-            _ => bursts.push((run.start, run.end)),
-        }
-    }
-    bursts
 }
 
 #[test]
@@ -104,8 +74,7 @@ fn an_editor_is_told_from_a_compiler() {
     // It never waits: each sleep lasts 60 ms, and the next run begins at once.
     let runs = history.runs_of("editor", 5 * SECOND, 40 * SECOND);
     assert!(runs.len() > 400, "{}", runs.len());
-    for pair in runs.windows(2) {
-        let gap = pair[1].start - pair[0].end;
+    for gap in gaps(&runs) {
         assert_eq!(gap, 60 * MS, "{pair:?}");
     }
     // The compiler's bursts are interrupted and go on.
@@ -139,7 +108,7 @@ fn two_batch_hogs_switch_every_twelve_ticks() {
         let runs = history.runs_of(task, from, to);
         slices += runs.len();
         for run in runs {
-            assert_near(milliseconds(run), 12.0 * STAT_TICK, 1.1, task);
+            assert_near(run.milliseconds(), 12.0 * STAT_TICK, 1.1, task);
         }
     }
     assert_near(slices as f64 / 20.0, 10.6, 0.2, "switches a second");
@@ -168,7 +137,7 @@ fn no_batch_hog_starves_another() {
         "weak": { "priority": 19, "run": 1000 } } }"#;
     let (history, outcome) = run(ID, "1", json, 60, &[]);
     let runs = history.runs_of("weak", 2 * SECOND, 60 * SECOND);
-    let longest = runs.windows(2).map(|pair| pair[1].start - pair[0].end).max().unwrap();
+    let longest = gaps(&runs).max().unwrap();
     assert!(longest < 3 * SECOND, "{longest} ns");
     assert_eq!(statistic(ID, &outcome, "rescues"), 0);
 }
@@ -181,7 +150,7 @@ fn a_sleeper_that_begins_to_loop_is_interactive_for_two_seconds() {
             "rest": { "sleep": 12000000, "loop": 1 },
             "spin": { "run": 1000, "loop": -1 } } } } }"#;
     let (history, _) = run(ID, "1", json, 20, &[]);
-    let first = bursts(&history, "sleeper", 11 * SECOND, 20 * SECOND)[0];
+    let first = history.bursts("sleeper", 11 * SECOND, 20 * SECOND)[0];
     let length = (first.1 - first.0) as f64 / SECOND as f64;
     assert_near(length, 2.1, 0.15, "seconds");
 
@@ -257,11 +226,7 @@ fn an_idle_cpu_steals_at_once() {
 #[test]
 fn one_of_three_hogs_changes_sides_in_each_pass() {
     let (history, outcome) = run(ID, "2", &hogs(3), 122, &[]);
-    for index in 0..3 {
-        let name = format!("hog-{index}");
-        let share = history.percent(&name, 2 * SECOND, 122 * SECOND);
-        assert_near(share, 66.7, 10.0, &name);
-    }
+    assert_shares(&history, 3, 2 * SECOND, 122 * SECOND, 66.7, 10.0);
     let passes = statistic(ID, &outcome, "balance_passes") as f64;
     assert_near(passes, 122.0, 15.0, "passes");
     assert_near(statistic(ID, &outcome, "balanced") as f64 / passes, 1.0, 0.05, "moves in each");
@@ -324,8 +289,8 @@ fn a_child_knows_half_a_second_and_has_one_tick() {
         statistic(ID, &after, "forked_history") - statistic(ID, &before, "forked_history");
     assert!((400..=1000).contains(&history_ms), "{history_ms} ms");
     let (history, _) = run(ID, "1", json, 16, &[]);
-    let child = history.runs.iter().find(|r| r.task.starts_with("child"));
-    assert!(milliseconds(child.unwrap()) <= STAT_TICK + 1.1, "{child:?}");
+    let child = history.child();
+    assert!(child.milliseconds() <= STAT_TICK + 1.1, "{child:?}");
 }
 
 #[test]
@@ -497,11 +462,6 @@ fn a_cpu_that_had_no_thread_so_far_runs_the_one_that_it_steals() {
 }
 
 #[test]
-fn a_task_displaced_by_real_time_goes_on_at_an_idle_cpu() {
-    assert_the_displaced_move(ID, 20);
-}
-
-#[test]
 fn four_priorities_share_a_list() {
     assert!(better_comes_first() < 0.1);
 }
@@ -542,11 +502,6 @@ fn a_parent_pays_for_what_its_child_has_run() {
         "child": { "instance": 0, "loop": 1, "run": 600000, "fairground": { "process": "child" } } } }"#;
     let score = average(json, 700 * MS, 720 * MS, &[], "scores");
     assert_near(score, 44.0, 4.0, "score");
-}
-
-#[test]
-fn an_idle_thread_gets_what_nobody_else_wants() {
-    assert_idle_gets_leftovers(ID);
 }
 
 #[test]
@@ -595,7 +550,7 @@ fn an_interactive_yielder_gives_way_to_an_equal() {
         "worker": { "sem_wait": "work", "run": 6000 } } }"#;
     let (history, _) = run(ID, "1", json, 10, &[]);
     let runs = history.runs_of("yielder", 2 * SECOND, 10 * SECOND);
-    let whole = runs.iter().filter(|run| milliseconds(run) > 3.0).count();
+    let whole = runs.iter().filter(|run| run.milliseconds() > 3.0).count();
     assert!(runs.len() > 150 && whole == 0, "{whole} of {}", runs.len());
 }
 
@@ -609,16 +564,11 @@ fn a_nice_value_counts_at_once() {
             "ends": { "loop": 1, "priority": 0, "run": 10 } } },
         "second": { "delay": 3000, "timer": { "ref": "b", "period": 100000 }, "run": 10000 } } }"#;
     let (history, _) = run(ID, "1", json, 10, &[]);
-    let runs = bursts(&history, "second", SECOND, 10 * SECOND);
+    let runs = history.bursts("second", SECOND, 10 * SECOND);
     assert!(runs.len() > 80, "{}", runs.len());
     for (start, _) in runs {
         assert_eq!(start % (100 * MS), 3 * MS, "{start}");
     }
-}
-
-#[test]
-fn kernel_threads_come_first() {
-    assert_kernel_threads_come_first(ID);
 }
 
 #[test]
@@ -665,7 +615,9 @@ fn in_release_8_cpu_use_has_24_steps() {
     assert_near(priority("8.0"), 160.0 + 20.0 + 21.5, 0.3, "most CPU use of 8.0");
 }
 
-#[test]
-fn decides_as_its_original() {
-    crate::originals::assert_decides_as_original(ID);
+shows! {
+    a_task_displaced_by_real_time_goes_on_at_an_idle_cpu: assert_the_displaced_move(ID, 20);
+    an_idle_thread_gets_what_nobody_else_wants: assert_idle_gets_leftovers(ID);
+    kernel_threads_come_first: assert_kernel_threads_come_first(ID);
+    decides_as_its_original: crate::originals::assert_decides_as_original(ID);
 }

@@ -932,8 +932,7 @@ fn a_fork_that_the_scheduler_refuses_fails_and_the_parent_goes_on() {
     // Nobody hears of the children that are not there, and the scheduler not of their end.
     assert!(!log.0.iter().any(|line| line.contains("child-0")));
     let seen = |what: &str| -> Vec<&str> {
-        let lines = outcome.messages.iter();
-        lines.filter_map(|line| line.strip_prefix(what)).collect()
+        outcome.messages.iter().filter_map(|line| line.strip_prefix(what)).collect()
     };
     assert_eq!(seen("init ")[1..], ["1001 1", "1002 1", "1003 1", "1004 1", "1005 1"]);
     let ended = seen("exit ");

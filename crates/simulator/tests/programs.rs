@@ -12,8 +12,7 @@ fn logged(options: &Options, words: &[&str]) -> (Outcome, Vec<String>) {
     let mut log = Log::default();
     let outcome = simulate(&scheduler("bare", &[]), options, vec![&mut log]).unwrap();
     assert_eq!(outcome.failure, None);
-    let lines = log.0.into_iter();
-    let wanted = lines.filter(|line| words.iter().any(|word| line.contains(word)));
+    let wanted = log.0.into_iter().filter(|line| words.iter().any(|word| line.contains(word)));
     (outcome, wanted.collect())
 }
 

@@ -29,8 +29,7 @@ fn runs(history: &History, task: &str) -> Vec<(u32, u64, u64)> {
 }
 
 fn migrations(history: &History, task: &str) -> usize {
-    let moves = history.migrations.iter();
-    moves.filter(|(_, name)| name == task).count()
+    history.migrations.iter().filter(|(_, name)| name == task).count()
 }
 
 /// A free task that begins on CPU 0 and sleeps there until `wakes`, and then runs for `work`; all in microseconds.

@@ -1,5 +1,15 @@
 //! The recognition tests of the schedulers, which live beside them, as one program.
 
+/// Tests that are a line each: their names, and what they assert.
+macro_rules! shows {
+    ($($name:ident: $assertion:expr;)*) => {
+        $(#[test]
+        fn $name() {
+            $assertion;
+        })*
+    };
+}
+
 mod mutants;
 mod originals;
 mod support;

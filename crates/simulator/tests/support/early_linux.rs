@@ -8,7 +8,7 @@ use super::{History, MS, Run, SECOND, assert_near, outcome_storage, run, statist
 pub fn hogs(nices: &[i32]) -> String {
     let task = |(number, nice)| format!(r#""hog{number}": {{ "priority": {nice}, "run": 1000 }}"#);
     let tasks: Vec<String> = nices.iter().enumerate().map(task).collect();
-    format!(r#"{{ "tasks": {{ {} }}, "global": {{ "duration": 60 }} }}"#, tasks.join(", "))
+    format!(r#"{{ "tasks": {{ {} }} }}"#, tasks.join(", "))
 }
 
 /// The hogs' history after some seconds on one CPU, under the scheduler `id`.
@@ -22,7 +22,7 @@ pub fn assert_runs(history: &History, task: &str, expected: u64, until: u64) {
     let runs = history.runs_of(task, SECOND, until);
     assert!(runs.len() > 10, "{task} ran {} times", runs.len());
     for run in runs {
-        assert_near(run.length() as f64 / MS as f64, expected as f64, 10.0, task);
+        assert_near(run.milliseconds(), expected as f64, 10.0, task);
     }
 }
 
@@ -50,8 +50,7 @@ pub fn assert_weak_bound_task_is_rescued(id: &str) {
     let json = r#"{ "tasks": {
         "strong": { "cpus": [0], "priority": -20, "run": 1000 },
         "weak": { "cpus": [0], "priority": 19, "run": 1000 },
-        "refills": { "cpus": [1], "priority": 19, "run": 1000 } },
-    "global": { "duration": 60 } }"#;
+        "refills": { "cpus": [1], "priority": 19, "run": 1000 } } }"#;
     let (history, outcome) = run(id, "2", json, 60, &[("starvation_limit", "2000ms")]);
     assert!(statistic(id, &outcome, "rescues") > 10);
     assert_waits_below(&history, "weak", 3100 * MS);
@@ -64,8 +63,7 @@ pub fn assert_bound_tasks_wait_below(id: &str, longest: u64) -> History {
     const BOUND: &str = r#"{ "tasks": {
         "first": { "cpus": [0], "run": 1000 },
         "second": { "cpus": [0], "run": 1000 },
-        "weak": { "cpus": [1], "priority": 19, "run": 1000 } },
-    "global": { "duration": 60 } }"#;
+        "weak": { "cpus": [1], "priority": 19, "run": 1000 } } }"#;
     let (history, _) = run(id, "2", BOUND, 60, &[("starvation_limit", "2000ms")]);
     for task in ["first", "second"] {
         assert_waits_below(&history, task, longest);
@@ -91,8 +89,7 @@ fn changes_of_process(id: &str, process: &str, settings: &[(&str, &str)]) -> usi
         format!(r#""{name}": {{ "run": 1000, "fairground": {{ "process": "{process}" }} }}"#)
     };
     let tasks = [hog("a0", process), hog("b0", "b"), hog("a1", process), hog("b1", "b")];
-    let json =
-        format!(r#"{{ "tasks": {{ {} }}, "global": {{ "duration": 40 }} }}"#, tasks.join(", "));
+    let json = format!(r#"{{ "tasks": {{ {} }} }}"#, tasks.join(", "));
     let (history, _) = run(id, "1", &json, 40, settings);
     let mut runs: Vec<_> = history.runs.iter().filter(|run| run.start > 4 * SECOND).collect();
     runs.sort_by_key(|run| run.start);
@@ -122,12 +119,10 @@ pub fn cpu_of_the_woken(id: &str, machine: &str, nice: i32, home: u32, others: &
             "woken": {{ "priority": {nice}, "phases": {{
                 "home": {{ "cpus": [{home}], "run": 1, "loop": 1 }},
                 "rest": {{ "cpus": [0, 1, 2, 3], "loop": 1, "sleep": 1000000 }},
-                "work": {{ "cpus": [0, 1, 2, 3], "loop": -1, "run": 1000 }} }} }} }},
-        "global": {{ "duration": 5 }} }}"#
+                "work": {{ "cpus": [0, 1, 2, 3], "loop": -1, "run": 1000 }} }} }} }} }}"#
     );
     let (history, _) = run(id, machine, &json, 2, &[]);
-    let runs = history.runs.iter();
-    let woken = runs.filter(|run| run.task == "woken" && run.start >= SECOND);
+    let woken = history.runs.iter().filter(|run| run.task == "woken" && run.start >= SECOND);
     woken.min_by_key(|run| run.start).unwrap().cpu
 }
 
@@ -156,12 +151,24 @@ pub fn assert_only_the_idle_last_cpu_looks(id: &str, settings: &[(&str, &str)]) 
             "waker": { "cpus": [0], "run": 3000, "sem_post": "s" },
             "woken": { "priority": 19, "phases": {
                 "home": { "cpus": [1], "run": 1, "loop": 1 },
-                "work": { "cpus": [0, 1, 2, 3], "loop": -1, "sem_wait": "s", "run": 1000 } } } },
-        "global": { "duration": 5 } }"#;
+                "work": { "cpus": [0, 1, 2, 3], "loop": -1, "sem_wait": "s", "run": 1000 } } } } }"#;
     let (history, _) = run(id, "4", json, 5, settings);
     let woken = history.runs_of("woken", SECOND, 5 * SECOND);
     assert!(woken.len() > 1000 && woken.iter().all(|run| run.cpu == 1));
     let passes = history.passes.iter();
     let others = passes.filter(|(time, cpu)| *time > SECOND && *cpu > 1).count();
     assert_eq!(others, 0, "passes of CPUs that have nothing to run");
+}
+
+/// Before the first tick three tasks that yield have as much left, and take turns.
+#[track_caller]
+pub fn assert_yielders_take_turns(id: &str) {
+    let json = r#"{ "tasks": { "yielder": { "instance": 3, "run": 1000, "yield": "" } } }"#;
+    let (history, _) = run(id, "1", json, 5, &[]);
+    let runs = history.runs.iter().filter(|run| run.end < 10 * MS);
+    let names: Vec<&str> = runs.map(|run| run.task.as_str()).collect();
+    assert!(names.len() >= 8, "{names:?}");
+    for three in names.windows(3) {
+        assert!(three[0] != three[1] && three[0] != three[2], "{names:?}");
+    }
 }

@@ -5,6 +5,7 @@
 pub mod early_linux;
 pub mod overhead;
 
+use std::fmt::Display;
 use std::path::Path;
 use std::sync::{Arc, Mutex};
 
@@ -35,6 +36,11 @@ impl Run {
     /// How long.
     pub fn length(&self) -> Nanoseconds {
         self.end - self.start
+    }
+
+    /// The same in milliseconds.
+    pub fn milliseconds(&self) -> f64 {
+        self.length() as f64 / MS as f64
     }
 }
 
@@ -91,6 +97,11 @@ impl History {
         100.0 * self.cpu_time(task, from, to) as f64 / (to - from) as f64
     }
 
+    /// The same of each of so many hogs, the tasks hog-0 and so on.
+    pub fn percents(&self, hogs: usize, from: Nanoseconds, to: Nanoseconds) -> Vec<f64> {
+        (0..hogs).map(|hog| self.percent(&format!("hog-{hog}"), from, to)).collect()
+    }
+
     /// Times from the wake-ups of a task between two times to its next runs, ascending.
     pub fn latencies(&self, task: &str, from: Nanoseconds, to: Nanoseconds) -> Vec<Nanoseconds> {
         let runs: Vec<&Run> = self.runs.iter().filter(|run| run.task == task).collect();
@@ -105,11 +116,27 @@ impl History {
         latencies
     }
 
+    /// The runs of a task between two times, where those with nothing between them count as one: the task kept the CPU.
+    pub fn bursts(&self, task: &str, from: Nanoseconds, to: Nanoseconds) -> Vec<(u64, u64)> {
+        let mut bursts: Vec<(u64, u64)> = Vec::new();
+        for run in self.runs_of(task, from, to) {
+            match bursts.last_mut() {
+                Some(last) if last.1 == run.start => last.1 = run.end,
+                _ => bursts.push((run.start, run.end)),
+            }
+        }
+        bursts
+    }
+
+    /// The first run of a task whose name begins with `child`.
+    #[track_caller]
+    pub fn child(&self) -> &Run {
+        self.runs.iter().find(|run| run.task.starts_with("child")).unwrap()
+    }
+
     /// Longest time between two runs of a task that lie between two times; all of it if there are no two.
     pub fn longest_wait(&self, task: &str, from: Nanoseconds, to: Nanoseconds) -> Nanoseconds {
-        let runs = self.runs_of(task, from, to);
-        let waits = runs.windows(2).map(|pair| pair[1].start - pair[0].end);
-        waits.max().unwrap_or(to - from)
+        gaps(&self.runs_of(task, from, to)).max().unwrap_or(to - from)
     }
 }
 
@@ -221,6 +248,129 @@ pub fn run_with(
     (history, outcome)
 }
 
+/// As many tasks of nice 0 that never sleep, named hog-0 and so on.
+pub fn hogs(number: impl Display) -> String {
+    format!(r#"{{ "tasks": {{ "hog": {{ "instance": {number}, "run": 1000 }} }} }}"#)
+}
+
+/// The same on these CPUs.
+pub fn hogs_on(number: usize, cpus: &str) -> String {
+    format!(
+        r#"{{ "tasks": {{ "hog": {{ "instance": {number}, "cpus": {cpus}, "run": 1000 }} }} }}"#
+    )
+}
+
+/// Two tasks that never sleep, with these nice values.
+pub fn two_hogs(first: i32, second: i32) -> String {
+    format!(
+        r#"{{ "tasks": {{ "first": {{ "priority": {first}, "run": 1000 }}, "second": {{ "priority": {second}, "run": 1000 }} }} }}"#
+    )
+}
+
+/// The lengths of runs in whole milliseconds.
+pub fn lengths(runs: &[&Run]) -> Vec<u64> {
+    runs.iter().map(|run| run.length() / MS).collect()
+}
+
+/// The times between runs.
+pub fn gaps(runs: &[&Run]) -> impl Iterator<Item = Nanoseconds> {
+    runs.windows(2).map(|pair| pair[1].start - pair[0].end)
+}
+
+/// Their arithmetic mean.
+pub fn mean(values: &[f64]) -> f64 {
+    values.iter().sum::<f64>() / values.len() as f64
+}
+
+/// Tasks of all kinds share four CPUs; those that are pinned stay, and each runs.
+#[track_caller]
+pub fn assert_affinity_and_no_starvation(id: &str, settings: &[(&str, &str)]) {
+    let json = r#"{ "tasks": {
+        "pinned": { "instance": 6, "cpus": [3], "run": 1000 },
+        "batch": { "instance": 2, "policy": "SCHED_BATCH", "run": 1000 },
+        "idle": { "instance": 2, "policy": "SCHED_IDLE", "run": 1000 },
+        "waker": { "instance": 4, "run": 300, "sleep": 700 },
+        "free": { "instance": 5, "run": 1000 } } }"#;
+    let (history, _) = run(id, "4", json, 40, settings);
+    for run in history.runs.iter().filter(|run| run.task.starts_with("pinned")) {
+        assert_eq!(run.cpu, 3, "{run:?}");
+    }
+    for (name, count) in [("pinned", 6), ("batch", 2), ("idle", 2), ("waker", 4), ("free", 5)] {
+        for name in (0..count).map(|index| format!("{name}-{index}")) {
+            assert!(history.cpu_time(&name, 20 * SECOND, 40 * SECOND) > 100 * MS, "{name}");
+        }
+    }
+}
+
+/// Sleepers with several sets of CPUs stay on them, and run.
+#[track_caller]
+pub fn assert_tasks_stay_where_they_may_run(id: &str) -> Outcome {
+    let json = r#"{ "tasks": {
+        "zero": { "instance": 3, "cpus": [0], "run": 3000, "sleep": 500 },
+        "one": { "instance": 2, "cpus": [1], "run": 3000, "sleep": 500 },
+        "both": { "instance": 3, "cpus": [0, 1], "run": 700, "sleep": 300 },
+        "free": { "instance": 6, "run": 2000, "sleep": 1000 } } }"#;
+    let (history, outcome) = run(id, "4", json, 10, &[]);
+    for run in &history.runs {
+        let allowed = match run.task.split('-').next() {
+            Some("zero") => run.cpu == 0,
+            Some("one") => run.cpu == 1,
+            Some("both") => run.cpu <= 1,
+            _ => true,
+        };
+        assert!(allowed, "{run:?}");
+    }
+    for name in ["zero-0", "zero-2", "one-1", "both-0", "free-5"] {
+        assert!(history.cpu_time(name, 5 * SECOND, 10 * SECOND) > SECOND / 4, "{name}");
+    }
+    outcome
+}
+
+/// One of two tasks that were placed on neighbouring CPUs of a machine is pushed to the idle pair, and neither loses anything.
+#[track_caller]
+pub fn assert_a_busy_neighbour_moves(id: &str, machine: &str, settings: &[(&str, &str)]) {
+    let task = |cpu: u32| {
+        format!(
+            r#"{{ "phases": {{ "placed": {{ "loop": 1, "cpus": [{cpu}], "run": 50000 }},
+                "free": {{ "loop": -1, "cpus": [0, 1, 2, 3], "run": 100000 }} }} }}"#
+        )
+    };
+    let json = format!(r#"{{ "tasks": {{ "first": {}, "second": {} }} }}"#, task(0), task(1));
+    let (history, outcome) = run(id, machine, &json, 5, settings);
+    assert_eq!(statistic(id, &outcome, "pushed_active"), 1);
+    let cores =
+        ["first", "second"].map(|name| history.runs_of(name, 0, u64::MAX).last().unwrap().cpu / 2);
+    assert_ne!(cores[0], cores[1]);
+    for name in ["first", "second"] {
+        assert_near(history.percent(name, SECOND, 5 * SECOND), 100.0, 0.1, name);
+    }
+}
+
+/// Eight hogs that were placed on one CPU share four.
+#[track_caller]
+pub fn assert_released_tasks_spread(id: &str) {
+    let json = r#"{ "tasks": { "hog": { "instance": 8, "phases": {
+        "placed": { "loop": 1, "cpus": [0], "run": 10000 },
+        "free": { "loop": -1, "cpus": [0, 1, 2, 3], "run": 100000 } } } } }"#;
+    let (history, outcome) = run(id, "4", json, 10, &[("hz", "1000")]);
+    let all = history.percents(8, SECOND, 10 * SECOND).iter().sum();
+    assert_near(all, 400.0, 0.1, "use of 4 CPUs");
+    assert_shares(&history, 8, 2 * SECOND, 10 * SECOND, 50.0, 3.0);
+    assert!(statistic(id, &outcome, "pulled_idle") >= 1);
+}
+
+/// Two CPUs lose nothing from `from` milliseconds on, where four of six tasks end one after the other.
+#[track_caller]
+pub fn assert_nothing_is_lost(id: &str, from: u64, settings: &[(&str, &str)]) {
+    let json = r#"{ "tasks": {
+        "short": { "instance": 4, "run": 333000, "loop": 1 },
+        "hog": { "instance": 2, "run": 1000 } } }"#;
+    let (history, _) = run(id, "2", json, 4, settings);
+    let used = |run: &Run| run.end - run.start.clamp(from * MS, run.end.max(from * MS));
+    let lost = 2 * (4 * SECOND - from * MS) - history.runs.iter().map(used).sum::<u64>();
+    assert!(lost < 10 * MS, "{lost} ns lost");
+}
+
 /// A hog that a real-time task displaces goes on at the idle CPU beside it, within `delay` milliseconds.
 #[track_caller]
 pub fn assert_the_displaced_move(id: &str, delay: u64) {
@@ -230,8 +380,7 @@ pub fn assert_the_displaced_move(id: &str, delay: u64) {
             "work": { "run": 1000, "loop": -1 } } },
         "hog": { "phases": {
             "home": { "cpus": [0], "run": 1, "loop": 1 },
-            "work": { "cpus": [0, 1], "run": 1000, "loop": -1 } } } },
-    "global": { "duration": 60 } }"#;
+            "work": { "cpus": [0, 1], "run": 1000, "loop": -1 } } } } }"#;
     let (history, _) = run(id, "2", json, 50, &[]);
     let lost = 50 * SECOND - history.cpu_time("hog", 0, 50 * SECOND);
     assert!(lost <= (delay + 1) * MS, "{id}: {} ms lost", lost / MS);
@@ -288,6 +437,21 @@ pub fn assert_near(value: f64, expected: f64, tolerance: f64, what: &str) {
         (value - expected).abs() <= tolerance,
         "{what}: {value:.2}, expected {expected} ± {tolerance}"
     );
+}
+
+/// Asserts that each of so many hogs got this part of a CPU between two times, in percent.
+#[track_caller]
+pub fn assert_shares(
+    history: &History,
+    hogs: usize,
+    from: Nanoseconds,
+    to: Nanoseconds,
+    expected: f64,
+    tolerance: f64,
+) {
+    for (hog, share) in history.percents(hogs, from, to).into_iter().enumerate() {
+        assert_near(share, expected, tolerance, &format!("hog {hog} of {hogs}"));
+    }
 }
 
 /// Asserts of a run of 5 s that `sleeper` nearly always runs on CPU 1, where `waker` wakes it, and that `waker` nearly always
