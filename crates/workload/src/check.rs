@@ -17,11 +17,7 @@ enum Finding {
 }
 
 /// Checks the references between events.
-pub(crate) fn references(
-    reader: &mut Reader,
-    shared: &Shared,
-    tasks: &[Task],
-) -> Result<(), Error> {
+pub(crate) fn references(reader: &Reader, shared: &Shared, tasks: &[Task]) -> Result<(), Error> {
     let references = &shared.references;
     let uses: BTreeSet<Use> = { references.iter() }
         .map(|reference| reference.usage)
@@ -37,7 +33,7 @@ pub(crate) fn references(
             .or_else(|| barrier(reference, shared, tasks, used));
         match finding {
             Some(Finding::Error(message)) => return Err(reader.error(place, message)),
-            Some(Finding::Note(text)) => reader.notes.add(place, text),
+            Some(Finding::Note(text)) => reader.note(place, text),
             None => {}
         }
         if let Use::Lock(mutex) = reference.usage {
@@ -48,14 +44,14 @@ pub(crate) fn references(
         }
     }
     for place in resumed_mutexes.into_values() {
-        reader.notes.add(
+        reader.note(
             place,
             "in rt-app, suspend and resume of this name take this mutex for a moment; here they do not",
         );
     }
     for (index, task) in tasks.iter().enumerate() {
         if task.instances == 0 && !used(Use::Fork(index)) {
-            reader.notes.add(
+            reader.note(
                 &shared.task_places[index],
                 "never starts: it has \"instance\" : 0 and nothing forks it",
             );

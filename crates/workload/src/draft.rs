@@ -17,10 +17,6 @@ pub type Path = Vec<usize>;
 
 impl Draft {
     /// Reads a file's text; `file` names it in messages.
-    ///
-    /// # Errors
-    ///
-    /// If it is not JSON as rt-app reads it.
     pub fn parse(file: &str, text: &str) -> Result<Self, Error> {
         match json::parse(text, &mut Vec::new()) {
             Ok(node) => Ok(Self(node)),

@@ -9,7 +9,7 @@ use crate::json::Value;
 use crate::keys::{Kind, kind_of};
 use crate::names::{Shared, Use};
 use crate::notes::Remark;
-use crate::object::{Object, Reader};
+use crate::object::Object;
 use crate::policy::MICROSECONDS_MAX;
 use crate::reading::Reading;
 use crate::variation::Variation;
@@ -21,7 +21,6 @@ pub(crate) const DELAY_OF_TASKS: &str = "belongs to the task, whose start it del
 ///
 /// `task` is the index of the task definition, `instances` the number of tasks that it starts.
 pub(crate) fn read_all(
-    reader: &mut Reader,
     object: &Object,
     shared: &mut Shared,
     variations: &mut Variations,
@@ -36,31 +35,29 @@ pub(crate) fn read_all(
             continue;
         };
         if !keys.insert(field.key) {
-            reader.notes.remark(&field.key_place, Remark::RepeatedEvent);
+            field.key_remark(Remark::RepeatedEvent);
         }
-        let mut event = Reading { reader, shared, task, instances, field };
+        let mut event = Reading { shared, task, instances, field };
         let key = event.field.key;
         let event = event.read(kind)?;
-        if let Some(variation) = variations.take(reader, key, event)? {
+        if let Some(variation) = variations.take(key, event)? {
             varied.insert(events.len(), variation);
         }
         events.push(event);
     }
     if events.is_empty() {
-        if let Some(delay) =
-            object.get(reader, "delay").filter(|_| object.place.path.contains(".phases."))
+        if let Some(delay) = object.get("delay").filter(|_| object.place.path.contains(".phases."))
         {
-            return Err(reader.error(&delay.key_place, DELAY_OF_TASKS));
+            return Err(delay.key_error(DELAY_OF_TASKS));
         }
-        return Err(reader.error(
-            &object.place,
-            "no events, so there is nothing to do; add one such as \"run\" : 1000",
-        ));
+        return Err(
+            object.error("no events, so there is nothing to do; add one such as \"run\" : 1000")
+        );
     }
     Ok((events, varied))
 }
 
-impl Reading<'_, '_, '_> {
+impl Reading<'_, '_> {
     fn read(&mut self, kind: Kind) -> Result<Event, Error> {
         Ok(match kind {
             Kind::Run => Event::Run(self.run()?),
@@ -68,12 +65,12 @@ impl Reading<'_, '_, '_> {
             Kind::Sleep => Event::Sleep(self.duration()?),
             Kind::Timer => self.timer(false)?,
             Kind::Lock => {
-                let mutex = self.shared.mutexes.intern(self.field.name(self.reader)?);
+                let mutex = self.shared.mutexes.intern(self.field.name()?);
                 self.refer(Use::Lock(mutex));
                 Event::Lock(mutex)
             }
             Kind::Unlock => {
-                let mutex = self.shared.mutexes.intern(self.field.name(self.reader)?);
+                let mutex = self.shared.mutexes.intern(self.field.name()?);
                 self.refer(Use::Unlock(mutex));
                 Event::Unlock(mutex)
             }
@@ -99,7 +96,7 @@ impl Reading<'_, '_, '_> {
                 Event::Broadcast(condition)
             }
             Kind::Barrier => {
-                let name = self.field.name(self.reader)?;
+                let name = self.field.name()?;
                 let barrier = self.shared.barrier(name, self.instances);
                 self.refer(Use::Barrier(barrier));
                 Event::Barrier(barrier)
@@ -121,20 +118,20 @@ impl Reading<'_, '_, '_> {
                 Event::SemWait(semaphore)
             }
             Kind::Mem => {
-                let bytes = self.field.integer(self.reader, 0..=i64::from(i32::MAX))?;
+                let bytes = self.field.integer(0..=i64::from(i32::MAX))?;
                 self.remark(Remark::Mem);
                 Event::Mem(bytes as u64)
             }
             Kind::MemRun => self.memrun()?,
             Kind::IoRun => {
-                let bytes = self.field.integer(self.reader, 0..=i64::from(i32::MAX))?;
+                let bytes = self.field.integer(0..=i64::from(i32::MAX))?;
                 self.remark(Remark::IoRun);
                 Event::IoRun(bytes as u64)
             }
             Kind::Yield => match self.field.value {
                 // rt-app ignores the value.
                 Some(Value::Array(_) | Value::Object(_)) | None => {
-                    return Err(self.field.mismatch(self.reader, "\"\""));
+                    return Err(self.field.mismatch("\"\""));
                 }
                 Some(_) => Event::Yield,
             },
@@ -145,7 +142,7 @@ impl Reading<'_, '_, '_> {
 
     /// How long a run is: like other durations, or -1 for without end.
     fn run(&mut self) -> Result<u64, Error> {
-        match self.field.integer(self.reader, -1..=MICROSECONDS_MAX)? {
+        match self.field.integer(-1..=MICROSECONDS_MAX)? {
             -1 => {
                 self.remark(Remark::EndlessRun);
                 Ok(Event::ENDLESS)
@@ -156,23 +153,23 @@ impl Reading<'_, '_, '_> {
 
     /// A duration in microseconds, as nanoseconds.
     fn duration(&self) -> Result<u64, Error> {
-        let microseconds = self.field.integer(self.reader, 0..=MICROSECONDS_MAX)?;
+        let microseconds = self.field.integer(0..=MICROSECONDS_MAX)?;
         Ok(microseconds as u64 * 1000)
     }
 
     fn condition(&mut self) -> Result<usize, Error> {
-        let name = self.field.name(self.reader)?;
+        let name = self.field.name()?;
         Ok(self.shared.conditions.intern(name))
     }
 
     fn semaphore(&mut self) -> Result<usize, Error> {
-        let name = self.field.name(self.reader)?;
+        let name = self.field.name()?;
         Ok(self.shared.semaphores.intern(name))
     }
 
     fn condition_and_mutex(&mut self) -> Result<(usize, usize), Error> {
-        let object = self.field.object(self.reader)?;
-        object.check_keys_as_rt_app(self.reader, &["ref", "mutex"], false)?;
+        let object = self.field.object()?;
+        object.check_keys_as_rt_app(&["ref", "mutex"], false)?;
         let condition = self.name_in(&object, "ref")?;
         let mutex = self.name_in(&object, "mutex")?;
         Ok((self.shared.conditions.intern(&condition), self.shared.mutexes.intern(&mutex)))
@@ -192,9 +189,7 @@ impl Reading<'_, '_, '_> {
                 name.clone()
             }
             Some(_) => {
-                return Err(self
-                    .field
-                    .mismatch(self.reader, "the name of the task in quotes, or \"\""));
+                return Err(self.field.mismatch("the name of the task in quotes, or \"\""));
             }
         };
         let condition = self.shared.conditions.intern(&name);
@@ -203,54 +198,42 @@ impl Reading<'_, '_, '_> {
     }
 
     fn memrun(&mut self) -> Result<Event, Error> {
-        let object = self.field.object(self.reader)?;
+        let object = self.field.object()?;
         let keys = ["type", "size", "count", "stride", "pattern", "ref"];
-        object.check_keys_as_rt_app(self.reader, &keys, false)?;
-        let kind = object.require(self.reader, "type", "\"type\" : \"read\"")?;
-        let chase = match kind.string(self.reader)? {
-            "read" | "write" => false,
-            "chase" => true,
-            _ => {
-                return Err(kind.mismatch(self.reader, "\"read\", \"write\" or \"chase\""));
-            }
-        };
-        let kind = kind.string(self.reader)?;
+        object.check_keys_as_rt_app(&keys, false)?;
+        let kind = object.require("type", "\"type\" : \"read\"")?;
+        let chase = kind.choice([("read", false), ("write", false), ("chase", true)])?;
+        let kind = kind.string()?;
         let max = i64::from(i32::MAX);
-        let size = object.require(self.reader, "size", "\"size\" : 1048576 (bytes)")?;
+        let size = object.require("size", "\"size\" : 1048576 (bytes)")?;
         let size_place = size.place.clone();
-        let size = size.integer(self.reader, 1..=max)?;
-        let count = object.require(self.reader, "count", "\"count\" : 1000000 (accesses)")?;
-        let count = count.integer(self.reader, 0..=max)?;
-        let stride = object.integer(self.reader, "stride", 1..=max)?;
-        let pattern = object.get(self.reader, "pattern");
+        let size = size.integer(1..=max)?;
+        let count = object.require("count", "\"count\" : 1000000 (accesses)")?;
+        let count = count.integer(0..=max)?;
+        let stride = object.integer("stride", 1..=max)?;
+        let pattern = object.get("pattern");
         let random = match &pattern {
             None => true,
-            Some(field) => match field.string(self.reader)? {
-                "random" => true,
-                "sequential" => false,
-                _ => return Err(field.mismatch(self.reader, "\"random\" or \"sequential\"")),
-            },
+            Some(field) => field.choice([("random", true), ("sequential", false)])?,
         };
         if !chase && (stride.is_some() || pattern.is_some()) {
-            self.reader.notes.add(
-                &object.place,
+            object.note(
                 "stride and pattern have an effect only with \"type\" : \"chase\", as in rt-app",
             );
         }
         let stride = stride.unwrap_or(64);
         if chase && size / stride < 2 {
-            return Err(self.reader.error(
+            return Err(object.reader.error(
                 &size_place,
                 format!("{size} bytes hold fewer than two strides of {stride}; enlarge the size"),
             ));
         }
-        if let Some(field) = object.get(self.reader, "ref") {
-            let name = field.name(self.reader)?;
+        if let Some(field) = object.get("ref") {
+            let name = field.name()?;
             let parameters = if chase { (size, stride, random) } else { (size, 0, false) };
             let key = (name.to_string(), kind.to_string());
             if *self.shared.buffers.entry(key).or_insert(parameters) != parameters {
-                return Err(self.reader.error(
-                    &field.place,
+                return Err(field.error(
                     "the buffer of this name has another size, stride or pattern elsewhere; \
                      make them agree or name it differently",
                 ));
@@ -261,15 +244,12 @@ impl Reading<'_, '_, '_> {
     }
 
     fn fork(&mut self) -> Result<Event, Error> {
-        let name = self.field.name(self.reader)?;
+        let name = self.field.name()?;
         let Some(target) = self.shared.tasks.find(name) else {
-            return Err(self.reader.error(
-                &self.field.place,
-                format!(
-                    "there is no task \"{name}\" to fork; the tasks are {}",
-                    self.shared.tasks.list.join(", ")
-                ),
-            ));
+            return Err(self.field.error(format!(
+                "there is no task \"{name}\" to fork; the tasks are {}",
+                self.shared.tasks.list.join(", ")
+            )));
         };
         self.refer(Use::Fork(target));
         Ok(Event::Fork(target))

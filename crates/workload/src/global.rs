@@ -3,7 +3,7 @@
 use crate::error::Error;
 use crate::json::Value;
 use crate::notes::Remark;
-use crate::object::{Object, Reader};
+use crate::object::Object;
 use crate::policy::PolicyName;
 
 const KEYS: [&str; 14] = [
@@ -42,45 +42,42 @@ impl Default for Global {
 }
 
 /// Reads the object and checks every setting in it.
-pub(crate) fn read(reader: &mut Reader, object: &Object) -> Result<Global, Error> {
-    object.check_keys_as_rt_app(reader, &KEYS, false)?;
+pub(crate) fn read(object: &Object) -> Result<Global, Error> {
+    object.check_keys_as_rt_app(&KEYS, false)?;
     let mut global = Global::default();
-    if let Some(field) = object.get(reader, "duration") {
-        match field.integer(reader, -1..=i64::from(i32::MAX))? {
+    if let Some(field) = object.get("duration") {
+        match field.integer(-1..=i64::from(i32::MAX))? {
             -1 => {}
-            0 => {
-                reader.notes.add(&field.place, "0 means until all tasks end, like -1, as in rt-app")
-            }
+            0 => field.note("0 means until all tasks end, like -1, as in rt-app"),
             seconds => global.duration = Some(seconds as u64 * 1_000_000_000),
         }
     }
-    if let Some(field) = object.get(reader, "default_policy") {
-        global.default_policy = PolicyName::read(reader, &field)?;
+    if let Some(field) = object.get("default_policy") {
+        global.default_policy = PolicyName::read(&field)?;
     }
-    check_calibration(reader, object)?;
-    check_log_size(reader, object)?;
-    check_ftrace(reader, object)?;
+    check_calibration(object)?;
+    check_log_size(object)?;
+    check_ftrace(object)?;
     for key in ["lock_pages", "gnuplot", "cumulative_slack"] {
-        object.boolean(reader, key)?;
+        object.boolean(key)?;
     }
     for key in ["logdir", "log_basename", "io_device"] {
-        object.string(reader, key)?;
+        object.string(key)?;
     }
-    object.integer(reader, "mem_buffer_size", 1..=i64::from(i32::MAX))?;
-    if let Some(field) = object.get(reader, "pi_enabled") {
-        if field.boolean(reader)? {
-            let notes = &mut reader.notes;
-            notes.remark(&field.place, Remark::PriorityInheritance);
+    object.integer("mem_buffer_size", 1..=i64::from(i32::MAX))?;
+    if let Some(field) = object.get("pi_enabled") {
+        if field.boolean()? {
+            field.remark(Remark::PriorityInheritance);
         }
     }
-    if let Some(field) = object.get(reader, "frag") {
-        reader.notes.remark(&field.key_place, Remark::Frag);
+    if let Some(field) = object.get("frag") {
+        field.key_remark(Remark::Frag);
     }
     Ok(global)
 }
 
-fn check_calibration(reader: &mut Reader, object: &Object) -> Result<(), Error> {
-    let Some(field) = object.get(reader, "calibration") else {
+fn check_calibration(object: &Object) -> Result<(), Error> {
+    let Some(field) = object.get("calibration") else {
         return Ok(());
     };
     let valid = match field.value {
@@ -93,14 +90,11 @@ fn check_calibration(reader: &mut Reader, object: &Object) -> Result<(), Error> 
     if valid {
         return Ok(());
     }
-    Err(field.mismatch(
-        reader,
-        "\"CPU0\" (where to calibrate) or the nanoseconds per loop as an integer",
-    ))
+    Err(field.mismatch("\"CPU0\" (where to calibrate) or the nanoseconds per loop as an integer"))
 }
 
-fn check_log_size(reader: &mut Reader, object: &Object) -> Result<(), Error> {
-    let Some(field) = object.get(reader, "log_size") else {
+fn check_log_size(object: &Object) -> Result<(), Error> {
+    let Some(field) = object.get("log_size") else {
         return Ok(());
     };
     let valid = match field.value {
@@ -114,11 +108,11 @@ fn check_log_size(reader: &mut Reader, object: &Object) -> Result<(), Error> {
     if valid {
         return Ok(());
     }
-    Err(field.mismatch(reader, "\"file\", \"disable\", \"auto\" or a size in MB as an integer"))
+    Err(field.mismatch("\"file\", \"disable\", \"auto\" or a size in MB as an integer"))
 }
 
-fn check_ftrace(reader: &mut Reader, object: &Object) -> Result<(), Error> {
-    let Some(field) = object.get(reader, "ftrace") else {
+fn check_ftrace(object: &Object) -> Result<(), Error> {
+    let Some(field) = object.get("ftrace") else {
         return Ok(());
     };
     let valid = match field.value {
@@ -132,8 +126,6 @@ fn check_ftrace(reader: &mut Reader, object: &Object) -> Result<(), Error> {
     if valid {
         return Ok(());
     }
-    Err(field.mismatch(
-        reader,
-        &format!("true, false or a list such as \"main,task\" of {}", FTRACE.join(", ")),
-    ))
+    Err(field
+        .mismatch(&format!("true, false or a list such as \"main,task\" of {}", FTRACE.join(", "))))
 }

@@ -7,7 +7,7 @@ use crate::error::Error;
 use crate::json::Value;
 use crate::model::{Bandwidth, Group, GroupChange, GroupSettings, Share, Task};
 use crate::notes::Place;
-use crate::object::{Field, Object, Reader};
+use crate::object::{Field, Object};
 use crate::policy::MICROSECONDS_MAX;
 
 /// Weights that `cpu.weight` takes.
@@ -32,30 +32,27 @@ fn normalise(path: &str) -> String {
 
 /// Reads a `taskgroup`: a path, or an object with settings for it.
 pub(crate) fn read_taskgroup(
-    reader: &mut Reader,
     field: &Field,
     groups: &mut Vec<Group>,
 ) -> Result<Option<String>, Error> {
     let Some(Value::Object(_)) = field.value else {
-        return match field.string(reader)? {
+        return match field.string()? {
             "" => Ok(None),
             path if path.starts_with('/') => Ok(Some(normalise(path))),
-            _ => Err(field.mismatch(reader, "a path from the root group, such as \"/group\"")),
+            _ => Err(field.mismatch("a path from the root group, such as \"/group\"")),
         };
     };
-    let object = field.object(reader)?;
-    object.check_keys(reader, &[&["path", "name"], &SETTINGS[..]].concat())?;
-    let path = match object.get(reader, "path") {
+    let object = field.object()?;
+    object.check_keys(&[&["path", "name"], &SETTINGS[..]].concat())?;
+    let path = match object.get("path") {
         Some(path) => path,
-        None => object.require(reader, "name", "\"path\" : \"/group\"")?,
+        None => object.require("name", "\"path\" : \"/group\"")?,
     };
-    let path = normalise(path.name(reader)?);
-    let settings = read_settings(reader, &object, GroupSettings::default())?;
+    let path = normalise(path.name()?);
+    let settings = read_settings(&object, GroupSettings::default())?;
     match groups.iter().find(|group| group.path == path) {
-        Some(group) if group.settings != settings => Err(reader.error(
-            &object.place,
-            format!("another task gives {path} other settings; write the same everywhere"),
-        )),
+        Some(group) if group.settings != settings => Err(object
+            .error(format!("another task gives {path} other settings; write the same everywhere"))),
         Some(_) => Ok(Some(path)),
         None => {
             groups.push(Group { settings, ..Group::new(&path) });
@@ -65,72 +62,58 @@ pub(crate) fn read_taskgroup(
 }
 
 /// Reads `groups` of the whole file's `fairground` object into the groups that tasks have given settings.
-pub(crate) fn read(
-    reader: &mut Reader,
-    field: &Field,
-    tasks: &[Task],
-    groups: &mut Vec<Group>,
-) -> Result<(), Error> {
+pub(crate) fn read(field: &Field, tasks: &[Task], groups: &mut Vec<Group>) -> Result<(), Error> {
     let used = used_paths(tasks);
-    let object = field.object(reader)?;
+    let object = field.object()?;
     for (index, field) in object.fields().enumerate() {
-        object.check_unique(reader, index, &field)?;
+        object.check_unique(index, &field)?;
         let path = normalise(field.key);
         if !field.key.starts_with('/') || path == "/" {
-            return Err(reader.error(
-                &field.key_place,
-                "not a path below the root group; write one such as \"/group\"",
-            ));
+            return Err(
+                field.key_error("not a path below the root group; write one such as \"/group\"")
+            );
         }
         if !used.contains(&path) {
-            return Err(reader.error(
-                &field.key_place,
-                format!("no task is in this group or below it; give one \"taskgroup\" : \"{path}\", or correct the path"),
-            ));
+            return Err(field.key_error(format!("no task is in this group or below it; give one \"taskgroup\" : \"{path}\", or correct the path")));
         }
         if groups.iter().any(|group| group.path == path) {
-            return Err(reader
-                .error(&field.key_place, "this group has settings already; keep one of the two"));
+            return Err(field.key_error("this group has settings already; keep one of the two"));
         }
-        groups.push(read_group(reader, path, &field.object(reader)?)?);
+        groups.push(read_group(path, &field.object()?)?);
     }
     Ok(())
 }
 
-fn read_group(reader: &mut Reader, path: String, object: &Object) -> Result<Group, Error> {
-    object.check_keys(reader, &[&SETTINGS[..], &["changes"]].concat())?;
-    let settings = read_settings(reader, object, GroupSettings::default())?;
+fn read_group(path: String, object: &Object) -> Result<Group, Error> {
+    object.check_keys(&[&SETTINGS[..], &["changes"]].concat())?;
+    let settings = read_settings(object, GroupSettings::default())?;
     let mut changes: Vec<GroupChange> = Vec::new();
-    let list = match object.get(reader, "changes") {
-        Some(field) => field.objects(reader)?,
+    let list = match object.get("changes") {
+        Some(field) => field.objects()?,
         None => Vec::new(),
     };
     for object in list {
-        object.check_keys(reader, &[&SETTINGS[..], &["at"]].concat())?;
-        let at = object.require(reader, "at", "\"at\" : 500000 (microseconds)")?;
-        let place = at.place.clone();
-        let at = at.integer(reader, 0..=MICROSECONDS_MAX)? as u64 * 1000;
+        object.check_keys(&[&SETTINGS[..], &["at"]].concat())?;
+        let field = object.require("at", "\"at\" : 500000 (microseconds)")?;
+        let at = field.integer(0..=MICROSECONDS_MAX)? as u64 * 1000;
         let last = changes.last();
         if last.is_some_and(|last| last.at > at) {
-            return Err(reader
-                .error(&place, "earlier than the change before it; put changes in order of time"));
+            return Err(
+                field.error("earlier than the change before it; put changes in order of time")
+            );
         }
         let before = last.map_or(settings, |last| last.settings);
-        let settings = read_settings(reader, &object, before)?;
+        let settings = read_settings(&object, before)?;
         changes.push(GroupChange { at, settings });
     }
     Ok(Group { path, settings, changes })
 }
 
 /// The settings `before`, changed as an object says.
-fn read_settings(
-    reader: &mut Reader,
-    object: &Object,
-    before: GroupSettings,
-) -> Result<GroupSettings, Error> {
+fn read_settings(object: &Object, before: GroupSettings) -> Result<GroupSettings, Error> {
     let mut settings = before;
     let shares = ["cpu.weight", "cpu.weight.nice"].map(|key| object.has(key));
-    if let Some(idle) = object.integer(reader, "cpu.idle", 0..=1)? {
+    if let Some(idle) = object.integer("cpu.idle", 0..=1)? {
         settings.share = match (idle, settings.share) {
             (1, _) => Share::Idle,
             // The kernel forgets the earlier weight.
@@ -139,28 +122,27 @@ fn read_settings(
         };
     }
     if shares == [true, true] || settings.share == Share::Idle && shares.contains(&true) {
-        return Err(reader.error(
-            &object.place,
+        return Err(object.error(
             "a group has one of cpu.weight, cpu.weight.nice and \"cpu.idle\" : 1; keep one",
         ));
     }
-    if let Some(weight) = object.integer(reader, "cpu.weight", WEIGHTS)? {
+    if let Some(weight) = object.integer("cpu.weight", WEIGHTS)? {
         settings.share = Share::Weight(weight as u32);
     }
-    if let Some(nice) = object.integer(reader, "cpu.weight.nice", -20..=19)? {
+    if let Some(nice) = object.integer("cpu.weight.nice", -20..=19)? {
         settings.share = Share::Nice(nice as i32);
     }
-    if let Some(field) = object.get(reader, "cpu.max") {
-        read_max(reader, &field, &mut settings.bandwidth)?;
+    if let Some(field) = object.get("cpu.max") {
+        read_max(&field, &mut settings.bandwidth)?;
     }
-    if let Some(burst) = object.integer(reader, "cpu.max.burst", 0..=MICROSECONDS_MAX)? {
+    if let Some(burst) = object.integer("cpu.max.burst", 0..=MICROSECONDS_MAX)? {
         settings.bandwidth.burst = burst as u64 * 1000;
     }
     let bandwidth = settings.bandwidth;
     if bandwidth.quota.is_some_and(|quota| quota < bandwidth.burst) {
         let place =
             Place { path: format!("{}.cpu.max.burst", object.place.path), ..object.place.clone() };
-        return Err(reader.error(
+        return Err(object.reader.error(
             &place,
             "more than the quota of cpu.max, which the kernel refuses; write at most that",
         ));
@@ -169,12 +151,9 @@ fn read_settings(
 }
 
 /// `cpu.max`: "QUOTA PERIOD", "QUOTA", "max" or "max PERIOD", in microseconds.
-fn read_max(reader: &Reader, field: &Field, bandwidth: &mut Bandwidth) -> Result<(), Error> {
+fn read_max(field: &Field, bandwidth: &mut Bandwidth) -> Result<(), Error> {
     let mismatch = || {
-        field.mismatch(
-            reader,
-            "\"QUOTA PERIOD\" in microseconds, such as \"20000 100000\": a quota of at least 1000 or max, and a period from 1000 to 1000000",
-        )
+        field.mismatch("\"QUOTA PERIOD\" in microseconds, such as \"20000 100000\": a quota of at least 1000 or max, and a period from 1000 to 1000000")
     };
     let text = match field.value {
         Some(Value::String(text)) => text,
@@ -230,8 +209,7 @@ pub(crate) fn complete(groups: Vec<Group>, tasks: &[Task]) -> Vec<Group> {
 impl Task {
     /// The groups that it is in at any time, as paths.
     fn groups(&self) -> impl Iterator<Item = &str> {
-        let phases = self.phases.iter();
-        let later = phases.filter_map(|phase| phase.taskgroup.as_deref());
+        let later = self.phases.iter().filter_map(|phase| phase.taskgroup.as_deref());
         self.taskgroup.as_deref().into_iter().chain(later)
     }
 }

@@ -1,5 +1,6 @@
 //! Typed, strict access to the objects of a file.
 
+use std::cell::RefCell;
 use std::ops::RangeInclusive;
 
 use crate::error::Error;
@@ -14,10 +15,29 @@ pub(crate) const CPU_MAX: u32 = 4095;
 #[derive(Debug)]
 pub(crate) struct Reader<'a> {
     pub file: &'a str,
-    pub notes: Notes,
+    notes: RefCell<Notes>,
 }
 
-impl Reader<'_> {
+impl<'a> Reader<'a> {
+    pub fn of(file: &'a str) -> Self {
+        Self { file, notes: RefCell::default() }
+    }
+
+    /// Adds a note that is made once.
+    pub fn note(&self, place: &Place, sentence: impl Into<String>) {
+        self.notes.borrow_mut().add(place, sentence);
+    }
+
+    /// Adds a remark that can occur many times.
+    pub fn remark(&self, place: &Place, remark: Remark) {
+        self.notes.borrow_mut().remark(place, remark);
+    }
+
+    /// The notes as sentences, in order of their places.
+    pub fn into_sentences(self) -> Vec<String> {
+        self.notes.into_inner().into_sentences(self.file)
+    }
+
     /// An error at a place.
     pub fn error(&self, place: &Place, message: impl Into<String>) -> Error {
         Error {
@@ -33,6 +53,7 @@ impl Reader<'_> {
 /// An object of the file.
 #[derive(Clone, Debug)]
 pub(crate) struct Object<'a> {
+    pub reader: &'a Reader<'a>,
     pub place: Place,
     members: &'a [Member],
 }
@@ -40,6 +61,7 @@ pub(crate) struct Object<'a> {
 /// A key of an object together with its value.
 #[derive(Clone, Debug)]
 pub(crate) struct Field<'a> {
+    reader: &'a Reader<'a>,
     pub key: &'a str,
     /// Where the key is.
     pub key_place: Place,
@@ -61,15 +83,26 @@ fn join(path: &str, key: &str) -> String {
 
 impl<'a> Object<'a> {
     /// The object at the top of a file.
-    pub fn root(reader: &Reader, node: &'a Node) -> Result<Self, Error> {
+    pub fn root(reader: &'a Reader<'a>, node: &'a Node) -> Result<Self, Error> {
         let place = Place { position: node.position, path: String::new() };
         match &node.value {
-            Value::Object(members) => Ok(Self { place, members }),
-            value => Err(reader.error(
-                &place,
-                format!("the file holds {value}; write an object: {{ \"tasks\" : {{ ... }} }}"),
-            )),
+            Value::Object(members) => Ok(Self { reader, place, members }),
+            value => {
+                let message =
+                    format!("the file holds {value}; write an object: {{ \"tasks\" : {{ ... }} }}");
+                Err(reader.error(&place, message))
+            }
         }
+    }
+
+    /// An error at its place.
+    pub fn error(&self, message: impl Into<String>) -> Error {
+        self.reader.error(&self.place, message)
+    }
+
+    /// Adds a note there that is made once.
+    pub fn note(&self, sentence: impl Into<String>) {
+        self.reader.note(&self.place, sentence);
     }
 
     /// All keys in order.
@@ -81,6 +114,7 @@ impl<'a> Object<'a> {
         let path = join(&self.place.path, &member.key);
         let key_place = Place { position: member.position, path: path.clone() };
         Field {
+            reader: self.reader,
             key: &member.key,
             place: Place {
                 position: member.value.as_ref().map_or(member.position, |v| v.position),
@@ -97,185 +131,203 @@ impl<'a> Object<'a> {
     }
 
     /// The field with this key, unless it is absent or null; null is noted.
-    pub fn get(&self, reader: &mut Reader, key: &str) -> Option<Field<'a>> {
+    pub fn get(&self, key: &str) -> Option<Field<'a>> {
         let member = self.members.iter().find(|member| member.key == key)?;
         let field = self.field(member);
         if field.value == Some(&Value::Null) {
-            reader.notes.remark(&field.place, Remark::Null);
+            field.remark(Remark::Null);
             return None;
         }
         Some(field)
     }
 
     /// The field with this key, or an error with the key's purpose.
-    pub fn require(
-        &self,
-        reader: &mut Reader,
-        key: &str,
-        example: &str,
-    ) -> Result<Field<'a>, Error> {
-        self.get(reader, key).ok_or_else(|| {
-            reader.error(&self.place, format!("`{key}` is missing; add it: {example}"))
-        })
+    pub fn require(&self, key: &str, example: &str) -> Result<Field<'a>, Error> {
+        self.get(key).ok_or_else(|| self.error(format!("`{key}` is missing; add it: {example}")))
     }
 
     /// Checks an object of fairground's own: every key must be one of `known`, and none may occur twice.
-    pub fn check_keys(&self, reader: &Reader, known: &[&str]) -> Result<(), Error> {
+    pub fn check_keys(&self, known: &[&str]) -> Result<(), Error> {
         for (index, field) in self.fields().enumerate() {
             if !known.contains(&field.key) {
-                return Err(reader.error(&field.key_place, unknown_key(field.key, known)));
+                return Err(field.key_error(unknown_key(field.key, known)));
             }
-            self.check_unique(reader, index, &field)?;
+            self.check_unique(index, &field)?;
         }
         Ok(())
     }
 
     /// Checks an object of rt-app's language: none of the `known` keys may occur twice. A key that is neither known nor, if the object `has_events`,
     /// that of an event is ignored, as rt-app does, with a note.
-    pub fn check_keys_as_rt_app(
-        &self,
-        reader: &mut Reader,
-        known: &[&str],
-        has_events: bool,
-    ) -> Result<(), Error> {
+    pub fn check_keys_as_rt_app(&self, known: &[&str], has_events: bool) -> Result<(), Error> {
         for (index, field) in self.fields().enumerate() {
             if known.contains(&field.key) {
-                self.check_unique(reader, index, &field)?;
+                self.check_unique(index, &field)?;
             } else if field.key == "fairground" {
-                return Err(reader.error(&field.key_place, unknown_key(field.key, known)));
+                return Err(field.key_error(unknown_key(field.key, known)));
             } else if !(has_events && keys::is_event(field.key)) {
                 let events = keys::beginnings().filter(|_| has_events);
                 let candidates = known.iter().copied().chain(events);
                 let meant = probably_meant(field.key, candidates);
-                reader.notes.ignored(&field.key_place, field.key, meant);
+                self.reader.notes.borrow_mut().ignored(&field.key_place, field.key, meant);
             }
         }
         Ok(())
     }
 
     /// Checks that the field at `index` does not repeat an earlier key.
-    pub fn check_unique(&self, reader: &Reader, index: usize, field: &Field) -> Result<(), Error> {
+    pub fn check_unique(&self, index: usize, field: &Field) -> Result<(), Error> {
         match self.members[index].repeats {
             None => Ok(()),
-            Some(first) => Err(reader.error(
-                &field.key_place,
-                format!(
-                    "the key is already at line {}, column {}; keep one of the two or rename one",
-                    first.line, first.column
-                ),
-            )),
+            Some(first) => Err(field.key_error(format!(
+                "the key is already at line {}, column {}; keep one of the two or rename one",
+                first.line, first.column
+            ))),
         }
     }
 
     /// The number with this key as an integer within `range`, if there is one.
-    pub fn integer(
-        &self,
-        reader: &mut Reader,
-        key: &str,
-        range: RangeInclusive<i64>,
-    ) -> Result<Option<i64>, Error> {
-        match self.get(reader, key) {
-            Some(field) => field.integer(reader, range).map(Some),
+    pub fn integer(&self, key: &str, range: RangeInclusive<i64>) -> Result<Option<i64>, Error> {
+        match self.get(key) {
+            Some(field) => field.integer(range).map(Some),
             None => Ok(None),
         }
     }
 
     /// The boolean with this key, if there is one.
-    pub fn boolean(&self, reader: &mut Reader, key: &str) -> Result<Option<bool>, Error> {
-        match self.get(reader, key) {
-            Some(field) => field.boolean(reader).map(Some),
+    pub fn boolean(&self, key: &str) -> Result<Option<bool>, Error> {
+        match self.get(key) {
+            Some(field) => field.boolean().map(Some),
             None => Ok(None),
         }
     }
 
     /// The string with this key, if there is one.
-    pub fn string(&self, reader: &mut Reader, key: &str) -> Result<Option<&'a str>, Error> {
-        match self.get(reader, key) {
-            Some(field) => field.string(reader).map(Some),
+    pub fn string(&self, key: &str) -> Result<Option<&'a str>, Error> {
+        match self.get(key) {
+            Some(field) => field.string().map(Some),
             None => Ok(None),
         }
     }
 }
 
 impl<'a> Field<'a> {
+    /// An error at its value.
+    pub fn error(&self, message: impl Into<String>) -> Error {
+        self.reader.error(&self.place, message)
+    }
+
+    /// An error at its key.
+    pub fn key_error(&self, message: impl Into<String>) -> Error {
+        self.reader.error(&self.key_place, message)
+    }
+
+    /// Adds a note at its value that is made once.
+    pub fn note(&self, sentence: impl Into<String>) {
+        self.reader.note(&self.place, sentence);
+    }
+
+    /// The same at its key.
+    pub fn key_note(&self, sentence: impl Into<String>) {
+        self.reader.note(&self.key_place, sentence);
+    }
+
+    /// Adds a remark at its value that can occur many times.
+    pub fn remark(&self, remark: Remark) {
+        self.reader.remark(&self.place, remark);
+    }
+
+    /// The same at its key.
+    pub fn key_remark(&self, remark: Remark) {
+        self.reader.remark(&self.key_place, remark);
+    }
+
     /// The error of a value of the wrong type.
-    pub fn mismatch(&self, reader: &Reader, expected: &str) -> Error {
+    pub fn mismatch(&self, expected: &str) -> Error {
         let message = match self.value {
             Some(value) => format!("{value} is not possible here; write {expected}"),
             None => format!("the key has no value; write {expected}"),
         };
-        reader.error(&self.place, message)
+        self.error(message)
     }
 
     /// The value as an integer within `range`.
-    pub fn integer(&self, reader: &Reader, range: RangeInclusive<i64>) -> Result<i64, Error> {
+    pub fn integer(&self, range: RangeInclusive<i64>) -> Result<i64, Error> {
         let expected = || format!("an integer from {} to {}", range.start(), range.end());
         let Some(Value::Number(number)) = self.value else {
-            return Err(self.mismatch(reader, &expected()));
+            return Err(self.mismatch(&expected()));
         };
         match number.parse::<i64>() {
             Ok(value) if range.contains(&value) => Ok(value),
-            _ => Err(self.mismatch(reader, &expected())),
+            _ => Err(self.mismatch(&expected())),
         }
     }
 
     /// The value as a number that is `valid`; `expected` says which numbers are.
-    pub fn decimal(
-        &self,
-        reader: &Reader,
-        expected: &str,
-        valid: impl Fn(f64) -> bool,
-    ) -> Result<f64, Error> {
+    pub fn decimal(&self, expected: &str, valid: impl Fn(f64) -> bool) -> Result<f64, Error> {
         let number = match self.value {
             Some(Value::Number(text)) => text.parse().ok(),
             _ => None,
         };
-        number.filter(|number| valid(*number)).ok_or_else(|| self.mismatch(reader, expected))
+        number.filter(|number| valid(*number)).ok_or_else(|| self.mismatch(expected))
     }
 
     /// The value as a boolean.
-    pub fn boolean(&self, reader: &Reader) -> Result<bool, Error> {
+    pub fn boolean(&self) -> Result<bool, Error> {
         match self.value {
             Some(Value::Boolean(value)) => Ok(*value),
-            _ => Err(self.mismatch(reader, "true or false")),
+            _ => Err(self.mismatch("true or false")),
         }
     }
 
     /// The value as a string.
-    pub fn string(&self, reader: &Reader) -> Result<&'a str, Error> {
+    pub fn string(&self) -> Result<&'a str, Error> {
         match self.value {
             Some(Value::String(text)) => Ok(text),
-            _ => Err(self.mismatch(reader, "a string")),
+            _ => Err(self.mismatch("a string")),
         }
     }
 
+    /// What the value, one of these strings, stands for.
+    pub fn choice<T: Copy, const N: usize>(&self, choices: [(&str, T); N]) -> Result<T, Error> {
+        let text = self.string()?;
+        if let Some((_, meant)) = choices.iter().find(|(name, _)| *name == text) {
+            return Ok(*meant);
+        }
+        let names = choices.map(|(name, _)| format!("{name:?}"));
+        let (last, others) = names.split_last().expect("there are some");
+        Err(self.mismatch(&format!("{} or {last}", others.join(", "))))
+    }
+
     /// The value as a string that is not empty.
-    pub fn name(&self, reader: &Reader) -> Result<&'a str, Error> {
+    pub fn name(&self) -> Result<&'a str, Error> {
         match self.value {
             Some(Value::String(text)) if !text.is_empty() => Ok(text),
-            _ => Err(self.mismatch(reader, "a name in quotes")),
+            _ => Err(self.mismatch("a name in quotes")),
         }
     }
 
     /// The value as an object.
-    pub fn object(&self, reader: &Reader) -> Result<Object<'a>, Error> {
+    pub fn object(&self) -> Result<Object<'a>, Error> {
         match self.value {
-            Some(Value::Object(members)) => Ok(Object { place: self.place.clone(), members }),
-            _ => Err(self.mismatch(reader, "an object: { ... }")),
+            Some(Value::Object(members)) => {
+                Ok(Object { reader: self.reader, place: self.place.clone(), members })
+            }
+            _ => Err(self.mismatch("an object: { ... }")),
         }
     }
 
     /// The value as a list of objects.
-    pub fn objects(&self, reader: &Reader) -> Result<Vec<Object<'a>>, Error> {
+    pub fn objects(&self) -> Result<Vec<Object<'a>>, Error> {
         let Some(Value::Array(elements)) = self.value else {
-            return Err(self.mismatch(reader, "a list of objects: [ { ... } ]"));
+            return Err(self.mismatch("a list of objects: [ { ... } ]"));
         };
         let object = |(index, element): (usize, &'a Node)| {
             let place =
                 Place { position: element.position, path: format!("{}[{index}]", self.place.path) };
             match &element.value {
-                Value::Object(members) => Ok(Object { place, members }),
-                value => Err(reader.error(
+                Value::Object(members) => Ok(Object { reader: self.reader, place, members }),
+                value => Err(self.reader.error(
                     &place,
                     format!("{value} is not possible here; write an object: {{ ... }}"),
                 )),
@@ -285,17 +337,14 @@ impl<'a> Field<'a> {
     }
 
     /// The value as a list of numbers up to `max`, at least one, such as CPU and node lists. Like rt-app, it accepts numbers in quotes.
-    pub fn numbers(&self, reader: &mut Reader, max: u32) -> Result<Vec<u32>, Error> {
+    pub fn numbers(&self, max: u32) -> Result<Vec<u32>, Error> {
         let expected = format!("a list of numbers from 0 to {max}, such as [0, 1]");
         let elements = match self.value {
             Some(Value::Array(elements)) if !elements.is_empty() => elements,
             Some(Value::Array(_)) => {
-                return Err(reader.error(
-                    &self.place,
-                    "an empty list allows nothing; name at least one, or remove the key to allow all",
-                ));
+                return Err(self.error("an empty list allows nothing; name at least one, or remove the key to allow all"));
             }
-            _ => return Err(self.mismatch(reader, &expected)),
+            _ => return Err(self.mismatch(&expected)),
         };
         let mut numbers = Vec::with_capacity(elements.len());
         for (index, element) in elements.iter().enumerate() {
@@ -304,18 +353,19 @@ impl<'a> Field<'a> {
             let text = match &element.value {
                 Value::Number(text) => text,
                 Value::String(text) => {
-                    reader.notes.remark(&place, Remark::CpuAsString);
+                    self.reader.remark(&place, Remark::CpuAsString);
                     text
                 }
                 value => {
-                    return Err(reader
+                    return Err(self
+                        .reader
                         .error(&place, format!("{value} is not possible here; write {expected}")));
                 }
             };
             match text.parse() {
                 Ok(number) if number <= max => numbers.push(number),
                 _ => {
-                    return Err(reader.error(
+                    return Err(self.reader.error(
                         &place,
                         format!("{} is not possible here; write {expected}", element.value),
                     ));

@@ -34,56 +34,52 @@ pub struct Parameter {
 }
 
 /// Reads the `parameters` of a file.
-pub(crate) fn read_all(reader: &mut Reader, field: &Field) -> Result<Vec<Parameter>, Error> {
-    let object = field.object(reader)?;
+pub(crate) fn read_all(field: &Field) -> Result<Vec<Parameter>, Error> {
+    let object = field.object()?;
     let mut parameters = Vec::new();
     for (index, field) in object.fields().enumerate() {
-        object.check_unique(reader, index, &field)?;
-        parameters.push(read(reader, &field)?);
+        object.check_unique(index, &field)?;
+        parameters.push(read(&field)?);
     }
     Ok(parameters)
 }
 
-fn read(reader: &mut Reader, field: &Field) -> Result<Parameter, Error> {
+fn read(field: &Field) -> Result<Parameter, Error> {
     let is_name = field.key.chars().all(|one| one.is_ascii_alphanumeric() || one == '_')
         && field.key.starts_with(|one: char| one.is_ascii_alphabetic());
     if !is_name || TAKEN.contains(&field.key) || !Evaluator::knows(field.key) {
-        return Err(reader.error(
-            &field.key_place,
-            format!(
+        return Err(field.key_error(format!(
                 "a parameter cannot be called so; use letters, digits and _, beginning with a letter, no word of programming languages such as `use`, and none of {}",
                 TAKEN.join(", ")
             ),
         ));
     }
-    let object = field.object(reader)?;
-    object.check_keys(reader, &["default", "from", "to", "unit", "doc"])?;
-    let default = object.require(reader, "default", "\"default\" : 4")?;
+    let object = field.object()?;
+    object.check_keys(&["default", "from", "to", "unit", "doc"])?;
+    let default = object.require("default", "\"default\" : 4")?;
     let default = match default.value {
         Some(Value::Number(text) | Value::String(text)) => text.clone(),
         _ => {
-            return Err(
-                default.mismatch(reader, "a number, or an expression such as \"%(2 * cpus)\"")
-            );
+            return Err(default.mismatch("a number, or an expression such as \"%(2 * cpus)\""));
         }
     };
-    let mut bound = |key: &str, example: &str| {
-        let field = object.require(reader, key, example)?;
-        field.decimal(reader, "a number", f64::is_finite)
+    let bound = |key: &str, example: &str| {
+        let field = object.require(key, example)?;
+        field.decimal("a number", f64::is_finite)
     };
     let (from, to) = (bound("from", "\"from\" : 1")?, bound("to", "\"to\" : 100")?);
     if from > to {
-        return Err(reader.error(&object.place, "`from` is above `to`; exchange them"));
+        return Err(object.error("`from` is above `to`; exchange them"));
     }
-    let unit = object.string(reader, "unit")?.unwrap_or("").to_owned();
-    let doc = object.require(reader, "doc", "\"doc\" : \"what it means\"")?;
+    let unit = object.string("unit")?.unwrap_or("").to_owned();
+    let doc = object.require("doc", "\"doc\" : \"what it means\"")?;
     Ok(Parameter {
         name: field.key.to_owned(),
         default,
         from,
         to,
         unit,
-        doc: doc.string(reader)?.to_owned(),
+        doc: doc.string()?.to_owned(),
         place: field.key_place.clone(),
     })
 }

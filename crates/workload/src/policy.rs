@@ -2,8 +2,8 @@
 
 use crate::error::Error;
 use crate::model::Policy;
-use crate::notes::{Place, Remark};
-use crate::object::{Field, Object, Reader};
+use crate::notes::Remark;
+use crate::object::{Field, Object};
 
 /// Keys of scheduling parameters that tasks and phases share.
 pub(crate) const KEYS: [&str; 7] =
@@ -42,13 +42,13 @@ const NAMES: [(&str, PolicyName); 7] = [
 
 impl PolicyName {
     /// Reads the name of a policy.
-    pub fn read(reader: &Reader, field: &Field) -> Result<Self, Error> {
-        let text = field.string(reader)?;
+    pub fn read(field: &Field) -> Result<Self, Error> {
+        let text = field.string()?;
         match NAMES.iter().find(|(name, _)| *name == text) {
             Some((_, policy)) => Ok(*policy),
             None => {
                 let names: Vec<_> = NAMES.iter().map(|(name, _)| *name).collect();
-                Err(field.mismatch(reader, &format!("one of {}", names.join(", "))))
+                Err(field.mismatch(&format!("one of {}", names.join(", "))))
             }
         }
     }
@@ -70,11 +70,11 @@ impl PolicyName {
 struct Parameters<'a> {
     object: &'a Object<'a>,
     policy: Option<PolicyName>,
-    priority: Option<(i64, Place)>,
+    priority: Option<(i64, Field<'a>)>,
     /// In microseconds, with the place where it was given.
-    runtime: Option<(i64, Place)>,
-    period: Option<(i64, Place)>,
-    deadline: Option<(i64, Place)>,
+    runtime: Option<(i64, Field<'a>)>,
+    period: Option<(i64, Field<'a>)>,
+    deadline: Option<(i64, Field<'a>)>,
 }
 
 /// The policy a task starts with.
@@ -82,51 +82,44 @@ struct Parameters<'a> {
 /// `legacy_runtime` says that `runtime` is only the old name of `dl-runtime` here, because the task has its events in phases; otherwise it is
 /// an event and, as in rt-app, also the parameter.
 pub(crate) fn of_task(
-    reader: &mut Reader,
     object: &Object,
     default: PolicyName,
     legacy_runtime: bool,
 ) -> Result<Policy, Error> {
-    let mut parameters = Parameters::read(reader, object)?;
+    let mut parameters = Parameters::read(object)?;
     let name = parameters.policy.unwrap_or(default);
     if parameters.runtime.is_none() && (legacy_runtime || name == PolicyName::Deadline) {
-        parameters.runtime = microseconds(reader, object, "runtime")?;
+        parameters.runtime = microseconds(object, "runtime")?;
     }
     if parameters.period.is_none() {
-        parameters.period = microseconds(reader, object, "period")?;
+        parameters.period = microseconds(object, "period")?;
     }
-    if let (PolicyName::Deadline, false, Some((_, place)), None) =
+    if let (PolicyName::Deadline, false, Some((_, field)), None) =
         (name, legacy_runtime, &parameters.runtime, &parameters.period)
         && !object.has("dl-runtime")
     {
-        return Err(reader.error(
-            place,
-            "is an event here, which takes the whole CPU as a reservation without \"dl-period\"; add \"dl-runtime\" and \"dl-period\" \
+        return Err(field.error("is an event here, which takes the whole CPU as a reservation without \"dl-period\"; add \"dl-runtime\" and \"dl-period\" \
              (microseconds) for what SCHED_DEADLINE reserves",
         ));
     }
     if parameters.deadline.is_none() {
-        parameters.deadline = microseconds(reader, object, "deadline")?;
+        parameters.deadline = microseconds(object, "deadline")?;
     }
-    parameters.build(reader, name)
+    parameters.build(name)
 }
 
 /// The policy to switch to on entry to a phase, if it changes; `current` is the one in force.
-pub(crate) fn of_phase(
-    reader: &mut Reader,
-    object: &Object,
-    current: Policy,
-) -> Result<Option<Policy>, Error> {
-    let parameters = Parameters::read(reader, object)?;
+pub(crate) fn of_phase(object: &Object, current: Policy) -> Result<Option<Policy>, Error> {
+    let parameters = Parameters::read(object)?;
     let unchanged = PolicyName::of(current);
     let deadline_changes = unchanged == PolicyName::Deadline && parameters.runtime.is_some();
     match parameters.policy {
-        Some(name) => parameters.build(reader, name).map(Some),
+        Some(name) => parameters.build(name).map(Some),
         None if parameters.priority.is_some() || deadline_changes => {
-            parameters.build(reader, unchanged).map(Some)
+            parameters.build(unchanged).map(Some)
         }
         None => {
-            parameters.note_unused_deadline(reader, unchanged);
+            parameters.note_unused_deadline(unchanged);
             // A slice alone changes nothing else.
             let slice = parameters.slice();
             Ok(match current {
@@ -142,34 +135,30 @@ pub(crate) fn of_phase(
     }
 }
 
-fn microseconds(
-    reader: &mut Reader,
-    object: &Object,
-    key: &str,
-) -> Result<Option<(i64, Place)>, Error> {
-    let Some(field) = object.get(reader, key) else {
+fn microseconds<'a>(object: &Object<'a>, key: &str) -> Result<Option<(i64, Field<'a>)>, Error> {
+    let Some(field) = object.get(key) else {
         return Ok(None);
     };
-    let value = field.integer(reader, 0..=MICROSECONDS_MAX)?;
+    let value = field.integer(0..=MICROSECONDS_MAX)?;
     // rt-app takes 0 as not given.
-    Ok((value > 0).then_some((value, field.place)))
+    Ok((value > 0).then_some((value, field)))
 }
 
 impl<'a> Parameters<'a> {
-    fn read(reader: &mut Reader, object: &'a Object<'a>) -> Result<Self, Error> {
-        let policy = match object.get(reader, "policy") {
-            Some(field) => Some(PolicyName::read(reader, &field)?),
+    fn read(object: &'a Object<'a>) -> Result<Self, Error> {
+        let policy = match object.get("policy") {
+            Some(field) => Some(PolicyName::read(&field)?),
             None => None,
         };
-        let priority = match object.get(reader, "priority") {
-            Some(field) => Some((field.integer(reader, -20..=99)?, field.place)),
+        let priority = match object.get("priority") {
+            Some(field) => Some((field.integer(-20..=99)?, field)),
             None => None,
         };
         for key in ["util_min", "util_max"] {
-            if let Some(field) = object.get(reader, key) {
+            if let Some(field) = object.get(key) {
                 // -1 leaves the clamp unchanged.
-                if field.integer(reader, -1..=1024)? >= 0 {
-                    reader.notes.remark(&field.place, Remark::UtilizationClamp);
+                if field.integer(-1..=1024)? >= 0 {
+                    field.remark(Remark::UtilizationClamp);
                 }
             }
         }
@@ -177,47 +166,42 @@ impl<'a> Parameters<'a> {
             object,
             policy,
             priority,
-            runtime: microseconds(reader, object, "dl-runtime")?,
-            period: microseconds(reader, object, "dl-period")?,
-            deadline: microseconds(reader, object, "dl-deadline")?,
+            runtime: microseconds(object, "dl-runtime")?,
+            period: microseconds(object, "dl-period")?,
+            deadline: microseconds(object, "dl-deadline")?,
         })
     }
 
-    fn build(&self, reader: &mut Reader, name: PolicyName) -> Result<Policy, Error> {
+    fn build(&self, name: PolicyName) -> Result<Policy, Error> {
         let policy = match name {
-            PolicyName::Other => Policy::Other { nice: self.nice(reader)?, slice: self.slice() },
-            PolicyName::Batch => Policy::Batch { nice: self.nice(reader)?, slice: self.slice() },
+            PolicyName::Other => Policy::Other { nice: self.nice()?, slice: self.slice() },
+            PolicyName::Batch => Policy::Batch { nice: self.nice()?, slice: self.slice() },
             PolicyName::Idle => {
-                if let Some((_, place)) = &self.priority {
-                    reader.notes.add(place, "has no effect with SCHED_IDLE, as in rt-app");
+                if let Some((_, field)) = &self.priority {
+                    field.note("has no effect with SCHED_IDLE, as in rt-app");
                 }
                 Policy::Idle
             }
             PolicyName::Ext => {
-                reader.notes.remark(&self.object.place, Remark::Ext);
-                Policy::Ext { nice: self.nice(reader)? }
+                self.object.reader.remark(&self.object.place, Remark::Ext);
+                Policy::Ext { nice: self.nice()? }
             }
-            PolicyName::Fifo => Policy::Fifo { priority: self.real_time_priority(reader)? },
-            PolicyName::RoundRobin => {
-                Policy::RoundRobin { priority: self.real_time_priority(reader)? }
-            }
-            PolicyName::Deadline => self.deadline(reader)?,
+            PolicyName::Fifo => Policy::Fifo { priority: self.real_time_priority()? },
+            PolicyName::RoundRobin => Policy::RoundRobin { priority: self.real_time_priority()? },
+            PolicyName::Deadline => self.deadline()?,
         };
-        self.note_unused_deadline(reader, name);
+        self.note_unused_deadline(name);
         Ok(policy)
     }
 
-    fn nice(&self, reader: &Reader) -> Result<i32, Error> {
+    fn nice(&self) -> Result<i32, Error> {
         match &self.priority {
             None => Ok(0),
             Some((nice @ -20..=19, _)) => Ok(*nice as i32),
-            Some((nice, place)) => Err(reader.error(
-                place,
-                format!(
-                    "{nice} is not a nice value; SCHED_OTHER, SCHED_BATCH and SCHED_EXT take -20 to 19 \
+            Some((nice, field)) => Err(field.error(format!(
+                "{nice} is not a nice value; SCHED_OTHER, SCHED_BATCH and SCHED_EXT take -20 to 19 \
                      (SCHED_FIFO and SCHED_RR take 1 to 99)"
-                ),
-            )),
+            ))),
         }
     }
 
@@ -226,57 +210,43 @@ impl<'a> Parameters<'a> {
         self.runtime.as_ref().map(|(microseconds, _)| *microseconds as u64 * 1000)
     }
 
-    fn real_time_priority(&self, reader: &Reader) -> Result<u32, Error> {
+    fn real_time_priority(&self) -> Result<u32, Error> {
         match &self.priority {
             None => Ok(10),
             Some((priority @ 1..=99, _)) => Ok(*priority as u32),
-            Some((priority, place)) => Err(reader.error(
-                place,
-                format!(
-                    "{priority} is not a real-time priority; SCHED_FIFO and SCHED_RR take 1 to 99 \
+            Some((priority, field)) => Err(field.error(format!(
+                "{priority} is not a real-time priority; SCHED_FIFO and SCHED_RR take 1 to 99 \
                      (SCHED_OTHER, SCHED_BATCH and SCHED_EXT take nice -20 to 19)"
-                ),
-            )),
+            ))),
         }
     }
 
-    fn deadline(&self, reader: &mut Reader) -> Result<Policy, Error> {
-        let place = &self.object.place;
+    fn deadline(&self) -> Result<Policy, Error> {
         let Some((runtime, _)) = self.runtime else {
-            return Err(reader.error(
-                place,
-                "SCHED_DEADLINE needs its runtime per period; add \"dl-runtime\" : 10000 (microseconds)",
-            ));
+            return Err(self.object.error("SCHED_DEADLINE needs its runtime per period; add \"dl-runtime\" : 10000 (microseconds)"));
         };
         let period = self.period.as_ref().map_or(runtime, |(value, _)| *value);
         let deadline = self.deadline.as_ref().map_or(period, |(value, _)| *value);
         if !(runtime <= deadline && deadline <= period) {
-            return Err(reader.error(
-                place,
-                format!(
-                    "the kernel needs dl-runtime <= dl-deadline <= dl-period, but they are {runtime}, \
+            return Err(self.object.error(format!(
+                "the kernel needs dl-runtime <= dl-deadline <= dl-period, but they are {runtime}, \
                      {deadline} and {period}; change them so"
-                ),
-            ));
+            )));
         }
-        if let Some((_, place)) = &self.priority {
-            reader.notes.add(place, "has no effect with SCHED_DEADLINE");
+        if let Some((_, field)) = &self.priority {
+            field.note("has no effect with SCHED_DEADLINE");
         }
         if runtime * 1000 < RUNTIME_MIN {
-            return Err(reader.error(
-                place,
-                format!("the kernel needs a dl-runtime of at least 2 us, not {runtime}; raise it"),
-            ));
+            return Err(self.object.error(format!(
+                "the kernel needs a dl-runtime of at least 2 us, not {runtime}; raise it"
+            )));
         }
         if !PERIODS.contains(&period) {
-            return Err(reader.error(
-                place,
-                format!(
-                    "the kernel needs a dl-period from {} to {} us, not {period}; change it so",
-                    PERIODS.start(),
-                    PERIODS.end()
-                ),
-            ));
+            return Err(self.object.error(format!(
+                "the kernel needs a dl-period from {} to {} us, not {period}; change it so",
+                PERIODS.start(),
+                PERIODS.end()
+            )));
         }
         let nanoseconds = |microseconds: i64| microseconds as u64 * 1000;
         Ok(Policy::Deadline {
@@ -287,20 +257,20 @@ impl<'a> Parameters<'a> {
     }
 
     /// Notes deadline parameters under another policy.
-    fn note_unused_deadline(&self, reader: &mut Reader, name: PolicyName) {
+    fn note_unused_deadline(&self, name: PolicyName) {
         if name == PolicyName::Deadline {
             return;
         }
-        if let Some((_, place)) = &self.runtime {
+        if let Some((_, field)) = &self.runtime {
             match name {
                 PolicyName::Other | PolicyName::Batch => {
-                    reader.notes.remark(place, Remark::CustomSlice);
+                    field.remark(Remark::CustomSlice);
                 }
-                _ => reader.notes.add(place, "has no effect with this policy"),
+                _ => field.note("has no effect with this policy"),
             }
         }
-        for (_, place) in [&self.period, &self.deadline].into_iter().flatten() {
-            reader.notes.add(place, "has no effect without SCHED_DEADLINE, as in rt-app");
+        for (_, field) in [&self.period, &self.deadline].into_iter().flatten() {
+            field.note("has no effect without SCHED_DEADLINE, as in rt-app");
         }
     }
 }

@@ -12,7 +12,7 @@ use crate::keys;
 use crate::model::{Phase, Policy, Task};
 use crate::names::Shared;
 use crate::notes::Remark;
-use crate::object::{CPU_MAX, Field, Object, Reader};
+use crate::object::{CPU_MAX, Field, Object};
 use crate::policy;
 
 /// Maximum number of tasks that one file may start; far more than any machine schedules usefully, and small enough that a mistyped number does
@@ -50,14 +50,13 @@ const OLD_KEYS: [&str; 3] = ["exec", "lock_order", "resources"];
 
 /// Reads all task definitions.
 pub(crate) fn read_all(
-    reader: &mut Reader,
     tasks: &Object,
     global: &Global,
     shared: &mut Shared,
 ) -> Result<Vec<Task>, Error> {
     // All names first, because events can refer to later tasks.
     for (index, field) in tasks.fields().enumerate() {
-        tasks.check_unique(reader, index, &field)?;
+        tasks.check_unique(index, &field)?;
         shared.tasks.intern(field.key);
         shared.task_places.push(field.key_place);
         shared.phase_places.push(Vec::new());
@@ -66,48 +65,36 @@ pub(crate) fn read_all(
     let mut total = 0;
     let mut taskgroups = BTreeSet::new();
     for (index, field) in tasks.fields().enumerate() {
-        let object = field.object(reader)?;
-        let task = read(reader, field.key, &object, global, shared, index)?;
+        let object = field.object()?;
+        let task = read(field.key, &object, global, shared, index)?;
         total += i64::from(task.instances);
         if total > INSTANCES_MAX {
-            return Err(reader.error(
-                &field.key_place,
-                format!("more than {INSTANCES_MAX} tasks up to here; reduce the instances"),
-            ));
+            return Err(field.key_error(format!(
+                "more than {INSTANCES_MAX} tasks up to here; reduce the instances"
+            )));
         }
         taskgroups.extend(task.taskgroup.clone());
         taskgroups.extend(task.phases.iter().filter_map(|phase| phase.taskgroup.clone()));
         if taskgroups.len() > TASKGROUPS_MAX {
-            return Err(reader.error(
-                &field.key_place,
-                format!("more than {TASKGROUPS_MAX} taskgroups up to here, which rt-app does not support; use fewer"),
-            ));
+            return Err(field.key_error(format!("more than {TASKGROUPS_MAX} taskgroups up to here, which rt-app does not support; use fewer")));
         }
         list.push(task);
     }
     if list.is_empty() {
-        return Err(reader.error(
-            &tasks.place,
-            "there are no tasks; add one such as \"hog\" : { \"run\" : 1000 }",
-        ));
+        return Err(tasks.error("there are no tasks; add one such as \"hog\" : { \"run\" : 1000 }"));
     }
     if list.iter().all(|task| task.daemon || task.instances == 0) && total > 0 {
-        return Err(reader.error(
-            &tasks.place,
-            "every task is a daemon, so the run would end at once; leave \"daemon\" out of at least one",
-        ));
+        return Err(tasks.error("every task is a daemon, so the run would end at once; leave \"daemon\" out of at least one"));
     }
     if total == 0 {
-        return Err(reader.error(
-            &tasks.place,
-            "every task has \"instance\" : 0, so nothing starts; start at least one",
-        ));
+        return Err(
+            tasks.error("every task has \"instance\" : 0, so nothing starts; start at least one")
+        );
     }
     Ok(list)
 }
 
 fn read(
-    reader: &mut Reader,
     name: &str,
     object: &Object,
     global: &Global,
@@ -115,14 +102,14 @@ fn read(
     index: usize,
 ) -> Result<Task, Error> {
     let has_phases = object.has("phases");
-    check_keys(reader, object, has_phases)?;
-    let instances = object.integer(reader, "instance", 0..=INSTANCES_MAX)?;
+    check_keys(object, has_phases)?;
+    let instances = object.integer("instance", 0..=INSTANCES_MAX)?;
     let instances = instances.unwrap_or(1) as u32;
-    let delay = object.integer(reader, "delay", 0..=policy::MICROSECONDS_MAX)?;
-    let policy = policy::of_task(reader, object, global.default_policy, has_phases)?;
-    let cpus = cpus(reader, object)?;
-    let taskgroup = taskgroup(reader, object, shared)?;
-    check_taskgroup_policy(reader, object, policy, taskgroup.as_deref())?;
+    let delay = object.integer("delay", 0..=policy::MICROSECONDS_MAX)?;
+    let policy = policy::of_task(object, global.default_policy, has_phases)?;
+    let cpus = cpus(object)?;
+    let taskgroup = taskgroup(object, shared)?;
+    check_taskgroup_policy(object, policy, taskgroup.as_deref())?;
 
     let mut task = Task {
         name: name.into(),
@@ -138,20 +125,16 @@ fn read(
         process: None,
         taskgroup,
     };
-    let mut variations = read_extension(reader, object, &mut task)?;
-    if let Some(field) = object.get(reader, "phases") {
-        task.loops = loops(reader, object)?.unwrap_or(None);
-        task.phases = phases(reader, &field, &task, shared, &mut variations, index)?;
+    let mut variations = read_extension(object, &mut task)?;
+    if let Some(field) = object.get("phases") {
+        task.loops = loops(object)?.unwrap_or(None);
+        task.phases = phases(&field, &task, shared, &mut variations, index)?;
     } else {
-        let (events, varied) =
-            event::read_all(reader, object, shared, &mut variations, index, instances)?;
+        let (events, varied) = event::read_all(object, shared, &mut variations, index, instances)?;
         // As in rt-app, `loop` then belongs to the only phase; without `loop`, the task never ends.
-        let loops = loops(reader, object)?;
-        if let (Some(Some(_)), Some(field)) = (loops, object.get(reader, "loop")) {
-            reader.notes.add(
-                &field.place,
-                "ends the task after these passes, as in current rt-app (rt-app 1.0 ends it only if it has `phases`)",
-            );
+        let loops = loops(object)?;
+        if let (Some(Some(_)), Some(field)) = (loops, object.get("loop")) {
+            field.note("ends the task after these passes, as in current rt-app (rt-app 1.0 ends it only if it has `phases`)");
         }
         task.loops = loops.map(|_| 1);
         shared.phase_places[index].push(shared.task_places[index].clone());
@@ -165,39 +148,37 @@ fn read(
             variations: varied,
         }];
     }
-    variations.check_used(reader)?;
+    variations.check_used()?;
     Ok(task)
 }
 
-fn check_keys(reader: &mut Reader, object: &Object, has_phases: bool) -> Result<(), Error> {
+fn check_keys(object: &Object, has_phases: bool) -> Result<(), Error> {
     let known = [&KEYS[..], &policy::KEYS[..]].concat();
     for field in object.fields() {
         if OLD_KEYS.contains(&field.key) {
-            return Err(reader.error(&field.key_place, OLD_LANGUAGE));
+            return Err(field.key_error(OLD_LANGUAGE));
         }
         let legacy_parameter = field.key == "runtime";
         if has_phases && keys::is_event(field.key) && !legacy_parameter {
-            return Err(reader.error(
-                &field.key_place,
-                "an event beside `phases` is never executed; move it into a phase",
-            ));
+            return Err(
+                field.key_error("an event beside `phases` is never executed; move it into a phase")
+            );
         }
     }
     match has_phases {
-        true => object.check_keys_as_rt_app(reader, &[&known[..], &["runtime"]].concat(), false),
-        false => object.check_keys_as_rt_app(reader, &known, true),
+        true => object.check_keys_as_rt_app(&[&known[..], &["runtime"]].concat(), false),
+        false => object.check_keys_as_rt_app(&known, true),
     }
 }
 
 fn phases(
-    reader: &mut Reader,
     field: &Field,
     task: &Task,
     shared: &mut Shared,
     variations: &mut Variations,
     index: usize,
 ) -> Result<Vec<Phase>, Error> {
-    let object = field.object(reader)?;
+    let object = field.object()?;
     let known = [&PHASE_KEYS[..], &policy::KEYS[..]].concat();
     let mut current = task.policy;
     let mut group = task.taskgroup.clone();
@@ -205,28 +186,25 @@ fn phases(
     let mut list: Vec<Phase> = Vec::new();
     for field in object.fields() {
         if !names.insert(field.key) {
-            reader.notes.remark(&field.key_place, Remark::RepeatedPhase);
+            field.key_remark(Remark::RepeatedPhase);
         }
         if list.last().is_some_and(|phase| phase.loops.is_none()) {
-            reader
-                .notes
-                .add(&field.key_place, "is never reached: the phase before it has \"loop\" : -1");
+            field.key_note("is never reached: the phase before it has \"loop\" : -1");
         }
-        let object = field.object(reader)?;
-        if let Some(delay) = object.get(reader, "delay") {
-            reader.notes.add(&delay.key_place, event::DELAY_OF_TASKS);
+        let object = field.object()?;
+        if let Some(delay) = object.get("delay") {
+            delay.key_note(event::DELAY_OF_TASKS);
         }
-        object.check_keys_as_rt_app(reader, &known, true)?;
-        let policy = policy::of_phase(reader, &object, current)?;
-        let taskgroup = taskgroup(reader, &object, shared)?;
+        object.check_keys_as_rt_app(&known, true)?;
+        let policy = policy::of_phase(&object, current)?;
+        let taskgroup = taskgroup(&object, shared)?;
         shared.phase_places[index].push(field.key_place.clone());
         current = policy.unwrap_or(current);
         group = taskgroup.clone().or(group);
-        check_taskgroup_policy(reader, &object, current, group.as_deref())?;
-        let loops = loops(reader, &object)?.unwrap_or(Some(1));
-        let cpus = cpus(reader, &object)?;
-        let (events, varied) =
-            event::read_all(reader, &object, shared, variations, index, task.instances)?;
+        check_taskgroup_policy(&object, current, group.as_deref())?;
+        let loops = loops(&object)?.unwrap_or(Some(1));
+        let cpus = cpus(&object)?;
+        let (events, varied) = event::read_all(&object, shared, variations, index, task.instances)?;
         list.push(Phase {
             name: field.key.into(),
             loops,
@@ -238,23 +216,21 @@ fn phases(
         });
     }
     if list.is_empty() {
-        return Err(reader.error(
-            &object.place,
-            "there are no phases; add one such as \"p1\" : { \"run\" : 1000 }",
-        ));
+        return Err(
+            object.error("there are no phases; add one such as \"p1\" : { \"run\" : 1000 }")
+        );
     }
     Ok(list)
 }
 
 /// The `loop` of an object: not given, for ever (`Some(None)`), or a number of passes.
-fn loops(reader: &mut Reader, object: &Object) -> Result<Option<Option<u64>>, Error> {
-    let Some(field) = object.get(reader, "loop") else {
+fn loops(object: &Object) -> Result<Option<Option<u64>>, Error> {
+    let Some(field) = object.get("loop") else {
         return Ok(None);
     };
-    match field.integer(reader, -1..=i64::from(i32::MAX))? {
+    match field.integer(-1..=i64::from(i32::MAX))? {
         -1 => Ok(Some(None)),
-        0 => Err(reader.error(
-            &field.place,
+        0 => Err(field.error(
             "0 passes do nothing in a task and never end in a phase of rt-app; write a number \
              from 1, or -1 for ever",
         )),
@@ -262,33 +238,28 @@ fn loops(reader: &mut Reader, object: &Object) -> Result<Option<Option<u64>>, Er
     }
 }
 
-fn cpus(reader: &mut Reader, object: &Object) -> Result<Option<Vec<u32>>, Error> {
-    if let Some(field) = object.get(reader, "nodes_membind") {
-        field.numbers(reader, CPU_MAX)?;
-        reader.notes.remark(&field.key_place, Remark::MemoryNodes);
+fn cpus(object: &Object) -> Result<Option<Vec<u32>>, Error> {
+    if let Some(field) = object.get("nodes_membind") {
+        field.numbers(CPU_MAX)?;
+        field.key_remark(Remark::MemoryNodes);
     }
-    let Some(field) = object.get(reader, "cpus") else {
+    let Some(field) = object.get("cpus") else {
         return Ok(None);
     };
-    let mut cpus = field.numbers(reader, CPU_MAX)?;
+    let mut cpus = field.numbers(CPU_MAX)?;
     cpus.sort_unstable();
     cpus.dedup();
     Ok(Some(cpus))
 }
 
-fn taskgroup(
-    reader: &mut Reader,
-    object: &Object,
-    shared: &mut Shared,
-) -> Result<Option<String>, Error> {
-    match object.get(reader, "taskgroup") {
-        Some(field) => groups::read_taskgroup(reader, &field, &mut shared.groups),
+fn taskgroup(object: &Object, shared: &mut Shared) -> Result<Option<String>, Error> {
+    match object.get("taskgroup") {
+        Some(field) => groups::read_taskgroup(&field, &mut shared.groups),
         None => Ok(None),
     }
 }
 
 fn check_taskgroup_policy(
-    reader: &Reader,
     object: &Object,
     policy: Policy,
     taskgroup: Option<&str>,
@@ -296,46 +267,39 @@ fn check_taskgroup_policy(
     match (policy, taskgroup) {
         (Policy::Other { .. } | Policy::Batch { .. } | Policy::Idle | Policy::Ext { .. }, _)
         | (_, None) => Ok(()),
-        (_, Some(group)) => Err(reader.error(
-            &object.place,
-            format!(
-                "rt-app has no taskgroups for real-time and deadline policies, but the task would \
+        (_, Some(group)) => Err(object.error(format!(
+            "rt-app has no taskgroups for real-time and deadline policies, but the task would \
                  be in {group}; use SCHED_OTHER, SCHED_BATCH or SCHED_IDLE, or no taskgroup"
-            ),
-        )),
+        ))),
     }
 }
 
 /// Reads the key `fairground`: attributes for the scheduler, as written, the name of the process, the footprint, and whether the task is a daemon.
 /// Returns how the events vary.
-fn read_extension<'a>(
-    reader: &mut Reader,
-    object: &Object<'a>,
-    task: &mut Task,
-) -> Result<Variations<'a>, Error> {
+fn read_extension<'a>(object: &Object<'a>, task: &mut Task) -> Result<Variations<'a>, Error> {
     let mut variations = Variations::default();
-    let Some(field) = object.get(reader, "fairground") else {
+    let Some(field) = object.get("fairground") else {
         return Ok(variations);
     };
-    let object = field.object(reader)?;
+    let object = field.object()?;
     for (index, field) in object.fields().enumerate() {
-        object.check_unique(reader, index, &field)?;
+        object.check_unique(index, &field)?;
         if field.key == "vary" {
-            variations = Variations::read(reader, &field)?;
+            variations = Variations::read(&field)?;
             continue;
         }
         if field.key == "daemon" {
-            task.daemon = field.boolean(reader)?;
+            task.daemon = field.boolean()?;
             continue;
         }
         if field.key == "footprint" {
-            task.footprint = field.integer(reader, 0..=FOOTPRINT_MAX)? as u64;
+            task.footprint = field.integer(0..=FOOTPRINT_MAX)? as u64;
             continue;
         }
         if field.key == "process" {
             match field.value {
                 Some(Value::String(name)) if !name.is_empty() => task.process = Some(name.clone()),
-                _ => return Err(field.mismatch(reader, "the name of a process")),
+                _ => return Err(field.mismatch("the name of a process")),
             }
             continue;
         }
@@ -343,7 +307,7 @@ fn read_extension<'a>(
             Some(Value::String(text)) => text.clone(),
             Some(Value::Number(number)) => number.clone(),
             Some(Value::Boolean(value)) => value.to_string(),
-            _ => return Err(field.mismatch(reader, "a string, a number, true or false")),
+            _ => return Err(field.mismatch("a string, a number, true or false")),
         };
         task.attributes.push((field.key.to_string(), value));
     }

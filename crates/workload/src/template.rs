@@ -11,7 +11,7 @@ use crate::error::Error;
 use crate::expression::{Evaluator, mentions};
 use crate::json::{self, Departure, Member, Node, Position, Value};
 use crate::model::Workload;
-use crate::notes::{Notes, Place};
+use crate::notes::Place;
 use crate::object::{Object, Reader, probably_meant};
 use crate::parameter::{self, CPUS, Parameter};
 use crate::task::INSTANCES_MAX;
@@ -40,20 +40,12 @@ pub struct Template {
 
 impl Template {
     /// Reads a file.
-    ///
-    /// # Errors
-    ///
-    /// If it cannot be read, or as for [`parse`](Self::parse).
     pub fn read(path: impl AsRef<Path>) -> Result<Self, Error> {
         let path = path.as_ref();
         Self::of_bytes(&path.display().to_string(), fairground_files::read(path))
     }
 
     /// Reads the rest of an open file. `file` names it in messages; without folder and suffix it is the name of the workload.
-    ///
-    /// # Errors
-    ///
-    /// As for [`read`](Self::read).
     pub fn read_rest(file: &str, source: impl Read) -> Result<Self, Error> {
         Self::of_bytes(file, fairground_files::read_rest(source))
     }
@@ -84,10 +76,6 @@ impl Template {
     }
 
     /// Reads the text of a file; `file` names it in messages, and without folder and suffix it is the name of the workload.
-    ///
-    /// # Errors
-    ///
-    /// If it is not JSON as rt-app reads it, or declares a parameter wrongly.
     pub fn parse(file: &str, text: &str) -> Result<Self, Error> {
         let mut departures = Vec::new();
         let root = json::parse(text, &mut departures).map_err(|error| Error {
@@ -99,15 +87,15 @@ impl Template {
         })?;
         let mut template =
             Self { file: file.into(), root, departures, parameters: Vec::new(), doc: None };
-        let mut reader = template.reader();
+        let reader = template.reader();
         let root = Object::root(&reader, &template.root)?;
-        let Some(field) = root.get(&mut reader, "fairground") else {
+        let Some(field) = root.get("fairground") else {
             return Ok(template);
         };
-        let settings = field.object(&reader)?;
-        let doc = settings.string(&mut reader, "doc")?.map(str::to_owned);
-        let parameters = match settings.get(&mut reader, "parameters") {
-            Some(field) => parameter::read_all(&mut reader, &field)?,
+        let settings = field.object()?;
+        let doc = settings.string("doc")?.map(str::to_owned);
+        let parameters = match settings.get("parameters") {
+            Some(field) => parameter::read_all(&field)?,
             None => Vec::new(),
         };
         template.doc = doc;
@@ -116,7 +104,7 @@ impl Template {
     }
 
     fn reader(&self) -> Reader<'_> {
-        Reader { file: &self.file, notes: Notes::default() }
+        Reader::of(&self.file)
     }
 
     /// The parameters, in the order of the file.
@@ -130,10 +118,6 @@ impl Template {
     }
 
     /// The workload for these arguments; those that the user gave are part of its name.
-    ///
-    /// # Errors
-    ///
-    /// If an argument is wrong, or the file cannot be used with them.
     pub fn workload(&self, arguments: &Arguments) -> Result<Workload, Error> {
         let filled = self.filled(arguments)?;
         let mut workload = Workload::of_node(&self.file, &filled, &self.departures)?;
@@ -146,10 +130,6 @@ impl Template {
     }
 
     /// The plain file for these arguments.
-    ///
-    /// # Errors
-    ///
-    /// If an argument is wrong.
     pub fn fill(&self, arguments: &Arguments) -> Result<Draft, Error> {
         self.filled(arguments).map(Draft::of_node)
     }

@@ -10,7 +10,7 @@ use crate::groups;
 use crate::json::{Departure, Node, Position};
 use crate::model::{Drive, Mutex, Pipe, PipeKind, Workload};
 use crate::names::Shared;
-use crate::notes::{Notes, Place, Remark};
+use crate::notes::{Place, Remark};
 use crate::object::{Object, Reader};
 use crate::resources;
 use crate::task;
@@ -41,17 +41,13 @@ impl Workload {
         node: &Node,
         departures: &[(Departure, Position)],
     ) -> Result<Self, Error> {
-        let mut reader = Reader { file, notes: Notes::default() };
+        let reader = Reader::of(file);
         for (departure, position) in departures {
             let place = Place { position: *position, path: String::new() };
-            reader.notes.remark(&place, Remark::Departure(*departure));
+            reader.remark(&place, Remark::Departure(*departure));
         }
-        let root = Object::root(&reader, node)?;
-        read(&mut reader, &root).map(|workload| Self {
-            name: stem(file),
-            notes: reader.notes.into_sentences(file),
-            ..workload
-        })
+        let workload = read(&Object::root(&reader, node)?)?;
+        Ok(Self { name: stem(file), notes: reader.into_sentences(), ..workload })
     }
 }
 
@@ -62,30 +58,28 @@ fn stem(file: &str) -> String {
         .map_or_else(|| file.into(), |stem| stem.to_string_lossy().into_owned())
 }
 
-fn read(reader: &mut Reader, root: &Object) -> Result<Workload, Error> {
+fn read(root: &Object) -> Result<Workload, Error> {
     const KEYS: [&str; 4] = ["tasks", "global", "resources", "fairground"];
-    root.check_keys_as_rt_app(reader, &KEYS, false)?;
-    let global = match root.get(reader, "global") {
-        Some(field) => global::read(reader, &field.object(reader)?)?,
+    root.check_keys_as_rt_app(&KEYS, false)?;
+    let global = match root.get("global") {
+        Some(field) => global::read(&field.object()?)?,
         None => Global::default(),
     };
-    if let Some(field) = root.get(reader, "resources") {
-        resources::check(reader, &field)?;
+    if let Some(field) = root.get("resources") {
+        resources::check(&field)?;
     }
-    let Some(tasks) = root.get(reader, "tasks") else {
-        return Err(reader.error(
-            &root.place,
-            "there is no `tasks` object, so there is nothing to run; add one: \
+    let Some(tasks) = root.get("tasks") else {
+        return Err(root.error("there is no `tasks` object, so there is nothing to run; add one: \
              \"tasks\" : { \"hog\" : { \"run\" : 1000 } } (parts of a workload are put together by rt-app's merge.py)",
         ));
     };
-    let tasks = tasks.object(reader)?;
+    let tasks = tasks.object()?;
     let mut shared = Shared::default();
-    let mut list = task::read_all(reader, &tasks, &global, &mut shared)?;
-    let arrivals = extension::read_arrivals(reader, root, &mut shared)?;
-    check::references(reader, &shared, &list)?;
-    check::endless_loops(reader, &shared, &list)?;
-    check::sections(reader, &shared, &list)?;
+    let mut list = task::read_all(&tasks, &global, &mut shared)?;
+    let arrivals = extension::read_arrivals(root, &mut shared)?;
+    check::references(root.reader, &shared, &list)?;
+    check::endless_loops(root.reader, &shared, &list)?;
+    check::sections(root.reader, &shared, &list)?;
     check::timer_modes(&mut list, shared.timers.len());
     let mutex = |name: &String| Mutex { name: name.clone(), spin: 0 };
     let pipe = |name: &String| Pipe {
@@ -111,9 +105,9 @@ fn read(reader: &mut Reader, root: &Object) -> Result<Workload, Error> {
         groups: Vec::new(),
         notes: Vec::new(),
     };
-    if let Some(field) = root.get(reader, "fairground") {
-        let object = field.object(reader)?;
-        extension::read_settings(reader, &object, &mut shared, &mut workload)?;
+    if let Some(field) = root.get("fairground") {
+        let object = field.object()?;
+        extension::read_settings(&object, &mut shared, &mut workload)?;
     }
     workload.groups = groups::complete(shared.groups, &workload.tasks);
     Ok(workload)
