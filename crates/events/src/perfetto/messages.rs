@@ -4,25 +4,100 @@
 
 use prost::Message;
 
-/// A trace is a sequence of these, each in field [`PACKET_FIELD`] of the trace message.
-#[derive(Clone, PartialEq, Message)]
-pub(super) struct TracePacket {
-    #[prost(message, optional, tag = "1")]
-    pub(super) ftrace_events: Option<FtraceEventBundle>,
-    #[prost(message, optional, tag = "2")]
-    pub(super) process_tree: Option<ProcessTree>,
-    #[prost(uint64, optional, tag = "8")]
-    pub(super) timestamp: Option<u64>,
-    #[prost(uint32, optional, tag = "10")]
-    pub(super) trusted_packet_sequence_id: Option<u32>,
-    #[prost(message, optional, tag = "11")]
-    pub(super) track_event: Option<TrackEvent>,
-    #[prost(uint32, optional, tag = "13")]
-    pub(super) sequence_flags: Option<u32>,
-    #[prost(message, optional, tag = "45")]
-    pub(super) system_info: Option<SystemInfo>,
-    #[prost(message, optional, tag = "60")]
-    pub(super) track_descriptor: Option<TrackDescriptor>,
+/// Messages with the number, the type and the rule of each field.
+macro_rules! messages {
+    ($($(#[$about:meta])* $name:ident {
+        $($(#[$of_field:meta])* $tag:tt $kind:ident $rule:ident $field:ident: $type:ty,)*
+    })*) => {$(
+        $(#[$about])*
+        #[derive(Clone, PartialEq, Message)]
+        pub(super) struct $name {
+            $($(#[$of_field])* #[prost($kind, $rule, tag = $tag)] pub(super) $field: $type,)*
+        }
+    )*};
+}
+
+messages! {
+    /// A trace is a sequence of these, each in field [`PACKET_FIELD`] of the trace message.
+    TracePacket {
+        "1" message optional ftrace_events: Option<FtraceEventBundle>,
+        "2" message optional process_tree: Option<ProcessTree>,
+        "8" uint64 optional timestamp: Option<u64>,
+        "10" uint32 optional trusted_packet_sequence_id: Option<u32>,
+        "11" message optional track_event: Option<TrackEvent>,
+        "13" uint32 optional sequence_flags: Option<u32>,
+        "45" message optional system_info: Option<SystemInfo>,
+        "60" message optional track_descriptor: Option<TrackDescriptor>,
+    }
+    SystemInfo {
+        "1" message optional utsname: Option<Utsname>,
+        "8" uint32 optional num_cpus: Option<u32>,
+    }
+    Utsname {
+        "1" string optional sysname: Option<String>,
+        "3" string optional release: Option<String>,
+    }
+    ProcessTree {
+        "1" message repeated processes: Vec<Process>,
+        "2" message repeated threads: Vec<Thread>,
+    }
+    Process {
+        "1" int32 optional pid: Option<i32>,
+        "3" string repeated cmdline: Vec<String>,
+    }
+    Thread {
+        "1" int32 optional tid: Option<i32>,
+        "2" string optional name: Option<String>,
+        "3" int32 optional tgid: Option<i32>,
+    }
+    FtraceEventBundle {
+        "1" uint32 optional cpu: Option<u32>,
+        "2" message repeated event: Vec<FtraceEvent>,
+    }
+    FtraceEvent {
+        "1" uint64 optional timestamp: Option<u64>,
+        "2" uint32 optional pid: Option<u32>,
+        "4" message optional sched_switch: Option<SchedSwitch>,
+        "20" message optional sched_waking: Option<SchedWaking>,
+        "491" message optional sched_migrate_task: Option<SchedMigrateTask>,
+    }
+    SchedSwitch {
+        "1" string optional prev_comm: Option<String>,
+        "2" int32 optional prev_pid: Option<i32>,
+        "3" int32 optional prev_prio: Option<i32>,
+        "4" int64 optional prev_state: Option<i64>,
+        "5" string optional next_comm: Option<String>,
+        "6" int32 optional next_pid: Option<i32>,
+        "7" int32 optional next_prio: Option<i32>,
+    }
+    SchedWaking {
+        "1" string optional comm: Option<String>,
+        "2" int32 optional pid: Option<i32>,
+        "3" int32 optional prio: Option<i32>,
+        "5" int32 optional target_cpu: Option<i32>,
+    }
+    SchedMigrateTask {
+        "1" string optional comm: Option<String>,
+        "2" int32 optional pid: Option<i32>,
+        "3" int32 optional prio: Option<i32>,
+        "4" int32 optional orig_cpu: Option<i32>,
+        "5" int32 optional dest_cpu: Option<i32>,
+    }
+    TrackDescriptor {
+        "1" uint64 optional uuid: Option<u64>,
+        "2" string optional name: Option<String>,
+        "5" uint64 optional parent_uuid: Option<u64>,
+        "4" message optional thread: Option<ThreadDescriptor>,
+    }
+    ThreadDescriptor {
+        "1" int32 optional pid: Option<i32>,
+        "2" int32 optional tid: Option<i32>,
+    }
+    TrackEvent {
+        "9" int32 optional kind: Option<i32>,
+        "11" uint64 optional track_uuid: Option<u64>,
+        "23" string optional name: Option<String>,
+    }
 }
 
 /// Field number and wire type of a packet in the trace message.
@@ -30,144 +105,6 @@ pub(super) const PACKET_FIELD: u8 = (1 << 3) | 2;
 
 /// `SEQ_INCREMENTAL_STATE_CLEARED`: a reader does not need earlier packets of the sequence.
 pub(super) const SEQUENCE_STARTS: u32 = 1;
-
-#[derive(Clone, PartialEq, Message)]
-pub(super) struct SystemInfo {
-    #[prost(message, optional, tag = "1")]
-    pub(super) utsname: Option<Utsname>,
-    #[prost(uint32, optional, tag = "8")]
-    pub(super) num_cpus: Option<u32>,
-}
-
-#[derive(Clone, PartialEq, Message)]
-pub(super) struct Utsname {
-    #[prost(string, optional, tag = "1")]
-    pub(super) sysname: Option<String>,
-    #[prost(string, optional, tag = "3")]
-    pub(super) release: Option<String>,
-}
-
-#[derive(Clone, PartialEq, Message)]
-pub(super) struct ProcessTree {
-    #[prost(message, repeated, tag = "1")]
-    pub(super) processes: Vec<Process>,
-    #[prost(message, repeated, tag = "2")]
-    pub(super) threads: Vec<Thread>,
-}
-
-#[derive(Clone, PartialEq, Message)]
-pub(super) struct Process {
-    #[prost(int32, optional, tag = "1")]
-    pub(super) pid: Option<i32>,
-    #[prost(string, repeated, tag = "3")]
-    pub(super) cmdline: Vec<String>,
-}
-
-#[derive(Clone, PartialEq, Message)]
-pub(super) struct Thread {
-    #[prost(int32, optional, tag = "1")]
-    pub(super) tid: Option<i32>,
-    #[prost(string, optional, tag = "2")]
-    pub(super) name: Option<String>,
-    #[prost(int32, optional, tag = "3")]
-    pub(super) tgid: Option<i32>,
-}
-
-#[derive(Clone, PartialEq, Message)]
-pub(super) struct FtraceEventBundle {
-    #[prost(uint32, optional, tag = "1")]
-    pub(super) cpu: Option<u32>,
-    #[prost(message, repeated, tag = "2")]
-    pub(super) event: Vec<FtraceEvent>,
-}
-
-#[derive(Clone, PartialEq, Message)]
-pub(super) struct FtraceEvent {
-    #[prost(uint64, optional, tag = "1")]
-    pub(super) timestamp: Option<u64>,
-    #[prost(uint32, optional, tag = "2")]
-    pub(super) pid: Option<u32>,
-    #[prost(message, optional, tag = "4")]
-    pub(super) sched_switch: Option<SchedSwitch>,
-    #[prost(message, optional, tag = "20")]
-    pub(super) sched_waking: Option<SchedWaking>,
-    #[prost(message, optional, tag = "491")]
-    pub(super) sched_migrate_task: Option<SchedMigrateTask>,
-}
-
-#[derive(Clone, PartialEq, Message)]
-pub(super) struct SchedSwitch {
-    #[prost(string, optional, tag = "1")]
-    pub(super) prev_comm: Option<String>,
-    #[prost(int32, optional, tag = "2")]
-    pub(super) prev_pid: Option<i32>,
-    #[prost(int32, optional, tag = "3")]
-    pub(super) prev_prio: Option<i32>,
-    #[prost(int64, optional, tag = "4")]
-    pub(super) prev_state: Option<i64>,
-    #[prost(string, optional, tag = "5")]
-    pub(super) next_comm: Option<String>,
-    #[prost(int32, optional, tag = "6")]
-    pub(super) next_pid: Option<i32>,
-    #[prost(int32, optional, tag = "7")]
-    pub(super) next_prio: Option<i32>,
-}
-
-#[derive(Clone, PartialEq, Message)]
-pub(super) struct SchedWaking {
-    #[prost(string, optional, tag = "1")]
-    pub(super) comm: Option<String>,
-    #[prost(int32, optional, tag = "2")]
-    pub(super) pid: Option<i32>,
-    #[prost(int32, optional, tag = "3")]
-    pub(super) prio: Option<i32>,
-    #[prost(int32, optional, tag = "5")]
-    pub(super) target_cpu: Option<i32>,
-}
-
-#[derive(Clone, PartialEq, Message)]
-pub(super) struct SchedMigrateTask {
-    #[prost(string, optional, tag = "1")]
-    pub(super) comm: Option<String>,
-    #[prost(int32, optional, tag = "2")]
-    pub(super) pid: Option<i32>,
-    #[prost(int32, optional, tag = "3")]
-    pub(super) prio: Option<i32>,
-    #[prost(int32, optional, tag = "4")]
-    pub(super) orig_cpu: Option<i32>,
-    #[prost(int32, optional, tag = "5")]
-    pub(super) dest_cpu: Option<i32>,
-}
-
-#[derive(Clone, PartialEq, Message)]
-pub(super) struct TrackDescriptor {
-    #[prost(uint64, optional, tag = "1")]
-    pub(super) uuid: Option<u64>,
-    #[prost(string, optional, tag = "2")]
-    pub(super) name: Option<String>,
-    #[prost(uint64, optional, tag = "5")]
-    pub(super) parent_uuid: Option<u64>,
-    #[prost(message, optional, tag = "4")]
-    pub(super) thread: Option<ThreadDescriptor>,
-}
-
-#[derive(Clone, PartialEq, Message)]
-pub(super) struct ThreadDescriptor {
-    #[prost(int32, optional, tag = "1")]
-    pub(super) pid: Option<i32>,
-    #[prost(int32, optional, tag = "2")]
-    pub(super) tid: Option<i32>,
-}
-
-#[derive(Clone, PartialEq, Message)]
-pub(super) struct TrackEvent {
-    #[prost(int32, optional, tag = "9")]
-    pub(super) kind: Option<i32>,
-    #[prost(uint64, optional, tag = "11")]
-    pub(super) track_uuid: Option<u64>,
-    #[prost(string, optional, tag = "23")]
-    pub(super) name: Option<String>,
-}
 
 /// `TYPE_SLICE_BEGIN`.
 pub(super) const SLICE_BEGIN: i32 = 1;
