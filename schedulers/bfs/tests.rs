@@ -28,7 +28,7 @@ fn milliseconds(time: u64) -> f64 {
 
 /// The longest time that a task waited between two of its runs, in milliseconds.
 fn longest_gap(runs: &[&Run]) -> f64 {
-    let gaps = gaps(&runs);
+    let gaps = gaps(runs);
     milliseconds(gaps.max().unwrap())
 }
 

@@ -485,7 +485,7 @@ fn who_runs_before_it_is_due_is_not_promoted() {
 fn a_queue_that_is_full_of_waiting_tasks_keeps_its_order() {
     // 400 hogs take 40 s for a round; the first rounds are served from the best list, in order.
     let json = support::hogs(400);
-    let (history, outcome) = run(ID, "1", json, 100, &[]);
+    let (history, outcome) = run(ID, "1", &json, 100, &[]);
     for index in 0..400 {
         let name = format!("hog-{index}");
         let time = history.cpu_time(&name, 0, 100 * SECOND);
@@ -498,7 +498,7 @@ fn a_queue_that_is_full_of_waiting_tasks_keeps_its_order() {
 fn hogs_spread_over_idle_cpus_at_once() {
     let json = support::hogs(4);
     for machine in ["4", "numa:2 core:2"] {
-        let (history, outcome) = run(ID, machine, json, 3, &[]);
+        let (history, outcome) = run(ID, machine, &json, 3, &[]);
         assert_shares(&history, 4, SECOND, 3 * SECOND, 100.0, 0.1);
         assert!(statistic(ID, &outcome, "pulled_idle") >= 3);
     }
@@ -518,7 +518,7 @@ fn background_tasks_are_pulled_to_where_nobody_else_is() {
 fn run_queues_that_differ_by_one_take_turns_at_the_longer_one() {
     // The balancer of 2.6.2 moves a task for a difference of one: three hogs share two CPUs.
     let json = support::hogs(3);
-    let (history, outcome) = run(ID, "2", json, 40, &[]);
+    let (history, outcome) = run(ID, "2", &json, 40, &[]);
     assert_shares(&history, 3, 10 * SECOND, 40 * SECOND, 66.7, 10.0);
     // Not at every occasion: the shorter of two lengths counts for others, the longer for the one that pulls.
     let pulled = statistic(ID, &outcome, "pulled_busy");

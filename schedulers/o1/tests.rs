@@ -872,7 +872,7 @@ fn busy_cpus_balance_much_more_rarely_than_idle_ones() {
 #[test]
 fn who_has_more_takes_nothing_from_who_has_less() {
     let json = hogs(5);
-    let (history, _) = run(ID, "2", json, 20, &[]);
+    let (history, _) = run(ID, "2", &json, 20, &[]);
     let late = history.migrations.iter().filter(|(time, _)| *time > 2 * SECOND);
     assert_eq!(late.count(), 0);
 }

@@ -75,7 +75,7 @@ fn an_editor_is_told_from_a_compiler() {
     let runs = history.runs_of("editor", 5 * SECOND, 40 * SECOND);
     assert!(runs.len() > 400, "{}", runs.len());
     for gap in gaps(&runs) {
-        assert_eq!(gap, 60 * MS, "{pair:?}");
+        assert_eq!(gap, 60 * MS, "{gap} ns");
     }
     // The compiler's bursts are interrupted and go on.
     assert!(history.percent("compiler", 5 * SECOND, 40 * SECOND) > 85.0);

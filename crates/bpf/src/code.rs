@@ -80,10 +80,6 @@ pub fn compile(object: &Object, linker: &dyn Linker) -> Result<Code, Error> {
 /// The same for one setting of the read-only variables, with which a kernel's verifier knows them: code that these values rule out is neither
 /// checked nor compiled, and may be anything. `read_only` has the contents of sections, by their number in [`Object::sections`]. The code is
 /// right only where the sections have these contents.
-///
-/// # Errors
-///
-/// As [`compile`].
 pub fn compile_with(
     object: &Object,
     linker: &dyn Linker,
@@ -93,10 +89,6 @@ pub fn compile_with(
 }
 
 /// The object's needs of its kernel, with these contents of its read-only sections: all of [`compile_with`] but the translation.
-///
-/// # Errors
-///
-/// As [`compile`].
 pub fn examine(
     object: &Object,
     linker: &dyn Linker,
@@ -108,10 +100,6 @@ pub fn examine(
 }
 
 /// The same without run-time checks, to measure their cost.
-///
-/// # Errors
-///
-/// As [`compile`].
 pub fn compile_unguarded(object: &Object, linker: &dyn Linker) -> Result<Code, Error> {
     let mut linked = link(object, linker, &[])?;
     for function in &mut linked.functions {
@@ -172,10 +160,6 @@ impl Shell {
 
 impl Translated {
     /// Loads the code, which was translated from `object` for `linker`.
-    ///
-    /// # Errors
-    ///
-    /// As [`compile`].
     pub fn load(self, object: &Object, linker: &dyn Linker) -> Result<Code, Error> {
         self.0?.load(object, linker)
     }

@@ -159,10 +159,6 @@ pub trait Loader {
 
     /// Lets the loader continue until it attaches the scheduler, with the reply to its last call. Returns the next call that needs a reply, and
     /// the CPU on which it is made, or nothing once the scheduler is attached.
-    ///
-    /// # Errors
-    ///
-    /// Why it does not attach a scheduler.
     fn prepare(&mut self, reply: Reply) -> Result<Option<(usize, BpfCall)>, String>;
 
     /// The loader's threads, once it has attached the scheduler; the first is the one that did so.
@@ -175,9 +171,5 @@ pub trait Loader {
     fn offline(&mut self, cpus: &[usize]);
 
     /// Lets `thread` continue at `now`, in nanoseconds on the kernel's clock, with the reply to its demand.
-    ///
-    /// # Errors
-    ///
-    /// Why the thread cannot be followed any further.
     fn resume(&mut self, thread: u32, reply: Reply, now: u64) -> Result<Request, String>;
 }

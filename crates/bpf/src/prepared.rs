@@ -59,10 +59,6 @@ pub struct Prepared {
 
 impl Object {
     /// What its scheduler begins with.
-    ///
-    /// # Errors
-    ///
-    /// If it does not have exactly one scheduler, or a variable cannot hold its value.
     pub fn prepare(&self, given: &Given<'_>) -> Result<Prepared, String> {
         let table = self.scheduler()?;
         let (mut operations, left_out) = table.for_kernel(&given.setup.operations, given.knows);

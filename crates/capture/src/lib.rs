@@ -57,10 +57,6 @@ pub struct Captured {
 
 /// Runs `command` until it has attached its scheduler on `machine` and done its one-time work after that. `object` is the scheduler's
 /// object if the loader does not carry it.
-///
-/// # Errors
-///
-/// If the loader cannot be run, carries no object, or ends before it attaches.
 pub fn capture(
     command: &[String],
     machine: &Machine,
@@ -76,10 +72,6 @@ pub fn capture(
 
 /// Runs `command` until it needs a kernel: it runs one of its scheduler's programs, or attaches its scheduler on `machine`. It can then
 /// continue beside a simulation.
-///
-/// # Errors
-///
-/// As for [`capture`].
 pub fn follow(
     command: &[String],
     machine: &Machine,

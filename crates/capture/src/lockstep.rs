@@ -50,10 +50,6 @@ pub(crate) enum Pending {
 
 impl Followed {
     /// The captured actions of the loader so far.
-    ///
-    /// # Errors
-    ///
-    /// If its output cannot be read.
     pub fn captured(&mut self) -> Result<Captured, Error> {
         let Supervisor { object, state, .. } = &self.supervisor;
         Ok(Captured {
@@ -65,10 +61,6 @@ impl Followed {
     }
 
     /// The memory that the loader and the kernel share.
-    ///
-    /// # Errors
-    ///
-    /// If it cannot be shared.
     pub fn memory(&self) -> Result<Vec<Memory>, Error> {
         let Supervisor { object, state, loader, .. } = &self.supervisor;
         let memory = state.memory(loader.pid(), object);
@@ -87,19 +79,11 @@ impl Followed {
     }
 
     /// Takes these CPUs offline, and all others online.
-    ///
-    /// # Errors
-    ///
-    /// If the machine's files cannot be written.
     pub fn set_offline(&mut self, cpus: Vec<usize>) -> io::Result<()> {
         self.supervisor.tree.set_offline(cpus)
     }
 
     /// The address at which it has its arena, if it has one.
-    ///
-    /// # Errors
-    ///
-    /// If its memory cannot be shared.
     pub fn arena(&self) -> Result<Option<u64>, Error> {
         let memory = self.memory()?;
         Ok(memory.iter().find_map(|one| match one.place {
@@ -109,10 +93,6 @@ impl Followed {
     }
 
     /// Lets it continue until it attaches the scheduler; see [`fairground_bpf::Loader::prepare`].
-    ///
-    /// # Errors
-    ///
-    /// If it does not attach one.
     pub fn prepare(&mut self, reply: &Reply) -> Result<Option<(usize, BpfCall)>, Error> {
         if let Some((thread, ask)) = self.asks.take() {
             let answered = self.supervisor.threads[thread].answer_with(&ask, reply);
@@ -149,10 +129,6 @@ impl Followed {
     }
 
     /// Lets a thread continue; see [`fairground_bpf::Loader::resume`].
-    ///
-    /// # Errors
-    ///
-    /// Why it cannot be followed.
     pub fn resume(&mut self, thread: u32, reply: &Reply, now: u64) -> Result<Request, String> {
         self.supervisor.clock = now;
         self.supervisor.calls = 0;

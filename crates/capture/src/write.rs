@@ -46,8 +46,7 @@ fn line(text: &mut String, arguments: std::fmt::Arguments<'_>) {
 
 /// Programs that were loaded although the object does not say so, or the other way round. Callbacks follow the table.
 fn programs(text: &mut String, object: &Object, state: &State) {
-    let programs = object.programs().iter();
-    let others = programs.filter(|one| !one.is_callback());
+    let others = object.programs().iter().filter(|one| !one.is_callback());
     let mut title = "\n[load]\n";
     for program in others {
         let load = state.loaded.contains(&program.name);

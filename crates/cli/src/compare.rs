@@ -444,10 +444,6 @@ fn doubts(undecided: &[(usize, String, Lack)], runs: &[Run]) -> Vec<Gate> {
 }
 
 /// The baseline, by its name and settings.
-///
-/// # Errors
-///
-/// The exit code, after a message, if it is not among the schedulers, or is the only one.
 fn baseline(arguments: &Arguments, plan: &Plan) -> Result<Option<String>, ExitCode> {
     if let Some(problem) = arguments.without_effect() {
         return Err(output::fail(output::UNUSABLE, problem));

@@ -30,10 +30,6 @@ pub fn is_source(path: &Path) -> bool {
 }
 
 /// The content of a file that is neither a scheduler nor a recording. Its ending says how it is read.
-///
-/// # Errors
-///
-/// A message, if it cannot be read, or is of no kind that is known.
 pub fn of(path: &Path) -> Result<String, String> {
     let ending = path.extension().map(|ending| ending.to_ascii_lowercase());
     match ending.as_deref().and_then(|ending| ending.to_str()) {
@@ -60,10 +56,6 @@ pub fn of(path: &Path) -> Result<String, String> {
 }
 
 /// A scheduler of the user's own, with its loader's actions.
-///
-/// # Errors
-///
-/// A message, if it cannot be prepared for the machine on which kernels are tried.
 pub fn scheduler(contender: &Contender, entry: &Scheduler) -> Result<String, String> {
     let mut text = format!(
         "{}: a scheduler of your own, {} for the kernel\n",
@@ -124,10 +116,6 @@ fn workload(path: &Path) -> Result<String, String> {
 }
 
 /// A load: its description of itself, its parameters, and its tasks as they are with these arguments.
-///
-/// # Errors
-///
-/// If an argument is wrong.
 pub fn load(template: &Template, arguments: &Arguments) -> Result<String, Error> {
     let workload = template.workload(arguments)?;
     let mut text = workload_text(&workload);
@@ -195,10 +183,6 @@ fn task_row(task: &Task) -> Vec<String> {
 }
 
 /// A machine: a description, or a file of hwloc.
-///
-/// # Errors
-///
-/// A message, if there is no such machine.
 pub fn machine(description: &str) -> Result<String, String> {
     let machine = Machine::parse(description).map_err(|error| error.to_string())?;
     let mut text = format!("{description}: a machine\n\n  {machine}\n");

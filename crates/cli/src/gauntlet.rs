@@ -166,10 +166,6 @@ impl Line {
 }
 
 /// The requirements that these texts are.
-///
-/// # Errors
-///
-/// The fault of the first text that is none.
 pub fn parsed(texts: &[impl AsRef<str>]) -> Result<Vec<Requirement>, String> {
     texts.iter().map(|one| one.as_ref().parse()).collect()
 }
@@ -191,10 +187,6 @@ pub fn text(name: &str) -> Option<&'static str> {
 }
 
 /// All cases, in their order.
-///
-/// # Errors
-///
-/// The fault of the file inside this program, which a test would have found.
 pub fn cases() -> Result<Vec<Case>, String> {
     let text = include_str!("../../../workloads/check/cases.toml");
     let file: File = toml::from_str(text).map_err(|error| error.to_string())?;

@@ -75,10 +75,6 @@ pub struct Hunting {
 
 impl Hunting {
     /// Hunts under each of these schedulers.
-    ///
-    /// # Errors
-    ///
-    /// The exit code, after a message.
     pub fn hunt(
         &self,
         wanted: &[schedulers::Wanted],

@@ -49,10 +49,6 @@ pub struct Wanted<'a> {
 
 impl<'a> Wanted<'a> {
     /// The user's words, taken apart. A path that exists is a file, whatever its name.
-    ///
-    /// # Errors
-    ///
-    /// A message, if a parameter has no value.
     pub fn parse(written: &'a Path) -> Result<Self, String> {
         let parts = written.to_str().and_then(|text| text.rsplit_once(':'));
         let parts = parts.filter(|(path, _)| !written.exists() && is_load(Path::new(path)));
@@ -84,19 +80,11 @@ impl<'a> Wanted<'a> {
     }
 
     /// The rt-app file or load.
-    ///
-    /// # Errors
-    ///
-    /// If it cannot be read.
     pub fn template(&self) -> Result<Template, Error> {
         self.named().unwrap_or_else(|| Template::read(self.path))
     }
 
     /// The error of a recording, which has no parameters, if it was given some.
-    ///
-    /// # Errors
-    ///
-    /// A message with the first of them.
     pub fn check_none(&self) -> Result<(), String> {
         match self.values.first() {
             None => Ok(()),

@@ -55,10 +55,6 @@ impl Runner {
     }
 
     /// Makes a run and returns its output, or why it failed.
-    ///
-    /// # Errors
-    ///
-    /// If it cannot be started, or the user interrupts it.
     pub fn run(&mut self, run: &KernelRun) -> Result<KernelOutput, fairground_lab::Error> {
         let system = |error: std::io::Error| fairground_lab::Error::System(error.to_string());
         let (output, errors) =

@@ -73,10 +73,6 @@ pub const UNUSABLE: u8 = 2;
 pub const FAILED: u8 = 1;
 
 /// Prints a result; a closed pipe (`| head`) is not an error.
-///
-/// # Errors
-///
-/// The exit code, after a message, if the output cannot be written.
 pub fn print(text: &str) -> Result<(), ExitCode> {
     let mut output = std::io::stdout().lock();
     match output.write_all(text.as_bytes()).and_then(|()| output.flush()) {
@@ -110,10 +106,6 @@ pub struct Place<'a> {
 
 impl<'a> Place<'a> {
     /// A place at `path`, with the folders on the way.
-    ///
-    /// # Errors
-    ///
-    /// The exit code for unusable input, after a message, if nothing can be written there.
     pub fn at(path: &'a Path) -> Result<Self, ExitCode> {
         Self::open(path).map_err(|cause| {
             let path = path.to_owned();
@@ -128,10 +120,6 @@ impl<'a> Place<'a> {
     }
 
     /// Writes the result.
-    ///
-    /// # Errors
-    ///
-    /// The exit code, after a message, if it cannot be written.
     pub fn write(self, bytes: impl AsRef<[u8]>) -> Result<(), ExitCode> {
         { self.file.file() }
             .write_all(bytes.as_ref())
@@ -141,10 +129,6 @@ impl<'a> Place<'a> {
 }
 
 /// Makes a folder for results, and checks that there can be files in it.
-///
-/// # Errors
-///
-/// The exit code for unusable input, after a message, if there cannot.
 pub fn make_folder(folder: &Path) -> Result<(), ExitCode> {
     std::fs::create_dir_all(folder)
         .and_then(|()| Unfinished::create(&folder.join("results")).map(drop))
@@ -155,10 +139,6 @@ pub fn make_folder(folder: &Path) -> Result<(), ExitCode> {
 }
 
 /// Writes a file, creating its folders if needed.
-///
-/// # Errors
-///
-/// The exit code, after a message, if it cannot be written.
 pub fn write(path: &Path, bytes: impl AsRef<[u8]>) -> Result<(), ExitCode> {
     let place = Place::open(path).map_err(|cause| unwritten(path, cause))?;
     place.write(bytes)

@@ -127,10 +127,6 @@ fn played(arguments: &Arguments) -> Result<(Report, Vec<Breach>), Error> {
 }
 
 /// Where a run falls short of what is required.
-///
-/// # Errors
-///
-/// If something is required and nothing was measured; the notes tell why.
 fn judged(
     metrics: Option<&RunMetrics>,
     required: &[Requirement],

@@ -19,10 +19,6 @@ pub fn scale(unit: &str) -> Option<f64> {
 }
 
 /// Parses a time with its unit (`500ms`, `1.5s`, `20 us`, `2m`) as nanoseconds; must be greater than 0.
-///
-/// # Errors
-///
-/// In words, the fault and right values.
 pub fn nanoseconds(text: &str) -> Result<u64, String> {
     let wrong = || {
         format!("{text:?} is not a time; write a number with ns, us, ms, s, m or h, such as 500ms")
@@ -46,10 +42,6 @@ pub fn nanoseconds(text: &str) -> Result<u64, String> {
 }
 
 /// Parses how long a task may wait: a time, or off.
-///
-/// # Errors
-///
-/// As for [`nanoseconds`].
 pub fn patience(text: &str) -> Result<Patience, String> {
     match text {
         "off" => Ok(Patience::Off),

@@ -227,10 +227,6 @@ fn waits(task: &Task) -> (Waits, Option<u64>) {
 }
 
 /// Describes the recording in a file.
-///
-/// # Errors
-///
-/// A message, if it cannot be read.
 pub fn describe(path: &Path) -> Result<Description, String> {
     let recording = Recording::read(path).map_err(|error| error.to_string())?;
     let load = recording.load().map_err(|error| error.to_string())?;

@@ -147,9 +147,6 @@ fn run(arguments: &Arguments) -> Result<u8, Error> {
 }
 
 /// Checks that a scheduler and its settings exist, and that this kernel's verifier accepts them.
-///
-/// # Errors
-/// They do not, or it does not, or the kernel cannot be asked.
 pub fn check(choice: &Choice) -> Result<(), Error> {
     host::check_can_verify()?;
     Scheduler::find(choice)?.prepare()?.verify().map(|_| ())

@@ -59,10 +59,6 @@ pub fn shrink(
 
 /// The failure of the run with this number in the smallest form found in `most` runs, to be written to `path`, with the command that reproduces
 /// it; `None` if its rt-app file alone does not show it.
-///
-/// # Errors
-///
-/// Why its workload is no rt-app file, in words.
 pub fn shrink_one(
     simulation: &Simulation,
     plan: &Plan,
@@ -106,10 +102,6 @@ fn text_of(workload: &Workload, written: &Path, cpus: u32) -> Result<String, Str
 }
 
 /// A file or named load as an rt-app file without parameters, for a machine with this many CPUs.
-///
-/// # Errors
-///
-/// Why it is no such file, in words.
 pub fn file_text(wanted: &Wanted, cpus: u32) -> Result<String, String> {
     let template = wanted.template().map_err(|error| error.to_string())?;
     let file = template.fill(&wanted.arguments(cpus));

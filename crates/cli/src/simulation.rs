@@ -152,10 +152,6 @@ impl Display for TickRate {
 
 impl Simulation {
     /// Plans one run of each workload under each of these schedulers; everything that the arguments name is read and checked.
-    ///
-    /// # Errors
-    ///
-    /// The exit code, after a message.
     pub fn plan(&self, schedulers: &[String]) -> Result<Plan, ExitCode> {
         self.try_plan(schedulers).map_err(|error| output::fail(error.exit_code(), error))
     }
@@ -177,10 +173,6 @@ impl Simulation {
     }
 
     /// Sets an option, from the text that it takes on the command line.
-    ///
-    /// # Errors
-    ///
-    /// A message that names the option, if the text does not fit or there is no such option.
     pub fn set(&mut self, option: &str, text: &str) -> Result<(), String> {
         let told = |error: String| format!("{option}: {error}");
         match option {
@@ -272,10 +264,6 @@ impl Simulation {
     }
 
     /// Plans one run of each workload, as [`plan`](Self::plan) does, for schedulers to be added.
-    ///
-    /// # Errors
-    ///
-    /// The first argument that cannot be used.
     pub fn plan_without_schedulers(&self) -> Result<Plan, Error> {
         let parse = |description: &String| {
             Machine::parse(description).map_err(|error| Error::Plan(error.to_string()))
@@ -341,10 +329,6 @@ impl Simulation {
 
 impl Simulation {
     /// Adds these requirements to the plan, with the schedulers that they name.
-    ///
-    /// # Errors
-    ///
-    /// The first scheduler that cannot be used.
     pub fn require(&self, requirements: &[Requirement], plan: &mut Plan) -> Result<(), Error> {
         plan.requirements = requirements.to_vec();
         let names: BTreeSet<&str> =
@@ -435,10 +419,6 @@ impl Sources {
     }
 
     /// The schedulers for each of the machines, with their settings.
-    ///
-    /// # Errors
-    ///
-    /// The first that cannot be used.
     pub fn contenders(
         &self,
         wanted: &[Wanted],

@@ -148,10 +148,6 @@ pub struct Companion {
 
 impl Companion {
     /// Reads a companion file.
-    ///
-    /// # Errors
-    ///
-    /// If it cannot be read or says something invalid; with the place.
     pub fn read(path: &Path) -> Result<Self, Error> {
         let text = fairground_files::read_text(path)
             .map_err(|cause| Error::File { path: path.to_owned(), cause })?;
@@ -159,10 +155,6 @@ impl Companion {
     }
 
     /// Reads the text of a companion file called `name`.
-    ///
-    /// # Errors
-    ///
-    /// As [`read`](Self::read).
     pub fn parse(name: &str, text: &str) -> Result<Self, Error> {
         let file = toml::from_str(text).map_err(|error| Error::Wrong {
             place: match error.span() {
@@ -180,10 +172,6 @@ impl Companion {
     }
 
     /// The companions that come with fairground for releases of the scheduler that calls itself `scheduler`, the newest first.
-    ///
-    /// # Errors
-    ///
-    /// If one says something invalid.
     pub(crate) fn built_in(scheduler: &str) -> impl Iterator<Item = Result<Self, Error>> {
         builtin::find(scheduler).map(|(name, text)| {
             Self::parse(name, text).map(|companion| Self { built_in: true, ..companion })

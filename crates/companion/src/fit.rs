@@ -24,10 +24,6 @@ pub(crate) enum Fit {
 impl Companion {
     /// The companion of `object`, a user's own scheduler with source or object file `source`: the file beside it, or that of the companions
     /// that come with fairground which knows the most of the object's release. If there is none, one that sets nothing.
-    ///
-    /// # Errors
-    ///
-    /// As [`read`](Self::read).
     pub fn find(source: &Path, object: &Object) -> Result<Self, Error> {
         let file = source.file_name().unwrap_or_default().to_string_lossy();
         let stem = [".bpf.c", ".bpf.o", ".c", ".o"]

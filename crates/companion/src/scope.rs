@@ -52,8 +52,7 @@ fn values_by_id(
         true => Dynamic::from_bool(false),
         false => Dynamic::from_int(0),
     };
-    let values = values.into_iter();
-    Ok(values.map(|value| value.unwrap_or_else(|| none.clone())).collect())
+    Ok(values.into_iter().map(|value| value.unwrap_or_else(|| none.clone())).collect())
 }
 
 /// A CPU mask with these CPUs, as 64-bit words.
@@ -71,8 +70,7 @@ fn mask(cpus: Array) -> Result<Array, Box<EvalAltResult>> {
         }
         words[cpu / 64] |= 1 << (cpu % 64);
     }
-    let words = words.into_iter();
-    Ok(words.map(|word| Dynamic::from_int(word.cast_signed())).collect())
+    Ok(words.into_iter().map(|word| Dynamic::from_int(word.cast_signed())).collect())
 }
 
 /// The scope of all expressions of a companion. `text` is all of their text: only constants that occur in it are looked up.

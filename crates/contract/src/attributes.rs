@@ -74,10 +74,6 @@ impl Attributes {
     }
 
     /// Sets one attribute from its text.
-    ///
-    /// # Errors
-    ///
-    /// As for [`Attributes::parse`].
     pub fn set(&mut self, name: &str, value: &str) -> Result<(), String> {
         match name {
             "shares" => self.shares = Some(number(name, value, 1, 420)?),

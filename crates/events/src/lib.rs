@@ -96,6 +96,23 @@ pub struct TaskInfo {
     pub group: Option<GroupId>,
 }
 
+impl TaskInfo {
+    /// A normal task of nice 0 that may run everywhere.
+    pub fn named(name: impl Into<String>) -> Self {
+        Self {
+            name: name.into(),
+            policy: Policy::Normal,
+            nice: 0,
+            rt_priority: 0,
+            weight: 1024,
+            allowed: Vec::new(),
+            parent: None,
+            daemon: false,
+            group: None,
+        }
+    }
+}
+
 /// Kinds of work that take CPU time away from tasks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum OverheadKind {

@@ -104,21 +104,7 @@ mod tests {
         let mut kept = Kept::default();
         let mut renumbered = Renumbered::new(&[0, 1, 8, 9], &mut kept);
         let (task, time) = (TaskId(0), 5);
-        renumbered.task(
-            time,
-            task,
-            &TaskInfo {
-                name: "a".to_owned(),
-                policy: crate::Policy::Normal,
-                nice: 0,
-                rt_priority: 0,
-                weight: 1024,
-                allowed: vec![CpuId(2)],
-                parent: None,
-                daemon: false,
-                group: None,
-            },
-        );
+        renumbered.task(time, task, &TaskInfo { allowed: vec![CpuId(2)], ..TaskInfo::named("a") });
         let (from, to) = (CpuId(0), CpuId(3));
         for kind in [
             EventKind::Migrate { task, from, to },

@@ -22,10 +22,6 @@ impl<W: Write> SwitchWriter<W> {
     }
 
     /// Gives the output back.
-    ///
-    /// # Errors
-    ///
-    /// The first error in writing.
     pub fn close(mut self) -> io::Result<W> {
         let written = self.write_instant().and_then(|()| self.output.flush());
         match self.error.or(written.err()) {

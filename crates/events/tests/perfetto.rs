@@ -4,7 +4,7 @@
 //! with `CI=true` in the environment that is an error.
 
 use fairground_events::{
-    CpuId, Event, EventKind, OverheadKind, PerfettoWriter, Policy, Sink, TaskId, TaskInfo,
+    CpuId, Event, EventKind, OverheadKind, PerfettoWriter, Sink, TaskId, TaskInfo,
 };
 use std::cell::Cell;
 use std::path::{Path, PathBuf};
@@ -29,17 +29,7 @@ fn python() -> Option<PathBuf> {
 }
 
 fn task_info(name: &str, nice: i32) -> TaskInfo {
-    TaskInfo {
-        name: name.to_owned(),
-        policy: Policy::Normal,
-        nice,
-        rt_priority: 0,
-        weight: 1024,
-        allowed: Vec::new(),
-        parent: None,
-        daemon: false,
-        group: None,
-    }
+    TaskInfo { nice, ..TaskInfo::named(name) }
 }
 
 /// A run of a few milliseconds with everything in it that a trace can show.

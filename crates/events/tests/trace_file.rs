@@ -2,7 +2,7 @@
 
 use fairground_events::{
     Callback, CgroupMode, CpuId, Event, EventKind, GroupId, GroupInfo, Nanoseconds, Outsider,
-    OverheadKind, Policy, Queue, Quota, QuotaUse, Sink, TaskId, TaskInfo, TraceError, TraceReader,
+    OverheadKind, Queue, Quota, QuotaUse, Sink, TaskId, TaskInfo, TraceError, TraceReader,
     TraceWriter,
 };
 use proptest::prelude::*;
@@ -63,17 +63,7 @@ fn read(bytes: &[u8]) -> Result<Vec<Call>, TraceError> {
 }
 
 fn task_info(name: &str) -> TaskInfo {
-    TaskInfo {
-        name: name.to_owned(),
-        policy: Policy::Normal,
-        nice: -5,
-        rt_priority: 0,
-        weight: 3121,
-        allowed: vec![CpuId(0), CpuId(2)],
-        parent: None,
-        daemon: false,
-        group: None,
-    }
+    TaskInfo { nice: -5, weight: 3121, allowed: vec![CpuId(0), CpuId(2)], ..TaskInfo::named(name) }
 }
 
 fn group(path: &str, parent: Option<GroupId>) -> GroupInfo {

@@ -19,29 +19,17 @@ pub use unfinished::{Unfinished, write};
 pub const MOST: u64 = 512 << 20;
 
 /// The bytes of a file, or of a pipe such as the shell's `<(command)`.
-///
-/// # Errors
-///
-/// If it cannot be read, or is larger than [`MOST`].
 pub fn read(path: &Path) -> Result<Vec<u8>> {
     read_at_most(path, MOST)
 }
 
 /// Reads a file that contains text.
-///
-/// # Errors
-///
-/// As for [`read`], and if it is not UTF-8.
 pub fn read_text(path: &Path) -> Result<String> {
     let not_text = |_| Error::new(ErrorKind::InvalidData, "it is not UTF-8 text");
     String::from_utf8(read(path)?).map_err(not_text)
 }
 
 /// Reads the rest of an open file or pipe.
-///
-/// # Errors
-///
-/// As for [`read`].
 pub fn read_rest(source: impl Read) -> Result<Vec<u8>> {
     rest_at_most(source, MOST)
 }
@@ -79,10 +67,6 @@ pub fn remedy(cause: &Error) -> &'static str {
 
 /// Sends this process `signal` when the thread that started it ends. `parent` is that thread's process, which may have ended by now. Makes only
 /// system calls, so it may be used between fork and exec.
-///
-/// # Errors
-///
-/// If the parent has ended.
 pub fn end_with(parent: u32, signal: Signal) -> Result<()> {
     set_parent_process_death_signal(Some(signal))?;
     match getppid() {

@@ -22,10 +22,6 @@ pub struct Unfinished {
 
 impl Unfinished {
     /// A file that will be at `path` once it is finished.
-    ///
-    /// # Errors
-    ///
-    /// If no file can be written there.
     pub fn create(path: &Path) -> Result<Self> {
         if path.as_os_str().as_encoded_bytes().ends_with(b"/") {
             return Err(Errno::ISDIR.into());
@@ -80,10 +76,6 @@ impl Unfinished {
     }
 
     /// Puts the file into its place.
-    ///
-    /// # Errors
-    ///
-    /// If that is not possible.
     pub fn finish(self) -> Result<()> {
         let Some(temporary) = &self.temporary else {
             return Ok(());
@@ -106,10 +98,6 @@ impl Drop for Unfinished {
 }
 
 /// Writes a file, which is complete or stays as it was.
-///
-/// # Errors
-///
-/// If it cannot be written.
 pub fn write(path: &Path, bytes: &[u8]) -> Result<()> {
     let file = Unfinished::create(path)?;
     file.file().write_all(bytes)?;

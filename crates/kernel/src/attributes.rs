@@ -21,9 +21,6 @@ pub struct AttributeMap {
 
 impl AttributeMap {
     /// The scheduler's map; `None` if it has no such attributes.
-    ///
-    /// # Errors
-    /// The map cannot be opened.
     pub fn find(scheduler: &InCharge) -> Result<Option<Self>, Error> {
         let Some(found) = scheduler.map(MAP, MapType::TaskStorage) else {
             return Ok(None);
@@ -35,9 +32,6 @@ impl AttributeMap {
     }
 
     /// Attributes of the thread `pid`; `None` if none have been set.
-    ///
-    /// # Errors
-    /// There is no such thread.
     pub fn get(&self, pid: u32) -> Result<Option<Attributes>, Error> {
         let task = thread_descriptor(pid)?;
         let bytes = self
@@ -49,9 +43,6 @@ impl AttributeMap {
 
     /// Sets all attributes of the thread `pid` at once. Shares adjust its nice value, as in the document: it is set first, because the
     /// scheduler takes a new nice value as new shares.
-    ///
-    /// # Errors
-    /// There is no such thread.
     pub fn set(&self, pid: u32, attributes: &Attributes) -> Result<(), Error> {
         let task = thread_descriptor(pid)?;
         if let Some(nice) = attributes.nice() {
@@ -70,9 +61,6 @@ impl AttributeMap {
 }
 
 /// The threads that an id denotes: all threads of a process for its first thread, otherwise the single thread.
-///
-/// # Errors
-/// There is no such thread.
 pub fn threads(pid: u32) -> Result<Vec<u32>, Error> {
     let status = std::fs::read_to_string(format!("/proc/{pid}/status"));
     let process = status.ok().and_then(|status| {

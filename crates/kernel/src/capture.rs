@@ -41,9 +41,6 @@ pub struct Capture {
 
 impl Capture {
     /// Starts recording.
-    ///
-    /// # Errors
-    /// Not root, or a kernel without the trace points or type information.
     pub fn start() -> Result<Self, Error> {
         Self::start_programs(|_| true)
     }
@@ -76,9 +73,6 @@ impl Capture {
     }
 
     /// Ends the recording: the rest of the entries, and how many were lost for lack of room.
-    ///
-    /// # Errors
-    /// The entries could not be read.
     pub fn finish(self) -> Result<(Vec<Vec<u8>>, u64), Error> {
         self.ended.store(true, Ordering::Relaxed);
         self.thread.thread().unpark();

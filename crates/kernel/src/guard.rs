@@ -43,9 +43,6 @@ pub struct User(nix::unistd::User);
 
 impl User {
     /// Finds the user of this name.
-    ///
-    /// # Errors
-    /// There is none.
     pub fn find(name: &str) -> Result<Self, Error> {
         let found = nix::unistd::User::from_name(name);
         let found = found.map_err(|error| Error::System {
@@ -56,9 +53,6 @@ impl User {
     }
 
     /// The user that called sudo, if this process became root that way.
-    ///
-    /// # Errors
-    /// As for [`find`](Self::find).
     pub fn who_called_sudo() -> Result<Option<Self>, Error> {
         match std::env::var("SUDO_USER") {
             Ok(name) if nix::unistd::geteuid().is_root() && name != "root" => {
@@ -69,9 +63,6 @@ impl User {
     }
 
     /// The user that a command runs as: the one of this name, or otherwise the one that called sudo.
-    ///
-    /// # Errors
-    /// As for [`find`](Self::find).
     pub fn chosen(name: Option<&str>) -> Result<Option<Self>, Error> {
         match name {
             Some(name) => Self::find(name).map(Some),
@@ -121,9 +112,6 @@ pub struct Guarded {
 impl Guarded {
     /// Prepares to start a command, a program and its arguments, which inherits the terminal. `user` runs it; `None` for the user of this
     /// process. Must be called before there are other threads.
-    ///
-    /// # Errors
-    /// There is no such program, which the error's exit code reports as the user's mistake, or the guard's process cannot be started.
     pub fn prepare(command: &[OsString], user: Option<&User>) -> Result<Self, Error> {
         let (program, arguments) = command.split_first().ok_or_else(|| Error::Object {
             name: "command".to_owned(),
@@ -157,9 +145,6 @@ impl Guarded {
     }
 
     /// Starts the command; returns its process number.
-    ///
-    /// # Errors
-    /// It cannot be run.
     pub fn start(&mut self) -> Result<u32, Error> {
         let mut answer = Vec::new();
         if let Some(line) = &mut self.line {
@@ -199,9 +184,6 @@ impl Guarded {
     }
 
     /// The command's exit code, once it has ended: its own, or 128 plus the number of the signal that killed it.
-    ///
-    /// # Errors
-    /// The guard cannot be read from.
     pub fn poll(&mut self) -> Result<Option<u8>, Error> {
         if self.deadline.is_some_and(|deadline| Instant::now() > deadline) {
             self.signal(Signal::SIGKILL);

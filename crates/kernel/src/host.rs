@@ -23,9 +23,6 @@ const SCHED_EXT: &str = "/sys/kernel/sched_ext";
 const KERNEL_BTF: &str = "/sys/kernel/btf/vmlinux";
 
 /// Checks everything that must hold before a scheduler can be loaded.
-///
-/// # Errors
-/// Not root, a kernel that is too old or has no sched_ext, or another scheduler in place.
 pub fn check_can_load() -> Result<(), Error> {
     check_can_verify()?;
     match loaded_scheduler() {
@@ -43,9 +40,6 @@ pub fn check_this_kernel() -> Result<(), Error> {
 }
 
 /// Checks everything that must hold before the verifier can be asked about a scheduler.
-///
-/// # Errors
-/// Not root, or a kernel that is too old or has no sched_ext.
 pub fn check_can_verify() -> Result<(), Error> {
     check_this_kernel()?;
     check_root("loading a scheduler")
@@ -60,9 +54,6 @@ pub fn check_root(action: &'static str) -> Result<(), Error> {
 }
 
 /// The running kernel's release, as `uname -r` prints it.
-///
-/// # Errors
-/// The file of /proc cannot be read.
 pub fn release() -> Result<String, Error> {
     let path = "/proc/sys/kernel/osrelease";
     let text = fs::read_to_string(path).map_err(Error::system(format!("cannot read {path}")))?;
@@ -82,9 +73,6 @@ pub struct KernelTypes {
 
 impl KernelTypes {
     /// Reads the running kernel's type information.
-    ///
-    /// # Errors
-    /// The kernel has none.
     pub fn read() -> Result<Self, Error> {
         let kernel = Btf::from_vmlinux().map_err(|error| Error::System {
             what: format!("cannot read {KERNEL_BTF}"),
@@ -136,9 +124,6 @@ fn enumerators(btf: &Btf<'_>) -> BTreeMap<String, u64> {
 }
 
 /// In words: the kernel, the processors, and their settings that affect results.
-///
-/// # Errors
-/// The kernel's release cannot be read.
 pub fn description() -> Result<String, Error> {
     let read = |path: &str| {
         let text = fs::read_to_string(path).unwrap_or_default();
@@ -286,9 +271,6 @@ impl Incumbent {
 }
 
 /// A file descriptor of a thread, the key of task storage.
-///
-/// # Errors
-/// There is no such thread.
 pub(crate) fn thread_descriptor(pid: u32) -> Result<OwnedFd, Error> {
     /// `PIDFD_THREAD`: any thread, not only the first of its process.
     const THREAD: libc::c_int = libc::O_EXCL;

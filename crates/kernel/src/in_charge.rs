@@ -23,9 +23,6 @@ pub struct InCharge {
 
 impl InCharge {
     /// The scheduler in charge; `None` if that is the kernel's own.
-    ///
-    /// # Errors
-    /// Not root, as `action` needs, or the kernel's types cannot be read.
     pub fn find(action: &'static str) -> Result<Option<Self>, Error> {
         host::check_root(action)?;
         let Some(name) = host::loaded_scheduler() else {
@@ -42,9 +39,6 @@ impl InCharge {
     }
 
     /// Its numeric global constants, by name; empty if it has none.
-    ///
-    /// # Errors
-    /// The kernel does not provide them.
     pub fn constants(&self) -> Result<BTreeMap<String, i128>, Error> {
         let holds_constants = |info: &MapInfo| {
             info.ty == MapType::Array && info.name.to_string_lossy().ends_with(CONSTANTS)
@@ -75,9 +69,6 @@ impl InCharge {
 }
 
 /// The type information with this id.
-///
-/// # Errors
-/// It is gone, or cannot be read.
 pub(crate) fn types(id: u32) -> Result<fairground_bpf::Btf, Error> {
     let failed = |reason: String| Error::Setup {
         name: "types of the scheduler in charge".to_owned(),

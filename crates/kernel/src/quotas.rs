@@ -8,9 +8,6 @@ use crate::in_charge::InCharge;
 
 /// The scheduler's records of the groups that have a quota; none under one that enforces no quotas. `None` if there is no scheduler, so that the
 /// kernel enforces them.
-///
-/// # Errors
-/// Not root, or the records cannot be read.
 pub fn told() -> Result<Option<Vec<CpuStat>>, Error> {
     let Some(scheduler) = InCharge::find("reading the use of quotas")? else {
         return Ok(None);

@@ -95,9 +95,6 @@ pub fn set_cpus(cpus: Option<&[u32]>, all: &[u32]) -> io::Result<()> {
 }
 
 /// The CPUs that the calling thread may use, ascending.
-///
-/// # Errors
-/// The kernel's error.
 pub fn cpus() -> io::Result<Vec<u32>> {
     let set = sched_getaffinity(Pid::from_raw(0))?;
     Ok((0..CpuSet::count())

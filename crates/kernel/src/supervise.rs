@@ -38,9 +38,6 @@ pub struct Signals {
 
 impl Signals {
     /// Takes over the signals that ask this process to end, and those for children that end. Call it before starting any thread: threads inherit it.
-    ///
-    /// # Errors
-    /// The system calls fail.
     pub fn take() -> Result<Self, Error> {
         let mut set = SigSet::empty();
         for signal in ENDING {
@@ -54,9 +51,6 @@ impl Signals {
     }
 
     /// Waits until a signal arrives or `timeout` has passed, and returns a request to end if there is one.
-    ///
-    /// # Errors
-    /// The system calls fail.
     pub fn wait(&mut self, timeout: Duration) -> Result<Option<EndRequest>, Error> {
         let milliseconds = u16::try_from(timeout.as_millis()).unwrap_or(u16::MAX);
         let mut descriptors = [PollFd::new(self.descriptor.as_fd(), PollFlags::POLLIN)];
@@ -127,9 +121,6 @@ impl Supervised {
     }
 
     /// The command's exit code, once it has ended: its own, or 128 plus the number of the signal that killed it.
-    ///
-    /// # Errors
-    /// The system call fails.
     pub fn poll(&mut self) -> Result<Option<u8>, Error> {
         if self.deadline.is_some_and(|deadline| Instant::now() > deadline) {
             self.signal(Signal::SIGKILL);

@@ -47,9 +47,6 @@ enum Unit {
 
 impl TaskStatistics {
     /// The scheduler's statistics; `None` if it publishes none.
-    ///
-    /// # Errors
-    /// The map or its types cannot be read.
     pub fn find(scheduler: &InCharge) -> Result<Option<Self>, Error> {
         let Some(found) = scheduler.map(MAP, MapType::TaskStorage) else {
             return Ok(None);
@@ -61,9 +58,6 @@ impl TaskStatistics {
     }
 
     /// Name and value, with its unit, of each number that the scheduler has of the thread `pid`; empty if it has none.
-    ///
-    /// # Errors
-    /// There is no such thread.
     pub fn of(&self, pid: u32) -> Result<Vec<(&str, String)>, Error> {
         let task = host::thread_descriptor(pid)?;
         let value = self.map.lookup(&task.as_raw_fd().to_ne_bytes(), MapFlags::ANY);

@@ -16,8 +16,7 @@ fn kernel(object: &Object) -> KernelTypes {
     let constants = Scheduler::constants().map(|(name, value)| (name.to_owned(), value));
     let tables = object.schedulers();
     let members = tables.flat_map(|table| {
-        let members = table.members.iter();
-        members.map(|member| (table.type_name.clone(), member.name.clone()))
+        table.members.iter().map(|member| (table.type_name.clone(), member.name.clone()))
     });
     KernelTypes { constants: constants.collect(), members: members.collect(), hotplug_sequence: 0 }
 }

@@ -25,10 +25,6 @@ pub struct Accompanied {
 
 impl Accompanied {
     /// Opens the scheduler with this id, or the user's own at this path, with the companion found for it.
-    ///
-    /// # Errors
-    ///
-    /// If there is no such scheduler, it does not compile, or its companion cannot be read.
     pub fn open(reference: &str, build: &Build) -> Result<Self, Error> {
         let mut companion = Ok(Companion::empty());
         // Nothing in the sources asks for programs that only the loader calls.
@@ -54,10 +50,6 @@ impl Accompanied {
     }
 
     /// The scheduler's object, with the programs that its loader selects.
-    ///
-    /// # Errors
-    ///
-    /// If it cannot be read.
     pub fn object(&self) -> Result<Arc<Object>, Error> {
         let mut object = self.entry.parse()?;
         if !self.companion.chooses_as(&Companion::empty()) {
@@ -82,10 +74,6 @@ impl Accompanied {
     }
 
     /// The actions of its loader with `object`, the scheduler's object, while these CPUs are `online`. `constants` knows the kernel's constants by name.
-    ///
-    /// # Errors
-    ///
-    /// If its companion or a setting does not fit the scheduler or the machine.
     pub fn prepare(
         &self,
         object: &Object,

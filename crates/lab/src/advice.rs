@@ -152,10 +152,6 @@ impl Question {
     }
 
     /// Runs the load under all schedulers, and under the one to recommend with other values of its tunables.
-    ///
-    /// # Errors
-    ///
-    /// As for [`compare`], and if no run has a value for the goal.
     pub fn answer(&self, progress: &(dyn Fn(usize, usize) + Sync)) -> Result<Advice, Error> {
         let results = compare(&self.plan(self.contenders.clone()), progress)?;
         let aim = self.goal.aim(self.workload.duration.is_none());
@@ -324,8 +320,7 @@ mod tests {
     }
 
     fn places(ranks: &[Rank]) -> Vec<(usize, &str)> {
-        let ranks = ranks.iter();
-        ranks.map(|rank| (rank.place, rank.scheduler.as_str())).collect()
+        ranks.iter().map(|rank| (rank.place, rank.scheduler.as_str())).collect()
     }
 
     #[test]

@@ -253,19 +253,11 @@ impl Cell {
     }
 
     /// Runs the cell.
-    ///
-    /// # Errors
-    ///
-    /// If there can be no file for its trace.
     pub fn run(&self) -> Result<CellResult, Error> {
         self.run_with(&mut [])
     }
 
     /// Runs the cell, with additional consumers of its events.
-    ///
-    /// # Errors
-    ///
-    /// If there can be no file for its trace.
     pub fn run_with(&self, others: &mut [&mut dyn Sink]) -> Result<CellResult, Error> {
         let Some(path) = &self.trace else {
             return self.judged(self.run_traced(None, others));

@@ -35,10 +35,6 @@ pub struct Finding {
 
 /// Runs all plans, and explains the faults of each run. Requirements that one wait breaks are one finding. `progress` is called with the
 /// number of finished runs and the total, from any thread.
-///
-/// # Errors
-///
-/// The first plan that cannot be run.
 pub fn check(
     plans: &[Plan],
     threads: Option<NonZero<usize>>,

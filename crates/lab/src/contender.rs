@@ -85,10 +85,6 @@ impl Contender {
     /// Opens the scheduler with this id, or the user's own at this path, with its tunables at their defaults. [`KERNEL`] is the kernel's own;
     /// the most similar scheduler of the catalogue stands in for it. If the simulated kernel rejects the scheduler, its runs fail before they
     /// begin.
-    ///
-    /// # Errors
-    ///
-    /// If there is no such scheduler, if it does not compile, or if its object does not have one table of callbacks.
     pub fn open(reference: &str, build: &Build) -> Result<Self, Error> {
         let built_in = reference == KERNEL;
         let whole = Accompanied::open(if built_in { STANDS_FOR_KERNEL } else { reference }, build)?;
@@ -114,10 +110,6 @@ impl Contender {
 
     /// Like [`open`](Self::open), but a source that does not compile, or an object without a scheduler, gives one whose runs fail before they
     /// begin, so that others can be compared.
-    ///
-    /// # Errors
-    ///
-    /// If there is no such scheduler or file, no compiler, or a companion that cannot be used.
     pub fn open_any(reference: &str, build: &Build) -> Result<Self, Error> {
         match Self::open(reference, build) {
             Err(error) if error.is_of_the_scheduler() => Ok(Self {
@@ -149,10 +141,6 @@ impl Contender {
 
     /// Opens several at once, in their order, each with its macros and headers; `threads` as in [`Plan::threads`](crate::Plan::threads). A scheduler that
     /// is asked for several times is compiled once.
-    ///
-    /// # Errors
-    ///
-    /// As for [`open_any`](Self::open_any), for the first one that has any.
     pub fn open_all(
         wanted: &[(&str, &Build)],
         threads: Option<NonZero<usize>>,
@@ -175,10 +163,6 @@ impl Contender {
     }
 
     /// Takes `companion` for the scheduler's loader.
-    ///
-    /// # Errors
-    ///
-    /// As for [`open`](Self::open), if the companion selects other programs of the object.
     pub fn set_companion(&mut self, companion: Companion) -> Result<(), Error> {
         let Ok(opened) = &mut self.opened else {
             return Ok(());
@@ -201,8 +185,7 @@ impl Contender {
     pub(crate) fn scheduler(&self) -> Result<&Arc<Scheduler>, Unloadable<'_>> {
         let opened = self.opened.as_ref();
         let opened = opened.map_err(|error| Unloadable::Invalid(error))?;
-        let loaded = opened.scheduler.as_ref();
-        loaded.map_err(|reason| Unloadable::Refused(reason))
+        opened.scheduler.as_ref().map_err(|reason| Unloadable::Refused(reason))
     }
 
     /// Builds the scheduler for runs with `options`, from which it gets its values. Code that these values rule out may be of a kind that a kernel does
@@ -247,10 +230,6 @@ impl Contender {
     }
 
     /// The actions of its loader under `release` while these CPUs are `online`.
-    ///
-    /// # Errors
-    ///
-    /// If its companion or a setting does not fit the scheduler or the machine.
     pub fn prepare(&self, online: &Online, release: Release) -> Result<Prepared, Error> {
         let Ok(opened) = &self.opened else {
             return Ok(Prepared::default());
@@ -259,10 +238,6 @@ impl Contender {
     }
 
     /// The same with this `companion` instead of its own.
-    ///
-    /// # Errors
-    ///
-    /// As for [`prepare`](Self::prepare).
     pub(crate) fn prepare_as(
         &self,
         companion: Companion,
@@ -297,10 +272,6 @@ impl Contender {
     }
 
     /// The judgements of Linux releases, from the first to the last, on it with its loader's actions on `machine`.
-    ///
-    /// # Errors
-    ///
-    /// As for [`prepare`](Self::prepare).
     pub fn examine(&self, machine: &Machine) -> Result<Vec<(Release, Examined)>, Error> {
         let Ok(opened) = &self.opened else {
             return Ok(Vec::new());

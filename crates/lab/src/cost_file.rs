@@ -43,10 +43,6 @@ fn parse(name: &str, text: &str) -> Result<CostModel, Error> {
 }
 
 /// The cost model with the fields of `table`; `name` is shown in results and errors.
-///
-/// # Errors
-///
-/// As for a file.
 pub(crate) fn from_table(name: &str, table: &toml::Table) -> Result<CostModel, Error> {
     parse(name, &table.to_string())
 }
@@ -55,10 +51,6 @@ pub(crate) fn from_table(name: &str, table: &toml::Table) -> Result<CostModel, E
 pub type Measured<'a> = (&'a str, &'a [Option<u64>], &'a str);
 
 /// The costs of a model, as for [`read_cost_model`]: name, value (four by distance), and where it comes from.
-///
-/// # Errors
-///
-/// If it cannot be read.
 pub fn costs_of(reference: &str) -> Result<Vec<Vec<String>>, Error> {
     let model = read_cost_model(reference)?;
     let row = |(cost, value): (&str, CostValue)| {

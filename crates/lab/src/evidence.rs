@@ -16,10 +16,6 @@ use crate::plan::{Cells, Plan};
 
 impl Plan {
     /// For each workload and machine, the decisive waits among its runs in `comparison`, which has all runs of the plan.
-    ///
-    /// # Errors
-    ///
-    /// As for [`Cell::run`].
     pub fn evidence(&self, comparison: &Comparison) -> Result<AllEvidence, Error> {
         let cells = Cells::of(self);
         let tables = self.workload_count() * self.sites.len();

@@ -26,10 +26,6 @@ pub struct Search {
 }
 
 /// Explains the waits of every run of the plan, in its order; also returns the failures of runs.
-///
-/// # Errors
-///
-/// If the plan is invalid, or has no task with the given name.
 pub fn explain(plan: &Plan, search: &Search) -> Result<(Vec<Waits>, Vec<Failure>), Error> {
     plan.check()?;
     let cells = Cells::of(plan);

@@ -41,10 +41,6 @@ pub(crate) struct Kept<'a> {
 }
 
 /// Runs `work` in a process of its own with `kept`, and returns its result, or how the process crashed. The events of the sink that `work` gets go to `events`.
-///
-/// # Errors
-///
-/// If the system cannot create a process or pipe, or cannot confine the process.
 pub(crate) fn run<T: Serialize + DeserializeOwned>(
     kept: &Kept,
     capacities: &[u32],

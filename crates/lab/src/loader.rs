@@ -18,10 +18,6 @@ use crate::lockstep::{SimulatedKernel, Waiting};
 pub const LOADER: &str = "exec:";
 
 /// Runs a loader until it has attached its scheduler on `machine`. `object` is the scheduler's object if the loader does not contain it.
-///
-/// # Errors
-///
-/// If it does not attach one.
 pub fn capture_loader(
     command: &[String],
     machine: &Machine,
@@ -34,10 +30,6 @@ pub fn capture_loader(
 impl Contender {
     /// Opens the scheduler that a command of the form `exec:LOADER ARGUMENTS` attaches on `machine`, with the loader's settings there. Each
     /// run starts the loader again and keeps it running alongside.
-    ///
-    /// # Errors
-    ///
-    /// If the loader does not attach a scheduler.
     pub fn capture(reference: &str, machine: &Machine) -> Result<Self, Error> {
         let command = reference.strip_prefix(LOADER).unwrap_or(reference);
         let words: Vec<String> = command.split_whitespace().map(str::to_owned).collect();

@@ -44,10 +44,6 @@ static REGION: Shared =
 
 /// Takes all further memory of this process from the region.
 ///
-/// # Errors
-///
-/// If it cannot be mapped.
-///
 /// # Safety
 ///
 /// The process must have one thread and never get another.

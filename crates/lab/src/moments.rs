@@ -20,10 +20,6 @@ const EVEN: f64 = 0.02;
 /// The moments that make the difference between cells with different schedulers and seeds: the longest wait of all runs, and the window in
 /// which shares were farthest apart, each with the same time under the scheduler that does best with the same seed. `alternatives` are cells
 /// with their results.
-///
-/// # Errors
-///
-/// As for [`Cell::run`].
 pub fn moments(alternatives: &[(&Cell, &Run)]) -> Result<Vec<Moment>, Error> {
     let mut moments = Vec::new();
     let wait = |run: &Run| longest_wait(run).map(|wait| wait as f64);
@@ -110,10 +106,6 @@ fn window_moments(
 }
 
 /// Runs a cell again and records the events from `from` to `to`, or until the timeline is full.
-///
-/// # Errors
-///
-/// As for [`Cell::run`].
 pub fn record(cell: &Cell, from: Nanoseconds, to: Nanoseconds) -> Result<Timeline, Error> {
     let cpus = u32::try_from(cell.options.machine.cpu_count()).unwrap_or(u32::MAX);
     let mut recorder = TimelineRecorder::new(cpus, from, to, MOST_SLICES);

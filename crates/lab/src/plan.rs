@@ -162,10 +162,6 @@ pub struct Place {
 
 impl Plan {
     /// Checks the combinations of the plan's parts, which these cannot check by themselves.
-    ///
-    /// # Errors
-    ///
-    /// The first that does not fit.
     pub fn check(&self) -> Result<(), Error> {
         self.check_workloads()?;
         for Site { machine, contenders, .. } in &self.sites {
@@ -186,10 +182,6 @@ impl Plan {
     }
 
     /// Checks whether the workloads and the changes of the machines fit together, without the schedulers, which take time to compile.
-    ///
-    /// # Errors
-    ///
-    /// The first that does not fit.
     pub fn check_workloads(&self) -> Result<(), Error> {
         let mut names = BTreeSet::new();
         for workload in self.sites.iter().take(1).flat_map(|site| &site.workloads) {

@@ -117,10 +117,6 @@ impl KernelRun {
 impl Replay {
     /// The surroundings of a run on a kernel with this many ticks per second, in the JSON of `fairground play --records --format json`: the
     /// process that created its threads, and the other threads meanwhile.
-    ///
-    /// # Errors
-    ///
-    /// If the file cannot be read, is no such JSON, or no simulation of it would end.
     pub fn of_kernel_run(path: &Path, hz: u64) -> Result<Self, Error> {
         let unusable = |message: String| Error::Recording { path: path.to_owned(), message };
         let text = fairground_files::read_text(path).map_err(|cause| {
@@ -150,10 +146,6 @@ pub enum Load {
 }
 
 /// Reads an rt-app file or a recording, for a simulation with these costs.
-///
-/// # Errors
-///
-/// If it cannot be read, or is neither.
 pub fn read_load(path: &Path, cost: &CostModel) -> Result<Load, Error> {
     match Source::open(path)? {
         Source::Recording(recording) => {
@@ -167,10 +159,6 @@ pub fn read_load(path: &Path, cost: &CostModel) -> Result<Load, Error> {
 }
 
 /// Turns a recording into a workload and the other parts of its replay. The tasks' programs leave out the time that these costs will add, and the recorder's.
-///
-/// # Errors
-///
-/// If the recording is empty.
 pub fn load_recording(
     recording: &Recording,
     cost: &CostModel,

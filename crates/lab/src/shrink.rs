@@ -483,8 +483,7 @@ mod tests {
         let text = r#"{"tasks": {"a": {"instance": 8}, "b": {"run": 5}, "c": {"instance": 4}}}"#;
         let draft = Draft::parse("file.json", text).unwrap();
         let counts = |draft: &Draft| {
-            let counts = draft.instances().into_iter();
-            counts.map(|(_, count)| count).collect::<Vec<_>>()
+            draft.instances().into_iter().map(|(_, count)| count).collect::<Vec<_>>()
         };
         let fewer = with_fewer_tasks(&draft, 4, 2);
         assert!(!fewer[3].text().contains("\"b\""));

@@ -3,10 +3,6 @@
 use serde::de::DeserializeOwned;
 
 /// Parses `text`, the contents of `file`.
-///
-/// # Errors
-///
-/// The place, and the fault there.
 pub fn parse<T: DeserializeOwned>(file: &str, text: &str) -> Result<T, (String, String)> {
     toml::from_str(text).map_err(|error| {
         let place = match error.span() {

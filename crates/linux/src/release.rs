@@ -163,8 +163,7 @@ mod tests {
     fn a_range_ends_before_its_second_release() {
         let count = |text| {
             let releases = Releases::read(text);
-            let all = Release::ALL.into_iter();
-            all.filter(|one| releases.contains(*one)).count()
+            Release::ALL.into_iter().filter(|one| releases.contains(*one)).count()
         };
         assert_eq!(["..", "6.13..", "..6.18", "6.17..7.0", "7.3.."].map(count), [12, 11, 6, 3, 1]);
     }

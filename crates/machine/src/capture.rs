@@ -24,10 +24,6 @@ pub struct Captured {
 }
 
 /// Describes the machine that this program runs on, as far as the kernel tells; `name` says what machine it is. The energy model is for root only.
-///
-/// # Errors
-///
-/// If the kernel's files about CPUs cannot be read.
 pub fn capture(name: &str) -> Result<Captured, Error> {
     Capture::of(Path::new("/sys"), name)
 }

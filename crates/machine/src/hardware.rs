@@ -69,10 +69,6 @@ pub struct Step {
 
 impl CacheSize {
     /// A cache of so many KiB, where a line takes so many nanoseconds.
-    ///
-    /// # Errors
-    ///
-    /// If that is no cache.
     pub fn new(kib: u64, line_time: u64) -> Result<Self, String> {
         if !(1..=1 << 30).contains(&kib) {
             return Err(format!("{kib} KiB is no size of a cache"));

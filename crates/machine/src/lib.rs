@@ -59,10 +59,6 @@ impl Machine {
     ///
     /// CPU numbers have no gaps: if the machine leaves numbers out, or CPUs are offline, the others move up, and [`Machine::numbers`] has the
     /// machine's own numbers.
-    ///
-    /// # Errors
-    ///
-    /// If the description is none of these, or the file or this machine cannot be read.
     pub fn parse(description: &str) -> Result<Self, Error> {
         let description = description.trim();
         if description == "host" {
@@ -83,19 +79,11 @@ impl Machine {
     }
 
     /// Makes a machine from the text of an hwloc XML file; `file` names it in messages.
-    ///
-    /// # Errors
-    ///
-    /// If it is not such a file, or describes an impossible machine.
     pub fn parse_xml(file: &str, text: &str) -> Result<Self, Error> {
         xml::parse(file, text)
     }
 
     /// Makes a machine from the text of a TOML file; `file` names it in messages.
-    ///
-    /// # Errors
-    ///
-    /// If it is not such a file, or describes an impossible machine.
     pub fn parse_toml(file: &str, text: &str) -> Result<Self, Error> {
         file::parse(file, text)
     }

@@ -69,10 +69,6 @@ impl Online {
     }
 
     /// The machine that this program runs on.
-    ///
-    /// # Errors
-    ///
-    /// If it cannot be read.
     pub fn host() -> Result<Self, Error> {
         Self::read(Path::new("/sys"))
     }

@@ -619,16 +619,11 @@ mod tests {
         let mut explainer = Explainer::new(2, &[wait]);
         for (task, name, policy) in [(A, "a", policies[0]), (B, "b", policies[1])] {
             let info = TaskInfo {
-                name: name.to_owned(),
                 policy,
-                nice: 0,
                 // B comes before A.
                 rt_priority: u32::from(policy == Policy::Fifo) * (50 + task.0),
-                weight: 1024,
                 allowed: allowed.iter().copied().map(CpuId).collect(),
-                parent: None,
-                daemon: false,
-                group: None,
+                ..TaskInfo::named(name)
             };
             explainer.task(0, task, &info);
         }
@@ -642,8 +637,7 @@ mod tests {
     }
 
     fn places(found: &Explanation) -> Vec<(Place, u64)> {
-        let stays = found.places.iter();
-        stays.map(|stay| (stay.place, stay.duration_ns)).collect()
+        found.places.iter().map(|stay| (stay.place, stay.duration_ns)).collect()
     }
 
     #[test]

@@ -368,7 +368,7 @@ impl Sink for LongestWaitFinder {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use fairground_events::{CpuId, Policy};
+    use fairground_events::CpuId;
 
     const A: TaskId = TaskId(0);
     const B: TaskId = TaskId(1);
@@ -384,17 +384,7 @@ mod tests {
     /// Two tasks on one CPU: a runs from 0, b from 30, a from 70; a goes to sleep at 80, and b runs again.
     fn play(sink: &mut dyn Sink) {
         for (task, name) in [(A, "a"), (B, "b")] {
-            let info = TaskInfo {
-                name: name.to_owned(),
-                policy: Policy::Normal,
-                nice: 0,
-                rt_priority: 0,
-                weight: 1024,
-                allowed: Vec::new(),
-                parent: None,
-                daemon: false,
-                group: None,
-            };
+            let info = TaskInfo::named(name);
             sink.task(0, task, &info);
         }
         for (time, kind) in [

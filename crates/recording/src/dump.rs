@@ -54,10 +54,6 @@ pub fn is_dump(text: &str) -> bool {
 
 impl Dump {
     /// Reads a dump from a text that may have more in it, such as a kernel log.
-    ///
-    /// # Errors
-    ///
-    /// In words, if there is no dump, or no task in it.
     pub fn parse(text: &str) -> Result<Self, String> {
         if !is_dump(text) {
             return Err(format!(

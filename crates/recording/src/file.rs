@@ -100,10 +100,6 @@ pub enum Source {
 
 impl Source {
     /// Opens a file and reads it if it is a recording.
-    ///
-    /// # Errors
-    ///
-    /// If it cannot be read, or begins like a recording but is cut off or damaged.
     pub fn open(path: &Path) -> Result<Self, Error> {
         let file = path.display().to_string();
         let unreadable = |source| Error::Read { file: file.clone(), source };
@@ -141,10 +137,6 @@ pub struct Writer<W> {
 
 impl<W: Write> Writer<W> {
     /// Begins a file.
-    ///
-    /// # Errors
-    ///
-    /// If it cannot be written.
     pub fn new(mut file: W, header: &Header) -> io::Result<Self> {
         file.write_all(&MAGIC)?;
         file.write_all(&VERSION.to_le_bytes())?;
@@ -164,10 +156,6 @@ impl<W: Write> Writer<W> {
     }
 
     /// Adds entries, as bytes, from any number of CPUs.
-    ///
-    /// # Errors
-    ///
-    /// If the file cannot be written.
     pub fn add(&mut self, mut bytes: &[u8]) -> io::Result<()> {
         while let Ok(size) = Entry::size(bytes) {
             let (entry, rest) = bytes.split_at(size);
@@ -221,10 +209,6 @@ impl<W: Write> Writer<W> {
     }
 
     /// Ends the file; returns the number of entries.
-    ///
-    /// # Errors
-    ///
-    /// If it cannot be written.
     pub fn finish(mut self, ending: &Ending) -> io::Result<u64> {
         self.settle(u64::MAX)?;
         self.flush()?;
@@ -236,10 +220,6 @@ impl<W: Write> Writer<W> {
 
 impl Recording {
     /// Reads a file.
-    ///
-    /// # Errors
-    ///
-    /// If it cannot be read, or is not a whole recording.
     pub fn read(path: impl AsRef<Path>) -> Result<Self, Error> {
         let path = path.as_ref();
         let file = path.display().to_string();
@@ -249,10 +229,6 @@ impl Recording {
     }
 
     /// Reads a recording; `file` names it in messages.
-    ///
-    /// # Errors
-    ///
-    /// If it cannot be read, or is not a whole recording.
     pub fn parse(file: &str, source: impl Read) -> Result<Self, Error> {
         let mut input = Input { file, source, place: 0, begin: None, last: 0 };
         let mut head = [0; MAGIC.len() + 4];

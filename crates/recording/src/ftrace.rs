@@ -21,10 +21,6 @@ pub fn is_ftrace(text: &str) -> bool {
 }
 
 /// Makes the recording `to` from the text of ftrace in the file `from`: of the process `chosen` and all that it creates, or of everything.
-///
-/// # Errors
-///
-/// If it has no switches or no wake-ups, or if the recording cannot be written.
 pub fn import_ftrace(
     from: &Path,
     text: &str,

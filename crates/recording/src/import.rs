@@ -45,10 +45,6 @@ pub struct Imported {
 
 /// Makes the recording `to` from a file of `perf sched record`, also one that perf wrote into a pipe (`-o -`): of the process `chosen` and all that it
 /// creates, or of everything.
-///
-/// # Errors
-///
-/// If the file is something else or lacks needed data, or if the recording cannot be written.
 pub fn import_perf(from: &Path, to: &Path, chosen: Option<u32>) -> Result<Imported, Error> {
     let file = from.display().to_string();
     let wrong = |what: String| Error::Import { file: file.clone(), what };

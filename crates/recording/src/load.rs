@@ -49,20 +49,12 @@ pub struct Load {
 
 impl Recording {
     /// Makes a workload of the recording.
-    ///
-    /// # Errors
-    ///
-    /// If no chosen task did anything.
     pub fn load(&self) -> Result<Load, Error> {
         self.load_without(KernelWork::default())
     }
 
     /// Makes a workload of the recording for a world that adds `work` to the tasks' own. It is part of the recorded runs, so it is left out
     /// of them.
-    ///
-    /// # Errors
-    ///
-    /// As for [`Recording::load`].
     pub fn load_without(&self, work: KernelWork) -> Result<Load, Error> {
         let mut lives = Lives::of(self, work);
         locks::infer(&mut lives);

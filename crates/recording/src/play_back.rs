@@ -186,14 +186,10 @@ fn info(name: String, life: &Life) -> TaskInfo {
     let description = &life.description;
     let policy = Policy::from_number(description.policy);
     TaskInfo {
-        name,
         policy,
         nice: description.nice,
         rt_priority: description.rt_priority,
         weight: load_weight(policy, description.nice),
-        allowed: Vec::new(),
-        parent: None,
-        daemon: false,
-        group: None,
+        ..TaskInfo::named(name)
     }
 }

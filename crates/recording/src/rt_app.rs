@@ -13,10 +13,6 @@ const MOST_GROUPS: usize = 32;
 
 /// Writes a workload made from a recording as an rt-app file. Its times are whole microseconds; the fraction that is cut off one run is added to the
 /// next.
-///
-/// # Errors
-///
-/// If the workload is too long for such a file, or has too many control groups.
 pub fn rt_app(workload: &Workload) -> Result<String, String> {
     let phases = workload.tasks.iter().flat_map(|task| &task.phases);
     let events: usize = phases.map(|phase| phase.events.len()).sum();

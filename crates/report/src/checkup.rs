@@ -102,8 +102,7 @@ pub fn checkup_csv(checkup: &Checkup) -> String {
 }
 
 fn faults_of<'a>(checkup: &'a Checkup, scheduler: &str) -> Vec<&'a Fault> {
-    let faults = checkup.faults.iter();
-    faults.filter(|fault| fault.scheduler == scheduler).collect()
+    checkup.faults.iter().filter(|fault| fault.scheduler == scheduler).collect()
 }
 
 /// Whether there was a scheduler to run; without one, the cases have nothing to do with it.

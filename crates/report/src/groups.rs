@@ -256,8 +256,7 @@ impl<'a> Row<'a> {
             1 => String::new(),
             all => format!(" ({count} of {all} runs)"),
         };
-        let told = found.into_iter();
-        told.map(|(status, failure, count)| (status, failure, often(count))).collect()
+        found.into_iter().map(|(status, failure, count)| (status, failure, often(count))).collect()
     }
 
     fn add(&mut self, run: &'a Run) {

@@ -98,10 +98,6 @@ pub trait Forms {
 
     /// Writes `runs/runs.parquet` and `tasks/tasks.parquet` into a folder, which is created if needed. The columns are those of the CSV form,
     /// with types, and the same for all workloads, so that the files of many commands are one data set.
-    ///
-    /// # Errors
-    ///
-    /// The file that cannot be written, and why.
     fn write_parquet(&self, folder: &Path) -> Result<(), (PathBuf, io::Error)>;
 
     /// A page that begins with the answer: workloads and machines by questions, with the best scheduler and how far the others are behind. Then a

@@ -72,8 +72,7 @@ pub(crate) fn markdown(comparison: &Comparison) -> String {
 }
 
 fn measures(overall: &Overall) -> impl Iterator<Item = &'static Measure> {
-    let compared = overall.measures.iter();
-    compared.filter_map(|one| Measure::find(one.measure))
+    overall.measures.iter().filter_map(|one| Measure::find(one.measure))
 }
 
 fn title(overall: &Overall) -> String {

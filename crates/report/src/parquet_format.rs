@@ -23,10 +23,6 @@ use crate::{Comparison, Run};
 
 /// Writes `runs/runs.parquet` and `tasks/tasks.parquet` into a folder, which is created if needed. The columns are those of the CSV format,
 /// with types, and the same for all workloads, so that the files of many commands are one data set.
-///
-/// # Errors
-///
-/// The file that cannot be written, and why.
 pub(crate) fn write_parquet(comparison: &Comparison, folder: &Path) -> Result<(), Unwritten> {
     let [runs, tasks] = ["runs", "tasks"].map(|name| {
         let file = format!("{name}.parquet");
@@ -53,10 +49,6 @@ pub struct DataFiles {
 
 impl DataFiles {
     /// Files that will be at these places; their folders are created if needed.
-    ///
-    /// # Errors
-    ///
-    /// The file or folder that cannot be written, and why.
     pub fn create(runs: &Path, tasks: &Path) -> Result<Self, Unwritten> {
         Ok(Self {
             runs: TableFile::create(runs, run_columns())?,
@@ -65,10 +57,6 @@ impl DataFiles {
     }
 
     /// Adds runs, made by this version of fairground.
-    ///
-    /// # Errors
-    ///
-    /// The file that cannot be written, and why.
     pub fn add(&mut self, runs: &[Run], fairground: &str) -> Result<(), Unwritten> {
         let of_runs: Vec<Row> = runs.iter().map(|run| run_row(run, fairground)).collect();
         let of_tasks = runs.iter().flat_map(|run| task_rows(run, fairground));
@@ -77,20 +65,12 @@ impl DataFiles {
     }
 
     /// Adds rows as they were read from other files of the data set.
-    ///
-    /// # Errors
-    ///
-    /// As for [`add`](Self::add).
     pub(crate) fn add_rows(&mut self, runs: &[Row], tasks: &[Row]) -> Result<(), Unwritten> {
         self.tasks.add(tasks)?;
         self.runs.add(runs)
     }
 
     /// Adds all groups of other files of the data set as they are.
-    ///
-    /// # Errors
-    ///
-    /// As for [`add`](Self::add).
     pub(crate) fn copy(&mut self, runs: &Path, tasks: &Path) -> Result<(), Unwritten> {
         self.tasks.copy(tasks)?;
         self.runs.copy(runs)
@@ -102,10 +82,6 @@ impl DataFiles {
     }
 
     /// Puts the files into their places.
-    ///
-    /// # Errors
-    ///
-    /// As for [`add`](Self::add).
     pub fn finish(self) -> Result<(), Unwritten> {
         self.tasks.finish()?;
         self.runs.finish()

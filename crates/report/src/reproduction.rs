@@ -365,10 +365,8 @@ fn recount(reproductions: &[&Reproduction]) -> String {
 
 /// How many lines were also judged on a kernel, and in which of them it contradicts the simulator; `None` if there are none.
 pub(crate) fn kernels(reproductions: &[&Reproduction]) -> Option<String> {
-    let all = reproductions.iter().flat_map(|one| {
-        let verdicts = one.verdicts.iter();
-        verdicts.map(move |verdict| (one, verdict))
-    });
+    let all =
+        reproductions.iter().flat_map(|one| one.verdicts.iter().map(move |verdict| (one, verdict)));
     let judged: Vec<_> = { all }.filter(|(_, verdict)| verdict.on_kernel.is_some()).collect();
     let contradicted = judged.iter().filter(|(_, verdict)| verdict.is_contradicted());
     let contradicted: Vec<String> =

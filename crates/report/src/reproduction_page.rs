@@ -117,8 +117,7 @@ fn section(
     let (own, others): (Vec<&Figure>, Vec<&Figure>) =
         reproduction.figures.iter().partition(|one| is_own(one));
     let plots = |figures: &[&Figure]| -> Vec<Plot> {
-        let plots = figures.iter();
-        plots.filter_map(|figure| figure_plot(reproduction, figure)).collect()
+        figures.iter().filter_map(|figure| figure_plot(reproduction, figure)).collect()
     };
     let is_labelled = |plot: &Plot| plot.title.starts_with("Figure ");
     let (labelled, unlabelled): (Vec<Plot>, Vec<Plot>) = curves.into_iter().partition(is_labelled);

@@ -86,8 +86,7 @@ const RUN: [Fixed; 2] = [
 ];
 
 fn fixed(columns: &[Fixed]) -> Vec<Column> {
-    let columns = columns.iter();
-    columns.map(|(name, kind, _)| Column { name: (*name).to_owned(), kind: *kind }).collect()
+    columns.iter().map(|(name, kind, _)| Column { name: (*name).to_owned(), kind: *kind }).collect()
 }
 
 fn measured(which: impl Fn(&&'static Measure) -> bool) -> impl Iterator<Item = Column> {

@@ -67,8 +67,7 @@ impl Run {
     #[must_use]
     pub fn tasks(&self) -> Vec<(&str, i32, Option<Share>)> {
         if let Some(shares) = &self.shares {
-            let shares = shares.iter();
-            return shares.map(|one| (&*one.task, one.nice, one.share)).collect();
+            return shares.iter().map(|one| (&*one.task, one.nice, one.share)).collect();
         }
         let tasks = self.metrics.iter().flat_map(|metrics| &metrics.tasks);
         tasks.map(|task| (task.name.as_str(), task.nice, task.share)).collect()

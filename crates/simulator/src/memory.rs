@@ -172,8 +172,7 @@ mod tests {
                 let cpus = options.machine.cpus.len();
                 let prepared = loaded.prepared(&options).unwrap();
                 let memory = Memory::new(&loaded, &prepared, cpus, None).unwrap();
-                let maps = memory.maps.own().iter();
-                let entries = maps.map(|map| map.max_entries as u32);
+                let entries = memory.maps.own().iter().map(|map| map.max_entries as u32);
                 assert_eq!(entries.collect::<Vec<_>>(), prepared.map_entries);
                 let first = memory.slots.len() - prepared.sections.len();
                 for (number, bytes) in prepared.sections.iter().enumerate() {

@@ -162,7 +162,7 @@ impl<'a> Reports<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use fairground_events::{EventKind, Policy};
+    use fairground_events::EventKind;
 
     /// Records times and tasks.
     #[derive(Default)]
@@ -195,17 +195,7 @@ mod tests {
         for (time, task) in [(5, 0), (9, 1), (5, 2), (7, 3), (12, 4)] {
             reports.add_event(sleep(time, task));
         }
-        let info = TaskInfo {
-            name: String::new(),
-            policy: Policy::Normal,
-            nice: 0,
-            rt_priority: 0,
-            weight: 1024,
-            allowed: Vec::new(),
-            parent: None,
-            daemon: false,
-            group: None,
-        };
+        let info = TaskInfo::named("");
         reports.add_task(7, TaskId(5), info.clone());
         reports.add_task(9, TaskId(8), info);
         reports.release(8);

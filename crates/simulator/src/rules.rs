@@ -53,8 +53,7 @@ pub fn for_program(flags: u64, release: Release) -> u64 {
 
 /// Flags that are not the same in all releases.
 static ENQUEUE_FLAGS: LazyLock<Vec<&Enumerator>> = LazyLock::new(|| {
-    let all = ENUMERATORS.iter();
-    let flags = all.filter(|one| one.name.starts_with("SCX_ENQ_"));
+    let flags = ENUMERATORS.iter().filter(|one| one.name.starts_with("SCX_ENQ_"));
     let differs = |one: &&Enumerator| one.value(Release::OLDEST) != one.value(Release::NEWEST);
     flags.filter(differs).collect()
 });

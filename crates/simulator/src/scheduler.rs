@@ -102,10 +102,6 @@ impl Scheduler {
     }
 
     /// The same for an object that has already been read. `store` may have its translation.
-    ///
-    /// # Errors
-    ///
-    /// As [`Scheduler::load`].
     pub fn load_object(
         object: Arc<Object>,
         store: Option<Arc<dyn Store>>,
@@ -115,10 +111,6 @@ impl Scheduler {
 
     /// The same for the values that read-only variables have in runs with `options`. As a kernel's verifier does it, the code that these
     /// values rule out is left out, with any faults. The scheduler may only be simulated with these values.
-    ///
-    /// # Errors
-    ///
-    /// As [`Scheduler::load`].
     pub fn load_with_values(
         object: Arc<Object>,
         options: &Options,
@@ -140,10 +132,6 @@ impl Scheduler {
     }
 
     /// The scheduler for the values that it has when it is loaded again while these CPUs are `online`.
-    ///
-    /// # Errors
-    ///
-    /// As [`Scheduler::load`].
     pub(crate) fn loaded_again(
         self: &Arc<Self>,
         options: &Options,
@@ -157,10 +145,6 @@ impl Scheduler {
     }
 
     /// The same without run-time checks, to measure their cost.
-    ///
-    /// # Errors
-    ///
-    /// As [`Scheduler::load`].
     pub fn load_unguarded(bytes: &[u8]) -> Result<Scheduler, LoadError> {
         Scheduler::load_with(Arc::new(parse(bytes)?), Target::USUAL, |object, linker| {
             fairground_bpf::compile_unguarded(object, linker)
@@ -221,10 +205,6 @@ impl Scheduler {
 
     /// The scheduler for the kernel of runs with `options`: a different one only if that is of another release, or if its code asks for
     /// `CONFIG_HZ`.
-    ///
-    /// # Errors
-    ///
-    /// As [`Scheduler::load`].
     pub fn for_kernel(self: &Arc<Self>, options: &Options) -> Result<Arc<Scheduler>, LoadError> {
         let asks = |external: &Extern| external.name == "CONFIG_HZ";
         let mut target = Target::of(options);
@@ -277,19 +257,11 @@ impl Scheduler {
     }
 
     /// What it begins with in runs with `options`.
-    ///
-    /// # Errors
-    ///
-    /// If a value does not fit its variable.
     pub fn prepared(&self, options: &Options) -> Result<Prepared, LoadError> {
         prepare(&self.object, options, &options.online_at_first())
     }
 
     /// What it begins with in runs with `options` while these CPUs are `online`, and its table of callbacks then.
-    ///
-    /// # Errors
-    ///
-    /// If a value does not fit, or a kernel would refuse the table.
     pub(crate) fn prepare(
         &self,
         options: &Options,
@@ -494,8 +466,7 @@ fn forbids_sleep(name: &str, cid_form: bool, release: Release) -> Option<String>
 
 /// Refuses calls of kernel functions that `release` does not allow, in programs that are not callbacks.
 fn check_programs(object: &Object, needs: &Needs, release: Release) -> Result<(), LoadError> {
-    let programs = object.programs().iter();
-    for program in programs.filter(|one| one.autoload && !one.is_callback()) {
+    for program in object.programs().iter().filter(|one| one.autoload && !one.is_callback()) {
         for call in needs.kernel_calls(&program.name) {
             let is_syscall = program.section == "syscall";
             let function = function(&call.name);

@@ -144,10 +144,6 @@ impl Options {
     }
 
     /// The actions of the scheduler's loader while these CPUs are offline.
-    ///
-    /// # Errors
-    ///
-    /// If it gives up then.
     pub(crate) fn setup_without(&self, offline: &[usize]) -> Result<Arc<Setup>, LoadError> {
         let mut later = self.later_setups.iter();
         let setup = later.find(|(others, _)| others == offline);
@@ -244,10 +240,6 @@ pub fn simulate(
 }
 
 /// Like [`simulate`], with the scheduler's loader running beside it; its threads are tasks.
-///
-/// # Errors
-///
-/// As for [`simulate`].
 pub fn simulate_beside<'a>(
     scheduler: &Arc<Scheduler>,
     options: &Options,

@@ -56,8 +56,5 @@ pub fn watch(window: Range<usize>) {
 
 /// The addresses found, and the instructions that first touched them.
 pub fn found() -> Vec<(usize, usize)> {
-    STRAYS.with(|strays| {
-        let found = strays.found[..strays.count.get()].iter();
-        found.map(Cell::get).collect()
-    })
+    STRAYS.with(|strays| strays.found[..strays.count.get()].iter().map(Cell::get).collect())
 }

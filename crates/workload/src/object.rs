@@ -1,5 +1,6 @@
 //! Typed, strict access to the objects of a file.
 
+use std::borrow::Cow;
 use std::cell::RefCell;
 use std::ops::RangeInclusive;
 
@@ -23,8 +24,8 @@ impl<'a> Reader<'a> {
         Self { file, notes: RefCell::default() }
     }
 
-    /// Adds a note that is made once.
-    pub fn note(&self, place: &Place, sentence: impl Into<String>) {
+    /// Adds a note.
+    pub fn note(&self, place: &Place, sentence: impl Into<Cow<'static, str>>) {
         self.notes.borrow_mut().add(place, sentence);
     }
 
@@ -100,8 +101,8 @@ impl<'a> Object<'a> {
         self.reader.error(&self.place, message)
     }
 
-    /// Adds a note there that is made once.
-    pub fn note(&self, sentence: impl Into<String>) {
+    /// Adds a note there.
+    pub fn note(&self, sentence: impl Into<Cow<'static, str>>) {
         self.reader.note(&self.place, sentence);
     }
 
@@ -222,13 +223,13 @@ impl<'a> Field<'a> {
         self.reader.error(&self.key_place, message)
     }
 
-    /// Adds a note at its value that is made once.
-    pub fn note(&self, sentence: impl Into<String>) {
+    /// Adds a note at its value.
+    pub fn note(&self, sentence: impl Into<Cow<'static, str>>) {
         self.reader.note(&self.place, sentence);
     }
 
     /// The same at its key.
-    pub fn key_note(&self, sentence: impl Into<String>) {
+    pub fn key_note(&self, sentence: impl Into<Cow<'static, str>>) {
         self.reader.note(&self.key_place, sentence);
     }
 

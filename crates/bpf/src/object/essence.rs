@@ -7,10 +7,6 @@ use super::Object;
 impl Object {
     /// Writes the parts of the object that a kernel sees as text: instructions with their operands, maps, variables, tables of callbacks and types. It is
     /// the same for the same code wherever its source lies, since paths and lines are left out.
-    ///
-    /// # Errors
-    ///
-    /// Those of `out`.
     pub fn write_essence(&self, out: &mut impl fmt::Write) -> fmt::Result {
         let Self {
             btf,

@@ -357,15 +357,10 @@ impl Object {
 
     /// The tables of callbacks that define a scheduler.
     pub fn schedulers(&self) -> impl Iterator<Item = &StructOps> {
-        let tables = self.struct_ops.iter();
-        tables.filter(|table| SCHEDULER_TABLES.contains(&table.type_name.as_str()))
+        self.struct_ops.iter().filter(|table| SCHEDULER_TABLES.contains(&table.type_name.as_str()))
     }
 
     /// The table of callbacks of the one scheduler that it has.
-    ///
-    /// # Errors
-    ///
-    /// If it has none, or several.
     pub fn scheduler(&self) -> Result<&StructOps, String> {
         let tables: Vec<&StructOps> = self.schedulers().collect();
         match tables[..] {
@@ -390,10 +385,6 @@ impl Object {
     }
 
     /// Keeps only this one of the tables that define a scheduler: which one is attached is up to the loader. The others' programs are not loaded.
-    ///
-    /// # Errors
-    ///
-    /// The existing names, if this is none of them.
     pub fn choose(&mut self, table: &str) -> Result<(), Vec<String>> {
         let names: Vec<String> = self.schedulers().map(|one| one.name.clone()).collect();
         if !names.iter().any(|name| name == table) {

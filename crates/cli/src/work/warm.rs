@@ -79,10 +79,6 @@ const ONLY: Place = Place { workload: 0, site: 0, contender: 0, repeat: 0 };
 
 impl Warm {
     /// The result of a cell.
-    ///
-    /// # Errors
-    ///
-    /// A message, if the cell names something that cannot be used.
     pub fn run(&self, request: &Request) -> Result<CellResult, String> {
         let all_but_seed = Request { id: serde_json::Value::Null, seed: 0, ..request.clone() };
         let text = serde_json::to_string(&all_but_seed).map_err(|error| error.to_string())?;
@@ -93,10 +89,6 @@ impl Warm {
     }
 
     /// How far a shard is when what was left of it has run.
-    ///
-    /// # Errors
-    ///
-    /// A message, if there is no such sweep or shard, or something cannot be read or written.
     pub fn run_shard(&self, request: &ShardRequest) -> Result<Progress, String> {
         let until = request.until.as_deref().map(nanoseconds).transpose();
         let until = until.map_err(|message| format!("until: {message}"))?;

@@ -123,10 +123,6 @@ impl<W: Write> PerfettoWriter<W> {
     }
 
     /// Writes the remaining data and gives the output back.
-    ///
-    /// # Errors
-    ///
-    /// The first error in writing.
     pub fn close(mut self) -> io::Result<W> {
         self.flush();
         match self.error {

@@ -47,10 +47,6 @@ pub struct TraceReader<R: Read> {
 
 impl<R: Read> TraceReader<R> {
     /// Reads the beginning of a trace file.
-    ///
-    /// # Errors
-    ///
-    /// If it is not a trace file, has another version, or is damaged.
     pub fn new(input: R) -> Result<Self, TraceError> {
         let mut reader = Self {
             input: BufReader::new(input),
@@ -95,10 +91,6 @@ impl<R: Read> TraceReader<R> {
 
     /// Sends the whole stream to `sink`. On an error, `sink` has seen the part before the damage, or everything if only the checksum is
     /// wrong: discard its results.
-    ///
-    /// # Errors
-    ///
-    /// If the file is cut off or damaged.
     pub fn play(mut self, sink: &mut dyn Sink) -> Result<(), TraceError> {
         loop {
             self.start = self.offset;

@@ -32,10 +32,6 @@ pub struct TraceWriter<W: Write> {
 
 impl<W: Write> TraceWriter<W> {
     /// Starts a trace file for a machine whose CPUs have these capacities.
-    ///
-    /// # Errors
-    ///
-    /// If the machine has more than 65536 CPUs, or the beginning cannot be written.
     pub fn new(output: W, capacities: &[u32]) -> io::Result<Self> {
         let cpus = capacities.len() as u64;
         if cpus > MOST_CPUS {

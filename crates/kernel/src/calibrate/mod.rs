@@ -75,9 +75,6 @@ impl Basis {
 }
 
 /// Measures the costs of this machine. Takes about ten seconds.
-///
-/// # Errors
-/// No thread can be started or bound to a CPU.
 pub fn calibrate(pairs: &Pairs) -> Result<Calibration, Error> {
     measure(pairs).map_err(Error::system("cannot measure"))
 }

@@ -24,9 +24,6 @@ pub(super) fn in_arena<'o>(parsed: &'o Parsed, setup: &Setup) -> Vec<&'o str> {
 }
 
 /// Makes libbpf's `object` begin as `prepared` says, which was computed for `parsed`, the same object.
-///
-/// # Errors
-/// The part that libbpf does not take.
 pub(super) fn give(
     object: &mut OpenObject,
     parsed: &Parsed,

@@ -130,9 +130,6 @@ impl OpenScheduler {
 
     /// Lets the kernel's verifier check the scheduler, and unloads it again; returns the parts that had to be left out on this kernel, and how many
     /// programs were checked.
-    ///
-    /// # Errors
-    /// As for [`host::check_can_verify`], a rejection by the verifier, or anything else that the kernel rejects.
     pub fn verify(self) -> Result<(Vec<String>, usize), Error> {
         host::check_can_verify()?;
         let loaded = self.load()?;

@@ -180,9 +180,6 @@ impl Groups {
 
     /// The figures of each group: its CPU time, and the use of its quota if it has one, as the scheduler in charge counts it, and without one the
     /// kernel.
-    ///
-    /// # Errors
-    /// The records of the scheduler in charge cannot be read.
     pub fn usage(&self, workload: &Workload) -> Result<Vec<GroupMetrics>, Error> {
         let told = quotas::told()?;
         let usage = |group: &Group| {

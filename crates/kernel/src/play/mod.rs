@@ -64,9 +64,6 @@ pub type NameTunables = fn(&str, &BTreeMap<String, i128>) -> Option<BTreeMap<Str
 pub type OnlineCpu = (u32, u32);
 
 /// Runs a workload until its end, its duration, or a signal that asks for the end. The metrics are those of the CPUs that are `online`.
-///
-/// # Errors
-/// The workload asks for something that this machine or this user does not have, or the system runs out of something.
 pub fn play(
     workload: &Workload,
     options: &Options,

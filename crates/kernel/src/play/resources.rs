@@ -247,9 +247,6 @@ impl Pipe {
     }
 
     /// Reads until `buffer` is full; `false` if the run ends first.
-    ///
-    /// # Errors
-    /// The system fails.
     pub fn read(&self, mut buffer: &mut [u8], over: &Over) -> std::io::Result<bool> {
         while !buffer.is_empty() {
             match (&self.reader).read(buffer) {
@@ -263,9 +260,6 @@ impl Pipe {
     }
 
     /// Writes all of `buffer`; `false` if the run ends first.
-    ///
-    /// # Errors
-    /// The system fails.
     pub fn write(&self, mut buffer: &[u8], over: &Over) -> std::io::Result<bool> {
         while !buffer.is_empty() {
             match (&self.writer).write(buffer) {
@@ -298,9 +292,6 @@ pub struct Resources {
 
 impl Resources {
     /// The resources of a workload, not used yet.
-    ///
-    /// # Errors
-    /// The system does not provide a pipe of the size that the workload wants.
     pub fn new(workload: &Workload) -> std::io::Result<Self> {
         Ok(Self {
             mutexes: workload.mutexes.iter().map(Lock::new).collect(),

@@ -116,9 +116,6 @@ pub struct Run {
 
 impl Run {
     /// Creates the threads of all instances, which then wait for [`Run::begin`].
-    ///
-    /// # Errors
-    /// A thread cannot be created, or its policy or CPUs cannot be set.
     pub fn prepare(
         workload: &Workload,
         options: Options,
@@ -162,9 +159,6 @@ impl Run {
     }
 
     /// Starts the threads. Returns the common start, `CLOCK_MONOTONIC`.
-    ///
-    /// # Errors
-    /// The recorder cannot track this many threads.
     pub fn begin(&self) -> Result<u64, Error> {
         let threads = lock(&self.threads);
         let now = clock::monotonic();

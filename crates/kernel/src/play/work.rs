@@ -93,9 +93,6 @@ impl Work {
     }
 
     /// Writes `bytes` bytes to /dev/null.
-    ///
-    /// # Errors
-    /// The device cannot be opened or written.
     pub fn write(&mut self, bytes: u64) -> std::io::Result<()> {
         let mut left = usize::try_from(bytes).unwrap_or(usize::MAX);
         self.allocate();

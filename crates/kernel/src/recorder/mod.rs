@@ -73,9 +73,6 @@ pub struct Tracker {
 
 impl Tracker {
     /// Records the thread `pid` from now on, under `name` or its name in the kernel.
-    ///
-    /// # Errors
-    /// The kernel cannot track another task.
     pub fn track(&self, pid: u32, name: Option<&str>) -> Result<(), Error> {
         if let Some(name) = name {
             self.notes.add(pid, NoteKind::Task { name: name.to_owned() });
@@ -118,9 +115,6 @@ pub struct Recorder<S> {
 impl<S: Sink + Send + 'static> Recorder<S> {
     /// Starts recording into `sink`. Children of recorded tasks are recorded too; with `turns`, so are the turns of all other threads.
     /// Nothing is recorded before a task is chosen with a [`Tracker`], and nothing reaches the sink before [`Notes::begin`].
-    ///
-    /// # Errors
-    /// Not root, or a kernel without the trace points or type information.
     pub fn start(sink: S, turns: bool, cpus: u32) -> Result<Self, Error> {
         Self::start_programs(sink, turns, cpus, |_| true)
     }
@@ -164,9 +158,6 @@ impl<S: Sink + Send + 'static> Recorder<S> {
     }
 
     /// A handle that chooses tasks.
-    ///
-    /// # Errors
-    /// The process has no file descriptor left.
     pub fn tracker(&self) -> Result<Tracker, Error> {
         Ok(Tracker { map: duplicate(&self.map)?, notes: self.notes.clone() })
     }
@@ -184,9 +175,6 @@ impl<S: Sink + Send + 'static> Recorder<S> {
     }
 
     /// Ends the recording, now unless [`Recorder::stop_at`] named a time, and returns the finished sink.
-    ///
-    /// # Errors
-    /// The records could not be read.
     pub fn finish(self) -> Result<(S, Summary), Error> {
         self.stop_at(clock::monotonic());
         drop(self.end);

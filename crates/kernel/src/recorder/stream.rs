@@ -464,17 +464,7 @@ impl Stream {
 
 /// A task of which only the name is known.
 fn untold(name: String) -> TaskInfo {
-    TaskInfo {
-        name,
-        policy: Policy::Normal,
-        nice: 0,
-        rt_priority: 0,
-        weight: load_weight(Policy::Normal, 0),
-        allowed: Vec::new(),
-        parent: None,
-        daemon: false,
-        group: None,
-    }
+    TaskInfo::named(name)
 }
 
 fn index(task: TaskId) -> usize {

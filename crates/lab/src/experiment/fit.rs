@@ -17,10 +17,6 @@ const ROUNDS: u32 = 2;
 /// Fits again those values of `experiment` that have a target, and returns all values. The experiment's file is not changed.
 ///
 /// The search is a bisection, so the measure must rise or fall monotonically with the value.
-///
-/// # Errors
-///
-/// If the experiment cannot be run, or its measure does not reach the target within the range.
 pub fn fit(experiment: &Experiment, threads: Option<NonZero<usize>>) -> Result<Vec<Fit>, Error> {
     let mut values = experiment.fits();
     let fits = &experiment.file.fit;

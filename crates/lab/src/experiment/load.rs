@@ -294,15 +294,10 @@ impl Experiment {
 
     /// The fitted values, by name.
     pub(crate) fn fits(&self) -> BTreeMap<String, f64> {
-        let fits = self.file.fit.iter();
-        fits.map(|fit| (fit.name.clone(), fit.value)).collect()
+        self.file.fit.iter().map(|fit| (fit.name.clone(), fit.value)).collect()
     }
 
     /// Reads the machine of every point, just as the runs do.
-    ///
-    /// # Errors
-    ///
-    /// For the first machine that does not exist or cannot be used, with its place.
     pub fn check_machines(&self) -> Result<(), Error> {
         let fits = self.fits();
         for point in &self.points() {

@@ -115,10 +115,6 @@ pub fn reproduce(
 const SHOWN_MOMENTS: usize = 2;
 
 /// The decisive moments at the last point of `experiment`, with its first seed, under its own schedulers and those of `request`.
-///
-/// # Errors
-///
-/// If a file of the experiment or a scheduler cannot be used.
 pub fn experiment_moments(
     experiment: &Experiment,
     request: &Request,
@@ -254,8 +250,7 @@ impl<'a> Simulations<'a> {
         self.setup.fits = fits;
         let Setup { experiment, points, columns, fits, .. } = &self.setup;
         let machines = points.iter().map(|point| {
-            let columns = columns.iter();
-            columns.map(|column| experiment.machine(&column.at(point), fits)).collect()
+            columns.iter().map(|column| experiment.machine(&column.at(point), fits)).collect()
         });
         self.machines = machines.collect::<Result<_, _>>()?;
         Ok(())

@@ -145,10 +145,6 @@ struct Tried {
 impl Hunt<'_> {
     /// Hunts until `goes_on`, which is called with the number of runs and of finds after each generation, says no. A hunt in the folder goes on
     /// where it ended.
-    ///
-    /// # Errors
-    ///
-    /// If the scheduler cannot be run, or the folder cannot be used.
     pub fn go_on(&self, goes_on: &dyn Fn(usize, usize) -> bool) -> Result<Hunted, Error> {
         self.plan.check()?;
         let templates = self.templates();

@@ -30,9 +30,7 @@ fn load(script: Script, length: u64) -> Load {
 
 #[test]
 fn who_wakes_whom_is_at_its_place_in_the_run() {
-    let mut script = Script::default();
-    script.describe(1, "baker");
-    script.describe(2, "eater");
+    let mut script = Script::of(&["baker", "eater"]);
     script.born(0, 2, 1);
     script.preempt(0, 0, 2);
     script.sleep(MS, 2, 1, READ, 5);
@@ -55,9 +53,7 @@ fn who_wakes_whom_is_at_its_place_in_the_run() {
 #[test]
 fn runs_are_without_what_a_simulation_adds_to_them() {
     const US: u64 = 1000;
-    let mut script = Script::default();
-    script.describe(1, "baker");
-    script.describe(2, "eater");
+    let mut script = Script::of(&["baker", "eater"]);
     script.born(0, 2, 1);
     script.preempt(0, 0, 2);
     script.sleep(MS, 2, 1, READ, 5);
@@ -87,10 +83,7 @@ fn runs_are_without_what_a_simulation_adds_to_them() {
 
 #[test]
 fn children_are_forked_where_they_were() {
-    let mut script = Script::default();
-    script.describe(1, "make");
-    script.describe(2, "cc1");
-    script.describe(3, "cc1");
+    let mut script = Script::of(&["make", "cc1", "cc1"]);
     script.born(0, 1, 50);
     script.preempt(0, 0, 1);
     script.born(2 * MS, 2, 1);
@@ -141,8 +134,7 @@ fn numbers_of_threads_come_back() {
 
 /// A task that runs for a while in each period, late every fifth time.
 fn periodic(lateness: u64) -> Script {
-    let mut script = Script::default();
-    script.describe(1, "player");
+    let mut script = Script::of(&["player"]);
     script.born(0, 1, 50);
     let mut time = 0;
     script.preempt(0, 0, 1);
@@ -176,8 +168,7 @@ fn timers_on_a_grid_are_periods() {
 #[test]
 fn who_was_late_shows_whether_he_keeps_the_grid() {
     for (off, expected) in [(0, TimerMode::Absolute), (3 * MS, TimerMode::Relative)] {
-        let mut script = Script::default();
-        script.describe(1, "player");
+        let mut script = Script::of(&["player"]);
         script.born(0, 1, 50);
         script.preempt(0, 0, 1);
         let mut time = 0;
@@ -202,8 +193,7 @@ fn who_was_late_shows_whether_he_keeps_the_grid() {
 
 #[test]
 fn sleeps_of_one_length_are_relative() {
-    let mut script = Script::default();
-    script.describe(1, "sleeper");
+    let mut script = Script::of(&["sleeper"]);
     script.born(0, 1, 50);
     script.preempt(0, 0, 1);
     let mut time = 0;
@@ -220,8 +210,7 @@ fn sleeps_of_one_length_are_relative() {
 
 #[test]
 fn sleeps_are_relative_also_where_most_of_them_begin_in_step() {
-    let mut script = Script::default();
-    script.describe(1, "sleeper");
+    let mut script = Script::of(&["sleeper"]);
     script.born(0, 1, 50);
     script.preempt(0, 0, 1);
     let mut time = 0;
@@ -240,8 +229,7 @@ fn sleeps_are_relative_also_where_most_of_them_begin_in_step() {
 
 #[test]
 fn periods_show_also_where_every_other_one_is_missed() {
-    let mut script = Script::default();
-    script.describe(1, "player");
+    let mut script = Script::of(&["player"]);
     script.born(0, 1, 50);
     script.preempt(0, 0, 1);
     let mut time = 0;
@@ -267,8 +255,7 @@ fn periods_show_also_where_every_other_one_is_missed() {
 
 #[test]
 fn periods_show_also_where_sleeps_of_one_length_are_more_frequent() {
-    let mut script = Script::default();
-    script.describe(1, "player");
+    let mut script = Script::of(&["player"]);
     script.born(0, 1, 50);
     script.preempt(0, 0, 1);
     let mut time = 0;
@@ -300,8 +287,7 @@ fn periods_show_also_where_sleeps_of_one_length_are_more_frequent() {
 
 #[test]
 fn disks_take_as_long_as_they_took_and_arrivals_come_when_they_came() {
-    let mut script = Script::default();
-    script.describe(1, "server");
+    let mut script = Script::of(&["server"]);
     script.born(0, 1, 50);
     script.preempt(0, 0, 1);
     script.disk(MS, 1, 0);
@@ -331,9 +317,7 @@ fn disks_take_as_long_as_they_took_and_arrivals_come_when_they_came() {
 
 #[test]
 fn who_always_runs_goes_on() {
-    let mut script = Script::default();
-    script.describe(1, "hog");
-    script.describe(2, "hog");
+    let mut script = Script::of(&["hog", "hog"]);
     script.preempt(0, 0, 1);
     for turn in 1..100 {
         let (leaves, comes) = if turn % 2 == 1 { (1, 2) } else { (2, 1) };
@@ -348,9 +332,7 @@ fn who_always_runs_goes_on() {
 
 #[test]
 fn words_that_are_handed_on_are_mutexes() {
-    let mut script = Script::default();
-    script.describe(1, "left");
-    script.describe(2, "right");
+    let mut script = Script::of(&["left", "right"]);
     script.born(0, 1, 50);
     script.born(0, 2, 50);
     script.preempt(0, 0, 1);
@@ -386,9 +368,7 @@ fn words_that_are_handed_on_are_mutexes() {
 
 #[test]
 fn holds_for_which_nobody_waited_are_where_the_others_have_a_gap() {
-    let mut script = Script::default();
-    script.describe(1, "left");
-    script.describe(2, "right");
+    let mut script = Script::of(&["left", "right"]);
     script.preempt(0, 0, 1);
     let mut time = 0;
     for turn in 0..120 {
@@ -434,9 +414,7 @@ fn holds_for_which_nobody_waited_are_where_the_others_have_a_gap() {
 fn who_finds_a_mutex_taken_again_has_not_had_it() {
     const US: u64 = 1000;
     const TURNS: u64 = 20;
-    let mut script = Script::default();
-    script.describe(1, "left");
-    script.describe(2, "right");
+    let mut script = Script::of(&["left", "right"]);
     script.preempt(0, 0, 1);
     for turn in 0..TURNS {
         let time = turn * MS;
@@ -485,10 +463,7 @@ fn holds_with_a_yield_in_each_are_told_apart_where_nobody_waits() {
     const US: u64 = 1000;
     const TURNS: u64 = 20;
     const ALONE: u64 = 5;
-    let mut script = Script::default();
-    script.describe(1, "left");
-    script.describe(2, "right");
-    script.describe(3, "other");
+    let mut script = Script::of(&["left", "right", "other"]);
     script.preempt(0, 0, 1);
     for turn in 0..TURNS {
         let time = turn * MS;
@@ -531,9 +506,7 @@ fn holds_with_a_yield_in_each_are_told_apart_where_nobody_waits() {
 
 /// A client, and a server that waits for a condition.
 fn waiting_server() -> Script {
-    let mut script = Script::default();
-    script.describe(1, "client");
-    script.describe(2, "server");
+    let mut script = Script::of(&["client", "server"]);
     script.preempt(0, 0, 2);
     script.sleep(MS, 2, 1, FUTEX, 0xc);
     script
@@ -619,9 +592,7 @@ fn assert_waits_without_mutex(task: &Task) {
 
 #[test]
 fn who_waits_for_another_task_in_any_call_holds_no_mutex() {
-    let mut script = Script::default();
-    script.describe(1, "client");
-    script.describe(2, "server");
+    let mut script = Script::of(&["client", "server"]);
     script.preempt(0, 0, 2);
     script.sleep(MS, 2, 1, READ, 3);
     let mut time = 2 * MS;
@@ -669,9 +640,7 @@ fn nestings(load: &Load) -> BTreeSet<(usize, usize)> {
 
 #[test]
 fn mutexes_are_never_taken_in_both_orders() {
-    let mut script = Script::default();
-    script.describe(1, "left");
-    script.describe(2, "right");
+    let mut script = Script::of(&["left", "right"]);
     script.preempt(0, 0, 1);
     let mut time = 0;
     let (mut one, mut other) = (0xabc, 0xdef);
@@ -700,8 +669,7 @@ fn mutexes_are_never_taken_in_both_orders() {
 
 #[test]
 fn yields_and_other_threads_are_kept() {
-    let mut script = Script::default();
-    script.describe(1, "polite");
+    let mut script = Script::of(&["polite"]);
     script.describe_kernel(9, "kworker/0:1");
     script.preempt(0, 0, 1);
     script.wake(MS, 9, 0, Context::Timer);
@@ -1006,8 +974,7 @@ proptest! {
 
 /// A task to which something comes from outside, and that then reads from a disk.
 fn server() -> Load {
-    let mut script = Script::default();
-    script.describe(1, "server");
+    let mut script = Script::of(&["server"]);
     script.preempt(0, 0, 1);
     for number in 0..20 {
         let begin = 40 * number * MS;
@@ -1124,9 +1091,7 @@ fn cpu_time(load: &Load) -> u64 {
 
 #[test]
 fn a_task_that_is_late_seen_leaving_a_cpu_has_not_had_it_from_the_beginning() {
-    let mut script = Script::default();
-    script.describe(1, "shell");
-    script.describe(2, "late");
+    let mut script = Script::of(&["shell", "late"]);
     script.preempt(0, 0, 1);
     script.sleep(100 * MS, 1, 0, READ, 3);
     script.wake(500 * MS, 1, 0, Context::Device);
@@ -1149,9 +1114,7 @@ fn a_task_that_is_late_seen_leaving_a_cpu_has_not_had_it_from_the_beginning() {
 
 #[test]
 fn a_task_that_left_unseen_has_not_run_until_it_is_seen_again() {
-    let mut script = Script::default();
-    script.describe(1, "one");
-    script.describe(2, "other");
+    let mut script = Script::of(&["one", "other"]);
     script.preempt(0, 0, 1);
     script.preempt(10 * MS, 1, 2);
     // That the other one left is missing.
@@ -1167,8 +1130,7 @@ fn a_task_that_left_unseen_has_not_run_until_it_is_seen_again() {
 
 #[test]
 fn a_task_on_two_cpus_has_left_one_of_them() {
-    let mut script = Script::default();
-    script.describe(1, "mover");
+    let mut script = Script::of(&["mover"]);
     script.preempt(0, 0, 1);
     let mut entries = vec![
         // That it left the first CPU is missing.
@@ -1185,8 +1147,7 @@ fn a_task_on_two_cpus_has_left_one_of_them() {
 
 #[test]
 fn who_had_a_cpu_from_before_the_beginning_is_no_gap() {
-    let mut script = Script::default();
-    script.describe(1, "hog");
+    let mut script = Script::of(&["hog"]);
     script.append(&mut vec![switch(0, 0, 7, 1, 0)]);
     script.preempt(20 * MS, 1, 0);
     let load = load(script, 100 * MS);

@@ -24,6 +24,15 @@ pub struct Script {
 }
 
 impl Script {
+    /// A recording of tasks 1, 2, … with these names.
+    pub fn of(names: &[&str]) -> Self {
+        let mut script = Self::default();
+        for (task, name) in (1..).zip(names) {
+            script.describe(task, name);
+        }
+        script
+    }
+
     fn add(&mut self, time: u64, kind: Kind) {
         self.entries.push(Entry { time: ORIGIN + time, cpu: 0, kind });
     }

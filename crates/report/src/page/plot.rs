@@ -523,14 +523,12 @@ fn data(plot: &Plot, rows: &[Category]) -> Table {
     // If rows are schedulers, there are at most two columns: ours, and a document's.
     let columns: Vec<(String, Vec<&Series>)> = if own_rows {
         let of = |printed: bool| -> Vec<&Series> {
-            let series = plot.series.iter();
-            series.filter(|one| one.printed == printed).collect()
+            plot.series.iter().filter(|one| one.printed == printed).collect()
         };
         let named = [(plot.title.clone(), of(false)), ("document".to_owned(), of(true))];
         named.into_iter().filter(|(_, series)| !series.is_empty()).collect()
     } else {
-        let series = plot.series.iter();
-        series.map(|one| (one.name.clone(), vec![one])).collect()
+        plot.series.iter().map(|one| (one.name.clone(), vec![one])).collect()
     };
     let cell = |point: Option<Point>| match point {
         Some(point) => Cell {

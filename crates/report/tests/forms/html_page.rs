@@ -66,8 +66,7 @@ fn it_begins_with_the_answer_and_says_how_sure_it_is() {
 fn distributions_are_plotted_where_there_are_some() {
     let page = comparison().page(&BTreeMap::new());
     let titles = |section: usize| {
-        let plots = page.sections[section].plots.iter();
-        let titles = plots.map(|plot| plot.title.as_str());
+        let titles = page.sections[section].plots.iter().map(|plot| plot.title.as_str());
         titles.filter(|title| title.ends_with("percentiles")).collect::<Vec<_>>()
     };
     // Hogs have no periods.
@@ -214,8 +213,7 @@ fn one_workload_on_two_machines_has_two_rows_with_places_of_their_own() {
     let page = both.page(&BTreeMap::new());
     let ids: Vec<&str> = page.sections.iter().map(|one| one.id.as_str()).collect();
     assert_eq!(ids, ["mix-two on 2", "mix-two on 8"]);
-    let rows = page.answer.matrix.rows.iter();
-    assert!(rows.map(|row| row.section.as_str()).eq(ids));
+    assert!(page.answer.matrix.rows.iter().map(|row| row.section.as_str()).eq(ids));
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! Runs to show: a machine that gives each CPU to its waiting tasks in turn, for a slice each.
 
-use fairground_events::{CpuId, Event, EventKind, OverheadKind, Policy, Sink, TaskId, TaskInfo};
+use fairground_events::{CpuId, Event, EventKind, OverheadKind, Sink, TaskId, TaskInfo};
 use fairground_metrics::{MachineFacts, Metrics, Options, RunMetrics};
 use fairground_report::{Comparison, Labels, Run};
 use fairground_results::{CpuChange, Failure, Hashes, Recipe, Shared, Status};
@@ -73,17 +73,7 @@ pub fn run(
     let mut metrics = Metrics::new(MachineFacts::equal(cpus as usize), Options::default());
     let mut number = 0;
     let mut tell = |metrics: &mut Metrics, name: String, nice: i32| {
-        let info = TaskInfo {
-            name,
-            policy: Policy::Normal,
-            nice,
-            rt_priority: 0,
-            weight: 1024,
-            allowed: Vec::new(),
-            parent: None,
-            daemon: false,
-            group: None,
-        };
+        let info = TaskInfo { nice, ..TaskInfo::named(name) };
         metrics.task(0, TaskId(number), &info);
         number += 1;
         TaskId(number - 1)

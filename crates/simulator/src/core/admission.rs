@@ -50,10 +50,6 @@ fn error_of_bandwidth(name: &str, new: u64, others: u64, limit: u64) -> Option<S
 }
 
 /// Checks whether a kernel on this machine lets the tasks that a workload begins with, and each phase by itself, have their deadline policies.
-///
-/// # Errors
-///
-/// The refusal of the kernel, with its error and a way out.
 pub fn check_deadline_tasks(workload: &Workload, machine: &Machine) -> Result<(), String> {
     let limit = limit(machine.cpus.iter().map(|cpu| cpu.capacity.into()), 1);
     let all = 0..machine.cpus.len() as u32;

@@ -171,10 +171,6 @@ impl<'de, T: Value> Visitor<'de> for GivenVisitor<T> {
 
 impl CostModel {
     /// Reads a cost model called `name`. Costs that the text leaves out are taken from the default model, including its origin.
-    ///
-    /// # Errors
-    ///
-    /// If the text is not TOML, has a field that is not a cost, or a value out of range.
     pub fn parse(name: &str, text: &str) -> Result<Self, CostError> {
         let fields: Fields = toml::from_str(text).map_err(|error| CostError {
             place: error.span().map(|span| place(text, span.start)),

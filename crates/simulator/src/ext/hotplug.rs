@@ -93,8 +93,7 @@ impl Kernel<'_> {
         let state = &self.cpus[cpu];
         let current = (state.current != state.idle).then_some(state.current);
         let waiting = |task: &TaskRef| Some(*task) != current;
-        let deadline = state.deadline.tasks().iter();
-        let real_time = deadline.chain(state.real_time.tasks()).copied();
+        let real_time = state.deadline.tasks().iter().chain(state.real_time.tasks()).copied();
         let real_time = real_time.filter(waiting);
         let local = std::iter::successors(self.dsq(state.local).first(), |task| task.dsq_next);
         let tasks = current.into_iter().chain(real_time);
