@@ -7,23 +7,23 @@ use std::path::{Path, PathBuf};
 
 /// The crates whose code takes part in a simulation or in its measures.
 const CRATES: [&str; 12] = [
-    "bpf",
-    "companion",
-    "contract",
-    "events",
-    "lab",
-    "linux",
-    "machine",
-    "metrics",
-    "recording",
-    "results",
-    "simulator",
-    "workload",
+    "crates/contract",
+    "crates/events",
+    "crates/lab",
+    "crates/linux",
+    "crates/machine",
+    "crates/metrics",
+    "crates/results",
+    "crates/simulator",
+    "crates/workload",
+    "lib/bpf",
+    "lib/companion",
+    "lib/recording",
 ];
 
 fn main() {
     let project = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
-    let folders = CRATES.map(|name| project.join("crates").join(name).join("src"));
+    let folders = CRATES.map(|name| project.join(name).join("src"));
     let mut found = BTreeSet::from([project.join("Cargo.lock")]);
     for folder in &folders {
         println!("cargo::rerun-if-changed={}", folder.display());

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* The records of recording.bpf.c and of recording files; crates/recording/src/record.rs reads the same layout. */
+/* The records of recording.bpf.c and of recording files; lib/recording/src/record.rs reads the same layout. */
 #ifndef FAIRGROUND_RECORDING_H
 #define FAIRGROUND_RECORDING_H
 

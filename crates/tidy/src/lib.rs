@@ -1,12 +1,25 @@
 //! The project's rules about itself are the tests of this crate: `tests/architecture.rs` says what must be absent, `tests/budget.rs` how much there may
 //! be. Here is how they find files.
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
 /// The project's folder.
 pub fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+}
+
+/// The folders of all crates, by name: those of `crates/`, and the libraries.
+pub fn crates() -> BTreeMap<String, PathBuf> {
+    let folders = ["crates", "lib"].map(|place| fs::read_dir(root().join(place)));
+    let entries = folders.into_iter().flat_map(|entries| entries.expect("the folder is there"));
+    let paths = entries.map(|entry| entry.expect("it can be read").path());
+    let named = paths.filter(|path| path.is_dir()).map(|path| {
+        let name = path.file_name().expect("it is an entry").to_string_lossy().into_owned();
+        (name, path)
+    });
+    named.collect()
 }
 
 /// The files below a folder whose names end like this, in order; none if there is no such folder.

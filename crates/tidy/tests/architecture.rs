@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use fairground_tidy::{files, root, test_modules, without_tests};
+use fairground_tidy::{crates, files, root, test_modules, without_tests};
 
 /// The code of a file without comments.
 fn code(path: &Path) -> String {
@@ -29,8 +29,16 @@ fn engine() -> Vec<PathBuf> {
 #[test]
 fn files_that_the_architecture_names_are_there() {
     let text = fs::read_to_string(root().join("ARCHITECTURE.md")).unwrap();
-    let folders =
-        ["crates/", "docs/", "experiments/", "schedulers/", "scripts/", "testbench/", "workloads/"];
+    let folders = [
+        "crates/",
+        "docs/",
+        "experiments/",
+        "lib/",
+        "schedulers/",
+        "scripts/",
+        "testbench/",
+        "workloads/",
+    ];
     let names: Vec<&str> = text
         .split('`')
         .skip(1)
@@ -98,8 +106,6 @@ fn the_engine_names_no_scheduler() {
 
 #[test]
 fn metrics_and_engine_do_not_know_each_other() {
-    let manifest =
-        |name: &str| fs::read_to_string(root().join(format!("crates/{name}/Cargo.toml"))).unwrap();
     assert!(!manifest("metrics").contains("fairground-simulator"));
     assert!(!manifest("report").contains("fairground-simulator"));
     let engine = manifest("simulator");
@@ -108,10 +114,14 @@ fn metrics_and_engine_do_not_know_each_other() {
     assert!(!manifest("events").contains("fairground-simulator"));
 }
 
+/// The manifest of a crate.
+fn manifest(name: &str) -> String {
+    fs::read_to_string(crates()[name].join("Cargo.toml")).unwrap()
+}
+
 /// The crates of the project that a crate's manifest names, without those of its tests.
 fn used_by(name: &str) -> BTreeSet<String> {
-    let path = root().join(format!("crates/{name}/Cargo.toml"));
-    let text = fs::read_to_string(path).unwrap();
+    let text = manifest(name);
     let ours = text.split("[dev-dependencies]").next().unwrap().lines();
     ours.filter_map(|line| line.strip_prefix("fairground-")?.split('.').next())
         .map(str::to_owned)
@@ -122,16 +132,31 @@ fn used_by(name: &str) -> BTreeSet<String> {
 fn crates_use_each_other_as_the_table_says() {
     let text = fs::read_to_string(root().join("ARCHITECTURE.md")).unwrap();
     let mut found = 0;
-    for line in text.lines().filter(|line| line.starts_with("| `crates/")) {
+    for line in text.lines().filter(|line| line.starts_with("| `")) {
         let columns: Vec<&str> = line.split('|').map(str::trim).collect();
-        let name = columns[1].trim_matches('`').strip_prefix("crates/").unwrap();
+        let folder = columns[1].trim_matches('`');
+        let name = folder.strip_prefix("crates/").or(folder.strip_prefix("lib/"));
+        let Some(name) = name.filter(|name| !name.is_empty()) else { continue };
         let uses = columns[3].split(", ").filter(|one| !one.is_empty());
         let told: BTreeSet<String> = uses.map(str::to_owned).collect();
         assert_eq!(used_by(name), told, "{name}");
         found += 1;
     }
-    let all = fs::read_dir(root().join("crates")).unwrap().count();
-    assert_eq!(found, all, "a crate has no room in the table");
+    assert_eq!(found, crates().len(), "a crate has no room in the table");
+}
+
+#[test]
+fn libraries_know_nothing_of_schedulers_under_test() {
+    let may = ["bpf", "events", "files", "machine", "workload"].map(str::to_owned);
+    for (name, folder) in
+        crates().iter().filter(|(_, folder)| folder.starts_with(root().join("lib")))
+    {
+        let used = used_by(name);
+        assert!(used.is_subset(&BTreeSet::from(may.clone())), "{name} uses {used:?}");
+        let page = fs::read_to_string(folder.join("README.md")).unwrap();
+        let told = ["Interface: **stable**", "Interface: **never a boundary**"];
+        assert!(told.iter().any(|words| page.contains(words)), "{name}: what is its interface?");
+    }
 }
 
 /// Circles of modules, by crate: the only ones there may be, until somebody cuts them. A module is a file of `src` or a folder with all of its files, and
@@ -176,7 +201,7 @@ fn names_after_crate(code: &str) -> BTreeSet<String> {
 
 /// The modules of a crate, each with those that it uses itself.
 fn modules(name: &str) -> BTreeMap<String, BTreeSet<String>> {
-    let folder = root().join(format!("crates/{name}/src"));
+    let folder = crates()[name].join("src");
     let mut found: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
     for path in files(&folder, ".rs") {
         let inner = path.strip_prefix(&folder).unwrap();
@@ -217,8 +242,7 @@ fn circles(modules: &BTreeMap<String, BTreeSet<String>>) -> BTreeSet<String> {
 
 #[test]
 fn modules_use_each_other_in_no_circles_but_the_known_ones() {
-    for entry in fs::read_dir(root().join("crates")).unwrap() {
-        let name = entry.unwrap().file_name().to_string_lossy().into_owned();
+    for name in crates().into_keys() {
         let own = CIRCLES.iter().filter(|(of, _)| *of == name);
         let known: BTreeSet<String> = own.map(|(_, circle)| (*circle).to_owned()).collect();
         assert_eq!(
@@ -254,7 +278,7 @@ fn who_produces_results_does_not_know_how_they_look() {
 
 #[test]
 fn none_but_the_command_prints() {
-    for path in files(&root().join("crates"), ".rs") {
+    for path in crates().values().flat_map(|folder| files(folder, ".rs")) {
         let place = path.display().to_string();
         let is_source = place.contains("/src/") && !place.contains("crates/cli/");
         for word in ["println!", "print!(", "dbg!("] {

@@ -6,7 +6,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use fairground_tidy::{files, root, test_modules, without_tests};
+use fairground_tidy::{crates, files, root, test_modules, without_tests};
 
 /// Files of more bytes are in the list of large ones.
 const LARGE: u64 = 200_000;
@@ -88,9 +88,9 @@ fn lines(folder: &Path) -> [usize; 2] {
 fn numbers() -> BTreeMap<String, usize> {
     let mut numbers = BTreeMap::new();
     let mut tests = lines(&root().join("schedulers"))[1];
-    for entry in fs::read_dir(root().join("crates")).unwrap() {
-        let [source, of_tests] = lines(&entry.as_ref().unwrap().path());
-        numbers.insert(entry.unwrap().file_name().into_string().unwrap(), source);
+    for (name, folder) in crates() {
+        let [source, of_tests] = lines(&folder);
+        numbers.insert(name, source);
         tests += of_tests;
     }
     let read = |path: &PathBuf| fs::read_to_string(path).unwrap();

@@ -461,7 +461,7 @@ fn an_import_that_fails_leaves_nothing() {
 
 /// A file of `perf sched record`.
 fn perf_file() -> Vec<u8> {
-    let compressed = folder().join("../../recording/tests/recordings/sched.data.zst");
+    let compressed = folder().join("../../../lib/recording/tests/recordings/sched.data.zst");
     zstd::decode_all(fs::read(compressed).unwrap().as_slice()).unwrap()
 }
 
