@@ -14,7 +14,7 @@ use crate::Forms as _;
 use crate::answer::distance;
 use crate::format::{range, value};
 use crate::json::Document;
-use crate::page::{Cell, Page, Section, Table};
+use crate::page::{Page, Section, Table};
 use crate::table::WIDTH;
 use crate::text::{columns, wrap};
 
@@ -318,17 +318,6 @@ pub fn advice_json(advice: &Advice, fairground: &str) -> String {
     document.text()
 }
 
-/// A table of a page. The first row has the heads, the first `words` columns are words.
-fn page_table(rows: Vec<Vec<String>>, words: usize) -> Table {
-    let mut rows = rows.into_iter();
-    Table {
-        caption: String::new(),
-        heads: rows.next().unwrap_or_default(),
-        rows: rows.map(|row| row.into_iter().map(Cell::plain).collect()).collect(),
-        words,
-    }
-}
-
 /// The answer as a page: the ranking and the price, then the comparison behind it.
 #[must_use]
 pub fn advice_page(advice: &Advice) -> Page {
@@ -344,9 +333,9 @@ pub fn advice_page(advice: &Advice) -> Page {
     page.answer.certainty.push_str(
         " The ranking allows for the known error of replays as well, which these numbers do not.",
     );
-    let mut tables = vec![page_table(ranking(advice), 2)];
+    let mut tables = vec![Table::plain(ranking(advice), 2)];
     let recommended = advice.recommended.as_ref();
-    tables.extend(recommended.map(|recommended| page_table(prices(recommended), 1)));
+    tables.extend(recommended.map(|recommended| Table::plain(prices(recommended), 1)));
     let section = Section {
         id: "ranking".to_owned(),
         title: "Ranking".to_owned(),

@@ -7,7 +7,7 @@ use serde::Serialize;
 
 use crate::csv_of;
 use crate::json::Document;
-use crate::page::{Cell, Page, Section, Table};
+use crate::page::{Page, Section, Table};
 use crate::table::{WIDTH, layout, pipes};
 use crate::text::wrap;
 use crate::{Comparison, Forms as _};
@@ -115,23 +115,13 @@ pub fn rankings_page(rankings: &[TitledRanking], comparison: &Comparison) -> Pag
         for block in blocks(one) {
             match block {
                 Block::Text(text) => section.notes.extend(text.lines().map(str::to_owned)),
-                Block::Table(rows, words) => section.tables.push(table(rows, words)),
+                Block::Table(rows, words) => section.tables.push(Table::plain(rows, words)),
             }
         }
         section
     });
     page.sections.splice(0..0, sections.collect::<Vec<_>>());
     page
-}
-
-fn table(rows: Vec<Vec<String>>, words: usize) -> Table {
-    let mut rows = rows.into_iter();
-    Table {
-        caption: String::new(),
-        heads: rows.next().unwrap_or_default(),
-        rows: rows.map(|row| row.into_iter().map(Cell::plain).collect()).collect(),
-        words,
-    }
 }
 
 /// What a ranking says: failures, the places, who beats whom at no price, and each measure.

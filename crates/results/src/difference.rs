@@ -132,16 +132,25 @@ pub fn between(base: &[&Run], group: &[&Run]) -> Vec<Difference> {
     let pairs = pairs(base, group);
     let mut found: Vec<Difference> = status(&pairs).into_iter().collect();
     let whole = whole(pairs);
-    let in_measure = |measure: &Measure| in_quantity(&whole, &Quantity::of(measure.id));
-    let judged = Measure::judged()
-        .filter(|measure| measure.instead().is_none_or(|instead| in_measure(instead).is_none()));
-    found.extend(judged.filter_map(in_measure));
+    found.extend(in_measures(&whole, Measure::judged()).map(|(_, difference)| difference));
     found
 }
 
 /// Those pairs of which both runs are ok.
 pub(crate) fn whole<'a>(pairs: Vec<(&'a Run, &'a Run)>) -> Vec<(&'a Run, &'a Run)> {
     pairs.into_iter().filter(|(before, after)| before.is_ok() && after.is_ok()).collect()
+}
+
+/// The differences of pairs of runs that are ok in those of the measures that they have. A measure for which the runs have another one that stands
+/// in for it is left out.
+pub(crate) fn in_measures<'a>(
+    pairs: &'a [(&'a Run, &'a Run)],
+    measures: impl Iterator<Item = &'static Measure> + 'a,
+) -> impl Iterator<Item = (&'static Measure, Difference)> + 'a {
+    let of = |measure: &Measure| in_quantity(pairs, &Quantity::of(measure.id));
+    let own = measures
+        .filter(move |measure| measure.instead().is_none_or(|instead| of(instead).is_none()));
+    own.filter_map(move |measure| Some((measure, of(measure)?)))
 }
 
 fn difference(pair: (&Run, &Run), measure: &str) -> Difference {

@@ -61,6 +61,12 @@ pub struct CellName {
     pub machine: String,
 }
 
+impl CellName {
+    pub(crate) fn of(labels: &Labels) -> Self {
+        Self { workload: labels.workload.clone(), machine: labels.machine.clone() }
+    }
+}
+
 /// The numbers of cells in which a scheduler is better, worse or neither, in one measure.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -202,10 +208,7 @@ pub(crate) fn note_failures(cell: &Cell, schedulers: &mut [Overview]) {
             let one = &mut schedulers[row.scheduler];
             *one.failed.entry(worst).or_default() += 1;
             let labels = &row.runs[0].labels;
-            one.first_failed.get_or_insert_with(|| CellName {
-                workload: labels.workload.clone(),
-                machine: labels.machine.clone(),
-            });
+            one.first_failed.get_or_insert_with(|| CellName::of(labels));
         }
     }
 }

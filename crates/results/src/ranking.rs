@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use crate::difference::{in_quantity, pairs, whole};
+use crate::difference::{in_measures, pairs, whole};
 use crate::overall::{Cell, grouped, is_ok, judgement, note_failures};
 use crate::{
     Better, CellName, Judgement, MEASURES, Measure, Overview, Quantity, Run, Status, Unit,
@@ -147,7 +147,7 @@ impl Ranking {
                     places[*scheduler].at_best += usize::from(times == 1.0);
                 }
             }
-            compared.add_to(&mut places, &name_of(cell), &measures);
+            compared.add_to(&mut places, &CellName::of(&cell[0].runs[0].labels), &measures);
         }
         let asked = |measure: &usize| sums[*measure].iter().any(|(_, count)| *count > 0);
         let asked: Vec<usize> = (0..measures.len()).filter(asked).collect();
@@ -187,25 +187,20 @@ impl Compared {
         for (one, row) in rows.iter().enumerate() {
             for (other, base) in rows.iter().enumerate().filter(|(other, _)| *other != one) {
                 let pairs = whole(pairs(&base.runs, &row.runs));
-                let in_measure = |measure: &Measure| {
-                    let quantity = Quantity::of(measure.id);
-                    in_quantity(&pairs, &quantity).filter(|_| has_samples(&pairs, &quantity))
-                };
-                times[one][other] = { measures.iter() }
-                    .map(|measure| {
-                        // A run is judged by the other one if it has that.
-                        if measure.instead().is_some_and(|instead| in_measure(instead).is_some()) {
-                            return None;
-                        }
-                        let found = in_measure(measure)?;
-                        let judged = judgement(&found);
-                        undecided[one] += usize::from(judged == Judgement::Undecided);
-                        Some(match judged {
-                            Judgement::Worse => ratio(measure, found.after, found.before),
-                            _ => 1.0,
-                        })
-                    })
-                    .collect();
+                let of_pair = &mut times[one][other];
+                of_pair.resize(measures.len(), None);
+                for (measure, found) in in_measures(&pairs, measures.iter().copied()) {
+                    if !has_samples(&pairs, &Quantity::of(measure.id)) {
+                        continue;
+                    }
+                    let judged = judgement(&found);
+                    undecided[one] += usize::from(judged == Judgement::Undecided);
+                    let place = measures.iter().position(|known| known.id == measure.id);
+                    of_pair[place.expect("it is one of them")] = Some(match judged {
+                        Judgement::Worse => ratio(measure, found.after, found.before),
+                        _ => 1.0,
+                    });
+                }
             }
         }
         Self { schedulers: rows.iter().map(|row| row.scheduler).collect(), times, undecided }
@@ -256,11 +251,6 @@ fn has_samples(pairs: &[(&Run, &Run)], quantity: &Quantity) -> bool {
         metrics.and_then(|metrics| quantity.samples(metrics)).is_none_or(|some| some >= SAMPLES)
     };
     pairs.iter().all(|(before, after)| enough(before) && enough(after))
-}
-
-fn name_of(cell: &Cell) -> CellName {
-    let labels = &cell[0].runs[0].labels;
-    CellName { workload: labels.workload.clone(), machine: labels.machine.clone() }
 }
 
 /// How many times worse a value is than a better one. Of shares of which more is better it is what is missing that is compared, and values below

@@ -17,6 +17,19 @@ pub struct Table {
     pub words: usize,
 }
 
+impl Table {
+    /// A table of plain cells without a caption. The first row has the heads, the first `words` columns are words.
+    pub(crate) fn plain(rows: Vec<Vec<String>>, words: usize) -> Self {
+        let mut rows = rows.into_iter();
+        Self {
+            caption: String::new(),
+            heads: rows.next().unwrap_or_default(),
+            rows: rows.map(|row| row.into_iter().map(Cell::plain).collect()).collect(),
+            words,
+        }
+    }
+}
+
 /// A cell of a table.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Cell {
