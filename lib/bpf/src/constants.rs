@@ -17,8 +17,8 @@ type Value = Option<u64>;
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct State {
     registers: [Value; 11],
-    /// Known 8-byte values on the stack: offset from r10, value.
-    stack: Vec<(i16, u64)>,
+    /// Known values on the stack: offset from r10, size in bytes, value.
+    stack: Vec<(i16, u8, u64)>,
 }
 
 impl State {
@@ -40,14 +40,22 @@ impl State {
         changed || self.stack.len() != known
     }
 
-    fn stack_value(&self, offset: i16) -> Value {
-        self.stack.iter().find(|entry| entry.0 == offset).map(|entry| entry.1)
+    fn stack_value(&self, offset: i16, size: u8) -> Value {
+        let mut stack = self.stack.iter();
+        stack.find(|entry| (entry.0, entry.1) == (offset, size)).map(|entry| entry.2)
     }
 
     /// Forgets the values on the stack that overlap a store.
     fn forget_stack(&mut self, offset: i16, size: u8) {
         let (start, end) = (i32::from(offset), i32::from(offset) + i32::from(size));
-        self.stack.retain(|&(at, _)| i32::from(at) >= end || i32::from(at) + 8 <= start);
+        self.stack.retain(|&(at, size, _)| {
+            i32::from(at) >= end || i32::from(at) + i32::from(size) <= start
+        });
+    }
+
+    /// Forgets values that may change through a pointer to the stack, here or in a called function.
+    fn forget_shared(&mut self, from: i16) {
+        self.stack.retain(|&(at, size, _)| at.saturating_add(size.into()) <= from);
     }
 }
 
@@ -109,9 +117,23 @@ pub(crate) fn number(bytes: &[u8]) -> u64 {
     digits.fold(0, |value, &byte| value << 8 | u64::from(byte))
 }
 
+/// What a call may write to of the stack of a function that has passed on addresses of it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Reach {
+    /// All of it.
+    Any,
+    /// What lies above the lowest of these addresses. Compilers keep the values of registers below, and a verifier, which looks into the
+    /// called function, knows that they stay.
+    Upwards,
+}
+
 /// Propagates constants through a function.
-pub(crate) fn analyse(operations: &[Operation], memory: ConstantMemory<'_>) -> Flow {
+pub(crate) fn analyse(operations: &[Operation], memory: ConstantMemory<'_>, reach: Reach) -> Flow {
     let frame = Frame::of(operations);
+    let shared_from = match reach {
+        Reach::Any if frame.is_shared() => i16::MIN,
+        _ => frame.shared_from,
+    };
     let begins = beginnings(operations);
     let mut states: Vec<Option<State>> = vec![None; operations.len()];
     let mut flow =
@@ -154,7 +176,7 @@ pub(crate) fn analyse(operations: &[Operation], memory: ConstantMemory<'_>) -> F
             if operation.ends_function() {
                 break;
             }
-            step(operation, &mut state, frame, memory);
+            step(operation, &mut state, shared_from, memory);
             if begins.get(next) != Some(&false) {
                 arrive(next, state);
                 break;
@@ -166,7 +188,7 @@ pub(crate) fn analyse(operations: &[Operation], memory: ConstantMemory<'_>) -> F
 }
 
 /// The effect of an instruction that is not a jump.
-fn step(operation: &Operation, state: &mut State, frame: Frame, memory: ConstantMemory<'_>) {
+fn step(operation: &Operation, state: &mut State, shared_from: i16, memory: ConstantMemory<'_>) {
     let one = operation.instruction;
     let destination = usize::from(one.destination);
     let on_stack = |register: u8| register == FRAME_POINTER;
@@ -192,10 +214,7 @@ fn step(operation: &Operation, state: &mut State, frame: Frame, memory: Constant
             let value = if one.mode() != mode::MEM {
                 None
             } else if on_stack(one.source) {
-                match one.access_size() {
-                    8 => state.stack_value(one.offset),
-                    _ => None,
-                }
+                state.stack_value(one.offset, one.access_size())
             } else {
                 state.registers[usize::from(one.source)].and_then(|base| {
                     let address = base.wrapping_add_signed(i64::from(one.offset));
@@ -212,14 +231,20 @@ fn step(operation: &Operation, state: &mut State, frame: Frame, memory: Constant
                     (_, mode::MEM) => state.registers[usize::from(one.source)],
                     _ => None,
                 };
+                let size = one.access_size();
+                // The address of a section has no low half that is known.
                 if let Some(value) = value
-                    && one.access_size() == 8
+                    && (size == 8 || !is_section(value))
                 {
-                    state.stack.push((one.offset, value));
+                    state.stack.push((
+                        one.offset,
+                        size,
+                        number(&value.to_le_bytes()[..usize::from(size)]),
+                    ));
                     state.stack.sort_unstable();
                 }
             } else {
-                forget_shared(state, frame);
+                state.forget_shared(shared_from);
             }
             if one.class() == class::STX && one.mode() == mode::ATOMIC {
                 forget_atomic(one, state);
@@ -229,16 +254,9 @@ fn step(operation: &Operation, state: &mut State, frame: Frame, memory: Constant
             for register in &mut state.registers[..6] {
                 *register = None;
             }
-            forget_shared(state, frame);
+            state.forget_shared(shared_from);
         }
         _ => {}
-    }
-}
-
-/// Forgets values that may change through a pointer to the stack, here or in a called function.
-fn forget_shared(state: &mut State, frame: Frame) {
-    if frame.is_shared {
-        state.stack.clear();
     }
 }
 

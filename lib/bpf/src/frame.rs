@@ -7,8 +7,8 @@ use crate::link::Operation;
 /// How a function uses its stack.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Frame {
-    /// Whether addresses in the stack are used for anything but loads and stores relative to r10.
-    pub is_shared: bool,
+    /// The lowest address in the stack, relative to r10, that is used for anything but loads and stores; 0 if there is none.
+    pub shared_from: i16,
     /// How many bytes below r10 the known uses reach; a multiple of 16.
     pub used: u16,
 }
@@ -16,14 +16,16 @@ pub(crate) struct Frame {
 impl Frame {
     /// Examines all instructions of a function.
     pub(crate) fn of(operations: &[Operation]) -> Frame {
-        let mut is_shared = false;
+        let mut shared_from = 0;
         let mut lowest = 0;
         for (at, operation) in operations.iter().enumerate() {
             let one = operation.instruction;
             let reads = one.source == FRAME_POINTER;
             if one.accesses_memory() {
                 let stores_address = reads && one.class() == class::STX;
-                is_shared |= stores_address;
+                if stores_address {
+                    shared_from = i16::MIN;
+                }
                 let accesses = one.class() == class::LDX && reads
                     || one.class() != class::LDX && one.destination == FRAME_POINTER;
                 // A load with acquire semantics is encoded with its address in the source, so a store of r10 may be one.
@@ -31,7 +33,6 @@ impl Frame {
                     lowest = lowest.min(one.offset);
                 }
             } else if reads && one.uses_register() {
-                is_shared = true;
                 // Compilers copy r10 and subtract in the next instruction.
                 let next = operations.get(at + 1).map(|next| next.instruction);
                 let distance = next
@@ -39,14 +40,20 @@ impl Frame {
                     .filter(|next| next.opcode == class::ALU64 | alu::ADD)
                     .filter(|next| next.destination == one.destination)
                     .and_then(|next| i16::try_from(next.immediate).ok());
-                lowest = lowest.min(distance.unwrap_or(i16::MIN));
+                shared_from = shared_from.min(distance.unwrap_or(i16::MIN)).min(-1);
             }
         }
-        Frame { is_shared, used: lowest.unsigned_abs().min(Stack::LIMIT).next_multiple_of(16) }
+        lowest = lowest.min(shared_from);
+        Frame { shared_from, used: lowest.unsigned_abs().min(Stack::LIMIT).next_multiple_of(16) }
+    }
+
+    /// Whether the function uses addresses in its stack for anything but loads and stores.
+    pub(crate) fn is_shared(self) -> bool {
+        self.shared_from < 0
     }
 
     /// Bytes to reserve. From a shared address code may go up and down, so the stack then has its full size.
     pub(crate) fn size(self) -> u16 {
-        if self.is_shared { Stack::LIMIT } else { self.used }
+        if self.is_shared() { Stack::LIMIT } else { self.used }
     }
 }

@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::btf::Kind;
 use crate::check::{Check, check};
-use crate::constants::{ConstantMemory, Flow, analyse};
+use crate::constants::{ConstantMemory, Flow, Reach, analyse};
 use crate::context::Stack;
 use crate::core_relocation::{self, Failure};
 use crate::error::{Error, Missing, malformed, unsupported};
@@ -199,18 +199,10 @@ pub(crate) fn link(
             bytes: &linked.kconfig,
             slots: read_only,
         };
-        let flow = analyse(&operations, memory);
+        let flow = analyse(&operations, memory, Reach::Any);
         check_flow(object, function, &operations, &flow)?;
         collect_missing(&mut linked.missing, object, function, &operations, &flow);
-        let is_untested = |at: usize| is_untested(object, linker, function, at, &operations[at]);
-        let untested = (0..operations.len()).filter(|&at| flow.reachable[at] && is_untested(at));
-        linked.untested.extend(untested.filter_map(|at| match &operations[at].operand {
-            Some(Operand::Absent { problem, .. }) => Some(Missing {
-                problem: problem.clone(),
-                place: object.location(function, at).to_string(),
-            }),
-            _ => None,
-        }));
+        linked.untested.extend(untested(object, linker, function, &operations, memory));
         let calls = calls_of(object, index, &operations, &flow);
         wanted.extend(&calls.own);
         linked.calls.push(calls);
@@ -324,22 +316,33 @@ fn calls_of(object: &Object, index: usize, operations: &[Operation], flow: &Flow
     calls
 }
 
-/// Whether the instruction calls a function that the object declares as weak and that the kernel, not only the model, does not have.
-fn is_untested(
+/// The calls of functions that the object declares as weak and that the kernel, not only the model, does not have, where no test rules them out.
+fn untested(
     object: &Object,
     linker: &dyn Linker,
     function: &Function,
-    at: usize,
-    operation: &Operation,
-) -> bool {
-    let is_weak = matches!(operation.operand, Some(Operand::Absent { optional: true, .. }));
-    is_weak
-        && function.reference(at).is_some_and(|reference| match reference {
-            Reference::Extern { index, .. } => {
-                linker.lacks(object.externs()[index].essential_name(), true)
-            }
-            _ => false,
-        })
+    operations: &[Operation],
+    memory: ConstantMemory<'_>,
+) -> Vec<Missing> {
+    let mut found = Vec::new();
+    for (at, operation) in operations.iter().enumerate() {
+        if let Some(Operand::Absent { problem, optional: true }) = &operation.operand
+            && let Some(Reference::Extern { index, .. }) = function.reference(at)
+            && linker.lacks(object.externs()[index].essential_name(), true)
+        {
+            found.push((at, problem));
+        }
+    }
+    if found.is_empty() {
+        return Vec::new();
+    }
+    let flow = analyse(operations, memory, Reach::Upwards);
+    let reached = found.into_iter().filter(|(at, _)| flow.reachable[*at]);
+    let missing = |(at, problem): (usize, &String)| Missing {
+        problem: problem.clone(),
+        place: object.location(function, at).to_string(),
+    };
+    reached.map(missing).collect()
 }
 
 /// Adds names that the reachable code of a function needs and the linker lacks, each once, with the place that first needs it.

@@ -90,6 +90,14 @@ fn a_call_of_a_missing_weak_function_ends_the_program() {
 }
 
 #[test]
+fn a_test_whose_result_is_kept_on_the_stack_rules_out_a_call() {
+    let (object, code) = compiled("calls.bpf.c", &kernel());
+    let untested: Vec<_> = code.needs().untested().iter().map(|one| &one.problem).collect();
+    assert_eq!(untested, ["called not_there_either(), which this kernel does not have"]);
+    assert_eq!(Run::new(&object).call(&code, "tested_before", &[4]), 6);
+}
+
+#[test]
 fn configuration_decides_what_is_compiled() {
     let (object, code) = compiled("calls.bpf.c", &kernel());
     let mut run = Run::new(&object);
