@@ -129,6 +129,11 @@ impl Arguments {
         }
         let all: Vec<&Simulation> = simulations.iter().map(|(one, _)| one).collect();
         let plans = Simulation::plan_all(&all, &self.schedulers)?;
+        let sites = plans.iter().flat_map(|plan| &plan.sites);
+        if sites.map(|site| site.contenders.len()).any(|count| count < 2) {
+            let message = "one scheduler is no ranking; name two or more, as in -s cfs,eevdf,./mine.bpf.c, or use compare";
+            return Err(Error::Plan(message.to_owned()));
+        }
         let planned = simulations.into_iter().zip(plans);
         Ok(planned
             .map(|((simulation, is_held_out), plan)| Planned {

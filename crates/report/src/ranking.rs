@@ -160,10 +160,14 @@ fn blocks(one: &TitledRanking) -> Vec<Block> {
 }
 
 fn title(one: &TitledRanking) -> String {
-    let Ranking { cells, questions, alike, .. } = one.ranking;
+    let Ranking { cells, questions, alike, .. } = &one.ranking;
+    let some =
+        |count: &usize, what: &str| format!("{count} {what}{}", if *count == 1 { "" } else { "s" });
     format!(
-        "{}: {cells} cells, {questions} questions; in {alike} more none is known to be worse",
-        one.title
+        "{}: {}, {}; in {alike} more none is known to be worse",
+        one.title,
+        some(cells, "cell"),
+        some(questions, "question")
     )
 }
 

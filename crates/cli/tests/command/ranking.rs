@@ -64,6 +64,7 @@ fn who_fails_is_told_first_and_takes_no_part() {
 #[test]
 fn a_board_that_cannot_be_used_is_refused_with_the_way_out() {
     refuse("rank board:nothing", 2, &["there is no board:nothing; there are board:desktop"]);
+    refuse("rank mix-two -s cfs", 2, &["one scheduler is no ranking; name two or more"]);
     refuse("rank nothing.toml", 2, &["cannot read nothing.toml"]);
     refuse("rank board:server -m 4", 2, &["board:server: a board says on which machines"]);
     let folder = tempfile::tempdir().unwrap();

@@ -13,7 +13,8 @@ impl Colours {
     /// Assigns colours in the order of the page's schedulers, then in the order in which others appear in plots, then in the answer.
     pub(super) fn of(page: &Page) -> Self {
         let mut names = page.schedulers.clone();
-        let plots = page.sections.iter().flat_map(|section| &section.plots);
+        let plots =
+            page.sections.iter().flat_map(|section| section.plots.iter().chain(&section.folded));
         let series = plots.flat_map(|plot| &plot.series);
         let findings = page.answer.matrix.findings();
         let candidates = findings.flat_map(|finding| {

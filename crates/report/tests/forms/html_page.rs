@@ -320,6 +320,22 @@ fn a_scheduler_has_one_colour_all_over_the_page() {
 }
 
 #[test]
+fn schedulers_of_folded_plots_have_colours_too() {
+    let mut page = page();
+    for section in &mut page.sections {
+        section.folded = std::mem::take(&mut section.plots);
+        for plot in &mut section.folded {
+            let mut series = plot.series[0].clone();
+            series.scheduler = "linux12".to_owned();
+            plot.series.push(series);
+        }
+    }
+    let page = page.html();
+    let (_, plots) = page.split_once("More figures").unwrap();
+    assert!(plots.contains("var(--c0)") && plots.contains("var(--c1)"));
+}
+
+#[test]
 fn many_tasks_do_not_swell_the_page() {
     let mut comparison = comparison();
     let run = comparison.runs.pop().unwrap();
