@@ -32,7 +32,8 @@ const volatile bool place_deadline_initial = true;
 const volatile bool run_to_parity = true;
 const volatile bool delay_dequeue = true;
 const volatile bool hrtick = true;
-const volatile bool preempt_full = false;
+/* enum preempt_model */
+const volatile u32 preempt = 0;
 const volatile u64 sched_migration_cost = 500 * NSEC_PER_USEC;
 
 /* ---- Statistics, in the order of scheduler.toml ------------------------------------------------------------------ */
@@ -1005,13 +1006,18 @@ static __always_inline u64 next_event(const struct run_queue *cfs_rq, u64 now)
 
 /* ---- Preemption by an arriving task ------------------------------------------------------------------------------ */
 
+/* preempt= of the kernel's command line, in the order of scheduler.toml. The others differ only within the kernel's own code. */
+enum preempt_model {
+	PREEMPT_LAZY,
+};
+
 /*
  * Lazy preemption: the running task goes on until it next returns to user mode, for which no interrupt is sent. On this CPU that is at
  * once. Another CPU has to be @interrupted for some other reason, or the preemption waits for HRTICK, the tick, or honour_lazy().
  */
 static __always_inline void resched_curr_lazy(struct run_queue *cfs_rq, bool interrupted, u64 now)
 {
-	if (preempt_full || interrupted || cfs_rq->cpu == (s32)bpf_get_smp_processor_id()) {
+	if (preempt != PREEMPT_LAZY || interrupted || cfs_rq->cpu == (s32)bpf_get_smp_processor_id()) {
 		resched_curr(cfs_rq);
 		return;
 	}

@@ -439,8 +439,9 @@ fn a_wakeup_by_another_cpu_waits_for_an_interrupt() {
         let waits = remote_wakeups(("2", 1), (hogs, HOG), &[("hrtick", "false")]);
         assert_until_the_end_of(4.0, &waits);
     }
-    let full = [("preempt_full", "true")];
-    assert_at_once(&remote_wakeups(("2", 1), (2, HOG), &full));
+    for model in ["full", "voluntary", "none"] {
+        assert_at_once(&remote_wakeups(("2", 1), (2, HOG), &[("preempt", model)]));
+    }
 }
 
 #[test]
@@ -811,7 +812,7 @@ fn wakes_on_cpu_1(waker: &str, sleeper: &str) -> f64 {
             "waker": {{ "cpus": [1], "sleep": 20000, "sem_post": "s", {waker} "run": 300 }} }} }}"#
     );
     // Lazy preemption would let it sleep less, and so wake its waker's tasks less often
-    let settings = [("hz", "1000"), ("preempt_full", "true")];
+    let settings = [("hz", "1000"), ("preempt", "full")];
     let (history, _) = run(ID, "2", &json, 5, &settings);
     let runs = history.runs_of("sleeper", 2 * SECOND, 5 * SECOND);
     let (there, here): (Vec<&Run>, Vec<&Run>) = runs.into_iter().partition(|run| run.cpu == 1);
