@@ -22,33 +22,29 @@
 const volatile u64 slice = 6 * NSEC_PER_MSEC;
 /* How far behind virtual time a task that wakes may be: what it did not use is lost beyond that */
 const volatile u64 credit = 6 * NSEC_PER_MSEC;
-/* A CPU takes a task whose deadline is earlier by this; beyond its cache by twice as much */
+/* A CPU takes a task whose deadline is earlier by this */
 const volatile u64 bound = 6 * NSEC_PER_MSEC;
 /* A task that comes takes the CPU if its deadline is earlier by this */
 const volatile u64 granularity = 500 * NSEC_PER_USEC;
 /* and if the switch is paid for: the running task has had this much, or it usually runs so long */
 const volatile u64 protection = 150 * NSEC_PER_USEC;
 /* Work that is worth a migration when a task wakes and no CPU is idle */
-const volatile u64 worth_migration = 300 * NSEC_PER_USEC;
+const volatile u64 worth_migration = 150 * NSEC_PER_USEC;
 /* What a new task is thought to want */
 const volatile u64 new_burst = 300 * NSEC_PER_USEC;
 /* A waker is about to sleep if it slept this soon after it woke others, twice in a row */
 const volatile u64 soon = 30 * NSEC_PER_USEC;
 /* A turn that ends this soon is ended by a timer and not by the tick, if others wait; 0: never */
 const volatile u64 alarm_up_to = 2 * NSEC_PER_MSEC;
-/* How many other CPUs' first tasks are looked at when a request has been served */
-const volatile u32 peeks = 3;
 
 /* The shortest request that is believed */
 #define MIN_REQUEST (100 * NSEC_PER_USEC)
-/* Slices are shorter where so many wait that they take longer than this, and for light tasks */
-#define TURN (100 * NSEC_PER_MSEC)
+/* Slices are shorter for light tasks */
 #define LEAST_SLICE (1 * NSEC_PER_MSEC)
 /* A request is served if less than this is left of it: slices end at ticks */
 #define EARLY (1 * NSEC_PER_MSEC)
-/* How many CPUs a task that wakes compares, and how many tasks of a queue a CPU with work */
+/* How many CPUs a task that wakes compares */
 #define LOOKED_AT_CPUS 16
-#define LOOKED_AT 32
 #define SYNC_LEARNT 2
 
 /* In the order of scheduler.toml */
@@ -104,8 +100,6 @@ struct run_queue {
 	u64 curr_vruntime, curr_deadline, since, started;
 	u32 curr_weight, queued;
 	u64 rescue_at, looked;
-	/* In a search; not a local variable, whose values the verifier would all follow */
-	u32 looked_at;
 	/* In the order of topology.h: the CPU itself, its group, and where the next group begins */
 	u16 position, first, count, next;
 	/* Of a group's first CPU: the CPUs of the group on which tasks wait, a bit for each */
@@ -138,9 +132,9 @@ static __always_inline u32 task_weight(const struct task_struct *p)
 }
 
 /* The task asks for as much as it usually uses, or has used already, and at most for a slice. */
-static __always_inline u64 next_deadline(const struct task_ctx *t, u64 vruntime, u32 waiting)
+static __always_inline u64 next_deadline(const struct task_ctx *t, u64 vruntime)
 {
-	u64 longest = min(TURN / (waiting + 1), slice) * min(t->weight, NICE_0_WEIGHT);
+	u64 longest = slice * min(t->weight, NICE_0_WEIGHT);
 	u64 request = max(max(t->usual_burst, t->burst), MIN_REQUEST);
 
 	request = min(request, max(longest / NICE_0_WEIGHT, LEAST_SLICE));
@@ -162,15 +156,11 @@ static __always_inline void charge(struct task_ctx *t, u64 now)
 	t->vruntime += calc_delta_fair(time, t->weight);
 }
 
-/* The running task's deadline: if it has used more than it asked for, it asks for a slice. */
+/* The running task's deadline, or where it is beyond that. */
 static __always_inline u64 running_deadline(const struct run_queue *rq, u64 now)
 {
-	u64 ran = elapsed(rq->since, now);
-	u64 vruntime = rq->curr_vruntime + calc_delta_fair(ran, rq->curr_weight);
-
-	if (time_before(vruntime, rq->curr_deadline))
-		return rq->curr_deadline;
-	return vruntime + calc_delta_fair(slice, rq->curr_weight);
+	return max_vruntime(rq->curr_deadline, rq->curr_vruntime +
+			    calc_delta_fair(elapsed(rq->since, now), rq->curr_weight));
 }
 
 /* Has the running task a later deadline, and does one of the two pay for the switch? */
@@ -184,15 +174,20 @@ static __always_inline bool gives_way(const struct run_queue *rq, const struct t
 	return time_before(deadline + granularity, running_deadline(rq, now));
 }
 
+static __always_inline u64 within(u64 vruntime, u64 least, u64 most)
+{
+	vruntime = max_vruntime(vruntime, least);
+	return time_before(vruntime, most) ? vruntime : most;
+}
+
 /* Virtual runtime of a task on a CPU: it competes with those there, or if alone with all. */
 static __always_inline u64 place(const struct run_queue *rq, const struct task_ctx *t, bool comes)
 {
 	u64 base = rq->curr_weight || rq->queued ? rq->vtime : machine_vtime;
-	u64 ahead = calc_delta_fair(slice, t->weight), behind = comes ? credit : 3 * bound, vruntime;
+	u64 ahead = calc_delta_fair(slice, t->weight), behind = comes ? credit : 3 * bound;
 
 	behind = min(behind, calc_delta_fair(behind, t->weight));
-	vruntime = max_vruntime(t->vruntime, base - behind);
-	return time_before(vruntime, base + ahead) ? vruntime : base + ahead;
+	return within(t->vruntime, base - behind, base + ahead);
 }
 
 /* The alarm: the end of a turn that does not wait for the tick */
@@ -253,15 +248,9 @@ static __always_inline void join_queue(struct task_ctx *t, struct run_queue *rq,
 /* Takes the first task that may run on @cpu from the queue of @from, if it is before @before. */
 __noinline bool take(s32 cpu, s32 from, u64 before, bool any)
 {
-	struct run_queue *rq = run_queue_of(cpu);
 	struct task_struct *p;
 
-	if (!rq)
-		return false;
-	rq->looked_at = 0;
 	bpf_for_each(scx_dsq, p, from, 0) {
-		if (!any && rq->looked_at++ >= LOOKED_AT)
-			break;
 		if (!any && !time_before(p->scx.dsq_vtime, before))
 			break;
 		if (task_allowed(p, cpu) && scx_bpf_dsq_move(DSQ_ITERATOR, p, SCX_DSQ_LOCAL, 0)) {
@@ -281,12 +270,13 @@ static __always_inline bool first_is_before(const struct run_queue *rq, s32 cpu,
 
 /*
  * Takes a task from the CPUs of the group that begins at @base: the first one found that is before
- * @before, or with @any any. Without @any it looks at a few CPUs.
+ * @before, or with @any any, as where a real-time task runs.
  */
 __noinline bool take_from_group(s32 cpu, u32 base, u64 before, bool any)
 {
 	struct run_queue *rq = run_queue_of(cpu), *group = run_queue_of(cpu_at(base)), *other;
 	u32 step, turn;
+	bool stuck;
 	u64 mask;
 
 	if (!rq || !group)
@@ -296,7 +286,7 @@ __noinline bool take_from_group(s32 cpu, u32 base, u64 before, bool any)
 	mask = group->waiting >> turn | group->waiting << (-turn & (GROUP_SIZE - 1));
 	if (base == rq->first)
 		mask &= ~1ULL;
-	bpf_for(step, 0, any ? GROUP_SIZE : peeks) {
+	bpf_for(step, 0, GROUP_SIZE) {
 		s32 from;
 
 		if (!mask)
@@ -304,12 +294,16 @@ __noinline bool take_from_group(s32 cpu, u32 base, u64 before, bool any)
 		from = cpu_at(base + ((__builtin_ctzll(mask) + turn) & (GROUP_SIZE - 1)));
 		mask &= mask - 1;
 		other = run_queue_of(from);
-		if (!other || (!any && !first_is_before(other, from, before)))
+		if (!other)
 			continue;
-		/* It is about to run its only task, unless a real-time task has it */
-		if (!other->curr_weight && other->queued == 1 && !higher_class_runs(from))
+		/* Under a real-time task nobody's virtual time goes on, so it tells nothing */
+		stuck = higher_class_runs(from);
+		if (!any && !stuck && !first_is_before(other, from, before))
 			continue;
-		if (take(cpu, from, before, any))
+		/* It is about to run its only task */
+		if (!other->curr_weight && other->queued == 1 && !stuck)
+			continue;
+		if (take(cpu, from, before, any || stuck))
 			return true;
 	}
 	return false;
@@ -331,7 +325,7 @@ __noinline bool take_from_others(s32 cpu, u64 best, bool any)
 		group = run_queue_of(cpu_at(first));
 		if (!group)
 			return false;
-		if (take_from_group(cpu, first, best - (first == rq->first ? 1 : 2) * bound, any))
+		if (take_from_group(cpu, first, best - bound, any))
 			return true;
 		first = group->next;
 	}
@@ -390,7 +384,7 @@ s32 BPF_STRUCT_OPS(carousel_select_cpu, struct task_struct *p, s32 prev_cpu, u64
 	s32 this_cpu = bpf_get_smp_processor_id(), idle;
 	struct task_ctx *t = task_ctx_of(p);
 	struct run_queue *this_rq = run_queue_of(this_cpu), *rq = run_queue_of(prev_cpu);
-	u64 deadline, now;
+	u64 deadline;
 
 	if (!t || !this_rq || !rq)
 		return prev_cpu;
@@ -402,16 +396,13 @@ s32 BPF_STRUCT_OPS(carousel_select_cpu, struct task_struct *p, s32 prev_cpu, u64
 	if (idle >= 0)
 		return idle;
 
-	now = scx_bpf_now();
 	t->weight = task_weight(p);
 	t->burst = 0;
-	deadline = next_deadline(t, place(rq, t, true), 0);
+	deadline = next_deadline(t, place(rq, t, true));
 	if (wake_flags & SCX_WAKE_FORK)
 		return best_busy_cpu(p, prev_cpu, deadline, true);
-	if (t->usual_burst < worth_migration / 2 || (t->usual_burst < worth_migration &&
-	    rq->curr_weight && gives_way(rq, t, deadline, now)))
-		return prev_cpu;
-	return best_busy_cpu(p, prev_cpu, deadline, false);
+	return t->usual_burst < worth_migration ? prev_cpu :
+						  best_busy_cpu(p, prev_cpu, deadline, false);
 }
 
 /* Is a CPU of this mask idle, or without one any? */
@@ -462,6 +453,9 @@ void BPF_STRUCT_OPS(carousel_enqueue, struct task_struct *p, u64 enq_flags)
 		if (waker)
 			waker->woke_another_at = max(waker->burst + elapsed(waker->since, now), 1);
 	}
+	/* An idle CPU's time is of long ago; those that come next are to compete with this one */
+	if (!rq->curr_weight && !rq->queued)
+		rq->vtime = machine_vtime;
 	anew = comes || t->cpu != cpu || t->weight != weight;
 	if (anew) {
 		t->cpu = cpu;
@@ -469,7 +463,7 @@ void BPF_STRUCT_OPS(carousel_enqueue, struct task_struct *p, u64 enq_flags)
 		t->vruntime = place(rq, t, comes);
 	}
 	if (anew || t->yielded || is_served(t))
-		t->deadline = next_deadline(t, t->vruntime, rq->queued);
+		t->deadline = next_deadline(t, t->vruntime);
 	join_queue(t, rq, cpu);
 	scx_bpf_dsq_insert_vtime(p, cpu, slice, t->deadline, enq_flags);
 
@@ -530,8 +524,12 @@ void BPF_STRUCT_OPS(carousel_dispatch, s32 cpu, struct task_struct *prev)
 	if (t && prev) {
 		charge(t, now);
 		served = is_served(t);
+		/* Alone, it stays near all others: what nobody else wanted is no debt */
+		if (served && !rq->queued)
+			t->vruntime = within(t->vruntime, machine_vtime - 3 * bound,
+					     machine_vtime + 3 * bound);
 		if (served)
-			t->deadline = next_deadline(t, t->vruntime, rq->queued);
+			t->deadline = next_deadline(t, t->vruntime);
 		best = t->deadline;
 	}
 	if (rq->queued) {
@@ -582,7 +580,7 @@ void BPF_STRUCT_OPS(carousel_running, struct task_struct *p)
 		t->cpu = cpu;
 		t->weight = weight;
 		t->vruntime = place(rq, t, false);
-		t->deadline = next_deadline(t, t->vruntime, rq->queued);
+		t->deadline = next_deadline(t, t->vruntime);
 	}
 	run(p, t, rq, now);
 }

@@ -42,21 +42,10 @@ fn five_hogs_on_four_cpus_are_never_far_apart() {
     let lag = largest_lag(&history, 5, 0.8, 10);
     assert!(lag < 12.0, "{lag:.1} ms");
     assert!(statistic(ID, &outcome, "taken") > 100);
-    // Without looking at others there is no balancer
-    let (history, _) = run(ID, "4", &hogs(5), 10, &[("peeks", "0")]);
+    // Without a bound there is no balancer
+    let (history, _) = run(ID, "4", &hogs(5), 10, &[("bound", "10s")]);
     let lag = largest_lag(&history, 5, 0.8, 10);
     assert!(lag > 1000.0, "{lag:.1} ms");
-}
-
-#[test]
-fn the_bound_is_twice_as_wide_beyond_a_cache() {
-    let lag = |machine: &str| {
-        let (history, _) = run(ID, machine, &hogs(5), 5, &[("bound", "40ms")]);
-        largest_lag(&history, 5, 0.8, 5)
-    };
-    let (near, far) = (lag("4"), lag("l3:4 core:1 pu:1"));
-    assert!(near > 20.0 && near < 60.0, "{near:.1} ms");
-    assert!(far > 1.4 * near && far < 2.5 * near, "{near:.1} and {far:.1} ms");
 }
 
 #[test]
@@ -104,6 +93,42 @@ fn what_nobody_else_wanted_is_not_held_against_a_task() {
     }
 }
 
+/// A CPU that idle tasks have had for 1.5 s, another one with hogs, and tasks that come to the first one and may leave it.
+fn after_light_tasks(lights: usize, hogs: usize, late: usize, fifo: &str) -> History {
+    let json = format!(
+        r#"{{ "tasks": {{ {fifo}
+        "light": {{ "policy": "SCHED_IDLE", "instance": {lights}, "cpus": [0], "run": 1000 }},
+        "hog": {{ "instance": {hogs}, "cpus": [1], "delay": 1000000, "run": 1000 }},
+        "late": {{ "instance": {late}, "delay": 1500000, "phases": {{
+            "placed": {{ "loop": 1, "cpus": [0], "run": 5000 }},
+            "free": {{ "loop": -1, "cpus": [0, 1], "run": 1000 }} }} }} }} }}"#
+    );
+    run(ID, "2", &json, 5, &[]).0
+}
+
+#[test]
+fn who_comes_to_a_cpu_that_light_tasks_have_had_is_not_ahead_of_the_others() {
+    for lights in [1, 2] {
+        let history = after_light_tasks(lights, 1, 3, "");
+        for name in ["hog", "late-0", "late-1", "late-2"] {
+            assert_near(history.percent(name, 2 * SECOND, 5 * SECOND), 50.0, 2.0, name);
+        }
+    }
+}
+
+#[test]
+fn who_waits_behind_a_real_time_task_is_taken_however_far_ahead() {
+    let fifo =
+        r#""fifo": { "policy": "SCHED_FIFO", "cpus": [0], "delay": 2000000, "run": 3000000 },"#;
+    let history = after_light_tasks(2, 2, 1, fifo);
+    let wait = history.longest_wait("late", 2 * SECOND, 5 * SECOND);
+    assert!(wait < 50 * MS, "{} ms", wait / MS);
+    // The two that have come to an idle CPU at once, when machine time was far ahead of its own, are equals
+    for name in ["hog-0", "hog-1"] {
+        assert_near(history.percent(name, SECOND, 2 * SECOND), 50.0, 1.0, name);
+    }
+}
+
 #[test]
 fn who_sleeps_has_a_credit_of_a_slice_and_no_more() {
     // It slept for a second, wants 40 ms, and has them in 80 less the credit
@@ -117,7 +142,8 @@ fn who_sleeps_has_a_credit_of_a_slice_and_no_more() {
     let (usual, none, much) = (busy(&[]), busy(&[("credit", "0ns")]), busy(&[("credit", "1s")]));
     assert!((1058..=1078).contains(&usual), "{usual} ms");
     assert!(usual < none, "{usual} and {none} ms");
-    assert!(much <= 1050, "{much} ms");
+    // What it left to the hog while that was alone is no debt of the hog's, however much credit there is
+    assert!(much < usual && much > 1050, "{much} and {usual} ms");
 }
 
 #[test]
@@ -138,18 +164,16 @@ fn who_usually_runs_briefly_runs_at_once() {
 }
 
 #[test]
-fn turns_are_short_where_many_wait_and_for_light_tasks() {
-    let usual = |json: &str, name: &str| {
-        let (history, _) = run(ID, "1", json, 10, &[]);
+fn turns_are_short_for_light_tasks() {
+    let json = r#"{ "tasks": { "hog": { "instance": 3, "run": 1000 }, "light": { "priority": 10, "run": 1000 } } }"#;
+    let (history, _) = run(ID, "1", json, 10, &[]);
+    let usual = |name: &str| {
         let runs = history.runs_of(name, SECOND, 10 * SECOND);
         let mut lengths: Vec<u64> = runs.iter().map(|run| run.length() / MS).collect();
         lengths.sort_unstable();
         lengths[lengths.len() / 2]
     };
-    assert_eq!(usual(&hogs(4), "hog-0"), 5);
-    assert_eq!(usual(&hogs(50), "hog-0"), 1);
-    let json = r#"{ "tasks": { "hog": { "instance": 3, "run": 1000 }, "light": { "priority": 10, "run": 1000 } } }"#;
-    assert_eq!(usual(json, "light"), 1);
+    assert_eq!((usual("hog-0"), usual("light")), (5, 1));
 }
 
 #[test]
