@@ -73,16 +73,24 @@ impl WaitingTasks {
         if self.total == 0 || idle.count == 0 {
             return 0;
         }
-        let unrestricted = self.by_set.first().copied().unwrap_or(0);
-        if unrestricted == self.total {
-            return self.total.min(idle.count);
-        }
-        self.usable_by_restricted(unrestricted, idle, cpus)
+        let usable = self.usable_by_unrestricted(idle.count);
+        usable.unwrap_or_else(|| self.usable_by_restricted(idle, cpus))
     }
 
-    /// The same if only some of the waiting tasks are unrestricted.
+    /// The same with so many idle CPUs, if none of the waiting tasks is restricted.
+    #[inline]
+    pub(crate) fn usable_by_unrestricted(&self, idle: usize) -> Option<usize> {
+        (self.unrestricted() == self.total).then(|| self.total.min(idle))
+    }
+
+    /// How many of them may use all CPUs.
+    fn unrestricted(&self) -> usize {
+        self.by_set.first().copied().unwrap_or(0)
+    }
+
+    /// The size of the matching if only some of the waiting tasks are unrestricted.
     #[inline(never)]
-    fn usable_by_restricted(&self, unrestricted: usize, idle: &IdleCpus, cpus: &CpuSets) -> usize {
+    fn usable_by_restricted(&self, idle: &IdleCpus, cpus: &CpuSets) -> usize {
         let mut matching =
             Matching { waiting: &self.by_set, cpus, assigned: vec![Vec::new(); self.by_set.len()] };
         let mut matched = 0;
@@ -92,7 +100,7 @@ impl WaitingTasks {
             }
         }
         // Unrestricted tasks fit on any CPU that the others leave.
-        matched + unrestricted.min(idle.count - matched)
+        matched + self.unrestricted().min(idle.count - matched)
     }
 }
 

@@ -33,8 +33,8 @@ pub(super) struct Machine {
     pub(super) overhead_booked: u64,
     /// Time that other programs had CPUs, up to the present.
     pub(super) others: Option<u64>,
-    /// When the last overhead ends that an idle CPU has.
-    overhead_of_idle: Nanoseconds,
+    /// The CPUs that were idle and had overhead after `capacity`. Those of which this is no longer true go when it changes.
+    covered: Vec<usize>,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
@@ -108,7 +108,7 @@ impl Machine {
             overhead: None,
             overhead_booked: 0,
             others: None,
-            overhead_of_idle: 0,
+            covered: Vec::new(),
         }
     }
 
@@ -131,7 +131,7 @@ impl Machine {
         let busy = capacity.cpus() - self.idle.count();
         // As many CPUs as are busy or usable, assuming the fastest ones.
         let speed = capacity.of(busy + usable);
-        let usable_time = match self.overhead_of_idle <= self.capacity.until || usable == 0 {
+        let usable_time = match self.covered.is_empty() || usable == 0 {
             true => usable as u64 * span,
             false => self.usable_beside_overhead(),
         };
@@ -143,22 +143,37 @@ impl Machine {
     }
 
     /// Idle time since `self.capacity` that waiting tasks could have used: CPUs that run no task but have overhead are not idle.
-    #[cold]
     fn usable_beside_overhead(&self) -> u64 {
         let (mut from, mut sum) = (self.capacity.until, 0);
         while from < self.now {
-            let mut free = self.idle.clone();
-            let mut to = self.now;
-            for (number, cpu) in self.cpus.iter().enumerate() {
-                if cpu.overhead_until > from && free.since(number).is_some() {
-                    free.set(number, false, from);
-                    to = to.min(cpu.overhead_until);
-                }
+            let covered = self.covered.iter().filter(|&&cpu| self.is_covered(cpu, from));
+            let (mut count, mut to) = (0, self.now);
+            for &cpu in covered.clone() {
+                count += 1;
+                to = to.min(self.cpus[cpu].overhead_until);
             }
-            sum += self.waiting.usable(&free, &self.sets) as u64 * (to - from);
+            let usable = self.waiting.usable_by_unrestricted(self.idle.count() - count);
+            let usable = usable.unwrap_or_else(|| {
+                let mut free = self.idle.clone();
+                covered.for_each(|&cpu| free.set(cpu, false, from));
+                self.waiting.usable(&free, &self.sets)
+            });
+            sum += usable as u64 * (to - from);
             from = to;
         }
         sum
+    }
+
+    /// Whether `cpu` is idle and has overhead after `time`.
+    fn is_covered(&self, cpu: usize, time: Nanoseconds) -> bool {
+        self.cpus[cpu].overhead_until > time && self.idle.since(cpu).is_some()
+    }
+
+    /// `cpu` is or becomes idle, perhaps with overhead.
+    fn cover(&mut self, cpu: usize) {
+        if self.cpus[cpu].overhead_until > self.now && !self.covered.contains(&cpu) {
+            self.covered.push(cpu);
+        }
     }
 
     /// Must be called before a CPU becomes idle or busy or goes online or offline, and before a task begins or ends a wait.
@@ -172,6 +187,11 @@ impl Machine {
     #[inline(never)]
     fn use_capacity(&mut self) {
         self.capacity = self.capacity_until_now();
+        for place in (0..self.covered.len()).rev() {
+            if !self.is_covered(self.covered[place], self.now) {
+                self.covered.swap_remove(place);
+            }
+        }
     }
 
     /// Brings the ideal processor up to date.
@@ -216,9 +236,8 @@ impl Machine {
         }
         let slot = self.book(cpu);
         slot.overhead_until = slot.overhead_until.max(now) + duration;
-        let (until, is_idle) = (slot.overhead_until, slot.current.is_none());
-        if is_idle {
-            self.overhead_of_idle = self.overhead_of_idle.max(until);
+        if slot.current.is_none() {
+            self.cover(cpu);
         }
     }
 
@@ -229,7 +248,7 @@ impl Machine {
         self.cpus[cpu].current = task;
         let idle = task.is_none() && self.sets.is_online(cpu);
         if idle {
-            self.overhead_of_idle = self.overhead_of_idle.max(self.cpus[cpu].overhead_until);
+            self.cover(cpu);
         }
         self.idle.set(cpu, idle, self.now);
     }
@@ -428,7 +447,7 @@ impl Machine {
     /// Whether tasks can have `cpu` has changed: not if it is offline, nor while another program has it, which no task could have had then.
     fn offer(&mut self, cpu: usize) {
         self.use_changes();
-        let Cpu { online, outsider, current, overhead_until, .. } = self.cpus[cpu];
+        let Cpu { online, outsider, current, .. } = self.cpus[cpu];
         let is_there = online && matches!(outsider, None | Some(Outsider::Loader));
         if self.sets.is_online(cpu) != is_there {
             self.serve();
@@ -437,7 +456,7 @@ impl Machine {
         }
         let idle = is_there && outsider.is_none() && current.is_none();
         if idle {
-            self.overhead_of_idle = self.overhead_of_idle.max(overhead_until);
+            self.cover(cpu);
         }
         self.idle.set(cpu, idle, self.now);
     }
