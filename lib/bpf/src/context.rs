@@ -66,7 +66,7 @@ pub struct ArrayHead {
 pub struct Context {
     /// The caller's; compiled code only passes it on.
     pub kernel: *mut c_void,
-    /// BPF instructions executed so far; compiled code adds to it.
+    /// BPF instructions executed so far, as compiled code counts them: right whenever it calls a function, and when it returns.
     pub instructions: u64,
     /// If a loop continues although `instructions` is above this, [`crate::Linker::runaway`] is called, and all running compiled functions
     /// return 0. From then on the limit is 0: set it again before the next call.

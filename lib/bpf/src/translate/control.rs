@@ -108,13 +108,14 @@ impl Translation<'_, '_> {
 
     /// Continues at `target` unless too many instructions have been executed.
     fn check_limit(&mut self, at: usize, target: Block) {
-        let instructions = self.load_context(offset_of!(Context, instructions));
+        let instructions = self.builder.use_var(self.count);
         let limit = self.load_limit();
         let exceeded = self.builder.ins().icmp(IntCC::UnsignedGreaterThan, instructions, limit);
         let runaway = self.builder.create_block();
         self.builder.set_cold_block(runaway);
         self.builder.ins().brif(exceeded, runaway, &[], target, &[]);
         self.builder.switch_to_block(runaway);
+        self.give_back_count();
         // A limit of 0 means that the runaway has been reported.
         let report = self.builder.create_block();
         self.builder.set_cold_block(report);
@@ -151,7 +152,9 @@ impl Translation<'_, '_> {
         let mut all = vec![self.context];
         all.extend(arguments);
         let signature = self.signatures[arguments.len()];
+        self.give_back_count();
         let call = self.builder.ins().call_indirect(signature, callee, &all);
+        self.take_count();
         self.builder.inst_results(call)[0]
     }
 
@@ -182,7 +185,9 @@ impl Translation<'_, '_> {
                 let callee = (self.callees)(function);
                 let mut all = vec![self.context];
                 all.extend([1, 2, 3, 4, 5].map(|register| self.read(register)));
+                self.give_back_count();
                 let call = self.builder.ins().call(callee, &all);
+                self.take_count();
                 let may_stop = self.environment.may_stop[function];
                 (self.builder.inst_results(call)[0], may_stop)
             }

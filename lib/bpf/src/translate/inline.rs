@@ -56,19 +56,13 @@ impl Translation<'_, '_> {
 
     /// Charges the cost of the function.
     fn charge(&mut self, native: Native) {
-        let (place, cost) = match native.instructions {
-            Some(instructions) => {
-                let cost = self.number(instructions.cast_signed());
-                (offset_of!(Context, instructions), cost)
-            }
-            None => {
-                let cost = self.load_constant_context(offset_of!(Context, call_cost));
-                (offset_of!(Context, spent), cost)
-            }
-        };
-        let before = self.load_context(place);
+        if let Some(instructions) = native.instructions {
+            return self.count_more(instructions.cast_signed());
+        }
+        let cost = self.load_constant_context(offset_of!(Context, call_cost));
+        let before = self.load_context(offset_of!(Context, spent));
         let after = self.builder.ins().iadd(before, cost);
-        self.store_context(place, after);
+        self.store_context(offset_of!(Context, spent), after);
     }
 
     /// Begins an iteration from r2 to r3 with the iterator at r1. One that does not begin visits nothing.
@@ -130,8 +124,7 @@ impl Translation<'_, '_> {
             let ins = self.builder.ins();
             ins.load(types::I64, constant, head, offset as i32)
         });
-        let index = self.builder.ins().load(types::I32, plain(), key, 0);
-        let index = self.widen(index, types::I32);
+        let index = self.builder.ins().uload32(plain(), key, 0);
         let ins = self.builder.ins();
         let exists = ins.icmp(IntCC::UnsignedLessThan, index, count);
         let distance = self.builder.ins().imul(index, stride);

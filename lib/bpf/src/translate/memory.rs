@@ -57,12 +57,15 @@ impl Translation<'_, '_> {
             let zeros = self.load_constant_context(offset_of!(Context, null_page));
             base = self.builder.ins().select(null, zeros, base);
         }
-        let size = access_type(one.access_size());
-        let value = self.builder.ins().load(size, plain(), base, offset);
+        let ins = self.builder.ins();
         let value = match (one.access_size(), one.mode()) {
-            (8, _) => value,
-            (_, mode::MEMSX) => self.builder.ins().sextend(types::I64, value),
-            _ => self.builder.ins().uextend(types::I64, value),
+            (1, mode::MEMSX) => ins.sload8(types::I64, plain(), base, offset),
+            (2, mode::MEMSX) => ins.sload16(types::I64, plain(), base, offset),
+            (4, mode::MEMSX) => ins.sload32(plain(), base, offset),
+            (1, _) => ins.uload8(types::I64, plain(), base, offset),
+            (2, _) => ins.uload16(types::I64, plain(), base, offset),
+            (4, _) => ins.uload32(plain(), base, offset),
+            _ => ins.load(types::I64, plain(), base, offset),
         };
         self.write(one.destination, value);
     }

@@ -77,6 +77,7 @@ pub(crate) fn translate(
         builder.def_var(register, value);
     }
     let frame = Frame::of(&linked.operations);
+    let count = builder.declare_var(types::I64);
     let may_goto = builder.declare_var(types::I64);
     let limit = builder.ins().iconst(types::I64, MAY_GOTO_LIMIT);
     builder.def_var(may_goto, limit);
@@ -91,12 +92,14 @@ pub(crate) fn translate(
         registers,
         frame,
         stack: None,
+        count,
         may_goto,
         origins: Vec::new(),
         blocks: Vec::new(),
         stop: None,
     };
     translation.declare_origins();
+    translation.take_count();
     translation.take_stack();
     translation.clear_frame();
     translation.create_blocks();
@@ -116,6 +119,8 @@ struct Translation<'a, 'b> {
     frame: Frame,
     /// The end of the function's stack, r10, if it has one.
     stack: Option<Value>,
+    /// [`Context::instructions`] between calls: blocks count in a register, not in memory.
+    count: Variable,
     may_goto: Variable,
     /// The results of calls that accesses are checked against, by instruction.
     origins: Vec<(usize, Variable)>,
@@ -200,15 +205,31 @@ impl Translation<'_, '_> {
             }
             at += if one.is_wide() { 2 } else { 1 };
         }
-        let place = offset_of!(Context, instructions);
-        let old = self.load_context(place);
-        let added = self.number(count);
+        self.count_more(count);
+    }
+
+    /// Adds to the count.
+    fn count_more(&mut self, instructions: i64) {
+        let (old, added) = (self.builder.use_var(self.count), self.number(instructions));
         let new = self.builder.ins().iadd(old, added);
-        self.store_context(place, new);
+        self.builder.def_var(self.count, new);
+    }
+
+    /// Goes on with the count that the context has.
+    fn take_count(&mut self) {
+        let count = self.load_context(offset_of!(Context, instructions));
+        self.builder.def_var(self.count, count);
+    }
+
+    /// Lets others see the count.
+    fn give_back_count(&mut self) {
+        let count = self.builder.use_var(self.count);
+        self.store_context(offset_of!(Context, instructions), count);
     }
 
     /// Returns r0 from the function.
     fn return_result(&mut self) {
+        self.give_back_count();
         self.give_back_stack();
         let result = self.read(0);
         self.builder.ins().return_(&[result]);
