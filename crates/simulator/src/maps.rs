@@ -117,14 +117,17 @@ impl Maps {
     /// The place of the map at `address`, if there is one there.
     #[inline(always)]
     pub fn find(&self, address: u64) -> Option<usize> {
+        self.find_own(address).or_else(|| self.find_added(address))
+    }
+
+    /// The same for the maps of the object only.
+    #[inline(always)]
+    pub fn find_own(&self, address: u64) -> Option<usize> {
         const { assert!(size_of::<Map>().is_power_of_two()) };
         let size = size_of::<Map>() as u64;
         let offset = address.wrapping_sub(self.own.as_ptr() as u64);
         let place = (offset / size) as usize;
-        if offset.is_multiple_of(size) && place < self.own.len() {
-            return Some(place);
-        }
-        self.find_added(address)
+        (offset.is_multiple_of(size) && place < self.own.len()).then_some(place)
     }
 
     #[cold]

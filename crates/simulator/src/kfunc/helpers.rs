@@ -38,6 +38,7 @@ fn new_value(size: usize, initial: u64) -> Box<[u64]> {
 /// Size that the verifier accepts of no buffer (`BPF_MAX_VAR_SIZ`).
 const LARGEST_BUFFER: u32 = 1 << 29;
 impl Kernel<'_> {
+    #[cold]
     fn task_storage(&mut self, map: u64, task: u64, initial: u64, flags: u64) -> u64 {
         let (Some(mut task), Some(map)) = (self.passed_task(task), self.passed_map(map)) else {
             return 0;
@@ -48,6 +49,15 @@ impl Kernel<'_> {
             _ if flags & BPF_LOCAL_STORAGE_GET_F_CREATE == 0 => 0,
             _ => self.create_task_storage(number, size, task, initial),
         }
+    }
+
+    /// The address of the value that the task at `task` has in the object's map at `map`: what is asked for again and again.
+    #[inline]
+    fn known_task_storage(&self, map: u64, task: u64) -> Option<u64> {
+        let map = &self.memory.maps.own()[self.memory.maps.find_own(map)?];
+        let mut task = self.tasks.at(task)?;
+        let value = task.storage.get_mut(map.number)?.as_mut()?;
+        Some(value.as_mut_ptr() as u64)
     }
 
     /// Creates a value for `task` in a task storage map, a copy of the one at address `initial` or zeroed. Returns its address.
@@ -149,20 +159,25 @@ impl Kernel<'_> {
     }
 
     /// The spin lock at `address`, which holds its index in the kernel's table plus 1. `None` if something else is there, which is an error.
+    #[inline]
     fn spin_lock(&mut self, address: u64) -> Option<usize> {
-        if load::<u32>(address) == 0 {
-            self.made.spin_locks.push(Lock::default());
-            store(address, self.made.spin_locks.len() as u32);
-        }
-        let lock = load::<u32>(address) as usize - 1;
-        if lock >= self.made.spin_locks.len() {
+        let place = (load::<u32>(address) as usize).wrapping_sub(1);
+        if place < self.made.spin_locks.len() { Some(place) } else { self.new_spin_lock(address) }
+    }
+
+    #[cold]
+    fn new_spin_lock(&mut self, address: u64) -> Option<usize> {
+        if load::<u32>(address) != 0 {
             self.refuse_passed("bpf_spin_lock");
             return None;
         }
-        Some(lock)
+        self.made.spin_locks.push(Lock::default());
+        store(address, self.made.spin_locks.len() as u32);
+        Some(self.made.spin_locks.len() - 1)
     }
 
     /// Takes the spin lock at `address`; `false` if the program already holds it.
+    #[inline]
     pub(super) fn take_spin_lock(&mut self, address: u64) -> bool {
         if self.calls.holdings.holds(address) {
             return false;
@@ -188,6 +203,7 @@ impl Kernel<'_> {
     }
 
     /// Releases a spin lock; `false` if the program does not hold it.
+    #[inline]
     pub(super) fn let_spin_lock_go(&mut self, address: u64) -> bool {
         if !self.calls.holdings.give_back(address) {
             return false;
@@ -350,19 +366,17 @@ kernel_functions! { TABLE;
     }
 
     fn bpf_task_storage_get(kernel, address, task, initial, flags) {
-        kernel.task_storage(address, task, initial, flags)
+        match kernel.known_task_storage(address, task) {
+            Some(value) => value,
+            None => kernel.task_storage(address, task, initial, flags),
+        }
     }
 
     fn bpf_task_storage_delete(kernel, address, task) {
         let Some(mut task) = kernel.passed_task(task) else { return error(EINVAL) };
         let Some(map) = kernel.passed_map(address) else { return error(EINVAL) };
-        match task.storage.get_mut(map.number) {
-            Some(slot) if slot.is_some() => {
-                kernel.retire(slot.take());
-                0
-            }
-            _ => error(ENOENT),
-        }
+        let value = task.storage.get_mut(map.number).and_then(Option::take);
+        result(value.map(|value| kernel.retire(Some(value))).ok_or(ENOENT))
     }
 
     fn bpf_task_pt_regs(kernel, task) {
@@ -378,13 +392,8 @@ kernel_functions! { TABLE;
     fn bpf_cgrp_storage_delete(kernel, address, cgroup) {
         let number = kernel.groups.number_of(cgroup);
         let Some(Store::Cgroup(values)) = kernel.passed_map(address).map(|map| &mut map.store) else { return error(EINVAL) };
-        match number.and_then(|number| values.get_mut(number)?.take()) {
-            Some(value) => {
-                kernel.retire(Some(value));
-                0
-            }
-            None => error(ENOENT),
-        }
+        let value = number.and_then(|number| values.get_mut(number)?.take());
+        result(value.map(|value| kernel.retire(Some(value))).ok_or(ENOENT))
     }
 
     fn bpf_snprintf(kernel, target, size, text, data, length) {
