@@ -79,6 +79,22 @@ impl Opened {
         known.push((values, loaded.clone()));
         loaded
     }
+
+    /// The hash of the parts of the object that a kernel sees. To write them takes as long as the rest of a start, so that it is kept beside the code.
+    fn find_essence(&self) -> String {
+        let tables = self.object.struct_ops().iter();
+        let tables: Vec<&str> = tables.map(|table| table.name.as_str()).collect();
+        let key = format!("essence {tables:?}").into_bytes();
+        let store = store::of_object(&self.hash);
+        let kept = store.as_ref().and_then(|store| String::from_utf8(store.find(&key)?).ok());
+        kept.unwrap_or_else(|| {
+            let essence = identity::of_object(&self.object);
+            if let Some(store) = store {
+                store.keep(&key, essence.as_bytes());
+            }
+            essence
+        })
+    }
 }
 
 impl Contender {
@@ -367,8 +383,7 @@ impl Contender {
     /// The hash of the parts of its object that a kernel sees; `None` if there is none.
     pub(crate) fn hash(&self) -> Option<String> {
         let opened = self.opened.as_ref().ok()?;
-        let hash = || identity::of_object(&opened.object);
-        Some(opened.essence.get_or_init(hash).clone())
+        Some(opened.essence.get_or_init(|| opened.find_essence()).clone())
     }
 
     /// Its parts, apart from its loader's actions: its object, which of the object's schedulers it is, and the tunables that do not have
