@@ -134,7 +134,7 @@ pub(crate) fn analyse(operations: &[Operation], memory: ConstantMemory<'_>, reac
         Reach::Any if frame.is_shared() => i16::MIN,
         _ => frame.shared_from,
     };
-    let begins = beginnings(operations);
+    let begins = beginnings(operations, |_| true);
     let mut states: Vec<Option<State>> = vec![None; operations.len()];
     let mut flow =
         Flow { reachable: vec![false; operations.len()], decided: vec![None; operations.len()] };

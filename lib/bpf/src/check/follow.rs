@@ -44,7 +44,7 @@ impl Facts<'_> {
     pub(super) fn follow(&self, linked: &Linked, arguments: [Value; 5]) -> Ways {
         let count = linked.operations.len();
         let mut ways = Ways { before: vec![Vec::new(); count], returned: BTreeMap::new() };
-        let begins = beginnings(&linked.operations);
+        let begins = beginnings(&linked.operations, |_| true);
         let mut returns = vec![0_u32; count];
         let mut work = BTreeSet::from([(0, 0)]);
         ways.before[0].push(State::new(arguments));

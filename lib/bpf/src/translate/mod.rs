@@ -15,6 +15,7 @@ use cranelift_codegen::ir::{
 use cranelift_frontend::{FunctionBuilder, Variable};
 
 use self::memory::plain;
+use crate::blocks::beginnings;
 use crate::context::Context;
 use crate::frame::Frame;
 use crate::instruction::{FRAME_POINTER, class, mode};
@@ -145,25 +146,10 @@ impl Translation<'_, '_> {
     }
 
     fn create_blocks(&mut self) {
-        let operations = &self.linked.operations;
-        let mut leaders = vec![false; operations.len()];
-        leaders[0] = true;
-        for (at, operation) in operations.iter().enumerate() {
-            let Some(target) = operation.target else {
-                continue;
-            };
-            if self.linked.flow.reachable[at] {
-                leaders[target] = true;
-                if let Some(leader) = leaders.get_mut(at + 1) {
-                    *leader = true;
-                }
-            }
-        }
-        self.blocks = leaders
-            .iter()
-            .zip(&self.linked.flow.reachable)
-            .map(|(&leader, &reachable)| (leader && reachable).then(|| self.builder.create_block()))
-            .collect();
+        let reachable = &self.linked.flow.reachable;
+        let begins = beginnings(&self.linked.operations, |at| reachable[at]);
+        let leaders = begins.iter().zip(reachable).map(|(&begins, &is_there)| begins && is_there);
+        self.blocks = leaders.map(|one| one.then(|| self.builder.create_block())).collect();
     }
 
     fn translate_all(&mut self) {
