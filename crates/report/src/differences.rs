@@ -1,10 +1,12 @@
 //! Schedulers against a baseline: for the terminal, as Markdown, and in short.
 
+use std::collections::BTreeSet;
+
 use fairground_results::format::{range, value};
 use fairground_results::{Difference, Judgement, Measure, STATUS, Unit, sentence};
 
 use crate::Comparison;
-use crate::groups::blocks;
+use crate::groups::{Block, blocks};
 use crate::table::{figures_markdown, layout, pipes, red};
 
 /// Heading of the columns.
@@ -67,12 +69,15 @@ pub(crate) fn markdown(comparison: &Comparison) -> String {
     }
     if comparison.differences.is_empty() {
         text.push_str(&figures_markdown(comparison));
-        return text;
     }
     for group in groups(&comparison.differences) {
         let mut lines = vec![cells(HEADS.map(str::to_owned), "judgement".to_owned())];
         lines.extend(group.iter().map(row));
         text.push_str(&format!("### {}\n\n{}\n", heading(group), pipes(&lines)));
+    }
+    let notes: BTreeSet<&str> = blocks(&comparison.runs).iter().flat_map(Block::notes).collect();
+    for note in notes {
+        text.push_str(&format!("\nNote: {note}\n"));
     }
     text
 }
