@@ -556,7 +556,7 @@ fn waits() -> Vec<Measure> {
             of_run: Some(|run| of_worst_task(run, due)),
             of_task: Some(due),
             episode: Some(|task| task.worst_wait.map(Episode::from)),
-            doc: "most that was due in a single wait of at least 50 ms",
+            doc: "CPU time that the ideal processor gave a task while it waited: the most in one of its waits of 50 ms or more; over 500 ms it starves",
             ..wait
         },
         Measure {
