@@ -22,6 +22,8 @@ pub struct Dump {
     pub cpus: usize,
     /// The tasks that waited, the one that had waited longest first, and behind them those that ran.
     pub tasks: Vec<DumpedTask>,
+    /// Number of other dumps in the text, which are not read.
+    pub others: usize,
 }
 
 /// A task in a dump.
@@ -49,7 +51,7 @@ pub struct DumpedTask {
 
 /// Whether a text has a debug dump in it.
 pub fn is_dump(text: &str) -> bool {
-    text.contains(CPUS) && text.contains("nr_run=")
+    (text.contains(CPUS) || text.contains("CPU\u{a0}states")) && text.contains("nr_run=")
 }
 
 impl Dump {
@@ -61,6 +63,7 @@ impl Dump {
             ));
         }
         let mut dump = Self::default();
+        let text = &plain(text);
         let mark = mark(text);
         let mut lines: Vec<&str> = text.lines().map(|line| content(line, mark)).collect();
         // Some programs show a journal with its newest line first.
@@ -70,7 +73,12 @@ impl Dump {
         }
         let mut lines = lines.into_iter().peekable();
         let mut cpu = None;
+        let mut headings = 0;
         while let Some(line) = lines.next() {
+            headings += usize::from(line.trim() == CPUS);
+            if headings > 1 {
+                continue;
+            }
             if line.contains("triggered exit kind") && dump.reason.is_empty() {
                 dump.reason = lines.peek().map_or_else(String::new, |next| next.trim().to_owned());
             } else if let Some(number) = cpu_of(line) {
@@ -84,8 +92,9 @@ impl Dump {
             }
         }
         if dump.tasks.is_empty() {
-            return Err("no task ran or waited in this debug dump".to_owned());
+            return Err("no task ran or waited in this debug dump, as far as it has lines as the kernel writes them (`journalctl -o cat`)".to_owned());
         }
+        dump.others = headings.saturating_sub(1);
         // A running task has been runnable since it last slept.
         dump.tasks.sort_by_key(|task| (task.runs, std::cmp::Reverse(task.runnable_for)));
         Ok(dump)
@@ -163,14 +172,22 @@ impl Dump {
     }
 }
 
+/// A text without the colours of a terminal, the fixed blanks of a web page and the line ends of other systems.
+fn plain(text: &str) -> String {
+    let text = text.replace('\u{a0}', " ").replace("\r\n", "\n").replace('\r', "\n");
+    let mut parts = text.split("\u{1b}[");
+    let first = parts.next().unwrap_or_default().to_owned();
+    parts.fold(first, |all, part| all + part.split_once('m').map_or(part, |(_, rest)| rest))
+}
+
 /// A line without the prefix of a kernel log.
-fn content<'a>(line: &'a str, mark: &str) -> &'a str {
-    let line = line.trim_end_matches('\r');
-    let behind = line.split_once(mark).filter(|_| !mark.is_empty()).map(|(_, rest)| rest);
-    let line = match behind.filter(|rest| rest.is_empty() || rest.starts_with(' ')) {
-        Some(rest) => rest.strip_prefix(' ').unwrap_or(rest),
-        None => line,
-    };
+fn content<'a>(mut line: &'a str, (mark, times): (&str, usize)) -> &'a str {
+    for _ in 0..times {
+        let behind = line.split_once(mark).map(|(_, rest)| rest);
+        if let Some(rest) = behind.filter(|rest| rest.is_empty() || rest.starts_with(' ')) {
+            line = rest.strip_prefix(' ').unwrap_or(rest);
+        }
+    }
     let line = line.split_once("kernel: ").map_or(line, |(_, rest)| rest);
     let stamp = line.strip_prefix('[').and_then(|rest| rest.split_once("] "));
     let is_time = |text: &str| text.trim().parse::<f64>().is_ok();
@@ -182,10 +199,12 @@ fn content<'a>(line: &'a str, mark: &str) -> &'a str {
 }
 
 /// The last word before the heading of the part with the CPUs, with which each line begins in a journal (`scx_lavd[812]:`) or where a text is
-/// quoted (`>`); empty if there is none.
-fn mark(text: &str) -> &str {
+/// quoted (`>`), and how often it stands there, as in a quotation of a quotation.
+fn mark(text: &str) -> (&str, usize) {
     let before = text.lines().find_map(|line| line.trim_end().strip_suffix(CPUS));
-    before.and_then(|before| before.split_whitespace().last()).unwrap_or_default()
+    let before = before.unwrap_or_default();
+    let mark = before.split_whitespace().last();
+    mark.map_or(("", 0), |mark| (mark, before.matches(mark).count()))
 }
 
 /// The CPU of a line such as `CPU 3   : nr_run=2 flags=0x1`.
@@ -319,7 +338,12 @@ mod tests {
         let journal = |line: &&str| format!("Mar 02 10:11:12 desk scx_lavd[812]: {line}");
         let iso = |line: &&str| format!("2026-03-02T10:11:12+01:00 desk bash[8]: {line}");
         let quoted = |line: &&str| format!("> {line}").trim_end().to_owned();
-        let forms: [Vec<String>; 5] = [
+        let colours = |line: &&str| format!("\u{1b}[32m{}\u{1b}[0m", line.replace(' ', "\u{a0}"));
+        let twice = plain.iter().chain(&plain).map(|line| format!("> > {line}"));
+        let forms: [Vec<String>; 8] = [
+            twice.collect(),
+            plain.iter().map(colours).collect(),
+            vec![plain.join("\r")],
             plain.iter().map(journal).collect(),
             plain.iter().map(iso).collect(),
             plain.iter().map(quoted).collect(),

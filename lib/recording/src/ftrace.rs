@@ -134,7 +134,7 @@ impl<'a> Line<'a> {
 
 /// Seconds with a fraction, in nanoseconds.
 fn nanoseconds(text: &str) -> Option<u64> {
-    let (seconds, fraction) = text.split_once('.')?;
+    let (seconds, fraction) = text.split_once(['.', ','])?;
     let digits = fraction.len().min(9);
     let fraction: u64 = fraction[..digits].parse().ok()?;
     let seconds: u64 = seconds.parse().ok()?;
