@@ -119,17 +119,19 @@ impl Source<'_> {
     }
 }
 
-/// The functions, types, macros and enumerators that a header declares outside of all braces and parameter lists.
+/// The functions, types, macros and enumerators that a header declares outside of all braces and parameter lists: structures as `struct page`,
+/// because a name without that word is not theirs.
 fn declared_names(header: &str) -> HashSet<&str> {
     let mut found = HashSet::new();
     let (mut braces, mut brackets, mut is_enum) = (0_usize, 0_usize, false);
+    let is_kind = |word: &str| ["struct", "union", "enum"].contains(&word);
     for line in header.lines() {
         if let Some(rest) = line.trim_start().strip_prefix('#') {
             let rest = rest.trim_start();
             found.extend(rest.strip_prefix("define ").and_then(|rest| words(rest).next()));
             continue;
         }
-        let mut at = 0;
+        let (mut at, mut kind) = (0, None);
         while let Some(letter) = line[at..].chars().next() {
             let word = words(&line[at..]).next().unwrap_or_default();
             let after = line[at + word.len()..].trim_start();
@@ -138,6 +140,7 @@ fn declared_names(header: &str) -> HashSet<&str> {
                 '}' => braces = braces.saturating_sub(1),
                 '(' => brackets += 1,
                 ')' => brackets = brackets.saturating_sub(1),
+                ';' if braces == 0 => is_enum = false,
                 _ => {}
             }
             let is_named = match (braces, brackets) {
@@ -146,11 +149,13 @@ fn declared_names(header: &str) -> HashSet<&str> {
                 (1, 0) => is_enum,
                 _ => false,
             };
-            if braces == 0 && brackets == 0 && !word.is_empty() {
-                is_enum = word == "enum" || is_enum && !after.starts_with(';');
-            }
-            if is_named && !word.is_empty() {
-                found.insert(word);
+            if !word.is_empty() {
+                is_enum |= braces == 0 && brackets == 0 && word == "enum";
+                let begins = kind.take().unwrap_or(at);
+                kind = is_kind(word).then_some(at);
+                if is_named {
+                    found.insert(&line[begins..at + word.len()]);
+                }
             }
             at += word.len().max(letter.len_utf8());
         }
@@ -343,7 +348,8 @@ mod tests {
             path: Path::new("/none.bpf.c"),
             folders,
             known: "\nstruct task_struct {\n\tu64 newest;\n\tu32 flags;\n};\n#define scx_newest 1\n\
-                    extern s32 scx_bpf_newest(s32 cpu) __ksym;\nenum scx_kind {\n\tSCX_NEWEST = 1,\n};\n"
+                    extern s32 scx_bpf_newest(s32 cpu) __ksym;\nenum scx_kind {\n\tSCX_NEWEST = 1,\n};\n\
+                    struct pid {\n\tu64 weight;\n};\ntypedef enum scx_kind scx_kind_t;\n"
                 .to_owned(),
         };
         source.explain(said)
@@ -411,14 +417,16 @@ mod tests {
         let folders = [folder.path().to_owned()];
         let whole = "struct task_struct {};\nstruct sched_ext_ops {};\n";
         std::fs::write(folder.path().join("vmlinux.h"), whole).unwrap();
-        for name in ["cpu", "flags", "newest", "task_struct_of"] {
+        for name in ["cpu", "flags", "newest", "task_struct_of", "pid", "weight"] {
             let said = format!("a.c:6:3: error: use of undeclared identifier '{name}'");
             assert_eq!(explain(&folders, &said), said);
         }
         let said = "a.c:6:3: error: no member named 'flags' in 'struct own'";
         assert_eq!(explain(&folders, said), said);
-        for name in ["scx_newest", "SCX_NEWEST", "scx_kind", "scx_bpf_newest"] {
-            let said = format!("a.c:6:3: error: use of undeclared identifier '{name}'");
+        for name in ["scx_newest", "SCX_NEWEST", "scx_kind_t", "scx_bpf_newest", "struct pid"] {
+            let kind =
+                if name == "struct pid" { "incomplete type" } else { "undeclared identifier" };
+            let said = format!("a.c:6:3: error: use of {kind} '{name}'");
             let told = format!("is of an older kernel, without {name};");
             assert!(explain(&folders, &said).contains(&told), "{name}");
         }
