@@ -334,6 +334,7 @@ impl Kernel<'_> {
                 (Errand::Report, Action::Compute)
             }
             (Errand::Report, _) => {
+                self.ask_for_policy(task);
                 let parent = self.tasks.creator();
                 self.wake(parent, Some(task), false);
                 (Errand::None, Action::Block)

@@ -160,6 +160,17 @@ fn the_creator_has_run_and_slept_and_is_in_nobodys_way() {
 }
 
 #[test]
+fn a_thread_has_the_policy_of_its_creator_until_it_has_run() {
+    let mut options = surrounded("1", creator());
+    let light = r#"{"tasks": {"light": {"priority": 10, "loop": -1, "run": 1000}}}"#;
+    options.workload = free("1", light).workload;
+    let outcome = simulate(&scheduler("order", &[]), &options, Vec::new()).expect("it loads");
+    let first = |beginning: &str| places(&outcome, beginning)[0];
+    let asks = first("set_weight 1001 11");
+    assert!(first("running 1001") < asks && asks < first("quiescent 1001"));
+}
+
+#[test]
 fn other_threads_take_their_turns() {
     let mut referee = Referee::default();
     let order = scheduler("order", &[]);

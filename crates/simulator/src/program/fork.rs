@@ -9,7 +9,7 @@ use crate::constants::*;
 use crate::idle::distribute;
 use crate::kernel::Kernel;
 use crate::structures::{CpuMask, MmStruct, TaskStruct};
-use crate::surroundings::is_hidden;
+use crate::surroundings::{Errand, is_hidden};
 use crate::task::{Class, Process, Task, TaskRef};
 use crate::tracing::Hook;
 
@@ -22,6 +22,9 @@ const CUSTOM_SLICE_MAX: u64 = 100_000_000;
 const CLONE_THREAD_FLAGS: u64 = 0x003d_0f00;
 /// First process id given to tasks of the workload.
 const FIRST_PID: i32 = 1000;
+
+/// The policy that a thread has from its creator until it asks for its own.
+const INHERITED: Policy = Policy::Other { nice: 0, slice: None };
 
 /// A fork that failed because `ops.init_task()` did.
 struct Refusal {
@@ -249,8 +252,21 @@ impl Kernel<'_> {
         if let Some(reason) = self.refusal_of(task, source.policy) {
             self.programs.failure = Some(reason);
         }
-        self.apply_policy(task, source.policy);
-        task.set_class(self.class_of(source.policy));
+        let policy = match task.execution.errand {
+            // Its creator's, until it has prepared itself. Attributes come with the nice value that they stand for.
+            Errand::Prepare if task.attributes.is_empty() => INHERITED,
+            _ => source.policy,
+        };
+        self.apply_policy(task, policy);
+        task.set_class(self.class_of(policy));
+    }
+
+    /// Gives a running task, which has prepared itself, the policy of its definition.
+    pub(crate) fn ask_for_policy(&mut self, task: TaskRef) {
+        let policy = task.execution.policy.filter(|policy| *policy != INHERITED);
+        if let Some(policy) = policy.filter(|_| task.attributes.is_empty()) {
+            self.change_policy(task, policy);
+        }
     }
 
     /// The address space and the thread group leader of a new task that `origin` forks: those of the process that its definition names, which
