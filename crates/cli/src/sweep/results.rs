@@ -197,8 +197,9 @@ fn grouped(sweep: &Sweep, arguments: &Arguments) -> Result<ExitCode, Error> {
     let keys = by.map(|name| Key::find(sweep, name));
     let keys = keys.collect::<Result<Vec<_>, _>>()?;
     let mut groups = Groups::new(arguments.by.clone());
-    let mut found = 0;
+    let (mut found, mut noted) = (0, false);
     sweep.runs(false, |number, run| {
+        noted |= !run.notes.is_empty();
         let values = keys.iter().map(|key| key.value(sweep, number, &run));
         groups.add(values.collect(), number, &run);
         found += 1;
@@ -216,6 +217,9 @@ fn grouped(sweep: &Sweep, arguments: &Arguments) -> Result<ExitCode, Error> {
                 "fairground: medians are over {count} {name}s; --by {name} tells them apart"
             );
         }
+    }
+    if noted {
+        output::say!("fairground: there are notes on these runs; without --by they are told");
     }
     let text = match arguments.format {
         DocumentForm::Csv => groups.csv(),

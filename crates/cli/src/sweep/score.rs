@@ -123,12 +123,13 @@ fn scores(sweep: &Sweep, score: &Score, better: Better) -> Result<Vec<Scored>, E
     let mut of_rows: BTreeMap<_, BTreeMap<Option<u64>, f64>> = BTreeMap::new();
     let mut titles: BTreeMap<(usize, usize), String> = BTreeMap::new();
     let mut absent = Vec::new();
-    let mut is_measured = false;
+    let (mut is_measured, mut lacking) = (false, 0);
     sweep.runs(score.measure.task().is_some(), |cell, run| {
         let row = sweep.row(cell);
         let measured = run.measured().filter(|_| run.is_ok());
         let number = measured.and_then(|measured| score.measure.value(measured, better));
         is_measured |= number.is_some();
+        lacking += usize::from(measured.is_some() && number.is_none());
         if let (false, Some(measured)) = (is_measured, measured) {
             absent = score.measure.absent_from(&[measured]).into_iter().collect();
         }
@@ -138,6 +139,12 @@ fn scores(sweep: &Sweep, score: &Score, better: Better) -> Result<Vec<Scored>, E
     })?;
     if let (false, Some(absent)) = (is_measured, absent.first()) {
         return Err(Error::Plan(format!("score {}: {absent}", score.name)));
+    }
+    if lacking > 0 {
+        output::say!(
+            "fairground: {lacking} runs came to their end without a {}, and count as {worst}",
+            score.measure
+        );
     }
     let mut of_variants: BTreeMap<(usize, usize), Numbers> = BTreeMap::new();
     for (row, numbers) in of_rows {

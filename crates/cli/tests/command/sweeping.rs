@@ -23,6 +23,13 @@ impl Sweep {
         sweep
     }
 
+    fn done(text: &str) -> Self {
+        let sweep = Self::of(text);
+        sweep.plan();
+        sweep.succeed("run S");
+        sweep
+    }
+
     fn write(&self, text: &str) {
         fs::write(self.home.path().join("s.toml"), text).unwrap();
     }
@@ -93,19 +100,15 @@ id = "o1"
 #[test]
 fn a_sweep_finds_what_compare_finds() {
     let sweep = Sweep::of(SMALL);
-    assert_eq!(
-        sweep.plan(),
-        "36 cells: 3 schedulers x 2 workloads x 2 machines x 1 condition x 3 seeds\n"
-    );
+    let cells = "36 cells: 3 schedulers x 2 workloads x 2 machines x 1 condition x 3 seeds\n";
+    assert_eq!(sweep.plan(), cells);
     let ended = sweep.sweep("status S");
     assert!(ended.stdout.starts_with("36 cells: 0 done, 36 left\n"), "{}", ended.stdout);
     assert_eq!(ended.code, Some(1));
     sweep.succeed("run S");
     let status = sweep.succeed("status S");
-    assert!(
-        status.starts_with("36 cells: 36 done, 0 left\n  ok          36\nFiles with runs: 1, "),
-        "{status}"
-    );
+    let done = "36 cells: 36 done, 0 left\n  ok          36\nFiles with runs: 1, ";
+    assert!(status.starts_with(done), "{status}");
     let compared = succeed(
         "compare mix-two hogs-three -m 1 -m 2 -s cfs,o1 --set cfs.sched_latency=6ms,24ms -d 1s --repeat 3 --noise none",
     );
@@ -260,9 +263,7 @@ fn cells_that_fail_are_results() {
 
 #[test]
 fn shards_together_are_the_whole() {
-    let sweep = Sweep::of(SMALL);
-    sweep.plan();
-    sweep.succeed("run S");
+    let sweep = Sweep::done(SMALL);
     let whole = sweep.succeed("table S --format csv");
     fs::remove_dir_all(sweep.home.path().join("S/data")).unwrap();
     for shard in 0..5 {
@@ -330,9 +331,7 @@ fn signal(child: &Child, name: &str) {
 #[test]
 fn a_sweep_that_is_killed_goes_on() {
     let text = SMALL.replace("seeds = 3", "seeds = 60");
-    let sweep = Sweep::of(&text);
-    sweep.plan();
-    sweep.succeed("run S");
+    let sweep = Sweep::done(&text);
     let undisturbed = sweep.succeed("table S --format csv");
     fs::remove_dir_all(sweep.home.path().join("S/data")).unwrap();
     let mut left = u64::MAX;
@@ -404,15 +403,19 @@ fn a_run_that_is_asked_twice_does_not_wait_for_its_cells() {
 fn scores_are_one_number() {
     let text = format!(
         "{SMALL}\n[[score]]\nname = \"switches\"\nmeasure = \"context_switches\"\ngoal = \"min\"\n\
-         [[score]]\nname = \"waits\"\nmeasure = \"longest_wait\"\n"
+         [[score]]\nname = \"waits\"\nmeasure = \"longest_wait\"\n\
+         [[score]]\nname = \"answers\"\nmeasure = \"response_p99\"\n"
     );
     let sweep = Sweep::of(&text);
     sweep.plan();
     let before = sweep.sweep("score S");
-    assert!(before.stderr.contains("which score? name one of switches, waits"));
+    assert!(before.stderr.contains("which score? name one of switches, waits, answers"));
     sweep.succeed("run S");
     let ended = sweep.sweep("score S switches");
     assert!(ended.stderr.contains("each number is a mean over "), "{}", ended.stderr);
+    // Hogs answer nobody.
+    let ended = sweep.sweep("score S answers");
+    assert!(ended.stderr.contains("18 runs came to their end without a "), "{}", ended.stderr);
     let scores = ended.stdout;
     let numbers: Vec<f64> =
         { scores.lines() }.map(|line| line.split('\t').next().unwrap().parse().unwrap()).collect();
@@ -454,10 +457,15 @@ fn conditions_have_tables_of_their_own() {
 }
 
 #[test]
+fn groups_of_cells_tell_that_there_are_notes() {
+    let sweep = Sweep::done(&SMALL.replace("\"2\"", "\"phone\"").replace("\"o1\"", "\"kernel\""));
+    let ended = sweep.sweep("table S --by scheduler");
+    assert!(ended.stderr.contains("there are notes on these runs"), "{}", ended.stderr);
+}
+
+#[test]
 fn groups_of_cells_have_medians() {
-    let sweep = Sweep::of(SMALL);
-    sweep.plan();
-    sweep.succeed("run S");
+    let sweep = Sweep::done(SMALL);
     let ended = sweep.sweep("table S --by scheduler,sched_latency,machine --format csv");
     assert!(ended.stderr.contains("medians are over 2 workloads; "), "{}", ended.stderr);
     let printed = ended.stdout;
@@ -541,9 +549,7 @@ fn the_script_for_slurm_is_short() {
 
 #[test]
 fn files_that_are_damaged_are_named_with_the_way_out() {
-    let sweep = Sweep::of(SMALL);
-    sweep.plan();
-    sweep.succeed("run S");
+    let sweep = Sweep::done(SMALL);
     let whole = sweep.succeed("table S --format csv");
     let refuse = |line: &str, code: i32, messages: &[&str]| {
         let ended = sweep.sweep(line);
@@ -610,11 +616,8 @@ fn results_that_cannot_be_written_are_an_error_and_computed_again() {
     };
     let ended = limited("run S");
     assert_eq!(ended.code, Some(1), "{}", ended.stderr);
-    assert!(
-        ended.stderr.contains("cannot write S/data/") && ended.stderr.contains("ulimit -f"),
-        "{}",
-        ended.stderr
-    );
+    let said = ended.stderr;
+    assert!(said.contains("cannot write S/data/") && said.contains("ulimit -f"), "{said}");
     assert_eq!(ended.stderr.trim().lines().count(), 1, "{}", ended.stderr);
     assert_eq!(sweep.files(), Vec::<PathBuf>::new());
     sweep.succeed("run S");
