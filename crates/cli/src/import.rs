@@ -45,6 +45,14 @@ pub struct Arguments {
 /// Runs the subcommand.
 pub fn main(arguments: &Arguments) -> ExitCode {
     let output = |usual: &str| arguments.output.clone().unwrap_or_else(|| usual.into());
+    let to = arguments.output.as_ref().and_then(|path| path.canonicalize().ok());
+    if to.is_some() && to == arguments.file.canonicalize().ok() {
+        let file = arguments.file.display();
+        return fail(
+            UNUSABLE,
+            format_args!("-o {file}: it would replace what it is made from; give another name"),
+        );
+    }
     // A pipe cannot be read a second time.
     let bytes = match arguments.file.is_file() {
         true => fairground_files::read(&arguments.file).unwrap_or_default(),
@@ -69,7 +77,7 @@ pub fn main(arguments: &Arguments) -> ExitCode {
             );
             if imported.lost > 0 {
                 crate::output::say!(
-                    "fairground: perf has lost {}; the recording has gaps there",
+                    "fairground: the recorder has lost {}; the recording has gaps there",
                     counted(imported.lost, "event", "events")
                 );
             }
@@ -116,6 +124,10 @@ fn summary(dump: &Dump) -> String {
     );
     if !dump.reason.is_empty() {
         text.push_str(&format!("; the kernel says: {}", dump.reason));
+    }
+    if dump.others > 0 {
+        let others = counted(dump.others as u64, "other dump", "other dumps");
+        text.push_str(&format!("; {others} in the same file: this is the first"));
     }
     for task in waiting.take(SHOWN) {
         let place = match task.queue {

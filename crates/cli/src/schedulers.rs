@@ -90,7 +90,7 @@ impl Wanted {
 }
 
 /// Whether it is compiled already, so that it reads neither macros nor headers.
-fn is_compiled(reference: &str) -> bool {
+pub fn is_compiled(reference: &str) -> bool {
     let path = reference.split('#').next().unwrap_or_default();
     let is_ours = reference == KERNEL || fairground_catalog::find(reference).is_ok();
     is_ours || reference.starts_with(LOADER) || path.ends_with(".o")

@@ -411,7 +411,11 @@ impl Sources {
 
     /// The scheduler of this name, with its default settings.
     fn single(&self, name: &str, machine: &Machine) -> Result<Contender, Error> {
-        let build = schedulers::build(&self.include, &self.defines)?;
+        // Headers and macros are for the schedulers that are judged; one that comes compiled has no use for them.
+        let build = match schedulers::is_compiled(name) {
+            true => schedulers::build(&[], &[])?,
+            false => schedulers::build(&self.include, &self.defines)?,
+        };
         let wanted = [Wanted::plain(name)];
         let opened = schedulers::open(&wanted, &build, self.threads, &[machine])?;
         let contenders = opened.into_iter().flatten();

@@ -70,10 +70,14 @@ impl Machine {
         } else if let Some(machine) = file::named(description) {
             machine
         } else {
-            let bytes = fairground_files::read(Path::new(description)).ok();
-            match bytes.and_then(|bytes| fairground_files::recognised(&bytes)) {
-                Some(told) => Err(Error::new(description, told)),
-                None => synthetic::parse(description),
+            let parsed = synthetic::parse(description);
+            let other = "it is a file, whose name has to end in .xml (of hwloc: `lstopo machine.xml`) or .toml";
+            match fairground_files::read(Path::new(description)) {
+                Ok(bytes) if parsed.is_err() => {
+                    let told = fairground_files::recognised(&bytes).unwrap_or(other);
+                    Err(Error::new(description, told))
+                }
+                _ => parsed,
             }
         }
     }

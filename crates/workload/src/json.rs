@@ -458,7 +458,8 @@ fn unclosed(start: Position, what: &str, close: char) -> SyntaxError {
 }
 
 fn describe(c: char) -> String {
-    if c.is_control() {
+    // A byte order mark is not seen either.
+    if c.is_control() || c == '\u{feff}' {
         format!("the control character U+{:04X}", c as u32)
     } else {
         format!("`{c}`")
@@ -543,6 +544,7 @@ mod tests {
             ("{ \"\\udc00\": 1 }", 1, 4, "surrogate"),
             ("{ , }", 1, 3, "where a key is expected"),
             ("[ @ ]", 1, 3, "where a value is expected"),
+            ("\u{feff}{}", 1, 1, "the control character U+FEFF"),
             ("\u{1}", 1, 1, "U+0001"),
         ] {
             let (at_line, at_column, message) = fails(text);

@@ -122,6 +122,13 @@ fn what_was_wrong_before_is_left_out_and_a_fault_is_shrunk_to_a_file() {
 }
 
 #[test]
+fn headers_and_macros_are_for_what_is_checked_and_not_for_what_it_is_measured_by() {
+    let measured = ["--require", "wakeup_p99 < 100x eevdf", "--case", "hogs-on-one-cpu"];
+    let ended = check(&sound(), &[&["-D", "UNUSED", "-I", "."][..], &measured].concat());
+    assert_eq!((ended.code, ended.stderr.as_str()), (Some(0), ""), "{}", ended.stdout);
+}
+
+#[test]
 fn what_the_kernels_own_threads_would_hide_is_told() {
     let source = mistakes("hidden")[0].applied(sound());
     let folder = tempfile::tempdir().unwrap();

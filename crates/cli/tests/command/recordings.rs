@@ -529,4 +529,13 @@ fn what_people_paste_is_read_or_named() {
     import(b"Architecture: x86_64\nCPU(s): 4\n", 2, &["text of lscpu"]);
     import(b"sched_ext: BPF scheduler \"a\" disabled (runnable task stall)\n", 2, &["DEBUG DUMP"]);
     import(b"nothing of all this", 2, &["not a file of `perf record`"]);
+    import(b"\n", 2, &["it is empty"]);
+    import(b"CPU 0 : nr_run=1\nCPU states\n", 2, &["lines as the kernel writes them"]);
+    let twice: String = [dump, dump].concat();
+    import(twice.as_bytes(), 0, &["1 task, of which 1 waited", "1 other dump in the same file"]);
+    fs::write(folder.path().join("out"), dump).unwrap();
+    let out = folder.path().join("out").display().to_string();
+    refuse(&format!("import {out} -o {out}"), 2, &["it would replace what it is made from"]);
+    assert_eq!(fs::read_to_string(&out).unwrap(), dump);
+    refuse(&format!("compare hogs-three -s bfs -m {out}"), 2, &["has to end in .xml"]);
 }

@@ -616,7 +616,7 @@ fn results_that_cannot_be_written_are_an_error_and_computed_again() {
     };
     let ended = limited("run S");
     assert_eq!(ended.code, Some(1), "{}", ended.stderr);
-    let said = ended.stderr;
+    let said = &ended.stderr;
     assert!(said.contains("cannot write S/data/") && said.contains("ulimit -f"), "{said}");
     assert_eq!(ended.stderr.trim().lines().count(), 1, "{}", ended.stderr);
     assert_eq!(sweep.files(), Vec::<PathBuf>::new());

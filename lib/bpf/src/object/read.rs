@@ -21,9 +21,12 @@ impl Object {
     /// accepts, such as maps without BTF.
     pub fn parse(bytes: &[u8]) -> Result<Object, Error> {
         let elf = Elf::parse(bytes)?;
-        let section = elf
-            .section(".BTF")
-            .ok_or_else(|| malformed("ELF file", "no section .BTF; compile with clang -g"))?;
+        let section = elf.section(".BTF").ok_or_else(|| {
+            malformed(
+                "ELF file",
+                "no section .BTF: its source declares nothing, or was compiled without clang -g",
+            )
+        })?;
         let mut btf = Btf::parse(&section.data)?;
         btf.place_variables(|section, variable| elf.address(section, variable));
         let ext = match elf.section(".BTF.ext") {
