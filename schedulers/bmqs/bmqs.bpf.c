@@ -149,12 +149,6 @@ static __always_inline u64 waits_since(const struct task_ctx *t)
 	return t->waiting_since;
 }
 
-static __always_inline void mark_rescued(struct task_ctx *t)
-{
-	t->rescued = true;
-}
-#define mark_rescued mark_rescued
-
 #include "starving_queue.h"
 
 /* The second list of a queue comes after the first: its places have this bit set. */
@@ -672,8 +666,11 @@ __noinline int recalculate(s32 cpu)
 /* Nobody waits for ever (not BMQS's). Global real-time tasks go first. */
 __noinline bool rescue_starved(s32 cpu)
 {
-	if (!rescue_from_queue(list_dsq(RT_QID), 0, 0) && !rescue_from_queue(list_dsq(cpu), 0, 0))
+	struct task_ctx *t = rescue_from_queue(list_dsq(RT_QID), 0, 0) ?: rescue_from_queue(list_dsq(cpu), 0, 0);
+
+	if (!t)
 		return false;
+	t->rescued = true;
 	count(STAT_RESCUES);
 	return true;
 }

@@ -135,7 +135,6 @@ static __always_inline void count_besides(struct run_queue *rq, struct task_ctx 
 	if (number > 0)
 		t->enqueued = __sync_fetch_and_add(&rq->enqueued, 1) + 1;
 }
-#define count_besides count_besides
 
 /* Did the task run so recently that its data may still be in the CPU's cache? */
 static __always_inline bool task_hot(const struct task_ctx *t, u32 level, u64 now)
@@ -149,6 +148,10 @@ static __always_inline bool task_hot(const struct task_ctx *t, u32 level, u64 no
 static __always_inline u64 leftmost_dsq(const struct run_queue *rq)
 {
 	return rq->cpu;
+}
+
+static __always_inline void charge_besides(struct run_queue *rq, u64 delta_exec)
+{
 }
 
 #include "fair.h"

@@ -245,6 +245,14 @@ static __always_inline bool round_is_open(const struct run_queue *rq)
 /* In the load, a real-time task weighs as much as two of nice -20. Real-time tasks do not enter rounds. */
 #define REAL_TIME_WEIGHT (2 * 88761)
 
+static __always_inline void before_load_changes(struct run_queue *rq, u64 now)
+{
+}
+
+static __always_inline void count_besides(struct run_queue *rq, struct task_ctx *t, s32 number)
+{
+}
+
 #include "runnable_load.h"
 
 /* RQ is the tree of CFS. */
@@ -258,7 +266,6 @@ static __always_inline void charge_besides(struct run_queue *rq, u64 delta_exec)
 {
 	rq->curr_round_slice -= delta_exec;
 }
-#define charge_besides charge_besides
 
 #include "fair.h"
 
@@ -829,6 +836,10 @@ static __always_inline bool worth_balancing(void)
 static __always_inline bool balancing_is_due(const struct run_queue *rq, u64 now)
 {
 	return true;
+}
+
+static __always_inline void balance_in_vain(struct run_queue *rq, u64 now)
+{
 }
 
 #include "idle_tick.h"

@@ -199,6 +199,14 @@ DEFINE_PER_CPU(struct run_queue, run_queue)
 /* Queues are compared by their lengths */
 #define REAL_TIME_WEIGHT 1
 
+static __always_inline void before_load_changes(struct run_queue *rq, u64 now)
+{
+}
+
+static __always_inline void count_besides(struct run_queue *rq, struct task_ctx *t, s32 number)
+{
+}
+
 #include "runnable_load.h"
 #include "queue_length_balance.h"
 

@@ -1481,12 +1481,79 @@ __noinline bool rescue_starved(s32 cpu)
 
 /* ---- Running ----------------------------------------------------------------------------------------------------- */
 
+/* Brings the accounts of @prev, which would go on, up to date; true if it has to be preempted. */
+static __always_inline bool account_prev(struct run_queue *cfs_rq, struct task_struct *prev, u64 now)
+{
+	bool resched = update_curr(cfs_rq, now);
+	struct task_ctx *se;
+
+	if (cfs_rq->curr_group)
+		reweight_curr(cfs_rq, prev, now);
+	if (asym_active) {
+		se = task_ctx_of(prev);
+		if (se) {
+			update_load_avg(se, now, true, cfs_rq->capacity);
+			update_misfit_status(cfs_rq, prev, se);
+		}
+	}
+	return resched;
+}
+
+/* Active balancing: one task to the CPU that asked for it, preferably a waiting one; true if that was @prev. */
+static __always_inline bool push_task(struct run_queue *cfs_rq, struct task_struct *prev)
+{
+	struct run_queue *target = run_queue_of(cfs_rq->push_cpu - 1);
+
+	cfs_rq->push_cpu = 0;
+	return target && !push_waiting(cfs_rq, target) && prev && push_running(prev, cfs_rq, target->cpu);
+}
+
+/* Balancing at the tick, if it is due; true if this was an idle CPU's. */
+static __always_inline bool balance_at_tick(struct run_queue *cfs_rq, u64 now)
+{
+	bool idle = !cfs_rq->nr_running;
+
+	if (!balancing_is_due(cfs_rq, now))
+		return false;
+	if (nr_groups)
+		update_blocked_groups(cfs_rq->cpu, now);
+	rebalance_domains(cfs_rq, idle ? CPU_IDLE : CPU_NOT_IDLE, now);
+	return idle;
+}
+
+/* Lets @prev go on, unless another task goes first or its groups have used up their quotas: then false. */
+static __always_inline bool keep_prev(struct run_queue *cfs_rq, struct task_struct *prev, bool resched, u64 now)
+{
+	if (resched && !cfs_rq->need_resched)
+		count(STAT_TICK_PREEMPTIONS);
+	if (resched || cfs_rq->need_resched || cfs_rq->out_of_runtime) {
+		cfs_rq->need_resched = false;
+		cfs_rq->need_resched_lazy = false;
+		cfs_rq->out_of_runtime = false;
+		if (pick_next_entity(cfs_rq, now) == PICK_MOVED)
+			return true;
+		if (nr_quotas && cfs_rq->curr_group && throttle_curr(cfs_rq, prev, now))
+			return false;
+	}
+	/* It goes on, with the protection it had */
+	run_until(cfs_rq, prev, next_event(cfs_rq, now), now);
+	return true;
+}
+
+/* The CPU has no task left: takes one from another. */
+static __always_inline void balance_newly_idle(struct run_queue *cfs_rq, u64 now)
+{
+	if (nr_groups)
+		update_blocked_groups(cfs_rq->cpu, now);
+	sched_balance_newidle(cfs_rq);
+	if (cfs_rq->nr_running)
+		pick_next_entity(cfs_rq, now);
+}
+
 void BPF_STRUCT_OPS(eevdf_dispatch, s32 cpu, struct task_struct *prev)
 {
-	struct run_queue *cfs_rq = near_run_queue(cpu), *target;
-	bool prev_runs = prev && (prev->scx.flags & SCX_TASK_QUEUED);
-	bool resched = false, balanced = false;
-	struct task_ctx *se;
+	struct run_queue *cfs_rq = near_run_queue(cpu);
+	bool resched = false, was_idle = false;
 	u64 now = scx_bpf_now();
 
 	if (!cfs_rq)
@@ -1496,33 +1563,17 @@ void BPF_STRUCT_OPS(eevdf_dispatch, s32 cpu, struct task_struct *prev)
 	uncount_real_time(cfs_rq, now);
 	if (cfs_rq->refilled)
 		unthrottle(cfs_rq, now);
-	if (prev_runs) {
-		resched = update_curr(cfs_rq, now);
-		if (cfs_rq->curr_group)
-			reweight_curr(cfs_rq, prev, now);
-		if (asym_active) {
-			se = task_ctx_of(prev);
-			if (se) {
-				update_load_avg(se, now, true, cfs_rq->capacity);
-				update_misfit_status(cfs_rq, prev, se);
-			}
-		}
-	}
+	if (prev && !(prev->scx.flags & SCX_TASK_QUEUED))
+		prev = NULL;
+	if (prev)
+		resched = account_prev(cfs_rq, prev, now);
 
 	if (nr_cpus > 1) {
 		update_cfs_rq_load_avg(cfs_rq, now);
-		/* Active balancing: one task to the CPU that asked for it, preferably a waiting one */
-		target = run_queue_of(cfs_rq->push_cpu - 1);
-		cfs_rq->push_cpu = 0;
-		if (target && !push_waiting(cfs_rq, target) && prev && prev_runs && push_running(prev, cfs_rq, target->cpu))
-			prev_runs = false;
-		if (balancing_is_due(cfs_rq, now)) {
-			if (nr_groups)
-				update_blocked_groups(cpu, now);
-			balanced = !cfs_rq->nr_running;
-			rebalance_domains(cfs_rq, balanced ? CPU_IDLE : CPU_NOT_IDLE, now);
-		}
-		if (cfs_rq->pulled_pid && prev_runs && pulled_preempts(cfs_rq))
+		if (push_task(cfs_rq, prev))
+			prev = NULL;
+		was_idle = balance_at_tick(cfs_rq, now);
+		if (cfs_rq->pulled_pid && prev && pulled_preempts(cfs_rq))
 			cfs_rq->need_resched = true;
 	}
 
@@ -1531,36 +1582,15 @@ void BPF_STRUCT_OPS(eevdf_dispatch, s32 cpu, struct task_struct *prev)
 		return;
 	}
 
-	if (prev && prev_runs) {
-		if (resched && !cfs_rq->need_resched)
-			count(STAT_TICK_PREEMPTIONS);
-		if (resched || cfs_rq->need_resched || cfs_rq->out_of_runtime) {
-			cfs_rq->need_resched = false;
-			cfs_rq->need_resched_lazy = false;
-			cfs_rq->out_of_runtime = false;
-			if (pick_next_entity(cfs_rq, now) == PICK_MOVED)
-				return;
-			prev_runs = !nr_quotas || !cfs_rq->curr_group || !throttle_curr(cfs_rq, prev, now);
-		}
-		if (prev_runs) {
-			/* It goes on, with the protection it had */
-			run_until(cfs_rq, prev, next_event(cfs_rq, now), now);
-			return;
-		}
-	}
-
+	if (prev && keep_prev(cfs_rq, prev, resched, now))
+		return;
 	if (pick_next_entity(cfs_rq, now) == PICK_MOVED)
 		return;
 	/* Of an empty queue all sums are zero */
 	if (!h_nr_queued(cfs_rq) && (cfs_rq->sum_weight || cfs_rq->sum_w_vruntime))
 		count(STAT_UNEVEN_SUMS);
-	if (nr_cpus > 1 && !balanced) {
-		if (nr_groups)
-			update_blocked_groups(cpu, now);
-		sched_balance_newidle(cfs_rq);
-		if (cfs_rq->nr_running)
-			pick_next_entity(cfs_rq, now);
-	}
+	if (nr_cpus > 1 && !was_idle)
+		balance_newly_idle(cfs_rq, now);
 }
 
 void BPF_STRUCT_OPS(eevdf_running, struct task_struct *p)

@@ -1010,4 +1010,8 @@ __noinline int sd_init(struct run_queue *cfs_rq __arg_nonnull, u32 level)
 	return 0;
 }
 
+static __always_inline void balance_in_vain(struct run_queue *rq, u64 now)
+{
+}
+
 #include "idle_tick.h"

@@ -157,7 +157,6 @@ static __always_inline void before_load_changes(struct run_queue *cfs_rq, u64 no
 {
 	update_cfs_rq_load_avg(cfs_rq, now);
 }
-#define before_load_changes before_load_changes
 
 /* With a real-time task, a task that waits behind it makes the CPU overloaded. */
 #define count_real_time_task(cfs_rq, number, now) __sync_fetch_and_add(&nr_overloaded, number)
@@ -171,7 +170,6 @@ static __always_inline void count_besides(struct run_queue *cfs_rq, struct task_
 	if (se->counts_idle)
 		__sync_fetch_and_add(&cfs_rq->nr_idle, number);
 }
-#define count_besides count_besides
 
 #include "runnable_load.h"
 

@@ -14,7 +14,7 @@
  *   struct run_queue     with CFS_QUEUE_STATE (fair_state.h)
  *   struct task_ctx      with CFS_TASK_STATE
  *
- * and includes runnable_load.h. If the running task's time is also charged elsewhere, the function charge_besides(rq, delta_exec) does so.
+ * and includes runnable_load.h.
  */
 #pragma once
 
@@ -23,9 +23,8 @@
 /* The queue of the tasks that wait for the CPU. */
 static u64 leftmost_dsq(const struct run_queue *rq);
 
-#ifndef charge_besides
-#define charge_besides(rq, delta_exec)
-#endif
+/* Charges the running task's time elsewhere, too. */
+static void charge_besides(struct run_queue *rq, u64 delta_exec);
 
 /* sysctl limit of the scaled latency, 2.6.24 */
 #define LATENCY_LIMIT (200 * NSEC_PER_MSEC)

@@ -5,8 +5,7 @@
  * It wakes those whose balancing is due, so that they look for tasks, and notices tasks that wait behind a real-time task that took an
  * idle CPU. ops.init() starts it: init_idle_tick() ?: start_idle_tick().
  *
- * The including file first defines nr_cpus, tick_nsec, and struct run_queue with exists and nr_running, and includes runnable_load.h. If an idle
- * CPU that looks for tasks and finds none remembers that, the function balance_in_vain(rq, now) and a macro of that name do so.
+ * The including file first defines nr_cpus, tick_nsec, and struct run_queue with exists and nr_running, and includes runnable_load.h.
  */
 #pragma once
 
@@ -14,9 +13,8 @@
 static bool worth_balancing(void);
 static bool balancing_is_due(const struct run_queue *rq, u64 now);
 
-#ifndef balance_in_vain
-#define balance_in_vain(rq, now)
-#endif
+/* An idle CPU would look for tasks, and there are none to find. */
+static void balance_in_vain(struct run_queue *rq, u64 now);
 
 static bool idle_balance_tick(void)
 {

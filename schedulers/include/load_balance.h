@@ -97,7 +97,6 @@ static __always_inline void before_load_changes(struct run_queue *rq, u64 now)
 {
 	update_cpu_load(rq, now);
 }
-#define before_load_changes before_load_changes
 
 #include "runnable_load.h"
 
@@ -509,7 +508,6 @@ static __always_inline void balance_in_vain(struct run_queue *rq, u64 now)
 		sd->last_balance = rq->next_balance - 1;
 	}
 }
-#define balance_in_vain balance_in_vain
 
 /* Balances when the CPU has just run out of tasks; stops at the first level that yields a task. */
 static __always_inline void idle_balance(struct run_queue *rq, u64 now)

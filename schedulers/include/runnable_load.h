@@ -10,9 +10,6 @@
  *   struct run_queue               with cpu, nr_running, load_weight, real_time, and curr, true if a task of the scheduler runs
  *   struct task_ctx                with on_rq (the CPU plus one, or 0) and weight
  *   REAL_TIME_WEIGHT               the weight of a real-time task in the sums; or count_real_time_task(rq, number, now), if it is counted otherwise
- *
- * and if they do anything, the functions before_load_changes(rq, now), before the load of a CPU changes, and count_besides(rq, t, number),
- * which counts more than a task's weight. A function that replaces a default is also defined as a macro of its own name.
  */
 #pragma once
 
@@ -23,13 +20,10 @@
 #define count_real_time_task(rq, number, now) load_change(rq, REAL_TIME_WEIGHT, number, now)
 #endif
 
-#ifndef before_load_changes
-#define before_load_changes(rq, now)
-#endif
+static void before_load_changes(struct run_queue *rq, u64 now);
 
-#ifndef count_besides
-#define count_besides(rq, t, number)
-#endif
+/* Counts more of a task than its weight. */
+static void count_besides(struct run_queue *rq, struct task_ctx *t, s32 number);
 
 /* CPUs with more than one runnable task: without any there is nothing to balance */
 static u32 nr_overloaded;

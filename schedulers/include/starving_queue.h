@@ -2,22 +2,18 @@
 /*
  * starving_queue.h - takes starving tasks (starvation.h) out of a dispatch queue
  *
- * The including file first defines the records of tasks (task_data.h), and mark_rescued(t) if it marks the tasks that it rescues.
+ * The including file first defines the records of tasks (task_data.h).
  */
 #pragma once
-
-#ifndef mark_rescued
-#define mark_rescued(t)
-#endif
 
 /* Since when a task waits, nanoseconds. */
 static u64 waits_since(const task_record *t);
 
 /*
- * Moves the first task of a queue that has waited for starvation_limit and may run here to this CPU's local queue; true if there is
- * one. Looks at @depth tasks, 0 for all, from the front or, with SCX_DSQ_ITER_REV in @flags, from the back.
+ * Moves the first task of a queue that has waited for starvation_limit and may run here to this CPU's local queue, and returns its
+ * record; NULL if there is none. Looks at @depth tasks, 0 for all, from the front or, with SCX_DSQ_ITER_REV in @flags, from the back.
  */
-static __always_inline bool rescue_from_queue(u64 dsq, u64 flags, u32 depth)
+static __always_inline task_record *rescue_from_queue(u64 dsq, u64 flags, u32 depth)
 {
 	s32 cpu = bpf_get_smp_processor_id();
 	u64 now = scx_bpf_now();
@@ -30,10 +26,8 @@ static __always_inline bool rescue_from_queue(u64 dsq, u64 flags, u32 depth)
 		if (depth && seen++ >= depth)
 			break;
 		if (t && starved_for(waits_since(t), now) && can_run_on(p, cpu) &&
-		    scx_bpf_dsq_move(DSQ_ITERATOR, p, SCX_DSQ_LOCAL, 0)) {
-			mark_rescued(t);
-			return true;
-		}
+		    scx_bpf_dsq_move(DSQ_ITERATOR, p, SCX_DSQ_LOCAL, 0))
+			return t;
 	}
-	return false;
+	return NULL;
 }

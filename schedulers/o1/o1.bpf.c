@@ -140,12 +140,6 @@ static __always_inline u64 waits_since(const struct task_ctx *t)
 	return t->timestamp;
 }
 
-static __always_inline void mark_rescued(struct task_ctx *t)
-{
-	t->rescued = true;
-}
-#define mark_rescued mark_rescued
-
 #include "starving_queue.h"
 
 /* ---- Run queues ------------------------------------------------------------------------------------------------ */
@@ -351,6 +345,10 @@ static __always_inline bool task_hot(const struct task_ctx *t, u32 level, u64 no
 	return (s64)(now - t->last_ran) < (s64)(microseconds * NSEC_PER_USEC);
 }
 
+static __always_inline void count_besides(struct run_queue *rq, struct task_ctx *t, s32 number)
+{
+}
+
 #include "load_balance.h"
 
 /* Counts a task on a CPU's run queue. */
@@ -435,7 +433,11 @@ s32 BPF_STRUCT_OPS(o1_select_cpu, struct task_struct *p, s32 prev_cpu, u64 wake_
 
 __noinline bool rescue_from_list(s32 cpu, u32 array, u32 index)
 {
-	return rescue_from_queue(list_dsq(cpu, array, index), 0, RESCUE_DEPTH);
+	struct task_ctx *t = rescue_from_queue(list_dsq(cpu, array, index), 0, RESCUE_DEPTH);
+
+	if (t)
+		t->rescued = true;
+	return t;
 }
 
 /* Is it time to look for tasks that have waited too long? */
