@@ -12,7 +12,7 @@ use crate::kfunc::Iterations;
 use crate::maps::Retired;
 use crate::task::TaskRef;
 
-/// A callback of `struct sched_ext_ops`. `core_sched_before` is accepted but never called: this kernel has no core scheduling.
+/// A callback of `struct sched_ext_ops`.
 pub use fairground_events::Callback as Op;
 
 /// The operations table of a loaded scheduler.

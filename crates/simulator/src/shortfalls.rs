@@ -44,6 +44,8 @@ pub enum Shortfall {
     Speeds,
     /// The scheduler lets others be attached below it, and there are none.
     SubSchedulers,
+    /// The scheduler says which task goes first under core scheduling, which the model does not have.
+    CoreScheduling,
     /// The kernel is older than the one that the model follows.
     Release(Release),
 }
@@ -89,6 +91,10 @@ impl fmt::Display for Shortfall {
             Self::SubSchedulers => formatter.write_str(
                 "the scheduler lets others be attached below it (ops.sub_attach), which are not simulated: it holds all CPUs, as on a kernel while nobody \
                  attaches one, and its functions for them find none",
+            ),
+            Self::CoreScheduling => formatter.write_str(
+                "ops.core_sched_before() is never called: core scheduling (prctl PR_SCHED_CORE) is not simulated, and tasks share cores as on a kernel \
+                 where nobody has a cookie",
             ),
             Self::Release(release) => write!(
                 formatter,
@@ -185,6 +191,7 @@ impl Kernel<'_> {
             (has_footprints && hardware.cache.is_none()).then_some(Shortfall::Footprints),
             self.machine.unknown_speeds.then_some(Shortfall::Speeds),
             self.takes_sub_schedulers().then_some(Shortfall::SubSchedulers),
+            self.operations.has(Op::CoreSchedBefore).then_some(Shortfall::CoreScheduling),
             (release != Release::NEWEST).then_some(Shortfall::Release(release)),
         ];
         found.into_iter().flatten().collect()

@@ -22,6 +22,11 @@ fn a_run_that_lacks_nothing_says_nothing() {
 }
 
 #[test]
+fn there_is_no_core_scheduling() {
+    assert_eq!(said(&["CORES"], "core:1 pu:1", r#""run": 5000"#), [Shortfall::CoreScheduling]);
+}
+
+#[test]
 fn groups_have_no_weight() {
     let second = r#""run": 5000, "taskgroup": "/some/group""#;
     assert_eq!(said(&[], "4", second), [Shortfall::Groups { groups: 2 }]);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * Sets the speed of CPUs if LEVEL is defined, but to all for tasks whose names begin with an f if FAST is, and asks for control groups if GROUPS
- * is, for their quotas if QUOTAS is. The kernel's defaults schedule.
+ * is, for their quotas if QUOTAS is. With CORES it has an order for core scheduling. The kernel's defaults schedule.
  */
 #include "fairground.bpf.h"
 
@@ -31,6 +31,13 @@ void BPF_STRUCT_OPS_SLEEPABLE(shortfalls_cgroup_set_bandwidth, struct cgroup *cg
 }
 #endif
 
+#ifdef CORES
+bool BPF_STRUCT_OPS(shortfalls_core_sched_before, struct task_struct *a, struct task_struct *b)
+{
+	return a->pid < b->pid;
+}
+#endif
+
 DEFINE_SCHEDULER(shortfalls,
 		 .running = (void *)shortfalls_running,
 #ifdef GROUPS
@@ -38,5 +45,8 @@ DEFINE_SCHEDULER(shortfalls,
 #endif
 #ifdef QUOTAS
 		 .cgroup_set_bandwidth = (void *)shortfalls_cgroup_set_bandwidth,
+#endif
+#ifdef CORES
+		 .core_sched_before = (void *)shortfalls_core_sched_before,
 #endif
 		 .name = "shortfalls");
