@@ -144,7 +144,17 @@ impl<'a> Object<'a> {
 
     /// The field with this key, or an error with the key's purpose.
     pub fn require(&self, key: &str, example: &str) -> Result<Field<'a>, Error> {
-        self.get(key).ok_or_else(|| self.error(format!("`{key}` is missing; add it: {example}")))
+        self.get(key)
+            .ok_or_else(|| self.lacks(key, format!("`{key}` is missing; add it: {example}")))
+    }
+
+    /// The error of an object without this key: that it is written otherwise, if a key looks like it.
+    pub fn lacks(&self, key: &str, message: impl Into<String>) -> Error {
+        let written = |field: &Field| probably_meant(field.key, [key].into_iter()).is_some();
+        match self.fields().find(written) {
+            Some(field) => field.key_error(unknown_key(field.key, &[key])),
+            None => self.error(message),
+        }
     }
 
     /// Checks an object of fairground's own: every key must be one of `known`, and none may occur twice.

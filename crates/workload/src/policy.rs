@@ -223,7 +223,8 @@ impl<'a> Parameters<'a> {
 
     fn deadline(&self) -> Result<Policy, Error> {
         let Some((runtime, _)) = self.runtime else {
-            return Err(self.object.error("SCHED_DEADLINE needs its runtime per period; add \"dl-runtime\" : 10000 (microseconds)"));
+            let needs = "SCHED_DEADLINE needs its runtime per period; add \"dl-runtime\" : 10000 (microseconds)";
+            return Err(self.object.lacks("dl-runtime", needs));
         };
         let period = self.period.as_ref().map_or(runtime, |(value, _)| *value);
         let deadline = self.deadline.as_ref().map_or(period, |(value, _)| *value);
