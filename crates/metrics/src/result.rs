@@ -117,7 +117,10 @@ pub struct CpuTime {
     /// Part of it that other programs and the kernel's own threads had; absent if there were none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub others_ns: Option<u64>,
-    /// CPU time that these wanted until the end, if that is known: in simulations with recorded or made surroundings.
+    /// What these did in it: less than the time on CPUs that are slower than the fastest.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub others_work_ns: Option<u64>,
+    /// CPU time of the fastest CPU that these wanted until the end, if that is known: in simulations with recorded or made surroundings.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub others_wanted_ns: Option<u64>,
     /// The rest.

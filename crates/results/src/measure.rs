@@ -682,12 +682,12 @@ fn costs() -> Vec<Measure> {
             better: Some(Better::Higher),
             margin: absolute(0.01),
             replay_error: SHARE_ERROR,
-            shown: shown(["others", "served"], "CPU time of others, of what they wanted", false),
+            shown: shown(["others", "served"], "Work of others, of what they wanted", false),
             of_run: Some(|run| {
                 let wanted = run.cpu_time.others_wanted_ns.filter(|wanted| *wanted > 0)?;
-                Some(run.cpu_time.others_ns.unwrap_or(0) as f64 / wanted as f64)
+                Some(run.cpu_time.others_work_ns.unwrap_or(0) as f64 / wanted as f64)
             }),
-            doc: "CPU time that other programs and the kernel's own threads had, of what they wanted until the end",
+            doc: "work that other programs and the kernel's own threads did, of what they wanted until the end",
             ..PLAIN
         },
         Measure {

@@ -33,6 +33,8 @@ pub(super) struct Machine {
     pub(super) overhead_booked: u64,
     /// Time that other programs had CPUs, up to the present.
     pub(super) others: Option<u64>,
+    /// What they did in it, in time at full speed.
+    pub(super) others_work: f64,
     /// The CPUs that were idle and had overhead after `capacity`. Those of which this is no longer true go when it changes.
     covered: Vec<usize>,
 }
@@ -108,6 +110,7 @@ impl Machine {
             overhead: None,
             overhead_booked: 0,
             others: None,
+            others_work: 0.0,
             covered: Vec::new(),
         }
     }
@@ -210,6 +213,13 @@ impl Machine {
         let overhead = overhead_end - slot.booked;
         let rest = self.now - overhead_end;
         slot.booked = self.now;
+        // A CPU that goes offline still runs what it has until that has moved.
+        if !slot.online {
+            let has_one = slot.current.is_some() || slot.outsider.is_some();
+            let used = overhead + if has_one { rest } else { 0 };
+            self.available.time += used;
+            self.available.work += float(used) * slot.speed;
+        }
         self.overhead_booked += overhead;
         if slot.current.is_some() {
             slot.ran += rest;
@@ -222,7 +232,10 @@ impl Machine {
                 self.overhead_booked += rest;
                 self.overhead.get_or_insert_default()[OverheadKind::Scheduling as usize] += rest;
             }
-            Some(Outsider::Other | Outsider::RealTime) => *self.others.get_or_insert(0) += rest,
+            Some(Outsider::Other | Outsider::RealTime) => {
+                *self.others.get_or_insert(0) += rest;
+                self.others_work += float(rest) * slot.speed;
+            }
         }
         slot
     }
@@ -432,6 +445,7 @@ impl Machine {
         if self.cpus[cpu].online == online {
             return;
         }
+        self.book(cpu);
         self.available = self.available_until_now();
         self.cpus[cpu].online = online;
         if online {

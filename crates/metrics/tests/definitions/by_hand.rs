@@ -305,6 +305,19 @@ fn a_cpu_that_the_loader_has_is_overhead_and_not_idle() {
     expect(&result, "cpu_time.idle_while_runnable_ns 6ms, tasks.1.wait_ns 10ms");
 }
 
+/// CPU 1 goes at 10 ms, and its task, which may run there only, is stopped 5 ms later, after a switch of 1 ms.
+#[test]
+fn a_cpu_that_goes_has_what_it_runs_until_that_stops() {
+    let result = Run::on(2)
+        .tasks(&[1024; 2])
+        .play("wake0 wake1 cpu0=0 cpu1=1 @10")
+        .event(EventKind::CpuOnline { cpu: CpuId(1), online: false })
+        .play("@15 switch1+1 cpu1=- sleep1")
+        .end(30);
+    expect(&result, "cpu_time.available_ns 46ms, cpu_time.busy_ns 45ms, cpu_time.overhead_ns 1ms");
+    expect(&result, "cpu_time.idle_ns 0, cpu_time.idle_while_runnable_ns 0");
+}
+
 /// Two tasks want the same CPU, of two, for 40 ms. Another program has it from 10 to 30 ms; the other CPU is idle all the time.
 #[test]
 fn time_that_others_used_is_neither_idle_nor_possible_nor_due() {
