@@ -30,7 +30,10 @@ impl Metrics {
                 busy_ns,
                 overhead_ns: self.machine.overhead_booked,
                 others_ns: self.machine.others,
-                others_work_ns: self.machine.others.map(|_| self.machine.others_work.round() as u64),
+                others_work_ns: self
+                    .machine
+                    .others
+                    .map(|_| self.machine.others_work.round() as u64),
                 others_wanted_ns: None,
                 idle_ns: available.time.saturating_sub(used_ns),
                 idle_while_runnable_ns: capacity.idle_while_runnable,

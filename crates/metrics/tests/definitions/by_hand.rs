@@ -318,6 +318,17 @@ fn a_cpu_that_goes_has_what_it_runs_until_that_stops() {
     expect(&result, "cpu_time.idle_ns 0, cpu_time.idle_while_runnable_ns 0");
 }
 
+#[test]
+fn what_others_do_on_a_slow_cpu_is_less_than_their_time() {
+    let machine = MachineFacts { capacities: vec![1024, 512] };
+    let result = Run::with(machine, Options::default())
+        .event(EventKind::Outside { cpu: CpuId(1), who: Some(Outsider::Other) })
+        .at(10)
+        .event(EventKind::Outside { cpu: CpuId(1), who: None })
+        .end(20);
+    expect(&result, "cpu_time.others_ns 10ms, cpu_time.others_work_ns 5ms");
+}
+
 /// Two tasks want the same CPU, of two, for 40 ms. Another program has it from 10 to 30 ms; the other CPU is idle all the time.
 #[test]
 fn time_that_others_used_is_neither_idle_nor_possible_nor_due() {
