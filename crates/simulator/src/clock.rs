@@ -152,60 +152,48 @@ impl PartialEq for Entry {
 
 impl Eq for Entry {}
 
-/// One time for every CPU, and the earliest of them: a tree in which every node holds the earlier of its two children, or the one with the
-/// lower CPU if they are equal. Setting a time replays the matches on the way to the root, up to one that ends as before.
+/// One time for every CPU, and the earliest of them: a tree in which every node has the earlier of its two children's times. Setting a time replays
+/// the matches on the way to the root, up to one that ends as before.
 struct CpuTimes {
-    /// The root at 1, the children of `node` at `2 * node` and `2 * node + 1`; the CPUs in the second half.
-    tree: Vec<Rank>,
-}
-
-/// A time in the upper part, a CPU in the lower 32 bits: one comparison without a branch orders both.
-type Rank = u128;
-
-fn rank(time: u64, cpu: u32) -> Rank {
-    u128::from(time) << 32 | u128::from(cpu)
-}
-
-fn time_of(rank: Rank) -> u64 {
-    (rank >> 32) as u64
+    /// The times of nodes `2 * n` and `2 * n + 1`, the children of node `n`. The root is node 1; the last nodes are the CPUs.
+    pairs: Vec<[u64; 2]>,
 }
 
 impl CpuTimes {
     fn new(cpus: usize) -> CpuTimes {
-        let leaves = cpus.next_power_of_two();
-        CpuTimes { tree: vec![rank(u64::MAX, u32::MAX); 2 * leaves] }
+        CpuTimes { pairs: vec![[u64::MAX; 2]; cpus.next_power_of_two()] }
     }
 
     /// Sets the time of `cpu`, if it is another one.
-    fn set(&mut self, cpu: u32, time: u64) {
-        let tree = self.tree.as_mut_slice();
-        let mut node = tree.len() / 2 + cpu as usize;
-        let mut winner = rank(time, cpu);
+    fn set(&mut self, cpu: usize, mut time: u64) {
+        let pairs = self.pairs.as_mut_slice();
+        let mut node = pairs.len() + cpu;
         // From a node on that stays the same nothing changes.
-        while tree[node] != winner {
-            tree[node] = winner;
-            if node == 1 {
-                break;
-            }
-            winner = winner.min(tree[node ^ 1]);
+        while node > 0 && pairs[node / 2][node % 2] != time {
+            pairs[node / 2][node % 2] = time;
             node /= 2;
+            time = pairs[node][0].min(pairs[node][1]);
         }
     }
 
-    fn earliest(&self) -> (u64, u32) {
-        let first = self.tree[1];
-        (time_of(first), first as u32)
+    fn earliest(&self) -> u64 {
+        self.pairs[0][1]
+    }
+
+    /// The CPU with the earliest time; of several the lowest.
+    fn first(&self) -> usize {
+        let mut node = 1;
+        while let Some([left, right]) = self.pairs.get(node) {
+            node = 2 * node + usize::from(left > right);
+        }
+        node - self.pairs.len()
     }
 
     /// Whether a CPU other than `cpu` has a time up to and including `limit`.
     fn is_other_due_by(&self, limit: u64, cpu: usize) -> bool {
-        let (earliest, first) = self.earliest();
-        if earliest > limit || first != cpu as u32 {
-            return earliest <= limit;
-        }
-        let mut node = self.tree.len() / 2 + cpu;
-        while node > 1 {
-            if time_of(self.tree[node ^ 1]) <= limit {
+        let mut node = self.pairs.len() + cpu;
+        while node > 1 && self.earliest() <= limit {
+            if self.pairs[node / 2][1 - node % 2] <= limit {
                 return true;
             }
             node /= 2;
@@ -252,7 +240,7 @@ impl Clock {
 
     /// Sets when `cpu` has something of its own to do; `u64::MAX` for never.
     pub fn set_cpu(&mut self, cpu: usize, time: u64) {
-        self.cpus.set(cpu as u32, time);
+        self.cpus.set(cpu, time);
     }
 
     /// Advances to the next event, or returns `None` if there is none up to and including `limit`.
@@ -262,7 +250,7 @@ impl Clock {
         if let Some(due) = self.immediate.pop_front() {
             return Some(due);
         }
-        let (cpu_time, cpu) = self.cpus.earliest();
+        let cpu_time = self.cpus.earliest();
         let heap_time = self.heap.peek().map_or(u64::MAX, Entry::time);
         if cpu_time.min(heap_time) > limit || cpu_time.min(heap_time) == u64::MAX {
             return None;
@@ -273,7 +261,7 @@ impl Clock {
             return Some(entry.due);
         }
         self.now = self.now.max(cpu_time);
-        Some(Due::Cpu { cpu })
+        Some(Due::Cpu { cpu: self.cpus.first() as u32 })
     }
 
     /// Whether anything but events of `cpu` itself is due up to and including `limit`.
