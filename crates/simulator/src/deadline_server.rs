@@ -134,16 +134,15 @@ impl Kernel<'_> {
 
     /// Lets it compete for the CPU, unless it has to wait (`enqueue_dl_entity`).
     fn queue_deadline_server(&mut self, cpu: usize, class: Class, now: u64) {
-        if self.cpus[cpu].deadline_servers.of(class).throttled
-            && self.start_server_timer(cpu, class, now)
-        {
+        let mut state = self.cpu(cpu);
+        if state.deadline_servers.of(class).throttled && self.start_server_timer(cpu, class, now) {
             return;
         }
-        let server = self.cpus[cpu].deadline_servers.of(class);
+        let server = state.deadline_servers.of(class);
         server.throttled = false;
         server.armed = false;
         let deadline = server.deadline;
-        let current = self.cpus[cpu].current;
+        let current = state.current;
         if current.class != Class::Deadline || deadline < current.deadline.deadline {
             self.resched(cpu);
         }
@@ -172,6 +171,7 @@ impl Kernel<'_> {
     }
 
     /// Accounts the time that a task of its class ran on `cpu`, or that the CPU was idle (`dl_server_update`, `dl_server_update_idle`).
+    #[inline(always)]
     pub(crate) fn charge_deadline_server(
         &mut self,
         cpu: usize,
@@ -179,7 +179,6 @@ impl Kernel<'_> {
         ran: u64,
         idle: bool,
     ) {
-        let now = self.run_queue_clock(cpu);
         let server = self.cpus[cpu].deadline_servers.of(class);
         if !server.active {
             return;
@@ -188,9 +187,16 @@ impl Kernel<'_> {
             server.idle = false;
         }
         server.runtime = server.runtime.saturating_sub_unsigned(ran);
-        if server.runtime > 0 {
-            return;
+        if server.runtime <= 0 {
+            self.end_server_period(cpu, class, idle);
         }
+    }
+
+    /// The runtime of a server is used up.
+    #[inline(never)]
+    fn end_server_period(&mut self, cpu: usize, class: Class, idle: bool) {
+        let now = self.run_queue_clock(cpu);
+        let server = self.cpus[cpu].deadline_servers.of(class);
         if server.throttled {
             // They have had their share without it.
             if server.idle && idle {

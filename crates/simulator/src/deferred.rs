@@ -1,7 +1,7 @@
 //! Work that waits until a run queue is unlocked: kicks, moves to other CPUs' local queues, reenqueues.
 
 use crate::constants::*;
-use crate::dispatch_queue::DsqIndex;
+use crate::dispatch_queue::DsqRef;
 use crate::kernel::Kernel;
 use crate::task::{Class, TaskRef};
 
@@ -35,10 +35,15 @@ impl Kernel<'_> {
     }
 
     /// `kick_cpus_irq_workfn`.
+    #[inline(always)]
     pub(crate) fn deliver_kicks(&mut self, from: usize) {
-        if self.cpus[from].kicks.is_empty() {
-            return;
+        if !self.cpus[from].kicks.is_empty() {
+            self.deliver_pending_kicks(from);
         }
+    }
+
+    #[inline(never)]
+    fn deliver_pending_kicks(&mut self, from: usize) {
         let kicks = std::mem::take(&mut self.cpus[from].kicks);
         self.context.spent += self.settings.cost.irq_work;
         for (cpu, flags) in kicks {
@@ -81,7 +86,7 @@ impl Kernel<'_> {
     }
 
     /// `schedule_dsq_reenq` for a user queue.
-    pub(crate) fn schedule_user_reenqueue(&mut self, dsq: DsqIndex, flags: u64) {
+    pub(crate) fn schedule_user_reenqueue(&mut self, dsq: DsqRef, flags: u64) {
         let this_cpu = self.context.cpu;
         let pending = &mut self.cpus[this_cpu].deferred_user_reenqueue;
         match pending.iter_mut().find(|(queued, _)| *queued == dsq) {
@@ -91,19 +96,31 @@ impl Kernel<'_> {
     }
 
     /// `run_deferred`.
+    #[inline(always)]
     pub(crate) fn run_deferred(&mut self, cpu: usize) {
+        let state = self.cpu(cpu);
+        let has_other_work =
+            state.deferred_reenqueue.is_some() || !state.deferred_user_reenqueue.is_empty();
+        if has_other_work || !state.deferred_locals.is_empty() {
+            self.run_all_deferred(cpu);
+        }
+    }
+
+    #[inline(never)]
+    fn run_all_deferred(&mut self, cpu: usize) {
+        let mut state = self.cpu(cpu);
         loop {
-            if !self.cpus[cpu].deferred_locals.is_empty() {
-                let mut task = self.cpus[cpu].deferred_locals.remove(0);
+            if !state.deferred_locals.is_empty() {
+                let mut task = state.deferred_locals.remove(0);
                 let (slice, vtime) = (task.seen.scx.ddsp_slice, task.seen.scx.ddsp_vtime);
                 let (dsq_id, flags) = (task.seen.scx.ddsp_dsq_id, task.seen.scx.ddsp_enq_flags);
                 task.seen.scx.ddsp_dsq_id = SCX_DSQ_INVALID;
                 task.seen.scx.ddsp_enq_flags = 0;
                 let index = self.dsq_for_dispatch(cpu, dsq_id, task.cpu());
                 self.dispatch_to_local(index, task, slice, vtime, flags);
-            } else if let Some(flags) = self.cpus[cpu].deferred_reenqueue.take() {
+            } else if let Some(flags) = state.deferred_reenqueue.take() {
                 self.reenqueue_local(cpu, flags);
-            } else if let Some((dsq, flags)) = self.cpus[cpu].deferred_user_reenqueue.pop() {
+            } else if let Some((dsq, flags)) = state.deferred_user_reenqueue.pop() {
                 self.reenqueue_user(dsq, flags);
             } else {
                 break;
@@ -119,7 +136,7 @@ impl Kernel<'_> {
         let open = self.cpus[cpu].next_class < Class::Ext || self.cpus[cpu].in_dispatch;
         let local = self.cpus[cpu].local;
         let mut candidates: Vec<(TaskRef, u32)> = Vec::new();
-        let mut next = self.dsq(local).first();
+        let mut next = local.first();
         let mut first = true;
         while let Some(task) = next {
             next = task.dsq_next;
@@ -140,19 +157,19 @@ impl Kernel<'_> {
         candidates.len() as u32
     }
 
-    fn reenqueue_user(&mut self, dsq: DsqIndex, flags: u64) {
-        if !self.dsq(dsq).live || flags & SCX_REENQ_ANY == 0 {
+    fn reenqueue_user(&mut self, mut dsq: DsqRef, flags: u64) {
+        if !dsq.live || flags & SCX_REENQ_ANY == 0 {
             return;
         }
-        let iteration = self.dsq_mut(dsq).start_iteration(false);
-        while let (Some(task), _) = self.dsq_mut(dsq).next_of_iteration(iteration) {
+        let iteration = dsq.start_iteration(false);
+        while let (Some(task), _) = dsq.next_of_iteration(iteration) {
             self.unlink(task);
             self.reenqueue(task.cpu(), task, SCX_TASK_REENQ_KFUNC);
             if self.exit.is_some() {
                 break;
             }
         }
-        self.dsq_mut(dsq).end_iteration(iteration);
+        dsq.end_iteration(iteration);
     }
 
     fn reenqueue(&mut self, cpu: usize, mut task: TaskRef, reason: u32) {

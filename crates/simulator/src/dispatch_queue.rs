@@ -1,7 +1,6 @@
 //! Dispatch queues: FIFO or ordered by virtual time, like `struct scx_dispatch_q`.
 
 use std::collections::BTreeMap;
-use std::ops::{Index, IndexMut};
 
 use fairground_contract::quota;
 use fairground_events::{CpuId, Queue};
@@ -9,12 +8,12 @@ use fairground_events::{CpuId, Queue};
 use crate::constants::{SCX_DSQ_FLAG_BUILTIN, SCX_DSQ_GLOBAL, SCX_DSQ_LOCAL, SCX_TASK_DSQ_ON_PRIQ};
 use crate::cost::Lock;
 use crate::dsq_table::DsqTable;
+use crate::handle::{Handle, Stock};
 use crate::structures::DispatchQueueHandle;
 use crate::task::TaskRef;
 
-/// Number of a dispatch queue in the kernel's table.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct DsqIndex(pub u32);
+/// A handle to a dispatch queue of one simulation.
+pub type DsqRef = Handle<DispatchQueue>;
 
 /// Queues longer than this keep a search tree in addition to the list.
 const TREE_FROM: u32 = 48;
@@ -50,11 +49,15 @@ pub struct Cursor {
 /// A dispatch queue.
 pub struct DispatchQueue {
     /// The part whose address schedulers may see and compare.
-    pub handle: Box<DispatchQueueHandle>,
+    pub handle: DispatchQueueHandle,
+    /// Its place among all queues.
+    pub place: usize,
     /// The CPU whose local queue it is.
     pub local_to: Option<usize>,
     /// Its lock.
     pub lock: Lock,
+    /// Whether the scheduler holds tasks back in it because quotas are used up.
+    pub holds_back: bool,
     /// Whether it still exists.
     pub live: bool,
     head: Option<TaskRef>,
@@ -68,11 +71,13 @@ pub struct DispatchQueue {
 
 impl DispatchQueue {
     /// An empty queue.
-    pub fn new(id: u64, local_to: Option<usize>) -> Self {
+    fn new(id: u64, local_to: Option<usize>, place: usize) -> Self {
         DispatchQueue {
-            handle: Box::new(DispatchQueueHandle { nr: 0, seq: 0, id }),
+            handle: DispatchQueueHandle { nr: 0, seq: 0, id },
+            place,
             local_to,
             lock: Lock::default(),
+            holds_back: id & (SCX_DSQ_FLAG_BUILTIN | quota::THROTTLED) == quota::THROTTLED,
             live: true,
             head: None,
             tail: None,
@@ -96,11 +101,6 @@ impl DispatchQueue {
             None if self.id() == SCX_DSQ_GLOBAL => Queue::Global,
             None => Queue::User(self.id()),
         }
-    }
-
-    /// Whether the scheduler holds tasks back in it because quotas are used up.
-    pub fn holds_back(&self) -> bool {
-        self.id() & (SCX_DSQ_FLAG_BUILTIN | quota::THROTTLED) == quota::THROTTLED
     }
 
     /// Tasks on it.
@@ -143,32 +143,17 @@ impl DispatchQueue {
         task.seen.scx.dsq_flags |= SCX_TASK_DSQ_ON_PRIQ;
         self.arrivals += 1;
         task.dsq_arrival = self.arrivals;
-        if self.tree.is_none() && self.handle.nr >= TREE_FROM {
-            let mut tree = BTreeMap::new();
-            let mut cursor = self.head;
-            while let Some(queued) = cursor {
-                tree.insert(Key { vtime: queued.dsq_key, arrival: queued.dsq_arrival }, queued);
-                cursor = queued.dsq_next;
-            }
-            self.tree = Some(tree);
-        }
-        let previous = match &mut self.tree {
-            Some(tree) => {
-                let key = Key { vtime, arrival: self.arrivals };
-                let previous = tree.range(..key).next_back().map(|(_, task)| *task);
-                tree.insert(key, task);
-                previous
-            }
-            None => {
-                let mut previous = self.tail;
-                while let Some(queued) = previous {
-                    if (queued.dsq_key.wrapping_sub(vtime) as i64) <= 0 {
-                        break;
-                    }
-                    previous = queued.dsq_previous;
+        let previous = if self.tree.is_some() || self.handle.nr >= TREE_FROM {
+            self.insert_into_tree(task)
+        } else {
+            let mut previous = self.tail;
+            while let Some(queued) = previous {
+                if (queued.dsq_key.wrapping_sub(vtime) as i64) <= 0 {
+                    break;
                 }
-                previous
+                previous = queued.dsq_previous;
             }
+            previous
         };
         self.ordered += 1;
         let next = match previous {
@@ -178,6 +163,18 @@ impl DispatchQueue {
         self.link_between(task, previous, next);
     }
 
+    /// Adds a task to the search tree, which begins with the tasks that are queued; returns the one before it.
+    #[inline(never)]
+    fn insert_into_tree(&mut self, task: TaskRef) -> Option<TaskRef> {
+        let key = |task: TaskRef| Key { vtime: task.dsq_key, arrival: task.dsq_arrival };
+        let queued = std::iter::successors(self.head, |task| task.dsq_next);
+        let tree = self.tree.get_or_insert_with(|| queued.map(|task| (key(task), task)).collect());
+        let previous = tree.range(..key(task)).next_back().map(|(_, task)| *task);
+        tree.insert(key(task), task);
+        previous
+    }
+
+    #[inline(always)]
     fn link_between(
         &mut self,
         mut task: TaskRef,
@@ -205,29 +202,35 @@ impl DispatchQueue {
         if task.seen.scx.dsq_flags & SCX_TASK_DSQ_ON_PRIQ != 0 {
             task.seen.scx.dsq_flags &= !SCX_TASK_DSQ_ON_PRIQ;
             self.ordered -= 1;
-            if let Some(tree) = &mut self.tree {
-                tree.remove(&Key { vtime: task.dsq_key, arrival: task.dsq_arrival });
-                if tree.len() < TREE_FROM as usize / 2 {
-                    self.tree = None;
-                }
+            if self.tree.is_some() {
+                self.remove_from_tree(task);
             }
         }
+        let (previous, next) = (task.dsq_previous.take(), task.dsq_next.take());
         for cursor in self.cursors.iter_mut().flatten() {
             if cursor.next == Some(task) {
-                cursor.next = if cursor.reverse { task.dsq_previous } else { task.dsq_next };
+                cursor.next = if cursor.reverse { previous } else { next };
             }
         }
-        match task.dsq_previous {
-            Some(mut previous) => previous.dsq_next = task.dsq_next,
-            None => self.head = task.dsq_next,
+        match previous {
+            Some(mut previous) => previous.dsq_next = next,
+            None => self.head = next,
         }
-        match task.dsq_next {
-            Some(mut next) => next.dsq_previous = task.dsq_previous,
-            None => self.tail = task.dsq_previous,
+        match next {
+            Some(mut next) => next.dsq_previous = previous,
+            None => self.tail = previous,
         }
-        task.dsq_previous = None;
-        task.dsq_next = None;
         self.handle.nr -= 1;
+    }
+
+    #[inline(never)]
+    fn remove_from_tree(&mut self, task: TaskRef) {
+        if let Some(tree) = &mut self.tree {
+            tree.remove(&Key { vtime: task.dsq_key, arrival: task.dsq_arrival });
+            if tree.len() < TREE_FROM as usize / 2 {
+                self.tree = None;
+            }
+        }
     }
 
     /// Begins an iteration over the tasks that are queued now; returns its number.
@@ -274,34 +277,49 @@ impl DispatchQueue {
 }
 
 /// All dispatch queues of a simulation. Their places do not change.
+#[derive(Default)]
 pub struct DispatchQueues {
-    /// The local queues of the CPUs in order, the global queues of the nodes, then those that the scheduler creates.
-    all: Vec<DispatchQueue>,
+    /// Those of schedulers that were loaded before; then the local queues of the CPUs in order, the global queues of the nodes, and those that the
+    /// scheduler creates.
+    all: Stock<DispatchQueue>,
     /// The scheduler's own that exist.
     by_id: DsqTable,
+    /// The place of the first local queue.
+    first_local: usize,
     /// The place of the first global queue.
-    first_global: u32,
+    first_global: usize,
 }
 
 impl DispatchQueues {
-    /// The queues that a kernel has by itself.
-    pub fn new(cpus: usize, nodes: usize) -> DispatchQueues {
-        let local = (0..cpus).map(|cpu| DispatchQueue::new(SCX_DSQ_LOCAL, Some(cpu)));
-        let global = (0..nodes).map(|_| DispatchQueue::new(SCX_DSQ_GLOBAL, None));
-        DispatchQueues {
-            all: local.chain(global).collect(),
-            by_id: DsqTable::default(),
-            first_global: cpus as u32,
+    /// The queues that a kernel has by itself take the place of all.
+    pub fn begin(&mut self, cpus: usize, nodes: usize) {
+        self.by_id = DsqTable::default();
+        self.first_local = self.all.len();
+        self.first_global = self.first_local + cpus;
+        for cpu in 0..cpus {
+            self.add(SCX_DSQ_LOCAL, Some(cpu));
+        }
+        for _ in 0..nodes {
+            self.add(SCX_DSQ_GLOBAL, None);
         }
     }
 
+    fn add(&mut self, id: u64, local_to: Option<usize>) -> DsqRef {
+        self.all.add(DispatchQueue::new(id, local_to, self.all.len()))
+    }
+
+    /// The local queue of a CPU.
+    pub fn local(&self, cpu: usize) -> DsqRef {
+        self.all.handles()[self.first_local + cpu]
+    }
+
     /// The global queue of a node.
-    pub fn global(&self, node: usize) -> DsqIndex {
-        DsqIndex(self.first_global + node as u32)
+    pub fn global(&self, node: usize) -> DsqRef {
+        self.all.handles()[self.first_global + node]
     }
 
     /// The scheduler's queue with this id.
-    pub fn by_id(&self, id: u64) -> Option<DsqIndex> {
+    pub fn by_id(&self, id: u64) -> Option<DsqRef> {
         self.by_id.get(id)
     }
 
@@ -310,40 +328,24 @@ impl DispatchQueues {
         if self.by_id(id).is_some() {
             return false;
         }
-        let index = DsqIndex(self.all.len() as u32);
-        self.all.push(DispatchQueue::new(id, None));
-        self.by_id.insert(id, index);
+        let queue = self.add(id, None);
+        self.by_id.insert(id, queue);
         true
     }
 
     /// Destroys a queue of the scheduler.
-    pub fn destroy(&mut self, index: DsqIndex) {
-        self[index].live = false;
-        self.by_id.remove(self[index].id());
+    pub fn destroy(&mut self, mut queue: DsqRef) {
+        queue.live = false;
+        self.by_id.remove(queue.id());
     }
 
-    /// Whether there is, or was, a queue at this place.
-    pub fn has(&self, index: DsqIndex) -> bool {
-        (index.0 as usize) < self.all.len()
+    /// The queue at this place, if there is or was one.
+    pub fn at(&self, place: usize) -> Option<DsqRef> {
+        self.all.handles().get(place).copied()
     }
 
     /// All queues in the order of their places.
     pub fn iter(&self) -> impl Iterator<Item = &DispatchQueue> {
-        self.all.iter()
-    }
-}
-
-impl Index<DsqIndex> for DispatchQueues {
-    type Output = DispatchQueue;
-    #[inline]
-    fn index(&self, index: DsqIndex) -> &DispatchQueue {
-        &self.all[index.0 as usize]
-    }
-}
-
-impl IndexMut<DsqIndex> for DispatchQueues {
-    #[inline]
-    fn index_mut(&mut self, index: DsqIndex) -> &mut DispatchQueue {
-        &mut self.all[index.0 as usize]
+        self.all.iter().skip(self.first_local)
     }
 }

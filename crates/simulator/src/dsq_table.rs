@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
 
-use crate::dispatch_queue::DsqIndex;
+use crate::dispatch_queue::DsqRef;
 
 /// A multiplicative hasher: fast, and the same on every run.
 #[derive(Default, Clone)]
@@ -35,31 +35,26 @@ const DENSE: u64 = 1 << 16;
 /// The table; look-ups only, never iterated.
 #[derive(Default)]
 pub struct DsqTable {
-    dense: Vec<u32>,
-    sparse: HashMap<u64, u32, FixedState>,
+    dense: Vec<Option<DsqRef>>,
+    sparse: HashMap<u64, DsqRef, FixedState>,
 }
 
 impl DsqTable {
     /// The queue with this id.
-    pub fn get(&self, id: u64) -> Option<DsqIndex> {
-        if id < DENSE {
-            let index = *self.dense.get(id as usize)?;
-            (index != u32::MAX).then_some(DsqIndex(index))
-        } else {
-            self.sparse.get(&id).map(|index| DsqIndex(*index))
-        }
+    pub fn get(&self, id: u64) -> Option<DsqRef> {
+        if id < DENSE { *self.dense.get(id as usize)? } else { self.sparse.get(&id).copied() }
     }
 
     /// Adds a queue.
-    pub fn insert(&mut self, id: u64, index: DsqIndex) {
+    pub fn insert(&mut self, id: u64, queue: DsqRef) {
         if id < DENSE {
             let id = id as usize;
             if self.dense.len() <= id {
-                self.dense.resize(id + 1, u32::MAX);
+                self.dense.resize(id + 1, None);
             }
-            self.dense[id] = index.0;
+            self.dense[id] = Some(queue);
         } else {
-            self.sparse.insert(id, index.0);
+            self.sparse.insert(id, queue);
         }
     }
 
@@ -67,7 +62,7 @@ impl DsqTable {
     pub fn remove(&mut self, id: u64) {
         if id < DENSE {
             if let Some(entry) = self.dense.get_mut(id as usize) {
-                *entry = u32::MAX;
+                *entry = None;
             }
         } else {
             self.sparse.remove(&id);

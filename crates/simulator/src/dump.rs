@@ -162,8 +162,7 @@ impl Kernel<'_> {
             TASK_DEAD => 'X',
             _ => 'S',
         };
-        let queue =
-            task.dsq.map_or("(n/a)".to_owned(), |dsq| format!("0x{:x}", self.dsq(dsq).id()));
+        let queue = task.dsq.map_or("(n/a)".to_owned(), |dsq| format!("0x{:x}", dsq.id()));
         let scx = &task.seen.scx;
         let mut text =
             format!("\n {marker}{state} {} *root {:+}ms\n", task.label(), -(waited as i64));

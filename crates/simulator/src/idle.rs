@@ -8,13 +8,65 @@ use crate::structures::{CPU_MASK_WORDS, CpuMask};
 use crate::task::TaskRef;
 use crate::topology::Topology;
 
+/// A mask that is searched for CPUs at the cost of those that are in it.
+#[derive(Clone, Default)]
+pub struct SparseMask {
+    mask: Box<CpuMask>,
+    /// A bit for each word of the mask that is not 0.
+    words: u64,
+}
+
+const _: () = assert!(CPU_MASK_WORDS == 64);
+
+impl SparseMask {
+    fn set_word(&mut self, word: usize, bits: u64) {
+        self.mask.bits[word] = bits;
+        self.words = self.words & !(1 << word) | u64::from(bits != 0) << word;
+    }
+
+    fn assign(&mut self, cpu: usize, value: bool) {
+        let (word, bit) = (cpu / 64, 1 << (cpu % 64));
+        let others = self.mask.bits[word] & !bit;
+        self.set_word(word, if value { others | bit } else { others });
+    }
+
+    /// The next CPU that is also `allowed` after the `previous` one, wrapping around (`cpumask_any_and_distribute`).
+    fn distribute(&self, allowed: &CpuMask, previous: &mut usize) -> Option<usize> {
+        let start = *previous + 1;
+        let (first, later) = (start / 64 % CPU_MASK_WORDS, u64::MAX << (start % 64));
+        let common = |word: usize| self.mask.bits[word] & allowed.bits[word];
+        let mut found = (first, common(first) & later);
+        // The other words from there on, and at last the rest of the first.
+        let mut words = self.words.rotate_right(first as u32) & !1;
+        while found.1 == 0 && words != 0 {
+            let word = (first + words.trailing_zeros() as usize) % CPU_MASK_WORDS;
+            found = (word, common(word));
+            words &= words - 1;
+        }
+        if found.1 == 0 {
+            found = (first, common(first) & !later);
+        }
+        let (word, bits) = found;
+        let cpu = (bits != 0).then(|| word * 64 + bits.trailing_zeros() as usize)?;
+        *previous = cpu;
+        Some(cpu)
+    }
+}
+
+impl std::ops::Deref for SparseMask {
+    type Target = CpuMask;
+    fn deref(&self) -> &CpuMask {
+        &self.mask
+    }
+}
+
 /// Idle CPUs and fully idle cores, of the machine or of one node.
-#[derive(Clone)]
+#[derive(Clone, Default)]
 pub struct IdleMasks {
     /// Idle CPUs.
-    pub cpu: Box<CpuMask>,
+    pub cpu: SparseMask,
     /// CPUs of fully idle cores.
-    pub smt: Box<CpuMask>,
+    pub smt: SparseMask,
 }
 
 impl IdleMasks {
@@ -22,7 +74,7 @@ impl IdleMasks {
     fn clear_core(&mut self, cpu: usize, topology: &Topology) {
         let siblings = &topology.siblings[cpu].bits;
         for word in topology.sibling_words[cpu].clone() {
-            self.smt.bits[word] &= !siblings[word];
+            self.smt.set_word(word, self.smt.bits[word] & !siblings[word]);
         }
     }
 }
@@ -43,11 +95,10 @@ pub struct IdleState {
 impl IdleState {
     /// Tracking with these properties, all CPUs busy.
     pub fn new(enabled: bool, per_node: bool, nodes: usize) -> IdleState {
-        let masks = IdleMasks { cpu: Box::default(), smt: Box::default() };
         IdleState {
             enabled,
             per_node,
-            masks: vec![masks; if per_node { nodes } else { 1 }],
+            masks: vec![IdleMasks::default(); if per_node { nodes } else { 1 }],
             previous: 0,
             empty: Box::default(),
         }
@@ -75,10 +126,8 @@ impl IdleState {
     /// Removes `cpu` from all masks.
     pub fn forget(&mut self, cpu: usize, topology: &Topology) {
         let group = self.group(cpu, topology);
-        self.masks[group].cpu.clear(cpu);
-        for sibling in topology.siblings[cpu].iter() {
-            self.masks[group].smt.clear(sibling);
-        }
+        self.masks[group].cpu.assign(cpu, false);
+        self.masks[group].clear_core(cpu, topology);
     }
 
     /// `scx_idle_test_and_clear_cpu`.
@@ -89,7 +138,7 @@ impl IdleState {
             masks.clear_core(cpu, topology);
         }
         let was_idle = masks.cpu.test(cpu);
-        masks.cpu.clear(cpu);
+        masks.cpu.assign(cpu, false);
         was_idle
     }
 
@@ -106,7 +155,7 @@ impl IdleState {
         let siblings = &topology.siblings[cpu].bits;
         let words = topology.sibling_words[cpu].clone();
         if words.clone().all(|word| siblings[word] & !masks.cpu.bits[word] == 0) {
-            words.for_each(|word| masks.smt.bits[word] |= siblings[word]);
+            words.for_each(|word| masks.smt.set_word(word, masks.smt.bits[word] | siblings[word]));
         }
     }
 
@@ -123,13 +172,13 @@ impl IdleState {
             let previous = &mut self.previous;
             let mut found = None;
             if topology.smt {
-                found = distribute(&masks.smt, allowed, previous, topology);
+                found = masks.smt.distribute(allowed, previous);
                 if found.is_none() && flags & SCX_PICK_IDLE_CORE != 0 {
                     return None;
                 }
             }
             if found.is_none() {
-                found = distribute(&masks.cpu, allowed, previous, topology);
+                found = masks.cpu.distribute(allowed, previous);
             }
             let cpu = found?;
             if self.test_and_clear(cpu, topology) {
@@ -208,7 +257,7 @@ impl IdleState {
         let waker_group = self.group(waker_cpu, topology);
         if pick.waker_is_free
             && (!pick.in_node || waker_group == pick.group)
-            && self.masks[waker_group].cpu.first().is_some()
+            && self.masks[waker_group].cpu.words != 0
             && allowed.test(waker_cpu)
         {
             self.test_and_clear(waker_cpu, topology);
@@ -256,6 +305,10 @@ impl Kernel<'_> {
                 None => return busy,
             },
         };
+        // Most often on a busy machine: there is none, wherever it is looked for.
+        if self.idle.masks.iter().all(|masks| masks.cpu.words == 0) {
+            return busy;
+        }
         let topology = &self.topology;
         let previous_allowed = allowed.test(previous);
         let group = self.idle.group(previous, topology);
@@ -279,7 +332,7 @@ impl Kernel<'_> {
         if wake_flags & SCX_WAKE_SYNC != 0 {
             let waker = &self.cpus[self.context.cpu];
             let waker_is_free =
-                waker.current.seen.flags & PF_EXITING == 0 && self.dsqs[waker.local].is_empty();
+                waker.current.seen.flags & PF_EXITING == 0 && waker.local.is_empty();
             let pick = SyncPick {
                 waker_cpu: self.context.cpu,
                 waker_is_free,
@@ -317,7 +370,7 @@ impl Kernel<'_> {
             return previous as i32;
         }
         if topology.smt {
-            for sibling in topology.siblings[previous].iter() {
+            for &sibling in topology.siblings_of(previous) {
                 if sibling != previous
                     && allowed.test(sibling)
                     && self.idle.test_and_clear(sibling, topology)

@@ -14,9 +14,10 @@ use crate::constants::*;
 use crate::core::{DeadlineQueue, RealTimeQueue};
 use crate::cost::{CostModel, Lock};
 use crate::deadline_server::DeadlineServers;
-use crate::dispatch_queue::{DispatchQueues, DsqIndex};
+use crate::dispatch_queue::{DispatchQueues, DsqRef};
 use crate::exit::ExitRecord;
 use crate::groups::Groups;
+use crate::handle::{Handle, Stock};
 use crate::hardware::{Hardware, Menu, Meter, Nap, Speed};
 use crate::kfunc::Made;
 use crate::lockstep::Companion;
@@ -56,7 +57,7 @@ pub struct BufferedInsert {
 /// One CPU.
 pub struct Cpu {
     /// Its run queue, as schedulers see it.
-    pub rq: Box<RunQueue>,
+    pub rq: RunQueue,
     /// The task it runs; its idle task if none.
     pub current: TaskRef,
     /// Its idle task.
@@ -100,13 +101,15 @@ pub struct Cpu {
     /// Lower bound of virtual runtime in the fair class.
     pub fair_min_vruntime: u64,
     /// Its local dispatch queue.
-    pub local: DsqIndex,
+    pub local: DsqRef,
+    /// The global dispatch queue of its node.
+    pub global: DsqRef,
     /// Tasks sent directly to another CPU's local queue, to be moved when this run queue is unlocked.
     pub deferred_locals: Vec<TaskRef>,
     /// Whether its local queue has to be reenqueued, and with which flags.
     pub deferred_reenqueue: Option<u64>,
     /// User queues to be reenqueued.
-    pub deferred_user_reenqueue: Vec<(DsqIndex, u64)>,
+    pub deferred_user_reenqueue: Vec<(DsqRef, u64)>,
     /// The interrupt context, as schedulers see it: its `__preempt_count`.
     pub preempt_count: u64,
     /// Wake-ups handed to this CPU, which puts the tasks on its run queue itself. The flag says whether the task comes from another CPU.
@@ -141,7 +144,7 @@ pub struct Cpu {
 
 impl Cpu {
     /// An idle online CPU.
-    pub fn new(cpu: usize, capacity: u64, idle: TaskRef) -> Self {
+    pub fn new(cpu: usize, capacity: u64, idle: TaskRef, local: DsqRef, global: DsqRef) -> Self {
         Self {
             rq: Kernel::new_run_queue(cpu, idle),
             current: idle,
@@ -164,7 +167,8 @@ impl Cpu {
             deadline_servers: DeadlineServers::default(),
             fair: Vec::new(),
             fair_min_vruntime: 0,
-            local: DsqIndex(cpu as u32),
+            local,
+            global,
             deferred_locals: Vec::new(),
             deferred_reenqueue: None,
             deferred_user_reenqueue: Vec::new(),
@@ -194,11 +198,15 @@ impl Cpu {
     }
 
     /// Accounts the progress of its current task up to `now`.
-    #[inline]
+    #[inline(always)]
     pub fn account_progress(&mut self, now: u64) {
-        if self.progress_at == now {
-            return;
+        if self.progress_at != now {
+            self.advance_to(now);
         }
+    }
+
+    #[inline(never)]
+    fn advance_to(&mut self, now: u64) {
         let from = self.progress_at.max(self.resume_at);
         self.progress_at = now;
         if now > from {
@@ -227,6 +235,12 @@ impl Cpu {
         let time = self.completion_at.min(self.tick_at);
         if self.interrupts.is_empty() { time } else { time.min(self.kernel_until) }
     }
+}
+
+/// The cost of so many BPF instructions that the price of a thousand for each needs more than a word.
+#[cold]
+fn cost_of_many(instructions: u64, price: u64) -> u64 {
+    (u128::from(instructions) * u128::from(price) / 1000) as u64
 }
 
 /// BPF instructions that were charged.
@@ -267,12 +281,16 @@ pub struct Kernel<'a> {
     /// What its CPUs share.
     pub(crate) hardware: Hardware,
     pub(crate) clock: Clock,
-    pub(crate) cpus: Vec<Cpu>,
+    pub(crate) cpus: Stock<Cpu>,
+    /// The CPU whose work is being done.
+    pub(crate) here: Handle<Cpu>,
     pub(crate) tasks: Tasks,
     /// When the part of the run began that results cover.
     pub(crate) origin: u64,
     /// Whether that part has begun.
     pub(crate) observed: bool,
+    /// The end of the run; not known before it has begun.
+    pub(crate) end: u64,
     pub(crate) dsqs: DispatchQueues,
     pub(crate) idle: crate::idle::IdleState,
     pub(crate) timers: BpfTimers,
@@ -304,8 +322,9 @@ pub struct Kernel<'a> {
 
 impl<'a> Kernel<'a> {
     /// Time on the clock of the running CPU: after all its work so far, including that of this event.
+    #[inline(always)]
     pub(crate) fn local_time(&self) -> u64 {
-        self.run_queue_clock(self.context.cpu) + self.context.spent
+        self.here.clock(self.clock.now()) + self.context.spent
     }
 
     /// Time on the clock of a run queue: when its CPU began its current work.
@@ -315,7 +334,7 @@ impl<'a> Kernel<'a> {
 
     /// Time at which the program of this CPU's current task continues.
     pub(crate) fn program_time(&self) -> u64 {
-        self.cpus[self.context.cpu].resume_at.max(self.clock.now()) + self.context.spent
+        self.here.resume_at.max(self.clock.now()) + self.context.spent
     }
 
     /// Reports to the sinks something that happens now on the running CPU.
@@ -361,6 +380,12 @@ impl<'a> Kernel<'a> {
         self.reports.add_task(time, task.id, info);
     }
 
+    /// The CPU with this number.
+    #[inline(always)]
+    pub(crate) fn cpu(&self, cpu: usize) -> Handle<Cpu> {
+        self.cpus.handles()[cpu]
+    }
+
     pub(crate) fn distance(&self, from: usize, to: usize) -> Distance {
         self.machine.distance(from, to)
     }
@@ -371,27 +396,28 @@ impl<'a> Kernel<'a> {
         let (cpu, here) = (self.context.cpu, self.local_time());
         let mut takes = lock.free_at.saturating_sub(here) + self.settings.cost.lock + longer;
         if lock.owner as usize != cpu {
-            let distance = self.distance(lock.owner as usize, cpu);
-            takes += CostModel::by_distance(&self.settings.cost.lock_transfer, distance);
+            takes += self.lock_transfer(lock.owner as usize, cpu);
         }
         self.context.spent += takes;
         Lock { owner: cpu as u32, free_at: here + takes }
     }
 
+    #[inline(never)]
+    fn lock_transfer(&self, from: usize, to: usize) -> u64 {
+        CostModel::by_distance(&self.settings.cost.lock_transfer, self.distance(from, to))
+    }
+
     /// Takes the lock of a dispatch queue for one operation that visits `visited` tasks.
-    pub(crate) fn charge_dsq_lock(&mut self, dsq: DsqIndex, visited: u64) {
-        let lock = self.dsqs[dsq].lock;
+    pub(crate) fn charge_dsq_lock(&mut self, mut dsq: DsqRef, visited: u64) {
         let scan = visited * self.settings.cost.scan;
-        self.dsqs[dsq].lock = self.charge_lock(lock, scan);
+        dsq.lock = self.charge_lock(dsq.lock, scan);
     }
 
     /// Takes the lock of the run queue of `cpu`, to be held until [`Kernel::unlock_run_queue`].
     pub(crate) fn lock_run_queue(&mut self, cpu: usize) {
-        let now = self.clock.now();
-        let state = &mut self.cpus[cpu];
-        state.update_clock(now);
-        let lock = state.run_queue_lock;
-        self.cpus[cpu].run_queue_lock = self.charge_lock(lock, 0);
+        let mut state = self.cpu(cpu);
+        state.update_clock(self.clock.now());
+        state.run_queue_lock = self.charge_lock(state.run_queue_lock, 0);
     }
 
     /// Updates the clocks of a run queue that schedulers see.
@@ -413,6 +439,7 @@ impl<'a> Kernel<'a> {
     }
 
     /// Charges the BPF instructions executed since the last charge.
+    #[inline(always)]
     pub(crate) fn charge_instructions(&mut self) {
         let executed = self.context.instructions;
         if executed == self.charged.instructions {
@@ -422,7 +449,7 @@ impl<'a> Kernel<'a> {
         // A 128-bit division takes longer than everything else here.
         let cost = match executed.checked_mul(price) {
             Some(product) => product / 1000,
-            None => (u128::from(executed) * u128::from(price) / 1000) as u64,
+            None => cost_of_many(executed, price),
         };
         self.context.spent += cost - self.charged.cost;
         self.charged = Charged { instructions: executed, cost };
@@ -441,32 +468,46 @@ impl<'a> Kernel<'a> {
     }
 
     /// Charges the running CPU for this event's cost so far.
+    #[inline(never)]
     pub(crate) fn settle(&mut self, kind: OverheadKind) {
-        let spent = std::mem::take(&mut self.context.spent);
-        if spent > 0 {
-            let in_calls = std::mem::take(&mut self.in_calls);
-            if in_calls > 0 {
-                self.occupy(self.context.cpu, in_calls);
-            }
-            self.charge(self.context.cpu, kind, spent - in_calls);
+        if self.in_calls > 0 {
+            self.settle_calls();
         }
+        let spent = std::mem::take(&mut self.context.spent);
+        self.charge(kind, spent);
     }
 
-    /// Charges `cpu` for `duration` of kernel work from now on that is nobody's CPU time.
-    pub(crate) fn charge(&mut self, cpu: usize, kind: OverheadKind, duration: u64) {
+    /// Charges for system calls, which are CPU time of the current task.
+    #[inline(never)]
+    fn settle_calls(&mut self) {
+        let in_calls = std::mem::take(&mut self.in_calls);
+        self.context.spent -= in_calls;
+        self.occupy(in_calls);
+    }
+
+    /// Charges the running CPU for `duration` of kernel work from now on that is nobody's CPU time.
+    #[inline(always)]
+    pub(crate) fn charge(&mut self, kind: OverheadKind, duration: u64) {
         if duration == 0 {
             return;
         }
-        let begin = self.occupy(cpu, duration);
-        let cpu = CpuId(cpu as u32);
-        let overhead = EventKind::Overhead { cpu, kind, duration };
-        self.emit_at(begin, overhead);
+        let begin = self.occupy(duration);
+        if self.reports.is_open() {
+            self.report_overhead(begin, kind, duration);
+        }
     }
 
-    /// Keeps `cpu` in the kernel for `duration`, beginning when its earlier work ends; returns when that is.
-    fn occupy(&mut self, cpu: usize, duration: u64) -> u64 {
+    #[inline(never)]
+    fn report_overhead(&mut self, begin: u64, kind: OverheadKind, duration: u64) {
+        let cpu = CpuId(self.context.cpu as u32);
+        self.emit_at(begin, EventKind::Overhead { cpu, kind, duration });
+    }
+
+    /// Keeps the running CPU in the kernel for `duration`, beginning when its earlier work ends; returns when that is.
+    #[inline(always)]
+    fn occupy(&mut self, duration: u64) -> u64 {
         let now = self.clock.now();
-        let state = &mut self.cpus[cpu];
+        let mut state = self.here;
         state.account_progress(now);
         let begin = state.clock(now);
         state.kernel_until = begin + duration;
@@ -497,7 +538,7 @@ impl<'a> Kernel<'a> {
     /// Runs the workload from its start for its duration, until no task is left, or until the scheduler is unloaded.
     pub(crate) fn run(&mut self) {
         while self.exit.is_none() || self.unload_for_restart() {
-            let Some(due) = self.clock.next(self.end()) else {
+            let Some(due) = self.clock.next(self.end) else {
                 break;
             };
             if self.is_at_a_standstill() || self.is_endless() {
@@ -514,7 +555,7 @@ impl<'a> Kernel<'a> {
                 break;
             }
         }
-        let end = self.end();
+        let end = self.end;
         if !self.tasks.are_left()
             && let Some(last) = self.reports.latest()
         {
@@ -527,7 +568,7 @@ impl<'a> Kernel<'a> {
         let reasons = self.deadlock();
         if self.settings.duration.is_some() {
             self.programs.stuck = reasons;
-            self.clock.advance_to(self.end());
+            self.clock.advance_to(self.end);
         } else {
             self.programs.failure = reasons.map(|reasons| format!("deadlock: {reasons}"));
         }
@@ -573,14 +614,6 @@ impl<'a> Kernel<'a> {
         let addresses = value.as_ptr_range();
         self.timers.forget(addresses.start as u64..addresses.end as u64);
         self.calls.retired.push(value);
-    }
-
-    /// The end of the run; not known before it has begun.
-    fn end(&self) -> u64 {
-        match self.settings.duration {
-            Some(duration) if self.observed => self.origin.saturating_add(duration),
-            _ => u64::MAX,
-        }
     }
 
     /// Handles all events that are due.
@@ -636,11 +669,11 @@ impl<'a> Kernel<'a> {
 
     /// Whether something else is due, here or on another CPU, before the running CPU is done with its work so far.
     pub(crate) fn something_comes_first(&self) -> bool {
-        let (cpu, done) = (self.context.cpu, self.local_time());
+        let (state, done) = (self.here, self.local_time());
         done > self.clock.now()
-            && (self.cpus[cpu].tick_at <= done
-                || !self.cpus[cpu].interrupts.is_empty()
-                || self.clock.is_due_by(done, cpu))
+            && (state.tick_at <= done
+                || !state.interrupts.is_empty()
+                || self.clock.is_due_by(done, self.context.cpu))
     }
 
     /// Makes the work so far cost nothing.
@@ -652,13 +685,14 @@ impl<'a> Kernel<'a> {
     /// Begins work on `cpu`.
     pub(crate) fn enter(&mut self, cpu: usize) {
         self.context.cpu = cpu;
+        self.here = self.cpu(cpu);
         self.forget_costs();
     }
 
     /// Begins the work of an interrupt on `cpu`; an idle CPU leaves its idle state first.
     pub(crate) fn interrupt(&mut self, cpu: usize) {
         self.enter(cpu);
-        if self.cpus[cpu].current == self.cpus[cpu].idle {
+        if self.here.current == self.here.idle {
             self.wake_cpu(cpu, false);
         }
     }
@@ -666,22 +700,23 @@ impl<'a> Kernel<'a> {
     /// Ends the work of the running CPU: delivers kicks, reschedules if asked, and charges the cost.
     pub(crate) fn leave(&mut self, kind: OverheadKind) {
         let cpu = self.context.cpu;
+        let mut state = self.here;
         // An irq_work, which interrupts the code that asked for it.
-        if !self.cpus[cpu].deferred_user_reenqueue.is_empty() {
+        if !state.deferred_user_reenqueue.is_empty() {
             self.run_deferred(cpu);
         }
         self.deliver_kicks(cpu);
         self.settle(kind);
         let mut rounds = 0;
-        while self.cpus[cpu].need_resched && self.exit.is_none() {
+        while state.need_resched && self.exit.is_none() {
             self.schedule(cpu);
             self.deliver_kicks(cpu);
             self.settle(OverheadKind::Scheduling);
             rounds += 1;
             if rounds == 64 {
                 // A CPU that is asked again and again in one instant lets the others proceed in between.
-                if self.cpus[cpu].need_resched {
-                    self.cpus[cpu].need_resched = false;
+                if state.need_resched {
+                    state.need_resched = false;
                     self.resched_from_interrupt(cpu);
                 }
                 break;
@@ -691,8 +726,8 @@ impl<'a> Kernel<'a> {
         self.arm_completion(cpu);
     }
 
-    pub(crate) fn new_run_queue(cpu: usize, idle: TaskRef) -> Box<RunQueue> {
-        Box::new(RunQueue {
+    pub(crate) fn new_run_queue(cpu: usize, idle: TaskRef) -> RunQueue {
+        RunQueue {
             nr_running: 0,
             cpu: cpu as i32,
             online: 1,
@@ -710,16 +745,11 @@ impl<'a> Kernel<'a> {
                 clock: 0,
                 ops_qseq: 0,
             },
-        })
+        }
     }
 
     /// Address of the run queue of `cpu`, as schedulers see it.
     pub(crate) fn run_queue_address(&self, cpu: usize) -> u64 {
-        &raw const *self.cpus[cpu].rq as u64
-    }
-
-    pub(crate) fn set_current(&mut self, cpu: usize, task: TaskRef) {
-        self.cpus[cpu].current = task;
-        self.cpus[cpu].rq.curr = task.address() as *mut _;
+        &raw const self.cpus[cpu].rq as u64
     }
 }

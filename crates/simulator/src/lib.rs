@@ -20,6 +20,7 @@ mod elements;
 mod exit;
 mod ext;
 mod groups;
+mod handle;
 mod hardware;
 mod holdings;
 mod idle;

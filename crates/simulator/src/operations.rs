@@ -123,19 +123,21 @@ impl Kernel<'_> {
     #[inline(always)]
     pub(crate) fn call(&mut self, op: Op, arguments: &[u64]) -> u64 {
         match self.operations.entries[op as usize] {
-            Some(entry) => self.call_entry(op, entry, arguments),
+            Some(entry) => {
+                let first = arguments.first().copied().unwrap_or(0);
+                self.call_entry(op, entry, first, arguments.as_ptr() as u64)
+            }
             None => 0,
         }
     }
 
     #[inline(never)]
-    fn call_entry(&mut self, op: Op, entry: Entry, arguments: &[u64]) -> u64 {
+    fn call_entry(&mut self, op: Op, entry: Entry, first: u64, arguments: u64) -> u64 {
         let outer = (self.calls.op, self.calls.argument);
-        self.calls.op = Some(op);
-        self.calls.argument = arguments.first().copied().unwrap_or(0);
-        let begin = self.settings.details.then(|| self.local_time());
-        let result = self.run_program(entry, [arguments.as_ptr() as u64, 0, 0, 0, 0]);
-        if let Some(begin) = begin {
+        (self.calls.op, self.calls.argument) = (Some(op), first);
+        let begin = if self.settings.details { self.local_time() } else { 0 };
+        let result = self.run_program(entry, [arguments, 0, 0, 0, 0]);
+        if self.settings.details {
             self.emit_callback(op, result, begin);
         }
         (self.calls.op, self.calls.argument) = outer;
@@ -143,6 +145,7 @@ impl Kernel<'_> {
     }
 
     /// Tells the sinks about the callback that has just returned `result` and began at `begin`.
+    #[cold]
     fn emit_callback(&mut self, callback: Op, result: u64, begin: u64) {
         let task = callback.is_of_a_task().then_some(self.calls.argument);
         let task = task.and_then(|task| self.tasks.at(task)).map(|task| task.id);
@@ -185,7 +188,7 @@ impl Kernel<'_> {
 
     /// Runs a program of the scheduler from beginning to end. Meanwhile the current task of the CPU cannot migrate, and shows it
     /// (`__bpf_prog_enter`).
-    #[inline]
+    #[inline(always)]
     pub(crate) fn run_program(&mut self, entry: Entry, registers: [u64; 5]) -> u64 {
         let mut current = self.executing();
         current.seen.migration_disabled += 1;
@@ -246,17 +249,18 @@ impl Kernel<'_> {
     }
 
     /// Calls any function of the scheduler with its five registers. The cost is charged to the program that it is part of.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn call_function(&mut self, entry: Entry, registers: [u64; 5]) -> u64 {
-        if self.calls.depth == Stack::NESTED_CALLS {
+        let depth = self.calls.depth;
+        if depth == Stack::NESTED_CALLS {
             self.refuse_call(entry);
             return 0;
         }
         // A function that a callback calls, directly or through helpers, counts towards its own budget.
-        if self.calls.depth == 0 {
+        if depth == 0 {
             self.context.instruction_limit = self.context.instructions + INSTRUCTION_LIMIT;
         }
-        self.calls.depth += 1;
+        self.calls.depth = depth + 1;
         let kernel: *mut Self = self;
         // SAFETY: the context belongs to this kernel, and the code was compiled for its layout. The pointer to the kernel was just made from
         // this exclusive reference, and nothing uses the reference until the call returns.
@@ -266,16 +270,21 @@ impl Kernel<'_> {
             let [r1, r2, r3, r4, r5] = registers;
             entry(context, r1, r2, r3, r4, r5)
         };
-        self.calls.depth -= 1;
-        if self.calls.depth == 0 {
-            if !self.calls.retired.is_empty() {
-                self.calls.retired.clear();
-            }
-        } else if !self.is_stopped() && self.context.instructions > self.context.instruction_limit {
+        self.calls.depth = depth;
+        if depth > 0 {
             // Loops check the budget themselves. Those of helpers do not, but their iterations are calls.
-            self.stop_endless(entry);
+            if !self.is_stopped() && self.context.instructions > self.context.instruction_limit {
+                self.stop_endless(entry);
+            }
+        } else if !self.calls.retired.is_empty() {
+            self.forget_retired();
         }
         result
+    }
+
+    #[inline(never)]
+    fn forget_retired(&mut self) {
+        self.calls.retired.clear();
     }
 }
 

@@ -9,7 +9,6 @@ use fairground_machine::Online;
 
 use crate::clock::Due;
 use crate::constants::*;
-use crate::dispatch_queue::DispatchQueues;
 use crate::exit::ExitRecord;
 use crate::kernel::Kernel;
 use crate::memory::Memory;
@@ -196,10 +195,13 @@ impl Kernel<'_> {
         let nodes = self.topology.nodes.len();
         let online = Online::without(&self.machine, &self.offline());
         (_, self.operations) = self.scheduler.prepare(&self.settings, &online)?;
-        self.dsqs = DispatchQueues::new(self.cpus.len(), nodes);
+        self.dsqs.begin(self.cpus.len(), nodes);
         self.idle = self.operations.idle_state(nodes);
         self.tracing = Tracing::new(&self.scheduler.object, &self.scheduler.code);
-        for cpu in &mut self.cpus {
+        for number in 0..self.cpus.len() {
+            let cpu = &mut self.cpus[number];
+            cpu.local = self.dsqs.local(number);
+            cpu.global = self.dsqs.global(self.topology.node_of[number]);
             cpu.buffer.clear();
             cpu.deferred_locals.clear();
             cpu.deferred_reenqueue = None;

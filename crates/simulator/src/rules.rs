@@ -19,10 +19,8 @@ pub fn tells_of_custody(release: Release) -> bool {
 }
 
 /// Flags for an insertion as the kernel's functions get them from a program, in 7.3's numbers. Those that a release does not know, it ignores.
+#[cold]
 pub fn from_program(flags: u64, release: Release) -> u64 {
-    if release == Release::NEWEST {
-        return flags;
-    }
     let mut known = flags;
     for one in ENQUEUE_FLAGS.iter() {
         let (number, newest) = (one.value(release), one.value(Release::NEWEST));
@@ -37,10 +35,13 @@ pub fn from_program(flags: u64, release: Release) -> u64 {
 }
 
 /// Flags of an enqueued task as callbacks get them.
+#[inline(always)]
 pub fn for_program(flags: u64, release: Release) -> u64 {
-    if release == Release::NEWEST {
-        return flags;
-    }
+    if release == Release::NEWEST { flags } else { for_old_program(flags, release) }
+}
+
+#[cold]
+fn for_old_program(flags: u64, release: Release) -> u64 {
     let mut told = flags;
     for one in ENQUEUE_FLAGS.iter() {
         let (number, newest) = (one.value(release), one.value(Release::NEWEST).unwrap_or(0));

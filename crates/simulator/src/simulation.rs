@@ -18,6 +18,7 @@ use crate::cost::CostModel;
 use crate::dispatch_queue::DispatchQueues;
 use crate::exit::ExitRecord;
 use crate::groups::Groups;
+use crate::handle::Stock;
 use crate::hardware::{Hardware, Nap};
 use crate::kernel::{Cpu, Kernel};
 use crate::kfunc::arena::{Arena, PAGE};
@@ -292,7 +293,12 @@ pub fn simulate_beside<'a>(
 }
 
 /// The CPUs of a machine, each with its idle task.
-fn idle_cpus(machine: &Machine, tasks: &mut TaskMemory, possible: CpuMask) -> Vec<Cpu> {
+fn idle_cpus(
+    machine: &Machine,
+    tasks: &mut TaskMemory,
+    dsqs: &DispatchQueues,
+    possible: CpuMask,
+) -> Stock<Cpu> {
     let count = machine.cpus.len();
     let cpus = machine.cpus.iter().enumerate();
     let cpus = cpus.map(|(cpu, description)| {
@@ -300,7 +306,7 @@ fn idle_cpus(machine: &Machine, tasks: &mut TaskMemory, possible: CpuMask) -> Ve
         let idle = idle_task(tasks, cpu, possible, count);
         Cpu {
             nap: Nap::deepest(machine.hardware.idle_states(cpu)),
-            ..Cpu::new(cpu, capacity, idle)
+            ..Cpu::new(cpu, capacity, idle, dsqs.local(cpu), dsqs.global(description.node as usize))
         }
     });
     cpus.collect()
@@ -358,8 +364,10 @@ impl<'a> Kernel<'a> {
         let mut memory = Memory::new(scheduler, &prepared, online.id_count, companion.as_mut())?;
         let context = memory.context(count, &options.cost);
         let mut tasks = TaskMemory::default();
-        let cpus = idle_cpus(&machine, &mut tasks, possible);
         let nodes = topology.nodes.len();
+        let mut dsqs = DispatchQueues::default();
+        dsqs.begin(count, nodes);
+        let cpus = idle_cpus(&machine, &mut tasks, &dsqs, possible);
         let idle = operations.idle_state(nodes);
         let mut groups = Groups::new(&options.workload.groups);
         let mut address_space = Box::new(MmStruct { mm_users: 1, owner: std::ptr::null_mut() });
@@ -377,11 +385,13 @@ impl<'a> Kernel<'a> {
                 ..options.clone()
             },
             clock: Clock::new(count),
+            here: cpus.handles()[0],
             cpus,
             tasks: Tasks::new(tasks, initial_parent),
             origin: 0,
             observed: false,
-            dsqs: DispatchQueues::new(count, nodes),
+            end: u64::MAX,
+            dsqs,
             idle,
             timers: BpfTimers::default(),
             programs: Programs::new(options.workload.clone(), options.seed),
@@ -584,7 +594,7 @@ impl<'a> Kernel<'a> {
         if variable == &raw const PREEMPT_COUNT as u64 {
             &raw const self.cpus[cpu].preempt_count as u64
         } else if variable == &raw const RUN_QUEUES as u64 {
-            &raw const *self.cpus[cpu].rq as u64
+            self.run_queue_address(cpu)
         } else {
             variable
         }

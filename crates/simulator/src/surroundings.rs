@@ -156,9 +156,6 @@ fn outsider(task: TaskRef) -> Option<Outsider> {
 impl Kernel<'_> {
     /// Tells the sinks which task or other thread has a CPU from `time` on.
     pub(crate) fn tell_switch(&mut self, time: u64, cpu: usize, previous: TaskRef, next: TaskRef) {
-        if !self.reports.is_open() {
-            return;
-        }
         let cpu = CpuId(cpu as u32);
         let (before, after) = (outsider(previous), outsider(next));
         if before.is_some() && after.is_none() {
@@ -411,6 +408,8 @@ impl Kernel<'_> {
     pub(crate) fn begin_observation(&mut self) {
         self.origin = self.clock.now();
         self.observed = true;
+        let duration = self.settings.duration.unwrap_or(u64::MAX);
+        self.end = self.origin.saturating_add(duration);
         self.reports.open();
         for cpu in 0..self.cpus.len() {
             let who = outsider(self.cpus[cpu].current);

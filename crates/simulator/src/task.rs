@@ -1,13 +1,11 @@
 //! Tasks in the kernel model.
 
-use std::ops::{Deref, DerefMut};
-use std::ptr::NonNull;
-
 use fairground_events::TaskId;
 
 use crate::constants::{SCHED_FIFO, SCHED_RR, SCX_DSQ_INVALID, SCX_SLICE_DFL, SIGCHLD};
 use crate::core::DeadlineEntity;
-use crate::dispatch_queue::DsqIndex;
+use crate::dispatch_queue::DsqRef;
+use crate::handle::Handle;
 use crate::program::Execution;
 use crate::structures::{
     ClampRequest, CpuMask, INITIAL_PID_NAMESPACE, ListHead, MmStruct, Pid, PtRegs, ROOT,
@@ -66,7 +64,7 @@ pub struct Task {
     /// Its position in its run queue's list of waiting runnable tasks, if it is on it; later arrivals have higher ones.
     pub runnable_place: Option<u64>,
     /// The dispatch queue it is on.
-    pub dsq: Option<DsqIndex>,
+    pub dsq: Option<DsqRef>,
     /// Neighbours on that queue.
     pub dsq_previous: Option<TaskRef>,
     /// Neighbours on that queue.
@@ -122,12 +120,7 @@ pub struct Process {
 }
 
 /// A handle to a task of one simulation.
-///
-/// Tasks live as long as their simulation, at a fixed address, and a simulation runs on one thread; compiled scheduler
-/// code holds the same addresses. References made here must therefore be short: no reference to a task is held across a
-/// call into the scheduler.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub struct TaskRef(NonNull<Task>);
+pub type TaskRef = Handle<Task>;
 
 impl std::fmt::Debug for TaskRef {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -136,30 +129,9 @@ impl std::fmt::Debug for TaskRef {
 }
 
 impl TaskRef {
-    /// Moves a task to the heap, where it stays until [`TaskRef::free`].
-    pub fn allocate(task: Task) -> TaskRef {
-        TaskRef(NonNull::from(Box::leak(Box::new(task))))
-    }
-
-    /// Frees the task.
-    ///
-    /// # Safety
-    ///
-    /// No other handle to the task is used afterwards.
-    pub unsafe fn free(self) {
-        // SAFETY: the task came from a box, and the caller says that this is the last use.
-        drop(unsafe { Box::from_raw(self.0.as_ptr()) });
-    }
-
     /// The first thread of its process, once it is in one.
     pub fn leader(self) -> Option<TaskRef> {
-        // Only this model sets the pointer: to a task, or not at all.
-        NonNull::new(self.seen.group_leader.cast()).map(TaskRef)
-    }
-
-    /// The address by which schedulers know the task.
-    pub fn address(self) -> u64 {
-        self.0.as_ptr() as u64
+        Handle::at(self.seen.group_leader.cast())
     }
 
     /// The CPU the task is on or was on last.
@@ -187,21 +159,6 @@ impl TaskRef {
     /// Name and pid as the kernel prints them.
     pub fn label(self) -> String {
         format!("{}[{}]", self.name, self.seen.pid)
-    }
-}
-
-impl Deref for TaskRef {
-    type Target = Task;
-    fn deref(&self) -> &Task {
-        // SAFETY: see the type's documentation.
-        unsafe { self.0.as_ref() }
-    }
-}
-
-impl DerefMut for TaskRef {
-    fn deref_mut(&mut self) -> &mut Task {
-        // SAFETY: see the type's documentation.
-        unsafe { self.0.as_mut() }
     }
 }
 
@@ -246,7 +203,7 @@ impl Task {
             signal,
             ops_state: OpsState::None,
             runnable_place: None,
-            dsq: None::<DsqIndex>,
+            dsq: None,
             dsq_previous: None,
             dsq_next: None,
             requested_slice: None,

@@ -6,13 +6,14 @@ use std::hash::BuildHasher;
 use fairground_events::TaskId;
 
 use crate::dsq_table::FixedState;
+use crate::handle::Stock;
 use crate::surroundings::{CREATOR, is_hidden};
 use crate::task::{Task, TaskRef};
 
 /// The memory of tasks. None is removed before the end: a scheduler may keep the address of a task that has ended, or of one that it refused.
 #[derive(Default)]
 pub struct TaskMemory {
-    tasks: Vec<TaskRef>,
+    tasks: Stock<Task>,
     /// A hash table by address: each task is at the place that its address has, or at the next that was free. Schedulers pass tasks so
     /// often that the cost of a look-up counts, and most places are free.
     places: Vec<Option<TaskRef>>,
@@ -21,12 +22,11 @@ pub struct TaskMemory {
 impl TaskMemory {
     /// Moves a task to its place.
     pub fn place(&mut self, task: Task) -> TaskRef {
-        let task = TaskRef::allocate(task);
-        self.tasks.push(task);
+        let task = self.tasks.add(task);
         if self.tasks.len() * 4 > self.places.len() {
             self.places = vec![None; (self.tasks.len() * 8).next_power_of_two()];
             for place in 0..self.tasks.len() {
-                self.enter(self.tasks[place]);
+                self.enter(self.tasks.handles()[place]);
             }
         } else {
             self.enter(task);
@@ -48,16 +48,6 @@ impl TaskMemory {
             place = (place + 1) & last;
         }
         place
-    }
-}
-
-impl Drop for TaskMemory {
-    fn drop(&mut self) {
-        for task in &self.tasks {
-            // SAFETY: `place` allocated the task, and only this frees it. The kernel that has this and all handles ends with it, and so does
-            // the scheduler's code.
-            unsafe { task.free() };
-        }
     }
 }
 

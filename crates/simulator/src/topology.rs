@@ -12,6 +12,10 @@ pub struct Topology {
     pub siblings: Vec<CpuMask>,
     /// The 64-bit words of a mask that hold the siblings of each CPU.
     pub sibling_words: Vec<Range<usize>>,
+    /// CPUs of each core, ascending.
+    cores: Vec<Vec<usize>>,
+    /// Core of each CPU.
+    pub core_of: Vec<usize>,
     /// CPUs of each last-level cache.
     pub caches: Vec<CpuMask>,
     /// CPUs of each node.
@@ -35,6 +39,11 @@ pub struct Topology {
 }
 
 impl Topology {
+    /// SMT siblings of a CPU, including itself, in ascending order.
+    pub fn siblings_of(&self, cpu: usize) -> &[usize] {
+        &self.cores[self.core_of[cpu]]
+    }
+
     /// The masks of `machine`.
     pub fn new(machine: &Machine) -> Topology {
         let count = machine.cpus.len();
@@ -74,6 +83,8 @@ impl Topology {
         let select_by_node = (nodes[node_of[0]].weight() as usize) < count && mismatch;
         Topology {
             siblings,
+            cores: cores.iter().map(|core| core.iter().collect()).collect(),
+            core_of: machine.cpus.iter().map(|cpu| cpu.core as usize).collect(),
             sibling_words,
             caches,
             smt,

@@ -255,7 +255,7 @@ fn location(place: usize, text: &[u8]) -> u32 {
 impl Kernel<'_> {
     /// The task in whose context this CPU works: during a switch, still the previous one.
     pub(crate) fn executing(&self) -> TaskRef {
-        self.calls.leaving.unwrap_or(self.cpus[self.context.cpu].current)
+        self.calls.leaving.unwrap_or(self.here.current)
     }
 
     /// Runs the programs attached to something that has just happened, or to a function that begins.

@@ -78,7 +78,13 @@ impl Kernel<'_> {
         true
     }
 
+    #[inline]
     pub(crate) fn fair_pick(&mut self, cpu: usize, previous: TaskRef) -> Option<TaskRef> {
+        let has_tasks = previous.class == Class::Fair || !self.cpus[cpu].fair.is_empty();
+        if has_tasks { self.pick_by_vruntime(cpu, previous) } else { None }
+    }
+
+    fn pick_by_vruntime(&mut self, cpu: usize, previous: TaskRef) -> Option<TaskRef> {
         let least =
             self.cpus[cpu].fair.iter().copied().min_by_key(|task| (task.fair_vruntime, task.id));
         let stays = previous.class == Class::Fair && previous.seen.__state == TASK_RUNNING;

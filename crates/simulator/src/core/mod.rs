@@ -37,10 +37,11 @@ pub(crate) struct Successor {
 impl Kernel<'_> {
     /// Asks `cpu` to reschedule (`resched_curr`).
     pub(crate) fn resched(&mut self, cpu: usize) {
-        if self.cpus[cpu].need_resched {
+        let mut state = self.cpu(cpu);
+        if state.need_resched {
             return;
         }
-        self.cpus[cpu].need_resched = true;
+        state.need_resched = true;
         if cpu != self.context.cpu {
             self.resched_from_interrupt(cpu);
         }
@@ -61,7 +62,7 @@ impl Kernel<'_> {
     /// Sets when the current task's program step ends.
     pub(crate) fn arm_completion(&mut self, cpu: usize) {
         let now = self.clock.now();
-        let state = &mut self.cpus[cpu];
+        let mut state = self.cpu(cpu);
         state.account_progress(now);
         state.completion_at = if state.current == state.idle {
             u64::MAX
@@ -80,24 +81,22 @@ impl Kernel<'_> {
 
     /// The tick of `cpu`, an interrupt that has waited, or the end of its task's program step.
     pub(crate) fn handle_cpu(&mut self, cpu: usize) {
+        let mut state = self.cpu(cpu);
         let now = self.clock.now();
-        if self.cpus[cpu].tick_at <= now {
+        if state.tick_at <= now {
             self.handle_tick(cpu);
             return;
         }
-        if self.cpus[cpu].kernel_until <= now
-            && let Some(due) = self.cpus[cpu].interrupts.pop_front()
+        if state.kernel_until <= now
+            && let Some(due) = state.interrupts.pop_front()
         {
             self.handle(due);
             self.arm(cpu);
             return;
         }
-        self.account_progress(cpu);
-        let current = self.cpus[cpu].current;
-        if current == self.cpus[cpu].idle
-            || self.cpus[cpu].resume_at > now
-            || !current.execution.step_is_done(now)
-        {
+        state.account_progress(now);
+        let current = state.current;
+        if current == state.idle || state.resume_at > now || !current.execution.step_is_done(now) {
             self.arm_completion(cpu);
             return;
         }
@@ -170,31 +169,32 @@ impl Kernel<'_> {
 
     /// Picks and switches to the next task of `cpu` (`__schedule`).
     pub(crate) fn schedule(&mut self, cpu: usize) {
-        self.account_progress(cpu);
+        let mut state = self.cpu(cpu);
+        state.account_progress(self.clock.now());
         self.settle(OverheadKind::Scheduling);
         let begin = self.local_time();
-        let previous = self.cpus[cpu].current;
+        let previous = state.current;
         self.keep_on_cpu(cpu, previous);
         self.lock_run_queue(cpu);
-        let state = previous.seen.__state;
-        let stopped = std::mem::take(&mut self.cpus[cpu].stopped);
-        if previous != self.cpus[cpu].idle && previous.seen.__state != TASK_RUNNING {
+        let was = previous.seen.__state;
+        let stopped = std::mem::take(&mut state.stopped);
+        if previous != state.idle && previous.seen.__state != TASK_RUNNING {
             self.deactivate(cpu, previous);
         }
         let mut rounds = 0;
         let next = loop {
-            self.cpus[cpu].next_class = previous.class;
+            state.next_class = previous.class;
             self.balance(cpu, previous, stopped);
             match self.pick_next(cpu, previous) {
                 Some(next) => break next,
                 None if rounds < 8 => rounds += 1,
-                None => break self.cpus[cpu].idle,
+                None => break state.idle,
             }
         };
-        let waits = std::mem::take(&mut self.cpus[cpu].waits_for_kicks);
+        let waits = std::mem::take(&mut state.waits_for_kicks);
         self.context.spent += waits.saturating_sub(self.local_time());
-        self.cpus[cpu].need_resched = false;
-        self.cpus[cpu].next_class = next.class;
+        state.need_resched = false;
+        state.next_class = next.class;
         if next != previous {
             if !stopped {
                 self.put_previous(
@@ -204,14 +204,14 @@ impl Kernel<'_> {
                 );
             }
             self.set_next(cpu, previous, next);
-        } else if next == self.cpus[cpu].idle {
+        } else if next == state.idle {
             self.update_idle(cpu, true, stopped);
         }
         // Charged first, since the time that the pass took began before its end.
         self.settle(OverheadKind::Scheduling);
         self.emit(EventKind::Pass { cpu: CpuId(cpu as u32), duration: self.local_time() - begin });
         if next != previous {
-            self.trace_switch(previous, next, state);
+            self.trace_switch(previous, next, was);
             self.switch(cpu, previous, next);
             match next.class {
                 Class::Deadline => self.push_deadline(cpu),
@@ -241,6 +241,7 @@ impl Kernel<'_> {
     }
 
     fn pick_next(&mut self, cpu: usize, previous: TaskRef) -> Option<TaskRef> {
+        let state = self.cpu(cpu);
         if let Some(next) = self.pick_by_deadline_server(cpu, previous) {
             return Some(next);
         }
@@ -252,13 +253,13 @@ impl Kernel<'_> {
             return Some(next);
         }
         let picked = self.ext_pick(cpu, previous);
-        if !self.cpus[cpu].real_time.is_empty() || !self.cpus[cpu].deadline.is_empty() {
+        if !state.real_time.is_empty() || !state.deadline.is_empty() {
             return None;
         }
         if picked.is_none() && self.fair_pull(cpu) {
             return self.fair_pick(cpu, previous);
         }
-        Some(picked.unwrap_or(self.cpus[cpu].idle))
+        Some(picked.unwrap_or(state.idle))
     }
 
     pub(super) fn put_previous(&mut self, cpu: usize, previous: TaskRef, next: Successor) {
@@ -282,9 +283,10 @@ impl Kernel<'_> {
     }
 
     fn set_next(&mut self, cpu: usize, mut previous: TaskRef, mut next: TaskRef) {
+        let mut state = self.cpu(cpu);
         let now = self.run_queue_clock(cpu);
         previous.seen.on_cpu = 0;
-        if previous != self.cpus[cpu].idle && previous.seen.__state == TASK_RUNNING {
+        if previous != state.idle && previous.seen.__state == TASK_RUNNING {
             previous.seen.nivcsw += 1;
         }
         next.seen.on_cpu = 1;
@@ -292,7 +294,7 @@ impl Kernel<'_> {
             Class::Ext => self.ext_set_next(cpu, next),
             Class::Fair => {
                 next.seen.se.exec_start = now;
-                self.cpus[cpu].fair.retain(|task| *task != next);
+                state.fair.retain(|task| *task != next);
             }
             Class::RealTime => self.real_time_set_next(cpu, next),
             Class::Deadline => self.deadline_set_next(cpu, next),
@@ -303,7 +305,7 @@ impl Kernel<'_> {
         }
         // Up to here, the class still saw the previous task as the current one (`rq->curr`).
         self.set_current(cpu, next);
-        self.cpus[cpu].progress_at = self.clock.now();
+        state.progress_at = self.clock.now();
     }
 
     /// Runs the programs attached to a switch. The CPU has its new current task, but still runs in the context of the previous one.
@@ -321,19 +323,20 @@ impl Kernel<'_> {
 
     /// The switch itself (`context_switch`); after it, `next` executes its first instruction.
     fn switch(&mut self, cpu: usize, mut previous: TaskRef, mut next: TaskRef) {
-        self.charge(cpu, OverheadKind::Switch, self.settings.cost.context_switch);
-        let idle = self.cpus[cpu].idle;
-        self.tell_switch(self.local_time(), cpu, previous, next);
+        self.charge(OverheadKind::Switch, self.settings.cost.context_switch);
+        if self.reports.is_open() {
+            self.tell_switch(self.local_time(), cpu, previous, next);
+        }
         self.context_switches += 1;
         let now = self.run_queue_clock(cpu);
         previous.off_cpu_at = now;
         self.hardware_switched(cpu, previous);
-        if next == idle {
+        let mut state = self.cpu(cpu);
+        if next == state.idle {
             return;
         }
         let refill = self.refill(cpu, next);
         if refill > 0 {
-            let state = &mut self.cpus[cpu];
             state.resume_at = state.resume_at.max(now) + refill;
             self.emit(EventKind::Overhead {
                 cpu: CpuId(cpu as u32),
@@ -345,36 +348,38 @@ impl Kernel<'_> {
     }
 
     fn switched(&mut self, cpu: usize, next: TaskRef) {
-        if next == self.cpus[cpu].idle {
-            self.cpus[cpu].tick_at = u64::MAX;
+        let mut state = self.cpu(cpu);
+        if next == state.idle {
+            state.tick_at = u64::MAX;
             return;
         }
-        if self.cpus[cpu].tick_at == u64::MAX {
-            self.cpus[cpu].tick_at = self.next_tick();
+        if state.tick_at == u64::MAX {
+            state.tick_at = self.next_tick();
         }
         // A task that just keeps computing needs no event of its own.
         self.begin_run(next);
     }
 
     fn handle_tick(&mut self, cpu: usize) {
+        let mut state = self.cpu(cpu);
         let now = self.clock.now();
-        let busy_until = self.cpus[cpu].kernel_until;
+        let busy_until = state.kernel_until;
         if busy_until > now {
-            self.cpus[cpu].tick_at = busy_until;
+            state.tick_at = busy_until;
             self.arm(cpu);
             return;
         }
-        self.cpus[cpu].tick_at = self.next_tick();
+        state.tick_at = self.next_tick();
         self.enter(cpu);
-        if self.cpus[cpu].nap.is_some() {
+        if state.nap.is_some() {
             self.wake_cpu(cpu, true);
         }
         self.account_progress(cpu);
         self.context.spent += self.settings.cost.tick;
         self.settle(OverheadKind::Interrupt);
         self.update_clock(cpu);
-        let current = self.cpus[cpu].current;
-        self.cpus[cpu].preempt_count = HARDIRQ_OFFSET;
+        let current = state.current;
+        state.preempt_count = HARDIRQ_OFFSET;
         let run_queue = self.run_queue_address(cpu);
         match current.class {
             Class::Ext => self.ext_tick(cpu, current),
@@ -382,7 +387,7 @@ impl Kernel<'_> {
             Class::Deadline => self.update_deadline(cpu, current),
             Class::Fair => {
                 self.update_fair(cpu, current);
-                if !self.cpus[cpu].fair.is_empty() && current.fair_slice == 0 {
+                if !state.fair.is_empty() && current.fair_slice == 0 {
                     self.resched(cpu);
                 }
             }
@@ -390,7 +395,7 @@ impl Kernel<'_> {
         }
         self.trace(Hook::ScxTick, &[run_queue]);
         self.trace_return(Hook::ScxTick, &[run_queue], 0);
-        self.cpus[cpu].preempt_count = 0;
+        state.preempt_count = 0;
         // One that may end just now keeps its place in the order of arrival.
         self.end_sleeps(cpu, cpu, now);
         self.leave(OverheadKind::Scheduling);

@@ -61,6 +61,7 @@ impl Kernel<'_> {
         self.trace_return(Hook::TryToWakeUp, &call, 1);
     }
 
+    #[inline(always)]
     fn emit_wake(&mut self, task: TaskRef, cpu: usize, waker: Option<TaskId>) {
         self.emit(EventKind::Wake { task: task.id, cpu: CpuId(cpu as u32), waker });
     }
@@ -74,6 +75,7 @@ impl Kernel<'_> {
     }
 
     /// The actions of a woken task's class for the task and for the tasks that it keeps waiting (`task_woken`).
+    #[inline(always)]
     fn woken(&mut self, cpu: usize, task: TaskRef) {
         match task.class {
             Class::Deadline => self.deadline_woken(cpu, task),
@@ -98,9 +100,10 @@ impl Kernel<'_> {
 
     /// Hands a wake-up to the CPU that the task goes to (`__ttwu_queue_wakelist`).
     fn queue_wakeup(&mut self, task: TaskRef, cpu: usize, comes: bool, waker: Option<TaskId>) {
+        let mut state = self.cpu(cpu);
         self.emit_wake(task, cpu, waker);
-        self.cpus[cpu].wake_list.push((task, comes));
-        if self.cpus[cpu].wake_list.len() == 1 {
+        state.wake_list.push((task, comes));
+        if state.wake_list.len() == 1 {
             let time = self.local_time() + self.settings.cost.interrupt;
             self.clock.at(time, Due::Wakeups { cpu: cpu as u32 });
         }
@@ -181,15 +184,16 @@ impl Kernel<'_> {
 
     /// `wakeup_preempt`: whether the arrival of `task` on `cpu` makes it reschedule.
     pub(crate) fn wakeup_preempt(&mut self, cpu: usize, task: TaskRef) {
-        let next_class = self.cpus[cpu].next_class;
+        let mut state = self.cpu(cpu);
+        let next_class = state.next_class;
         if task.class > next_class {
-            if task.class > Class::Ext && self.cpus[cpu].rq.scx.nr_immed > 0 {
+            if task.class > Class::Ext && state.rq.scx.nr_immed > 0 {
                 self.schedule_local_reenqueue(cpu, 0);
             }
-            self.cpus[cpu].next_class = task.class;
+            state.next_class = task.class;
             self.resched(cpu);
         } else if task.class == next_class {
-            let current = self.cpus[cpu].current;
+            let current = state.current;
             match task.class {
                 Class::Deadline => self.deadline_wakeup_preempt(cpu, task),
                 Class::RealTime => self.real_time_wakeup_preempt(cpu, task),
@@ -248,18 +252,20 @@ impl Kernel<'_> {
         online.unwrap_or(cpu)
     }
 
-    pub(crate) fn set_task_cpu(&mut self, mut task: TaskRef, cpu: usize) {
-        let from = task.cpu();
-        if from != cpu {
-            self.trace(Hook::SchedMigrateTask, &[task.address(), cpu as u64]);
-            task.seen.thread_info.cpu = cpu as u32;
-            task.seen.wake_cpu = cpu as i32;
-            task.seen.se.nr_migrations += 1;
-            self.emit(EventKind::Migrate {
-                task: task.id,
-                from: CpuId(from as u32),
-                to: CpuId(cpu as u32),
-            });
+    #[inline(always)]
+    pub(crate) fn set_task_cpu(&mut self, task: TaskRef, cpu: usize) {
+        if task.cpu() != cpu {
+            self.migrate(task, cpu);
         }
+    }
+
+    #[inline(never)]
+    fn migrate(&mut self, mut task: TaskRef, cpu: usize) {
+        let (from, to) = (CpuId(task.cpu() as u32), CpuId(cpu as u32));
+        self.trace(Hook::SchedMigrateTask, &[task.address(), cpu as u64]);
+        task.seen.thread_info.cpu = cpu as u32;
+        task.seen.wake_cpu = cpu as i32;
+        task.seen.se.nr_migrations += 1;
+        self.emit(EventKind::Migrate { task: task.id, from, to });
     }
 }

@@ -65,14 +65,15 @@ impl Kernel<'_> {
 
     /// `do_pick_task_scx`.
     pub(crate) fn ext_pick(&mut self, cpu: usize, previous: TaskRef) -> Option<TaskRef> {
-        self.cpus[cpu].kick_sync += 1;
+        let mut state = self.cpu(cpu);
+        state.kick_sync += 1;
         if self.dispatch_one(cpu, previous) == Verdict::Previous {
             if previous.seen.scx.slice == 0 {
                 self.refill_slice(previous);
             }
             return Some(previous);
         }
-        let first = self.dsq(self.cpus[cpu].local).first()?;
+        let first = state.local.first()?;
         if first.seen.scx.slice == 0 {
             if !self.warned_zero_slice {
                 self.warned_zero_slice = true;
@@ -120,7 +121,8 @@ impl Kernel<'_> {
 
     /// `put_prev_task_scx`.
     pub(crate) fn ext_put_previous(&mut self, cpu: usize, mut task: TaskRef, next: Successor) {
-        self.cpus[cpu].kick_sync += 1;
+        let mut state = self.cpu(cpu);
+        state.kick_sync += 1;
         self.update_current(cpu);
         if task.seen.scx.flags & SCX_TASK_QUEUED != 0 {
             self.call(Op::Stopping, &[task.address(), 1]);
@@ -131,12 +133,12 @@ impl Kernel<'_> {
                     self.do_enqueue(cpu, task, SCX_ENQ_REENQ, -1);
                     task.seen.scx.flags &= !SCX_TASK_REENQ_REASON_MASK;
                 } else {
-                    let local = self.cpus[cpu].local;
+                    let local = state.local;
                     self.dispatch_enqueue(local, task, 0, 0, SCX_ENQ_HEAD);
                 }
             } else if next.class < Class::Ext {
                 self.do_enqueue(cpu, task, SCX_ENQ_LAST, -1);
-                if task.dsq == Some(self.cpus[cpu].local) {
+                if task.dsq == Some(state.local) {
                     self.resched_from_interrupt(cpu);
                 }
             } else {

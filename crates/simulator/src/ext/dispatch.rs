@@ -1,7 +1,7 @@
 //! How a CPU gets its next task: `ops.dispatch()`, and moves between queues.
 
 use crate::constants::*;
-use crate::dispatch_queue::DsqIndex;
+use crate::dispatch_queue::DsqRef;
 use crate::kernel::{BufferedInsert, Kernel};
 use crate::operations::Op;
 use crate::structures::CpuAcquireArgs;
@@ -48,6 +48,7 @@ impl Kernel<'_> {
 
     /// Puts a task that is on no queue on the local queue of `cpu`, after moving it to that CPU if need be.
     fn move_to_local(&mut self, mut task: TaskRef, cpu: usize, flags: u64) {
+        let mut state = self.cpu(cpu);
         let from = task.cpu();
         if from != cpu {
             self.wait_until_off_cpu(task);
@@ -63,12 +64,12 @@ impl Kernel<'_> {
             self.cpus[from].rq.scx.nr_running -= 1;
             self.cpus[from].rq.nr_running -= 1;
             self.set_task_cpu(task, cpu);
-            self.cpus[cpu].rq.scx.nr_running += 1;
-            self.cpus[cpu].rq.nr_running += 1;
+            state.rq.scx.nr_running += 1;
+            state.rq.nr_running += 1;
             self.append_runnable(cpu, task);
         }
-        let local = self.cpus[cpu].local;
-        self.dsq_mut(local).push(task, flags & (SCX_ENQ_HEAD | SCX_ENQ_PREEMPT) != 0);
+        let mut local = state.local;
+        local.push(task, flags & (SCX_ENQ_HEAD | SCX_ENQ_PREEMPT) != 0);
         self.link(local, task);
         self.count_in(local, task, flags);
         task.seen.scx.holding_cpu = -1;
@@ -76,12 +77,12 @@ impl Kernel<'_> {
     }
 
     /// `scx_consume_dispatch_q`: moves the first task that may run on `cpu` to its local queue.
-    pub(crate) fn consume(&mut self, cpu: usize, index: DsqIndex, flags: u64) -> bool {
-        if self.dsq(index).is_empty() {
+    pub(crate) fn consume(&mut self, cpu: usize, queue: DsqRef, flags: u64) -> bool {
+        if queue.is_empty() {
             return false;
         }
         let mut visited = 0;
-        let mut candidate = self.dsq(index).first();
+        let mut candidate = queue.first();
         while let Some(task) = candidate {
             visited += 1;
             if task.cpu() == cpu || self.can_run_on_remote(task, cpu, false) {
@@ -89,7 +90,7 @@ impl Kernel<'_> {
             }
             candidate = task.dsq_next;
         }
-        self.charge_dsq_lock(index, visited);
+        self.charge_dsq_lock(queue, visited);
         let Some(task) = candidate else { return false };
         self.unlink(task);
         self.move_to_local(task, cpu, flags);
@@ -97,41 +98,41 @@ impl Kernel<'_> {
     }
 
     fn consume_global(&mut self, cpu: usize) -> bool {
-        let index = self.global_dsq(cpu);
-        self.consume(cpu, index, 0)
+        let queue = self.global_dsq(cpu);
+        self.consume(cpu, queue, 0)
     }
 
     /// `move_task_between_dsqs`: from a user queue to any queue.
-    pub(crate) fn move_between(&mut self, task: TaskRef, mut flags: u64, mut index: DsqIndex) {
-        if let Some(cpu) = self.dsq(index).local_to {
+    pub(crate) fn move_between(&mut self, task: TaskRef, mut flags: u64, mut queue: DsqRef) {
+        if let Some(cpu) = queue.local_to {
             if task.cpu() == cpu || self.can_run_on_remote(task, cpu, true) {
                 self.unlink(task);
                 self.move_to_local(task, cpu, flags);
                 return;
             }
-            index = self.global_dsq(task.cpu());
+            queue = self.global_dsq(task.cpu());
             flags |= SCX_ENQ_GDSQ_FALLBACK;
         }
         self.unlink(task);
-        self.dispatch_enqueue(index, task, 0, 0, flags);
+        self.dispatch_enqueue(queue, task, 0, 0, flags);
     }
 
     /// `dispatch_to_local_dsq`.
     pub(crate) fn dispatch_to_local(
         &mut self,
-        index: DsqIndex,
+        queue: DsqRef,
         mut task: TaskRef,
         slice: u64,
         vtime: u64,
         flags: u64,
     ) {
-        let Some(cpu) = self.dsq(index).local_to else {
+        let Some(cpu) = queue.local_to else {
             return;
         };
         task.ops_state = OpsState::None;
         if task.cpu() == cpu {
             self.dispatch_enqueue(
-                index,
+                queue,
                 task,
                 slice,
                 vtime,
@@ -158,53 +159,58 @@ impl Kernel<'_> {
             return;
         }
         task.ops_state = OpsState::Dispatching;
-        let index = self.dsq_for_dispatch(cpu, entry.dsq_id, task.cpu());
-        if self.dsq(index).local_to.is_some() {
-            self.dispatch_to_local(index, task, entry.slice, entry.vtime, entry.flags);
+        let queue = self.dsq_for_dispatch(cpu, entry.dsq_id, task.cpu());
+        if queue.local_to.is_some() {
+            self.dispatch_to_local(queue, task, entry.slice, entry.vtime, entry.flags);
         } else {
             let flags = entry.flags | SCX_ENQ_APPLY_SLICE | SCX_ENQ_CLEAR_OPSS;
-            self.dispatch_enqueue(index, task, entry.slice, entry.vtime, flags);
+            self.dispatch_enqueue(queue, task, entry.slice, entry.vtime, flags);
         }
     }
 
     /// `scx_flush_dispatch_buf`.
     pub(crate) fn flush_buffer(&mut self, cpu: usize) {
+        let mut state = self.cpu(cpu);
+        if state.buffer.is_empty() {
+            return;
+        }
         let mut position = 0;
-        while position < self.cpus[cpu].buffer.len() {
-            let entry = self.cpus[cpu].buffer[position];
+        while position < state.buffer.len() {
+            let entry = state.buffer[position];
             self.finish_dispatch(cpu, entry);
             position += 1;
         }
-        self.cpus[cpu].dispatched += position as u32;
-        self.cpus[cpu].buffer.clear();
+        state.dispatched += position as u32;
+        state.buffer.clear();
     }
 
     /// `scx_dispatch_sched`.
     fn dispatch_scheduler(&mut self, cpu: usize, previous: TaskRef) -> Verdict {
+        let mut state = self.cpu(cpu);
         if self.consume_global(cpu) {
             return Verdict::Local;
         }
-        if !self.operations.has(Op::Dispatch) || !self.cpus[cpu].online {
+        if !self.operations.has(Op::Dispatch) || !state.online {
             return Verdict::None;
         }
         let passed = if previous.class == Class::Ext { previous.address() } else { 0 };
         let mut loops = SCX_DSP_MAX_LOOPS;
         loop {
-            self.cpus[cpu].dispatched = 0;
+            state.dispatched = 0;
             self.call(Op::Dispatch, &[self.cpu_argument(cpu), passed]);
             self.flush_buffer(cpu);
             if previous.seen.scx.flags & SCX_TASK_QUEUED != 0 && previous.seen.scx.slice != 0 {
                 return Verdict::Previous;
             }
-            if !self.dsq(self.cpus[cpu].local).is_empty() || self.consume_global(cpu) {
+            if !state.local.is_empty() || self.consume_global(cpu) {
                 return Verdict::Local;
             }
             loops -= 1;
             if loops == 0 {
-                self.cpus[cpu].kicks.push((cpu as u32, 0));
+                state.kicks.push((cpu as u32, 0));
                 return Verdict::None;
             }
-            if self.cpus[cpu].dispatched == 0 || self.exit.is_some() {
+            if state.dispatched == 0 || self.exit.is_some() {
                 return Verdict::None;
             }
         }
@@ -212,11 +218,12 @@ impl Kernel<'_> {
 
     /// `dispatch_one`.
     pub(super) fn dispatch_one(&mut self, cpu: usize, previous: TaskRef) -> Verdict {
-        self.cpus[cpu].in_dispatch = true;
-        if self.operations.has_cpu_preempt() && self.cpus[cpu].rq.scx.cpu_released {
+        let mut state = self.cpu(cpu);
+        state.in_dispatch = true;
+        if self.operations.has_cpu_preempt() && state.rq.scx.cpu_released {
             let mut args = CpuAcquireArgs {};
             self.call(Op::CpuAcquire, &[cpu as u64, &raw mut args as u64]);
-            self.cpus[cpu].rq.scx.cpu_released = false;
+            state.rq.scx.cpu_released = false;
         }
         let mut verdict = None;
         if previous.class == Class::Ext {
@@ -225,8 +232,8 @@ impl Kernel<'_> {
                 verdict = Some(Verdict::Previous);
             }
         }
-        let local = self.cpus[cpu].local;
-        if verdict.is_none() && !self.dsq(local).is_empty() {
+        let local = state.local;
+        if verdict.is_none() && !local.is_empty() {
             verdict = Some(Verdict::Local);
         }
         let mut verdict = match verdict {
@@ -241,13 +248,10 @@ impl Kernel<'_> {
             self.statistics.SCX_EV_DISPATCH_KEEP_LAST += 1;
             verdict = Verdict::Previous;
         }
-        if verdict != Verdict::None
-            && self.dsq(local).len() > 1
-            && self.cpus[cpu].rq.scx.nr_immed > 0
-        {
+        if verdict != Verdict::None && local.len() > 1 && state.rq.scx.nr_immed > 0 {
             self.schedule_local_reenqueue(cpu, 0);
         }
-        self.cpus[cpu].in_dispatch = false;
+        state.in_dispatch = false;
         verdict
     }
 }

@@ -9,10 +9,13 @@ use crate::tracing::Hook;
 
 impl Kernel<'_> {
     /// `scx_cpu_valid`: whether `cpu` exists; unloads the scheduler if not.
+    #[inline(always)]
     pub(crate) fn cpu_is_valid(&mut self, cpu: i32, place: &str) -> bool {
-        if cpu >= 0 && (cpu as usize) < self.cpus.len() {
-            return true;
-        }
+        (cpu as u32 as usize) < self.cpus.len() || self.refuse_cpu(cpu, place)
+    }
+
+    #[cold]
+    fn refuse_cpu(&mut self, cpu: i32, place: &str) -> bool {
         let place = if place.is_empty() { String::new() } else { format!(" {place}") };
         self.fail(ExitKind::Error, format!("invalid CPU {cpu}{place}"));
         false
@@ -25,9 +28,9 @@ impl Kernel<'_> {
 
     fn run_direct_dispatch(&mut self, mut task: TaskRef, flags: u64) {
         let cpu = task.cpu();
-        let index = self.dsq_for_dispatch(cpu, task.seen.scx.ddsp_dsq_id, cpu);
+        let queue = self.dsq_for_dispatch(cpu, task.seen.scx.ddsp_dsq_id, cpu);
         task.seen.scx.ddsp_enq_flags |= flags;
-        if self.dsq(index).local_to.is_some_and(|local_to| local_to != cpu) {
+        if queue.local_to.is_some_and(|local_to| local_to != cpu) {
             // Another CPU's local queue: moved when this run queue is unlocked.
             task.ops_state = OpsState::None;
             self.cpus[cpu].deferred_locals.push(task);
@@ -37,7 +40,7 @@ impl Kernel<'_> {
             (task.seen.scx.ddsp_slice, task.seen.scx.ddsp_vtime, task.seen.scx.ddsp_enq_flags);
         self.clear_direct_dispatch(task);
         self.dispatch_enqueue(
-            index,
+            queue,
             task,
             slice,
             vtime,
@@ -53,7 +56,8 @@ impl Kernel<'_> {
         mut flags: u64,
         sticky_cpu: i32,
     ) {
-        let local = self.cpus[cpu].local;
+        let state = self.cpu(cpu);
+        let local = state.local;
         if sticky_cpu == cpu as i32 {
             self.dispatch_enqueue(local, task, 0, 0, flags);
             return;
@@ -75,7 +79,7 @@ impl Kernel<'_> {
             }
         }
         let operations = self.operations.flags;
-        let fallback = if !self.cpus[cpu].online {
+        let fallback = if !state.online {
             Some(local)
         } else if task.seen.scx.ddsp_dsq_id != SCX_DSQ_INVALID {
             self.run_direct_dispatch(task, flags);
@@ -94,10 +98,10 @@ impl Kernel<'_> {
         } else {
             None
         };
-        if let Some(index) = fallback {
+        if let Some(queue) = fallback {
             self.refill_slice(task);
             self.clear_direct_dispatch(task);
-            self.dispatch_enqueue(index, task, 0, 0, flags);
+            self.dispatch_enqueue(queue, task, 0, 0, flags);
             return;
         }
         task.seen.scx.ops_qseq = task.seen.scx.ops_qseq.wrapping_add(1).max(1);
@@ -116,13 +120,14 @@ impl Kernel<'_> {
 
     /// `enqueue_task_scx`.
     pub(crate) fn ext_enqueue(&mut self, cpu: usize, mut task: TaskRef, flags: u64) {
+        let mut state = self.cpu(cpu);
         let call = [self.run_queue_address(cpu), task.address(), flags];
         self.trace(Hook::EnqueueTaskScx, &call);
         let mut sticky_cpu = task.seen.scx.sticky_cpu;
         if sticky_cpu >= 0 {
             task.seen.scx.sticky_cpu = -1;
         }
-        if flags & ENQUEUE_RESTORE != 0 && self.cpus[cpu].current == task {
+        if flags & ENQUEUE_RESTORE != 0 && state.current == task {
             sticky_cpu = cpu as i32;
         }
         if task.seen.scx.flags & SCX_TASK_QUEUED == 0 {
@@ -131,13 +136,13 @@ impl Kernel<'_> {
             if task.seen.on_rq == 0 {
                 task.seen.on_rq = TASK_ON_RQ_QUEUED;
             }
-            self.cpus[cpu].rq.scx.nr_running += 1;
-            self.cpus[cpu].rq.nr_running += 1;
+            state.rq.scx.nr_running += 1;
+            state.rq.nr_running += 1;
             if task.seen.on_rq != TASK_ON_RQ_MIGRATING {
                 let told = rules::for_program(flags, self.settings.release);
                 self.call(Op::Runnable, &[task.address(), told]);
             }
-            if self.cpus[cpu].rq.scx.nr_running == 1 {
+            if state.rq.scx.nr_running == 1 {
                 self.start_deadline_server(cpu, Class::Ext);
             }
             self.do_enqueue(cpu, task, flags, sticky_cpu);
@@ -161,6 +166,7 @@ impl Kernel<'_> {
 
     /// `dequeue_task_scx`.
     pub(crate) fn ext_dequeue(&mut self, cpu: usize, mut task: TaskRef, mut flags: u64) {
+        let mut state = self.cpu(cpu);
         let call = [self.run_queue_address(cpu), task.address(), flags];
         self.trace(Hook::DequeueTaskScx, &call);
         if flags & SCX_DEQ_SLEEP == 0 && rules::tells_of_custody(self.settings.release) {
@@ -171,7 +177,7 @@ impl Kernel<'_> {
             return;
         }
         self.ops_dequeue(task, flags);
-        if self.cpus[cpu].current == task {
+        if state.current == task {
             self.update_current(cpu);
             self.call(Op::Stopping, &[task.address(), 0]);
         }
@@ -184,8 +190,8 @@ impl Kernel<'_> {
             task.seen.scx.flags &= !SCX_TASK_DEQD_FOR_SLEEP;
         }
         task.seen.scx.flags &= !SCX_TASK_QUEUED;
-        self.cpus[cpu].rq.scx.nr_running -= 1;
-        self.cpus[cpu].rq.nr_running -= 1;
+        state.rq.scx.nr_running -= 1;
+        state.rq.nr_running -= 1;
         self.dispatch_dequeue(task);
         self.clear_direct_dispatch(task);
         self.trace_return(Hook::DequeueTaskScx, &call, 1);

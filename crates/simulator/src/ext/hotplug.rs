@@ -95,7 +95,7 @@ impl Kernel<'_> {
         let waiting = |task: &TaskRef| Some(*task) != current;
         let real_time = state.deadline.tasks().iter().chain(state.real_time.tasks()).copied();
         let real_time = real_time.filter(waiting);
-        let local = std::iter::successors(self.dsq(state.local).first(), |task| task.dsq_next);
+        let local = std::iter::successors(state.local.first(), |task| task.dsq_next);
         let tasks = current.into_iter().chain(real_time);
         tasks.chain(local).chain(state.fair.clone()).collect()
     }

@@ -3,32 +3,19 @@
 use fairground_events::EventKind;
 
 use crate::constants::*;
-use crate::dispatch_queue::{DispatchQueue, DsqIndex};
+use crate::dispatch_queue::DsqRef;
 use crate::kernel::Kernel;
 use crate::operations::Op;
 use crate::rules;
 use crate::task::{Class, OpsState, TaskRef};
 
 impl Kernel<'_> {
-    pub(crate) fn dsq(&self, index: DsqIndex) -> &DispatchQueue {
-        &self.dsqs[index]
-    }
-
-    pub(crate) fn dsq_mut(&mut self, index: DsqIndex) -> &mut DispatchQueue {
-        &mut self.dsqs[index]
-    }
-
-    pub(crate) fn global_dsq(&self, cpu: usize) -> DsqIndex {
-        self.dsqs.global(self.machine.cpus[cpu].node as usize)
+    pub(crate) fn global_dsq(&self, cpu: usize) -> DsqRef {
+        self.cpus[cpu].global
     }
 
     /// `find_dsq_for_dispatch`: the queue that `dsq_id` means on `cpu`.
-    pub(crate) fn dsq_for_dispatch(
-        &mut self,
-        cpu: usize,
-        dsq_id: u64,
-        task_cpu: usize,
-    ) -> DsqIndex {
+    pub(crate) fn dsq_for_dispatch(&mut self, cpu: usize, dsq_id: u64, task_cpu: usize) -> DsqRef {
         if dsq_id == SCX_DSQ_LOCAL {
             return self.cpus[cpu].local;
         }
@@ -44,7 +31,7 @@ impl Kernel<'_> {
             return self.global_dsq(task_cpu);
         }
         match self.dsqs.by_id(dsq_id) {
-            Some(index) => index,
+            Some(queue) => queue,
             None => {
                 self.fail(ExitKind::Error, format!("non-existent DSQ 0x{dsq_id:x}"));
                 self.global_dsq(task_cpu)
@@ -61,8 +48,8 @@ impl Kernel<'_> {
         state.next_class < Class::Ext || state.in_dispatch || flags & SCX_ENQ_PREEMPT != 0
     }
 
-    pub(super) fn count_in(&mut self, index: DsqIndex, mut task: TaskRef, flags: u64) {
-        let Some(cpu) = self.dsq(index).local_to else {
+    pub(super) fn count_in(&mut self, queue: DsqRef, mut task: TaskRef, flags: u64) {
+        let Some(cpu) = queue.local_to else {
             return;
         };
         if flags & SCX_ENQ_IMMED != 0 {
@@ -70,7 +57,7 @@ impl Kernel<'_> {
         }
         if task.seen.scx.flags & SCX_TASK_IMMED != 0 {
             self.cpus[cpu].rq.scx.nr_immed += 1;
-            if self.dsq(index).len() > 1 || !self.run_queue_is_open(cpu, flags) {
+            if queue.len() > 1 || !self.run_queue_is_open(cpu, flags) {
                 self.schedule_local_reenqueue(cpu, 0);
             }
         }
@@ -78,47 +65,52 @@ impl Kernel<'_> {
 
     /// Takes `task` off its queue.
     pub(crate) fn unlink(&mut self, mut task: TaskRef) {
-        let Some(index) = task.dsq.take() else { return };
-        if self.settings.details {
-            let queue = self.dsq(index).name();
-            let task = task.id;
-            self.emit(EventKind::Remove { task, queue });
-        }
-        if self.dsq(index).holds_back() {
-            self.report_throttle(task, false);
+        let Some(mut queue) = task.dsq.take() else { return };
+        if self.settings.details || queue.holds_back {
+            self.report_removal(queue, task);
         }
         task.seen.scx.dsq = std::ptr::null_mut();
-        self.dsq_mut(index).remove(task);
+        queue.remove(task);
         if task.seen.scx.flags & SCX_TASK_IMMED != 0
-            && let Some(cpu) = self.dsq(index).local_to
+            && let Some(cpu) = queue.local_to
         {
             self.cpus[cpu].rq.scx.nr_immed = self.cpus[cpu].rq.scx.nr_immed.saturating_sub(1);
         }
     }
 
-    pub(super) fn link(&mut self, index: DsqIndex, mut task: TaskRef) {
-        task.dsq = Some(index);
-        let handle: *mut _ = &mut *self.dsq_mut(index).handle;
-        task.seen.scx.dsq = handle;
+    pub(super) fn link(&mut self, mut queue: DsqRef, mut task: TaskRef) {
+        task.dsq = Some(queue);
+        task.seen.scx.dsq = &raw mut queue.handle;
+        if self.settings.details || queue.holds_back {
+            self.report_insertion(queue, task);
+        }
+    }
+
+    #[cold]
+    fn report_removal(&mut self, queue: DsqRef, task: TaskRef) {
+        let (task, holds_back) = (task.id, queue.holds_back);
+        if self.settings.details {
+            self.emit(EventKind::Remove { task, queue: queue.name() });
+        }
+        if holds_back {
+            self.emit(EventKind::Throttle { task, begins: false });
+        }
+    }
+
+    #[cold]
+    fn report_insertion(&mut self, queue: DsqRef, task: TaskRef) {
         if self.settings.details {
             let is_ordered = task.seen.scx.dsq_flags & SCX_TASK_DSQ_ON_PRIQ != 0;
             self.emit(EventKind::Insert {
                 task: task.id,
-                queue: self.dsq(index).name(),
+                queue: queue.name(),
                 slice: task.seen.scx.slice,
                 vtime: is_ordered.then_some(task.seen.scx.dsq_vtime),
             });
         }
-        if self.dsq(index).holds_back() {
-            self.report_throttle(task, true);
+        if queue.holds_back {
+            self.emit(EventKind::Throttle { task: task.id, begins: true });
         }
-    }
-
-    /// Reports that a task comes to a queue in which the scheduler holds tasks back, or leaves it.
-    #[cold]
-    fn report_throttle(&mut self, task: TaskRef, begins: bool) {
-        let task = task.id;
-        self.emit(EventKind::Throttle { task, begins });
     }
 
     /// `task_leave_custody`, including its call of `ops.dequeue`.
@@ -133,14 +125,15 @@ impl Kernel<'_> {
     }
 
     pub(super) fn after_local_insert(&mut self, cpu: usize, task: TaskRef, flags: u64) {
+        let state = self.cpu(cpu);
         self.leave_custody(task, 0);
-        if task.class > self.cpus[cpu].next_class {
+        if task.class > state.next_class {
             self.wakeup_preempt(cpu, task);
         }
-        if self.cpus[cpu].in_dispatch {
+        if state.in_dispatch {
             return;
         }
-        let current = self.cpus[cpu].current;
+        let current = state.current;
         if flags & SCX_ENQ_PREEMPT != 0 && task != current && current.class == Class::Ext {
             self.set_slice(current, 0);
             self.resched(cpu);
@@ -150,21 +143,21 @@ impl Kernel<'_> {
     /// Puts `task` on a queue (`scx_dispatch_enqueue`). `cpu` is the run queue the task is on.
     pub(crate) fn dispatch_enqueue(
         &mut self,
-        mut index: DsqIndex,
+        mut queue: DsqRef,
         mut task: TaskRef,
         slice: u64,
         vtime: u64,
         mut flags: u64,
     ) {
-        let local_to = self.dsq(index).local_to;
+        let local_to = queue.local_to;
         if local_to.is_none() {
-            self.charge_dsq_lock(index, 0);
-            if !self.dsq(index).live {
+            self.charge_dsq_lock(queue, 0);
+            if !queue.live {
                 self.fail(ExitKind::Error, "attempting to dispatch to a destroyed dsq".into());
-                index = self.global_dsq(task.cpu());
+                queue = self.global_dsq(task.cpu());
             }
         }
-        let id = self.dsq(index).id();
+        let id = queue.id();
         if id & SCX_DSQ_FLAG_BUILTIN != 0 && flags & SCX_ENQ_DSQ_PRIQ != 0 {
             self.fail(ExitKind::Error, "cannot use vtime ordering for built-in DSQs".into());
             flags &= !SCX_ENQ_DSQ_PRIQ;
@@ -176,25 +169,25 @@ impl Kernel<'_> {
             }
         }
         if flags & SCX_ENQ_DSQ_PRIQ != 0 {
-            if !self.dsq(index).has_ordered() && self.dsq(index).has_fifo() {
+            if !queue.has_ordered() && queue.has_fifo() {
                 self.fail(
                     ExitKind::Error,
                     format!("DSQ ID 0x{id:016x} already had FIFO-enqueued tasks"),
                 );
             }
             let vtime = task.seen.scx.dsq_vtime;
-            self.dsq_mut(index).push_ordered(task, vtime);
+            queue.push_ordered(task, vtime);
         } else {
-            if self.dsq(index).has_ordered() {
+            if queue.has_ordered() {
                 self.fail(
                     ExitKind::Error,
                     format!("DSQ ID 0x{id:016x} already had PRIQ-enqueued tasks"),
                 );
             }
-            self.dsq_mut(index).push(task, flags & (SCX_ENQ_HEAD | SCX_ENQ_PREEMPT) != 0);
+            queue.push(task, flags & (SCX_ENQ_HEAD | SCX_ENQ_PREEMPT) != 0);
         }
-        self.link(index, task);
-        self.count_in(index, task, flags);
+        self.link(queue, task);
+        self.count_in(queue, task, flags);
         match local_to {
             Some(cpu) => self.after_local_insert(cpu, task, flags),
             None if id == SCX_DSQ_GLOBAL => self.leave_custody(task, 0),

@@ -50,14 +50,19 @@ impl Kernel<'_> {
     }
 
     /// Charges the current task of `cpu` for its time (`update_curr_scx`).
+    #[inline(always)]
     pub(crate) fn update_current(&mut self, cpu: usize) {
-        let state = &self.cpus[cpu];
-        let (mut task, now) = (state.current, state.clock(self.clock.now()));
+        let state = self.cpu(cpu);
+        let (task, now) = (state.current, state.clock(self.clock.now()));
         self.apply_requested_slice(task);
         let ran = now.saturating_sub(task.seen.se.exec_start);
-        if ran == 0 {
-            return;
+        if ran > 0 {
+            self.charge_time(cpu, task, now, ran);
         }
+    }
+
+    #[inline(never)]
+    fn charge_time(&mut self, cpu: usize, mut task: TaskRef, now: u64, ran: u64) {
         task.seen.se.exec_start = now;
         task.seen.se.sum_exec_runtime += ran;
         self.trace(Hook::SchedStatRuntime, &[task.address(), ran]);

@@ -28,6 +28,8 @@ pub struct Hardware {
     watches_idleness: bool,
     /// Whether the power of the CPUs is known.
     has_power: bool,
+    /// How many CPUs of each core run a task.
+    busy: Vec<usize>,
 }
 
 impl Hardware {
@@ -39,6 +41,7 @@ impl Hardware {
             caches: vec![Default::default(); machine.llcs().len()],
             watches_idleness: has_power || !machine.hardware.idle.is_empty(),
             has_power,
+            busy: vec![0; machine.cores().len()],
         }
     }
 }
@@ -58,9 +61,16 @@ impl Kernel<'_> {
 
     /// How many CPUs of the core of `cpu` run a task.
     pub(crate) fn busy_siblings(&self, cpu: usize) -> usize {
-        let siblings = self.topology.siblings[cpu].iter();
-        let busy = siblings.filter(|cpu| self.cpus[*cpu].current != self.cpus[*cpu].idle);
-        busy.count()
+        self.hardware.busy[self.topology.core_of[cpu]]
+    }
+
+    /// A CPU begins to run a task, or to be idle.
+    pub(crate) fn set_current(&mut self, cpu: usize, task: TaskRef) {
+        let mut state = self.cpu(cpu);
+        let busy = &mut self.hardware.busy[self.topology.core_of[cpu]];
+        *busy = *busy + usize::from(task != state.idle) - usize::from(state.current != state.idle);
+        state.current = task;
+        state.rq.curr = task.address() as *mut _;
     }
 
     /// Lets `cpu` compute as fast as it does from now on, once its work until now is accounted.
@@ -96,9 +106,8 @@ impl Kernel<'_> {
             self.notice_siblings(cpu);
             return;
         }
-        let siblings = self.topology.siblings[cpu];
-        for sibling in siblings.iter() {
-            self.update_speed(sibling);
+        for place in 0..self.topology.siblings_of(cpu).len() {
+            self.update_speed(self.topology.siblings_of(cpu)[place]);
         }
     }
 }

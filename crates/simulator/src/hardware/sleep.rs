@@ -251,7 +251,7 @@ impl Kernel<'_> {
             true => self.leave_idle_state(cpu, by_tick),
             false => self.settings.cost.idle_exit,
         };
-        self.charge(cpu, OverheadKind::Switch, latency);
+        self.charge(OverheadKind::Switch, latency);
     }
 
     /// Ends the sleep of a CPU, if it sleeps; returns how long that takes.

@@ -23,20 +23,26 @@ impl Speed {
     }
 
     /// The work done in `duration`, in nanoseconds at full speed, and the rest of it below a nanosecond, if `remainder` was left before.
+    #[inline]
     pub fn work(self, duration: u64, remainder: u64) -> (u64, u64) {
-        if self == Self::FULL {
-            return (duration, remainder);
-        }
+        if self == Self::FULL { (duration, remainder) } else { self.slow_work(duration, remainder) }
+    }
+
+    #[inline(never)]
+    fn slow_work(self, duration: u64, remainder: u64) -> (u64, u64) {
         let work = u128::from(duration) * u128::from(self.0) + u128::from(remainder);
         let whole = u128::from(Self::FULL.0);
         ((work / whole) as u64, (work % whole) as u64)
     }
 
     /// How long `work` takes, in nanoseconds, if `remainder` of it is done.
+    #[inline]
     pub fn time_for(self, work: u64, remainder: u64) -> u64 {
-        if self == Self::FULL {
-            return work;
-        }
+        if self == Self::FULL { work } else { self.slow_time_for(work, remainder) }
+    }
+
+    #[inline(never)]
+    fn slow_time_for(self, work: u64, remainder: u64) -> u64 {
         let work = u128::from(work) * u128::from(Self::FULL.0);
         let time = work.saturating_sub(remainder.into()).div_ceil(self.0.into());
         time.try_into().unwrap_or(u64::MAX)

@@ -1,9 +1,11 @@
 //! Dispatch queues: insertion, moves, queries. Messages are the kernel's.
 
+use fairground_linux::Release;
+
 use super::passed::{load, store};
 use super::{error, kernel_functions, signed};
 use crate::constants::*;
-use crate::dispatch_queue::DsqIndex;
+use crate::dispatch_queue::DsqRef;
 use crate::kernel::{BufferedInsert, Kernel};
 use crate::rules;
 use crate::structures::{DsqIterator, InsertVtimeArgs};
@@ -13,23 +15,33 @@ use crate::task::TaskRef;
 const HAS_SLICE: u64 = 1;
 const HAS_VTIME: u64 = 2;
 
-/// The queue of an iteration, by its slot: the queue's index, and the iteration's number on that queue plus 1.
-fn queue_of(slot: u64) -> DsqIndex {
-    DsqIndex((slot >> 32) as u32)
+/// The place of an iteration's queue, by its slot: that place, and the iteration's number on that queue plus 1.
+fn place_of(slot: u64) -> usize {
+    (slot >> 32) as usize
 }
 
 impl Kernel<'_> {
     /// The queue and number of the iteration with this slot; none if it never began. A slot that no iteration has is an error.
-    fn iteration(&mut self, slot: u64) -> Option<(DsqIndex, u32)> {
-        let (queue, number) = (queue_of(slot), (slot as u32).checked_sub(1));
-        if slot != 0 && (number.is_none() || !self.dsqs.has(queue)) {
+    fn iteration(&mut self, slot: u64) -> Option<(DsqRef, u32)> {
+        let (queue, number) = (self.dsqs.at(place_of(slot)), (slot as u32).checked_sub(1));
+        if slot != 0 && (number.is_none() || queue.is_none()) {
             self.refuse_passed("bpf_iter_scx_dsq");
             return None;
         }
-        Some((queue, number?))
+        queue.zip(number)
     }
 
+    #[inline(always)]
     fn vet_flags(&mut self, dsq_id: u64, flags: &mut u64) -> bool {
+        const SPECIAL: u64 = SCX_ENQ_INTERNAL_MASK | SCX_ENQ_IMMED | SCX_ENQ_RESCUE;
+        let is_usual = *flags & SPECIAL == 0
+            && self.operations.flags & SCX_OPS_ALWAYS_ENQ_IMMED == 0
+            && self.settings.release == Release::NEWEST;
+        is_usual || self.vet_special_flags(dsq_id, flags)
+    }
+
+    #[cold]
+    fn vet_special_flags(&mut self, dsq_id: u64, flags: &mut u64) -> bool {
         let local = dsq_id == SCX_DSQ_LOCAL || dsq_id & SCX_DSQ_LOCAL_ON == SCX_DSQ_LOCAL_ON;
         *flags = rules::from_program(*flags, self.settings.release);
         if *flags & SCX_ENQ_INTERNAL_MASK != 0 {
@@ -113,11 +125,11 @@ impl Kernel<'_> {
         }
         let cpu = self.context.cpu;
         self.flush_buffer(cpu);
-        let Some(index) = self.dsqs.by_id(dsq_id) else {
+        let Some(queue) = self.dsqs.by_id(dsq_id) else {
             self.fail(ExitKind::Error, format!("invalid DSQ ID 0x{dsq_id:016x}"));
             return false;
         };
-        if self.consume(cpu, index, flags) {
+        if self.consume(cpu, queue, flags) {
             self.cpus[cpu].dispatched += 1;
             return true;
         }
@@ -144,10 +156,8 @@ impl Kernel<'_> {
         if ordered {
             flags |= SCX_ENQ_DSQ_PRIQ;
         }
-        let source = queue_of(iterator.slot);
-        if task.dsq != Some(source) {
-            return false;
-        }
+        let is_source = |queue: &DsqRef| queue.place == place_of(iterator.slot);
+        let Some(source) = task.dsq.filter(is_source) else { return false };
         self.charge_dsq_lock(source, 0);
         let target = self.dsq_for_dispatch(self.context.cpu, dsq_id, task.cpu());
         if iterator.overrides & HAS_VTIME != 0 {
@@ -161,7 +171,7 @@ impl Kernel<'_> {
     }
 
     fn queued(&mut self, dsq_id: u64) -> i64 {
-        let index = if dsq_id == SCX_DSQ_LOCAL {
+        let queue = if dsq_id == SCX_DSQ_LOCAL {
             Some(self.cpus[self.context.cpu].local)
         } else if dsq_id & SCX_DSQ_LOCAL_ON == SCX_DSQ_LOCAL_ON {
             let cpu = self.cpu_from_scheduler((dsq_id & SCX_DSQ_LOCAL_CPU_MASK) as i32);
@@ -169,7 +179,7 @@ impl Kernel<'_> {
         } else {
             self.dsqs.by_id(dsq_id)
         };
-        index.map_or(-ENOENT, |index| i64::from(self.dsq(index).len()))
+        queue.map_or(-ENOENT, |queue| i64::from(queue.len()))
     }
 }
 
@@ -183,12 +193,12 @@ kernel_functions! { TABLE;
     }
 
     fn scx_bpf_destroy_dsq(kernel, dsq_id) {
-        if let Some(index) = kernel.dsqs.by_id(dsq_id) {
-            if !kernel.dsq(index).is_empty() {
-                let message = format!("attempting to destroy in-use dsq 0x{dsq_id:016x} (nr={})", kernel.dsq(index).len());
+        if let Some(queue) = kernel.dsqs.by_id(dsq_id) {
+            if !queue.is_empty() {
+                let message = format!("attempting to destroy in-use dsq 0x{dsq_id:016x} (nr={})", queue.len());
                 kernel.fail(ExitKind::Error, message);
             } else {
-                kernel.dsqs.destroy(index);
+                kernel.dsqs.destroy(queue);
             }
         }
         0
@@ -269,9 +279,9 @@ kernel_functions! { TABLE;
             return 0;
         }
         let cpu = kernel.context.cpu;
-        let index = kernel.dsq_for_dispatch(cpu, dsq_id, cpu);
-        let id = kernel.dsq(index).id();
-        match kernel.dsq(index).local_to {
+        let queue = kernel.dsq_for_dispatch(cpu, dsq_id, cpu);
+        let id = queue.id();
+        match queue.local_to {
             Some(cpu) => {
                 kernel.schedule_local_reenqueue(cpu, SCX_REENQ_ANY);
                 kernel.resched(cpu);
@@ -279,7 +289,7 @@ kernel_functions! { TABLE;
             None if id & SCX_DSQ_FLAG_BUILTIN != 0 => {
                 kernel.fail(ExitKind::Error, format!("DSQ 0x{id:x} not allowed for reenq"));
             }
-            None => kernel.schedule_user_reenqueue(index, SCX_REENQ_ANY),
+            None => kernel.schedule_user_reenqueue(queue, SCX_REENQ_ANY),
         }
         0
     }
@@ -294,7 +304,7 @@ kernel_functions! { TABLE;
             return 0;
         }
         match kernel.dsqs.by_id(dsq_id) {
-            Some(index) => kernel.dsq(index).first().map_or(0, TaskRef::address),
+            Some(queue) => queue.first().map_or(0, TaskRef::address),
             None => {
                 kernel.fail(ExitKind::Error, format!("peek on non-existent DSQ 0x{dsq_id:x}"));
                 0
@@ -308,24 +318,24 @@ kernel_functions! { TABLE;
         if flags & !SCX_DSQ_ITER_REV != 0 {
             return error(EINVAL);
         }
-        let Some(index) = kernel.dsqs.by_id(dsq_id) else { return error(ENOENT) };
-        let number = kernel.dsq_mut(index).start_iteration(flags & SCX_DSQ_ITER_REV != 0);
-        store(iterator, DsqIterator { slot: (u64::from(index.0) << 32) | (u64::from(number) + 1), ..before });
+        let Some(mut queue) = kernel.dsqs.by_id(dsq_id) else { return error(ENOENT) };
+        let number = queue.start_iteration(flags & SCX_DSQ_ITER_REV != 0);
+        store(iterator, DsqIterator { slot: ((queue.place as u64) << 32) | (u64::from(number) + 1), ..before });
         0
     }
 
     fn bpf_iter_scx_dsq_next(kernel, iterator) {
         let slot = load::<DsqIterator>(iterator).slot;
-        let Some((index, number)) = kernel.iteration(slot) else { return 0 };
-        let (task, visited) = kernel.dsq_mut(index).next_of_iteration(number);
-        kernel.charge_dsq_lock(index, visited);
+        let Some((mut queue, number)) = kernel.iteration(slot) else { return 0 };
+        let (task, visited) = queue.next_of_iteration(number);
+        kernel.charge_dsq_lock(queue, visited);
         task.map_or(0, TaskRef::address)
     }
 
     fn bpf_iter_scx_dsq_destroy(kernel, iterator) {
         let before = load::<DsqIterator>(iterator);
-        if let Some((index, number)) = kernel.iteration(before.slot) {
-            kernel.dsq_mut(index).end_iteration(number);
+        if let Some((mut queue, number)) = kernel.iteration(before.slot) {
+            queue.end_iteration(number);
             store(iterator, DsqIterator { slot: 0, ..before });
         }
         0

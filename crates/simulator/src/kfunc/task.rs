@@ -42,7 +42,7 @@ kernel_functions! { TABLE;
 
     fn scx_bpf_locked_rq(kernel) {
         match kernel.locked_run_queue() {
-            Some(cpu) => &raw mut *kernel.cpus[cpu].rq as u64,
+            Some(cpu) => &raw mut kernel.cpus[cpu].rq as u64,
             None => {
                 let message = "accessing rq without holding rq lock".into();
                 kernel.fail(ExitKind::Error, message);

@@ -37,8 +37,12 @@ impl Kernel<'_> {
             generation: task.execution.sleep,
         };
         let sleeps = &mut self.cpus[task.cpu()].sleeps;
-        let place = sleeps.partition_point(|other| other.latest <= sleep.latest);
-        sleeps.insert(place, sleep);
+        if sleeps.back().is_none_or(|last| last.latest <= sleep.latest) {
+            sleeps.push_back(sleep);
+        } else {
+            let place = sleeps.partition_point(|other| other.latest <= sleep.latest);
+            sleeps.insert(place, sleep);
+        }
         Action::Block
     }
 
@@ -150,10 +154,8 @@ impl Kernel<'_> {
     /// time, not just the one that the interrupt was for. So sleeps that end at almost the same time end together.
     pub(crate) fn end_sleeps(&mut self, cpu: usize, home: usize, time: u64) {
         self.cpus[cpu].preempt_count = HARDIRQ_OFFSET;
-        while let Some(sleep) = self.cpus[home].sleeps.front().copied()
-            && sleep.earliest < time
-        {
-            self.cpus[home].sleeps.pop_front();
+        let mut home = self.cpu(home);
+        while let Some(sleep) = home.sleeps.pop_front_if(|sleep| sleep.earliest < time) {
             let mut task = self.tasks.any(sleep.task);
             if task.execution.sleeps_until_timeout(sleep.generation) {
                 task.execution.waiting = Waiting::Nothing;
