@@ -293,29 +293,29 @@ impl Fluid {
         // Class service grows by rate times time. The time left is a float because completions fall between nanoseconds.
         let mut left = float(now - self.now);
         self.now = now;
+        if let [only] = *self.active {
+            self.refresh(cpus);
+            let class = &mut self.classes[only];
+            // By far the most frequent case.
+            if class.next_completion(left).is_none() {
+                class.grow(left);
+                if self.lost > 0.0 && self.total_rate > 0.0 {
+                    class.service -= class.rates.each * (self.lost / self.total_rate);
+                }
+                self.lost = 0.0;
+                return;
+            }
+        }
         while left > 0.0 && !self.active.is_empty() {
             self.refresh(cpus);
-            let completed = match *self.active {
-                // By far the most frequent case.
-                [only] => {
-                    let class = &mut self.classes[only];
-                    let completion = class.next_completion(left);
-                    let span = completion.unwrap_or(left);
-                    class.grow(span);
-                    left -= span;
-                    completion.map(|_| class.pop())
-                }
-                _ => {
-                    let completion = self.next_completion(left);
-                    let span = completion.map_or(left, |(span, _)| span);
-                    for &index in &self.active {
-                        self.classes[index].grow(span);
-                    }
-                    left -= span;
-                    completion.map(|(_, class)| self.classes[class].pop())
-                }
-            };
-            if let Some(task) = completed {
+            let completion = self.next_completion(left);
+            let span = completion.map_or(left, |(span, _)| span);
+            for &index in &self.active {
+                self.classes[index].grow(span);
+            }
+            left -= span;
+            if let Some((_, class)) = completion {
+                let task = self.classes[class].pop();
                 self.complete(task);
             }
         }

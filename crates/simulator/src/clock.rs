@@ -5,102 +5,42 @@ use std::collections::{BinaryHeap, VecDeque};
 
 use crate::task::Class;
 
-/// Something that will happen to a CPU, a task or a timer.
+/// Something that will happen to a CPU, a task or a timer. Whatever can be put off or cancelled has a number, and happens only if that is still the
+/// present one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Due {
     /// A CPU has something of its own to do: its tick, or the end of its task's program step.
-    Cpu {
-        /// CPU.
-        cpu: u32,
-    },
+    Cpu { cpu: u32 },
     /// A rescheduling interrupt arrives.
-    Reschedule {
-        /// CPU.
-        cpu: u32,
-    },
+    Reschedule { cpu: u32 },
     /// An interrupt tells a CPU about wake-ups that it has to finish.
-    Wakeups {
-        /// CPU.
-        cpu: u32,
-    },
+    Wakeups { cpu: u32 },
     /// A task's sleep ends.
-    Timeout {
-        /// Task number.
-        task: u32,
-        /// Generation of the task's sleep.
-        generation: u32,
-    },
+    Timeout { task: u32, generation: u32 },
     /// A disk has served a task.
-    Disk {
-        /// Task number.
-        task: u32,
-    },
+    Disk { task: u32 },
     /// A drive has served a request, or waited long enough for another one.
-    Drive {
-        /// Which one.
-        drive: u32,
-        /// Number of its event.
-        event: u32,
-    },
-    /// Requests come from outside.
-    Arrival {
-        /// Number of their stream.
-        number: u32,
-    },
+    Drive { drive: u32, event: u32 },
+    /// Requests of a stream come from outside.
+    Arrival { number: u32 },
     /// A BPF timer expires.
-    BpfTimer {
-        /// Timer number.
-        timer: u32,
-        /// Generation of the timer.
-        generation: u32,
-    },
-    /// A deadline server of a CPU starts, or its next period begins.
-    DeadlineServer {
-        /// CPU.
-        cpu: u32,
-        /// The class whose server it is.
-        class: Class,
-        /// Number of its timer.
-        timer: u32,
-    },
+    BpfTimer { timer: u32, generation: u32 },
+    /// A CPU's deadline server for a class starts, or its next period begins.
+    DeadlineServer { cpu: u32, class: Class, timer: u32 },
     /// The next period of a throttled deadline task begins.
-    DeadlineTask {
-        /// Task number.
-        task: u32,
-        /// Number of its timer.
-        timer: u32,
-    },
+    DeadlineTask { task: u32, timer: u32 },
     /// The budget of the deadline task that a CPU runs is used up.
-    DeadlineTick {
-        /// CPU.
-        cpu: u32,
-        /// Number of its timer.
-        timer: u32,
-    },
+    DeadlineTick { cpu: u32, timer: u32 },
     /// The stall watchdog runs.
     Watchdog,
-    /// A CPU comes online or goes offline.
-    Hotplug {
-        /// Index into the plan.
-        index: u32,
-    },
-    /// The settings of a control group change.
-    Group {
-        /// Index into the plan.
-        change: u32,
-    },
+    /// A CPU comes online or goes offline, by its place in the plan.
+    Hotplug { index: u32 },
+    /// The settings of a control group change, by their place in the plan.
+    Group { change: u32 },
     /// A CPU that waited for a task to end its section without migration goes offline.
-    Offline {
-        /// CPU.
-        cpu: u32,
-    },
-    /// The scheduler's loader runs a program; index into its runs.
-    Loader {
-        /// Index into its runs.
-        run: u32,
-        /// How often the scheduler had been unloaded when it began with that.
-        load: u32,
-    },
+    Offline { cpu: u32 },
+    /// The scheduler's loader does one of its runs of a program, unless the scheduler has been unloaded more often than `load` times.
+    Loader { run: u32, load: u32 },
     /// The scheduler's loader has loaded it again.
     Reload,
     /// The tasks that exist at the start are started.
@@ -108,6 +48,7 @@ pub enum Due {
 }
 
 /// An event in the heap; the earliest is the greatest, and of equal times the first to arrive.
+#[derive(PartialEq, Eq)]
 struct Entry {
     /// Time in the upper half, number of arrival in the lower: one comparison without a branch orders both.
     rank: u128,
@@ -144,16 +85,9 @@ impl PartialOrd for Entry {
     }
 }
 
-impl PartialEq for Entry {
-    fn eq(&self, other: &Self) -> bool {
-        self.rank == other.rank
-    }
-}
-
-impl Eq for Entry {}
-
 /// One time for every CPU, and the earliest of them: a tree in which every node has the earlier of its two children's times. Setting a time replays
 /// the matches on the way to the root, up to one that ends as before.
+#[derive(Default)]
 struct CpuTimes {
     /// The times of nodes `2 * n` and `2 * n + 1`, the children of node `n`. The root is node 1; the last nodes are the CPUs.
     pairs: Vec<[u64; 2]>,
@@ -203,6 +137,7 @@ impl CpuTimes {
 }
 
 /// The event queue.
+#[derive(Default)]
 pub struct Clock {
     now: u64,
     arrivals: u64,
@@ -214,13 +149,7 @@ pub struct Clock {
 impl Clock {
     /// A clock at 0 for a machine with this many CPUs.
     pub fn new(cpus: usize) -> Clock {
-        Clock {
-            now: 0,
-            arrivals: 0,
-            heap: BinaryHeap::new(),
-            immediate: VecDeque::new(),
-            cpus: CpuTimes::new(cpus),
-        }
+        Clock { cpus: CpuTimes::new(cpus), ..Clock::default() }
     }
 
     /// Current virtual time in nanoseconds.

@@ -172,13 +172,7 @@ impl Kernel<'_> {
 
     /// Accounts the time that a task of its class ran on `cpu`, or that the CPU was idle (`dl_server_update`, `dl_server_update_idle`).
     #[inline(always)]
-    pub(crate) fn charge_deadline_server(
-        &mut self,
-        cpu: usize,
-        class: Class,
-        ran: u64,
-        idle: bool,
-    ) {
+    pub(crate) fn charge_server(&mut self, cpu: usize, class: Class, ran: u64, idle: bool) {
         let server = self.cpus[cpu].deadline_servers.of(class);
         if !server.active {
             return;
@@ -218,13 +212,7 @@ impl Kernel<'_> {
     }
 
     /// Its timer expires (`dl_server_timer`).
-    pub(crate) fn handle_deadline_server(
-        &mut self,
-        cpu: usize,
-        class: Class,
-        timer: u32,
-        due: Due,
-    ) {
+    pub(crate) fn handle_server(&mut self, cpu: usize, class: Class, timer: u32, due: Due) {
         let server = self.cpus[cpu].deadline_servers.of(class);
         if server.timer != timer || !server.active || !server.throttled {
             return;
@@ -266,7 +254,7 @@ impl Kernel<'_> {
             return;
         }
         self.interrupt(cpu);
-        self.account_progress(cpu);
+        self.cpus[cpu].account_progress(self.clock.now());
         self.context.spent += self.settings.cost.timer;
         self.queue_deadline_server(cpu, class, now);
         self.settle(OverheadKind::Interrupt);
@@ -275,11 +263,7 @@ impl Kernel<'_> {
 
     /// The task that a server runs, if it is the turn of one (`ext_server_pick_task`, `fair_server_pick_task`): no deadline task or other server
     /// has an earlier deadline.
-    pub(crate) fn pick_by_deadline_server(
-        &mut self,
-        cpu: usize,
-        previous: TaskRef,
-    ) -> Option<TaskRef> {
+    pub(crate) fn pick_by_server(&mut self, cpu: usize, previous: TaskRef) -> Option<TaskRef> {
         loop {
             let (deadline, class) = self.cpus[cpu].deadline_servers.first()?;
             let first = self.deadline_pick(cpu);

@@ -175,15 +175,10 @@ impl DispatchQueue {
     }
 
     #[inline(always)]
-    fn link_between(
-        &mut self,
-        mut task: TaskRef,
-        previous: Option<TaskRef>,
-        next: Option<TaskRef>,
-    ) {
-        task.dsq_previous = previous;
+    fn link_between(&mut self, mut task: TaskRef, before: Option<TaskRef>, next: Option<TaskRef>) {
+        task.dsq_previous = before;
         task.dsq_next = next;
-        match previous {
+        match before {
             Some(mut previous) => previous.dsq_next = Some(task),
             None => self.head = Some(task),
         }
@@ -345,7 +340,7 @@ impl DispatchQueues {
     }
 
     /// All queues in the order of their places.
-    pub fn iter(&self) -> impl Iterator<Item = &DispatchQueue> {
-        self.all.iter().skip(self.first_local)
+    pub fn iter(&self) -> impl Iterator<Item = &DsqRef> {
+        self.all.handles().iter().skip(self.first_local)
     }
 }

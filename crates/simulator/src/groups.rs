@@ -403,7 +403,7 @@ impl Kernel<'_> {
     /// Someone writes to a group's files; on the first CPU that is online, and at no cost.
     pub(crate) fn change_group(&mut self, change: u32) {
         let (_, number, settings) = self.groups.changes[change as usize];
-        let first = self.cpus.iter().position(|cpu| cpu.online);
+        let first = self.cpus.handles().iter().position(|cpu| cpu.online);
         self.enter(first.unwrap_or(0));
         let cgroup = self.groups.cgroup_address(number) as u64;
         let group = &mut self.groups.groups[number].group;

@@ -76,24 +76,11 @@ impl<T> Stock<T> {
     pub fn len(&self) -> usize {
         self.0.len()
     }
-
-    /// All of them.
-    pub fn iter(&self) -> impl DoubleEndedIterator<Item = &T> + ExactSizeIterator {
-        self.0.iter().map(|handle| &**handle)
-    }
 }
 
 impl<T> Default for Stock<T> {
     fn default() -> Self {
         Stock(Vec::new())
-    }
-}
-
-impl<T> FromIterator<T> for Stock<T> {
-    fn from_iter<I: IntoIterator<Item = T>>(things: I) -> Self {
-        let mut stock = Stock::default();
-        things.into_iter().for_each(|thing| _ = stock.add(thing));
-        stock
     }
 }
 

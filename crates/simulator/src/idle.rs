@@ -220,43 +220,28 @@ pub fn distribute(
 }
 
 fn intersection(a: &CpuMask, b: &CpuMask) -> Option<CpuMask> {
-    let mut result = CpuMask::default();
-    let mut any = false;
-    for word in 0..CPU_MASK_WORDS {
-        result.bits[word] = a.bits[word] & b.bits[word];
-        any |= result.bits[word] != 0;
-    }
-    any.then_some(result)
-}
-
-/// A wake-up by a task that is about to sleep.
-struct SyncPick {
-    waker_cpu: usize,
-    /// Whether no other task waits for the waker's CPU.
-    waker_is_free: bool,
-    previous: usize,
-    /// The previous CPU's group.
-    group: usize,
-    /// Whether only CPUs of that group will do.
-    in_node: bool,
+    let both = a.common(b);
+    both.first().is_some().then_some(both)
 }
 
 impl IdleState {
-    /// The previous CPU if it is idle and near the waker, otherwise the waker's.
+    /// The CPU for a wake-up by a task that is about to sleep: the `previous` one if it is idle and near the waker, otherwise the waker's, if that `is_free`
+    /// of other waiting tasks.
     fn pick_for_sync(
         &mut self,
-        pick: &SyncPick,
+        (waker_cpu, is_free): (usize, bool),
+        previous: usize,
+        in_node: bool,
         allowed: &CpuMask,
         topology: &Topology,
     ) -> Option<usize> {
-        let &SyncPick { waker_cpu, previous, .. } = pick;
         let shares_cache = topology.cache_of[waker_cpu] == topology.cache_of[previous];
         if allowed.test(previous) && shares_cache && self.test_and_clear(previous, topology) {
             return Some(previous);
         }
         let waker_group = self.group(waker_cpu, topology);
-        if pick.waker_is_free
-            && (!pick.in_node || waker_group == pick.group)
+        if is_free
+            && (!in_node || waker_group == self.group(previous, topology))
             && self.masks[waker_group].cpu.words != 0
             && allowed.test(waker_cpu)
         {
@@ -333,14 +318,10 @@ impl Kernel<'_> {
             let waker = &self.cpus[self.context.cpu];
             let waker_is_free =
                 waker.current.seen.flags & PF_EXITING == 0 && waker.local.is_empty();
-            let pick = SyncPick {
-                waker_cpu: self.context.cpu,
-                waker_is_free,
-                previous,
-                group,
-                in_node: flags & SCX_PICK_IDLE_IN_NODE != 0,
-            };
-            if let Some(cpu) = self.idle.pick_for_sync(&pick, allowed, topology) {
+            let waker = (self.context.cpu, waker_is_free);
+            let in_node = flags & SCX_PICK_IDLE_IN_NODE != 0;
+            if let Some(cpu) = self.idle.pick_for_sync(waker, previous, in_node, allowed, topology)
+            {
                 return cpu as i32;
             }
         }

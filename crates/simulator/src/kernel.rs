@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use fairground_bpf::Context;
 use fairground_events::{CpuId, Event, EventKind, OverheadKind, Policy, TaskInfo};
-use fairground_machine::{Distance, Machine};
+use fairground_machine::Machine;
 use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::Rng;
 
@@ -144,7 +144,7 @@ pub struct Cpu {
 
 impl Cpu {
     /// An idle online CPU.
-    pub fn new(cpu: usize, capacity: u64, idle: TaskRef, local: DsqRef, global: DsqRef) -> Self {
+    pub fn new(cpu: usize, capacity: u64, idle: TaskRef, [local, global]: [DsqRef; 2]) -> Self {
         Self {
             rq: Kernel::new_run_queue(cpu, idle),
             current: idle,
@@ -217,7 +217,7 @@ impl Cpu {
     /// Updates the clocks of its run queue that schedulers see (`update_rq_clock`). The one for load tracking advances as fast as the CPU
     /// computes while it is busy, and catches up when it is idle.
     #[inline]
-    fn update_clock(&mut self, now: u64) {
+    pub fn update_clock(&mut self, now: u64) {
         let now = self.clock(now);
         let passed = now.saturating_sub(self.rq.clock);
         self.rq.clock = now;
@@ -386,10 +386,6 @@ impl<'a> Kernel<'a> {
         self.cpus.handles()[cpu]
     }
 
-    pub(crate) fn distance(&self, from: usize, to: usize) -> Distance {
-        self.machine.distance(from, to)
-    }
-
     /// Takes `lock` on the running CPU once it is free and has arrived there, and holds it for one operation and `longer`.
     pub(crate) fn charge_lock(&mut self, lock: Lock, longer: u64) -> Lock {
         self.charge_instructions();
@@ -404,7 +400,7 @@ impl<'a> Kernel<'a> {
 
     #[inline(never)]
     fn lock_transfer(&self, from: usize, to: usize) -> u64 {
-        CostModel::by_distance(&self.settings.cost.lock_transfer, self.distance(from, to))
+        CostModel::by_distance(&self.settings.cost.lock_transfer, self.machine.distance(from, to))
     }
 
     /// Takes the lock of a dispatch queue for one operation that visits `visited` tasks.
@@ -418,12 +414,6 @@ impl<'a> Kernel<'a> {
         let mut state = self.cpu(cpu);
         state.update_clock(self.clock.now());
         state.run_queue_lock = self.charge_lock(state.run_queue_lock, 0);
-    }
-
-    /// Updates the clocks of a run queue that schedulers see.
-    pub(crate) fn update_clock(&mut self, cpu: usize) {
-        let now = self.clock.now();
-        self.cpus[cpu].update_clock(now);
     }
 
     /// Releases the lock of the run queue of `cpu`.
@@ -637,7 +627,7 @@ impl<'a> Kernel<'a> {
             Due::Arrival { number } => self.handle_arrival(number, due),
             Due::BpfTimer { timer, generation } => self.handle_bpf_timer(timer, generation),
             Due::DeadlineServer { cpu, class, timer } => {
-                self.handle_deadline_server(cpu as usize, class, timer, due);
+                self.handle_server(cpu as usize, class, timer, due);
             }
             Due::DeadlineTask { task, timer } => self.handle_deadline_task(task, timer, due),
             Due::DeadlineTick { cpu, timer } => {
@@ -663,7 +653,7 @@ impl<'a> Kernel<'a> {
             return false;
         }
         self.cpus[cpu].interrupts.push_back(due);
-        self.arm(cpu);
+        self.clock.set_cpu(cpu, self.cpus[cpu].next_own());
         true
     }
 

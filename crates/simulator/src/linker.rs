@@ -54,69 +54,48 @@ impl Default for KernelLinker {
     }
 }
 
-unsafe extern "C" fn runaway(
-    context: *mut Context,
-    place: u64,
-    _: u64,
-    _: u64,
-    _: u64,
-    _: u64,
-) -> u64 {
-    // SAFETY: called by compiled scheduler code only.
-    let kernel = unsafe { kfunc::kernel_of(context) };
-    let scheduler = kernel.scheduler.clone();
-    let place = scheduler.describe(place);
-    kernel.fail_endless(format!("a loop does not end{place}"));
-    0
-}
-
 /// A text in compiled code on the fault there.
 fn text(address: u64, length: u64) -> String {
     String::from_utf8_lossy(&kfunc::read_bytes(address, length as usize)).into_owned()
 }
 
-unsafe extern "C" fn unavailable(
-    context: *mut Context,
-    problem: u64,
-    length: u64,
-    place: u64,
-    _: u64,
-    _: u64,
-) -> u64 {
-    // SAFETY: called by compiled scheduler code only.
-    let kernel: &mut Kernel<'_> = unsafe { kfunc::kernel_of(context) };
-    let problem = text(problem, length);
-    let scheduler = kernel.scheduler.clone();
-    let mut message = format!("{problem}{}", scheduler.describe(place));
-    let others: Vec<String> = scheduler
-        .code
-        .needs()
-        .missing()
-        .iter()
-        .filter(|one| one.problem != problem)
-        .map(ToString::to_string)
-        .collect();
-    if !others.is_empty() {
-        message += &format!("; in code not reached so far: {}", others.join("; "));
-    }
-    kernel.fail(ExitKind::Error, message);
-    0
+/// Defines functions that compiled code calls where it cannot go on.
+macro_rules! faults {
+    ($(fn $name:ident($kernel:ident $(, $argument:ident)*) $body:block)*) => { $(
+        unsafe extern "C" fn $name(context: *mut Context, r1: u64, r2: u64, r3: u64, _: u64, _: u64) -> u64 {
+            // SAFETY: called by compiled scheduler code only.
+            let $kernel: &mut Kernel<'_> = unsafe { kfunc::kernel_of(context) };
+            let [$($argument,)* ..] = [r1, r2, r3];
+            $body
+            0
+        }
+    )* };
 }
 
-unsafe extern "C" fn stray(
-    context: *mut Context,
-    problem: u64,
-    length: u64,
-    place: u64,
-    _: u64,
-    _: u64,
-) -> u64 {
-    // SAFETY: called by compiled scheduler code only.
-    let kernel: &mut Kernel<'_> = unsafe { kfunc::kernel_of(context) };
-    let problem = text(problem, length);
-    let place = kernel.scheduler.describe(place);
-    kernel.fail(ExitKind::Error, format!("{problem}{place}"));
-    0
+faults! {
+    fn runaway(kernel, place) {
+        let scheduler = kernel.scheduler.clone();
+        let place = scheduler.describe(place);
+        kernel.fail_endless(format!("a loop does not end{place}"));
+    }
+
+    fn unavailable(kernel, problem, length, place) {
+        let problem = text(problem, length);
+        let scheduler = kernel.scheduler.clone();
+        let mut message = format!("{problem}{}", scheduler.describe(place));
+        let others = scheduler.code.needs().missing().iter().filter(|one| one.problem != problem);
+        let others: Vec<String> = others.map(ToString::to_string).collect();
+        if !others.is_empty() {
+            message += &format!("; in code not reached so far: {}", others.join("; "));
+        }
+        kernel.fail(ExitKind::Error, message);
+    }
+
+    fn stray(kernel, problem, length, place) {
+        let problem = text(problem, length);
+        let place = kernel.scheduler.describe(place);
+        kernel.fail(ExitKind::Error, format!("{problem}{place}"));
+    }
 }
 
 impl Linker for KernelLinker {

@@ -110,7 +110,7 @@ impl Kernel<'_> {
             self.clock.at(self.clock.now() + interval, due);
         }
         self.interrupt(first.cpu);
-        self.account_progress(first.cpu);
+        self.cpus[first.cpu].account_progress(self.clock.now());
         let followers = setup.runs[number + 1..].iter().take_while(|run| run.follows);
         let mut before = Vec::new();
         for run in std::iter::once(first).chain(followers) {

@@ -177,7 +177,7 @@ impl Kernel<'_> {
             | Op::SetWeight
             | Op::SetCpumask
             | Op::Enable
-            | Op::Disable => self.tasks.at(self.calls.argument).map(TaskRef::cpu),
+            | Op::Disable => self.task_at(self.calls.argument).map(TaskRef::cpu),
             Op::Dispatch | Op::UpdateIdle | Op::CpuAcquire | Op::CpuRelease => {
                 let number = self.calls.argument as i32 as usize;
                 Some(if self.operations.cid_form { self.cids.to_cpu[number] } else { number })

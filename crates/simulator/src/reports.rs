@@ -23,6 +23,7 @@ struct Description {
 }
 
 /// The sinks of a run, and the reports that they have not received yet.
+#[derive(Default)]
 pub struct Reports<'a> {
     sinks: Vec<&'a mut dyn Sink>,
     /// Whether the sinks receive anything.
@@ -40,14 +41,7 @@ pub struct Reports<'a> {
 impl<'a> Reports<'a> {
     /// Reports to these sinks, which receive nothing before [`Self::open`].
     pub fn new(sinks: Vec<&'a mut dyn Sink>) -> Self {
-        Self {
-            sinks,
-            open: false,
-            events: Vec::with_capacity(2 * BATCH),
-            descriptions: Vec::new(),
-            latest: 0,
-            enough: BATCH,
-        }
+        Self { sinks, events: Vec::with_capacity(2 * BATCH), enough: BATCH, ..Self::default() }
     }
 
     /// Begins to report, if there are any sinks.

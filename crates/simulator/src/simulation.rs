@@ -300,16 +300,14 @@ fn idle_cpus(
     possible: CpuMask,
 ) -> Stock<Cpu> {
     let count = machine.cpus.len();
-    let cpus = machine.cpus.iter().enumerate();
-    let cpus = cpus.map(|(cpu, description)| {
-        let capacity = u64::from(description.capacity.max(1));
+    let mut cpus = Stock::default();
+    for (cpu, description) in machine.cpus.iter().enumerate() {
         let idle = idle_task(tasks, cpu, possible, count);
-        Cpu {
-            nap: Nap::deepest(machine.hardware.idle_states(cpu)),
-            ..Cpu::new(cpu, capacity, idle, dsqs.local(cpu), dsqs.global(description.node as usize))
-        }
-    });
-    cpus.collect()
+        let queues = [dsqs.local(cpu), dsqs.global(description.node as usize)];
+        let nap = Nap::deepest(machine.hardware.idle_states(cpu));
+        cpus.add(Cpu { nap, ..Cpu::new(cpu, description.capacity.max(1).into(), idle, queues) });
+    }
+    cpus
 }
 
 /// The idle task of a CPU.
@@ -459,7 +457,7 @@ impl<'a> Kernel<'a> {
 
     /// Initialises a scheduler that has been loaded. `false` if it is ejected.
     pub(crate) fn initialise(&mut self) -> bool {
-        let first = self.cpus.iter().position(|cpu| cpu.online);
+        let first = self.cpus.handles().iter().position(|cpu| cpu.online);
         self.enter(first.unwrap_or(0));
         self.trace(Hook::BpfScxReg, &[0, 0]);
         self.forget_costs();

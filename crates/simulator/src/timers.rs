@@ -137,7 +137,7 @@ impl Kernel<'_> {
             (timer.map, timer.value, timer.key.clone(), timer.callback);
         let Some(callback) = callback else { return };
         self.interrupt(cpu);
-        self.account_progress(cpu);
+        self.cpus[cpu].account_progress(self.clock.now());
         self.context.spent += self.settings.cost.timer;
         self.end_sleeps(cpu, cpu, self.clock.now());
         self.cpus[cpu].preempt_count = SOFTIRQ_OFFSET;

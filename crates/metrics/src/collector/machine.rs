@@ -244,12 +244,13 @@ impl Machine {
     #[inline]
     pub(super) fn lose(&mut self, cpu: usize, duration: u64) {
         let now = self.now;
-        if self.waiting.total() > 0 && self.idle.since(cpu).is_some() {
+        let is_busy = self.cpus[cpu].current.is_some();
+        if !is_busy && self.waiting.total() > 0 && self.idle.since(cpu).is_some() {
             self.use_changes();
         }
         let slot = self.book(cpu);
         slot.overhead_until = slot.overhead_until.max(now) + duration;
-        if slot.current.is_none() {
+        if !is_busy {
             self.cover(cpu);
         }
     }

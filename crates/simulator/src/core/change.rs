@@ -28,7 +28,7 @@ impl Kernel<'_> {
             flags |= DEQUEUE_CLASS;
         }
         if running {
-            self.account_progress(cpu);
+            self.cpus[cpu].account_progress(self.clock.now());
         }
         if queued {
             self.take_off(cpu, task, flags);
@@ -161,7 +161,7 @@ impl Kernel<'_> {
         let running = self.cpus[from].current == task;
         if running {
             // The stopper runs instead of it for a moment, represented by the idle task.
-            self.account_progress(from);
+            self.cpus[from].account_progress(self.clock.now());
             let idle = self.cpus[from].idle;
             self.put_previous(
                 from,

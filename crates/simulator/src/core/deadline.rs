@@ -369,10 +369,10 @@ impl Kernel<'_> {
             return;
         }
         self.interrupt(cpu);
-        self.account_progress(cpu);
+        self.cpus[cpu].account_progress(self.clock.now());
         self.context.spent += self.settings.cost.timer;
         self.settle(OverheadKind::Interrupt);
-        self.update_clock(cpu);
+        self.cpus[cpu].update_clock(self.clock.now());
         self.update_deadline(cpu, current);
         if current.deadline.left > 0 && self.deadline_pick(cpu) == Some(current) {
             self.start_deadline_tick(cpu, current);

@@ -13,7 +13,7 @@ impl Kernel<'_> {
     pub(super) fn update_fair(&mut self, cpu: usize, mut task: TaskRef) {
         let ran = self.update_class_time(cpu, task);
         task.fair_slice = task.fair_slice.saturating_sub(ran);
-        self.charge_deadline_server(cpu, Class::Fair, ran, false);
+        self.charge_server(cpu, Class::Fair, ran, false);
         task.fair_vruntime += ran * 1024 / task.seen.se.load.weight.max(1);
         let least = self.cpus[cpu]
             .fair

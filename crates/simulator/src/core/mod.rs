@@ -53,12 +53,6 @@ impl Kernel<'_> {
         self.clock.at(time, Due::Reschedule { cpu: cpu as u32 });
     }
 
-    /// Accounts the progress of the current task of `cpu` up to now.
-    pub(crate) fn account_progress(&mut self, cpu: usize) {
-        let now = self.clock.now();
-        self.cpus[cpu].account_progress(now);
-    }
-
     /// Sets when the current task's program step ends.
     pub(crate) fn arm_completion(&mut self, cpu: usize) {
         let now = self.clock.now();
@@ -74,11 +68,6 @@ impl Kernel<'_> {
         self.clock.set_cpu(cpu, time);
     }
 
-    /// Tells the clock when `cpu` next has something of its own to do.
-    pub(crate) fn arm(&mut self, cpu: usize) {
-        self.clock.set_cpu(cpu, self.cpus[cpu].next_own());
-    }
-
     /// The tick of `cpu`, an interrupt that has waited, or the end of its task's program step.
     pub(crate) fn handle_cpu(&mut self, cpu: usize) {
         let mut state = self.cpu(cpu);
@@ -91,7 +80,7 @@ impl Kernel<'_> {
             && let Some(due) = state.interrupts.pop_front()
         {
             self.handle(due);
-            self.arm(cpu);
+            self.clock.set_cpu(cpu, self.cpus[cpu].next_own());
             return;
         }
         state.account_progress(now);
@@ -242,7 +231,7 @@ impl Kernel<'_> {
 
     fn pick_next(&mut self, cpu: usize, previous: TaskRef) -> Option<TaskRef> {
         let state = self.cpu(cpu);
-        if let Some(next) = self.pick_by_deadline_server(cpu, previous) {
+        if let Some(next) = self.pick_by_server(cpu, previous) {
             return Some(next);
         }
         let deadline = self.deadline_pick(cpu);
@@ -275,8 +264,8 @@ impl Kernel<'_> {
             Class::Deadline => self.deadline_put(cpu, previous),
             Class::Idle => {
                 let idle = self.run_queue_clock(cpu) - previous.seen.se.exec_start;
-                self.charge_deadline_server(cpu, Class::Ext, idle, true);
-                self.charge_deadline_server(cpu, Class::Fair, idle, true);
+                self.charge_server(cpu, Class::Ext, idle, true);
+                self.charge_server(cpu, Class::Fair, idle, true);
                 self.update_idle(cpu, false, true);
             }
         }
@@ -366,7 +355,7 @@ impl Kernel<'_> {
         let busy_until = state.kernel_until;
         if busy_until > now {
             state.tick_at = busy_until;
-            self.arm(cpu);
+            self.clock.set_cpu(cpu, self.cpus[cpu].next_own());
             return;
         }
         state.tick_at = self.next_tick();
@@ -374,10 +363,10 @@ impl Kernel<'_> {
         if state.nap.is_some() {
             self.wake_cpu(cpu, true);
         }
-        self.account_progress(cpu);
+        self.cpus[cpu].account_progress(self.clock.now());
         self.context.spent += self.settings.cost.tick;
         self.settle(OverheadKind::Interrupt);
-        self.update_clock(cpu);
+        self.cpus[cpu].update_clock(self.clock.now());
         let current = state.current;
         state.preempt_count = HARDIRQ_OFFSET;
         let run_queue = self.run_queue_address(cpu);

@@ -77,10 +77,13 @@ impl Kernel<'_> {
     }
 
     /// `scx_consume_dispatch_q`: moves the first task that may run on `cpu` to its local queue.
+    #[inline(always)]
     pub(crate) fn consume(&mut self, cpu: usize, queue: DsqRef, flags: u64) -> bool {
-        if queue.is_empty() {
-            return false;
-        }
+        !queue.is_empty() && self.consume_first(cpu, queue, flags)
+    }
+
+    #[inline(never)]
+    fn consume_first(&mut self, cpu: usize, queue: DsqRef, flags: u64) -> bool {
         let mut visited = 0;
         let mut candidate = queue.first();
         while let Some(task) = candidate {
@@ -98,8 +101,7 @@ impl Kernel<'_> {
     }
 
     fn consume_global(&mut self, cpu: usize) -> bool {
-        let queue = self.global_dsq(cpu);
-        self.consume(cpu, queue, 0)
+        self.consume(cpu, self.cpus[cpu].global, 0)
     }
 
     /// `move_task_between_dsqs`: from a user queue to any queue.
@@ -110,7 +112,7 @@ impl Kernel<'_> {
                 self.move_to_local(task, cpu, flags);
                 return;
             }
-            queue = self.global_dsq(task.cpu());
+            queue = self.cpus[task.cpu()].global;
             flags |= SCX_ENQ_GDSQ_FALLBACK;
         }
         self.unlink(task);
@@ -142,7 +144,7 @@ impl Kernel<'_> {
             self.apply_slice(task, slice, flags);
             self.move_to_local(task, cpu, flags);
         } else {
-            let global = self.global_dsq(task.cpu());
+            let global = self.cpus[task.cpu()].global;
             let flags = flags | SCX_ENQ_APPLY_SLICE | SCX_ENQ_GDSQ_FALLBACK;
             self.dispatch_enqueue(global, task, slice, vtime, flags);
             return;

@@ -54,11 +54,11 @@ impl Kernel<'_> {
         cpu: usize,
         mut task: TaskRef,
         mut flags: u64,
-        sticky_cpu: i32,
+        sticky: i32,
     ) {
         let state = self.cpu(cpu);
         let local = state.local;
-        if sticky_cpu == cpu as i32 {
+        if sticky == cpu as i32 {
             self.dispatch_enqueue(local, task, 0, 0, flags);
             return;
         }
@@ -94,7 +94,7 @@ impl Kernel<'_> {
             self.statistics.SCX_EV_ENQ_SKIP_MIGRATION_DISABLED += 1;
             Some(local)
         } else if !self.operations.has(Op::Enqueue) {
-            Some(self.global_dsq(task.cpu()))
+            Some(self.cpus[task.cpu()].global)
         } else {
             None
         };

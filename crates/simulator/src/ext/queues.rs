@@ -10,10 +10,6 @@ use crate::rules;
 use crate::task::{Class, OpsState, TaskRef};
 
 impl Kernel<'_> {
-    pub(crate) fn global_dsq(&self, cpu: usize) -> DsqRef {
-        self.cpus[cpu].global
-    }
-
     /// `find_dsq_for_dispatch`: the queue that `dsq_id` means on `cpu`.
     pub(crate) fn dsq_for_dispatch(&mut self, cpu: usize, dsq_id: u64, task_cpu: usize) -> DsqRef {
         if dsq_id == SCX_DSQ_LOCAL {
@@ -23,18 +19,18 @@ impl Kernel<'_> {
             let target = (dsq_id & SCX_DSQ_LOCAL_CPU_MASK) as u32 as i32;
             let target = self.cpu_from_scheduler(target);
             if !self.cpu_is_valid(target, "in SCX_DSQ_LOCAL_ON dispatch verdict") {
-                return self.global_dsq(task_cpu);
+                return self.cpus[task_cpu].global;
             }
             return self.cpus[target as usize].local;
         }
         if dsq_id == SCX_DSQ_GLOBAL {
-            return self.global_dsq(task_cpu);
+            return self.cpus[task_cpu].global;
         }
         match self.dsqs.by_id(dsq_id) {
             Some(queue) => queue,
             None => {
                 self.fail(ExitKind::Error, format!("non-existent DSQ 0x{dsq_id:x}"));
-                self.global_dsq(task_cpu)
+                self.cpus[task_cpu].global
             }
         }
     }
@@ -67,7 +63,7 @@ impl Kernel<'_> {
     pub(crate) fn unlink(&mut self, mut task: TaskRef) {
         let Some(mut queue) = task.dsq.take() else { return };
         if self.settings.details || queue.holds_back {
-            self.report_removal(queue, task);
+            self.report_move(queue, task, false);
         }
         task.seen.scx.dsq = std::ptr::null_mut();
         queue.remove(task);
@@ -82,34 +78,25 @@ impl Kernel<'_> {
         task.dsq = Some(queue);
         task.seen.scx.dsq = &raw mut queue.handle;
         if self.settings.details || queue.holds_back {
-            self.report_insertion(queue, task);
+            self.report_move(queue, task, true);
         }
     }
 
+    /// Tells the sinks that a task comes to a queue or leaves it; in one in which the scheduler holds tasks back, that it waits for a quota.
     #[cold]
-    fn report_removal(&mut self, queue: DsqRef, task: TaskRef) {
-        let (task, holds_back) = (task.id, queue.holds_back);
+    fn report_move(&mut self, queue: DsqRef, moved: TaskRef, begins: bool) {
+        let (task, name) = (moved.id, queue.name());
         if self.settings.details {
-            self.emit(EventKind::Remove { task, queue: queue.name() });
-        }
-        if holds_back {
-            self.emit(EventKind::Throttle { task, begins: false });
-        }
-    }
-
-    #[cold]
-    fn report_insertion(&mut self, queue: DsqRef, task: TaskRef) {
-        if self.settings.details {
-            let is_ordered = task.seen.scx.dsq_flags & SCX_TASK_DSQ_ON_PRIQ != 0;
-            self.emit(EventKind::Insert {
-                task: task.id,
-                queue: queue.name(),
-                slice: task.seen.scx.slice,
-                vtime: is_ordered.then_some(task.seen.scx.dsq_vtime),
+            let is_ordered = moved.seen.scx.dsq_flags & SCX_TASK_DSQ_ON_PRIQ != 0;
+            let vtime = is_ordered.then_some(moved.seen.scx.dsq_vtime);
+            let slice = moved.seen.scx.slice;
+            self.emit(match begins {
+                true => EventKind::Insert { task, queue: name, slice, vtime },
+                false => EventKind::Remove { task, queue: name },
             });
         }
         if queue.holds_back {
-            self.emit(EventKind::Throttle { task: task.id, begins: true });
+            self.emit(EventKind::Throttle { task, begins });
         }
     }
 
@@ -154,7 +141,7 @@ impl Kernel<'_> {
             self.charge_dsq_lock(queue, 0);
             if !queue.live {
                 self.fail(ExitKind::Error, "attempting to dispatch to a destroyed dsq".into());
-                queue = self.global_dsq(task.cpu());
+                queue = self.cpus[task.cpu()].global;
             }
         }
         let id = queue.id();

@@ -69,6 +69,6 @@ impl Kernel<'_> {
         if task.seen.scx.slice != SCX_SLICE_INF {
             task.seen.scx.slice = task.seen.scx.slice.saturating_sub(ran);
         }
-        self.charge_deadline_server(cpu, Class::Ext, ran, false);
+        self.charge_server(cpu, Class::Ext, ran, false);
     }
 }

@@ -59,7 +59,7 @@ impl Kernel<'_> {
         let known = self.machine.hardware.cache.filter(|_| next.footprint > 0);
         let fetched = known.map_or(0, |size| self.fetch_footprint(cpu, next, size));
         let distance = match next.last_ran_on {
-            Some(last) if last != cpu => self.distance(last, cpu),
+            Some(last) if last != cpu => self.machine.distance(last, cpu),
             _ => return fetched,
         };
         let distance = match known {

@@ -77,7 +77,7 @@ impl Kernel<'_> {
     fn update_speed(&mut self, cpu: usize) {
         let speed = self.speed_of(cpu);
         if speed != self.cpus[cpu].speed {
-            self.account_progress(cpu);
+            self.cpus[cpu].account_progress(self.clock.now());
             self.cpus[cpu].speed = speed;
             self.arm_completion(cpu);
         }

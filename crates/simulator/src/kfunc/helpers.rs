@@ -55,7 +55,7 @@ impl Kernel<'_> {
     #[inline]
     fn known_task_storage(&self, map: u64, task: u64) -> Option<u64> {
         let map = &self.memory.maps.own()[self.memory.maps.find_own(map)?];
-        let mut task = self.tasks.at(task)?;
+        let mut task = self.task_at(task)?;
         let value = task.storage.get_mut(map.number)?.as_mut()?;
         Some(value.as_mut_ptr() as u64)
     }

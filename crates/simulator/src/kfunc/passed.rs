@@ -28,9 +28,17 @@ impl Kernel<'_> {
         self.fail(ExitKind::Error, message);
     }
 
+    /// The task at `address`, if there is one: mostly the one that a callback is about.
+    #[inline(always)]
+    pub(crate) fn task_at(&self, address: u64) -> Option<TaskRef> {
+        let near = self.calls.direct_dispatch.flatten().unwrap_or(self.here.current);
+        if near.address() == address { Some(near) } else { self.tasks.at(address) }
+    }
+
     /// The task at `address`. `None` for NULL, and if there is none, which is an error.
+    #[inline]
     pub(super) fn passed_task(&mut self, address: u64) -> Option<TaskRef> {
-        let task = self.tasks.at(address);
+        let task = self.task_at(address);
         if task.is_none() && address != 0 {
             self.refuse_passed("task_struct");
         }

@@ -69,7 +69,7 @@ kernel_functions! { TABLE;
     }
 
     fn scx_bpf_now(kernel) {
-        kernel.run_queue_clock(kernel.context.cpu)
+        kernel.here.clock(kernel.clock.now())
     }
 
     fn scx_bpf_events(kernel, target, size) {

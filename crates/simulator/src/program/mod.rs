@@ -69,7 +69,7 @@ enum Next {
 }
 
 /// Where a task is in its program, and the rest of the current step.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Execution {
     definition: usize,
     passes: u64,
@@ -128,49 +128,15 @@ pub struct Execution {
 
 impl Execution {
     /// The state of a task that has not begun `definition`.
-    pub fn new(
-        definition: usize,
-        phases: &[fairground_workload::Phase],
-        timers: usize,
-    ) -> Execution {
+    pub fn new(definition: usize, phases: &[Phase], timers: usize) -> Execution {
         let is_timer = |event: Event| matches!(event, Event::Timer { .. });
         let periodic = phases.iter().any(|phase| phase.events.iter().any(is_timer));
         Execution {
             definition,
-            passes: 0,
-            phase: 0,
-            phase_passes: 0,
-            event: 0,
-            cursor: Cursor::default(),
-            entered: false,
-            begun: false,
-            remaining: 0,
-            remainder: 0,
-            until: 0,
-            waiting: Waiting::Nothing,
-            relock: None,
-            contends: false,
-            spin_left: None,
-            opened: false,
-            request: None,
-            resumed: false,
-            waited: false,
-            moved: 0,
-            moved_in_call: 0,
-            draws: None,
-            sleep: 0,
-            sleeps_on: 0,
             timers: vec![None; timers],
             periodic,
-            deadline: None,
-            start: 0,
-            delayed: false,
             instant: u64::MAX,
-            passed: 0,
-            held: 0,
-            affinity_of: None,
-            policy: None,
-            errand: Errand::None,
+            ..Execution::default()
         }
     }
 

@@ -219,7 +219,7 @@ impl Kernel<'_> {
         let cpu = spinner.cpu();
         let runs = self.cpus[cpu].current == spinner;
         if runs {
-            self.account_progress(cpu);
+            self.cpus[cpu].account_progress(self.clock.now());
         }
         let execution = &mut spinner.execution;
         let left = std::mem::take(&mut execution.remaining);
