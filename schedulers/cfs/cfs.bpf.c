@@ -142,6 +142,12 @@ static __always_inline bool task_hot(const struct task_ctx *t, u32 level, u64 no
 	return (s64)(now - t->last_ran) < (s64)sched_migration_cost;
 }
 
+/* Its own last event; 3.0 has no such clock */
+static __always_inline u64 most_recent_timestamp(const struct run_queue *rq, u64 now)
+{
+	return release == RELEASE_2_6_24 ? rq->clock : now;
+}
+
 #include "load_balance.h"
 #include "fair_arrival.h"
 
@@ -158,12 +164,14 @@ static __always_inline void charge_besides(struct run_queue *rq, u64 delta_exec)
 
 /* ---- Balancing --------------------------------------------------------------------------------------------------- */
 
-/* Moves task @p of an iteration over the busiest CPU's queue to this CPU's. */
+/* Moves task @p of an iteration over the busiest CPU's queue to this CPU's; there it is still the last event. */
 #define pull_task(p, t, busiest, this_rq, now)									\
 	({													\
-		u64 vruntime_ = vruntime_on(this_rq, busiest, (p)->scx.dsq_vtime, now);				\
+		u64 vruntime_;											\
 		bool moved_;											\
 														\
+		(busiest)->min_vruntime = min_vruntime_at(busiest, (busiest)->exec_start);			\
+		vruntime_ = vruntime_on(this_rq, busiest, (p)->scx.dsq_vtime, now);				\
 		scx_bpf_dsq_move_set_vtime(DSQ_ITERATOR, vruntime_);						\
 		moved_ = scx_bpf_dsq_move_vtime(DSQ_ITERATOR, p, (this_rq)->cpu, 0);				\
 		if (moved_) {											\
@@ -192,7 +200,7 @@ static __always_inline bool can_migrate_task(struct run_queue *this_rq, const st
 		return false;
 	attempt->all_pinned = false;
 	return sd->nr_balance_failed > sd->cache_nice_tries ||
-	       !task_hot(t, attempt->level, release == RELEASE_2_6_24 ? busiest->clock : attempt->now);
+	       !task_hot(t, attempt->level, most_recent_timestamp(busiest, attempt->now));
 }
 
 /*
@@ -393,7 +401,7 @@ static __always_inline void update_avg_idle(struct run_queue *rq, u64 now)
 void BPF_STRUCT_OPS(cfs_enqueue, struct task_struct *p, u64 enq_flags)
 {
 	struct task_ctx *t = task_ctx_of(p);
-	u64 vruntime, now = scx_bpf_now();
+	u64 vruntime, clock, now = scx_bpf_now();
 	struct run_queue *rq;
 	struct arrival a;
 	bool first = false;
@@ -408,14 +416,16 @@ void BPF_STRUCT_OPS(cfs_enqueue, struct task_struct *p, u64 enq_flags)
 
 	if (a.cpu == bpf_get_smp_processor_id())
 		rq->clock = now;
-	vruntime = set_task_cpu(rq, t, p, now);
-	update_curr(rq, now);
+	/* To a waker on another CPU it is as late there as at that CPU's last event */
+	clock = most_recent_timestamp(rq, now);
+	vruntime = set_task_cpu(rq, t, p, clock);
+	update_curr(rq, clock);
 	account_enqueue(rq, t, task_weight(p), now);
 
 	if (a.new_task) {
-		vruntime = place_new_task(rq, t, &first, now);
+		vruntime = place_new_task(rq, t, &first, clock);
 		/* enqueue_entity() charges once more, now that the child may have its parent's place */
-		update_curr(rq, now);
+		update_curr(rq, clock);
 		count(STAT_FORKS);
 	} else if (a.wakeup) {
 		vruntime = place_entity(rq, vruntime);
@@ -440,7 +450,7 @@ void BPF_STRUCT_OPS(cfs_enqueue, struct task_struct *p, u64 enq_flags)
 		count(STAT_WAKEUP_PREEMPTIONS);
 		resched_curr(rq);
 	} else if (a.cpu == a.task_cpu) {
-		end_slice_at(rq, preempt_tick(rq, true, vruntime, now + MAX_RUN, now));
+		end_slice_at(rq, preempt_tick(rq, true, vruntime, clock + MAX_RUN, clock));
 	} else {
 		/* That CPU is not locked: make it reschedule */
 		scx_bpf_kick_cpu(a.cpu, SCX_KICK_PREEMPT);
@@ -704,6 +714,10 @@ void BPF_STRUCT_OPS(cfs_enable, struct task_struct *p)
 	/* Read before it runs */
 	t->weight = task_weight(p);
 	begin_level(rq, t);
+	/* A running task that comes from another class */
+	t->changing = scx_bpf_task_running(p);
+	t->old_weight = 0;
+	t->slice_exec = 0;
 }
 
 #include "idle_tick.h"

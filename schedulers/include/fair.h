@@ -103,7 +103,7 @@ static __always_inline u64 min_vruntime_at(const struct run_queue *rq, u64 now)
 static __always_inline u64 vruntime_on(const struct run_queue *to, const struct run_queue *from, u64 vruntime, u64 now)
 {
 	if (release == RELEASE_2_6_24)
-		return vruntime - (min_vruntime_at(from, from->exec_start) - to->min_vruntime);
+		return vruntime - (from->min_vruntime - to->min_vruntime);
 	return vruntime - (min_vruntime_at(from, now) - min_vruntime_at(to, now));
 }
 
@@ -186,12 +186,12 @@ static __always_inline void update_curr(struct run_queue *rq, u64 now)
 	}
 
 /*
- * The task gets the CPU; returns when. After a mere change of attributes it comes here without having been enqueued, and with another weight
- * it may no longer be the one to run.
+ * The task gets the CPU; returns when. After a mere change of attributes it comes here without having been enqueued, and
+ * with another weight, or from another class, it may no longer be the one to run. Only another policy begins a slice.
  */
 static __always_inline u64 set_curr_task(struct run_queue *rq, struct task_ctx *t, const struct task_struct *p)
 {
-	bool changed = t->changing;
+	bool changed = t->changing, same_policy = rq->curr_policy == p->policy;
 	u64 now = clock_of_pick(rq);
 
 	uncount_real_time(rq, now);
@@ -203,7 +203,7 @@ static __always_inline u64 set_curr_task(struct run_queue *rq, struct task_ctx *
 	rq->curr_policy = p->policy;
 	rq->curr_weight = t->weight;
 	rq->exec_start = now;
-	rq->slice_exec = changed ? t->slice_exec : 0;
+	rq->slice_exec = changed && same_policy ? t->slice_exec : 0;
 	rq->need_resched = false;
 	t->changing = false;
 	if (changed && t->weight != t->old_weight)

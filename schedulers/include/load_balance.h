@@ -146,6 +146,9 @@ static __always_inline void init_domains(struct run_queue *rq, s32 cpu)
 /* Did the task run so recently that its data may still be in the CPU's cache? */
 static bool task_hot(const struct task_ctx *t, u32 level, u64 now);
 
+/* The clock of a CPU as others see it, at @now */
+static u64 most_recent_timestamp(const struct run_queue *rq, u64 now);
+
 /* ---- Balancing ------------------------------------------------------------------------------------------------- */
 
 /*
@@ -659,7 +662,7 @@ static __always_inline bool wake_affine(struct run_queue *this_rq, struct run_qu
 		return balanced || !tl || (!sync && tl <= load && tl + prev_target <= cpu_avg_load_per_task(this_rq));
 	if (sd->flags & SD_WAKE_AFFINE) {
 		/* And the woken task's cache is cold anyway */
-		if (balance_rules() == BALANCE_2_6_24 && sync && !task_hot(t, level, now))
+		if (balance_rules() == BALANCE_2_6_24 && sync && !task_hot(t, level, most_recent_timestamp(prev_rq, now)))
 			return true;
 		if (balanced || (tl <= load && tl + prev_target <= cpu_avg_load_per_task(this_rq)))
 			return true;
