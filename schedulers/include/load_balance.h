@@ -425,7 +425,7 @@ __noinline s32 find_busiest_queue(const struct balance_attempt *attempt __arg_no
  */
 __noinline s32 load_balance(struct run_queue *this_rq __arg_nonnull, struct sched_domain *sd __arg_nonnull, u32 level, u32 idle)
 {
-	bool all_pinned = false, active_balance = false, found = false, failed = false;
+	bool all_pinned = false, active_balance = false, found = false, failed = false, newidle;
 	bool share_power = sd->flags & SD_SHARE_CPUPOWER;
 	struct balance_attempt *attempt = &this_rq->domains.attempt;
 	struct run_queue *busiest = NULL;
@@ -452,7 +452,9 @@ __noinline s32 load_balance(struct run_queue *this_rq __arg_nonnull, struct sche
 		/* With one task there is nothing to take; the group stays unbalanced, which counts as a failure below */
 		if (busiest->nr_running > 1)
 			moved = move_tasks(this_rq, busiest, sd);
-		if (!attempt->all_pinned) {
+		/* 2.6.22: a newly idle CPU that got nothing goes on to the next one, pinned or not */
+		newidle = balance_rules() == BALANCE_2_6_22 && idle == CPU_NEWLY_IDLE;
+		if (newidle && busiest->nr_running > 1 ? moved : !attempt->all_pinned) {
 			found = true;
 			break;
 		}

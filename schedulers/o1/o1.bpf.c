@@ -98,6 +98,8 @@ struct task_ctx {
 	u64 last_ran;
 	/* Tick up to which the current run is charged, and ticks left of the slice */
 	u64 charged_until;
+	/* CPU time when it left for another class */
+	u64 left_after;
 	u32 time_slice;
 	s32 static_prio;
 	s32 prio;
@@ -125,8 +127,8 @@ struct task_ctx {
 	s32 array_cpu;
 	/* Forked and not yet woken for the first time */
 	bool new;
-	/* Reniced while running */
-	bool reniced;
+	/* Running while its attributes change */
+	bool changing;
 	/* SCHED_BATCH or SCHED_IDLE */
 	bool batch;
 	/* The waker said that it will soon leave the CPU on which the task wakes up */
@@ -165,7 +167,7 @@ struct run_queue {
 	u32 curr_weight;
 	/* While the CPU looks for the next task: the dynamic priority of the one that has just gone to sleep, else MAX_PRIO */
 	s32 prev_prio;
-	/* Clock of the last schedule() */
+	/* When schedule() last chose a task, after looking for one on other CPUs */
 	u64 scheduled_at;
 	/* A real-time task has the CPU and is counted */
 	u32 real_time;
@@ -374,18 +376,43 @@ static __always_inline bool task_preempts_curr(const struct task_ctx *t, const s
 
 /* ---- Sleeping and waking up ------------------------------------------------------------------------------------ */
 
-/* activate_task(): credits the sleep and updates the task's priority. */
+/* most_recent_timestamp: a CPU's clock, which stands still between its ticks and schedule() */
+static __always_inline u64 most_recent_timestamp(const struct run_queue *rq, u64 now)
+{
+	return max(jiffies_to_ns(tick_at(now)), rq->scheduled_at);
+}
+
+/* A time of one CPU in that of another: their clocks are taken to differ by what they last showed */
+static u64 time_on(const struct run_queue *to, const struct run_queue *from, u64 time, u64 now)
+{
+	if (release == O1_2_6_2)
+		return time;
+	return time - most_recent_timestamp(from, now) + most_recent_timestamp(to, now);
+}
+
+/* activate_task(): credits the sleep, also one that seems to end before it began, and updates the priority. */
 static void activate_task(struct task_struct *p, struct task_ctx *t, struct run_queue *rq, u64 now)
 {
+	struct run_queue *this_rq = run_queue_of(bpf_get_smp_processor_id());
+
+	if (this_rq && this_rq != rq)
+		now = time_on(rq, this_rq, now, now);
 	if (t->uninterruptible)
 		t->sleep_type = SLEEP_NONINTERACTIVE;
 	t->uninterruptible = false;
-	t->prio = recalc_task_prio(p, t, elapsed(t->timestamp, now));
+	t->prio = recalc_task_prio(p, t, now - t->timestamp);
 	if (t->sleep_type == SLEEP_NORMAL)
 		t->sleep_type = in_interrupt() ? SLEEP_INTERRUPTED : SLEEP_INTERACTIVE;
 	t->timestamp = now;
 	set_expired(rq, t, release == O1_2_6_22 && batch_task(p));
 	t->at_head = false;
+}
+
+static __always_inline void begin_run(struct task_ctx *t, u64 now)
+{
+	t->timestamp = now;
+	t->last_ran = now;
+	t->charged_until = jiffies_at(now);
 }
 
 /* First run after a wake-up: waiting on the queue counts as sleep, wholly or in part. The run begins. */
@@ -398,9 +425,7 @@ static __always_inline void credit_wait(struct task_struct *p, struct task_ctx *
 	if (t->sleep_type == SLEEP_INTERACTIVE || t->sleep_type == SLEEP_INTERRUPTED)
 		t->prio = recalc_task_prio(p, t, waited);
 	t->sleep_type = SLEEP_NORMAL;
-	t->timestamp = now;
-	t->last_ran = now;
-	t->charged_until = jiffies_at(now);
+	begin_run(t, now);
 }
 
 /* __activate_task(): queues the task with the credit and the priority that it had when it went to sleep, or was moved. */
@@ -564,7 +589,9 @@ void BPF_STRUCT_OPS(o1_enqueue, struct task_struct *p, u64 enq_flags)
 	}
 
 	/* __migrate_task(): the kernel has moved it here, for instance because of its affinity */
-	if (t->array_cpu != cpu)
+	if (t->array_cpu != cpu && t->uninterruptible)
+		activate_task(p, t, rq, now);
+	else if (t->array_cpu != cpu)
 		activate_without_credit(t, rq);
 	count_on(t, rq, now);
 
@@ -601,16 +628,29 @@ void BPF_STRUCT_OPS(o1_running, struct task_struct *p)
 	if (t->on_rq != cpu + 1)
 		count_on(t, rq, now);
 
-	credit_wait(p, t, now);
+	/* The running task stays in its list in the original; a tick out of turn puts it last here */
+	if (!t->changing) {
+		credit_wait(p, t, now);
+		t->at_head = !t->rescued;
+	}
+	t->changing = false;
 	t->running = true;
-	/* The running task stays in its list in the original; renicing puts it at the end, as a tick out of turn does here */
-	t->at_head = !t->reniced && !t->rescued;
-	t->reniced = false;
-
+	rq->scheduled_at = now;
 	rq->curr_prio = t->prio;
 	rq->curr = true;
 	rq->curr_weight = t->weight;
 	scx_bpf_task_set_slice(p, slice_left(t, now));
+}
+
+/* The part of schedule() about the task that leaves the CPU. */
+static void leave_cpu(struct run_queue *rq, struct task_ctx *t, bool runnable, u64 now)
+{
+	charge_run_time(t, now);
+	t->running = false;
+	t->rescued = false;
+	rq->curr = false;
+	rq->prev_prio = runnable ? MAX_PRIO : rq->curr_prio;
+	rq->curr_prio = NO_CURRENT;
 }
 
 void BPF_STRUCT_OPS(o1_stopping, struct task_struct *p, bool runnable)
@@ -622,13 +662,18 @@ void BPF_STRUCT_OPS(o1_stopping, struct task_struct *p, bool runnable)
 	if (!t || !rq)
 		return;
 	charge_ticks(rq, t, now);
-	charge_run_time(t, now);
-	t->running = false;
-	t->rescued = false;
-	rq->curr = false;
-	rq->prev_prio = runnable ? MAX_PRIO : rq->curr_prio;
-	rq->curr_prio = NO_CURRENT;
+	/* A new priority comes before schedule(), if that follows, charges the run */
+	t->changing = !runnable && p->__state == TASK_RUNNING;
+	if (t->changing)
+		return;
+	leave_cpu(rq, t, runnable, now);
 	if (runnable) {
+		/* set_cpus_allowed(): it sleeps until the migration thread has moved it */
+		if (!task_allowed(p, rq->cpu)) {
+			t->uninterruptible = true;
+			rq->prev_prio = 0;
+			rq->scheduled_at = now;
+		}
 		hand_back(p);
 		return;
 	}
@@ -704,12 +749,6 @@ static __always_inline s32 rq_best_prio(const struct run_queue *rq)
 	return prio < rq->best_expired_prio ? prio : rq->best_expired_prio;
 }
 
-/* most_recent_timestamp: the clock by which cache heat is judged is that of the task's CPU, which stands still between its ticks and schedule() */
-static __always_inline u64 most_recent_timestamp(const struct run_queue *rq, u64 now)
-{
-	return max(jiffies_to_ns(tick_at(now)), rq->scheduled_at);
-}
-
 /* Pulls tasks from one list of the busiest CPU, last queued first. Returns how many more may be pulled. */
 __noinline u32 move_list(struct run_queue *this_rq __arg_nonnull, struct run_queue *rq __arg_nonnull, struct move *m __arg_nonnull,
 			 u32 source, u32 index)
@@ -739,6 +778,7 @@ __noinline u32 move_list(struct run_queue *this_rq __arg_nonnull, struct run_que
 		if (!scx_bpf_dsq_move(DSQ_ITERATOR, p, list_dsq(this_cpu, m->target, index), 0))
 			continue;
 		set_array(t, this_rq, m->target);
+		t->timestamp = time_on(this_rq, rq, t->timestamp, attempt->now);
 		account_move(t, rq, this_rq, attempt->now);
 		set_list_bit(this_rq, m->target, index);
 		attempt->pulled++;
@@ -775,12 +815,13 @@ __noinline s32 move_tasks(struct run_queue *this_rq __arg_nonnull, struct run_qu
 	m.best_prio = rq_best_prio(rq);
 	m.best_prio_seen = m.best_prio == rq->curr_prio;
 
-	/* The running task cannot be pulled, but it may be allowed here */
+	/* The running task cannot be pulled; whether it may run here is not asked if it is too heavy */
 	attempt->all_pinned = true;
 	attempt->pulled = 0;
 	bpf_rcu_read_lock();
 	curr = scx_bpf_cpu_curr(rq->cpu);
-	if (curr && rq->curr && task_allowed(curr, this_rq->cpu))
+	if (curr && rq->curr && task_allowed(curr, this_rq->cpu) &&
+	    (rq->curr_weight <= attempt->imbalance || rq->curr_prio < m.this_best_prio))
 		attempt->all_pinned = false;
 	bpf_rcu_read_unlock();
 
@@ -945,7 +986,6 @@ void BPF_STRUCT_OPS(o1_dispatch, s32 cpu, struct task_struct *prev)
 
 	if (!rq)
 		return;
-	rq->scheduled_at = now;
 	uncount_real_time(rq, now);
 	if (rq->pushed_to)
 		accept_pushed(cpu, rq);
@@ -978,6 +1018,7 @@ void BPF_STRUCT_OPS(o1_dispatch, s32 cpu, struct task_struct *prev)
 		rq->prev_prio = MAX_PRIO;
 		pick = pick_next(cpu, rq, NULL);
 	}
+	rq->scheduled_at = now;
 	if (pick == PICK_PREV && t) {
 		charge_run_time(t, now);
 		t->at_head = true;
@@ -1005,6 +1046,8 @@ static __always_inline void sched_fork(struct task_ctx *t, u64 now)
 	if (charge_ticks(rq, parent_ctx, now))
 		scx_bpf_kick_cpu(cpu, SCX_KICK_PREEMPT);
 	t->sleep_avg = parent_ctx->sleep_avg;
+	/* A copy of its parent, it is as hot */
+	t->last_ran = most_recent_timestamp(rq, now);
 	t->time_slice = (parent_ctx->time_slice + 1) / 2;
 	t->first_time_slice = true;
 	parent_ctx->time_slice /= 2;
@@ -1031,6 +1074,8 @@ s32 BPF_STRUCT_OPS(o1_init_task, struct task_struct *p, struct scx_init_task_arg
 	t->timestamp = scx_bpf_now();
 	t->last_ran = t->timestamp;
 	t->push_cpu = -1;
+	t->array_cpu = -1;
+	t->left_after = p->se.sum_exec_runtime;
 	if (args->fork) {
 		t->new = true;
 		sched_fork(t, t->timestamp);
@@ -1060,43 +1105,58 @@ void BPF_STRUCT_OPS(o1_exit_task, struct task_struct *p, struct scx_exit_task_ar
 void BPF_STRUCT_OPS(o1_disable, struct task_struct *p)
 {
 	struct task_ctx *t = task_ctx_of(p);
+	struct run_queue *rq = run_queue_of(scx_bpf_task_cpu(p));
+	u64 now = scx_bpf_now();
 
-	if (t)
-		account_dequeue(t, scx_bpf_now());
+	if (!t || !rq)
+		return;
+	if (t->changing)
+		leave_cpu(rq, t, true, now);
+	t->changing = false;
+	t->array_cpu = -1;
+	t->left_after = p->se.sum_exec_runtime;
+	account_dequeue(t, now);
 }
 
 /* set_user_nice(): a new static priority and its consequences; also called when a task comes to sched_ext. */
 void BPF_STRUCT_OPS(o1_set_weight, struct task_struct *p, u32 weight)
 {
 	struct task_ctx *t = task_ctx_of(p);
+	struct run_queue *rq = run_queue_of(scx_bpf_task_cpu(p));
 	s32 static_prio = static_prio_of(p);
+	bool batch = batch_task(p), running = scx_bpf_task_running(p);
+	u64 now = scx_bpf_now();
 	s32 old_prio;
 
-	if (!t || (t->static_prio == static_prio && t->batch == batch_task(p)))
+	if (!t || !rq || (t->array_cpu >= 0 && t->static_prio == static_prio && t->batch == batch))
 		return;
 	old_prio = t->prio;
+	/* It has run in another class */
+	if (t->array_cpu < 0 && p->se.sum_exec_runtime > t->left_after)
+		pay_for_run(t, p->se.sum_exec_runtime - t->left_after);
 	/* It is queued again with the weight it has then */
-	account_dequeue(t, scx_bpf_now());
+	account_dequeue(t, now);
 	t->static_prio = static_prio;
 	t->weight = load_weight(static_prio);
 	/* In 2.6.2 the bonus is lost until it is next computed */
 	t->prio = release == O1_2_6_22 ? effective_prio(t) : static_prio;
-	t->at_head = false;
-	if (t->batch != batch_task(p) && release == O1_2_6_22) {
-		/* __setscheduler(): a batch task loses its credit, and both kinds are queued again */
-		struct run_queue *rq = run_queue_of(scx_bpf_task_cpu(p));
-
-		if (batch_task(p))
+	/* A real-time priority was better than any here */
+	if (t->array_cpu < 0 && running) {
+		t->changing = true;
+		begin_run(t, now);
+		old_prio = 0;
+	}
+	/* __setscheduler(): a batch task loses its credit; a task of another policy is queued again */
+	if (t->array_cpu < 0 || (t->batch != batch && release == O1_2_6_22)) {
+		if (batch && release == O1_2_6_22)
 			t->sleep_avg = 0;
-		if (rq)
-			set_expired(rq, t, batch_task(p));
+		set_expired(rq, t, batch && release == O1_2_6_22);
 	}
-	t->batch = batch_task(p);
-	if (scx_bpf_task_running(p)) {
-		t->reniced = true;
-		if (t->prio != old_prio)
-			scx_bpf_kick_cpu(scx_bpf_task_cpu(p), SCX_KICK_PREEMPT);
-	}
+	t->batch = batch;
+	/* To the end of its list; others that come while it still runs will be behind it */
+	t->at_head = !scx_bpf_dsq_nr_queued(list_dsq(rq->cpu, t->array, prio_index(t->prio)));
+	if (running && t->prio != old_prio)
+		scx_bpf_kick_cpu(scx_bpf_task_cpu(p), SCX_KICK_PREEMPT);
 }
 
 /* ---- Start ----------------------------------------------------------------------------------------------------- */

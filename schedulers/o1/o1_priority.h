@@ -254,15 +254,12 @@ static __noinline s32 recalc_task_prio(struct task_struct *p, struct task_ctx *t
 	return effective_prio(t);
 }
 
-/*
- * The part of schedule() about the task it finds running: subtracts the time since the switch to it from its credit, or a tenth
- * of that at full bonus.
- */
-static __noinline void charge_run_time(struct task_ctx *t, u64 now)
+/* Subtracts a run from the task's credit, or a tenth of it at full bonus. */
+static void pay_for_run(struct task_ctx *t, u64 run_time)
 {
-	u64 run_time = min(elapsed(t->timestamp, now), ns_max_sleep_avg());
 	u32 bonus = current_bonus(t);
 
+	run_time = min(run_time, ns_max_sleep_avg());
 	if (release == O1_2_6_22 || high_credit(t))
 		run_time /= bonus ?: 1;
 	if (t->sleep_avg > run_time) {
@@ -272,6 +269,12 @@ static __noinline void charge_run_time(struct task_ctx *t, u64 now)
 		if (release == O1_2_6_2 && !high_credit(t) && !low_credit(t))
 			t->interactive_credit--;
 	}
+}
+
+/* The part of schedule() about the task it finds running, for the time since the switch to it. */
+static __noinline void charge_run_time(struct task_ctx *t, u64 now)
+{
+	pay_for_run(t, elapsed(t->timestamp, now));
 	t->timestamp = now;
 	t->last_ran = now;
 }
