@@ -116,6 +116,10 @@ struct td_sched {
 	bool interrupted;
 	/* Has sunk by yielding */
 	bool yielding;
+	/* Running while its attributes change */
+	bool changing;
+	/* Has lost its CPU because it may no longer use it */
+	bool migrates;
 };
 
 DEFINE_TASK_DATA(struct td_sched, td_sched_map, td_sched)
@@ -672,13 +676,19 @@ void BPF_STRUCT_OPS(ule_enqueue, struct task_struct *p, u64 enq_flags)
 	struct td_sched *ts = td_sched_of(p);
 	struct tdq *tdq = near_tdq(cpu);
 	u64 now = scx_bpf_now();
-	bool requeued;
+	bool requeued, migrates;
 
 	if (!ts || !tdq) {
 		scx_bpf_dsq_insert(p, SCX_DSQ_GLOBAL, SCX_SLICE_DFL, enq_flags);
 		return;
 	}
-	requeued = ts->requeued;
+	/* sched_switch_migrate(): to the head of the other CPU's list */
+	migrates = ts->migrates && task_allowed(p, cpu);
+	if (migrates) {
+		ts->migrates = false;
+		ts->preempted = release != FREEBSD_8 && !ts->sliceend;
+	}
+	requeued = ts->requeued || migrates;
 	ts->requeued = false;
 	ts->waiting_since = now;
 	if (enq_flags & SCX_ENQ_WAKEUP)
@@ -695,7 +705,7 @@ void BPF_STRUCT_OPS(ule_enqueue, struct task_struct *p, u64 enq_flags)
 	scx_bpf_dsq_insert_vtime(p, tdq->last_runq, slice_left(ts, now), runq_place(tdq, ts->priority, ts->preempted), 0);
 	ts->preempted = false;
 
-	if (!requeued && cpu != (s32)bpf_get_smp_processor_id())
+	if ((!requeued || migrates) && cpu != (s32)bpf_get_smp_processor_id())
 		tdq_notify(tdq, cpu, ts->priority);
 	else if (!requeued)
 		sched_setpreempt(tdq, cpu, ts->priority);
@@ -918,6 +928,11 @@ void BPF_STRUCT_OPS(ule_running, struct task_struct *p)
 	tdq_runq_rem(ts);
 	if (ts->cpu != cpu)
 		count_on(ts, cpu);
+	if (ts->changing) {
+		ts->changing = false;
+		scx_bpf_task_set_slice(p, slice_left(ts, now));
+		return;
+	}
 	if (release == FREEBSD_8)
 		ts->ltick = tick_at(now);
 	else
@@ -939,11 +954,16 @@ void BPF_STRUCT_OPS(ule_stopping, struct task_struct *p, bool runnable)
 	if (!ts || !tdq)
 		return;
 	charge_ticks(p, ts, now);
+	/* It does not leave the CPU */
+	ts->changing = !runnable && p->__state == TASK_RUNNING;
+	if (ts->changing)
+		return;
 	count_cpu_use(ts, tick);
 	ts->running = false;
 	ts->rltick = tick;
 	/* Until another thread runs here, none is better */
 	tdq->curpri = 0;
+	ts->migrates = runnable && !task_allowed(p, cpu);
 	if (!runnable)
 		return;
 	requeue(ts, tdq);
@@ -1049,17 +1069,34 @@ void BPF_STRUCT_OPS(ule_exit_task, struct task_struct *p, struct scx_exit_task_a
 	}
 }
 
+/* sched_thread_priority() of a running thread */
+static __always_inline void running_priority(struct td_sched *ts, struct tdq *tdq, s32 cpu)
+{
+	s32 old = ts->priority;
+
+	ts->priority = ts->user_pri;
+	tdq->curpri = ts->priority;
+	if (ts->priority < tdq->lowpri)
+		tdq->lowpri = ts->priority;
+	else if (tdq->lowpri == old)
+		tdq_setlowpri(tdq, cpu);
+}
+
 /* sched_nice(); also called when a task comes to sched_ext or changes its policy within it. */
 void BPF_STRUCT_OPS(ule_set_weight, struct task_struct *p, u32 weight)
 {
 	struct td_sched *ts = td_sched_of(p);
+	struct tdq *tdq;
 	s32 old;
 
 	if (!ts)
 		return;
 	old = ts->user_pri;
 	sched_priority(p, ts);
-	if (ts->user_pri != old)
+	tdq = ts->changing ? tdq_of(scx_bpf_task_cpu(p)) : NULL;
+	if (tdq)
+		running_priority(ts, tdq, scx_bpf_task_cpu(p));
+	else if (ts->user_pri != old)
 		ts->priority = ts->user_pri;
 }
 
