@@ -25,11 +25,18 @@ pub struct Iterations {
     bits: Vec<Box<[u32]>>,
 }
 
+/// Whether iterations meet a task: it lives, or it is the first one of its process, which its parent keeps on the list, and has not left its CPU yet.
+fn is_met(task: TaskRef) -> bool {
+    let seen = &task.seen;
+    let leads = seen.group_leader as u64 == task.address();
+    seen.__state != TASK_DEAD || leads && seen.scx.flags & SCX_TASK_STATE_MASK != SCX_TASK_DEAD
+}
+
 impl Kernel<'_> {
-    /// All live tasks of the system that are wanted, in a fixed order.
+    /// All tasks of the system that iterations meet and that are wanted, in a fixed order.
     fn living_tasks(&self, wanted: impl Fn(TaskRef) -> bool) -> Vec<TaskRef> {
         let all = (0..).map_while(|place| self.tasks.nth(place));
-        all.filter(|task| task.seen.__state != TASK_DEAD && wanted(*task)).collect()
+        all.filter(|task| is_met(*task) && wanted(*task)).collect()
     }
 
     /// Begins an iteration over tasks with the iterator whose first word is at `place`.
@@ -49,7 +56,7 @@ impl Kernel<'_> {
         };
         while let Some(task) = visited.get(*next).copied() {
             *next += 1;
-            if task.seen.__state != TASK_DEAD {
+            if is_met(task) {
                 self.context.spent += self.settings.cost.task_walk;
                 return task.address();
             }
