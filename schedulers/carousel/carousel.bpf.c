@@ -567,7 +567,7 @@ void BPF_STRUCT_OPS(carousel_running, struct task_struct *p)
 	s32 cpu = scx_bpf_task_cpu(p);
 	struct run_queue *rq = run_queue_of(cpu);
 	u32 weight = task_weight(p);
-	u64 now = scx_bpf_now();
+	u64 now = scx_bpf_now(), rest;
 
 	if (!t || !rq)
 		return;
@@ -575,12 +575,14 @@ void BPF_STRUCT_OPS(carousel_running, struct task_struct *p)
 	t->yielded = false;
 	t->since = now;
 	rq->started = now;
-	/* It comes from another CPU, or its nice value has changed while it ran */
+	/* It comes from another CPU; or its weight has changed while it ran, and its request goes on */
 	if (t->cpu != cpu || t->weight != weight) {
-		t->cpu = cpu;
+		rest = elapsed(t->vruntime, t->deadline) * t->weight;
 		t->weight = weight;
 		t->vruntime = place(rq, t, false);
-		t->deadline = next_deadline(t, t->vruntime);
+		t->deadline = t->cpu != cpu ? next_deadline(t, t->vruntime) :
+					      t->vruntime + rest / weight;
+		t->cpu = cpu;
 	}
 	run(p, t, rq, now);
 }

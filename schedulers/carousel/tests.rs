@@ -78,6 +78,24 @@ fn a_new_nice_value_counts_at_once() {
 }
 
 #[test]
+fn who_changes_its_class_or_nice_value_all_the_time_does_not_keep_the_cpu() {
+    // A change while it runs begins no new request, or none would ever be served
+    let changes = [
+        r#""heavier": { "loop": 1, "priority": 0, "run": 3000 }, "lighter": { "loop": 1, "priority": 1, "run": 3000 }"#,
+        r#""other": { "loop": 1, "policy": "SCHED_OTHER", "run": 3000 }, "batch": { "loop": 1, "policy": "SCHED_BATCH", "run": 2000 },
+            "idle": { "loop": 1, "policy": "SCHED_IDLE", "run": 300 }, "fifo": { "loop": 1, "policy": "SCHED_FIFO", "priority": 1, "run": 1000 }"#,
+    ];
+    for changes in changes {
+        let json = format!(
+            r#"{{ "tasks": {{ "changer": {{ "phases": {{ {changes} }} }}, "hog": {{ "run": 1000 }} }} }}"#
+        );
+        let (history, _) = run(ID, "1", &json, 3, &[]);
+        let wait = history.longest_wait("hog", 0, 3 * SECOND);
+        assert!(wait < 20 * MS, "{} ms", wait / MS);
+    }
+}
+
+#[test]
 fn what_nobody_else_wanted_is_not_held_against_a_task() {
     assert_time_alone_is_no_debt_elsewhere(ID, 100);
     // Nor is it a gain on the CPU itself: those that come later are its equals at once
