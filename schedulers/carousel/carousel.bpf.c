@@ -19,17 +19,13 @@
 /* ---- Tunables -------------------------------------------------------------------------------- */
 
 /* The longest request */
-const volatile u64 slice = 6 * NSEC_PER_MSEC;
+const volatile u64 slice = 4 * NSEC_PER_MSEC;
 /* How far behind virtual time a task that wakes may be: what it did not use is lost beyond that */
 const volatile u64 credit = 6 * NSEC_PER_MSEC;
 /* A CPU takes a task whose deadline is earlier by this */
-const volatile u64 bound = 6 * NSEC_PER_MSEC;
-/* A task that comes takes the CPU if its deadline is earlier by this */
-const volatile u64 granularity = 500 * NSEC_PER_USEC;
-/* and if the switch is paid for: the running task has had this much, or it usually runs so long */
+const volatile u64 bound = 4 * NSEC_PER_MSEC;
+/* Work that pays for a switch, and for a migration when a task wakes and no CPU is idle */
 const volatile u64 protection = 150 * NSEC_PER_USEC;
-/* Work that is worth a migration when a task wakes and no CPU is idle */
-const volatile u64 worth_migration = 150 * NSEC_PER_USEC;
 /* What a new task is thought to want */
 const volatile u64 new_burst = 300 * NSEC_PER_USEC;
 /* A waker is about to sleep if it slept this soon after it woke others, twice in a row */
@@ -165,13 +161,12 @@ static __always_inline u64 running_deadline(const struct run_queue *rq, u64 now)
 
 /* Has the running task a later deadline, and does one of the two pay for the switch? */
 static __always_inline bool gives_way(const struct run_queue *rq, const struct task_ctx *t,
-				      u64 deadline, u64 now)
+				      u64 now)
 {
 	bool worn = !t->synchronous && elapsed(rq->started, now) >= protection;
 
-	if (!worn && t->usual_burst < protection)
-		return false;
-	return time_before(deadline + granularity, running_deadline(rq, now));
+	return (worn || t->usual_burst >= protection) &&
+	       time_before(t->deadline, running_deadline(rq, now));
 }
 
 static __always_inline u64 within(u64 vruntime, u64 least, u64 most)
@@ -342,7 +337,7 @@ __noinline s32 best_busy_cpu(struct task_struct *p __arg_trusted, s32 prev_cpu, 
 			     bool forks)
 {
 	struct run_queue *prev = run_queue_of(prev_cpu), *rq;
-	u64 latest = deadline + granularity, now = scx_bpf_now(), theirs;
+	u64 latest = deadline, now = scx_bpf_now(), theirs;
 	s32 best = -1, emptiest = prev_cpu, cpu;
 	u32 i, least, position;
 
@@ -385,6 +380,7 @@ s32 BPF_STRUCT_OPS(carousel_select_cpu, struct task_struct *p, s32 prev_cpu, u64
 	struct task_ctx *t = task_ctx_of(p);
 	struct run_queue *this_rq = run_queue_of(this_cpu), *rq = run_queue_of(prev_cpu);
 	u64 deadline;
+	bool forks;
 
 	if (!t || !this_rq || !rq)
 		return prev_cpu;
@@ -399,10 +395,10 @@ s32 BPF_STRUCT_OPS(carousel_select_cpu, struct task_struct *p, s32 prev_cpu, u64
 	t->weight = task_weight(p);
 	t->burst = 0;
 	deadline = next_deadline(t, place(rq, t, true));
-	if (wake_flags & SCX_WAKE_FORK)
-		return best_busy_cpu(p, prev_cpu, deadline, true);
-	return t->usual_burst < worth_migration ? prev_cpu :
-						  best_busy_cpu(p, prev_cpu, deadline, false);
+	forks = wake_flags & SCX_WAKE_FORK;
+	if (!forks && t->usual_burst < protection)
+		return prev_cpu;
+	return best_busy_cpu(p, prev_cpu, deadline, forks);
 }
 
 /* Is a CPU of this mask idle, or without one any? */
@@ -477,8 +473,7 @@ void BPF_STRUCT_OPS(carousel_enqueue, struct task_struct *p, u64 enq_flags)
 	} else if (is_about_to_sleep(waker) && cpu == (s32)bpf_get_smp_processor_id()) {
 		count(STAT_STACKED);
 	} else if (comes && p->policy != SCHED_BATCH && p->policy != SCHED_IDLE &&
-		   gives_way(rq, t, t->deadline, now) &&
-		   !first_is_before(rq, cpu, t->deadline + 1)) {
+		   gives_way(rq, t, now) && !first_is_before(rq, cpu, t->deadline + 1)) {
 		count(STAT_PREEMPTIONS);
 		scx_bpf_kick_cpu(cpu, SCX_KICK_PREEMPT);
 	} else {
@@ -575,7 +570,7 @@ void BPF_STRUCT_OPS(carousel_running, struct task_struct *p)
 	t->yielded = false;
 	t->since = now;
 	rq->started = now;
-	/* It comes from another CPU; or its weight has changed while it ran, and its request goes on */
+	/* It comes from another CPU; or its weight changed while it ran, and its request goes on */
 	if (t->cpu != cpu || t->weight != weight) {
 		rest = elapsed(t->vruntime, t->deadline) * t->weight;
 		t->weight = weight;

@@ -191,7 +191,7 @@ fn turns_are_short_for_light_tasks() {
         lengths.sort_unstable();
         lengths[lengths.len() / 2]
     };
-    assert_eq!((usual("hog-0"), usual("light")), (5, 1));
+    assert_eq!((usual("hog-0"), usual("light")), (3, 1));
 }
 
 #[test]
