@@ -28,8 +28,6 @@ const volatile u64 bound = 4 * NSEC_PER_MSEC;
 const volatile u64 protection = 150 * NSEC_PER_USEC;
 /* What a new task is thought to want */
 const volatile u64 new_burst = 300 * NSEC_PER_USEC;
-/* A waker is about to sleep if it slept this soon after it woke others, twice in a row */
-const volatile u64 soon = 30 * NSEC_PER_USEC;
 /* A turn that ends this soon is ended by a timer and not by the tick, if others wait; 0: never */
 const volatile u64 alarm_up_to = 2 * NSEC_PER_MSEC;
 
@@ -41,7 +39,6 @@ const volatile u64 alarm_up_to = 2 * NSEC_PER_MSEC;
 #define EARLY (1 * NSEC_PER_MSEC)
 /* How many CPUs a task that wakes compares */
 #define LOOKED_AT_CPUS 16
-#define SYNC_LEARNT 2
 
 /* In the order of scheduler.toml */
 enum statistic {
@@ -64,15 +61,11 @@ struct task_ctx {
 	u64 since, waiting_since;
 	/* CPU time since it woke, and how long that usually is */
 	u64 burst, usual_burst;
-	/* How much of the burst it had had when it last woke another task; 0: none since it woke */
-	u64 woke_another_at;
 	u32 weight;
 	/* On whose scale of virtual time it is; -1: it has not been placed yet */
 	s32 cpu;
 	/* The CPU in whose queue it counts, plus one, or 0 */
 	u32 queued_on;
-	/* How often in a row it slept soon after it woke another task, up to SYNC_LEARNT */
-	u8 sleeps_after_waking;
 	bool yielded;
 	/* Has just lost its CPU, which has found another task */
 	bool put_back;
@@ -368,10 +361,10 @@ __noinline s32 best_busy_cpu(struct task_struct *p __arg_trusted, s32 prev_cpu, 
 	return best >= 0 ? best : emptiest;
 }
 
-/* Is the task that wakes another one about to sleep, as it has always been lately? */
+/* Is the task that wakes another one about to sleep, as its bursts are short? */
 static __always_inline bool is_about_to_sleep(const struct task_ctx *waker)
 {
-	return waker && waker->sleeps_after_waking >= SYNC_LEARNT;
+	return waker && waker->usual_burst < protection;
 }
 
 s32 BPF_STRUCT_OPS(carousel_select_cpu, struct task_struct *p, s32 prev_cpu, u64 wake_flags)
@@ -427,7 +420,7 @@ __noinline bool offer_waiting(s32 cpu)
 
 void BPF_STRUCT_OPS(carousel_enqueue, struct task_struct *p, u64 enq_flags)
 {
-	struct task_ctx *t = task_ctx_of(p), *waker = NULL;
+	struct task_ctx *t = task_ctx_of(p), *waker;
 	s32 cpu = scx_bpf_task_cpu(p);
 	struct run_queue *rq = run_queue_of(cpu);
 	u32 weight = task_weight(p);
@@ -443,12 +436,8 @@ void BPF_STRUCT_OPS(carousel_enqueue, struct task_struct *p, u64 enq_flags)
 	put_back = t->put_back && !comes;
 	t->put_back = false;
 	t->waiting_since = now;
-	if (comes) {
-		t->burst = 0;
-		waker = task_ctx_of(bpf_get_current_task_btf());
-		if (waker)
-			waker->woke_another_at = max(waker->burst + elapsed(waker->since, now), 1);
-	}
+	waker = comes ? task_ctx_of(bpf_get_current_task_btf()) : NULL;
+	t->burst = comes ? 0 : t->burst;
 	/* An idle CPU's time is of long ago; those that come next are to compete with this one */
 	if (!rq->curr_weight && !rq->queued)
 		rq->vtime = machine_vtime;
@@ -593,16 +582,10 @@ void BPF_STRUCT_OPS(carousel_stopping, struct task_struct *p, bool runnable)
 	rq->curr_weight = 0;
 	t->put_back = runnable;
 	t->synchronous = false;
-	if (runnable) {
+	if (runnable)
 		hand_back(p);
-		return;
-	}
-	t->usual_burst = (3 * t->usual_burst + t->burst) / 4;
-	if (t->woke_another_at) {
-		t->sleeps_after_waking = t->burst - t->woke_another_at >= soon ?
-						 0 : min(t->sleeps_after_waking + 1, SYNC_LEARNT);
-		t->woke_another_at = 0;
-	}
+	else
+		t->usual_burst = (3 * t->usual_burst + t->burst) / 4;
 }
 
 bool BPF_STRUCT_OPS(carousel_yield, struct task_struct *from, struct task_struct *to)

@@ -212,15 +212,15 @@ fn a_switch_is_paid_for() {
 #[test]
 fn a_waker_that_sleeps_soon_is_left_alone() {
     let json = r#"{ "tasks": {
-        "waker": { "sleep": 2000, "run": 300, "sem_post": "s" },
+        "waker": { "sleep": 2000, "run": 100, "sem_post": "s" },
         "woken": { "sem_wait": "s", "run": 1000 } } }"#;
     let (history, outcome) = run(ID, "1", json, 5, &[]);
     let stacked = statistic(ID, &outcome, "stacked");
     assert!(stacked > 1000, "{stacked}");
     let runs = history.runs_of("waker", SECOND, 5 * SECOND);
-    let whole = runs.iter().filter(|run| run.length() >= 300_000).count();
+    let whole = runs.iter().filter(|run| run.length() >= 100_000).count();
     assert!(whole * 10 > runs.len() * 9, "{whole} of {}", runs.len());
-    // One that goes on is not
+    // One that usually goes on is not
     let json = json.replace(r#""sem_post": "s" }"#, r#""sem_post": "s", "run1": 200 }"#);
     let (_, outcome) = run(ID, "1", &json, 5, &[]);
     let stacked = statistic(ID, &outcome, "stacked");
@@ -232,12 +232,12 @@ fn two_ends_of_a_pipe_share_a_cpu() {
     let json = r#"{ "tasks": {
         "a": { "cpus": [0, 1], "run": 10, "fairground1": { "pipe_write": { "pipe": "p", "bytes": 4 } }, "fairground2": { "pipe_read": { "pipe": "q", "bytes": 4 } } },
         "b": { "cpus": [0, 1], "fairground1": { "pipe_read": { "pipe": "p", "bytes": 4 } }, "run": 10, "fairground2": { "pipe_write": { "pipe": "q", "bytes": 4 } } } } }"#;
-    let moves = |soon: &str| {
-        let (history, _) = run(ID, "2", json, 1, &[("soon", soon)]);
+    let moves = |protection: &str| {
+        let (history, _) = run(ID, "2", json, 1, &[("protection", protection)]);
         let on_first = history.runs.iter().filter(|run| run.cpu == 0).count();
         on_first.min(history.runs.len() - on_first)
     };
-    assert!(moves("30us") < 20, "{}", moves("30us"));
+    assert!(moves("150us") < 20, "{}", moves("150us"));
     assert!(moves("0ns") > 1000, "{}", moves("0ns"));
 }
 
