@@ -16,8 +16,6 @@
 #include "topology.h"
 #include "virtual_runtime.h"
 
-/* ---- Tunables -------------------------------------------------------------------------------- */
-
 /* The longest request */
 const volatile u64 slice = 4 * NSEC_PER_MSEC;
 /* How far behind virtual time a task that wakes may be: what it did not use is lost beyond that */
@@ -33,21 +31,12 @@ const volatile u64 alarm_up_to = 2 * NSEC_PER_MSEC;
 
 /* The shortest request that is believed */
 #define MIN_REQUEST (100 * NSEC_PER_USEC)
-/* Slices are shorter for light tasks */
+/* A light task's least slice; and a request is served if less is left of it: slices end at ticks */
 #define LEAST_SLICE (1 * NSEC_PER_MSEC)
-/* A request is served if less than this is left of it: slices end at ticks */
-#define EARLY (1 * NSEC_PER_MSEC)
-/* How many CPUs a task that wakes compares */
-#define LOOKED_AT_CPUS 16
 
 /* In the order of scheduler.toml */
 enum statistic {
-	STAT_PREEMPTIONS,
-	STAT_STACKED,
-	STAT_TAKEN,
-	STAT_TAKEN_IDLE,
-	STAT_ALARMS,
-	STAT_RESCUED,
+	STAT_PREEMPTIONS, STAT_STACKED, STAT_TAKEN, STAT_TAKEN_IDLE, STAT_ALARMS, STAT_RESCUED,
 	NR_STATISTICS,
 };
 
@@ -64,8 +53,8 @@ struct task_ctx {
 	u32 weight;
 	/* On whose scale of virtual time it is; -1: it has not been placed yet */
 	s32 cpu;
-	/* The CPU in whose queue it counts, plus one, or 0 */
-	u32 queued_on;
+	/* The CPU in whose queue it counts, and the faster one to which it goes; plus one, or 0 */
+	u32 queued_on, goes_to;
 	bool yielded;
 	/* Has just lost its CPU, which has found another task */
 	bool put_back;
@@ -89,6 +78,9 @@ struct run_queue {
 	u64 curr_vruntime, curr_deadline, since, started;
 	u32 curr_weight, queued;
 	u64 rescue_at, looked;
+	u32 capacity;
+	/* It has been asked to give way to the first that waits */
+	bool gives_way;
 	/* In the order of topology.h: the CPU itself, its group, and where the next group begins */
 	u16 position, first, count, next;
 	/* Of a group's first CPU: the CPUs of the group on which tasks wait, a bit for each */
@@ -113,11 +105,12 @@ static __always_inline u64 waits_since(const struct task_ctx *t)
 
 #include "starving_queue.h"
 
-/* ---- Virtual time ---------------------------------------------------------------------------- */
-
-static __always_inline u32 task_weight(const struct task_struct *p)
+/* On a slow CPU a task is so much heavier: its virtual time is work, not time. */
+static __always_inline u32 weight_on(const struct run_queue *rq, const struct task_struct *p)
 {
-	return p->policy == SCHED_IDLE ? 3 : weight_of_nice(task_nice(p));
+	u64 weight = p->policy == SCHED_IDLE ? 3 : weight_of_nice(task_nice(p));
+
+	return rq ? weight * SCHED_CAPACITY_SCALE / rq->capacity : weight;
 }
 
 /* The task asks for as much as it usually uses, or has used already, and at most for a slice. */
@@ -133,7 +126,7 @@ static __always_inline u64 next_deadline(const struct task_ctx *t, u64 vruntime)
 /* Less than a tick is left: a new request. */
 static __always_inline bool is_served(const struct task_ctx *t)
 {
-	return !time_before(t->vruntime + calc_delta_fair(EARLY, t->weight), t->deadline);
+	return !time_before(t->vruntime + calc_delta_fair(LEAST_SLICE, t->weight), t->deadline);
 }
 
 static __always_inline void charge(struct task_ctx *t, u64 now)
@@ -196,8 +189,7 @@ static __always_inline void set_alarm(struct run_queue *rq, s64 time, u64 now)
 
 	if (!alarm_up_to || time > (s64)alarm_up_to || is_within(rq->alarm_at, now + 1, at + 1))
 		return;
-	if (!bpf_timer_start(&rq->timer, at - now, 0))
-		rq->alarm_at = at;
+	rq->alarm_at = bpf_timer_start(&rq->timer, at - now, 0) ? 0 : at;
 }
 
 /* ---- Queues ---------------------------------------------------------------------------------- */
@@ -208,11 +200,9 @@ static __always_inline void note_waiting(const struct run_queue *rq)
 	struct run_queue *group = run_queue_of(cpu_at(rq->first));
 	u64 bit = 1ULL << ((rq->position - rq->first) & (GROUP_SIZE - 1));
 
-	if (!group)
-		return;
-	if (!rq->queued)
+	if (group && !rq->queued)
 		__sync_fetch_and_and(&group->waiting, ~bit);
-	if (rq->queued)
+	if (group && rq->queued)
 		__sync_fetch_and_or(&group->waiting, bit);
 }
 
@@ -289,7 +279,7 @@ __noinline bool take_from_group(s32 cpu, u32 base, u64 before, bool any)
 		if (!any && !stuck && !first_is_before(other, from, before))
 			continue;
 		/* It is about to run its only task */
-		if (!other->curr_weight && other->queued == 1 && !stuck)
+		if ((!other->curr_weight || other->gives_way) && other->queued == 1 && !stuck)
 			continue;
 		if (take(cpu, from, before, any || stuck))
 			return true;
@@ -304,11 +294,8 @@ __noinline bool take_from_group(s32 cpu, u32 base, u64 before, bool any)
 __noinline bool take_from_others(s32 cpu, u64 best, bool any)
 {
 	struct run_queue *rq = run_queue_of(cpu), *group;
-	u32 i, first;
+	u32 i, first = rq ? rq->first : 0;
 
-	if (!rq)
-		return false;
-	first = rq->first;
 	bpf_for(i, 0, any ? nr_groups : min(nr_groups, 2)) {
 		group = run_queue_of(cpu_at(first));
 		if (!group)
@@ -332,16 +319,14 @@ __noinline s32 best_busy_cpu(struct task_struct *p __arg_trusted, s32 prev_cpu, 
 	struct run_queue *prev = run_queue_of(prev_cpu), *rq;
 	u64 latest = deadline, now = scx_bpf_now(), theirs;
 	s32 best = -1, emptiest = prev_cpu, cpu;
-	u32 i, least, position;
+	u32 i, least, own;
 
 	if (!prev)
 		return prev_cpu;
+	own = prev->position - prev->first;
 	least = forks ? prev->queued : prev->queued > 1 ? prev->queued - 1 : 0;
-	bpf_for(i, 0, min(prev->count, LOOKED_AT_CPUS)) {
-		position = prev->position + i;
-		if (position >= prev->first + prev->count)
-			position -= prev->count;
-		cpu = cpu_at(position);
+	bpf_for(i, 0, min(prev->count, GROUP_SIZE / 4)) {
+		cpu = cpu_at(prev->first + (own + i) % prev->count);
 		rq = run_queue_of(cpu);
 		if (!rq || !bpf_cpumask_test_cpu(cpu, p->cpus_ptr))
 			continue;
@@ -385,7 +370,7 @@ s32 BPF_STRUCT_OPS(carousel_select_cpu, struct task_struct *p, s32 prev_cpu, u64
 	if (idle >= 0)
 		return idle;
 
-	t->weight = task_weight(p);
+	t->weight = weight_on(rq, p);
 	t->burst = 0;
 	deadline = next_deadline(t, place(rq, t, true));
 	forks = wake_flags & SCX_WAKE_FORK;
@@ -411,30 +396,30 @@ __noinline bool offer_waiting(s32 cpu)
 
 	if (!any_idle(NULL))
 		return true;
-	bpf_for_each(scx_dsq, p, cpu, 0) {
+	bpf_for_each(scx_dsq, p, cpu, 0)
 		if (wake_idle_cpu(p))
 			return true;
-	}
 	return false;
 }
 
 void BPF_STRUCT_OPS(carousel_enqueue, struct task_struct *p, u64 enq_flags)
 {
 	struct task_ctx *t = task_ctx_of(p), *waker;
-	s32 cpu = scx_bpf_task_cpu(p);
+	s32 cpu = t && t->goes_to ? t->goes_to - 1 : scx_bpf_task_cpu(p);
 	struct run_queue *rq = run_queue_of(cpu);
-	u32 weight = task_weight(p);
 	u64 now = scx_bpf_now();
-	bool comes, put_back, anew;
-	s64 rest;
+	u32 weight = weight_on(rq, p);
+	bool comes, goes, put_back, anew;
 
 	if (!t || !rq) {
 		scx_bpf_dsq_insert(p, SCX_DSQ_GLOBAL, SCX_SLICE_DFL, enq_flags);
 		return;
 	}
 	comes = t->cpu < 0 || (enq_flags & SCX_ENQ_WAKEUP);
-	put_back = t->put_back && !comes;
+	goes = t->goes_to;
+	put_back = t->put_back && !comes && !goes;
 	t->put_back = false;
+	t->goes_to = 0;
 	t->waiting_since = now;
 	waker = comes ? task_ctx_of(bpf_get_current_task_btf()) : NULL;
 	t->burst = comes ? 0 : t->burst;
@@ -461,16 +446,48 @@ void BPF_STRUCT_OPS(carousel_enqueue, struct task_struct *p, u64 enq_flags)
 			wake_idle_cpu(p);
 	} else if (is_about_to_sleep(waker) && cpu == (s32)bpf_get_smp_processor_id()) {
 		count(STAT_STACKED);
-	} else if (comes && p->policy != SCHED_BATCH && p->policy != SCHED_IDLE &&
+	} else if ((comes || goes) && p->policy != SCHED_BATCH && p->policy != SCHED_IDLE &&
 		   gives_way(rq, t, now) && !first_is_before(rq, cpu, t->deadline + 1)) {
 		count(STAT_PREEMPTIONS);
+		rq->gives_way = true;
 		scx_bpf_kick_cpu(cpu, SCX_KICK_PREEMPT);
 	} else {
-		rest = rq->curr_deadline - rq->curr_vruntime - elapsed(rq->since, now);
-		if (comes && !t->synchronous && rq->curr_weight == NICE_0_WEIGHT)
-			set_alarm(rq, rest, now);
+		if (comes && !t->synchronous && rq->curr_weight >= NICE_0_WEIGHT)
+			set_alarm(rq, rq->curr_deadline - rq->curr_vruntime -
+				      elapsed(rq->since, now), now);
 		wake_idle_cpu(p);
 	}
+}
+
+/*
+ * A faster CPU for a task that has had a request served on a slow one: an idle CPU, which is taken;
+ * for a heavy task also that of the one furthest ahead of it, by more than three bounds; or -1.
+ */
+__noinline s32 faster_cpu(struct task_struct *p __arg_trusted, s32 cpu, u64 deadline, bool heavy)
+{
+	const struct cpumask *idle = scx_bpf_get_idle_cpumask();
+	struct run_queue *rq = run_queue_of(cpu), *other;
+	u64 latest = deadline + 3 * bound, now = scx_bpf_now(), theirs;
+	u32 i, fastest = rq ? rq->capacity : 0;
+	s32 best = -1, busy = -1, candidate;
+
+	bpf_for(i, 0, min(nr_cpus, GROUP_SIZE)) {
+		candidate = cpu_at(i);
+		other = run_queue_of(candidate);
+		if (!rq || !other || other->capacity <= rq->capacity || !task_allowed(p, candidate))
+			continue;
+		if (other->capacity > fastest && bpf_cpumask_test_cpu(candidate, idle)) {
+			fastest = other->capacity;
+			best = unlinked(candidate);
+		}
+		theirs = running_deadline(other, now);
+		if (!heavy || !other->curr_weight || !time_before(latest, theirs))
+			continue;
+		latest = theirs;
+		busy = unlinked(candidate);
+	}
+	scx_bpf_put_idle_cpumask(idle);
+	return best >= 0 && scx_bpf_test_and_clear_cpu_idle(best) ? best : busy;
 }
 
 /* ---- Choosing -------------------------------------------------------------------------------- */
@@ -480,19 +497,23 @@ static __always_inline void run(struct task_struct *p, const struct task_ctx *t,
 				struct run_queue *rq, u64 now)
 {
 	s64 rest = t->deadline - t->vruntime;
+	bool waits;
 
 	rq->curr_vruntime = t->vruntime;
 	rq->curr_deadline = t->deadline;
 	rq->since = now;
 	rq->curr_weight = t->weight;
+	rq->gives_way = false;
 	rq->vtime = rq->queued ? max_vruntime(rq->vtime, t->vruntime) : t->vruntime;
-	if (rq->queued && time_before(machine_vtime + NSEC_PER_MSEC, rq->vtime))
+	/* Who is alone on a slow CPU, and may leave it, waits for a faster one */
+	waits = rq->queued || (rq->capacity < SCHED_CAPACITY_SCALE && p->nr_cpus_allowed > 1);
+	if (waits && time_before(machine_vtime + NSEC_PER_MSEC, rq->vtime))
 		machine_vtime = rq->vtime;
 	/* Of virtual time, to time */
 	rest = (rest * t->weight) >> 10;
 	if (t->weight < NICE_0_WEIGHT && rq->queued)
 		set_alarm(rq, rest, now);
-	scx_bpf_task_set_slice(p, clamp(rest - (s64)EARLY, 1, slice));
+	scx_bpf_task_set_slice(p, clamp(rest - (s64)LEAST_SLICE, 1, slice));
 }
 
 void BPF_STRUCT_OPS(carousel_dispatch, s32 cpu, struct task_struct *prev)
@@ -537,6 +558,10 @@ void BPF_STRUCT_OPS(carousel_dispatch, s32 cpu, struct task_struct *prev)
 		return;
 	if (t && prev) {
 		t->yielded = false;
+		if (served && !rq->queued && rq->capacity < SCHED_CAPACITY_SCALE)
+			t->goes_to = faster_cpu(prev, cpu, t->deadline, t->burst >= slice) + 1;
+		if (t->goes_to)
+			return;
 		/* If all that wait must stay, it is the one to move */
 		if (rq->queued && served && nr_cpus > 1 && !offer_waiting(cpu) &&
 		    any_idle(prev->cpus_ptr) && scx_bpf_dsq_move_to_local(cpu, 0))
@@ -550,7 +575,7 @@ void BPF_STRUCT_OPS(carousel_running, struct task_struct *p)
 	struct task_ctx *t = task_ctx_of(p);
 	s32 cpu = scx_bpf_task_cpu(p);
 	struct run_queue *rq = run_queue_of(cpu);
-	u32 weight = task_weight(p);
+	u32 weight = weight_on(rq, p);
 	u64 now = scx_bpf_now(), rest;
 
 	if (!t || !rq)
@@ -606,18 +631,14 @@ void BPF_STRUCT_OPS(carousel_cpu_release, s32 cpu, struct scx_cpu_release_args *
 /* A task may have come while the CPU still seemed busy; or a real-time task has been faster. */
 void BPF_STRUCT_OPS(carousel_update_idle, s32 cpu, bool idle)
 {
-	struct run_queue *rq = run_queue_of(cpu), *group;
+	struct run_queue *rq = run_queue_of(cpu);
+	struct run_queue *group = rq ? run_queue_of(cpu_at(rq->first)) : NULL;
 
-	if (!rq)
-		return;
-	group = run_queue_of(cpu_at(rq->first));
 	if (idle && group && group->waiting)
 		scx_bpf_kick_cpu(cpu, 0);
-	if (!idle && rq->queued)
+	if (!idle && rq && rq->queued)
 		offer_waiting(cpu);
 }
-
-/* ---- Tasks and the machine ------------------------------------------------------------------- */
 
 s32 BPF_STRUCT_OPS_SLEEPABLE(carousel_init_task, struct task_struct *p,
 			     struct scx_init_task_args *args)
@@ -627,7 +648,6 @@ s32 BPF_STRUCT_OPS_SLEEPABLE(carousel_init_task, struct task_struct *p,
 	if (!t)
 		return -ENOMEM;
 	t->cpu = -1;
-	t->weight = task_weight(p);
 	t->vruntime = args->fork && parent ? parent->vruntime : machine_vtime;
 	t->usual_burst = new_burst;
 	return 0;
@@ -658,6 +678,7 @@ s32 BPF_STRUCT_OPS_SLEEPABLE(carousel_init)
 		if (error)
 			return error;
 		where = topology_of(cpu);
+		rq->capacity = where && where->capacity ? where->capacity : SCHED_CAPACITY_SCALE;
 		rq->position = where ? where->position : cpu;
 		rq->first = where ? where->llc_cpus.first : 0;
 		span = where ? where->llc_cpus.count : nr_cpus;
@@ -674,5 +695,6 @@ s32 BPF_STRUCT_OPS_SLEEPABLE(carousel_init)
 DEFINE_SCHEDULER(carousel,
 	CALLBACKS_OF(carousel, select_cpu, enqueue, dispatch, running, stopping, yield, cpu_release,
 		     update_idle, init_task, disable, init)
-	.flags = SCX_OPS_KEEP_BUILTIN_IDLE | SCX_OPS_ENQ_EXITING | SCX_OPS_ENQ_MIGRATION_DISABLED,
+	.flags = SCX_OPS_KEEP_BUILTIN_IDLE | SCX_OPS_ENQ_LAST | SCX_OPS_ENQ_EXITING |
+		 SCX_OPS_ENQ_MIGRATION_DISABLED,
 	.name = "carousel");

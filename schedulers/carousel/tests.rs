@@ -135,6 +135,27 @@ fn who_comes_to_a_cpu_that_light_tasks_have_had_is_not_ahead_of_the_others() {
 }
 
 #[test]
+fn shares_are_equal_where_real_time_tasks_end_all_turns() {
+    // No request of a hog is served without a break: JACK's driver and clients, 0.5 ms of 1.3, beside hogs on two cores of two threads
+    let json = r#"{ "tasks": {
+        "driver": { "policy": "SCHED_FIFO", "run": 167, "fairground1": { "pipe_write": { "pipe": "a", "bytes": 1 } },
+            "fairground2": { "pipe_read": { "pipe": "d", "bytes": 1 } }, "timer": { "ref": "t", "period": 1333 } },
+        "first": { "policy": "SCHED_FIFO", "fairground1": { "pipe_read": { "pipe": "a", "bytes": 1 } }, "run": 167,
+            "fairground2": { "pipe_write": { "pipe": "b", "bytes": 1 } } },
+        "second": { "policy": "SCHED_FIFO", "fairground1": { "pipe_read": { "pipe": "b", "bytes": 1 } }, "run": 167,
+            "fairground2": { "pipe_write": { "pipe": "c", "bytes": 1 } } },
+        "third": { "policy": "SCHED_FIFO", "fairground1": { "pipe_read": { "pipe": "c", "bytes": 1 } }, "run": 167,
+            "fairground2": { "pipe_write": { "pipe": "d", "bytes": 1 } } },
+        "hog": { "instance": 5, "run": 1000 } } }"#;
+    let (history, _) = run_at_250("core:2 pu:2", json, 3, &[]);
+    let shares = history.percents(5, 0, 3 * SECOND);
+    let mean = shares.iter().sum::<f64>() / 5.0;
+    for share in shares {
+        assert_near(share, mean, 3.0, "hog");
+    }
+}
+
+#[test]
 fn who_waits_behind_a_real_time_task_is_taken_however_far_ahead() {
     let fifo =
         r#""fifo": { "policy": "SCHED_FIFO", "cpus": [0], "delay": 2000000, "run": 3000000 },"#;
@@ -291,6 +312,42 @@ fn who_wakes_takes_the_cpu_of_the_one_furthest_ahead() {
     let latencies = history.latencies("sleeper", SECOND, 10 * SECOND);
     let most = latencies[latencies.len() * 9 / 10];
     assert!(most < MS, "{most} ns");
+}
+
+/// The work of a task on `phone`, of what its fastest CPUs could do in that time, percent.
+fn percent_of_work(history: &History, task: &str, from: u64, to: u64) -> f64 {
+    let capacities = [160.0, 160.0, 160.0, 160.0, 498.0, 498.0, 1024.0, 1024.0];
+    let runs = history.runs.iter().filter(|run| run.task == task);
+    let work = runs.map(|run| {
+        let time = run.end.min(to).saturating_sub(run.start.max(from));
+        time as f64 * capacities[run.cpu as usize] / 1024.0
+    });
+    work.sum::<f64>() * 100.0 / (to - from) as f64
+}
+
+#[test]
+fn who_runs_for_long_gets_a_fast_cpu() {
+    let json = r#"{ "tasks": {
+        "hog": { "instance": 2, "run": 1000 },
+        "sleeper": { "instance": 3, "run": 500, "sleep": 4500 } } }"#;
+    let (history, _) = run(ID, "phone", json, 3, &[]);
+    for hog in ["hog-0", "hog-1"] {
+        let work = percent_of_work(&history, hog, SECOND, 3 * SECOND);
+        assert!(work > 99.0, "{hog}: {work:.1} %");
+    }
+}
+
+#[test]
+fn work_is_shared_on_cpus_of_different_speed() {
+    // Fewer than there are CPUs, as many, and more
+    for (number, whole) in [(5, 3.129), (8, 3.598), (12, 3.598)] {
+        let (history, _) = run(ID, "phone", &hogs(number), 5, &[]);
+        let fair = whole * 100.0 / number as f64;
+        for hog in 0..number {
+            let work = percent_of_work(&history, &format!("hog-{hog}"), SECOND, 5 * SECOND);
+            assert_near(work, fair, 4.0, &format!("hog-{hog} of {number}"));
+        }
+    }
 }
 
 #[test]
