@@ -165,7 +165,7 @@ static __always_inline u64 within(u64 vruntime, u64 least, u64 most)
 static __always_inline u64 place(const struct run_queue *rq, const struct task_ctx *t, bool comes)
 {
 	u64 base = rq->curr_weight || rq->queued ? rq->vtime : machine_vtime;
-	u64 ahead = calc_delta_fair(slice, t->weight), behind = comes ? credit : 3 * bound;
+	u64 ahead = calc_delta_fair(3 * bound, t->weight), behind = comes ? credit : 3 * bound;
 
 	behind = min(behind, calc_delta_fair(behind, t->weight));
 	return within(t->vruntime, base - behind, base + ahead);
