@@ -81,9 +81,9 @@ fn a_new_nice_value_counts_at_once() {
 fn who_changes_its_class_or_nice_value_all_the_time_does_not_keep_the_cpu() {
     // A change while it runs begins no new request, or none would ever be served
     let changes = [
-        r#""heavier": { "loop": 1, "priority": 0, "run": 3000 }, "lighter": { "loop": 1, "priority": 1, "run": 3000 }"#,
-        r#""other": { "loop": 1, "policy": "SCHED_OTHER", "run": 3000 }, "batch": { "loop": 1, "policy": "SCHED_BATCH", "run": 2000 },
-            "idle": { "loop": 1, "policy": "SCHED_IDLE", "run": 300 }, "fifo": { "loop": 1, "policy": "SCHED_FIFO", "priority": 1, "run": 1000 }"#,
+        r#""heavier": { "loop": 1, "priority": 0, "run": 1000 }, "lighter": { "loop": 1, "priority": 1, "run": 1000 }"#,
+        r#""other": { "loop": 1, "policy": "SCHED_OTHER", "run": 1000 }, "batch": { "loop": 1, "policy": "SCHED_BATCH", "run": 1000 },
+            "idle": { "loop": 1, "policy": "SCHED_IDLE", "run": 50 }, "fifo": { "loop": 1, "policy": "SCHED_FIFO", "priority": 1, "run": 1000 }"#,
     ];
     for changes in changes {
         let json = format!(
