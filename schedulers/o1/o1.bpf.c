@@ -669,7 +669,7 @@ void BPF_STRUCT_OPS(o1_stopping, struct task_struct *p, bool runnable)
 	leave_cpu(rq, t, runnable, now);
 	if (runnable) {
 		/* set_cpus_allowed(): it sleeps until the migration thread has moved it */
-		if (!task_allowed(p, rq->cpu)) {
+		if (!bpf_cpumask_test_cpu(rq->cpu, p->cpus_ptr)) {
 			t->uninterruptible = true;
 			rq->prev_prio = 0;
 			rq->scheduled_at = now;

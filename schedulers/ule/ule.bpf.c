@@ -683,7 +683,7 @@ void BPF_STRUCT_OPS(ule_enqueue, struct task_struct *p, u64 enq_flags)
 		return;
 	}
 	/* sched_switch_migrate(): to the head of the other CPU's list */
-	migrates = ts->migrates && task_allowed(p, cpu);
+	migrates = ts->migrates && bpf_cpumask_test_cpu(cpu, p->cpus_ptr);
 	if (migrates) {
 		ts->migrates = false;
 		ts->preempted = release != FREEBSD_8 && !ts->sliceend;
@@ -963,7 +963,7 @@ void BPF_STRUCT_OPS(ule_stopping, struct task_struct *p, bool runnable)
 	ts->rltick = tick;
 	/* Until another thread runs here, none is better */
 	tdq->curpri = 0;
-	ts->migrates = runnable && !task_allowed(p, cpu);
+	ts->migrates = runnable && !bpf_cpumask_test_cpu(cpu, p->cpus_ptr);
 	if (!runnable)
 		return;
 	requeue(ts, tdq);
