@@ -110,10 +110,6 @@ impl CpuTimes {
         }
     }
 
-    fn earliest(&self) -> u64 {
-        self.pairs[0][1]
-    }
-
     /// The CPU with the earliest time; of several the lowest.
     fn first(&self) -> usize {
         let mut node = 1;
@@ -126,7 +122,7 @@ impl CpuTimes {
     /// Whether a CPU other than `cpu` has a time up to and including `limit`.
     fn is_other_due_by(&self, limit: u64, cpu: usize) -> bool {
         let mut node = self.pairs.len() + cpu;
-        while node > 1 && self.earliest() <= limit {
+        while node > 1 && self.pairs[0][1] <= limit {
             if self.pairs[node / 2][1 - node % 2] <= limit {
                 return true;
             }
@@ -179,7 +175,7 @@ impl Clock {
         if let Some(due) = self.immediate.pop_front() {
             return Some(due);
         }
-        let cpu_time = self.cpus.earliest();
+        let cpu_time = self.cpus.pairs[0][1];
         let heap_time = self.heap.peek().map_or(u64::MAX, Entry::time);
         if cpu_time.min(heap_time) > limit || cpu_time.min(heap_time) == u64::MAX {
             return None;

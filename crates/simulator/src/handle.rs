@@ -16,8 +16,12 @@ impl<T> Handle<T> {
         self.0.as_ptr() as u64
     }
 
-    /// The thing at an address that only this model sets: to one of these, or to nothing.
-    pub fn at(address: *mut T) -> Option<Handle<T>> {
+    /// The thing at an address.
+    ///
+    /// # Safety
+    ///
+    /// The address is null, or that of something in a [`Stock`] of this simulation.
+    pub unsafe fn at(address: *mut T) -> Option<Handle<T>> {
         NonNull::new(address).map(Handle)
     }
 }

@@ -246,7 +246,6 @@ fn cost_of_many(instructions: u64, price: u64) -> u64 {
 /// BPF instructions that were charged.
 #[derive(Clone, Copy, Default)]
 pub struct Charged {
-    /// How many.
     instructions: u64,
     /// What they cost in all, rounded down.
     cost: u64,

@@ -86,7 +86,6 @@ pub struct Map {
     pub max_entries: usize,
     /// CPUs of the machine.
     pub cpus: usize,
-    /// Words of a value.
     words: usize,
     /// Values.
     pub store: Store,

@@ -131,7 +131,8 @@ impl std::fmt::Debug for TaskRef {
 impl TaskRef {
     /// The first thread of its process, once it is in one.
     pub fn leader(self) -> Option<TaskRef> {
-        Handle::at(self.seen.group_leader.cast())
+        // SAFETY: only this model sets the pointer: to a task, or not at all.
+        unsafe { Handle::at(self.seen.group_leader.cast()) }
     }
 
     /// The CPU the task is on or was on last.
