@@ -25,7 +25,12 @@ fn the_template_is_a_sound_scheduler() {
     for command in commands {
         let words: Vec<&str> = command.split(' ').collect();
         let ended = fairground(place.path(), &words);
-        assert_eq!((ended.code, ended.stderr.as_str()), (Some(0), ""), "{command}");
+        assert_eq!(
+            (ended.code, ended.stderr.as_str()),
+            (Some(0), ""),
+            "{command}\n{}",
+            ended.stdout
+        );
         let is_sound = ended.stdout.contains("mine: nothing wrong in ");
         assert!(is_sound || words[0] != "check", "{}", ended.stdout);
     }
