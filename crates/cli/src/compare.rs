@@ -146,10 +146,8 @@ impl From<TraceForm> for fairground_lab::TraceForm {
 
 /// Runs the subcommand.
 pub fn main(mut arguments: Arguments) -> ExitCode {
-    // Runs that are one would show nothing of what is certain.
-    if arguments.repeats() > 1 {
-        arguments.simulation.noise.get_or_insert(Noise::Spread);
-    }
+    let usual = Noise::usual(arguments.repeats());
+    arguments.simulation.noise.get_or_insert(usual);
     run(&arguments).unwrap_or_else(|code| code)
 }
 

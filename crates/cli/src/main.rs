@@ -223,7 +223,7 @@ fn main() -> ExitCode {
         Command::Show(arguments) => show::main(&arguments),
         Command::New(arguments) => new::main(&arguments),
         Command::Compare(arguments) => compare::main(arguments),
-        Command::Rank(arguments) => rank::main(&arguments),
+        Command::Rank(arguments) => rank::main(arguments),
         Command::Check(arguments) => check::main(&arguments),
         Command::Explain(arguments) => explain::main(&arguments),
         Command::Sweep(arguments) => sweep::main(&arguments),

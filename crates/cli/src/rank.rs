@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::Args;
-use fairground_lab::{Error, Plan};
+use fairground_lab::{Error, Noise, Plan};
 use fairground_report::{
     Comparison, TitledRanking, rankings_csv, rankings_json, rankings_markdown, rankings_page,
     rankings_text,
@@ -51,8 +51,9 @@ pub struct Arguments {
 }
 
 /// Runs the subcommand.
-pub fn main(arguments: &Arguments) -> ExitCode {
-    rank(arguments).unwrap_or_else(|code| code)
+pub fn main(mut arguments: Arguments) -> ExitCode {
+    arguments.simulation.noise.get_or_insert(Noise::usual(arguments.repeat));
+    rank(&arguments).unwrap_or_else(|code| code)
 }
 
 fn rank(arguments: &Arguments) -> Result<ExitCode, ExitCode> {

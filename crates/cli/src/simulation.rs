@@ -71,7 +71,7 @@ pub struct Simulation {
     #[arg(long, value_name = "CPU:on|off@TIME")]
     pub hotplug: Vec<Change>,
 
-    /// What else differs from seed to seed as on a real machine: none, spread, or default [default: spread with --repeat in compare, else none]
+    /// What else differs from seed to seed as on a real machine: none, spread, or default [default: spread with several runs in compare and rank, else none]
     ///
     /// With spread each run has another phase of the ticks, and each task's work takes up to 0.5 % more or less. With default there are also the threads of
     /// an idle kernel, which go through the scheduler but are in no figure. Recordings vary by themselves, have threads of their own and get no others.

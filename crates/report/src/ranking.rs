@@ -143,6 +143,9 @@ fn blocks(one: &TitledRanking) -> Vec<Block> {
         "A cell is a workload on a machine, a question a measure of a cell. Times the best: geometric mean over the questions of how many times worse a scheduler is than the best, 1 where it is not known to be worse. \
          Beaten at no price: another one is more than {NOTABLE} times better in a measure of the cell, and in none that much worse."
     ));
+    if let Some(noise) = &ranking.noise {
+        remarks.push(format!("Runs of a scheduler differ by noise {noise}."));
+    }
     if ranking.single_runs {
         remarks
             .push("One run of each: differences may be chance. --repeat 5 tells which are.".into());

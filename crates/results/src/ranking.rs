@@ -56,6 +56,8 @@ pub struct Ranking {
     pub alike: usize,
     /// Whether there is a single run of each scheduler somewhere, so that differences may be chance.
     pub single_runs: bool,
+    /// What else differs from run to run, as for `--noise`; `None` if nothing does.
+    pub noise: Option<String>,
     /// The measures with a question, in the order of the table of measures.
     pub measures: Vec<&'static str>,
     /// The schedulers, the best first; those that were never well are last.
@@ -166,6 +168,7 @@ impl Ranking {
             questions,
             alike,
             single_runs: cells.iter().flatten().any(|row| row.runs.len() < 2),
+            noise: runs.iter().find_map(|run| run.labels.noise.clone().filter(|one| one != "none")),
             measures: asked.into_iter().map(|measure| measures[measure].id).collect(),
             places,
         }

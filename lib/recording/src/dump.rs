@@ -51,7 +51,8 @@ pub struct DumpedTask {
 
 /// Whether a text has a debug dump in it.
 pub fn is_dump(text: &str) -> bool {
-    (text.contains(CPUS) || text.contains("CPU\u{a0}states")) && text.contains("nr_run=")
+    let text = plain(text);
+    text.contains(CPUS) && text.contains("nr_run=")
 }
 
 impl Dump {

@@ -4,7 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use fairground_catalog::Build;
-use fairground_lab::{Contender, ENGINE, Error, LOADER, hash_of_bytes};
+use fairground_lab::{Contender, ENGINE, Error, LOADER, Noise, hash_of_bytes};
 
 use super::file::{File, SchedulerTable};
 use super::plan::{Condition, Described, INPUTS, Planned, Scheduler, Sweep, VERSION};
@@ -84,11 +84,12 @@ impl Collector<'_> {
                 }
             }
         }
+        let noise = { wanted.noise.clone() }.unwrap_or_else(|| Noise::usual(seeds).to_string());
         let options = [
             ("duration", &wanted.duration),
             ("window", &wanted.window),
             ("kernel", &wanted.kernel),
-            ("noise", &wanted.noise),
+            ("noise", &Some(noise)),
         ];
         let options = options.into_iter().filter_map(|(name, text)| {
             let text = text.as_ref()?;

@@ -36,7 +36,7 @@ pub struct File {
     pub window: Option<String>,
     /// The release of Linux.
     pub kernel: Option<String>,
-    /// The load by the kernel's own threads.
+    /// What else differs from seed to seed, as for `--noise`.
     pub noise: Option<String>,
     /// How long a task may wait.
     pub starved: Option<String>,

@@ -110,7 +110,7 @@ fn a_sweep_finds_what_compare_finds() {
     let done = "36 cells: 36 done, 0 left\n  ok          36\nFiles with runs: 1, ";
     assert!(status.starts_with(done), "{status}");
     let compared = succeed(
-        "compare mix-two hogs-three -m 1 -m 2 -s cfs,o1 --set cfs.sched_latency=6ms,24ms -d 1s --repeat 3 --noise none",
+        "compare mix-two hogs-three -m 1 -m 2 -s cfs,o1 --set cfs.sched_latency=6ms,24ms -d 1s --repeat 3",
     );
     assert_eq!(sweep.succeed("table S"), compared);
     // Nothing is left to do.
@@ -213,7 +213,8 @@ fn a_plan_needs_neither_sources_nor_a_compiler() {
     assert_eq!(ended.code, Some(0), "{}", ended.stderr);
     let printed = sweep.succeed("table moved");
     assert!(
-        printed.starts_with("hogs (machine 4, 1.00 s, cost model default, seeds 0 to 1"),
+        printed
+            .starts_with("hogs (machine 4, 1.00 s, cost model default, noise spread, seeds 0 to 1"),
         "{printed}"
     );
     assert!(printed.contains("\nmine "), "{printed}");
@@ -490,8 +491,7 @@ fn groups_of_cells_have_medians() {
         .position(|column| column == "context_switches")
         .unwrap();
     let line = { of_workload.lines() }.find(|line| line.starts_with("mix-two,2,o1,")).unwrap();
-    let compared =
-        succeed("compare mix-two -m 2 -s o1 -d 1s --repeat 3 --noise none --format json");
+    let compared = succeed("compare mix-two -m 2 -s o1 -d 1s --repeat 3 --format json");
     let compared: Value = serde_json::from_str(&compared).unwrap();
     let mut switches: Vec<f64> = { compared["runs"].as_array().unwrap().iter() }
         .map(|run| run["metrics"]["context_switches"].as_f64().unwrap())
