@@ -295,16 +295,16 @@ __noinline bool take_from_others(s32 cpu, u64 best, bool any)
 {
 	struct run_queue *rq = run_queue_of(cpu), *group;
 	u32 i, first = rq ? rq->first : 0;
+	bool taken = false;
 
 	bpf_for(i, 0, any ? nr_groups : min(nr_groups, 2)) {
 		group = run_queue_of(cpu_at(first));
-		if (!group)
-			return false;
-		if (take_from_group(cpu, first, best - bound, any))
-			return true;
+		if (!group || taken)
+			break;
+		taken = take_from_group(cpu, first, best - bound, any);
 		first = group->next;
 	}
-	return false;
+	return taken;
 }
 
 /* ---- Waking ---------------------------------------------------------------------------------- */
