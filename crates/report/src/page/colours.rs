@@ -4,7 +4,7 @@ use super::Page;
 use maud::{Markup, html};
 
 /// Number of colours that `style.css` defines as `--c0`, `--c1`, ...; after that they repeat.
-const COLOURS: usize = 13;
+const COLOURS: usize = 16;
 
 /// Which scheduler has which colour.
 pub(super) struct Colours(Vec<String>);
