@@ -1,6 +1,6 @@
-//! The values that loaders write into the variables of `schedulers/include/topology.h`.
+//! The values that loaders write into the variables of `schedulers/include/topology.h` and `schedulers/eevdf/clocks.h`.
 
-use fairground_machine::{Cpu, Machine, Online};
+use fairground_machine::{Clock, Cpu, Machine, Online};
 
 /// A read-only variable of a scheduler, and the bytes it is to hold.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -33,6 +33,7 @@ pub fn variables(online: &Online) -> Vec<Variable> {
         section,
         bytes: values.into_iter().flat_map(u16::to_ne_bytes).collect(),
     };
+    let clocks = Clocks::of(online);
     vec![
         number("topology_nr_cpus", narrow_count(online.id_count)),
         number("topology_nr_online", narrow_count(machine.cpus.len())),
@@ -47,7 +48,51 @@ pub fn variables(online: &Online) -> Vec<Variable> {
             ".rodata.node_distance",
             machine.node_distances.iter().map(|d| narrow(*d)).collect(),
         ),
+        number("topology_nr_clocks", narrow_count(machine.hardware.clocks.len())),
+        number("topology_nr_clock_cpus", narrow_count(clocks.cpus.len())),
+        number("topology_nr_clock_steps", narrow_count(clocks.steps.len())),
+        array("cpu_clocks", ".rodata.cpu_clocks", clocks.records),
+        array("clock_cpus", ".rodata.clock_cpus", clocks.cpus),
+        Variable {
+            name: "clock_steps",
+            section: ".rodata.clock_steps",
+            bytes: clocks.steps.into_iter().flatten().flat_map(u32::to_ne_bytes).collect(),
+        },
     ]
+}
+
+/// The clocks of a machine and their frequencies.
+#[derive(Default)]
+struct Clocks {
+    /// `struct cpu_clock` of each.
+    records: Vec<u16>,
+    /// The CPUs of the first clock, then those of the second one, and so on.
+    cpus: Vec<u16>,
+    /// `struct clock_step` of each frequency, in the same order.
+    steps: Vec<[u32; 2]>,
+}
+
+impl Clocks {
+    /// With the numbers of the kernel's energy model (`em_init_performance()`, `em_compute_costs()`). It has none for CPUs of different capacities.
+    fn of(online: &Online) -> Self {
+        let mut all = Self::default();
+        for Clock { cpus, steps, .. } in &online.machine.hardware.clocks {
+            let record = [all.cpus.len(), cpus.len(), all.steps.len(), steps.len()];
+            all.records.extend(record.map(narrow));
+            all.cpus.extend(cpus.iter().map(|cpu| narrow(online.ids[*cpu])));
+            let capacity = |cpu: &usize| u64::from(online.machine.cpus[*cpu].capacity);
+            let most = cpus.iter().map(capacity).max().unwrap_or(0);
+            let is_uniform = cpus.iter().all(|cpu| capacity(cpu) == most);
+            let highest = steps.last().map_or(1, |step| step.frequency);
+            all.steps.extend(steps.iter().map(|step| {
+                let performance = most * step.frequency / highest;
+                let power = step.power.filter(|_| is_uniform).unwrap_or(0);
+                let cost = 10 * power / performance.max(1);
+                [performance, cost].map(|number| u32::try_from(number).unwrap_or(u32::MAX))
+            }));
+        }
+        all
+    }
 }
 
 /// The levels of the topology that have a span in a record, in record order.
@@ -171,6 +216,30 @@ mod tests {
         assert_eq!(number("topology_nr_nodes"), 2);
         assert_eq!(number("topology_nr_packages"), 2);
         assert_eq!(words(&variables, "node_distance"), [10, 21, 21, 10]);
+    }
+
+    #[test]
+    fn clocks_have_the_numbers_of_the_energy_model() {
+        let phone = Machine::parse("phone").unwrap();
+        let all = variables(&Online::whole(&phone));
+        let number = |name: &str| words(&all, name)[0];
+        assert_eq!(number("topology_nr_clocks"), 3);
+        assert_eq!(words(&all, "cpu_clocks"), [0, 4, 0, 11, 4, 2, 11, 14, 6, 2, 25, 17]);
+        assert_eq!(words(&all, "clock_cpus"), [0, 1, 2, 3, 4, 5, 6, 7]);
+        let steps = all.iter().find(|one| one.name == "clock_steps").unwrap();
+        let steps = steps.bytes.chunks_exact(4);
+        let steps: Vec<u32> =
+            steps.map(|word| u32::from_ne_bytes(word.try_into().unwrap())).collect();
+        assert_eq!(steps.len(), 2 * 42);
+        // 300 of 1803 MHz are 26 of 160, at 6.067 mW; all is 1024 at 2031.959 mW.
+        assert_eq!(steps[..2], [26, 2333]);
+        assert_eq!(steps[82..], [1024, 19843]);
+
+        let all = variables(&Online::without(&phone, &[1, 6, 7]));
+        assert_eq!(words(&all, "cpu_clocks"), [0, 3, 0, 11, 3, 2, 11, 14]);
+        assert_eq!(words(&all, "clock_cpus"), [0, 2, 3, 4, 5]);
+        let none = variables(&Online::whole(&machine()));
+        assert_eq!(words(&none, "clock_cpus"), [0; 0]);
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use crate::error::Error;
-use crate::hardware::Hardware;
+use crate::hardware::{Clock, Hardware};
 use crate::host;
 use crate::model::{Cpu, Machine};
 
@@ -56,11 +56,16 @@ impl Online {
                 capacity: cpu.capacity,
             }
         });
+        let clocks = machine.hardware.clocks.iter().filter_map(|clock| {
+            let of_id = |id: &usize| ids.binary_search(id).ok();
+            let cpus: Vec<usize> = clock.cpus.iter().filter_map(of_id).collect();
+            (!cpus.is_empty()).then(|| Clock { cpus, ..clock.clone() })
+        });
         Self {
             machine: Machine {
                 cpus: cpus.collect(),
                 numbers: ids.iter().map(|id| machine.numbers[*id]).collect(),
-                hardware: Hardware::default(),
+                hardware: Hardware { clocks: clocks.collect(), ..Hardware::default() },
                 ..machine.clone()
             },
             id_count: machine.cpus.len(),
