@@ -21,7 +21,7 @@
 #include "fair_state.h"
 #include "in_interrupt.h"
 #include "pelt.h"
-#include "topology.h"
+#include "clocks.h"
 
 /* ---- Tunables; scheduler.toml explains them ---------------------------------------------------------------------- */
 
@@ -35,6 +35,7 @@ const volatile bool hrtick = true;
 /* enum preempt_model */
 const volatile u32 preempt = 0;
 const volatile u64 sched_migration_cost = 500 * NSEC_PER_USEC;
+const volatile bool sched_energy_aware = true;
 
 /* ---- Statistics, in the order of scheduler.toml ------------------------------------------------------------------ */
 
@@ -196,6 +197,15 @@ struct run_queue {
 	/* Sum of the estimated utilization of the runnable tasks */
 	u64 util_est;
 	u64 misfit_task_load;
+	/* The clock of the averages, when it was that, and how far it stays behind the time */
+	u64 clock_pelt;
+	u64 clock_task;
+	u64 lost_idle_time;
+	/* The averages have changed since the last request for a frequency; clocks of that, and of the last update while idle */
+	bool decayed;
+	u64 sugov_last_update;
+	u64 blocked_at;
+	u64 iowait_boost;
 
 	BALANCE_STATE
 	/* In the first CPU of a group, by the group's level: pinned tasks kept it from being balanced */
@@ -525,6 +535,7 @@ static __always_inline s64 entity_lag(struct run_queue *cfs_rq, const struct tas
 }
 
 /* Load averages: a CPU's include its sleeping tasks too, until those wake elsewhere */
+#include "fair_frequency.h"
 #include "fair_load.h"
 #include "fair_arrival.h"
 #include "fair_groups.h"
@@ -1001,6 +1012,9 @@ static __always_inline u64 next_event(const struct run_queue *cfs_rq, u64 now)
 	/* The tick checks whether the task fits this CPU */
 	if (asym_active)
 		end = min(end, now + 64 * NSEC_PER_MSEC);
+	/* And asks for another frequency */
+	if (topology_nr_clocks)
+		end = min(end, tick_from(now + 1));
 	return end;
 }
 
@@ -1129,7 +1143,7 @@ preempt:
 static __always_inline void store_curr(struct run_queue *cfs_rq, struct task_ctx *se, u64 now)
 {
 	update_curr(cfs_rq, now);
-	update_load_avg(se, now, true, cfs_rq->capacity);
+	update_load_avg(se, now, true, running_util(cfs_rq));
 	update_cfs_rq_load_avg(cfs_rq, now);
 	se->vruntime = cfs_rq->curr_vruntime;
 	se->deadline = cfs_rq->curr_deadline;
@@ -1223,6 +1237,8 @@ s32 BPF_STRUCT_OPS(eevdf_select_cpu, struct task_struct *p, s32 prev_cpu, u64 wa
 
 	sync = (wake_flags & SCX_WAKE_SYNC) && !(current->flags & PF_EXITING);
 	update_load_avg(se, now, false, 0);
+	if (energy_aware && !rd_overutilized)
+		return find_energy_efficient_cpu(p, se, &this_rq->env.eenv, prev_cpu);
 
 	if (this_cpu != prev_cpu && bpf_cpumask_test_cpu(this_cpu, p->cpus_ptr) && !(waker && wake_wide(this_rq, waker, se))) {
 		level = common_level(this_rq, prev_rq);
@@ -1329,6 +1345,17 @@ __noinline int leave_moved(struct task_ctx *se __arg_nonnull, s32 pid, u64 now)
 	return 0;
 }
 
+/* A task has come to a CPU: its frequency may have to change. A new task's utilization is too uncertain to end energy-aware placement. */
+static __always_inline void tell_of_arrival(const struct task_struct *p, struct run_queue *cfs_rq, const struct arrival *a, u64 now)
+{
+	if (p->in_iowait && a->wakeup)
+		cpufreq_update_util(cfs_rq, true, now);
+	else
+		cfs_rq_util_change(cfs_rq, now);
+	if (!a->new_task && !a->put_prev)
+		check_update_overutilized_status(cfs_rq, now);
+}
+
 void BPF_STRUCT_OPS(eevdf_enqueue, struct task_struct *p, u64 enq_flags)
 {
 	struct task_ctx *se = task_ctx_of(p);
@@ -1371,6 +1398,8 @@ void BPF_STRUCT_OPS(eevdf_enqueue, struct task_struct *p, u64 enq_flags)
 	scx_bpf_dsq_insert_vtime(p, cfs_rq->last_dsq, MAX_RUN,
 				 eligible ? se->deadline : se->vruntime, enq_flags);
 
+	if (topology_nr_clocks && a.cpu == a.task_cpu)
+		tell_of_arrival(p, cfs_rq, &a, now);
 	if (a.put_prev)
 		return;
 	honour_lazy(this_rq);
@@ -1441,6 +1470,8 @@ void BPF_STRUCT_OPS(eevdf_quiescent, struct task_struct *p, u64 deq_flags)
 		count(STAT_DELAYED_DEQUEUES);
 	if (se->group)
 		count_in_groups(se, delay ? cfs_rq->cpu : -1, false, now);
+	if (cfs_rq->decayed && cfs_rq->cpu == scx_bpf_task_cpu(p))
+		cfs_rq_util_change(cfs_rq, now);
 }
 
 bool BPF_STRUCT_OPS(eevdf_yield, struct task_struct *from, struct task_struct *to)
@@ -1492,7 +1523,7 @@ static __always_inline bool account_prev(struct run_queue *cfs_rq, struct task_s
 	if (asym_active) {
 		se = task_ctx_of(prev);
 		if (se) {
-			update_load_avg(se, now, true, cfs_rq->capacity);
+			update_load_avg(se, now, true, running_util(cfs_rq));
 			update_misfit_status(cfs_rq, prev, se);
 		}
 	}
@@ -1568,8 +1599,11 @@ void BPF_STRUCT_OPS(eevdf_dispatch, s32 cpu, struct task_struct *prev)
 	if (prev)
 		resched = account_prev(cfs_rq, prev, now);
 
+	update_cfs_rq_load_avg(cfs_rq, now);
+	cfs_rq_util_change(cfs_rq, now);
 	if (nr_cpus > 1) {
-		update_cfs_rq_load_avg(cfs_rq, now);
+		if (prev)
+			check_update_overutilized_status(cfs_rq, now);
 		if (push_task(cfs_rq, prev))
 			prev = NULL;
 		was_idle = balance_at_tick(cfs_rq, now);
@@ -1645,6 +1679,7 @@ void BPF_STRUCT_OPS(eevdf_running, struct task_struct *p)
 	se->push_cpu = 0;
 	se->changing = false;
 	update_misfit_status(cfs_rq, p, se);
+	cfs_rq_util_change(cfs_rq, now);
 
 	if (changing) {
 		cfs_rq->vprot = se->vprot;
@@ -1749,6 +1784,7 @@ void BPF_STRUCT_OPS(eevdf_update_idle, s32 cpu, bool idle)
 
 	if (!cfs_rq)
 		return;
+	idle_changes_clock(cfs_rq, idle, now);
 	cfs_rq->idle = idle;
 	if (!idle) {
 		/* Average time from running out of work to having some */
@@ -1794,6 +1830,7 @@ s32 BPF_STRUCT_OPS_SLEEPABLE(eevdf_init)
 	init_machine();
 	smt_active = topology_nr_cores < topology_nr_online;
 	asym_active = topology_nr_online && has_asym_capacity(0, topology_nr_online);
+	energy_aware = sched_energy_aware && has_energy_model();
 
 	bpf_for(cpu, 0, nr_cpus) {
 		cfs_rq = run_queue_of(cpu);

@@ -74,6 +74,8 @@ static __always_inline bool capacity_greater(u64 capacity, u64 other)
 	return capacity * 1024 > other * 1078;
 }
 
+#include "fair_energy.h"
+
 /* Remembers the load of the running task if this CPU is too slow for it and a faster one is not. */
 static __always_inline void update_misfit_status(struct run_queue *cfs_rq, const struct task_struct *p,
 						 const struct task_ctx *se)
@@ -164,6 +166,8 @@ __noinline int update_sg_lb_stats(struct run_queue *this_rq __arg_nonnull, const
 			continue;
 
 		add_cpu_load(sgs, cfs_rq, env->now);
+		if (cpu_overutilized(cfs_rq, env->now))
+			env->overutilized = true;
 		if (!local_group && (sd->flags & SD_ASYM_CPUCAPACITY) && !available_idle_cpu(cfs_rq))
 			sgs->misfit_task_load = max(sgs->misfit_task_load, cfs_rq->misfit_task_load);
 	}
@@ -336,6 +340,7 @@ __noinline int update_sd_lb_stats(struct run_queue *this_rq __arg_nonnull, const
 	env->total_load = 0;
 	env->total_capacity = 0;
 	env->sum_util = 0;
+	env->overutilized = false;
 	own = own_group(this_rq, level).first;
 
 	for_each_group(group_rq, step, &env->walk, this_rq, level, own) {
@@ -352,6 +357,9 @@ __noinline int update_sd_lb_stats(struct run_queue *this_rq __arg_nonnull, const
 		env->total_capacity += env->sgs.group_capacity;
 		env->sum_util += env->sgs.group_util;
 	}
+	/* Only the outermost domain sees that no CPU is */
+	if (env->overutilized || parent_level(this_rq, level) == NR_LEVELS)
+		rd_overutilized = env->overutilized;
 	update_idle_cpu_scan(this_rq, sd);
 	return 0;
 }
@@ -365,7 +373,12 @@ __noinline bool sched_balance_find_src_group(struct lb_env *env __arg_nonnull, c
 	env->imbalance = 0;
 	if (!env->has_busiest)
 		return false;
-	if (busiest->group_type == GROUP_MISFIT_TASK || busiest->group_type == GROUP_IMBALANCED)
+	if (busiest->group_type == GROUP_MISFIT_TASK)
+		goto force_balance;
+	/* Tasks stay where they cost least */
+	if (energy_aware && !rd_overutilized)
+		return false;
+	if (busiest->group_type == GROUP_IMBALANCED)
 		goto force_balance;
 	if (local->group_type > busiest->group_type)
 		return false;
@@ -1010,8 +1023,14 @@ __noinline int sd_init(struct run_queue *cfs_rq __arg_nonnull, u32 level)
 	return 0;
 }
 
+/* Averages of an idle CPU fade, and with them what it needs of a frequency that others share. */
 static __always_inline void balance_in_vain(struct run_queue *rq, u64 now)
 {
+	if (!topology_nr_clocks || (!rq->iowait_boost && now - rq->blocked_at < BLOCKED_PERIOD))
+		return;
+	rq->blocked_at = now;
+	update_cfs_rq_load_avg(rq, now);
+	cpufreq_update_util(rq, false, now);
 }
 
 #include "idle_tick.h"

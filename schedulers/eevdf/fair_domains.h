@@ -74,6 +74,19 @@ struct placement {
 	bool eligible;
 };
 
+/* The search for the CPU on which a waking task costs least; the rest is of the performance domain at hand */
+struct energy_env {
+	u64 now;
+	u64 task_busy_time;
+	/* Use of its CPUs without the task, and their capacity */
+	u64 pd_busy_time;
+	u64 pd_cap;
+	/* What the task's last CPU has to spare, -1 if it is of no use; and the other CPU that has most to spare */
+	s64 prev_spare_cap;
+	s64 max_spare_cap;
+	s32 max_spare_cap_cpu;
+};
+
 /*
  * One attempt of a CPU to balance a domain, or a search for the idlest CPU for a new task. It is kept here because a program and all the
  * functions it calls share a stack of 512 bytes.
@@ -112,4 +125,7 @@ struct lb_env {
 	u64 total_load;
 	u64 total_capacity;
 	u64 sum_util;
+	bool overutilized;
+
+	struct energy_env eenv;
 };

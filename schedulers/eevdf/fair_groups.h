@@ -121,10 +121,11 @@ static __always_inline struct group_rq *group_rq_of(u32 group, s32 cpu)
 
 /* ---- The weight of a group's entity ------------------------------------------------------------------------------- */
 
-static __always_inline void update_group_rq_load_avg(struct group_rq *rq, u64 now)
+static __always_inline void update_group_rq_load_avg(struct group_rq *rq, s32 cpu, u64 now)
 {
 	u64 factor;
 
+	now = clock_pelt_of(cpu + 1, now);
 	if (time_before(rq->pelt_last, now)) {
 		factor = pelt_factor(now - rq->pelt_last);
 		rq->load_avg = pelt_average(rq->load_avg, rq->load_weight / LOAD_SCALE, factor);
@@ -211,7 +212,7 @@ static __always_inline void count_entity(const struct fair_group *tg, struct gro
 
 	if (!above || counted == weight)
 		return;
-	update_group_rq_load_avg(above, now);
+	update_group_rq_load_avg(above, cpu, now);
 	__sync_fetch_and_add(&above->load_weight, weight - counted);
 	if (!counted || !weight)
 		count_queued(fair_group_of(tg->parent), above, cpu, weight ? 1 : -1, now);
@@ -235,7 +236,7 @@ static __always_inline void update_entity_load(const struct fair_group *tg, stru
 /* Updates the averages of a group on this CPU, and its entity's weight. */
 static __always_inline void update_cfs_group(struct fair_group *tg, struct group_rq *rq, struct group_rq *above, s32 cpu, u64 now)
 {
-	update_group_rq_load_avg(rq, now);
+	update_group_rq_load_avg(rq, cpu, now);
 	update_tg_load_avg(tg, rq, now);
 	if (rq->nr_queued)
 		rq->weight = calc_group_shares(tg, rq);
@@ -256,7 +257,7 @@ __noinline int change_group_sums(u32 group, s32 cpu, s64 weight, s32 runnable, u
 	u32 level;
 
 	for_each_group_rq(tg, rq, above, level, group, cpu) {
-		update_group_rq_load_avg(rq, now);
+		update_group_rq_load_avg(rq, cpu, now);
 		if (!level && weight) {
 			__sync_fetch_and_add(&rq->load_weight, weight);
 			count_queued(tg, rq, cpu, weight > 0 ? 1 : -1, now);
@@ -279,7 +280,7 @@ static __always_inline void move_group_averages(const struct task_ctx *se, s32 c
 		__sync_fetch_and_add(&rq->moved_load, sign * (s64)load);
 		__sync_fetch_and_add(&rq->moved_runnable, sign * (s64)se->load_avg);
 		load = load * (rq->weight / LOAD_SCALE) / (rq->load_weight / LOAD_SCALE ?: se->own_weight);
-		update_group_rq_load_avg(rq, now);
+		update_group_rq_load_avg(rq, cpu, now);
 		update_entity_load(tg, rq, cpu);
 	}
 }
@@ -376,7 +377,7 @@ __noinline int update_blocked_groups(s32 cpu, u64 now)
 		tg = fair_group_of(group);
 		rq = group_rq_of(group, cpu);
 		if (tg && rq && (rq->contributed_load || rq->contributed_runnable)) {
-			update_group_rq_load_avg(rq, now);
+			update_group_rq_load_avg(rq, cpu, now);
 			update_tg_load_avg(tg, rq, now);
 			update_entity_load(tg, rq, cpu);
 		}

@@ -19,15 +19,19 @@ static __always_inline void take_moved(u64 *average, s64 *moved_here)
 /* Updates the averages of a CPU to @now; called before a change of the averaged values. */
 static __always_inline void update_cfs_rq_load_avg(struct run_queue *cfs_rq, u64 now)
 {
-	if (nr_cpus == 1)
+	if (!tracks_load())
 		return;
 
+	update_rq_clock_pelt(cfs_rq, now);
+	now = rq_clock_pelt(cfs_rq, now);
 	if (time_before(cfs_rq->pelt_last, now)) {
 		u64 factor = pelt_factor(now - cfs_rq->pelt_last);
 
+		if (topology_nr_clocks && cfs_rq->pelt_last >> PELT_PERIOD_SHIFT != now >> PELT_PERIOD_SHIFT)
+			cfs_rq->decayed = true;
 		cfs_rq->load_avg = pelt_average(cfs_rq->load_avg, cfs_rq->load_weight, factor);
 		cfs_rq->runnable_avg = pelt_average(cfs_rq->runnable_avg, cfs_rq->nr_running * 1024ULL, factor);
-		cfs_rq->util_avg = pelt_average(cfs_rq->util_avg, cfs_rq->curr ? cfs_rq->capacity : 0, factor);
+		cfs_rq->util_avg = pelt_average(cfs_rq->util_avg, cfs_rq->curr ? running_util(cfs_rq) : 0, factor);
 		cfs_rq->pelt_last = now;
 	}
 
@@ -46,6 +50,7 @@ static __always_inline u64 average_at(u64 average, u64 target, s64 moved, u64 fa
 
 static __always_inline u64 load_factor(const struct run_queue *cfs_rq, u64 now)
 {
+	now = rq_clock_pelt(cfs_rq, now);
 	return pelt_factor(time_before(cfs_rq->pelt_last, now) ? now - cfs_rq->pelt_last : 0);
 }
 
@@ -61,25 +66,37 @@ static __always_inline u64 cpu_runnable(const struct run_queue *cfs_rq, u64 now)
 			  load_factor(cfs_rq, now));
 }
 
+static __always_inline u64 cpu_util_avg(const struct run_queue *cfs_rq, u64 now)
+{
+	return average_at(cfs_rq->util_avg, cfs_rq->curr ? running_util(cfs_rq) : 0, cfs_rq->moved_util,
+			  load_factor(cfs_rq, now));
+}
+
 /* Utilization: its average, or the estimated need of the CPU's tasks if that is more. */
 static __always_inline u64 cpu_util_cfs(const struct run_queue *cfs_rq, u64 now)
 {
-	u64 util = average_at(cfs_rq->util_avg, cfs_rq->curr ? cfs_rq->capacity : 0, cfs_rq->moved_util,
-			      load_factor(cfs_rq, now));
+	return min(max(cpu_util_avg(cfs_rq, now), cfs_rq->util_est), cfs_rq->capacity);
+}
 
-	return min(max(util, cfs_rq->util_est), cfs_rq->capacity);
+/* The same, or the average of runnable tasks if they wait for one another. */
+static __always_inline u64 cpu_util_cfs_boost(const struct run_queue *cfs_rq, u64 now)
+{
+	return min(max(cpu_util_cfs(cfs_rq, now), cpu_runnable(cfs_rq, now)), cfs_rq->capacity);
 }
 
 /* Updates the averages of a task to @now; it has been in the given state since the last update. */
-static __always_inline void update_load_avg(struct task_ctx *se, u64 now, bool runnable, u32 running_capacity)
+static __always_inline void update_load_avg(struct task_ctx *se, u64 now, bool runnable, u32 running_util)
 {
 	u64 factor;
 
-	if (nr_cpus == 1 || !time_before(se->pelt_last, now))
+	if (!tracks_load())
+		return;
+	now = clock_pelt_of(se->pelt_cpu, now);
+	if (!time_before(se->pelt_last, now))
 		return;
 	factor = pelt_factor(now - se->pelt_last);
 	se->load_avg = pelt_average(se->load_avg, runnable ? 1024 : 0, factor);
-	se->util_avg = pelt_average(se->util_avg, running_capacity, factor);
+	se->util_avg = pelt_average(se->util_avg, running_util, factor);
 	se->pelt_last = now;
 }
 
@@ -112,20 +129,26 @@ static __always_inline void move_averages(struct run_queue *cfs_rq, const struct
 /* Moves the averages of a task from the CPU that has them to @cfs_rq, which may be NULL. */
 static __always_inline void attach_entity_load_avg(struct run_queue *cfs_rq, struct task_ctx *se)
 {
+	u64 now = topology_nr_clocks ? scx_bpf_now() : 0, passed = clock_pelt_of(se->pelt_cpu, now) - se->pelt_last;
 	struct run_queue *old_rq;
 
-	if (nr_cpus == 1 || se->pelt_cpu == (cfs_rq ? cfs_rq->cpu + 1 : 0))
+	if (!tracks_load() || se->pelt_cpu == (cfs_rq ? cfs_rq->cpu + 1 : 0))
 		return;
 	if (se->pelt_cpu) {
 		old_rq = run_queue_of(se->pelt_cpu - 1);
-		if (old_rq)
+		if (old_rq) {
 			move_averages(old_rq, se, -1);
+			old_rq->decayed = topology_nr_clocks;
+		}
 	}
 	se->pelt_cpu = 0;
 	if (cfs_rq) {
 		move_averages(cfs_rq, se, 1);
 		se->pelt_cpu = cfs_rq->cpu + 1;
+		cfs_rq->decayed = topology_nr_clocks;
 	}
+	if (topology_nr_clocks)
+		se->pelt_last = clock_pelt_of(se->pelt_cpu, now) - passed;
 }
 
 /* The task's use when it goes to sleep, as an estimate for when it wakes: rises at once, falls slowly. */

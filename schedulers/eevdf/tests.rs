@@ -8,6 +8,8 @@ use crate::support::{
 };
 use fairground_events::Nanoseconds;
 
+#[path = "energy_tests.rs"]
+mod energy;
 #[path = "group_tests.rs"]
 mod groups;
 #[path = "quota_tests.rs"]

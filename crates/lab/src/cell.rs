@@ -682,7 +682,6 @@ impl Cell {
         }));
         notes.extend(self.not_under_the_scheduler(outcome));
         notes.extend(outcome.shortfalls.iter().map(ToString::to_string));
-        notes.extend(self.frequencies());
         notes.extend(self.background(outcome));
         notes.extend(outcome.stuck.as_ref().map(|reasons| {
             format!("{name}: the machine was idle to the end because every task waits: {reasons}")
@@ -699,19 +698,6 @@ impl Cell {
         }
         notes.extend(given_costs(&self.options.cost));
         notes
-    }
-
-    /// What frequencies and energy under the kernel's own scheduler lack.
-    fn frequencies(&self) -> Option<String> {
-        let has_clocks = !self.options.machine.hardware.clocks.is_empty();
-        (has_clocks && self.contender.stands_for_kernel()).then(|| {
-            format!(
-                "{}: frequencies and joules are not those of a kernel's own scheduler, which asks schedutil by the utilization of its tasks and, with an \
-                 energy model, places tasks where they cost least (find_energy_efficient_cpu); here every CPU is at its highest frequency as long as nobody \
-                 asks for another, and energy does not count in placement (docs/machines.md)",
-                self.contender.name()
-            )
-        })
     }
 
     /// How much the kernel's own threads did, if there were any.

@@ -374,12 +374,6 @@ impl Contender {
         })
     }
 
-    /// Whether its decisions are to be those of the kernel's own scheduler.
-    pub(crate) fn stands_for_kernel(&self) -> bool {
-        let entry = self.whole().map(|whole| whole.entry());
-        self.built_in || entry.is_some_and(|entry| entry.manifest.id == STANDS_FOR_KERNEL)
-    }
-
     /// The hash of the parts of its object that a kernel sees; `None` if there is none.
     pub(crate) fn hash(&self) -> Option<String> {
         let opened = self.opened.as_ref().ok()?;

@@ -59,6 +59,8 @@ pub struct History {
     pub quotas: Vec<QuotaUse>,
     /// Passes through the scheduler: when, and which CPU.
     pub passes: Vec<(Nanoseconds, u32)>,
+    /// What all CPUs have consumed, in nanojoules, at the end.
+    pub energy: u64,
 }
 
 impl History {
@@ -164,6 +166,7 @@ impl Sink for History {
                 self.wakes.push((event.time, name));
             }
             EventKind::QuotaUse { used, .. } => self.quotas.push(used),
+            EventKind::Energy { nanojoules, .. } => self.energy += nanojoules,
             EventKind::Pass { cpu, .. } => self.passes.push((event.time, cpu.0)),
             _ => {}
         }
