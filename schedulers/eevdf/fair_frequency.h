@@ -26,13 +26,14 @@ static __always_inline bool tracks_load(void)
 	return nr_cpus != 1 || topology_nr_clocks;
 }
 
-/* A CPU's clock for averages at @now. */
-static __always_inline u64 rq_clock_pelt(const struct run_queue *cfs_rq, u64 now)
+/*
+ * A CPU's clock for averages at @now. What is called where there are clocks is verified once and has a stack of its own: that of its callers would
+ * become too large.
+ */
+static __always_inline u64 clock_by_frequency(const struct run_queue *cfs_rq, u64 now)
 {
 	u64 clock = now;
 
-	if (!topology_nr_clocks)
-		return now;
 	if (!cfs_rq->idle && time_before(cfs_rq->clock_task, now))
 		clock = cfs_rq->clock_pelt + ((now - cfs_rq->clock_task) * cfs_rq->capacity / SCHED_CAPACITY_SCALE *
 					      scx_bpf_cpuperf_cur(cfs_rq->cpu) / SCHED_CAPACITY_SCALE);
@@ -41,12 +42,27 @@ static __always_inline u64 rq_clock_pelt(const struct run_queue *cfs_rq, u64 now
 	return clock - cfs_rq->lost_idle_time;
 }
 
+__noinline u64 scaled_clock(const struct run_queue *cfs_rq __arg_nonnull, u64 now)
+{
+	return clock_by_frequency(cfs_rq, now);
+}
+
+static __always_inline u64 rq_clock_pelt(const struct run_queue *cfs_rq, u64 now)
+{
+	return topology_nr_clocks ? scaled_clock(cfs_rq, now) : now;
+}
+
+__noinline u64 scaled_clock_of(s32 cpu, u64 now)
+{
+	const struct run_queue *cfs_rq = run_queue_of(cpu);
+
+	return cfs_rq ? clock_by_frequency(cfs_rq, now) : now;
+}
+
 /* The same for the CPU of which @cpu is one more; without one, averages go by the time. */
 static __always_inline u64 clock_pelt_of(s32 cpu, u64 now)
 {
-	const struct run_queue *cfs_rq = topology_nr_clocks && cpu ? run_queue_of(cpu - 1) : NULL;
-
-	return cfs_rq ? rq_clock_pelt(cfs_rq, now) : now;
+	return topology_nr_clocks && cpu ? scaled_clock_of(cpu - 1, now) : now;
 }
 
 /* Lets the CPU's clock come to @now at its present frequency. */
@@ -93,13 +109,18 @@ static __always_inline u64 sugov_iowait_boost(struct run_queue *cfs_rq, bool iow
 	return boost * cfs_rq->capacity / SCHED_CAPACITY_SCALE;
 }
 
+__noinline int sugov_update(struct run_queue *cfs_rq __arg_nonnull, bool iowait, u64 now)
+{
+	cfs_rq->decayed = false;
+	scx_bpf_cpuperf_set(cfs_rq->cpu, max(cpu_util_cfs_boost(cfs_rq, now), sugov_iowait_boost(cfs_rq, iowait, now)));
+	return 0;
+}
+
 /* Asks for the frequency that the CPU's utilization needs. The CPU's run queue is locked, or none is. */
 static __always_inline void cpufreq_update_util(struct run_queue *cfs_rq, bool iowait, u64 now)
 {
-	if (!topology_nr_clocks)
-		return;
-	cfs_rq->decayed = false;
-	scx_bpf_cpuperf_set(cfs_rq->cpu, max(cpu_util_cfs_boost(cfs_rq, now), sugov_iowait_boost(cfs_rq, iowait, now)));
+	if (topology_nr_clocks)
+		sugov_update(cfs_rq, iowait, now);
 }
 
 /* Does so if averages have changed enough since: by a period, or by a task that came from another CPU or left for one. */

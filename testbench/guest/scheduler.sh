@@ -34,6 +34,7 @@ test_scheduler() {
 	check "$name: changes of policy, nice value and affinity" runs "$id" "$here/changes"
 	check "$name: its counters grow" counters_grow
 	check "$name: SysRq-S takes it out" gives_way
+	[ "$id" != eevdf ] || check "$name: asks for frequencies and places by energy where CPUs have clocks" runs_with_clocks "$id"
 	# A test that failed half-way must not affect the next scheduler.
 	kill -KILL "$loader" 2> /dev/null
 	wait "$loader" 2> /dev/null
@@ -57,12 +58,13 @@ in_charge_or_ended() {
 
 # The verifier gives up on a program after a million instructions over all paths. How many it takes depends on the kernel, so a program that
 # is near the limit here exceeds it elsewhere; it also takes a minute to load on a slow machine.
+# usage: is_easy_to_verify [LIMIT]
 is_easy_to_verify() {
-	local most
+	local most limit=${1:-400000}
 	# The loader opens and closes files meanwhile, so a listed one may be gone.
 	most=$(sed -sn 's/^verified_insns:\t//p' /proc/"$loader"/fdinfo/* 2> /dev/null | sort -n | tail -n 1)
 	[ "${most:-0}" -gt 0 ] || give_up "the kernel does not say how many instructions it has verified"
-	[ "$most" -lt 400000 ] || give_up "the verifier took $most instructions over one program"
+	[ "$most" -lt "$limit" ] || give_up "the verifier took $most instructions over one program"
 }
 
 # Runs a load and checks that the scheduler is still in charge, without having been reloaded.
@@ -105,6 +107,48 @@ runs_bound() {
 	for task in "${tasks[@]}"; do
 		wait "$task"
 	done
+}
+
+# Runs the scheduler as on a machine with two kinds of CPUs, their clocks and an energy model, as far as its loader can see: what this machine
+# leaves out of the scheduler, for which it has no clocks, is then verified and runs.
+runs_with_clocks() {
+	local cpu kind map last=$(($(nproc) - 1)) tree=$work/machine
+	mkdir -p "$tree/cpu" "$tree/debug/energy_model"
+	echo "0-$last" | tee "$tree/cpu/possible" > "$tree/cpu/online"
+	for cpu in $(seq 0 "$last"); do
+		kind=$((2 * cpu > last))
+		mkdir -p "$tree/cpu/cpu$cpu" "$tree/cpu/cpufreq/policy$cpu" "$tree/debug/energy_model/cpu$cpu"/ps:{500000,1000000}
+		echo $((512 + 512 * kind)) > "$tree/cpu/cpu$cpu/cpu_capacity"
+		(
+			cd "$tree/cpu/cpufreq/policy$cpu"
+			echo "$cpu" > affected_cpus
+			echo '500000 1000000 ' > scaling_available_frequencies
+			cd "$tree/debug/energy_model/cpu$cpu"
+			echo 0x1 > flags
+			echo "$cpu" > cpus
+			echo $((50000 + 100000 * kind)) > ps:500000/power
+			echo $((150000 + 300000 * kind)) > ps:1000000/power
+		)
+	done
+	unshare --mount sh -c 'mount --bind "$1/cpu" /sys/devices/system/cpu && mount --bind "$1/debug" /sys/kernel/debug && shift && exec "$@"' - "$tree" \
+		env --default-signal=INT,QUIT "$fairground" run "$1" > "$work/loader.output" 2> "$work/loader.errors" &
+	loader=$!
+	takes_charge "$1"
+	is_easy_to_verify 600000
+	for map in $(bpftool map list | sed -n 's/^\([0-9]*\): array .*rodata.*/\1/p'); do
+		bpftool -j map dump id "$map"
+	done > "$work/constants"
+	grep -oE '"topology_nr_clocks": ?[0-9]+' "$work/constants" | grep -q ":[ ]*$(nproc)\$" || {
+		head -c 2000 "$work/constants"
+		give_up "the loader found no clocks"
+	}
+	stress-ng --switch 2 --switch-ops 400 --nanosleep 2 --nanosleep-ops 8 --pipe 2 --pipe-ops 400
+	in_charge "$1" || {
+		head -n 25 "$work/loader.errors"
+		give_up "the scheduler was taken out"
+	}
+	kill -INT "$loader"
+	wait_until has_ended "$loader"
 }
 
 # Runs two periodic tasks and a hog in rt-app for a second, and checks in rt-app's log that the periodic ones ran.

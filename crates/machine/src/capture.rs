@@ -2,17 +2,13 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
-use std::fs;
 use std::path::{Path, PathBuf};
 
 use crate::error::Error;
-use crate::host::{self, list, number};
+use crate::frequencies::{self, Policy};
+use crate::hardware::Step;
+use crate::host::{self, folders, number, text};
 use crate::model::{Machine, ranges};
-
-/// Drivers that leave it to the hardware which frequency a CPU has.
-const HARDWARE_DRIVERS: [&str; 2] = ["intel_pstate", "amd-pstate-epp"];
-/// The bit of an energy model's flags that says that its unit is the microwatt (`EM_PERF_DOMAIN_MICROWATTS`).
-const MICROWATTS: u64 = 1;
 
 /// A machine as a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -157,18 +153,10 @@ impl Capture<'_> {
 
     /// The frequencies of all CPUs, one table for each policy, or that the hardware sets them.
     fn clocks(&mut self, machine: &Machine) {
-        let folder = self.sys.join("devices/system/cpu/cpufreq");
-        let mut policies = folders(&folder, "policy");
-        policies.sort();
-        let text =
-            |policy: &u32, file: &str| text(&folder.join(format!("policy{policy}")).join(file));
-        let by_hardware = |policy: &&u32| {
-            let driver = text(policy, "scaling_driver").unwrap_or_default();
-            HARDWARE_DRIVERS.contains(&&*driver)
-        };
-        if let Some(policy) = policies.iter().find(by_hardware) {
-            let driver = text(policy, "scaling_driver").unwrap_or_default();
-            let origin = format!("/sys/devices/system/cpu/cpufreq: the driver is {driver}");
+        let policies = frequencies::policies(self.sys, machine);
+        if let Some(policy) = policies.iter().find(|policy| policy.is_up_to_hardware()) {
+            let origin =
+                format!("/sys/devices/system/cpu/cpufreq: the driver is {}", policy.driver);
             self.table("[speed]", &origin);
             self.line(format_args!("set_by = \"hardware\""));
             return;
@@ -176,72 +164,38 @@ impl Capture<'_> {
         if policies.is_empty() {
             self.note("the kernel does not set the frequencies of this machine's CPUs");
         }
-        let models = self.energy_models();
-        for policy in policies {
-            let governor = text(&policy, "scaling_governor").unwrap_or_default();
+        let (mut has_clocks, mut has_power) = (false, false);
+        for Policy { number, governor, cpus, steps, rate_limit, .. } in policies {
             if governor != "schedutil" {
                 self.note(format!(
-                    "the governor of policy{policy} is {governor}; simulations have schedutil"
+                    "the governor of policy{number} is {governor}; simulations have schedutil"
                 ));
             }
-            let available = text(&policy, "scaling_available_frequencies").unwrap_or_default();
-            let words = available.split_whitespace();
-            let mut steps: Vec<u64> = words.filter_map(|word| word.parse().ok()).collect();
-            steps.sort_unstable();
-            steps.dedup();
-            let cpus = text(&policy, "affected_cpus").unwrap_or_default();
-            let cpus = cpus.split_whitespace().filter_map(|cpu| cpu.parse().ok());
-            let cpus: Vec<usize> = cpus.filter_map(|cpu| machine.find(cpu)).collect();
             if steps.is_empty() || cpus.is_empty() {
                 self.note(format!(
-                    "policy{policy} has no list of frequencies, so its CPUs have one frequency"
+                    "policy{number} has no list of frequencies, so its CPUs have one frequency"
                 ));
                 continue;
             }
-            let limit = text(&policy, "schedutil/rate_limit_us");
+            has_clocks = true;
             let origin = "/sys/devices/system/cpu/cpufreq, and the energy model in debugfs for mw";
             self.table("[[clock]]", origin);
             self.line(format_args!("cpus = {}", quoted(&numbers(machine, &cpus))));
-            if let Some(limit) = limit.and_then(|limit| limit.parse::<u64>().ok()) {
+            if let Some(limit) = rate_limit {
                 self.line(format_args!("rate_limit_us = {limit}"));
             }
             self.line(format_args!("steps = ["));
-            for khz in steps {
-                let power = models.get(&(machine.numbers[cpus[0]], khz));
+            for Step { frequency, power } in steps {
+                has_power |= power.is_some();
                 let power = power
-                    .map_or(String::new(), |power| format!(", mw = {}", *power as f64 / 1000.0));
-                self.line(format_args!("\t{{ khz = {khz}{power} }},"));
+                    .map_or(String::new(), |power| format!(", mw = {}", power as f64 / 1000.0));
+                self.line(format_args!("\t{{ khz = {frequency}{power} }},"));
             }
             self.line(format_args!("]"));
         }
-        if models.is_empty() && self.captured.text.contains("[[clock]]") {
+        if has_clocks && !has_power {
             self.note("the kernel's energy model cannot be read, so the energy is not known; root reads it in debugfs where there is one");
         }
-    }
-
-    /// The power of each CPU at each frequency, in microwatts, from the kernel's energy model.
-    fn energy_models(&self) -> BTreeMap<(u32, u64), u64> {
-        let root = self.sys.join("kernel/debug/energy_model");
-        let mut powers = BTreeMap::new();
-        for domain in fs::read_dir(&root).into_iter().flatten().flatten() {
-            let domain = domain.path();
-            let flags = text(&domain.join("flags")).unwrap_or_default();
-            let flags = u64::from_str_radix(flags.trim_start_matches("0x"), 16).unwrap_or(0);
-            let cpus = list(&domain.join("cpus")).unwrap_or_default();
-            if flags & MICROWATTS == 0 {
-                continue;
-            }
-            for state in folders(&domain, "ps:") {
-                let folder = domain.join(format!("ps:{state}"));
-                let Some(power) = number(&folder.join("power")) else {
-                    continue;
-                };
-                for cpu in &cpus {
-                    powers.insert((*cpu, u64::from(state)), u64::from(power));
-                }
-            }
-        }
-        powers
     }
 }
 
@@ -270,20 +224,6 @@ fn states(folder: &Path) -> Vec<(String, u64, u64)> {
     states
 }
 
-/// The numbers of the folders whose names are `name` with a number.
-fn folders(folder: &Path, name: &str) -> Vec<u32> {
-    let entries = fs::read_dir(folder).into_iter().flatten().flatten();
-    let number = |entry: fs::DirEntry| {
-        let file = entry.file_name();
-        file.to_str()?.strip_prefix(name)?.parse().ok()
-    };
-    entries.filter_map(number).collect()
-}
-
-fn text(file: &Path) -> Option<String> {
-    Some(fs::read_to_string(file).ok()?.trim().to_owned())
-}
-
 /// A list of CPUs with the machine's own numbers.
 fn numbers(machine: &Machine, cpus: &[usize]) -> String {
     let numbers: Vec<u32> = cpus.iter().map(|cpu| machine.numbers[*cpu]).collect();
@@ -299,6 +239,7 @@ fn quoted(text: &str) -> String {
 mod tests {
     use super::*;
     use crate::host::tests::Tree;
+    use crate::online::Online;
 
     /// A tree of four CPUs: two cores with two threads, and numbers with a gap.
     fn tree(name: &str) -> Tree {
@@ -359,6 +300,8 @@ mod tests {
         assert_eq!(hardware.clocks[1].cpus, [1, 3]);
         assert_eq!(hardware.clocks[1].rate_limit, 750_000);
         assert_eq!(hardware.clocks[1].steps[0].power, Some(20_250));
+        let seen_by_loaders = Online::read(tree.sys()).unwrap().machine.hardware;
+        assert_eq!(seen_by_loaders.clocks, hardware.clocks);
         let notes = captured.notes.join("\n");
         assert!(notes.contains("no kernel knows how much busy SMT siblings do"), "{notes}");
     }
@@ -370,6 +313,9 @@ mod tests {
         let captured = Capture::of(tree.sys(), "A test").unwrap();
         let machine = Machine::parse_toml("test.toml", &captured.text).unwrap();
         assert!(machine.hardware.sets_speed && machine.hardware.clocks.is_empty());
+        tree.write("cpu/cpufreq/policy0/affected_cpus", "0");
+        tree.write("cpu/cpufreq/policy0/scaling_available_frequencies", "500000");
+        assert!(Online::read(tree.sys()).unwrap().machine.hardware.clocks.is_empty());
         let bare = Tree::new("bare", &[("cpu/online", "0-1")]);
         let captured = Capture::of(bare.sys(), "A \"test\"").unwrap();
         assert!(Machine::parse_toml("test.toml", &captured.text).is_ok());

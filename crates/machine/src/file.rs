@@ -17,7 +17,7 @@ use crate::{smt, synthetic};
 /// keep it for ever for a state with a longer residency.
 const LONGEST: f64 = 45_000.0;
 /// The rate limit where none is given, in microseconds, as for a driver that does not say how long a change takes.
-const RATE_LIMIT: f64 = 1000.0;
+pub(crate) const RATE_LIMIT_US: u64 = 1000;
 
 /// The machines that come with fairground, by name.
 pub const NAMED: [(&str, &str); 3] = [
@@ -346,7 +346,7 @@ impl GivenClock {
             let number = machine.numbers[*cpu];
             return Err(format!("CPU {number} has a clock already"));
         }
-        let limit = self.rate_limit_us.unwrap_or(RATE_LIMIT);
+        let limit = self.rate_limit_us.unwrap_or(RATE_LIMIT_US as f64);
         let rate_limit = nanoseconds("rate_limit_us", limit)?;
         let groups = match self.each {
             true => cpus.chunks(1).collect(),

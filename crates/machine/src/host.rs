@@ -120,6 +120,21 @@ pub(crate) fn list(file: &Path) -> Option<Vec<u32>> {
     cpu_list(&fs::read_to_string(file).ok()?)
 }
 
+/// The numbers of the folders whose names are `name` with a number.
+pub(crate) fn folders(folder: &Path, name: &str) -> Vec<u32> {
+    let entries = fs::read_dir(folder).into_iter().flatten().flatten();
+    let number = |entry: fs::DirEntry| {
+        let file = entry.file_name();
+        file.to_str()?.strip_prefix(name)?.parse().ok()
+    };
+    entries.filter_map(number).collect()
+}
+
+/// The text of a file without blanks around it.
+pub(crate) fn text(file: &Path) -> Option<String> {
+    Some(fs::read_to_string(file).ok()?.trim().to_owned())
+}
+
 fn first_cpu(file: &Path) -> Option<u32> {
     list(file)?.first().copied()
 }

@@ -38,6 +38,7 @@ mod capacity;
 mod capture;
 mod error;
 mod file;
+mod frequencies;
 mod hardware;
 mod host;
 mod model;

@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use crate::error::Error;
+use crate::frequencies;
 use crate::hardware::{Clock, Hardware};
 use crate::host;
 use crate::model::{Cpu, Machine};
@@ -73,13 +74,14 @@ impl Online {
         }
     }
 
-    /// The machine that this program runs on.
+    /// The machine that this program runs on, with the clocks of its CPUs.
     pub fn host() -> Result<Self, Error> {
         Self::read(Path::new("/sys"))
     }
 
-    fn read(sys: &Path) -> Result<Self, Error> {
-        let machine = host::read(sys)?;
+    pub(crate) fn read(sys: &Path) -> Result<Self, Error> {
+        let mut machine = host::read(sys)?;
+        machine.hardware.clocks = frequencies::clocks(sys, &machine);
         let ids: Vec<usize> = machine.numbers.iter().map(|cpu| *cpu as usize).collect();
         let possible = host::list(&sys.join("devices/system/cpu/possible"));
         let last = possible.and_then(|cpus| cpus.last().copied());
