@@ -10,8 +10,8 @@ use fairground_lab::{Contender, Kept, Noise, Plan, Results, Settings};
 use fairground_metrics::{RunMetrics, is_instance_of};
 use fairground_report::{Comparison, FEW_TASKS, Style, TaskTables};
 use fairground_results::{
-    Condition, Difference, Gate, GateOutcome, Lack, Patience, Quantity, Requirement, Run, Status,
-    differences,
+    Condition, Difference, Gate, GateOutcome, Lack, MAKESPAN, Patience, Quantity, Requirement, Run,
+    Status, differences,
 };
 
 use crate::VERSION;
@@ -305,7 +305,13 @@ impl Arguments {
             .iter()
             .filter(|run| matches!(run.status, Status::Ok | Status::Starved | Status::Unmet));
         let whole: Vec<_> = whole.filter_map(|run| run.metrics.as_deref()).collect();
-        self.quantities().find_map(|quantity| quantity.absent_from(&whole))
+        // Of a run that does not end it is known that it takes longer than its length, by which requirements judge it.
+        let is_judged = |quantity: &Quantity| {
+            let required = || self.require.iter().any(|one| one.quantity() == quantity);
+            quantity.measure().id == MAKESPAN && required()
+        };
+        let mut judged = self.quantities().filter(|quantity| !is_judged(quantity));
+        judged.find_map(|quantity| quantity.absent_from(&whole))
     }
 
     /// Compares with the baseline, and judges conditions and requirements.
@@ -459,11 +465,14 @@ fn baseline(arguments: &Arguments, plan: &Plan) -> Result<Option<String>, ExitCo
     let found = { found.into_iter() }.find(|titles| !titles.is_empty());
     let problem = match found.unwrap_or_default().as_slice() {
         [] => {
-            let names: Vec<&str> = contenders.iter().map(Contender::name).collect();
-            format!("it is not among the schedulers compared: {}", names.join(", "))
+            let titles: Vec<String> = contenders.iter().map(Contender::title).collect();
+            format!("it is not among the schedulers compared: {}", titles.join(", "))
         }
         [_] if contenders.len() == 1 => "there is no other scheduler to compare with it".to_owned(),
         [title] => return Ok(Some(title.clone())),
+        [title, others @ ..] if others.iter().all(|other| other == title) => {
+            "several schedulers are called so; give them names: -s one=...,other=...".to_owned()
+        }
         [title, ..] => format!(
             "several schedulers are called so; name one with its settings, such as {title:?}, or give them names: -s one=...,other=..."
         ),

@@ -4,7 +4,9 @@ use std::io::IsTerminal as _;
 use std::process::ExitCode;
 
 use fairground_lab::{Failed, Failure, Plan, Results};
+use fairground_metrics::Explanation;
 use fairground_report::why;
+use fairground_results::format::time;
 use fairground_results::{Run, Status};
 
 use crate::annotations;
@@ -19,11 +21,32 @@ pub fn explain(simulation: &Simulation, plan: &Plan, results: &mut Results) {
             continue;
         };
         if let Some(wait) = &failed.wait {
-            let cause = why(wait);
-            failed.failure.message.push_str(&format!(": {cause}"));
-            failure.message.push_str(&format!(": {cause}"));
+            let cause = match is_of_wait(failed, wait) {
+                true => format!(": {}", why(wait)),
+                false => format!(
+                    "; {} waited for {}: {}",
+                    wait.task,
+                    time(wait.to_ns - wait.from_ns),
+                    why(wait)
+                ),
+            };
+            failed.failure.message.push_str(&cause);
+            failure.message.push_str(&cause);
             failure.explain = Some(command(simulation, plan, failed.run, &wait.task));
         }
+    }
+}
+
+/// Whether a failure is about this wait, rather than about something that the wait explains or about several things.
+fn is_of_wait(failed: &Failed, wait: &Explanation) -> bool {
+    match failed.breaches.as_slice() {
+        [] => true,
+        [breach] => {
+            let began = breach.episode.and_then(|episode| episode.wait_from_ns);
+            began == Some(wait.from_ns)
+                && breach.task.as_deref().is_none_or(|task| task == wait.task)
+        }
+        _ => false,
     }
 }
 

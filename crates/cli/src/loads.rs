@@ -62,10 +62,12 @@ impl<'a> Wanted<'a> {
                 written.display()
             )),
         };
-        Ok(Self {
-            path: Path::new(path),
-            values: list.split(',').map(value).collect::<Result<_, _>>()?,
-        })
+        let values = list.split(',').map(value).collect::<Result<Vec<_>, _>>()?;
+        let names = || values.iter().map(|(name, _)| name);
+        if let Some(twice) = names().find(|one| names().filter(|other| other == one).count() > 1) {
+            return Err(format!("{}: {twice} is set twice; leave one out", written.display()));
+        }
+        Ok(Self { path: Path::new(path), values })
     }
 
     /// The values to fill in on a machine with this many CPUs.

@@ -5,6 +5,9 @@ use fairground_results::Patience;
 /// Longest time that is accepted: a million seconds.
 const LONGEST: f64 = 1e15;
 
+/// Shortest window, in nanoseconds: less than any scheduler's slice.
+const SHORTEST_WINDOW: u64 = 1_000_000;
+
 /// Number of nanoseconds of a unit of time.
 pub fn scale(unit: &str) -> Option<f64> {
     Some(match unit {
@@ -41,6 +44,14 @@ pub fn nanoseconds(text: &str) -> Result<u64, String> {
     }
 }
 
+/// Parses the length of windows. Each is worked out by itself, so shorter ones would have a run take hours.
+pub fn window(text: &str) -> Result<u64, String> {
+    match nanoseconds(text)? {
+        ..SHORTEST_WINDOW => Err(format!("{text:?} is out of range: 1ms to 1000000s")),
+        window => Ok(window),
+    }
+}
+
 /// Parses how long a task may wait: a time, or off.
 pub fn patience(text: &str) -> Result<Patience, String> {
     match text {
@@ -57,6 +68,12 @@ pub fn patience_or_usual(text: Option<&str>) -> Result<Patience, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn windows_are_longer_than_slices() {
+        assert_eq!(window("1ms"), Ok(1_000_000));
+        assert_eq!(window("999us"), Err("\"999us\" is out of range: 1ms to 1000000s".to_owned()));
+    }
 
     #[test]
     fn times_have_units() {

@@ -73,6 +73,9 @@ impl Wanted {
                 wanted.build.include.push(folder.trim().into());
             } else if let Some((name, value)) = item.split_once('=') {
                 let setting = (name.trim().to_owned(), value.trim().to_owned());
+                if wanted.settings.iter().any(|(other, _)| *other == setting.0) {
+                    return Err(format!("{text}: {} is set twice; leave one out", setting.0));
+                }
                 wanted.settings.push(setting);
             } else {
                 return Err(format!(

@@ -53,11 +53,11 @@ struct Entry<'a> {
 }
 
 impl Entry<'_> {
-    /// Sets values, unless the scheduler has one of its own.
-    fn set(&mut self, key: &str, values: &str) -> Result<(), String> {
+    /// Sets values, unless the scheduler has one of its own; whether it has none.
+    fn set(&mut self, key: &str, values: &str) -> Result<bool, String> {
         match self.wanted.settings.iter().any(|(own, _)| own == key) {
-            true => Ok(()),
-            false => vary(&mut self.variants, key, values),
+            true => Ok(false),
+            false => vary(&mut self.variants, key, values).map(|()| true),
         }
     }
 
@@ -74,13 +74,10 @@ fn apply_one(entries: &mut [Entry], setting: &str) -> Result<(), String> {
     let dots: Vec<usize> = target.match_indices('.').map(|(at, _)| at).collect();
     for dot in dots.iter().rev() {
         let (name, key) = (&target[..*dot], &target[dot + 1..]);
-        let mut found = false;
-        for entry in entries.iter_mut().filter(|one| one.first().is_called(name)) {
-            found = true;
-            entry.set(key, values)?;
-        }
-        if found {
-            return Ok(());
+        let called = entries.iter_mut().filter(|one| one.first().is_called(name));
+        let are_set = called.map(|entry| entry.set(key, values)).collect::<Result<Vec<_>, _>>()?;
+        if !are_set.is_empty() {
+            return takes_effect(&are_set, key);
         }
     }
     let reference = entries[0].first().reference().to_owned();
@@ -93,14 +90,25 @@ fn apply_one(entries: &mut [Entry], setting: &str) -> Result<(), String> {
             "which scheduler? write ID.{target}=VALUE; the schedulers compared are {others}"
         )),
         Some(dot) if !is_one => Err(stranger(&target[..*dot])),
-        first => { entries.iter_mut() }.try_for_each(|entry| entry.set(target, values)).map_err(
-            |error| match first {
+        first => {
+            let are_set = entries.iter_mut().map(|entry| entry.set(target, values));
+            let are_set = are_set.collect::<Result<Vec<_>, _>>();
+            let are_set = are_set.map_err(|error| match first {
                 Some(dot) if !["ops", "map", "global"].contains(&&target[..*dot]) => {
                     stranger(&target[..*dot])
                 }
                 _ => error,
-            },
-        ),
+            })?;
+            takes_effect(&are_set, target)
+        }
+    }
+}
+
+/// Whether a setting was for any of the schedulers that it names.
+fn takes_effect(are_set: &[bool], key: &str) -> Result<(), String> {
+    match are_set.contains(&true) {
+        true => Ok(()),
+        false => Err(format!("{key} has a value in braces, which has precedence; change it there")),
     }
 }
 

@@ -22,7 +22,7 @@ use fairground_workload::{Template, Workload};
 use crate::gauntlet::Case;
 use crate::hotplug::Change;
 use crate::loads;
-use crate::quantity::nanoseconds;
+use crate::quantity::{nanoseconds, window};
 use crate::schedulers::{self, Wanted};
 use crate::{output, settings};
 
@@ -64,7 +64,7 @@ pub struct Simulation {
     pub hz: TickRate,
 
     /// Length of the windows in which shares are compared [default: 3s]
-    #[arg(long, value_name = "TIME", value_parser = nanoseconds)]
+    #[arg(long, value_name = "TIME", value_parser = window)]
     pub window: Option<u64>,
 
     /// Take a CPU offline or bring it online at this time; may be given several times
@@ -181,7 +181,7 @@ impl Simulation {
             "kernel" => self.sources.kernel = text.parse().map_err(told)?,
             "noise" => self.noise = Some(text.parse().map_err(told)?),
             "duration" => self.duration = Some(nanoseconds(text).map_err(told)?),
-            "window" => self.window = Some(nanoseconds(text).map_err(told)?),
+            "window" => self.window = Some(window(text).map_err(told)?),
             "hotplug" => self.hotplug.push(text.parse().map_err(told)?),
             _ => return Err(format!("there is no option {option}")),
         }

@@ -42,8 +42,6 @@ use crate::recorded::Replay;
 /// Length of a run whose workload has neither a duration nor an end.
 pub const DEFAULT_DURATION: Nanoseconds = 10_000_000_000;
 
-/// How long a loader is taken to need to load a scheduler that asks for it again.
-pub(crate) const RESTART_AFTER: Nanoseconds = 500_000_000;
 /// Maximum number of a scheduler's output lines that become notes of its run.
 const NOTED_LINES: usize = 10;
 
@@ -281,10 +279,17 @@ impl Cell {
             let is_needed =
                 |one: &Requirement| one.reference() == Some(name) && one.needs_reference(metrics);
             if self.requirements.iter().any(is_needed) {
-                references.push((name.as_str(), self.under(reference).run()?.run.metrics));
+                // What one has that failed is no measure for others.
+                let run = self.under(reference).run()?.run;
+                references.push((name.as_str(), run.metrics.filter(|_| run.status == Status::Ok)));
             }
         }
         for requirement in &self.requirements {
+            // Nobody has to be better than itself.
+            if requirement.reference().is_some_and(|name| self.is_reference(name)) {
+                result.nearness.push(0.0);
+                continue;
+            }
             let reference = requirement.reference().and_then(|wanted| {
                 let found = references.iter().find(|(name, _)| *name == wanted);
                 found?.1.as_deref()
@@ -302,6 +307,13 @@ impl Cell {
             result.failure = Some(failure);
         }
         Ok(result)
+    }
+
+    /// Whether its scheduler is the one that requirements call so.
+    fn is_reference(&self, name: &str) -> bool {
+        let title = |cell: &Self| (cell.contender.reference().to_owned(), cell.contender.title());
+        let mut named = self.references.iter().filter(|(other, _)| other == name);
+        named.any(|(_, reference)| title(reference) == title(self))
     }
 
     /// The same simulation with the scheduler of another cell.
@@ -671,10 +683,15 @@ impl Cell {
         }
         notes.extend(outcome.restarts.iter().map(|restart| {
             let (at, message) = (seconds(restart.at), &restart.message);
+            if self.contender.restart_after() == 0 {
+                return format!(
+                    "{name} began anew after {at} ({message}): a kernel's own scheduler goes on, but what stands for it here forgets averages and virtual times"
+                );
+            }
             let needed = match (self.contender.loader().is_some(), restart.pause) {
                 (true, Some(pause)) => format!("needed {}", seconds(pause / 1000 * 1000)),
                 (true, None) => "had not enough time".to_owned(),
-                (false, _) => format!("is taken to need {}", seconds(RESTART_AFTER)),
+                (false, _) => format!("is taken to need {}", seconds(self.contender.restart_after())),
             };
             format!(
                 "{name} asked to be loaded again after {at} ({message}); its loader {needed} for that, in which the kernel's own class ran the tasks"

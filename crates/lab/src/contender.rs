@@ -19,6 +19,9 @@ use crate::identity;
 use crate::parallel;
 use crate::store;
 
+/// How long a loader is taken to need to load a scheduler that asks for it again, in nanoseconds.
+const RESTART_AFTER: u64 = 500_000_000;
+
 /// A scheduler, compiled for the simulator, with its tunables set.
 #[derive(Clone)]
 pub struct Contender {
@@ -351,6 +354,11 @@ impl Contender {
             title.push_str(&format!(" {name}={value}"));
         }
         title
+    }
+
+    /// How long it is taken to need to be loaded again, in nanoseconds. The kernel's own scheduler stays: what stands for it begins anew at once.
+    pub(crate) fn restart_after(&self) -> u64 {
+        if self.built_in { 0 } else { RESTART_AFTER }
     }
 
     /// The costs of scheduling with this scheduler on a machine with these costs.

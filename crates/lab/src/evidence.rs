@@ -109,10 +109,7 @@ fn decisive_wait(measure: &str, runs: &[&Run]) -> Option<(usize, LongestWait)> {
         },
         "wakeup_p99" => |task| Some(task.wakeup_latency?.p99_ns as f64),
         "longest_wait" => |task| Some(task.longest_wait?.length_ns as f64),
-        "missed_periods" => |task| {
-            let periods = task.periods.filter(|periods| periods.missed > 0)?;
-            Some(periods.missed as f64 / periods.completed as f64)
-        },
+        "missed_periods" => |task| task.periods?.missed_part().filter(|part| *part > 0.0),
         _ => return None,
     };
     let wait = |task: &TaskMetrics| -> Option<LongWait> {

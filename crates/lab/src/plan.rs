@@ -17,7 +17,7 @@ use fairground_simulator::{
 };
 use fairground_workload::Workload;
 
-use crate::cell::{Cell, RESTART_AFTER, TraceForm, effort, length_of};
+use crate::cell::{Cell, TraceForm, effort, length_of};
 use crate::contender::Contender;
 use crate::error::Error;
 use crate::identity;
@@ -290,7 +290,7 @@ impl Plan {
             release: contender.release(settings.release),
             // The plan was checked before.
             hotplug: check_hotplug(&settings.hotplug, &site.machine).unwrap_or_default(),
-            restart_after: Some(RESTART_AFTER),
+            restart_after: Some(contender.restart_after()),
             ..Options::new(site.machine.clone(), Arc::default())
         };
         let usual = fairground_metrics::Options::default();

@@ -1,6 +1,6 @@
 //! Follows tasks while they wait, to explain their waits.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use fairground_events::{
     Callback, CpuId, Event, EventKind, Nanoseconds, Outsider, Policy, Sink, TaskId, TaskInfo,
@@ -58,6 +58,8 @@ struct Open {
 enum Runner {
     Task(TaskId),
     Outside(Outsider),
+    /// Nobody: it is offline, which is not idle.
+    Nobody,
 }
 
 /// How a task ran on a CPU.
@@ -98,6 +100,7 @@ pub struct Explainer {
     states: States,
     /// Who runs on each CPU, and since when.
     running: Vec<Option<(Runner, Nanoseconds)>>,
+    offline: BTreeSet<CpuId>,
     /// The last task that left a queue, and that queue.
     moving: Option<(TaskId, Place)>,
     explanations: Vec<Explanation>,
@@ -119,6 +122,7 @@ impl Explainer {
             followed: BTreeMap::new(),
             states: States::default(),
             running: vec![None; cpus as usize],
+            offline: BTreeSet::new(),
             moving: None,
             explanations: Vec::new(),
         }
@@ -206,7 +210,8 @@ impl Explainer {
         let Some(running) = self.running.get_mut(cpu.0 as usize) else {
             return;
         };
-        let before = std::mem::replace(running, next.map(|runner| (runner, now)));
+        let nobody = self.offline.contains(&cpu).then_some(Runner::Nobody);
+        let before = std::mem::replace(running, next.or(nobody).map(|runner| (runner, now)));
         if let Some((runner, since)) = before {
             for open in self.followed.values_mut().filter_map(|one| one.open.as_mut()) {
                 open.credit(cpu, runner, since, now);
@@ -333,11 +338,11 @@ impl Explainer {
         let allowed = (0..self.cpus).filter(|cpu| known.may_use(CpuId(*cpu)));
         allowed
             .map(|cpu| {
+                let busy: Nanoseconds = open.ran_on(cpu).map(|(_, turns)| turns.duration).sum();
                 let on_it = open.ran_on(cpu);
                 let mut ran: Vec<Ran> =
-                    on_it.map(|(runner, turns)| self.told(runner, turns)).collect();
+                    on_it.filter_map(|(runner, turns)| self.told(runner, turns)).collect();
                 ran.sort_by_key(|one| std::cmp::Reverse(one.duration_ns));
-                let busy: Nanoseconds = ran.iter().map(|one| one.duration_ns).sum();
                 CpuUse { cpu, ran, idle_ns: length.saturating_sub(busy) }
             })
             .collect()
@@ -346,24 +351,25 @@ impl Explainer {
     fn known(&self, runner: Runner) -> Option<&Known> {
         match runner {
             Runner::Task(task) => self.tasks.get(&task),
-            Runner::Outside(_) => None,
+            Runner::Outside(_) | Runner::Nobody => None,
         }
     }
 
     /// How a task or others ran.
-    fn told(&self, runner: Runner, turns: Turns) -> Ran {
+    fn told(&self, runner: Runner, turns: Turns) -> Option<Ran> {
         let known = self.known(runner);
         let (task, real_time) = match runner {
             Runner::Task(task) => (self.name(task), known.is_some_and(Known::is_real_time)),
             Runner::Outside(Outsider::Loader) => ("the scheduler's loader".to_owned(), false),
             Runner::Outside(Outsider::Other) => ("other programs".to_owned(), false),
             Runner::Outside(Outsider::RealTime) => ("other programs' threads".to_owned(), true),
+            Runner::Nobody => return None,
         };
         let priority = known.map(|known| known.priority).filter(|priority| *priority > 0);
         let endless = known.is_some_and(|known| known.endless);
         let outside = matches!(runner, Runner::Outside(_));
         let (duration_ns, turns) = (turns.duration, turns.count);
-        Ran { task, real_time, endless, priority, outside, duration_ns, turns }
+        Some(Ran { task, real_time, endless, priority, outside, duration_ns, turns })
     }
 }
 
@@ -519,6 +525,18 @@ impl Sink for Explainer {
                 }
             }
             EventKind::Outside { cpu, who } => self.switch(now, cpu, who.map(Runner::Outside)),
+            EventKind::CpuOnline { cpu, online } => {
+                if online {
+                    self.offline.remove(&cpu);
+                } else {
+                    self.offline.insert(cpu);
+                }
+                // A CPU that goes offline still runs what it has until that has moved.
+                let running = self.running.get(cpu.0 as usize).copied().flatten();
+                if running.is_none_or(|(runner, _)| runner == Runner::Nobody) {
+                    self.switch(now, cpu, None);
+                }
+            }
             EventKind::Migrate { task, to, .. } => self.locate(task, to),
             EventKind::Sleep { task } | EventKind::Exit { task } => {
                 self.follow(now, task);
@@ -638,6 +656,22 @@ mod tests {
 
     fn places(found: &Explanation) -> Vec<(Place, u64)> {
         found.places.iter().map(|stay| (stay.place, stay.duration_ns)).collect()
+    }
+
+    #[test]
+    fn a_cpu_that_is_offline_is_not_idle() {
+        let online = |online| EventKind::CpuOnline { cpu: CpuId(1), online };
+        let events = [
+            (5, switch(1, None, Some(B))),
+            (10, wake(A)),
+            (20, online(false)),
+            (30, switch(1, Some(B), None)),
+            (70, online(true)),
+        ];
+        let found = explain(Policy::Normal, &[], &events);
+        let of_cpu_1 = &found.cpus[1];
+        assert_eq!((of_cpu_1.idle_ns, of_cpu_1.ran.len()), (30, 1));
+        assert_eq!((of_cpu_1.ran[0].duration_ns, of_cpu_1.ran[0].turns), (20, 1));
     }
 
     #[test]

@@ -245,6 +245,14 @@ pub struct Periods {
     pub skipped: u64,
 }
 
+impl Periods {
+    /// The missed periods, of those that began; `None` if none did.
+    #[must_use]
+    pub fn missed_part(&self) -> Option<f64> {
+        (self.released > 0).then(|| self.missed as f64 / self.released as f64)
+    }
+}
+
 /// Overhead by kind.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]

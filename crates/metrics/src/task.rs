@@ -156,10 +156,14 @@ impl Task {
         }
     }
 
-    /// The run ends: a task that was woken and still waits has waited at least this long, which counts as its latency.
+    /// The run ends: a task that was woken and still waits has waited at least this long, which counts as its latency, and the response to a
+    /// job that is overdue has taken at least as long as it has up to now.
     pub(crate) fn leave_waiting(&mut self, end: Nanoseconds) {
         if let (State::Waiting | State::Throttled, Some(woken)) = (self.state, self.woken) {
             self.add_latency(end - woken);
+        }
+        if let Some(job) = self.open_job(end).filter(|job| end > job.deadline_ns) {
+            self.add_response(end - job.due_ns);
         }
     }
 
@@ -176,6 +180,14 @@ impl Task {
         self.wakeup_latency.add(latency);
         if let Some(records) = &mut self.records {
             records.wakeup_latency.add(latency);
+        }
+    }
+
+    /// Adds a sample of the time from the release of a job.
+    fn add_response(&mut self, response: u64) {
+        self.response_time.add(response);
+        if let Some(records) = &mut self.records {
+            records.response_time.add(response);
         }
     }
 
@@ -211,16 +223,23 @@ impl Task {
         self.periods.get_or_insert_default()
     }
 
-    /// The job not yet complete, if its release is in the past.
+    /// The job not yet complete, if its release is in the past; one that has ended has none.
     pub(crate) fn open_job(&self, now: Nanoseconds) -> Option<JobRecord> {
-        self.job.filter(|job| job.due_ns < now)
+        self.job.filter(|job| job.due_ns < now && self.ended.is_none())
     }
 
-    /// The counts of jobs up to now. A job not yet due does not count; one that is not complete counts as missed if its period is over.
+    /// The counts of jobs up to now. A job not yet due does not count; one that is not complete counts as missed if its period is over, and so do
+    /// the periods that have begun and ended since.
     pub(crate) fn periods_until(&self, now: Nanoseconds) -> Option<Periods> {
         let mut periods = self.periods?;
         match self.open_job(now) {
-            Some(job) => periods.missed += u64::from(now > job.deadline_ns),
+            Some(job) if now > job.deadline_ns => {
+                let period = job.deadline_ns - job.due_ns;
+                let begun = 1 + (now - job.deadline_ns - 1).checked_div(period).unwrap_or(0);
+                periods.released += begun;
+                periods.missed += begun;
+            }
+            Some(_) => {}
             None => periods.released -= u64::from(self.job.is_some()),
         }
         (periods.released > 0).then_some(periods)
@@ -248,16 +267,14 @@ impl Task {
         let periods = self.periods();
         periods.completed += 1;
         periods.missed += u64::from(now > deadline);
-        let response = now.saturating_sub(job.due_ns);
-        self.response_time.add(response);
         job.deadline_ns = deadline;
         job.completed_ns = Some(now);
         // It was already on its CPU when the job was due.
         job.first_run_ns.get_or_insert(job.due_ns.min(now));
         if let Some(records) = &mut self.records {
             records.jobs.push(job);
-            records.response_time.add(response);
         }
+        self.add_response(now.saturating_sub(job.due_ns));
         true
     }
 

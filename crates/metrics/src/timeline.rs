@@ -271,13 +271,14 @@ pub struct LongestWaitFinder {
     longest: Vec<(TaskId, Nanoseconds, Nanoseconds)>,
 }
 
-/// Whether a task is called `of`, or is an instance of the task called so: `hog-3` of `hog`, or in a recording `cc1#12` of `cc1`.
+/// Whether a task is called `of`, or is an instance of the task called so: `hog-3` of `hog`, or in a replay `cc1#12-0` of `cc1#12` and of `cc1`.
 #[must_use]
 pub fn is_instance_of(name: &str, of: &str) -> bool {
-    name.strip_prefix(of).is_some_and(|rest| {
-        let digits = rest.strip_prefix(['-', '#']).unwrap_or("x");
-        rest.is_empty() || digits.bytes().all(|byte| byte.is_ascii_digit())
-    })
+    let without = |mark| {
+        let (own, digits) = name.rsplit_once(mark)?;
+        (!digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit())).then_some(own)
+    };
+    name == of || ['-', '#'].into_iter().filter_map(without).any(|own| is_instance_of(own, of))
 }
 
 impl LongestWaitFinder {
@@ -318,8 +319,12 @@ impl LongestWaitFinder {
         self.names.values().any(|name| self.is_wanted(name))
     }
 
+    /// A task that is called exactly so is the one that is meant.
     fn is_wanted(&self, name: &str) -> bool {
-        self.only.as_ref().is_none_or(|only| is_instance_of(name, only))
+        self.only.as_ref().is_none_or(|only| match self.names.values().any(|one| one == only) {
+            true => name == only,
+            false => is_instance_of(name, only),
+        })
     }
 
     fn keep(&mut self, task: TaskId, from: Nanoseconds, to: Nanoseconds) {
@@ -416,6 +421,16 @@ mod tests {
     fn waits(timeline: &Timeline) -> Vec<(&str, u64, u64)> {
         let of = |wait: &Wait| (timeline.tasks[wait.task].as_str(), wait.from_ns, wait.to_ns);
         timeline.waits.iter().map(of).collect()
+    }
+
+    #[test]
+    fn instances_are_told_by_numbers() {
+        for of in ["cc1", "cc1#12", "cc1#12-0"] {
+            assert!(is_instance_of("cc1#12-0", of), "{of}");
+        }
+        for (name, of) in [("hog-", "hog"), ("hog-a", "hog"), ("hog2", "hog"), ("hog", "hog-2")] {
+            assert!(!is_instance_of(name, of), "{name} of {of}");
+        }
     }
 
     #[test]

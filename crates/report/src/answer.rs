@@ -3,7 +3,7 @@
 //! Schedulers are compared run by run with the same seeds ([`Decision`]): a difference counts if it is certain and matters in practice.
 
 use crate::explanation::why;
-use crate::format::{Unit, range, value};
+use crate::format::{self, Unit, range, value};
 use crate::groups::{Block, Row};
 use crate::page::{Answer, Candidate, Finding, Matrix, MatrixRow};
 use fairground_metrics::{Explanation, OverheadTime, RunMetrics, TaskMetrics};
@@ -276,18 +276,11 @@ fn candidate(row: &Row, difference: &Difference, unit: Unit) -> Candidate {
 
 /// A difference with its sign; of percentages, in points.
 pub(crate) fn distance(difference: f64, unit: Unit) -> String {
-    let size = difference.abs();
-    let text = match unit {
-        Unit::Index if size < 0.000_05 => "0".to_owned(),
-        Unit::Fraction if size < 0.000_05 => "0 points".to_owned(),
-        Unit::Fraction if size < 0.01 => format!("{:.2} points", size * 100.0),
-        Unit::Fraction => format!("{:.1} points", size * 100.0),
-        _ => value(Some(size), unit),
-    };
-    match text.starts_with("0") && !text.starts_with("0.") {
-        true => text,
-        false if difference < 0.0 => format!("\u{2212}{text}"),
-        false => format!("+{text}"),
+    let text = format::difference(difference, unit);
+    match text.strip_prefix('-') {
+        Some(size) => format!("\u{2212}{size}"),
+        None if text.starts_with('0') && !text.starts_with("0.") => text,
+        None => format!("+{text}"),
     }
 }
 
@@ -427,10 +420,6 @@ fn longest_wait(last: &Row) -> Option<String> {
 }
 
 fn missed_periods(last: &Row) -> Option<String> {
-    let missed = |task: &TaskMetrics| {
-        let periods = task.periods?;
-        (periods.completed > 0).then(|| periods.missed as f64 / periods.completed as f64)
-    };
-    let (task, part) = extreme(last, missed)?;
+    let (task, part) = extreme(last, |task| task.periods?.missed_part())?;
     Some(format!("Under {} {task} is late in {} of its periods.", last.title(), fraction(part)))
 }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use fairground_results::format::{range, value};
+use fairground_results::format::{difference, range, value};
 use fairground_results::{Difference, Judgement, Measure, STATUS, Unit, sentence};
 
 use crate::Comparison;
@@ -128,11 +128,11 @@ fn cells(first: [String; 5], last: String) -> Vec<String> {
 fn row(one: &Difference) -> Vec<String> {
     let measure = Measure::find(&one.measure);
     let unit = measure.map_or(Unit::Fraction, |measure| measure.unit);
-    let title = measure.map_or("Runs that are ok", Measure::title);
+    let title = measure.map_or("Runs that end well", Measure::title);
     let number = |number: f64| value(Some(number), unit);
-    let signed = |number: f64| match number > 0.0 {
-        true => format!("+{}", value(Some(number), unit)),
-        false => value(Some(number), unit),
+    let signed = |number: f64| match difference(number, unit) {
+        text if number > 0.0 => format!("+{text}"),
+        text => text,
     };
     let interval = match one.pairs {
         _ if one.measure == STATUS => String::new(),

@@ -162,7 +162,10 @@ fn use_text(cpu: &CpuUse) -> String {
     if cpu.idle_ns > 0 {
         parts.push(format!("idle {}", time(cpu.idle_ns)));
     }
-    parts.join(", ")
+    match parts.as_slice() {
+        [] => "nothing: it was offline".to_owned(),
+        parts => parts.join(", "),
+    }
 }
 
 fn step_text(step: &Step) -> String {
@@ -377,7 +380,11 @@ fn lay(wait: &Explanation, stay: &Stay, length: u64) -> String {
         1 => "dispatch was called once on CPUs that it may use".to_owned(),
         times => format!("dispatch was called {times} times on CPUs that it may use"),
     };
-    let idle = idle(wait, length);
+    let waits_at = match stay.place {
+        Place::Local { cpu } => Some(cpu),
+        _ => None,
+    };
+    let idle = idle(wait, length, waits_at);
     match stay.place {
         Place::Kernel => format!(
             "outside the scheduler for {duration}: it is in another scheduling class, whose tasks do not wait for the scheduler"
@@ -387,9 +394,11 @@ fn lay(wait: &Explanation, stay: &Stay, length: u64) -> String {
         ),
         Place::Local { cpu } => {
             let its = wait.cpus.iter().find(|one| one.cpu == cpu);
-            let ran = its.map(use_text).filter(|text| !text.is_empty());
+            let ran = its.map(use_text);
             let ran = ran.unwrap_or_else(|| "nothing".to_owned());
-            format!("lay in the local DSQ of CPU {cpu} for {duration}, which meanwhile ran {ran}")
+            format!(
+                "lay in the local DSQ of CPU {cpu} for {duration}, which meanwhile ran {ran}{idle}"
+            )
         }
         Place::Global | Place::Queue { .. } => {
             let name = place(stay.place);
@@ -414,9 +423,10 @@ fn lay(wait: &Explanation, stay: &Stay, length: u64) -> String {
     }
 }
 
-/// Which CPUs could have run the task: those that were idle for most of the wait.
-fn idle(wait: &Explanation, length: u64) -> String {
-    let idle = |cpu: &&CpuUse| cpu.idle_ns >= length / 2 && cpu.idle_ns > 0;
+/// Which CPUs could have run the task: those that were idle for most of the wait, but for the one in whose queue it waits.
+fn idle(wait: &Explanation, length: u64, waits_at: Option<u32>) -> String {
+    let idle =
+        |one: &&CpuUse| one.idle_ns >= length / 2 && one.idle_ns > 0 && Some(one.cpu) != waits_at;
     let idle: Vec<&CpuUse> = wait.cpus.iter().filter(idle).collect();
     let least = idle.iter().map(|cpu| cpu.idle_ns).min().unwrap_or(0);
     let numbers: Vec<String> = idle.iter().map(|cpu| cpu.cpu.to_string()).collect();

@@ -12,12 +12,12 @@ const SINGLE_RUNS: &str = "One run of each: differences may be chance.";
 pub(crate) fn text(comparison: &Comparison, colours: bool) -> String {
     let overall = Overall::of(comparison);
     if overall.cells < 2 {
-        return match overall.single_runs {
-            true => {
-                format!("\n{SINGLE_RUNS} --baseline ID repeats them and tells which are not.\n")
-            }
-            false => String::new(),
+        let remedy = match comparison.differences.is_empty() {
+            true => "--baseline ID repeats them and tells which are not.",
+            false => "--repeat 10 tells which are not.",
         };
+        let remark = overall.single_runs.then(|| format!("\n{SINGLE_RUNS} {remedy}\n"));
+        return remark.unwrap_or_default();
     }
     let mut text = format!("\n{}\n\n", title(&overall));
     let failed: Vec<String> =

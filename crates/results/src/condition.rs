@@ -2,8 +2,9 @@
 
 use std::str::FromStr;
 
-use crate::difference::{Difference, STATUS, compared, in_quantity, pairs, titled, whole};
-use crate::format::{Unit, value};
+use crate::difference::{Difference, STATUS, compared, in_quantity, pairs, status, titled, whole};
+use crate::format::{Unit, difference, value};
+use crate::measure::MAKESPAN;
 use crate::summary::Judgement;
 use crate::{Labels, Lack, MEASURES, Measure, Quantity, Run};
 
@@ -121,10 +122,15 @@ impl FromStr for Condition {
 }
 
 fn limit(text: &str, measure: &Measure) -> Result<Limit, String> {
-    let wrong = || format!("{text:?} is not a difference such as +10 %, or 5ms for times");
+    let wrong =
+        || format!("{text:?} is not a difference such as +10 %, 2 points, or 5ms for times");
     let (number, unit) = amount(text).ok_or_else(wrong)?;
     match (unit, measure.unit) {
         ("%", _) => Ok(Limit::Relative(number / 100.0)),
+        ("points" | "point", Unit::Fraction) => Ok(Limit::Absolute(number / 100.0)),
+        ("", Unit::Fraction) if number.abs() > 1.0 => Err(format!(
+            "{text:?} is more than the whole; write '{text} points', or '{text} %' of the baseline's value"
+        )),
         ("", Unit::Time) => Err(format!("{text:?} has no unit; write %, ns, us, ms or s")),
         _ => {
             let scale = measure.unit.scale(unit).ok_or_else(wrong)?;
@@ -152,13 +158,21 @@ impl Condition {
                 .into_iter()
                 .map(|(base, group)| {
                     let pairs = whole(pairs(&base, &group));
+                    let title = |of: &[&Run]| titled(&of[0].labels);
+                    let are_bad = |of: &[&Run]| !of.iter().any(|run| run.is_ok());
                     let nothing = || match pairs.first() {
-                        None => "no run is ok".to_owned(),
+                        None if are_bad(&base) => format!("no run of {} is ok", title(&base)),
+                        None => format!("no run of {} is ok", title(&group)),
                         Some(_) => Lack::Value.words(),
                     };
-                    let outcome = match in_quantity(&pairs, quantity) {
-                        Some(difference) => beyond(&difference, *above, *limit),
-                        None => Outcome::Undecided { why: nothing(), is_open: false },
+                    let unended = status(&pairs).filter(|one| {
+                        let is_end = quantity.measure().id == MAKESPAN && *above;
+                        is_end && one.judgement == Judgement::Worse
+                    });
+                    let outcome = match (unended, in_quantity(&pairs, quantity)) {
+                        (Some(unended), _) => Outcome::Failed(sentence(&unended)),
+                        (None, Some(difference)) => beyond(&difference, *above, *limit),
+                        (None, None) => Outcome::Undecided { why: nothing(), is_open: false },
                     };
                     Gate::new(text, &group[0].labels, outcome)
                 })
@@ -198,6 +212,7 @@ fn beyond(one: &Difference, above: bool, limit: Limit) -> Outcome {
     let farthest = if above { one.high } else { one.low };
     match () {
         () if one.is_certain() && is_beyond(one.difference) => Outcome::Failed(sentence(one)),
+        () if one.halves > 0 => Outcome::Undecided { why: one.doubt(), is_open: false },
         () if one.difference == 0.0 && one.low == one.high && !is_beyond(0.0) => Outcome::Passed,
         () if one.pairs > 1 && !one.too_few_samples && !is_beyond(farthest) => Outcome::Passed,
         () => Outcome::Undecided {
@@ -218,7 +233,7 @@ pub fn sentence(one: &Difference) -> String {
     if one.measure == STATUS {
         let part = |part: f64| value(Some(part), Unit::Fraction);
         return format!(
-            "{place}: {} of the runs of {scheduler} are ok, {} of those of {baseline}",
+            "{place}: {} of the runs of {scheduler} end well, {} of those of {baseline}",
             part(one.after),
             part(one.before)
         );
@@ -226,17 +241,16 @@ pub fn sentence(one: &Difference) -> String {
     let quantity: Option<Quantity> = one.measure.parse().ok();
     let unit = quantity.map_or(Unit::Plain, |quantity| quantity.measure().unit);
     let number = |number: f64| value(Some(number), unit);
+    let (low, high) = (difference(one.low, unit), difference(one.high, unit));
     // Of a baseline near 0, a percentage says nothing.
     let part = one.relative().filter(|part| part.abs() < 100.0);
     let relative = part.map(|part| format!("{:+.1} %, ", part * 100.0));
     format!(
-        "{place}: {} of {scheduler} is {}, of {baseline} {} ({}95 % interval of the difference {} to {})",
+        "{place}: {} of {scheduler} is {}, of {baseline} {} ({}95 % interval of the difference {low} to {high})",
         one.measure,
         number(one.after),
         number(one.before),
         relative.unwrap_or_default(),
-        number(one.low),
-        number(one.high)
     )
 }
 
@@ -255,6 +269,7 @@ mod tests {
         };
         is("wakeup_p99 > +10 %", "wakeup_p99", true, Limit::Relative(0.1));
         is("throughput<-1%", "throughput", false, Limit::Relative(-0.01));
+        is("missed_periods > 2 points", "missed_periods", true, Limit::Absolute(0.02));
         is("longest_wait of hog > 5ms", "longest_wait of hog", true, Limit::Absolute(5e6));
     }
 
@@ -266,6 +281,8 @@ mod tests {
             ("migrations > 10 %", "schedulers are not judged by \"migrations\""),
             ("wakeup_p99 > 5", "has no unit"),
             ("wakeup_p99 > much", "is not a difference such as"),
+            ("missed_periods > 5", "write '5 points', or '5 %' of the baseline's value"),
+            ("wakeup_p99 > 5 points", "is not a difference such as"),
             ("jain_index < -5ms", "is not a difference such as"),
         ] {
             let error = text.parse::<Condition>().unwrap_err();

@@ -3,6 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::measure::MAKESPAN;
 use crate::summary::{Judgement, judge, runs_needed};
 use crate::{Better, Interval, Labels, Measure, Quantity, Run, short_name};
 
@@ -23,7 +24,7 @@ pub struct Difference {
     pub baseline: String,
     /// Id of the measure, or `status` for how the runs ended.
     pub measure: String,
-    /// Mean of the baseline over the pairs; for `status` the part of its runs that are ok.
+    /// Mean of the baseline over the pairs; for `status` the part of its runs that are ok and, if any run came to its end, did so.
     pub before: f64,
     /// Mean of the scheduler.
     pub after: f64,
@@ -35,8 +36,11 @@ pub struct Difference {
     pub high: f64,
     /// Differences up to this have no practical meaning.
     pub margin: f64,
-    /// Number of pairs of runs.
+    /// Number of pairs of runs that have the measure.
     pub pairs: usize,
+    /// Number of pairs of which one run has it and the other one has not, so that nothing is decided.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub halves: usize,
     /// The conclusion.
     pub judgement: Judgement,
     /// How many pairs would decide an undecided difference, as far as that can be said.
@@ -45,6 +49,10 @@ pub struct Difference {
     pub too_few_samples: bool,
     /// Whether several runs are one: no seed changes anything, so that the interval says nothing of how they vary.
     pub one_run: bool,
+}
+
+fn is_zero(number: &usize) -> bool {
+    *number == 0
 }
 
 impl Difference {
@@ -57,7 +65,8 @@ impl Difference {
     /// Whether 0 is outside the interval, so that there is a difference, important or not.
     #[must_use]
     pub fn is_certain(&self) -> bool {
-        self.pairs > 1 && !self.too_few_samples && (self.low > 0.0 || self.high < 0.0)
+        let is_whole = self.pairs > 1 && !self.too_few_samples && self.halves == 0;
+        is_whole && (self.low > 0.0 || self.high < 0.0)
     }
 }
 
@@ -141,15 +150,19 @@ pub(crate) fn whole<'a>(pairs: Vec<(&'a Run, &'a Run)>) -> Vec<(&'a Run, &'a Run
     pairs.into_iter().filter(|(before, after)| before.is_ok() && after.is_ok()).collect()
 }
 
-/// The differences of pairs of runs that are ok in those of the measures that they have. A measure for which the runs have another one that stands
-/// in for it is left out.
+/// The differences of pairs of runs that are ok in those of the measures that they have. A measure for which all pairs have another one that stands
+/// in for it is left out, and so is one that could stand in but that only some have.
 pub(crate) fn in_measures<'a>(
     pairs: &'a [(&'a Run, &'a Run)],
     measures: impl Iterator<Item = &'static Measure> + 'a,
 ) -> impl Iterator<Item = (&'static Measure, Difference)> + 'a {
     let of = |measure: &Measure| in_quantity(pairs, &Quantity::of(measure.id));
-    let own = measures
-        .filter(move |measure| measure.instead().is_none_or(|instead| of(instead).is_none()));
+    let stands_in =
+        move |measure: &Measure| of(measure).is_some_and(|one| one.pairs == pairs.len());
+    let own = measures.filter(move |measure| {
+        !measure.instead().is_some_and(stands_in)
+            && (measure.instead_of.is_none() || stands_in(measure))
+    });
     own.filter_map(move |measure| Some((measure, of(measure)?)))
 }
 
@@ -168,6 +181,7 @@ fn difference(pair: (&Run, &Run), measure: &str) -> Difference {
         high: 0.0,
         margin: 0.0,
         pairs: 1,
+        halves: 0,
         judgement: Judgement::Same,
         pairs_needed: None,
         too_few_samples: false,
@@ -175,13 +189,19 @@ fn difference(pair: (&Run, &Run), measure: &str) -> Difference {
     }
 }
 
-/// Whether runs end as well as those of the baseline; `None` if all are ok.
-fn status(pairs: &[(&Run, &Run)]) -> Option<Difference> {
+/// Whether runs end as well as those of the baseline; `None` if all are ok and, if one came to its end, all did.
+pub(crate) fn status(pairs: &[(&Run, &Run)]) -> Option<Difference> {
     let first = pairs.first()?;
-    let part = |of: fn(&(&Run, &Run)) -> bool| {
+    let ends = |run: &Run| {
+        let measured = run.measured().filter(|_| run.is_ok());
+        measured.is_some_and(|run| Quantity::of(MAKESPAN).value(run, Better::Lower).is_some())
+    };
+    let has_end = pairs.iter().any(|pair| ends(pair.0) || ends(pair.1));
+    let part = |of: &dyn Fn(&(&Run, &Run)) -> bool| {
         pairs.iter().filter(|pair| of(pair)).count() as f64 / pairs.len() as f64
     };
-    let (before, after) = (part(|pair| pair.0.is_ok()), part(|pair| pair.1.is_ok()));
+    let is_well = |run: &Run| run.is_ok() && (!has_end || ends(run));
+    let (before, after) = (part(&|pair| is_well(pair.0)), part(&|pair| is_well(pair.1)));
     let judgement = match before.total_cmp(&after) {
         std::cmp::Ordering::Greater => Judgement::Worse,
         std::cmp::Ordering::Less => Judgement::Better,
@@ -206,10 +226,11 @@ pub(crate) fn in_quantity(pairs: &[(&Run, &Run)], quantity: &Quantity) -> Option
     let first = pairs.first()?;
     let (measure, better) = (quantity.measure(), quantity.better());
     let number = |run: &Run| quantity.value(run.measured()?, better);
-    let numbers: Vec<(f64, f64)> = pairs
-        .iter()
-        .filter_map(|(before, after)| Some((number(before)?, number(after)?)))
-        .collect();
+    let both = pairs.iter().map(|(before, after)| (number(before), number(after)));
+    let both: Vec<(Option<f64>, Option<f64>)> = both.collect();
+    let halves = both.iter().filter(|(before, after)| before.is_some() != after.is_some()).count();
+    let numbers = both.into_iter().filter_map(|(before, after)| Some((before?, after?)));
+    let numbers: Vec<(f64, f64)> = numbers.collect();
     let mean =
         |of: fn(&(f64, f64)) -> f64| numbers.iter().map(of).sum::<f64>() / numbers.len() as f64;
     let differences: Vec<f64> = numbers.iter().map(|(before, after)| after - before).collect();
@@ -236,11 +257,11 @@ pub(crate) fn in_quantity(pairs: &[(&Run, &Run)], quantity: &Quantity) -> Option
     // Without any difference there is nothing that more samples could show.
     let too_few_samples = differences.iter().any(|one| *one != 0.0)
         && before_samples.min(after_samples) < measure.least_samples;
-    let judgement = match too_few_samples {
+    let judgement = match too_few_samples || halves > 0 {
         true => Judgement::Undecided,
         false => judge(&interval, margin, sign),
     };
-    let undecided = judgement == Judgement::Undecided && !too_few_samples;
+    let undecided = judgement == Judgement::Undecided && !too_few_samples && halves == 0;
     Some(Difference {
         before,
         after,
@@ -249,6 +270,7 @@ pub(crate) fn in_quantity(pairs: &[(&Run, &Run)], quantity: &Quantity) -> Option
         high: interval.high,
         margin,
         pairs: numbers.len(),
+        halves,
         judgement,
         pairs_needed: undecided.then(|| runs_needed(&interval, margin)).flatten(),
         too_few_samples,
@@ -261,7 +283,10 @@ impl Difference {
     /// Whether it is undecided, and more runs could decide it.
     #[must_use]
     pub fn is_open(&self) -> bool {
-        self.judgement == Judgement::Undecided && !self.one_run && self.measure != STATUS
+        self.judgement == Judgement::Undecided
+            && !self.one_run
+            && self.halves == 0
+            && self.measure != STATUS
     }
 
     /// Why it is undecided, in words.
@@ -269,6 +294,9 @@ impl Difference {
     pub fn doubt(&self) -> String {
         match (self.too_few_samples, self.pairs_needed) {
             _ if self.measure == STATUS => "no run is ok".to_owned(),
+            _ if self.halves > 0 => {
+                format!("{} of {} pairs lack it", self.halves, self.halves + self.pairs)
+            }
             (true, _) => "too few samples".to_owned(),
             (false, Some(pairs)) => format!("{pairs} runs would tell"),
             (false, None) if self.pairs < 2 => "one run".to_owned(),

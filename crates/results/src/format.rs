@@ -71,6 +71,21 @@ fn percentile(value: f64) -> String {
     format!("{} %", plain(100.0 - 100.0 / value))
 }
 
+/// A difference of two values; of fractions, in points.
+#[must_use]
+pub fn difference(difference: f64, unit: Unit) -> String {
+    let size = difference.abs();
+    let text = match unit {
+        Unit::Index if size < 0.000_05 => "0".to_owned(),
+        Unit::Fraction if size < 0.000_05 => "0 points".to_owned(),
+        Unit::Fraction if size < 0.01 => format!("{:.2} points", size * 100.0),
+        Unit::Fraction => format!("{:.1} points", size * 100.0),
+        _ => value(Some(size), unit),
+    };
+    let is_negative = difference < 0.0 && (!text.starts_with('0') || text.starts_with("0."));
+    if is_negative { format!("-{text}") } else { text }
+}
+
 /// An interval as `low to high`; empty if both ends look alike. A common unit is written once.
 #[must_use]
 pub fn range(low: &str, high: &str) -> String {

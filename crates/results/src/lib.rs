@@ -35,8 +35,8 @@ pub use failure::{DUE, Failure, LEFT_BEHIND, Patience, Starvation, Status};
 pub use fault::{Checkup, Fault};
 pub use format::Unit;
 pub use measure::{
-    Better, Episode, Group, MAKESPAN_ERROR, MEASURES, Margin, Measure, OTHERS_SERVED, Shown,
-    documented,
+    Better, Episode, Group, MAKESPAN, MAKESPAN_ERROR, MEASURES, Margin, Measure, OTHERS_SERVED,
+    Shown, documented,
 };
 pub use measured::{Figures, Measured};
 pub use moment::{Mark, Moment};

@@ -5,11 +5,14 @@
 
 use std::sync::LazyLock;
 
-use fairground_metrics::{IdleCpu, Lag, LongWait, OverheadTime, Periods, RunMetrics, TaskMetrics};
+use fairground_metrics::{IdleCpu, Lag, LongWait, OverheadTime, RunMetrics, TaskMetrics};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::format::{Unit, value};
+
+/// Id of the time until the work is done, which a run, or a task, that does not come to its end within its length has not.
+pub const MAKESPAN: &str = "makespan";
 
 /// A quantity of a run or of a task, as one number.
 #[derive(Clone, Copy, Debug)]
@@ -468,9 +471,9 @@ fn latencies() -> Vec<Measure> {
         margin: absolute(0.01),
         group: Group::Service,
         shown: shown(["missed", "periods"], "Missed periods", false),
-        of_run: Some(|run| run.periods.and_then(missed)),
-        of_task: Some(|task| task.periods.and_then(missed)),
-        doc: "missed periods, of the completed ones",
+        of_run: Some(|run| run.periods?.missed_part()),
+        of_task: Some(|task| task.periods?.missed_part()),
+        doc: "missed periods, of those that began",
         ..PLAIN
     });
     all.extend(distribution!(laps "lap" "laps by the tasks' stopwatches, and requests" [laps]));
@@ -500,7 +503,7 @@ fn latencies() -> Vec<Measure> {
         ..PLAIN
     });
     all.push(Measure {
-        id: "makespan",
+        id: MAKESPAN,
         in_summaries: true,
         unit: Unit::Time,
         better: Some(Better::Lower),
@@ -598,10 +601,6 @@ pub(crate) fn keep_for_runs(run: &mut RunMetrics) {
     let tasks = tasks.filter(|(place, _)| kept.contains(place));
     run.tasks = tasks.map(|(_, task)| task).collect();
     run.tasks.shrink_to_fit();
-}
-
-fn missed(periods: Periods) -> Option<f64> {
-    (periods.completed > 0).then(|| periods.missed as f64 / periods.completed as f64)
 }
 
 /// A time per unit of work, where a load has an amount of work: as a share of the run it would fall when the same work takes longer.

@@ -8,7 +8,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer, Serialize};
 
 use crate::Measured;
-use crate::measure::{Better, MEASURES, Measure};
+use crate::format::time;
+use crate::measure::{Better, MAKESPAN, MEASURES, Measure};
 
 /// A measure of a run, or, of its tasks with a name, the worst.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
@@ -31,6 +32,8 @@ pub enum Lack {
     Samples(u64, u64),
     /// The scheduler with which it is compared has no value.
     Reference(String),
+    /// The run, or a task that is meant, did not come to its end within this length of the run, in nanoseconds.
+    Unfinished(u64),
 }
 
 impl Quantity {
@@ -78,15 +81,23 @@ impl Quantity {
         run.tasks.get(place)
     }
 
-    /// The place of the task with the worst value, and the value.
+    /// The place of the task with the worst value, and the value; none if one did not come to its end, which is worse than any end.
     fn place_of_worst(
         &self,
         tasks: &[(&str, &dyn Measured)],
         better: Better,
     ) -> Option<(usize, f64)> {
-        let own = tasks.iter().enumerate().filter(|(_, (name, _))| self.is_about(name));
-        let measured =
-            own.filter_map(|(place, (_, task))| Some((place, task.number(self.measure())?)));
+        // A task that is called exactly so is the one that is meant.
+        let is_exact = tasks.iter().any(|(name, _)| Some(*name) == self.task());
+        let is_meant = |name: &str| !is_exact || Some(name) == self.task();
+        let own = { tasks.iter().enumerate() }
+            .filter(|(_, (name, _))| self.is_about(name) && is_meant(name));
+        let numbers = own.map(|(place, (_, task))| (place, task.number(self.measure())));
+        let numbers: Vec<(usize, Option<f64>)> = numbers.collect();
+        if self.measure == MAKESPAN && numbers.iter().any(|(_, number)| number.is_none()) {
+            return None;
+        }
+        let measured = numbers.into_iter().filter_map(|(place, number)| Some((place, number?)));
         measured.reduce(|one, other| match better.order(other.1, one.1).is_gt() {
             true => other,
             false => one,
@@ -150,7 +161,11 @@ impl Quantity {
             }
         };
         let there: Vec<&str> = MEASURES.iter().filter(is_there).map(|measure| measure.id).collect();
-        Some(format!("no run has {self}, but {}", there.join(", ")))
+        let why = match self.measure == MAKESPAN {
+            true => ", as none came to its end within its length",
+            false => "",
+        };
+        Some(format!("no run has {self}{why}, but {}", there.join(", ")))
     }
 }
 
@@ -168,6 +183,7 @@ impl Lack {
                 format!("too few samples: {samples} of the {least} that it needs")
             }
             Self::Reference(name) => format!("{name} has no value"),
+            Self::Unfinished(length) => format!("it did not end within {}", time(*length)),
         }
     }
 }

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::condition::amount;
 use crate::format::{Unit, seconds, time, value};
-use crate::measure::{Better, ERROR_OF_SHARE, Episode, IDLE_BESIDE_WAITING, Measure};
+use crate::measure::{Better, ERROR_OF_SHARE, Episode, IDLE_BESIDE_WAITING, MAKESPAN, Measure};
 use crate::quantity::{Lack, Quantity};
 
 /// A bound that a measure of a run must keep.
@@ -70,6 +70,9 @@ pub struct Breach {
     pub task: Option<String>,
     /// When and where that was, if the measure knows.
     pub episode: Option<Episode>,
+    /// Whether the value is the least that it can be: the run's length, within which it did not come to its end.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub at_least: bool,
     /// The share that the task had then and the one that it was due, of [`ERROR_OF_SHARE`].
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub share: Option<WindowShare>,
@@ -91,10 +94,13 @@ impl Requirement {
         }
     }
 
-    /// How a run falls short, compared with the metrics of the reference if there is one. A measure without a value breaks nothing.
+    /// How a run falls short, compared with the metrics of the reference if there is one. A measure without a value breaks nothing, but for the time
+    /// until the end of a run that does not come to it.
     #[must_use]
     pub fn breach(&self, run: &RunMetrics, reference: Option<&RunMetrics>) -> Option<Breach> {
-        let (value, bound) = self.measured(run, reference)?;
+        let length = self.unfinished(run);
+        let bound = self.allowed(run, reference)?;
+        let value = self.value(run).or(length.map(|length| length as f64))?;
         let is_met = self.better.order(value, bound).is_lt();
         let is_relative = !matches!(self.bound, Bound::Value(_));
         // Nobody has to be better than a scheduler that has 0.
@@ -107,6 +113,7 @@ impl Requirement {
             measure: self.measure().to_owned(),
             value,
             allowed: is_relative.then_some(bound),
+            at_least: length.is_some(),
             task: worst.map(|task| task.name.clone()),
             episode: self.episode(run, worst),
             share: worst
@@ -124,11 +131,14 @@ impl Requirement {
     /// Why a run that breaks nothing does not show that it keeps the bound; `None` if it does.
     #[must_use]
     pub fn undecided(&self, run: &RunMetrics, reference: Option<&RunMetrics>) -> Option<Lack> {
-        if let Some(lack) = self.quantity.lack(run) {
-            return Some(lack);
-        }
         if self.breach(run, reference).is_some() {
             return None;
+        }
+        if let Some(lack) = self.quantity.lack(run) {
+            return Some(match (&lack, self.unfinished(run)) {
+                (Lack::Value, Some(length)) => Lack::Unfinished(length),
+                _ => lack,
+            });
         }
         match &self.bound {
             Bound::Own(_, other) if other.lack(run).is_some() => return other.lack(run),
@@ -184,13 +194,23 @@ impl Requirement {
 
     /// The measured value, and the allowed one.
     fn measured(&self, run: &RunMetrics, reference: Option<&RunMetrics>) -> Option<(f64, f64)> {
-        let value = self.value(run)?;
-        let bound = match &self.bound {
+        Some((self.value(run)?, self.allowed(run, reference)?))
+    }
+
+    /// The allowed value.
+    fn allowed(&self, run: &RunMetrics, reference: Option<&RunMetrics>) -> Option<f64> {
+        Some(match &self.bound {
             Bound::Value(bound) => *bound,
             Bound::Times(factor, _) => factor * self.value(reference?)?,
             Bound::Own(factor, other) => factor * other.value(run, self.better)?,
-        };
-        Some((value, bound))
+        })
+    }
+
+    /// The length of a run within which it, or a task that is meant, did not come to its end, in nanoseconds, if that is what is asked for.
+    fn unfinished(&self, run: &RunMetrics) -> Option<u64> {
+        let is_asked = self.measure() == MAKESPAN && !self.is_above();
+        let is_there = self.quantity.lack(run) == Some(Lack::Value);
+        (is_asked && is_there).then_some(run.duration_ns)
     }
 
     /// When and where it was worst.
@@ -275,6 +295,9 @@ fn bound(text: &str, measure: &Measure) -> Result<Bound, String> {
                 ("", Unit::Time) => {
                     return Err(format!("{text:?} has no unit; write ns, us, ms or s"));
                 }
+                ("", Unit::Fraction) if number > 1.0 => {
+                    return Err(format!("{text:?} is more than the whole; write '{text} %'"));
+                }
                 _ => measure.unit.scale(unit).ok_or_else(wrong)?,
             };
             Ok(Bound::Value(number * scale))
@@ -339,7 +362,8 @@ impl Breach {
         let measure = Measure::find(&self.measure);
         let unit = measure.map_or(Unit::Plain, |measure| measure.unit);
         let number = |number: f64| value(Some(number), unit);
-        let mut text = format!("'{}' with {}", self.requirement, number(self.value));
+        let at_least = if self.at_least { "at least " } else { "" };
+        let mut text = format!("'{}' with {at_least}{}", self.requirement, number(self.value));
         if let Some(allowed) = self.allowed {
             text.push_str(&format!(", where {} would be allowed", number(allowed)));
         }
@@ -349,7 +373,10 @@ impl Breach {
         let cpu = self.episode.and_then(|episode| episode.cpu);
         match (&self.task, times, cpu) {
             (Some(task), Some(times), Some(cpu)) => {
-                text.push_str(&format!(": CPU {cpu} was idle {times}, while {task} waited"));
+                // Of a whole run it is known only that some task waited all along.
+                let of_it = self.episode.is_some_and(|episode| episode.wait_from_ns.is_some());
+                let who = if of_it { task.clone() } else { format!("tasks such as {task}") };
+                text.push_str(&format!(": CPU {cpu} was idle {times}, while {who} waited"));
             }
             (Some(task), Some(times), None) => {
                 let part = |part: f64| value(Some(part), Unit::Fraction);
@@ -393,6 +420,7 @@ mod tests {
             ("wakeup_p98 < 1ms", "there is no measure \"wakeup_p98\""),
             ("wakeup_p99 < 5", "\"5\" has no unit"),
             ("wakeup_p99 < 5 %", "is not a bound such as 5ms"),
+            ("missed_periods < 5", "\"5\" is more than the whole; write '5 %'"),
             ("throughput > 5ms", "is not a bound such as 1 %"),
             ("jain_index > high", "is not a bound such as 0.9"),
             ("wakeup_p99 < 3x", "\"3x\" names no scheduler"),
@@ -434,6 +462,23 @@ mod tests {
         assert!(!requirement.needs_reference(&run(0.6)));
         assert!(requirement.needs_reference(&run(0.5)));
         assert_eq!(near(relative, &run(0.8), None), 0.5 / 0.8);
+    }
+
+    #[test]
+    fn a_run_that_does_not_end_takes_at_least_its_length() {
+        let facts = MachineFacts { capacities: vec![1024] };
+        let run = RunMetrics {
+            duration_ns: 1_000_000_000,
+            makespan_ns: None,
+            ..Metrics::new(facts, Options::default()).result()
+        };
+        let requirement: Requirement = "makespan < 990ms".parse().unwrap();
+        let breach = requirement.breach(&run, None).unwrap();
+        assert_eq!(breach.sentence(), "'makespan < 990ms' with at least 1.00 s");
+        assert_eq!(requirement.undecided(&run, None), None);
+        let requirement: Requirement = "makespan < 2s".parse().unwrap();
+        assert_eq!(requirement.breach(&run, None), None);
+        assert_eq!(requirement.undecided(&run, None), Some(Lack::Unfinished(1_000_000_000)));
     }
 
     #[test]

@@ -184,7 +184,8 @@ pub fn main(arguments: &Arguments) -> Result<ExitCode, Error> {
     Ok(print_tables(&sweep, runs, arguments.tasks).err().unwrap_or(ExitCode::SUCCESS))
 }
 
-fn tell_left(sweep: &Sweep, found: usize) {
+/// Says how many cells have no result yet, if any.
+pub(super) fn tell_left(sweep: &Sweep, found: usize) {
     let left = sweep.len() - found;
     if left > 0 {
         output::say!("fairground: {left} of {} cells have no result yet", sweep.len());

@@ -11,13 +11,14 @@ use fairground_results::{Better, Summary};
 
 use super::file::{Over, Score};
 use super::open;
-use super::plan::Sweep;
+use super::plan::{RowKey, Sweep};
+use super::results::tell_left;
 use crate::output;
 
 /// Print one number for each scheduler and setting, the best first
 ///
-/// A [[score]] of the sweep's file defines the number. The numbers of several seeds become one by its over_seeds; those of several workloads,
-/// machines and conditions their mean, which is said. Where a run failed or is missing, it is inf, or -inf if more is better. Behind the scheduler
+/// A [[score]] of the sweep's file defines the number. With each seed it is the mean over workloads, machines and conditions, which is said; those of
+/// several seeds become one by the score's over_seeds. Where a run failed or is missing, it is inf, or -inf if more is better. Behind the scheduler
 /// come its place, which it shares with those whose spread over the seeds reaches its own, and the lowest and highest number with one seed.
 ///
 /// If there is one scheduler with one setting, nothing but the number is printed.
@@ -104,15 +105,6 @@ fn find<'a>(sweep: &'a Sweep, name: Option<&str>) -> Result<&'a Score, Error> {
     })
 }
 
-/// The numbers of a scheduler with its settings, of each workload, machine and condition.
-#[derive(Default)]
-struct Numbers {
-    /// Those that the seeds became.
-    all: Vec<f64>,
-    /// Those with each seed.
-    seeds: BTreeMap<Option<u64>, Vec<f64>>,
-}
-
 /// The schedulers with their settings, in words, and their numbers.
 fn scores(sweep: &Sweep, score: &Score, better: Better) -> Result<Vec<Scored>, Error> {
     let worst = match better {
@@ -120,10 +112,15 @@ fn scores(sweep: &Sweep, score: &Score, better: Better) -> Result<Vec<Scored>, E
         Better::Higher => f64::NEG_INFINITY,
     };
     let conditions = sweep.planned.conditions.len();
-    let mut of_rows: BTreeMap<_, BTreeMap<Option<u64>, f64>> = BTreeMap::new();
-    let mut titles: BTreeMap<(usize, usize), String> = BTreeMap::new();
+    let variant = |row: &RowKey| (row.part / conditions, row.variant);
+    // Those without any result have a number, too.
+    let rows = (0..sweep.len()).map(|cell| variant(&sweep.row(cell)));
+    let mut titles: BTreeMap<(usize, usize), String> = rows
+        .map(|(scheduler, number)| ((scheduler, number), planned(sweep, scheduler, number)))
+        .collect();
+    let mut numbers: BTreeMap<(usize, usize), BTreeMap<Option<u64>, Vec<f64>>> = BTreeMap::new();
     let mut absent = Vec::new();
-    let (mut is_measured, mut lacking) = (false, 0);
+    let (mut is_measured, mut lacking, mut found) = (false, 0, 0);
     sweep.runs(score.measure.task().is_some(), |cell, run| {
         let row = sweep.row(cell);
         let measured = run.measured().filter(|_| run.is_ok());
@@ -133,10 +130,12 @@ fn scores(sweep: &Sweep, score: &Score, better: Better) -> Result<Vec<Scored>, E
         if let (false, Some(measured)) = (is_measured, measured) {
             absent = score.measure.absent_from(&[measured]).into_iter().collect();
         }
-        of_rows.entry(row).or_default().insert(run.labels.seed, number.unwrap_or(worst));
-        let variant = (row.part / conditions, row.variant);
-        titles.entry(variant).or_insert_with(|| title(&run));
+        let of_seeds = numbers.entry(variant(&row)).or_default();
+        of_seeds.entry(run.labels.seed).or_default().push(number.unwrap_or(worst));
+        titles.insert(variant(&row), title(&run));
+        found += 1;
     })?;
+    tell_left(sweep, found);
     if let (false, Some(absent)) = (is_measured, absent.first()) {
         return Err(Error::Plan(format!("score {}: {absent}", score.name)));
     }
@@ -146,31 +145,37 @@ fn scores(sweep: &Sweep, score: &Score, better: Better) -> Result<Vec<Scored>, E
             score.measure
         );
     }
-    let mut of_variants: BTreeMap<(usize, usize), Numbers> = BTreeMap::new();
-    for (row, numbers) in of_rows {
-        let is_whole = numbers.len() == sweep.planned.seeds as usize;
-        let variant = of_variants.entry((row.part / conditions, row.variant)).or_default();
-        for (seed, number) in &numbers {
-            variant.seeds.entry(*seed).or_default().push(*number);
-        }
-        let number = over(score.over_seeds, numbers.into_values().collect());
-        variant.all.push(number.filter(|_| is_whole).unwrap_or(worst));
-    }
     let rows = sweep.planned.workloads.len() * sweep.planned.machines.len() * conditions;
-    let mean = |numbers: &[f64]| match numbers.len() == rows {
+    let mean = |numbers: &Vec<f64>| match numbers.len() == rows {
         true => numbers.iter().sum::<f64>() / rows as f64,
         false => worst,
     };
-    let scored = of_variants.into_iter().map(|(variant, numbers)| {
-        let seeds = numbers.seeds.values().map(|numbers| mean(numbers));
-        let seeds = Summary::of(seeds.collect());
+    let scored = titles.into_iter().map(|(variant, title)| {
+        let of_seeds = numbers.remove(&variant).unwrap_or_default();
+        let mut seeds: Vec<f64> = of_seeds.values().map(mean).collect();
+        seeds.resize(sweep.planned.seeds as usize, worst);
+        let range = Summary::of(seeds.clone());
         Scored {
-            title: titles[&variant].clone(),
-            number: mean(&numbers.all),
-            range: seeds.map_or((worst, worst), |seeds| (seeds.min, seeds.max)),
+            title,
+            number: over(score.over_seeds, seeds).unwrap_or(worst),
+            range: range.map_or((worst, worst), |seeds| (seeds.min, seeds.max)),
         }
     });
     Ok(scored.collect())
+}
+
+/// A scheduler of the plan with the settings of one of its variants. Of several settings the last changes first.
+fn planned(sweep: &Sweep, scheduler: usize, variant: usize) -> String {
+    let scheduler = &sweep.planned.schedulers[scheduler];
+    let mut left = variant;
+    let values = scheduler.set.iter().rev().map(|(key, values)| {
+        let value = &values[left % values.len()];
+        left /= values.len();
+        format!(" {key}={value}")
+    });
+    let mut values: Vec<String> = values.collect();
+    values.reverse();
+    format!("{}{}", scheduler.name, values.concat())
 }
 
 /// The scheduler of a run, with its settings.

@@ -818,9 +818,9 @@ fn a_run_that_fails_is_a_failed_test_and_worse_than_one_that_does_not() {
         file.display()
     );
     let told =
-        "0 % of the runs of forgetful ops.timeout_ms=30000 are ok, 100.0 % of those of rotation";
+        "0 % of the runs of forgetful ops.timeout_ms=30000 end well, 100.0 % of those of rotation";
     let ended = refuse(&line, 1, &["fails, because hogs on 4: ", told]);
-    let row = ended.stdout.lines().find(|line| line.starts_with("Runs that are ok"));
+    let row = ended.stdout.lines().find(|line| line.starts_with("Runs that end well"));
     assert!(row.unwrap().ends_with("  worse"), "{}", ended.stdout);
     // Two that never end well are not the same: nothing is known of how they compare.
     let neither = "compare workloads/hogs.json -d 3s -s a=schedulers/forgetful.bpf.c,b=schedulers/forgetful.bpf.c -m 4 --baseline a --repeat 2";

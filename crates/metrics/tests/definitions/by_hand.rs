@@ -421,8 +421,13 @@ fn what_a_job_is_until_the_end_of_the_run() {
     let periods = |missed| Some(Periods { released: 1, completed: 0, missed, skipped: 0 });
     // Never run: in time as long as its period lasts, then missed; no job at all before its release.
     assert_eq!(after(10, 0), periods(0));
-    assert_eq!(after(11, 0), periods(1));
+    assert_eq!(after(11, 0), Some(Periods { released: 2, completed: 0, missed: 1, skipped: 0 }));
+    // The periods that it lets pass are missed, and the response takes at least as long.
+    assert_eq!(after(35, 0), Some(Periods { released: 4, completed: 0, missed: 3, skipped: 0 }));
     assert_eq!(after(9, 9), None);
+    let mut run = Run::on(1);
+    run.tasks(&[1024]).event(release(0)).wake(0);
+    expect(&run.end(35), "response_time.samples 1, response_time.max_ns 35ms");
 }
 
 #[test]

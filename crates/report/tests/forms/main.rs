@@ -11,3 +11,4 @@ mod reproductions;
 mod sample_page;
 mod small_machine;
 mod terminal;
+mod unfinished;
