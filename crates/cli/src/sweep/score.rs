@@ -11,7 +11,7 @@ use fairground_results::{Better, Summary};
 
 use super::file::{Over, Score};
 use super::open;
-use super::plan::{RowKey, Sweep};
+use super::plan::{RowKey, Scheduler, Sweep};
 use super::results::tell_left;
 use crate::output;
 
@@ -114,10 +114,10 @@ fn scores(sweep: &Sweep, score: &Score, better: Better) -> Result<Vec<Scored>, E
     let conditions = sweep.planned.conditions.len();
     let variant = |row: &RowKey| (row.part / conditions, row.variant);
     // Those without any result have a number, too.
-    let rows = (0..sweep.len()).map(|cell| variant(&sweep.row(cell)));
-    let mut titles: BTreeMap<(usize, usize), String> = rows
-        .map(|(scheduler, number)| ((scheduler, number), planned(sweep, scheduler, number)))
-        .collect();
+    let variants = sweep.planned.schedulers.iter().enumerate().flat_map(|(number, one)| {
+        (0..one.variants).map(move |variant| ((number, variant), planned(one, variant)))
+    });
+    let mut titles: BTreeMap<(usize, usize), String> = variants.collect();
     let mut numbers: BTreeMap<(usize, usize), BTreeMap<Option<u64>, Vec<f64>>> = BTreeMap::new();
     let mut absent = Vec::new();
     let (mut is_measured, mut lacking, mut found) = (false, 0, 0);
@@ -130,9 +130,11 @@ fn scores(sweep: &Sweep, score: &Score, better: Better) -> Result<Vec<Scored>, E
         if let (false, Some(measured)) = (is_measured, measured) {
             absent = score.measure.absent_from(&[measured]).into_iter().collect();
         }
-        let of_seeds = numbers.entry(variant(&row)).or_default();
+        let of_seeds = numbers.entry(variant(&row)).or_insert_with(|| {
+            titles.insert(variant(&row), title(&run));
+            BTreeMap::new()
+        });
         of_seeds.entry(run.labels.seed).or_default().push(number.unwrap_or(worst));
-        titles.insert(variant(&row), title(&run));
         found += 1;
     })?;
     tell_left(sweep, found);
@@ -165,8 +167,7 @@ fn scores(sweep: &Sweep, score: &Score, better: Better) -> Result<Vec<Scored>, E
 }
 
 /// A scheduler of the plan with the settings of one of its variants. Of several settings the last changes first.
-fn planned(sweep: &Sweep, scheduler: usize, variant: usize) -> String {
-    let scheduler = &sweep.planned.schedulers[scheduler];
+fn planned(scheduler: &Scheduler, variant: usize) -> String {
     let mut left = variant;
     let values = scheduler.set.iter().rev().map(|(key, values)| {
         let value = &values[left % values.len()];
