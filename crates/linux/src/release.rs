@@ -41,6 +41,12 @@ impl Release {
         u64::from(self.major) << 16 | u64::from(self.minor) << 8
     }
 
+    /// How deep the functions of a BPF program may call one another (`MAX_CALL_FRAMES`): tried on 6.18 and 7.3, and taken to be the larger number
+    /// in between.
+    pub fn call_frames(self) -> usize {
+        if self <= Release::new(6, 18) { 8 } else { 16 }
+    }
+
     const fn is_before(self, other: Release) -> bool {
         self.major < other.major || self.major == other.major && self.minor < other.minor
     }

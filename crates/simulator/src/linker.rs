@@ -107,6 +107,10 @@ impl Linker for KernelLinker {
         kfunc::find(name, self.release)
     }
 
+    fn call_frames(&self) -> usize {
+        self.release.call_frames()
+    }
+
     fn field(&self, structure: &str, path: &[&str]) -> Option<Field> {
         structures::resolve(structure, path, self.release)
     }

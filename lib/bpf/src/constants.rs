@@ -129,7 +129,7 @@ pub(crate) enum Reach {
 
 /// Propagates constants through a function.
 pub(crate) fn analyse(operations: &[Operation], memory: ConstantMemory<'_>, reach: Reach) -> Flow {
-    let frame = Frame::of(operations);
+    let frame = Frame::of(operations, |_| true);
     let shared_from = match reach {
         Reach::Any if frame.is_shared() => i16::MIN,
         _ => frame.shared_from,

@@ -10,8 +10,8 @@ impl Stack {
     /// Maximum stack of a function, in bytes.
     pub(crate) const LIMIT: u16 = 512;
 
-    /// How deep functions may call one another. The kernel's verifier allows 8.
-    pub(crate) const CALL_DEPTH: usize = 64;
+    /// How deep functions may call one another on any kernel, [`crate::Linker::call_frames`].
+    pub(crate) const CALL_DEPTH: usize = 16;
 
     /// How many calls of compiled functions may be nested, each made by a helper or kernel function that the one before has called. The caller
     /// has to check that; compiled code does not.

@@ -11,14 +11,17 @@ pub(crate) struct Frame {
     pub shared_from: i16,
     /// How many bytes below r10 the known uses reach; a multiple of 16.
     pub used: u16,
+    /// How many bytes below r10 the addresses reach that the code names; a multiple of 16.
+    pub named: u16,
 }
 
 impl Frame {
-    /// Examines all instructions of a function.
-    pub(crate) fn of(operations: &[Operation]) -> Frame {
+    /// Examines those instructions of a function that may run.
+    pub(crate) fn of(operations: &[Operation], may_run: impl Fn(usize) -> bool) -> Frame {
         let mut shared_from = 0;
         let mut lowest = 0;
-        for (at, operation) in operations.iter().enumerate() {
+        let mut named = 0;
+        for (at, operation) in operations.iter().enumerate().filter(|&(at, _)| may_run(at)) {
             let one = operation.instruction;
             let reads = one.source == FRAME_POINTER;
             if one.accesses_memory() {
@@ -40,11 +43,14 @@ impl Frame {
                     .filter(|next| next.opcode == class::ALU64 | alu::ADD)
                     .filter(|next| next.destination == one.destination)
                     .and_then(|next| i16::try_from(next.immediate).ok());
+                named = named.min(distance.unwrap_or(0));
                 shared_from = shared_from.min(distance.unwrap_or(i16::MIN)).min(-1);
             }
         }
+        named = named.min(lowest);
         lowest = lowest.min(shared_from);
-        Frame { shared_from, used: lowest.unsigned_abs().min(Stack::LIMIT).next_multiple_of(16) }
+        let rounded = |lowest: i16| lowest.unsigned_abs().min(Stack::LIMIT).next_multiple_of(16);
+        Frame { shared_from, used: rounded(lowest), named: rounded(named) }
     }
 
     /// Whether the function uses addresses in its stack for anything but loads and stores.

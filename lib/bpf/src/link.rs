@@ -5,7 +5,6 @@ use serde::{Deserialize, Serialize};
 use crate::btf::Kind;
 use crate::check::{Check, check};
 use crate::constants::{ConstantMemory, Flow, Reach, analyse};
-use crate::context::Stack;
 use crate::core_relocation::{self, Failure};
 use crate::error::{Error, Missing, malformed, unsupported};
 use crate::instruction::{FRAME_POINTER, Instruction, SIZE, atomic, class, mode};
@@ -106,6 +105,19 @@ impl Linked {
                 _ => None,
             },
         )
+    }
+
+    /// The functions of the object that run in frames below this one's: those that it calls, and those that it has helpers call back.
+    pub(crate) fn nested(&self) -> impl Iterator<Item = usize> {
+        let called_back = self.reachable().filter_map(|(at, operation)| match operation.operand {
+            Some(Operand::Function(target)) if !operation.instruction.is_call() => {
+                let mut calls =
+                    self.operations[at..].iter().filter(|next| next.instruction.is_call());
+                calls.next().is_some_and(Operation::calls_back).then_some(target)
+            }
+            _ => None,
+        });
+        self.callees().chain(called_back)
     }
 
     /// Whether this function itself has a place where it may stop.
@@ -215,7 +227,6 @@ pub(crate) fn link(
         });
     }
     linked.functions.sort_by_key(|one| one.function);
-    check_calls(object, &linked.functions)?;
     let checks = check(object, linker, &linked.functions, read_only)?;
     for (one, checks) in linked.functions.iter_mut().zip(checks) {
         one.checks = checks;
@@ -649,36 +660,4 @@ fn check_flow(
         }
     }
     Ok(())
-}
-
-/// Functions must not call themselves, directly or through others, nor each other more deeply than a [`Stack`] has room for.
-fn check_calls(object: &Object, functions: &[Linked]) -> Result<(), Error> {
-    // Repeatedly remove functions whose callees are all removed: a cycle stays, and the rounds count how deep calls go.
-    let mut depth = 0;
-    let mut left: Vec<(usize, Vec<usize>)> =
-        functions.iter().map(|linked| (linked.function, linked.callees().collect())).collect();
-    loop {
-        let alive: Vec<usize> = left.iter().map(|entry| entry.0).collect();
-        let before = left.len();
-        left.retain(|(_, callees)| callees.iter().any(|callee| alive.contains(callee)));
-        if left.is_empty() {
-            return Ok(());
-        }
-        depth += 1;
-        if depth == Stack::CALL_DEPTH {
-            return Err(unsupported(
-                "a chain of calls",
-                format!("functions call one another over {depth} deep"),
-            ));
-        }
-        if left.len() == before {
-            let names: Vec<&str> =
-                left.iter().map(|entry| object.functions()[entry.0].name.as_str()).collect();
-            let first = &object.functions()[left[0].0];
-            return Err(unsupported(
-                object.location(first, 0).to_string(),
-                format!("these functions call each other: {}", names.join(", ")),
-            ));
-        }
-    }
 }

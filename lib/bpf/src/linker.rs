@@ -105,6 +105,11 @@ pub trait Linker {
         Contract { arguments: [Argument::Any; 5], result: Outcome::Any, ..Contract::default() }
     }
 
+    /// How deep functions may call one another (`MAX_CALL_FRAMES`), at most 16.
+    fn call_frames(&self) -> usize {
+        16
+    }
+
     /// The arguments of a program attached to the event that the section names: the structures that they point to, "" for numbers. `None`
     /// if the kernel has no such event.
     fn event_arguments(&self, _section: &str) -> Option<Vec<&'static str>> {

@@ -44,14 +44,6 @@ static long inner(u32 index, void *context)
 }
 #endif
 
-#ifdef NESTED
-static long nested(u32 index, void *context)
-{
-	bpf_loop(1000000, nested, NULL, 0);
-	return 0;
-}
-#endif
-
 s32 BPF_STRUCT_OPS(fault_select_cpu, struct task_struct *p, s32 prev_cpu, u64 wake_flags)
 {
 #ifdef SELECT_INVALID_CPU
@@ -100,9 +92,6 @@ void BPF_STRUCT_OPS(fault_enqueue, struct task_struct *p, u64 enq_flags)
 #endif
 #ifdef ERROR_ON_ENQUEUE
 	scx_bpf_error_bstr("no more of %d", (u64[]){ p->pid }, 8);
-#endif
-#ifdef NESTED
-	bpf_loop(1000000, nested, NULL, 0);
 #endif
 #ifdef LOOPS_IN_LOOPS
 	bpf_loop(MANY, inner, NULL, 0);

@@ -10,6 +10,7 @@ mod access;
 mod arithmetic;
 mod branch;
 mod call;
+mod depth;
 mod follow;
 mod judge;
 mod state;
@@ -17,6 +18,7 @@ mod step;
 mod value;
 
 use self::call::{Callee, callees};
+use self::depth::check_depth;
 use self::value::{Null, Number, Offset, Pointer, Root, Target, Value};
 use crate::btf::{Kind, TypeId};
 use crate::error::Error;
@@ -120,6 +122,7 @@ pub(crate) fn check(
     functions: &[Linked],
     read_only: &[Option<Vec<u8>>],
 ) -> Result<Vec<Vec<Option<Check>>>, Error> {
+    check_depth(object, linker, functions)?;
     let known = Known {
         read_only,
         slots: object.slots(),

@@ -77,7 +77,7 @@ pub(crate) fn translate(
         };
         builder.def_var(register, value);
     }
-    let frame = Frame::of(&linked.operations);
+    let frame = Frame::of(&linked.operations, |at| linked.flow.reachable[at]);
     let count = builder.declare_var(types::I64);
     let may_goto = builder.declare_var(types::I64);
     let limit = builder.ins().iconst(types::I64, MAY_GOTO_LIMIT);
