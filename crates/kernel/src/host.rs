@@ -191,13 +191,18 @@ fn check_kernel(release: &str, root: &Path) -> Result<(), Error> {
 /// Where a system, described as in /etc/os-release, has a kernel that can load schedulers.
 fn remedy(system: &str) -> String {
     let field = |name| value(system, name, '=').unwrap_or_default().trim_matches('"');
-    let (id, version) = (field("ID"), field("VERSION_ID"));
+    // `opensuse-leap` and `arch` say in the one word what others say in two; what rolls may have a version or not.
+    let id = field("ID").replace('-', " ");
+    let names = [id.clone(), format!("{id} rolling"), format!("{id} {}", field("VERSION_ID"))];
     let mut rows = DISTRIBUTIONS.lines().map(|line| line.split('|').map(str::trim).collect());
     let found = rows.find_map(|row: Vec<&str>| match row[..] {
-        [_, name, release, _, _, way, ..]
-            if name.eq_ignore_ascii_case(id) && release == version =>
-        {
-            Some(format!("for {name} {release} it is {way}"))
+        [_, name, release, kernel, _, way, ..] => {
+            let title = format!("{name} {release}");
+            let is_it = names.contains(&title.to_lowercase());
+            is_it.then(|| match way {
+                "its own" => format!("{title} has it in its own kernel, {kernel} or newer"),
+                way => format!("for {title} it is {way}"),
+            })
         }
         _ => None,
     });
@@ -347,6 +352,21 @@ mod tests {
         let debian = remedy("PRETTY_NAME=\"Debian\"\nVERSION_ID=\"13\"\nID=debian\n");
         let expected = "for Debian 13 it is linux-image-amd64 of trixie-backports: 7.3.4, on";
         assert_eq!(debian, expected);
+        for (system, expected) in [
+            ("ID=fedora\nVERSION_ID=44\n", "Fedora 44 has it in its own kernel, 7.1.13 or newer"),
+            ("ID=arch\n", "Arch rolling has it in its own kernel, 7.2.11 or newer"),
+            (
+                "ID=\"opensuse-leap\"\nVERSION_ID=\"16.0\"\n",
+                "for openSUSE Leap 16.0 it is Tumbleweed",
+            ),
+            (
+                "ID=\"opensuse-tumbleweed\"\nVERSION_ID=\"20261128\"\n",
+                "openSUSE Tumbleweed has it in",
+            ),
+        ] {
+            let said = remedy(system);
+            assert!(said.starts_with(expected), "{system}: {said}");
+        }
     }
 
     #[test]
