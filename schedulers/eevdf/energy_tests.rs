@@ -3,7 +3,7 @@
 //! capacity of a small CPU, big ones that only the largest CPUs hold, and 5 % more energy than at best, 20 % for three small tasks.
 
 use super::ID;
-use crate::support::{History, MS, SECOND, assert_near, run};
+use crate::support::{History, MS, Run, SECOND, assert_near, run};
 use fairground_machine::Machine;
 
 const PHONE: &str = "phone";
@@ -88,6 +88,20 @@ fn optimum(machine: &Machine, tasks: &[f64], used: &mut [f64]) -> f64 {
     best
 }
 
+/// The highest utilization by PELT of a task that runs so many thousandths of the largest CPU's time in each period.
+fn peak(permille: u64) -> f64 {
+    let swing = |time: f64| 1.0 - 0.5_f64.powf(time / 32.0);
+    1024.0 * swing(permille as f64 * 0.016) / swing(16.0)
+}
+
+/// Adds a task's utilization to the CPUs on which it ran, to each by the time that it had there.
+fn add_use(used: &mut [f64], utilization: f64, runs: &[&Run]) {
+    let total: u64 = runs.iter().map(|run| run.length()).sum();
+    for run in runs {
+        used[run.cpu as usize] += utilization * run.length() as f64 / total as f64;
+    }
+}
+
 #[test]
 fn tasks_run_where_they_cost_least() {
     let machine = Machine::parse(PHONE).unwrap();
@@ -107,15 +121,9 @@ fn tasks_run_where_they_cost_least() {
         for (name, number, permille) in tasks {
             for index in 0..number {
                 let name = if number == 1 { name.to_owned() } else { format!("{name}-{index}") };
-                let swing = |time: f64| 1.0 - 0.5_f64.powf(time / 32.0);
-                let run = permille as f64 * 0.016;
-                uses.push(1024.0 * swing(run) / swing(16.0));
-                let runs = history.runs_of(&name, 2 * SECOND, 4 * SECOND);
-                let total: u64 = runs.iter().map(|run| run.length()).sum();
-                for run in runs {
-                    used[run.cpu as usize] +=
-                        uses.last().unwrap() * run.length() as f64 / total as f64;
-                }
+                let peak = peak(permille);
+                uses.push(peak);
+                add_use(&mut used, peak, &history.runs_of(&name, 2 * SECOND, 4 * SECOND));
                 // LISA lets 15 % of the activations be late.
                 let late = activations(&history, &name).iter().filter(|one| **one > 16.0).count();
                 assert!(late < 20, "{what}: {name} was late {late} times of 125");
@@ -143,6 +151,37 @@ fn a_task_that_grows_and_shrinks_moves_to_big_cpus_and_back() {
     assert!(on(0..4, 1, 2) > 0.99, "{}", on(0..4, 1, 2));
     assert!(on(6..8, 3, 4) > 0.99, "{}", on(6..8, 3, 4));
     assert!(on(0..4, 5, 6) > 0.99, "{}", on(0..4, 5, 6));
+}
+
+#[test]
+fn a_task_that_ramps_up_or_down_runs_where_it_costs_least() {
+    // LISA's RampUp and RampDown, which allow 15 % for the time that moves take: steps of two seconds and a twentieth of the largest CPU.
+    let machine = Machine::parse(PHONE).unwrap();
+    let rising: Vec<u64> = (1..=14).map(|step| step * 50).collect();
+    let falling = rising.iter().rev().copied().collect();
+    for (what, steps) in [("up", rising), ("down", falling)] {
+        let phase = |(at, permille): (usize, &u64)| {
+            let run = permille * PERIOD / 1000;
+            format!(
+                r#""step{at}": {{ "loop": 125, "run": {run}, "timer": {{ "ref": "unique", "period": {PERIOD} }} }}"#
+            )
+        };
+        let phases: Vec<String> = steps.iter().enumerate().map(phase).collect();
+        let json = format!(
+            r#"{{ "tasks": {{ "task": {{ "loop": 1, "phases": {{ {} }} }} }} }}"#,
+            phases.join(", ")
+        );
+        let (history, _) = run(ID, PHONE, &json, 28, &[]);
+        let (mut found, mut best) = (0.0, 0.0);
+        for (at, &permille) in (0..).zip(&steps) {
+            let mut used = [0.0; 8];
+            let runs = history.runs_of("task", 2 * at * SECOND, 2 * (at + 1) * SECOND);
+            add_use(&mut used, peak(permille), &runs);
+            found += estimate(&machine, &used);
+            best += optimum(&machine, &[peak(permille)], &mut [0.0; 8]);
+        }
+        assert!(found <= 1.15 * best, "{what}: {found:.0}, {best:.0} at best");
+    }
 }
 
 #[test]

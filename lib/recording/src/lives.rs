@@ -60,6 +60,9 @@ pub(crate) struct Life {
     pub turns: Vec<Turn>,
 }
 
+/// The kernel's number of `SCHED_DEADLINE`.
+pub(crate) const DEADLINE: u32 = 6;
+
 impl Life {
     /// Takes note of a description.
     fn describe(&mut self, description: &Description) {
@@ -69,6 +72,11 @@ impl Life {
             self.description.group = before;
         }
         self.moved |= self.ran && self.description.group != before;
+    }
+
+    /// Whether it is of a class above the ordinary ones, for whose timers there is no slack.
+    pub fn is_real_time(&self) -> bool {
+        matches!(self.description.policy, 1 | 2 | DEADLINE)
     }
 
     /// Where its record begins.

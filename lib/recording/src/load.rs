@@ -9,7 +9,7 @@ use crate::chance::Chance;
 use crate::error::Error;
 use crate::file::Recording;
 use crate::groups::Groups;
-use crate::lives::{KernelWork, Life, Lives, Turn};
+use crate::lives::{DEADLINE, KernelWork, Life, Lives, Turn};
 use crate::locks;
 use crate::loss::{Loss, counted};
 use crate::program::{Going, Maker, going};
@@ -176,9 +176,6 @@ pub(crate) fn names(lives: &Lives) -> BTreeMap<LifeId, String> {
         })
         .collect()
 }
-
-/// The kernel's number of `SCHED_DEADLINE`.
-const DEADLINE: u32 = 6;
 
 /// The note on deadline tasks, if there are any.
 fn note_on_reservations(lives: &Lives) -> Option<String> {

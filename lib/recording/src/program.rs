@@ -9,7 +9,7 @@ use crate::lives::{Life, Lives};
 use crate::loss::{Loss, Sure};
 use crate::numbers::Numbers;
 use crate::record::Context;
-use crate::rhythm::{Rhythm, is_timer, rhythm};
+use crate::rhythm::{Rhythm, TIMER_SLACK, is_timer, rhythm};
 use crate::steps::{Futex, Iter, LifeId, Step, Wait};
 
 /// A task that waited for less than its time divided by this is CPU-bound, and its waits are left out.
@@ -184,6 +184,8 @@ struct Making {
     held: BTreeSet<Futex>,
     /// The times that its timers were last set to.
     last: [u64; 2],
+    /// How late the kernel lets its timers come: that much of each sleep it did not ask for.
+    slack: u64,
 }
 
 impl Making {
@@ -197,6 +199,11 @@ impl Making {
     fn push(&mut self, event: Event) {
         self.flush();
         self.events.push(event);
+    }
+
+    /// A sleep that took so long.
+    fn sleep(&mut self, length: u64) {
+        self.push(Event::Sleep(length.saturating_sub(self.slack).max(1000)));
     }
 }
 
@@ -248,6 +255,7 @@ impl<'a> Maker<'a> {
             sure: Sure::Exact,
             held: BTreeSet::new(),
             last: [life.begin(); 2],
+            slack: if life.is_real_time() { 0 } else { TIMER_SLACK },
         };
         let mut of_phase = |maker: &mut Self, from: usize, repeats: bool, loss: &mut Loss| {
             let mut job_timers = 0;
@@ -355,7 +363,7 @@ impl<'a> Maker<'a> {
         }
         if known.is_some() || wait.call.is_none() {
             // The waker does not repeat this wake-up, or the task was asleep from before the beginning.
-            making.push(Event::Sleep(length));
+            making.sleep(length);
             return Sure::Assumed;
         }
         if is_timer(wait) {
@@ -389,6 +397,7 @@ impl<'a> Maker<'a> {
         making: &mut Making,
     ) {
         let last = &mut making.last[moments as usize];
+        let time = time.saturating_sub(making.slack);
         let period = time.saturating_sub(*last);
         *last = time.max(*last);
         let timer = number(&mut self.timers, (id, moments));
@@ -397,7 +406,7 @@ impl<'a> Maker<'a> {
 
     fn timer(&mut self, id: LifeId, wait: &Wait, jobs: Jobs, making: &mut Making) {
         match jobs.rhythm {
-            Rhythm::Relative => making.push(Event::Sleep(wait.length())),
+            Rhythm::Relative => making.sleep(wait.length()),
             Rhythm::Absolute => {
                 self.point(id, Moments::Own, wait.until, TimerMode::Absolute, making);
             }

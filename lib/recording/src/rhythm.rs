@@ -8,7 +8,7 @@ use crate::steps::{Iter, Step, Wait, waits};
 /// `nanosleep()` and `clock_nanosleep()` on x86.
 const SLEEPS: [i32; 2] = [35, 230];
 /// How late the timers of ordinary tasks may expire, nanoseconds.
-const TIMER_SLACK: u64 = 50_000;
+pub(crate) const TIMER_SLACK: u64 = 50_000;
 /// Fewer timers show no rhythm.
 const FEW: usize = 8;
 

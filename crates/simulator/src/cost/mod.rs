@@ -129,7 +129,7 @@ costs! {
     tick: u64 = 0,
     /// Handling a timer interrupt that wakes a task, besides the wake-up itself.
     timer: u64 = 0,
-    /// Maximum lateness of a timer of an ordinary task (timer slack); each expiry draws from 0 to this.
+    /// How late a timer of an ordinary task comes if no other interrupt of a timer comes before (timer slack).
     timer_slack: u64 = 0,
     /// An interrupt that a CPU sends to itself for work that it may not do under the locks that it holds: kicks.
     irq_work: u64 = 0,

@@ -15,7 +15,7 @@ use crate::task::{Class, TaskRef};
 pub struct Sleep {
     /// When it may end.
     earliest: u64,
-    /// When it has to end, later by the timer slack; the kernel sorts timers by this.
+    /// When it has to end, later by the timer slack; the kernel sorts timers by this, and sets them for it.
     latest: u64,
     task: TaskId,
     /// Number of the task's sleep.
@@ -28,14 +28,10 @@ impl Kernel<'_> {
             Class::RealTime | Class::Deadline => 0,
             _ => self.settings.cost.timer_slack,
         };
-        let expires = until + self.random_below(slack + 1);
-        self.wake_at(task, expires);
-        let sleep = Sleep {
-            earliest: until,
-            latest: until + slack,
-            task: task.id,
-            generation: task.execution.sleep,
-        };
+        let latest = until + slack;
+        self.wake_at(task, latest);
+        let sleep =
+            Sleep { earliest: until, latest, task: task.id, generation: task.execution.sleep };
         let sleeps = &mut self.cpus[task.cpu()].sleeps;
         if sleeps.back().is_none_or(|last| last.latest <= sleep.latest) {
             sleeps.push_back(sleep);
@@ -119,8 +115,8 @@ impl Kernel<'_> {
         (!expiry.late).then(|| self.sleep_until(task, expiry.due))
     }
 
-    /// The interrupt of a timer that ends a sleep. It comes to the CPU where the task went to sleep, at some time within the slack, because the
-    /// kernel also checks its timers at the interrupts of other devices.
+    /// The interrupt of a timer that ends a sleep: on the CPU where the task went to sleep, at the end of the slack, for which the kernel sets it
+    /// (`hrtimer_set_expires_range_ns()`).
     pub(crate) fn handle_timeout(&mut self, number: u32, generation: u32, due: Due) {
         let task = self.tasks.any(TaskId(number));
         if !task.execution.sleeps_until_timeout(generation) {
