@@ -1,23 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-#include "one_callback.h"
+#include "stack_of_calls.h"
 
-/* As many bytes of stack as a kernel has, 192, 160 and 160, and none of them counts for what is called later. */
-static __noinline u64 third(u64 from)
-{
-	volatile u64 kept[20];
-
-	kept[from & 15] = from;
-	return kept[0] + kept[19];
-}
-
-static __noinline u64 second(u64 from)
-{
-	volatile u64 kept[20];
-
-	kept[from & 15] = from;
-	return third(kept[0]) + kept[19];
-}
-
+/* As many bytes of stack as a kernel has, 192 beside twice 160, and none of them counts for what is called later. */
 RUNNING()
 {
 	volatile u64 kept[24];
