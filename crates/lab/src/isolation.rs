@@ -87,7 +87,7 @@ pub(crate) fn run<T: Serialize + DeserializeOwned>(
     }
     read.and(heard)?;
     if status == 0 {
-        return Ok(serde_json::from_slice(&bytes)
+        return Ok(serde_json::from_str(&String::from_utf8_lossy(&bytes))
             .map_err(|error| format!("it left a result that cannot be read: {error}")));
     }
     let cause = cause(status, &String::from_utf8_lossy(&said));
