@@ -1237,7 +1237,7 @@ s32 BPF_STRUCT_OPS(eevdf_select_cpu, struct task_struct *p, s32 prev_cpu, u64 wa
 
 	sync = (wake_flags & SCX_WAKE_SYNC) && !(current->flags & PF_EXITING);
 	update_load_avg(se, now, false, 0);
-	if (energy_aware && !rd_overutilized)
+	if (load_is_left_alone())
 		return find_energy_efficient_cpu(p, se, &this_rq->env.eenv, prev_cpu);
 
 	if (this_cpu != prev_cpu && bpf_cpumask_test_cpu(this_cpu, p->cpus_ptr) && !(waker && wake_wide(this_rq, waker, se))) {

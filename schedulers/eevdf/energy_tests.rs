@@ -205,6 +205,15 @@ fn load_is_not_balanced_while_no_cpu_is_overutilized() {
 }
 
 #[test]
+fn idle_cpus_look_for_no_tasks_while_no_cpu_is_overutilized() {
+    // Two of the small CPUs have two tasks each, which others could take: to wake those for it in vain costs a third more.
+    let tasks = [periodic("low", 6, 10, "")];
+    let energy = |aware| history(&tasks, 4, &[("sched_energy_aware", aware)]).energy as f64;
+    let (placed, spread) = (energy("true"), energy("false"));
+    assert!(placed < 1.1 * spread, "{placed} nJ where each task costs least, {spread} spread");
+}
+
+#[test]
 fn tasks_that_wait_for_each_other_raise_the_frequency() {
     // Both want a tenth of the CPU at the same time. For the fifth alone, 851 MHz would do, and they would take 65 % of the time.
     let history = history(&[periodic("task", 2, 100, r#""cpus": [6],"#)], 4, &[]);

@@ -376,7 +376,7 @@ __noinline bool sched_balance_find_src_group(struct lb_env *env __arg_nonnull, c
 	if (busiest->group_type == GROUP_MISFIT_TASK)
 		goto force_balance;
 	/* Tasks stay where they cost least */
-	if (energy_aware && !rd_overutilized)
+	if (load_is_left_alone())
 		return false;
 	if (busiest->group_type == GROUP_IMBALANCED)
 		goto force_balance;

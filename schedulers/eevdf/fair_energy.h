@@ -27,6 +27,12 @@ static __always_inline bool has_energy_model(void)
 	return true;
 }
 
+/* Tasks wake where they cost least, and stay there. */
+static __always_inline bool load_is_left_alone(void)
+{
+	return energy_aware && !rd_overutilized;
+}
+
 static __always_inline bool cpu_overutilized(const struct run_queue *cfs_rq, u64 now)
 {
 	return energy_aware && !fits_capacity(cpu_util_cfs(cfs_rq, now), cfs_rq->capacity);
@@ -34,7 +40,7 @@ static __always_inline bool cpu_overutilized(const struct run_queue *cfs_rq, u64
 
 static __always_inline void check_update_overutilized_status(const struct run_queue *cfs_rq, u64 now)
 {
-	if (energy_aware && !rd_overutilized && cpu_overutilized(cfs_rq, now))
+	if (load_is_left_alone() && cpu_overutilized(cfs_rq, now))
 		rd_overutilized = true;
 }
 

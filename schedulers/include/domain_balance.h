@@ -15,6 +15,9 @@ static s32 balance_domain(struct run_queue *rq, struct sched_domain *sd, u32 lev
 /* Does a CPU count as idle although it runs tasks? */
 static bool sched_idle_rq(const struct run_queue *rq);
 
+/* Do tasks stay where they are, however load is spread? Then idle CPUs have nothing to look for. */
+static bool load_is_left_alone(void);
+
 /* The cost of moving a task away from its cache, nanoseconds: a CPU that is idle for less than that on average does not look for tasks. */
 static u64 migration_cost(void);
 
@@ -144,6 +147,8 @@ static __always_inline bool worth_balancing(void)
 	u32 position, core = ~0U, llc = ~0U;
 	struct run_queue *rq;
 
+	if (load_is_left_alone())
+		return false;
 	if (nr_overloaded)
 		return true;
 	if (topology_nr_cores >= topology_nr_online && !caches)

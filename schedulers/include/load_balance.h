@@ -128,6 +128,11 @@ static __always_inline bool sched_idle_rq(const struct run_queue *rq)
 	return false;
 }
 
+static __always_inline bool load_is_left_alone(void)
+{
+	return false;
+}
+
 /* Prepares the run queue of a CPU. */
 static __always_inline void init_domains(struct run_queue *rq, s32 cpu)
 {
