@@ -210,8 +210,13 @@ fn load_is_not_balanced_while_no_cpu_is_overutilized() {
 fn idle_cpus_look_for_no_tasks_while_no_cpu_is_overutilized() {
     // Two of the small CPUs have two tasks each, which others could take: to wake those for it in vain costs a third more.
     let tasks = [periodic("low", 6, 10, "")];
-    let energy = |aware| history(&tasks, 4, &[("sched_energy_aware", aware)]).energy as f64;
-    let (placed, spread) = (energy("true"), energy("false"));
+    let of = |aware| history(&tasks, 4, &[("sched_energy_aware", aware)]);
+    let placed = of("true");
+    let waits = |task| placed.latencies(&format!("low-{task}"), SECOND, 4 * SECOND);
+    let longest = (0..6).flat_map(waits).max();
+    assert!(longest > Some(MS / 10), "{longest:?}");
+    assert_eq!(placed.migrations.iter().find(|(at, _)| *at > SECOND), None);
+    let (placed, spread) = (placed.energy as f64, of("false").energy as f64);
     assert!(placed < 1.1 * spread, "{placed} nJ where each task costs least, {spread} spread");
 }
 

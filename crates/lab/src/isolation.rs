@@ -5,6 +5,7 @@
 //! except for memory and for writing to these. A crash ends only that process.
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::fs::File;
 use std::io::{self, Read as _, Write as _};
 use std::os::fd::{AsRawFd as _, FromRawFd as _, IntoRawFd as _, OwnedFd, RawFd};
@@ -87,8 +88,13 @@ pub(crate) fn run<T: Serialize + DeserializeOwned>(
     }
     read.and(heard)?;
     if status == 0 {
-        return Ok(serde_json::from_str(&String::from_utf8_lossy(&bytes))
-            .map_err(|error| format!("it left a result that cannot be read: {error}")));
+        let unreadable =
+            |error: &dyn fmt::Display| format!("it left a result that cannot be read: {error}");
+        // As text, like all other JSON here: each source of bytes is compiled for every type.
+        let text = str::from_utf8(&bytes).map_err(|error| unreadable(&error));
+        return Ok(
+            text.and_then(|text| serde_json::from_str(text).map_err(|error| unreadable(&error)))
+        );
     }
     let cause = cause(status, &String::from_utf8_lossy(&said));
     if libc::WIFEXITED(status) && libc::WEXITSTATUS(status) == NOT_CONFINED {
