@@ -75,12 +75,14 @@ impl Groups {
         self.groups[group].info.parent.map(|parent| parent.0 as usize)
     }
 
-    /// Computes the effective weights if these are all the tasks in service: each entry has a group, a weight, and how many tasks have both.
+    /// Computes the effective weights if these are all the tasks in service: each entry has a group, a weight, and how many tasks have both. While
+    /// there is no CPU for them, which others may have, the weights are those on one.
     pub(crate) fn weigh(
         &mut self,
         tasks: impl Iterator<Item = (GroupId, f64, usize)>,
         cpus: usize,
     ) {
+        let cpus = cpus.max(1);
         for group in &mut self.groups {
             (group.tasks, group.weight) = (0, 0.0);
         }
@@ -166,6 +168,12 @@ mod tests {
         let mut nested = groups(CgroupMode::Smp, &list);
         let found = weights(&mut nested, &[0, 1, 3], 4);
         assert_eq!(found[1..], [768.0, 256.0 / 3.0]);
+    }
+
+    #[test]
+    fn tasks_have_weights_while_others_have_all_cpus() {
+        let mut two = groups(CgroupMode::Concur, &[(None, 1024), (None, 3072)]);
+        assert_eq!(weights(&mut two, &[1, 8], 0), [1024.0, 384.0]);
     }
 
     #[test]

@@ -305,6 +305,23 @@ fn a_cpu_that_the_loader_has_is_overhead_and_not_idle() {
     expect(&result, "cpu_time.idle_while_runnable_ns 6ms, tasks.1.wait_ns 10ms");
 }
 
+#[test]
+fn while_others_have_all_cpus_a_task_of_a_group_is_due_nothing() {
+    let member = TaskInfo { group: Some(GroupId(0)), ..task_info("task", 1024) };
+    let outsider = |who| EventKind::Outside { cpu: CpuId(0), who };
+    let mut run = Run::on(1);
+    run.limited_group(0, None, 1024, Some(50)).describe(0, &member);
+    // Others have the CPU when it wakes, and for 5 ms; its group then has half of it.
+    let result = run
+        .event(outsider(Some(Outsider::Other)))
+        .wake(0)
+        .at(5)
+        .event(outsider(None))
+        .switch(0, None, 0)
+        .end(25);
+    expect(&result, "tasks.0.cpu_time_ns 20ms, tasks.0.share.ideal 0.4");
+}
+
 /// CPU 1 goes at 10 ms, and its task, which may run there only, is stopped 5 ms later, after a switch of 1 ms.
 #[test]
 fn a_cpu_that_goes_has_what_it_runs_until_that_stops() {
