@@ -19,6 +19,8 @@ mod ebs;
 mod eevdf;
 #[path = "fbfs/tests.rs"]
 mod fbfs;
+#[path = "groups.rs"]
+mod groups;
 #[path = "linux12/tests.rs"]
 mod linux12;
 #[path = "linux22/tests.rs"]
@@ -27,5 +29,7 @@ mod linux22;
 mod linux24;
 #[path = "o1/tests.rs"]
 mod o1;
+#[path = "quotas.rs"]
+mod quotas;
 #[path = "ule/tests.rs"]
 mod ule;

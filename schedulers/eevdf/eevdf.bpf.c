@@ -1722,11 +1722,7 @@ s32 BPF_STRUCT_OPS_SLEEPABLE(eevdf_init_task, struct task_struct *p, struct scx_
 	if (!se)
 		return -ENOMEM;
 	se->new_task = args->fork;
-	if (bpf_core_field_exists(args->cgroup)) {
-		bpf_rcu_read_lock();
-		se->group = group_number(args->cgroup);
-		bpf_rcu_read_unlock();
-	}
+	se->group = first_group_number(args);
 	return 0;
 }
 

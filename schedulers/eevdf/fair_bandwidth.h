@@ -121,7 +121,7 @@ __noinline bool account_cfs_rq_runtime(u32 group, s32 cpu, u64 delta, u64 now)
 			continue;
 		if ((s64)(__sync_fetch_and_add(&rq->runtime_remaining, -(s64)delta) - delta) > 0 || rq->throttled)
 			continue;
-		if (!assign_cfs_rq_runtime(tg->number, rq, BANDWIDTH_SLICE, now))
+		if (!assign_cfs_rq_runtime(tg->cgroup.number, rq, BANDWIDTH_SLICE, now))
 			resched = true;
 	}
 	return resched;
@@ -130,10 +130,10 @@ __noinline bool account_cfs_rq_runtime(u32 group, s32 cpu, u64 delta, u64 now)
 /* The group has no runtime left on this CPU: it is throttled, unless a last attempt to get some succeeds. */
 static __always_inline bool throttle_cfs_rq(const struct fair_group *tg, struct group_rq *rq, s32 cpu, u64 now)
 {
-	struct cfs_bandwidth *cfs_b = cfs_bandwidth_of(tg->number);
+	struct cfs_bandwidth *cfs_b = cfs_bandwidth_of(tg->cgroup.number);
 	struct run_queue *cfs_rq = run_queue_of(cpu);
 
-	if (!cfs_b || !cfs_rq || assign_cfs_rq_runtime(tg->number, rq, 1, now))
+	if (!cfs_b || !cfs_rq || assign_cfs_rq_runtime(tg->cgroup.number, rq, 1, now))
 		return false;
 	rq->throttled = __sync_fetch_and_add(&cfs_b->throttlings, 1) + 1;
 	__sync_fetch_and_add(&cfs_b->nr_throttled_rqs, 1);
@@ -180,7 +180,7 @@ __noinline int check_enqueue_throttle(const struct fair_group *tg __arg_nonnull,
 {
 	if (!tg->has_quota || rq->throttled || rq->runtime_remaining > 0)
 		return 0;
-	if (!assign_cfs_rq_runtime(tg->number, rq, BANDWIDTH_SLICE, now))
+	if (!assign_cfs_rq_runtime(tg->cgroup.number, rq, BANDWIDTH_SLICE, now))
 		throttle_cfs_rq(tg, rq, cpu, now);
 	return 0;
 }
@@ -188,10 +188,10 @@ __noinline int check_enqueue_throttle(const struct fair_group *tg __arg_nonnull,
 /* The last of a group has left a CPU, which gives back its runtime, but for a little. */
 __noinline int return_cfs_rq_runtime(const struct fair_group *tg __arg_nonnull, struct group_rq *rq __arg_nonnull, u64 now)
 {
-	struct cfs_bandwidth *cfs_b = cfs_bandwidth_of(tg->number);
+	struct cfs_bandwidth *cfs_b = cfs_bandwidth_of(tg->cgroup.number);
 	s64 slack_runtime = rq->runtime_remaining - (s64)MIN_CFS_RQ_RUNTIME;
 	bool hand_out;
-	u32 key = tg->number;
+	u32 key = tg->cgroup.number;
 	struct slack *slack;
 
 	if (!tg->has_quota || slack_runtime <= 0 || !cfs_b)

@@ -12,40 +12,32 @@
  */
 #pragma once
 
-/* Groups that can be told apart, with the root, which is number 0; further ones are part of the group above them */
-#define NR_GROUPS 256
-/* Levels below the root that a task's weight accounts for */
-#define MAX_GROUP_DEPTH 16
+#include "control_groups.h"
 
-/* Shares of an unchanged group and of one with cpu.idle, before they are scaled */
-#define DEFAULT_CGROUP_WEIGHT 100
-#define IDLE_SHARES 3
-/* No weight is smaller; the heaviest that an entity may have in some modes: that of nice -20 */
-#define MIN_SHARES 2
+/* The heaviest that an entity may have in some modes: that of nice -20 */
 #define MAX_ENTITY_WEIGHT (88761ULL * LOAD_SCALE)
 
-/* How shares grow with the machine and the tasks (cgroup_mode) */
-enum cgroup_mode {
-	CGROUP_UP,
-	CGROUP_SMP,
-	CGROUP_CONCUR,
-	CGROUP_MAX,
-	CGROUP_TASKS,
-};
-
 struct fair_group {
-	bool used;
-	bool sched_idle;
+	struct control_group cgroup;
 	bool has_quota;
-	u32 number;
-	u32 parent;
-	u64 shares;
 	/* The parts of their averages that its CPUs have contributed */
 	s64 load_avg;
 	s64 runnable_avg;
 };
 
 DEFINE_ARRAY(ARRAY, task_groups, NR_GROUPS, struct fair_group)
+
+static __always_inline struct fair_group *fair_group_of(u32 group)
+{
+	return bpf_map_lookup_elem(&task_groups, &group);
+}
+
+static __always_inline struct control_group *control_group_of(u32 number)
+{
+	struct fair_group *tg = fair_group_of(number);
+
+	return tg ? &tg->cgroup : NULL;
+}
 
 /* A group on one CPU; other CPUs change sums too, atomically */
 struct group_rq {
@@ -80,27 +72,6 @@ struct group_rq {
 
 DEFINE_ARRAY(PERCPU_ARRAY, group_rqs, NR_GROUPS, struct group_rq)
 
-/* The number of a control group: its own, or for want of room that of the group above */
-struct group_number {
-	u32 number;
-	bool own;
-};
-
-struct {
-	__uint(type, BPF_MAP_TYPE_CGRP_STORAGE);
-	__uint(map_flags, BPF_F_NO_PREALLOC);
-	__type(key, int);
-	__type(value, struct group_number);
-} group_numbers SEC(".maps");
-
-/* One more than the highest number so far */
-static u32 nr_groups;
-
-static __always_inline struct fair_group *fair_group_of(u32 group)
-{
-	return bpf_map_lookup_elem(&task_groups, &group);
-}
-
 static __always_inline struct group_rq *group_rq_of(u32 group, s32 cpu)
 {
 	return bpf_map_lookup_percpu_elem(&group_rqs, &group, cpu);
@@ -113,7 +84,7 @@ static __always_inline struct group_rq *group_rq_of(u32 group, s32 cpu)
 #define for_each_group_rq(tg, rq, above, level, group, cpu)				\
 	bpf_for(level, 0, MAX_GROUP_DEPTH)						\
 		if (!(group) || !((tg) = fair_group_of(group)) || !((rq) = group_rq_of(group, cpu)) ||		\
-		    ((group) = (tg)->parent, (above) = (group) ? group_rq_of(group, cpu) : NULL, 0))		\
+		    ((group) = (tg)->cgroup.parent, (above) = (group) ? group_rq_of(group, cpu) : NULL, 0))		\
 			break;								\
 		else
 
@@ -169,22 +140,12 @@ static __always_inline u64 tg_tasks(const struct fair_group *tg)
 /* The weight of a group's entity: shares * load here / load everywhere. A function of its own, because stacks are small and calls deep. */
 __noinline u64 calc_group_shares(const struct fair_group *tg __arg_nonnull, const struct group_rq *rq __arg_nonnull)
 {
-	u64 load = max(rq->load_weight / LOAD_SCALE, rq->load_avg >> PELT_SHIFT), shares = tg->shares, limit;
+	u64 load = max(rq->load_weight / LOAD_SCALE, rq->load_avg >> PELT_SHIFT), shares = tg->cgroup.shares, limit;
 	s64 total = tg->load_avg - (s64)rq->contributed_load + (s64)load;
 
-	switch (topology_cgroup_mode) {
-	case CGROUP_UP:
+	if (topology_cgroup_mode == CGROUP_UP)
 		return shares;
-	case CGROUP_CONCUR:
-		shares *= min(tg_tasks(tg), nr_online);
-		break;
-	case CGROUP_MAX:
-		shares *= nr_online;
-		break;
-	case CGROUP_TASKS:
-		shares *= tg_tasks(tg);
-		break;
-	}
+	shares = shares_of_tasks(shares, tg_tasks(tg), nr_online);
 	limit = topology_cgroup_mode == CGROUP_MAX ? MAX_ENTITY_WEIGHT : shares;
 	if (total > 0)
 		shares = shares * load / (u64)total;
@@ -215,7 +176,7 @@ static __always_inline void count_entity(const struct fair_group *tg, struct gro
 	update_group_rq_load_avg(above, cpu, now);
 	__sync_fetch_and_add(&above->load_weight, weight - counted);
 	if (!counted || !weight)
-		count_queued(fair_group_of(tg->parent), above, cpu, weight ? 1 : -1, now);
+		count_queued(fair_group_of(tg->cgroup.parent), above, cpu, weight ? 1 : -1, now);
 }
 
 /* The load of a group's entity: its weight times the part of the time for which the group has been runnable on @cpu. */
@@ -227,7 +188,7 @@ static __always_inline void update_entity_load(const struct fair_group *tg, stru
 	if (rq->load_weight)
 		rq->last_weight = rq->load_weight / LOAD_SCALE;
 	load = rq->weight / LOAD_SCALE * min(average, rq->last_weight) / (rq->last_weight ?: 1);
-	cfs_rq = tg->parent || load == rq->entity_load ? NULL : run_queue_of(cpu);
+	cfs_rq = tg->cgroup.parent || load == rq->entity_load ? NULL : run_queue_of(cpu);
 	if (cfs_rq)
 		__sync_fetch_and_add(&cfs_rq->group_load, load - rq->entity_load);
 	rq->entity_load = load;
@@ -347,9 +308,9 @@ static __always_inline bool group_is_idle(u32 group)
 		tg = group ? fair_group_of(group) : NULL;
 		if (!tg)
 			break;
-		if (tg->sched_idle)
+		if (tg->cgroup.sched_idle)
 			return true;
-		group = tg->parent;
+		group = tg->cgroup.parent;
 	}
 	return false;
 }
@@ -387,40 +348,6 @@ __noinline int update_blocked_groups(s32 cpu, u64 now)
 
 /* ---- Groups come, change and go ----------------------------------------------------------------------------------- */
 
-/* The number under which the tasks of a control group are known. */
-static __always_inline u32 group_number(struct cgroup *cgrp)
-{
-	struct group_number *record = bpf_cgrp_storage_get(&group_numbers, cgrp, NULL, 0);
-
-	return record ? record->number : 0;
-}
-
-/* The same, but 0 if it is not the group's own. */
-static __always_inline u32 own_group_number(struct cgroup *cgrp)
-{
-	struct group_number *record = bpf_cgrp_storage_get(&group_numbers, cgrp, NULL, 0);
-
-	return record && record->own ? record->number : 0;
-}
-
-static __always_inline u64 shares_of_weight(u32 weight)
-{
-	return (u64)((weight * NICE_0_WEIGHT + DEFAULT_CGROUP_WEIGHT / 2) / DEFAULT_CGROUP_WEIGHT) * LOAD_SCALE;
-}
-
-/* Its number of the group above @cgrp, which is at @level. */
-static __always_inline u32 parent_number(struct cgroup *cgrp, int level)
-{
-	struct cgroup *above = bpf_cgroup_ancestor(cgrp, level - 1);
-	u32 number;
-
-	if (!above)
-		return 0;
-	number = group_number(above);
-	bpf_cgroup_release(above);
-	return number;
-}
-
 /* A group's shares have changed: so do its entities' weights on all CPUs. */
 static __always_inline void set_shares(u32 group, u64 shares)
 {
@@ -430,41 +357,19 @@ static __always_inline void set_shares(u32 group, u64 shares)
 
 	if (!tg || !group)
 		return;
-	tg->shares = shares;
+	tg->cgroup.shares = shares;
 	bpf_for(cpu, 0, nr_cpus)
 		change_group_sums(group, cpu, 0, 0, now);
 }
 
 s32 BPF_STRUCT_OPS_SLEEPABLE(eevdf_cgroup_init, struct cgroup *cgrp, struct scx_cgroup_init_args *args)
 {
-	struct group_number *record;
-	int level = cgrp->level;
-	struct fair_group *tg;
-	u32 i;
+	s32 error = number_group(cgrp, args);
+	u32 number = own_group_number(cgrp);
 
-	/* The root's number is 0, as that of a group without a record */
-	if (!level)
-		return 0;
-	record = bpf_cgrp_storage_get(&group_numbers, cgrp, NULL, BPF_LOCAL_STORAGE_GET_F_CREATE);
-	if (!record)
-		return -ENOMEM;
-	record->number = parent_number(cgrp, level);
-	bpf_for(i, 1, NR_GROUPS) {
-		tg = fair_group_of(i);
-		if (!tg || tg->used)
-			continue;
-		tg->used = true;
-		tg->number = i;
-		tg->parent = record->number;
-		tg->sched_idle = bpf_core_field_exists(args->sched_idle) && args->sched_idle;
-		tg->shares = tg->sched_idle ? IDLE_SHARES * LOAD_SCALE : shares_of_weight(args->weight);
-		record->number = i;
-		record->own = true;
-		nr_groups = max(nr_groups, i + 1);
-		init_cfs_bandwidth(i, cgrp, args);
-		break;
-	}
-	return 0;
+	if (!error && number)
+		init_cfs_bandwidth(number, cgrp, args);
+	return error;
 }
 
 void BPF_STRUCT_OPS_SLEEPABLE(eevdf_cgroup_exit, struct cgroup *cgrp)
@@ -484,7 +389,7 @@ void BPF_STRUCT_OPS_SLEEPABLE(eevdf_cgroup_exit, struct cgroup *cgrp)
 	}
 	tg->load_avg = 0;
 	tg->runnable_avg = 0;
-	tg->used = false;
+	tg->cgroup.used = false;
 }
 
 void BPF_STRUCT_OPS(eevdf_cgroup_set_weight, struct cgroup *cgrp, u32 weight)
@@ -498,7 +403,7 @@ void BPF_STRUCT_OPS(eevdf_cgroup_set_idle, struct cgroup *cgrp, bool idle)
 	struct fair_group *tg = fair_group_of(number);
 
 	if (tg)
-		tg->sched_idle = idle;
+		tg->cgroup.sched_idle = idle;
 	set_shares(number, idle ? IDLE_SHARES * LOAD_SCALE : shares_of_weight(DEFAULT_CGROUP_WEIGHT));
 }
 

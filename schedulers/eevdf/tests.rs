@@ -10,12 +10,19 @@ use fairground_events::Nanoseconds;
 
 #[path = "energy_tests.rs"]
 mod energy;
-#[path = "group_tests.rs"]
-mod groups;
-#[path = "quota_tests.rs"]
-mod quotas;
 
 const ID: &str = "eevdf";
+
+crate::tests::groups::groups_tests!(super::ID);
+crate::tests::quotas::quotas_tests!(super::ID);
+
+#[test]
+fn beside_hogs_of_its_group_a_periodic_task_gets_as_little_as_in_the_kernel() {
+    let percent = crate::tests::groups::a_fifth_beside_eight_hogs(ID);
+    assert_near(percent, 10.1, 1.0, "percent");
+    let served = crate::tests::quotas::served_beside_a_hog(ID);
+    assert_near(served, 92.0, 12.0, "jobs served within a quota");
+}
 
 /// Eight CPUs make a slice of 2.8 ms; ticks come a thousand times a second.
 const KHZ: [(&str, &str); 1] = [("hz", "1000")];
@@ -1041,4 +1048,16 @@ shows! {
     a_task_that_may_not_stay_takes_its_lag_along: assert_time_alone_is_no_debt_elsewhere(ID, 10);
     of_two_busy_siblings_one_goes_to_the_idle_core: assert_a_busy_neighbour_moves(ID, "core:2 pu:2", &KHZ);
     tasks_released_from_one_cpu_spread_over_all: assert_released_tasks_spread(ID);
+}
+
+#[test]
+fn the_balancer_leaves_a_hog_with_one_of_eight_others() {
+    // Two CPUs are equally loaded, but the contribution of the group of eight stays a little below its load, since its tasks have slept before, and
+    // so its entities weigh a little more: it is the CPU with three of them from which others pull.
+    let slept = r#", "delay": 300000"#;
+    let tasks = [
+        crate::tests::groups::hogs("a", 1, "/a", slept),
+        crate::tests::groups::hogs("b", 8, "/b", slept),
+    ];
+    crate::tests::groups::assert_cpus(ID, 4, "", &tasks, &[("a", 0.667)]);
 }

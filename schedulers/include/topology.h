@@ -12,7 +12,7 @@
  *   topology_nr_online
  *                    how many CPUs were online then
  *   topology_cgroup_mode
- *                    how a control group's weight grows with CPUs and tasks, as numbered in fair_groups.h: not topology, but the machine's
+ *                    how a control group's weight grows with CPUs and tasks, as numbered in control_groups.h: not topology, but the machine's
  *   cpu_topology[]   one record per CPU id, topology_nr_cpus of them
  *   node_distance[]  topology_nr_nodes rows of topology_nr_nodes distances, 10 is local (as in ACPI's SLIT)
  *
