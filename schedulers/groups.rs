@@ -108,6 +108,21 @@ pub fn a_periodic_task_has_what_its_group_is_due(id: &str) {
     assert_shares(id, r#""/b": { "cpu.idle": 1 }"#, &idle, &[("p", 20.0)]);
 }
 
+pub fn a_task_that_wakes_often_leaves_groups_their_parts(id: &str) {
+    let often =
+        r#""p": { "taskgroup": "/b", "run": 100, "timer": { "ref": "unique", "period": 1000 } }"#;
+    let tasks = [often.to_owned(), hogs("b", 8, "/b", ""), hogs("other", 1, "/other", "")];
+    let found = percents(id, "1", "", &tasks.join(", "), 4, &["p", "other"]);
+    assert_near(found[0], 5.0, 1.0, "percent of the one that wakes often, a ninth of a half");
+    assert_near(found[1], 50.0, 2.0, "percent of the other group");
+}
+
+pub fn tasks_that_sleep_have_no_part(id: &str) {
+    let sleepers = r#""s": { "instance": 8, "taskgroup": "/a", "run": 10, "sleep": 100000 }"#;
+    let tasks = [sleepers.to_owned(), hogs("a", 1, "/a", ""), hogs("b", 1, "/b", "")];
+    assert_shares(id, "", &tasks, &[("a", 49.3), ("b", 50.5)]);
+}
+
 /// Percent of a CPU for a task that wants a fifth of it, beside eight hogs of its own group: a ninth in the ideal.
 pub fn a_fifth_beside_eight_hogs(id: &str) -> f64 {
     let tasks = [periodic("p", "/b", 2000, 10_000), hogs("b", 8, "/b", "")];
@@ -206,6 +221,8 @@ macro_rules! groups_tests {
             tasks_of_the_root_are_beside_groups,
             nice_values_count_within_a_group_only,
             a_periodic_task_has_what_its_group_is_due,
+            a_task_that_wakes_often_leaves_groups_their_parts,
+            tasks_that_sleep_have_no_part,
             several_cpus_divide_a_groups_shares_by_its_load,
             weights_and_idle_groups_count_on_several_cpus,
             tasks_bound_to_a_cpu_bring_their_groups_whole_part_there,

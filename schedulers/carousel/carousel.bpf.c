@@ -12,6 +12,11 @@
  * A task that comes to a CPU is near its virtual time: what nobody else wanted is no debt.
  */
 #include "fairground.bpf.h"
+
+/* Weights have ten fraction bits, since groups make them small */
+#define LOAD_SCALE 1024ULL
+#define NICE_0_LOAD (NICE_0_WEIGHT * LOAD_SCALE)
+
 #include "starvation.h"
 #include "topology.h"
 #include "virtual_runtime.h"
@@ -20,7 +25,7 @@
 const volatile u64 slice = 4 * NSEC_PER_MSEC;
 /* How far behind virtual time a task that wakes may be: what it did not use is lost beyond that */
 const volatile u64 credit = 6 * NSEC_PER_MSEC;
-/* A CPU takes a task whose deadline is earlier by this */
+/* A CPU takes a task of another one that is due earlier by this */
 const volatile u64 bound = 4 * NSEC_PER_MSEC;
 /* Work that pays for a switch, and for a migration when a task wakes and no CPU is idle */
 const volatile u64 protection = 150 * NSEC_PER_USEC;
@@ -50,7 +55,14 @@ struct task_ctx {
 	u64 since, waiting_since;
 	/* CPU time since it woke, and how long that usually is */
 	u64 burst, usual_burst;
-	u32 weight;
+	/* By its nice value; and among all tasks, which its groups and a slow CPU change */
+	u64 own_weight, weight;
+	/* Its control group, and with which weight it counts as runnable there */
+	u32 group;
+	u64 counted;
+	/* The group without runtime that keeps it from running, and the CPU on which it is held */
+	u32 held_by;
+	s32 held_on;
 	/* On whose scale of virtual time it is; -1: it has not been placed yet */
 	s32 cpu;
 	/* The CPU in whose queue it counts, and the faster one to which it goes; plus one, or 0 */
@@ -76,11 +88,13 @@ struct run_queue {
 	u64 vtime;
 	/* The running task, whose weight is 0 if it is none of ours; and how many wait */
 	u64 curr_vruntime, curr_deadline, since, started;
-	u32 curr_weight, queued;
+	u64 curr_weight;
+	u32 queued, capacity;
 	u64 rescue_at, looked;
-	u32 capacity;
 	/* It has been asked to give way to the first that waits */
 	bool gives_way;
+	/* Tasks that are held may come back */
+	bool releases;
 	/* In the order of topology.h: the CPU itself, its group, and where the next group begins */
 	u16 position, first, count, next;
 	/* Of a group's first CPU: the CPUs of the group on which tasks wait, a bit for each */
@@ -96,7 +110,7 @@ static __always_inline struct run_queue *run_queue_of(u32 cpu)
 
 /* The latest virtual time of a CPU on which tasks wait; a millisecond late, so seldom written */
 static u64 machine_vtime __attribute__((aligned(64)));
-static u32 nr_cpus, nr_groups;
+static u32 nr_cpus, nr_cache_groups;
 
 static __always_inline u64 waits_since(const struct task_ctx *t)
 {
@@ -104,11 +118,18 @@ static __always_inline u64 waits_since(const struct task_ctx *t)
 }
 
 #include "starving_queue.h"
+#include "groups.h"
+#include "quotas.h"
+
+static __always_inline u64 own_weight(const struct task_struct *p)
+{
+	return (p->policy == SCHED_IDLE ? 3 : weight_of_nice(task_nice(p))) * LOAD_SCALE;
+}
 
 /* On a slow CPU a task is so much heavier: its virtual time is work, not time. */
-static __always_inline u32 weight_on(const struct run_queue *rq, const struct task_struct *p)
+static __always_inline u64 weight_on(const struct run_queue *rq, const struct task_ctx *t)
 {
-	u64 weight = p->policy == SCHED_IDLE ? 3 : weight_of_nice(task_nice(p));
+	u64 weight = t->group ? weight_in_groups(t->group, t->own_weight) : t->own_weight;
 
 	return rq ? weight * SCHED_CAPACITY_SCALE / rq->capacity : weight;
 }
@@ -116,11 +137,23 @@ static __always_inline u32 weight_on(const struct run_queue *rq, const struct ta
 /* The task asks for as much as it usually uses, or has used already, and at most for a slice. */
 static __always_inline u64 next_deadline(const struct task_ctx *t, u64 vruntime)
 {
-	u64 longest = slice * min(t->weight, NICE_0_WEIGHT);
+	u64 longest = slice * min(t->own_weight, NICE_0_LOAD);
 	u64 request = max(max(t->usual_burst, t->burst), MIN_REQUEST);
 
-	request = min(request, max(longest / NICE_0_WEIGHT, LEAST_SLICE));
+	request = min(request, max(longest / NICE_0_LOAD, LEAST_SLICE));
 	return vruntime + calc_delta_fair(request, t->weight);
+}
+
+/*
+ * The place of a task among others: its deadline, and a slice after its virtual runtime at the
+ * latest. The request of a light task is long in virtual time; and who waits in a group whose tasks
+ * come and go may have been light for a moment only.
+ */
+static __always_inline u64 due(const struct task_ctx *t)
+{
+	u64 latest = t->vruntime + slice;
+
+	return time_before(t->deadline, latest) ? t->deadline : latest;
 }
 
 /* Less than a tick is left: a new request. */
@@ -136,6 +169,8 @@ static __always_inline void charge(struct task_ctx *t, u64 now)
 	t->since = now;
 	t->burst += time;
 	t->vruntime += calc_delta_fair(time, t->weight);
+	if (nr_quotas && t->group)
+		use_runtime(t->group, time, now);
 }
 
 /* The running task's deadline, or where it is beyond that. */
@@ -165,10 +200,23 @@ static __always_inline u64 within(u64 vruntime, u64 least, u64 most)
 static __always_inline u64 place(const struct run_queue *rq, const struct task_ctx *t, bool comes)
 {
 	u64 base = rq->curr_weight || rq->queued ? rq->vtime : machine_vtime;
-	u64 ahead = calc_delta_fair(3 * bound, t->weight), behind = comes ? credit : 3 * bound;
+	u64 ahead = calc_delta_fair(3 * bound, t->weight), behind = ahead;
 
-	behind = min(behind, calc_delta_fair(behind, t->weight));
+	if (comes)
+		behind = min(credit, calc_delta_fair(credit, t->weight));
 	return within(t->vruntime, base - behind, base + ahead);
+}
+
+/* It comes from another CPU, or has another weight, with which its request goes on. */
+static __always_inline void settle(const struct run_queue *rq, struct task_ctx *t, s32 cpu,
+				   u64 weight, bool comes)
+{
+	u64 rest = elapsed(t->vruntime, t->deadline) * t->weight;
+
+	t->cpu = cpu;
+	t->weight = weight;
+	t->vruntime = place(rq, t, comes);
+	t->deadline = t->vruntime + rest / weight;
 }
 
 /* The alarm: the end of a turn that does not wait for the tick */
@@ -288,8 +336,8 @@ __noinline bool take_from_group(s32 cpu, u32 base, u64 before, bool any)
 }
 
 /*
- * Takes a task from another CPU that is before @best, the earliest deadline here, by more than the
- * bound; with @any it takes any task, near ones first. A CPU with work looks at two groups.
+ * Takes a task from another CPU that is due before @best, the first here, by more than the bound;
+ * with @any it takes any task, near ones first. A CPU with work looks at two groups.
  */
 __noinline bool take_from_others(s32 cpu, u64 best, bool any)
 {
@@ -297,7 +345,7 @@ __noinline bool take_from_others(s32 cpu, u64 best, bool any)
 	u32 i, first = rq ? rq->first : 0;
 	bool taken = false;
 
-	bpf_for(i, 0, any ? nr_groups : min(nr_groups, 2)) {
+	bpf_for(i, 0, any ? nr_cache_groups : min(nr_cache_groups, 2)) {
 		group = run_queue_of(cpu_at(first));
 		if (!group || taken)
 			break;
@@ -305,6 +353,32 @@ __noinline bool take_from_others(s32 cpu, u64 best, bool any)
 		first = group->next;
 	}
 	return taken;
+}
+
+int release_held(s32 cpu, u64 now)
+{
+	struct run_queue *rq = run_queue_of(cpu);
+	struct task_struct *p;
+	struct task_ctx *t;
+
+	if (!rq)
+		return 0;
+	rq->releases = false;
+	bpf_rcu_read_lock();
+	for_each_queued(p, t, HELD_DSQ | (u32)cpu, 0) {
+		end_hold(t, now);
+		if (hold(t, cpu, now))
+			continue;
+		count_in_group(t, t->own_weight);
+		settle(rq, t, cpu, weight_on(rq, t), true);
+		t->deadline = next_deadline(t, t->vruntime);
+		join_queue(t, rq, cpu);
+		scx_bpf_dsq_move_set_vtime(DSQ_ITERATOR, due(t));
+		scx_bpf_dsq_move_vtime(DSQ_ITERATOR, p, cpu, 0);
+		wake_idle_cpu(p);
+	}
+	bpf_rcu_read_unlock();
+	return 0;
 }
 
 /* ---- Waking ---------------------------------------------------------------------------------- */
@@ -370,7 +444,8 @@ s32 BPF_STRUCT_OPS(carousel_select_cpu, struct task_struct *p, s32 prev_cpu, u64
 	if (idle >= 0)
 		return idle;
 
-	t->weight = weight_on(rq, p);
+	t->own_weight = own_weight(p);
+	t->weight = weight_on(rq, t);
 	t->burst = 0;
 	deadline = next_deadline(t, place(rq, t, true));
 	forks = wake_flags & SCX_WAKE_FORK;
@@ -407,8 +482,7 @@ void BPF_STRUCT_OPS(carousel_enqueue, struct task_struct *p, u64 enq_flags)
 	struct task_ctx *t = task_ctx_of(p), *waker;
 	s32 cpu = t && t->goes_to ? t->goes_to - 1 : scx_bpf_task_cpu(p);
 	struct run_queue *rq = run_queue_of(cpu);
-	u64 now = scx_bpf_now();
-	u32 weight = weight_on(rq, p);
+	u64 now = scx_bpf_now(), weight;
 	bool comes, goes, put_back, anew;
 
 	if (!t || !rq) {
@@ -423,19 +497,26 @@ void BPF_STRUCT_OPS(carousel_enqueue, struct task_struct *p, u64 enq_flags)
 	t->waiting_since = now;
 	waker = comes ? task_ctx_of(bpf_get_current_task_btf()) : NULL;
 	t->burst = comes ? 0 : t->burst;
+	t->own_weight = own_weight(p);
+	end_hold(t, now);
+	if (is_limited(p, t) && hold(t, scx_bpf_task_cpu(p), now)) {
+		leave_queue(t);
+		count_in_group(t, 0);
+		scx_bpf_dsq_insert(p, HELD_DSQ | (u32)t->held_on, slice, enq_flags);
+		return;
+	}
+	count_in_group(t, t->own_weight);
+	weight = weight_on(rq, t);
 	/* An idle CPU's time is of long ago; those that come next are to compete with this one */
 	if (!rq->curr_weight && !rq->queued)
 		rq->vtime = machine_vtime;
-	anew = comes || t->cpu != cpu || t->weight != weight;
-	if (anew) {
-		t->cpu = cpu;
-		t->weight = weight;
-		t->vruntime = place(rq, t, comes);
-	}
+	anew = comes || t->cpu != cpu;
+	if (anew || t->weight != weight)
+		settle(rq, t, cpu, weight, comes);
 	if (anew || t->yielded || is_served(t))
 		t->deadline = next_deadline(t, t->vruntime);
 	join_queue(t, rq, cpu);
-	scx_bpf_dsq_insert_vtime(p, cpu, slice, t->deadline, enq_flags);
+	scx_bpf_dsq_insert_vtime(p, cpu, slice, due(t), enq_flags);
 
 	if (put_back) {
 		if (!wake_idle_cpu(p))
@@ -447,12 +528,12 @@ void BPF_STRUCT_OPS(carousel_enqueue, struct task_struct *p, u64 enq_flags)
 	} else if (is_about_to_sleep(waker) && cpu == (s32)bpf_get_smp_processor_id()) {
 		count(STAT_STACKED);
 	} else if ((comes || goes) && p->policy != SCHED_BATCH && p->policy != SCHED_IDLE &&
-		   gives_way(rq, t, now) && !first_is_before(rq, cpu, t->deadline + 1)) {
+		   gives_way(rq, t, now) && !first_is_before(rq, cpu, due(t) + 1)) {
 		count(STAT_PREEMPTIONS);
 		rq->gives_way = true;
 		scx_bpf_kick_cpu(cpu, SCX_KICK_PREEMPT);
 	} else {
-		if (comes && !t->synchronous && rq->curr_weight >= NICE_0_WEIGHT)
+		if (comes && !t->synchronous && rq->curr_weight >= NICE_0_LOAD)
 			set_alarm(rq, rq->curr_deadline - rq->curr_vruntime -
 				      elapsed(rq->since, now), now);
 		wake_idle_cpu(p);
@@ -510,9 +591,14 @@ static __always_inline void run(struct task_struct *p, const struct task_ctx *t,
 	if (waits && time_before(machine_vtime + NSEC_PER_MSEC, rq->vtime))
 		machine_vtime = rq->vtime;
 	/* Of virtual time, to time */
-	rest = (rest * t->weight) >> 10;
-	if (t->weight < NICE_0_WEIGHT && rq->queued)
+	rest = (rest * (s64)t->weight) >> 20;
+	if (t->weight < NICE_0_LOAD && rq->queued)
 		set_alarm(rq, rest, now);
+	if (is_limited(p, t)) {
+		rest = lesser(rest, use_runtime(t->group, 0, now));
+		if (rest <= 0)
+			scx_bpf_kick_cpu(scx_bpf_task_cpu(p), SCX_KICK_PREEMPT);
+	}
 	scx_bpf_task_set_slice(p, clamp(rest - (s64)LEAST_SLICE, 1, slice));
 }
 
@@ -526,8 +612,14 @@ void BPF_STRUCT_OPS(carousel_dispatch, s32 cpu, struct task_struct *prev)
 
 	if (!rq)
 		return;
+	if (rq->releases)
+		release_held(cpu, now);
 	if (t && prev) {
 		charge(t, now);
+		if (is_limited(prev, t) && use_runtime(t->group, 0, now) <= 0)
+			t = NULL;
+	}
+	if (t && prev) {
 		served = is_served(t);
 		/* Alone, it stays near all others: what nobody else wanted is no debt */
 		if (served && !rq->queued)
@@ -535,7 +627,7 @@ void BPF_STRUCT_OPS(carousel_dispatch, s32 cpu, struct task_struct *prev)
 					     machine_vtime + 3 * bound);
 		if (served)
 			t->deadline = next_deadline(t, t->vruntime);
-		best = t->deadline;
+		best = due(t);
 	}
 	if (rq->queued) {
 		if (starvation_check_is_due(&rq->rescue_at, now) && rescue_from_queue(cpu, 0, 0)) {
@@ -575,8 +667,8 @@ void BPF_STRUCT_OPS(carousel_running, struct task_struct *p)
 	struct task_ctx *t = task_ctx_of(p);
 	s32 cpu = scx_bpf_task_cpu(p);
 	struct run_queue *rq = run_queue_of(cpu);
-	u32 weight = weight_on(rq, p);
-	u64 now = scx_bpf_now(), rest;
+	u64 now = scx_bpf_now(), weight;
+	bool moved;
 
 	if (!t || !rq)
 		return;
@@ -584,15 +676,14 @@ void BPF_STRUCT_OPS(carousel_running, struct task_struct *p)
 	t->yielded = false;
 	t->since = now;
 	rq->started = now;
-	/* It comes from another CPU; or its weight changed while it ran, and its request goes on */
-	if (t->cpu != cpu || t->weight != weight) {
-		rest = elapsed(t->vruntime, t->deadline) * t->weight;
-		t->weight = weight;
-		t->vruntime = place(rq, t, false);
-		t->deadline = t->cpu != cpu ? next_deadline(t, t->vruntime) :
-					      t->vruntime + rest / weight;
-		t->cpu = cpu;
-	}
+	t->own_weight = own_weight(p);
+	count_in_group(t, t->own_weight);
+	weight = weight_on(rq, t);
+	moved = t->cpu != cpu;
+	if (moved || t->weight != weight)
+		settle(rq, t, cpu, weight, false);
+	if (moved)
+		t->deadline = next_deadline(t, t->vruntime);
 	run(p, t, rq, now);
 }
 
@@ -607,10 +698,12 @@ void BPF_STRUCT_OPS(carousel_stopping, struct task_struct *p, bool runnable)
 	rq->curr_weight = 0;
 	t->put_back = runnable;
 	t->synchronous = false;
-	if (runnable)
+	if (runnable) {
 		hand_back(p);
-	else
-		t->usual_burst = (3 * t->usual_burst + t->burst) / 4;
+		return;
+	}
+	count_in_group(t, 0);
+	t->usual_burst = (3 * t->usual_burst + t->burst) / 4;
 }
 
 bool BPF_STRUCT_OPS(carousel_yield, struct task_struct *from, struct task_struct *to)
@@ -650,7 +743,15 @@ s32 BPF_STRUCT_OPS_SLEEPABLE(carousel_init_task, struct task_struct *p,
 	t->cpu = -1;
 	t->vruntime = args->fork && parent ? parent->vruntime : machine_vtime;
 	t->usual_burst = new_burst;
+	t->group = first_group_number(args);
 	return 0;
+}
+
+static __always_inline void forget(struct task_ctx *t)
+{
+	leave_queue(t);
+	end_hold(t, scx_bpf_now());
+	count_in_group(t, 0);
 }
 
 void BPF_STRUCT_OPS(carousel_disable, struct task_struct *p)
@@ -658,7 +759,19 @@ void BPF_STRUCT_OPS(carousel_disable, struct task_struct *p)
 	struct task_ctx *t = task_ctx_of(p);
 
 	if (t)
-		leave_queue(t);
+		forget(t);
+}
+
+/* The task, which is in no queue now, goes to another group. */
+void BPF_STRUCT_OPS(carousel_cgroup_move, struct task_struct *p, struct cgroup *from,
+		    struct cgroup *to)
+{
+	struct task_ctx *t = task_ctx_of(p);
+
+	if (!t)
+		return;
+	forget(t);
+	t->group = group_number(to);
 }
 
 s32 BPF_STRUCT_OPS_SLEEPABLE(carousel_init)
@@ -673,6 +786,7 @@ s32 BPF_STRUCT_OPS_SLEEPABLE(carousel_init)
 		return -ENOMEM;
 	for_each_rq(rq, cpu, nr_cpus) {
 		error = scx_bpf_create_dsq(cpu, NUMA_NO_NODE) ?:
+			scx_bpf_create_dsq(HELD_DSQ | (u32)cpu, NUMA_NO_NODE) ?:
 			bpf_timer_init(&rq->timer, &run_queues, CLOCK_MONOTONIC) ?:
 			bpf_timer_set_callback(&rq->timer, alarm_fires);
 		if (error)
@@ -687,14 +801,15 @@ s32 BPF_STRUCT_OPS_SLEEPABLE(carousel_init)
 		rq->first = span ? rq->first + in_span : rq->position;
 		rq->count = span ? min(span - in_span, GROUP_SIZE) : 1;
 		rq->next = rq->first + rq->count < nr_cpus ? rq->first + rq->count : 0;
-		nr_groups += rq->position == rq->first;
+		nr_cache_groups += rq->position == rq->first;
 	}
 	return 0;
 }
 
 DEFINE_SCHEDULER(carousel,
 	CALLBACKS_OF(carousel, select_cpu, enqueue, dispatch, running, stopping, yield, cpu_release,
-		     update_idle, init_task, disable, init)
+		     update_idle, init_task, disable, cgroup_init, cgroup_exit, cgroup_move,
+		     cgroup_set_weight, cgroup_set_idle, cgroup_set_bandwidth, init)
 	.flags = SCX_OPS_KEEP_BUILTIN_IDLE | SCX_OPS_ENQ_LAST | SCX_OPS_ENQ_EXITING |
 		 SCX_OPS_ENQ_MIGRATION_DISABLED,
 	.name = "carousel");

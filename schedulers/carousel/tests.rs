@@ -5,9 +5,23 @@ use crate::support::{
     History, MS, SECOND, assert_near, assert_the_displaced_move,
     assert_time_alone_is_no_debt_elsewhere, run, run_with, statistic,
 };
+use crate::tests::groups as common;
 use fairground_simulator::{CostModel, Outcome};
 
 const ID: &str = "carousel";
+
+crate::tests::groups::groups_tests!(super::ID);
+crate::tests::quotas::quotas_tests!(super::ID);
+
+#[test]
+fn beside_hogs_of_its_group_a_periodic_task_gets_its_part() {
+    let percent = common::a_fifth_beside_eight_hogs(ID);
+    // A ninth is 11.1; the kernel's own gives it 10.1
+    assert_near(percent, 10.5, 1.0, "percent");
+    // Within a quota it is more than the kernel's 92, but not all: its period is a tenth of the quota's
+    let served = crate::tests::quotas::served_beside_a_hog(ID);
+    assert!((105.0..=200.0).contains(&served), "{served} jobs served within a quota");
+}
 
 /// [`run`] with a tick of 4 ms, as most kernels have, which is longer than many turns.
 fn run_at_250(
@@ -462,4 +476,54 @@ fn nobody_starves() {
     let wait = history.longest_wait("idle", 0, 60 * SECOND);
     assert!(wait > 14 * SECOND && wait < 17 * SECOND, "{wait} ns");
     assert!(statistic(ID, &outcome, "rescues") >= 2);
+}
+
+#[test]
+fn hogs_of_a_group_have_turns_as_long_as_others() {
+    let tasks = [common::hogs("a", 8, "/a", ""), common::hogs("b", 1, "/b", "")];
+    let history = common::history(ID, "1", "", &tasks.join(", "), 2);
+    let turns = history.runs.len();
+    assert!((400..700).contains(&turns), "{turns} turns in 2 s");
+}
+
+/// What tasks `a` of a group with this quota run together in each of its periods, least and most, ms.
+fn used_in_a_period(hz: u64, hogs: usize, quota: u64, period: u64) -> [f64; 2] {
+    let json = format!(
+        r#"{{ "tasks": {{ {} }}, "fairground": {{ "groups": {{ "/a": {{ "cpu.max": "{} {}" }} }} }} }}"#,
+        common::hogs("a", hogs, "/a", ""),
+        quota * 1000,
+        period * 1000
+    );
+    let (history, _) = run_with(ID, "1", &json, 3, &[], |options| options.hz = hz);
+    let in_period = |from: u64| {
+        let ran = history.runs.iter().map(|run| {
+            let end = run.end.min((from + period) * MS);
+            end.saturating_sub(run.start.max(from * MS))
+        });
+        ran.sum::<u64>() as f64 / MS as f64
+    };
+    let used: Vec<f64> = (1000..3000 - period).step_by(period as usize).map(in_period).collect();
+    [used.iter().copied().fold(f64::INFINITY, f64::min), used.iter().copied().fold(0.0, f64::max)]
+}
+
+#[test]
+fn a_group_uses_its_quota_in_each_period() {
+    // Less than a slice: who had a whole one would be held for the two periods that follow
+    let [least, most] = used_in_a_period(1000, 1, 2, 10);
+    assert!(least > 0.5 && most < 4.0, "{least} to {most} ms");
+    // Seven tasks wait when the first has used it up, and ticks are 4 ms apart
+    let [least, most] = used_in_a_period(250, 8, 10, 100);
+    assert!(least > 3.0 && most < 20.0, "{least} to {most} ms");
+}
+
+#[test]
+fn who_is_held_on_the_cpu_of_a_real_time_task_comes_back_with_the_others() {
+    let fifo = r#""fifo": { "loop": -1, "run": 1000, "delay": 50000, "cpus": [ 0 ], "policy": "SCHED_FIFO" }"#;
+    let groups = r#""/a": { "cpu.max": "20000 100000" }"#;
+    let tasks = format!("{}, {fifo}", common::hogs("a", 2, "/a", ""));
+    let history = common::history(ID, "2", groups, &tasks, 1);
+    for name in ["a-0", "a-1"] {
+        let percent = history.percent(name, 150 * MS, 900 * MS);
+        assert_near(percent, 10.0, 4.0, name);
+    }
 }
