@@ -134,6 +134,15 @@ static __always_inline u64 weight_on(const struct run_queue *rq, const struct ta
 	return rq ? weight * SCHED_CAPACITY_SCALE / rq->capacity : weight;
 }
 
+/* The same of a task that is runnable on the CPU, and counts as such in its groups. */
+static __always_inline u64 weigh(const struct run_queue *rq, struct task_ctx *t,
+				 const struct task_struct *p)
+{
+	t->own_weight = own_weight(p);
+	count_in_group(t, t->own_weight);
+	return weight_on(rq, t);
+}
+
 /* The task asks for as much as it usually uses, or has used already, and at most for a slice. */
 static __always_inline u64 next_deadline(const struct task_ctx *t, u64 vruntime)
 {
@@ -162,15 +171,15 @@ static __always_inline bool is_served(const struct task_ctx *t)
 	return !time_before(t->vruntime + calc_delta_fair(LEAST_SLICE, t->weight), t->deadline);
 }
 
-static __always_inline void charge(struct task_ctx *t, u64 now)
+/* Returns the task's part of what its groups may still use. */
+static __always_inline s64 charge(struct task_ctx *t, u64 now)
 {
 	u64 time = elapsed(t->since, now);
 
 	t->since = now;
 	t->burst += time;
 	t->vruntime += calc_delta_fair(time, t->weight);
-	if (nr_quotas && t->group)
-		use_runtime(t->group, time, now);
+	return nr_quotas && t->group ? use_runtime(t->group, time, now) : NO_LIMIT;
 }
 
 /* The running task's deadline, or where it is beyond that. */
@@ -365,12 +374,11 @@ int release_held(s32 cpu, u64 now)
 		return 0;
 	rq->releases = false;
 	bpf_rcu_read_lock();
-	for_each_queued(p, t, HELD_DSQ | (u32)cpu, 0) {
+	for_each_queued(p, t, throttled_dsq(cpu), 0) {
 		end_hold(t, now);
 		if (hold(t, cpu, now))
 			continue;
-		count_in_group(t, t->own_weight);
-		settle(rq, t, cpu, weight_on(rq, t), true);
+		settle(rq, t, cpu, weigh(rq, t, p), true);
 		t->deadline = next_deadline(t, t->vruntime);
 		join_queue(t, rq, cpu);
 		scx_bpf_dsq_move_set_vtime(DSQ_ITERATOR, due(t));
@@ -497,16 +505,14 @@ void BPF_STRUCT_OPS(carousel_enqueue, struct task_struct *p, u64 enq_flags)
 	t->waiting_since = now;
 	waker = comes ? task_ctx_of(bpf_get_current_task_btf()) : NULL;
 	t->burst = comes ? 0 : t->burst;
-	t->own_weight = own_weight(p);
 	end_hold(t, now);
 	if (is_limited(p, t) && hold(t, scx_bpf_task_cpu(p), now)) {
 		leave_queue(t);
 		count_in_group(t, 0);
-		scx_bpf_dsq_insert(p, HELD_DSQ | (u32)t->held_on, slice, enq_flags);
+		scx_bpf_dsq_insert(p, throttled_dsq(t->held_on), slice, enq_flags);
 		return;
 	}
-	count_in_group(t, t->own_weight);
-	weight = weight_on(rq, t);
+	weight = weigh(rq, t, p);
 	/* An idle CPU's time is of long ago; those that come next are to compete with this one */
 	if (!rq->curr_weight && !rq->queued)
 		rq->vtime = machine_vtime;
@@ -615,8 +621,7 @@ void BPF_STRUCT_OPS(carousel_dispatch, s32 cpu, struct task_struct *prev)
 	if (rq->releases)
 		release_held(cpu, now);
 	if (t && prev) {
-		charge(t, now);
-		if (is_limited(prev, t) && use_runtime(t->group, 0, now) <= 0)
+		if (charge(t, now) <= 0 && is_limited(prev, t))
 			t = NULL;
 	}
 	if (t && prev) {
@@ -676,9 +681,7 @@ void BPF_STRUCT_OPS(carousel_running, struct task_struct *p)
 	t->yielded = false;
 	t->since = now;
 	rq->started = now;
-	t->own_weight = own_weight(p);
-	count_in_group(t, t->own_weight);
-	weight = weight_on(rq, t);
+	weight = weigh(rq, t, p);
 	moved = t->cpu != cpu;
 	if (moved || t->weight != weight)
 		settle(rq, t, cpu, weight, false);
@@ -786,7 +789,7 @@ s32 BPF_STRUCT_OPS_SLEEPABLE(carousel_init)
 		return -ENOMEM;
 	for_each_rq(rq, cpu, nr_cpus) {
 		error = scx_bpf_create_dsq(cpu, NUMA_NO_NODE) ?:
-			scx_bpf_create_dsq(HELD_DSQ | (u32)cpu, NUMA_NO_NODE) ?:
+			scx_bpf_create_dsq(throttled_dsq(cpu), NUMA_NO_NODE) ?:
 			bpf_timer_init(&rq->timer, &run_queues, CLOCK_MONOTONIC) ?:
 			bpf_timer_set_callback(&rq->timer, alarm_fires);
 		if (error)

@@ -99,5 +99,5 @@ void BPF_STRUCT_OPS(carousel_cgroup_set_weight, struct cgroup *cgrp, u32 weight)
 
 void BPF_STRUCT_OPS(carousel_cgroup_set_idle, struct cgroup *cgrp, bool idle)
 {
-	set_shares(cgrp, idle ? IDLE_SHARES * LOAD_SCALE : shares_of_weight(DEFAULT_CGROUP_WEIGHT));
+	set_shares(cgrp, shares_of(idle, DEFAULT_CGROUP_WEIGHT));
 }

@@ -8,9 +8,6 @@
  */
 #pragma once
 
-/* The queue of a CPU's held tasks. The bit tells the kernel that these are throttled. */
-#define HELD_DSQ (1ULL << 61)
-
 /* Runtime of a group without a quota */
 #define NO_LIMIT ((s64)(~0ULL >> 1))
 
@@ -27,16 +24,6 @@ struct account {
 
 DEFINE_ARRAY(ARRAY, accounts, NR_GROUPS, struct account)
 
-/* The figures of cpu.stat for a group, for the kernel that runs this scheduler; times in ns */
-struct cpu_stat {
-	u64 cgroup_id;
-	u64 nr_periods;
-	u64 nr_throttled;
-	u64 throttled_time;
-};
-
-DEFINE_ARRAY(ARRAY, cpu_stat, NR_GROUPS, struct cpu_stat)
-
 /* A group's held tasks on a CPU, and since when there are some */
 struct held {
 	u32 number;
@@ -51,11 +38,6 @@ static u32 nr_quotas;
 static __always_inline struct account *account_of(u32 group)
 {
 	return bpf_map_lookup_elem(&accounts, &group);
-}
-
-static __always_inline struct cpu_stat *cpu_stat_of(u32 group)
-{
-	return bpf_map_lookup_elem(&cpu_stat, &group);
 }
 
 /* Of two amounts of runtime, either of which may be a debt. */
@@ -142,11 +124,15 @@ __noinline bool hold(struct task_ctx *t __arg_nonnull, s32 cpu, u64 now)
 
 static __always_inline void end_hold(struct task_ctx *t, u64 now)
 {
-	struct cpu_stat *stat = cpu_stat_of(t->held_by);
-	struct account *a = account_of(t->held_by);
+	struct cpu_stat *stat;
+	struct account *a;
 	struct held *held;
 
-	held = t->held_by ? bpf_map_lookup_percpu_elem(&held_tasks, &t->held_by, t->held_on) : NULL;
+	if (!t->held_by)
+		return;
+	stat = cpu_stat_of(t->held_by);
+	a = account_of(t->held_by);
+	held = bpf_map_lookup_percpu_elem(&held_tasks, &t->held_by, t->held_on);
 	t->held_by = 0;
 	if (!held || !a || !stat)
 		return;
@@ -226,13 +212,11 @@ s32 BPF_STRUCT_OPS_SLEEPABLE(carousel_cgroup_init, struct cgroup *cgrp,
 {
 	s32 error = number_group(cgrp, args);
 	u32 number = own_group_number(cgrp);
-	struct cpu_stat *stat = cpu_stat_of(number);
 	struct account *a = account_of(number);
 
-	if (error || !number || !a || !stat || !bpf_core_field_exists(args->bw_quota_us))
+	if (error || !number || !a || !bpf_core_field_exists(args->bw_quota_us))
 		return error;
-	__builtin_memset(stat, 0, sizeof(*stat));
-	stat->cgroup_id = cgrp->kn->id;
+	new_cpu_stat(number, cgrp);
 	/* It exists already where a group was before */
 	bpf_timer_init(&a->timer, &accounts, CLOCK_MONOTONIC);
 	bpf_timer_set_callback(&a->timer, refill);

@@ -1815,7 +1815,7 @@ __noinline int init_rq(struct run_queue *cfs_rq __arg_nonnull, s32 cpu)
 		sd_init(cfs_rq, level);
 	cfs_rq->last_dsq = eligible_dsq(cpu);
 	return init_hrtick(cpu) ?: scx_bpf_create_dsq(eligible_dsq(cpu), NUMA_NO_NODE) ?:
-	       scx_bpf_create_dsq(ineligible_dsq(cpu), NUMA_NO_NODE) ?: scx_bpf_create_dsq(limbo_dsq(cpu), NUMA_NO_NODE);
+	       scx_bpf_create_dsq(ineligible_dsq(cpu), NUMA_NO_NODE) ?: scx_bpf_create_dsq(throttled_dsq(cpu), NUMA_NO_NODE);
 }
 
 s32 BPF_STRUCT_OPS_SLEEPABLE(eevdf_init)

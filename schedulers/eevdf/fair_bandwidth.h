@@ -44,27 +44,12 @@ struct slack {
 
 DEFINE_ARRAY(ARRAY, slack_timers, NR_GROUPS, struct slack)
 
-/* The figures of cpu.stat for a group, for the kernel that runs this scheduler; times in ns */
-struct cpu_stat {
-	u64 cgroup_id;
-	u64 nr_periods;
-	u64 nr_throttled;
-	u64 throttled_time;
-};
-
-DEFINE_ARRAY(ARRAY, cpu_stat, NR_GROUPS, struct cpu_stat)
-
 /* Groups with a quota */
 static u32 nr_quotas;
 
 static __always_inline struct cfs_bandwidth *cfs_bandwidth_of(u32 group)
 {
 	return bpf_map_lookup_elem(&cfs_bandwidths, &group);
-}
-
-static __always_inline struct cpu_stat *cpu_stat_of(u32 group)
-{
-	return bpf_map_lookup_elem(&cpu_stat, &group);
 }
 
 /* ---- Taking from the pool and giving back ------------------------------------------------------------------------- */
@@ -363,12 +348,10 @@ static __always_inline void init_cfs_bandwidth(u32 group, struct cgroup *cgrp, c
 {
 	struct slack *slack = bpf_map_lookup_elem(&slack_timers, &group);
 	struct cfs_bandwidth *cfs_b = cfs_bandwidth_of(group);
-	struct cpu_stat *stat = cpu_stat_of(group);
 
-	if (!cfs_b || !slack || !stat || !bpf_core_field_exists(args->bw_quota_us))
+	if (!cfs_b || !slack || !bpf_core_field_exists(args->bw_quota_us))
 		return;
-	__builtin_memset(stat, 0, sizeof(*stat));
-	stat->cgroup_id = cgrp->kn->id;
+	new_cpu_stat(group, cgrp);
 	/* They exist already where a group was before */
 	bpf_timer_init(&cfs_b->period_timer, &cfs_bandwidths, CLOCK_MONOTONIC);
 	bpf_timer_set_callback(&cfs_b->period_timer, period_timer_fires);

@@ -404,7 +404,7 @@ void BPF_STRUCT_OPS(eevdf_cgroup_set_idle, struct cgroup *cgrp, bool idle)
 
 	if (tg)
 		tg->cgroup.sched_idle = idle;
-	set_shares(number, idle ? IDLE_SHARES * LOAD_SCALE : shares_of_weight(DEFAULT_CGROUP_WEIGHT));
+	set_shares(number, shares_of(idle, DEFAULT_CGROUP_WEIGHT));
 }
 
 void BPF_STRUCT_OPS(eevdf_cgroup_set_bandwidth, struct cgroup *cgrp, u64 period_us, u64 quota_us, u64 burst_us)

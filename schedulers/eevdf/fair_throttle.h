@@ -8,14 +8,6 @@
  */
 #pragma once
 
-/* The queue of a CPU's tasks in limbo. The bit tells the kernel that runs this scheduler that tasks there are throttled. */
-#define THROTTLED_DSQ (1ULL << 61)
-
-static __always_inline u64 limbo_dsq(s32 cpu)
-{
-	return THROTTLED_DSQ | (u32)cpu;
-}
-
 /* The task stops competing on @cfs_rq, as if it fell asleep. */
 static __always_inline void dequeue_throttled(struct run_queue *cfs_rq, struct task_ctx *se, u64 now)
 {
@@ -63,7 +55,7 @@ __noinline bool throttle_first(struct run_queue *cfs_rq __arg_nonnull, u64 dsq, 
 
 	for_each_queued(p, se, dsq, 0) {
 		if (se->group && !(p->flags & (PF_KTHREAD | PF_EXITING)) && check_cfs_rq_runtime(se->group, cfs_rq->cpu, now))
-			moved = scx_bpf_dsq_move(DSQ_ITERATOR, p, limbo_dsq(cfs_rq->cpu), 0);
+			moved = scx_bpf_dsq_move(DSQ_ITERATOR, p, throttled_dsq(cfs_rq->cpu), 0);
 		if (moved) {
 			clear_buddies(cfs_rq, p->pid);
 			dequeue_throttled(cfs_rq, se, now);
@@ -77,7 +69,7 @@ __noinline bool throttle_first(struct run_queue *cfs_rq __arg_nonnull, u64 dsq, 
 static __always_inline bool enqueue_throttled(struct task_struct *p, struct task_ctx *se, s32 cpu, u64 enq_flags)
 {
 	if (throttled_hierarchy(se->group, cpu)) {
-		scx_bpf_dsq_insert(p, limbo_dsq(cpu), MAX_RUN, enq_flags);
+		scx_bpf_dsq_insert(p, throttled_dsq(cpu), MAX_RUN, enq_flags);
 		return true;
 	}
 	se->throttled = false;
@@ -137,7 +129,7 @@ __noinline int unthrottle(struct run_queue *cfs_rq __arg_nonnull, u64 now)
 	unthrottle_groups(cfs_rq, now);
 	/* Not all that call this are in a read-side section */
 	bpf_rcu_read_lock();
-	for_each_queued(p, se, limbo_dsq(cfs_rq->cpu), 0) {
+	for_each_queued(p, se, throttled_dsq(cfs_rq->cpu), 0) {
 		if (throttled_hierarchy(se->group, cfs_rq->cpu))
 			continue;
 		eligible = rejoin(cfs_rq, p, se, now);

@@ -3,8 +3,8 @@
  * control_groups.h - the control groups of the machine, by number
  *
  * The including file first defines LOAD_SCALE, how much a weight of 1 is, and afterwards its own
- * records of NR_GROUPS groups, and control_group_of(), which finds the struct control_group in one of them.
- * Number 0 is the root, of which no record is used.
+ * records of NR_GROUPS groups, and control_group_of(), which finds the struct control_group in one
+ * of them. Number 0 is the root, of which no record is used.
  */
 #pragma once
 
@@ -57,6 +57,38 @@ static u32 nr_groups;
 
 static struct control_group *control_group_of(u32 number);
 
+/* A CPU's throttled tasks: the bit tells the kernel that runs this scheduler what they are. */
+static __always_inline u64 throttled_dsq(s32 cpu)
+{
+	return 1ULL << 61 | (u32)cpu;
+}
+
+/* The figures of cpu.stat for a group, for the kernel that runs this scheduler; times in ns */
+struct cpu_stat {
+	u64 cgroup_id;
+	u64 nr_periods;
+	u64 nr_throttled;
+	u64 throttled_time;
+};
+
+DEFINE_ARRAY(ARRAY, cpu_stat, NR_GROUPS, struct cpu_stat)
+
+static __always_inline struct cpu_stat *cpu_stat_of(u32 group)
+{
+	return bpf_map_lookup_elem(&cpu_stat, &group);
+}
+
+/* A group begins to have figures. */
+static __always_inline void new_cpu_stat(u32 group, const struct cgroup *cgrp)
+{
+	struct cpu_stat *stat = cpu_stat_of(group);
+
+	if (!stat)
+		return;
+	__builtin_memset(stat, 0, sizeof(*stat));
+	stat->cgroup_id = cgrp->kn->id;
+}
+
 /* The number under which the tasks of a control group are known. */
 static __always_inline u32 group_number(struct cgroup *cgrp)
 {
@@ -90,6 +122,12 @@ static __always_inline u64 shares_of_weight(u32 weight)
 {
 	weight = weight * NICE_0_WEIGHT + DEFAULT_CGROUP_WEIGHT / 2;
 	return weight / DEFAULT_CGROUP_WEIGHT * LOAD_SCALE;
+}
+
+/* Shares of a group with cpu.idle, or without it of one with this weight. */
+static __always_inline u64 shares_of(bool idle, u32 weight)
+{
+	return idle ? IDLE_SHARES * LOAD_SCALE : shares_of_weight(weight);
 }
 
 /* Shares of a group of this weight in which so many tasks are runnable, on so many CPUs. */
@@ -144,9 +182,7 @@ static __always_inline s32 number_group(struct cgroup *cgrp,
 		group->number = i;
 		group->parent = record->number;
 		group->sched_idle = bpf_core_field_exists(args->sched_idle) && args->sched_idle;
-		group->shares = shares_of_weight(args->weight);
-		if (group->sched_idle)
-			group->shares = IDLE_SHARES * LOAD_SCALE;
+		group->shares = shares_of(group->sched_idle, args->weight);
 		record->number = i;
 		record->own = true;
 		nr_groups = max(nr_groups, i + 1);
