@@ -83,6 +83,7 @@ impl CacheSize {
 
 impl Hardware {
     /// Throughput of a core with this many busy CPUs, at least one, in thousandths of that with one.
+    #[inline]
     pub fn throughput(&self, busy: usize) -> u32 {
         let shared = busy.checked_sub(2);
         shared.map_or(ALONE, |place| {
@@ -92,6 +93,7 @@ impl Hardware {
     }
 
     /// The idle states of a CPU, the shallowest first; none if they are not known.
+    #[inline]
     pub fn idle_states(&self, cpu: usize) -> &[IdleState] {
         self.idle.get(cpu).map_or(&[], |states| states)
     }

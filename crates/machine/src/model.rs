@@ -72,16 +72,19 @@ impl Machine {
     }
 
     /// Number of CPUs.
+    #[inline]
     pub fn cpu_count(&self) -> usize {
         self.cpus.len()
     }
 
     /// The CPU with this number of the machine's own.
+    #[inline]
     pub fn find(&self, number: u32) -> Option<usize> {
         self.numbers.binary_search(&number).ok()
     }
 
     /// Whether the machine itself leaves out CPU numbers.
+    #[inline]
     pub fn has_gaps(&self) -> bool {
         (0..).zip(&self.numbers).any(|(cpu, number)| cpu != *number)
     }
@@ -99,6 +102,7 @@ impl Machine {
     /// # Panics
     ///
     /// If there is no such CPU.
+    #[inline]
     pub fn distance(&self, a: usize, b: usize) -> Distance {
         let (first, second) = (&self.cpus[a], &self.cpus[b]);
         if a == b {
@@ -119,6 +123,7 @@ impl Machine {
     /// # Panics
     ///
     /// If there is no such node.
+    #[inline]
     pub fn node_distance(&self, a: u32, b: u32) -> u32 {
         let nodes = self.nodes().len();
         assert!((a as usize) < nodes && (b as usize) < nodes, "no such node");
@@ -126,21 +131,25 @@ impl Machine {
     }
 
     /// The cores.
+    #[inline]
     pub fn cores(&self) -> Range<u32> {
         self.groups(|cpu| cpu.core)
     }
 
     /// The last-level caches.
+    #[inline]
     pub fn llcs(&self) -> Range<u32> {
         self.groups(|cpu| cpu.llc)
     }
 
     /// The nodes, including those that have memory but no CPUs.
+    #[inline]
     pub fn nodes(&self) -> Range<u32> {
         0..self.node_distances.len().isqrt() as u32
     }
 
     /// The packages.
+    #[inline]
     pub fn packages(&self) -> Range<u32> {
         self.groups(|cpu| cpu.package)
     }
@@ -150,34 +159,41 @@ impl Machine {
     /// # Panics
     ///
     /// If there is no such CPU.
+    #[inline]
     pub fn siblings(&self, cpu: usize) -> impl Iterator<Item = usize> + '_ {
         self.members(|cpu| cpu.core, self.cpus[cpu].core)
     }
 
     /// CPUs of a core in ascending order.
+    #[inline]
     pub fn core_members(&self, core: u32) -> impl Iterator<Item = usize> + '_ {
         self.members(|cpu| cpu.core, core)
     }
 
     /// CPUs of a last-level cache in ascending order.
+    #[inline]
     pub fn llc_members(&self, llc: u32) -> impl Iterator<Item = usize> + '_ {
         self.members(|cpu| cpu.llc, llc)
     }
 
     /// CPUs of a node in ascending order.
+    #[inline]
     pub fn node_members(&self, node: u32) -> impl Iterator<Item = usize> + '_ {
         self.members(|cpu| cpu.node, node)
     }
 
     /// CPUs of a package in ascending order.
+    #[inline]
     pub fn package_members(&self, package: u32) -> impl Iterator<Item = usize> + '_ {
         self.members(|cpu| cpu.package, package)
     }
 
+    #[inline]
     fn groups(&self, group: impl Fn(&Cpu) -> u32) -> Range<u32> {
         0..self.cpus.iter().map(|cpu| group(cpu) + 1).max().unwrap_or(0)
     }
 
+    #[inline]
     fn members<'a>(
         &'a self,
         group: impl Fn(&Cpu) -> u32 + 'a,
