@@ -2,7 +2,7 @@
 
 use fairground_events::Nanoseconds;
 use fairground_metrics::{Explainer, Explanation, LongestWait, LongestWaitFinder};
-use fairground_results::Waits;
+use fairground_results::{Patience, Waits};
 use fairground_workload::Workload;
 
 use crate::cell::{Cell, CellResult, Failure};
@@ -44,18 +44,22 @@ pub fn explain(plan: &Plan, search: &Search) -> Result<(Vec<Waits>, Vec<Failure>
 fn explain_cell(cell: &Cell, search: &Search) -> Result<(Option<Waits>, Option<Failure>), Error> {
     let mut finder = LongestWaitFinder::new(search.most, search.at_least).only(search.task.clone());
     let CellResult { run, failure, .. } = cell.run_with(&mut [&mut finder])?;
-    if run.metrics.is_none() {
+    let Some(metrics) = run.metrics.as_deref() else {
         return Ok((None, failure));
-    }
+    };
     if let Some(task) = search.task.as_ref().filter(|_| !finder.has_seen_it()) {
         return Err(no_such_task(&cell.options.workload, task));
     }
-    let waits = Waits {
-        labels: run.labels,
-        waits: explain_waits(cell, &finder.result())?,
-        notes: run.notes.to_vec(),
-    };
-    Ok((Some(waits), failure))
+    let waits = explain_waits(cell, &finder.result())?;
+    let mut notes = run.notes.to_vec();
+    // Here nothing starves unless that was asked for, but a wait that compare would call so is told with what it would be elsewhere.
+    let judged = Cell { patience: Patience::default(), ..cell.clone() };
+    let longest = waits.iter().max_by_key(|wait| wait.to_ns - wait.from_ns);
+    if let (Some(wait), Some(_)) = (longest, judged.patience.exceeded_in(metrics)) {
+        let told = beside_background(&judged, wait)?;
+        notes.extend(told.map(|told| told.trim_matches(|one| " ()".contains(one)).to_owned()));
+    }
+    Ok((Some(Waits { labels: run.labels, waits, notes }), failure))
 }
 
 /// Runs the cell again and explains these waits.

@@ -3,9 +3,9 @@
 
 use fairground_events::{Nanoseconds, Sink};
 use fairground_metrics::{LongestWaitFinder, Timeline, TimelineRecorder, WindowSpread};
-use fairground_results::{Moment, Run};
+use fairground_results::{Moment, Run, Status};
 
-use crate::cell::Cell;
+use crate::cell::{Cell, CellResult};
 use crate::error::Error;
 
 /// Maximum number of slices in a timeline; more would make the page larger without showing more.
@@ -114,8 +114,18 @@ pub fn record(cell: &Cell, from: Nanoseconds, to: Nanoseconds) -> Result<Timelin
 }
 
 /// Runs a cell again with another consumer of its events.
+///
+/// # Errors
+///
+/// Also if its process does not come to its end this time, because then some events are missing.
 pub(crate) fn again(cell: &Cell, sink: &mut dyn Sink) -> Result<(), Error> {
     let untraced = Cell { trace: None, ..cell.clone() };
-    untraced.run_with(&mut [sink])?;
-    Ok(())
+    let CellResult { run, failure, .. } = untraced.run_with(&mut [sink])?;
+    match failure {
+        Some(failure) if run.status == Status::Crashed => Err(Error::System(format!(
+            "{} under {} cannot be shown: run again, it {}",
+            failure.workload, failure.scheduler, failure.message
+        ))),
+        _ => Ok(()),
+    }
 }

@@ -11,6 +11,13 @@ use crate::timeline::{LongestWait, States};
 
 /// Number of steps to keep from the beginning of a wait. Those between these and the last ones are only counted.
 const FIRST_STEPS: usize = 24;
+/// A longer slice might as well have no end: before it is over, the kernel ends a scheduler under which another task has waited for so long (SCX_WATCHDOG_MAX_TIMEOUT).
+const ENDLESS: Nanoseconds = 30_000_000_000;
+/// The slice that the kernel gives to a task that goes on because no other was chosen (SCX_SLICE_DFL).
+const USUAL_SLICE: Nanoseconds = 20_000_000;
+/// A slice ends at a tick, which is not longer than this.
+const LATEST_TICK: Nanoseconds = 20_000_000;
+
 /// Number of steps to keep from the end of a wait.
 pub const LAST_STEPS: usize = 12;
 
@@ -20,8 +27,10 @@ struct Known {
     policy: Policy,
     priority: u32,
     allowed: Vec<CpuId>,
-    /// Whether the slice with which it was inserted last is infinite.
-    endless: bool,
+    /// The slice with which it was inserted last, if it was.
+    slice: Option<Nanoseconds>,
+    /// Whether it has run on long after the end of that slice, so that it must have got another one.
+    outlasts: bool,
 }
 
 /// State of a task whose waits are explained.
@@ -100,6 +109,8 @@ pub struct Explainer {
     states: States,
     /// Who runs on each CPU, and since when.
     running: Vec<Option<(Runner, Nanoseconds)>>,
+    /// When the scheduler was asked last for a task for each CPU, if ever.
+    asked: Vec<Option<Nanoseconds>>,
     offline: BTreeSet<CpuId>,
     /// The last task that left a queue, and that queue.
     moving: Option<(TaskId, Place)>,
@@ -122,6 +133,7 @@ impl Explainer {
             followed: BTreeMap::new(),
             states: States::default(),
             running: vec![None; cpus as usize],
+            asked: vec![None; cpus as usize],
             offline: BTreeSet::new(),
             moving: None,
             explanations: Vec::new(),
@@ -173,6 +185,10 @@ impl Explainer {
         action: Action,
     ) {
         if callback == Callback::Dispatch {
+            self.outlast(now, cpu);
+            if let Some(asked) = self.asked.get_mut(cpu.0 as usize) {
+                *asked = Some(now);
+            }
             for (task, followed) in &mut self.followed {
                 let known = self.tasks.get(task);
                 if known.is_some_and(|known| known.may_use(cpu)) {
@@ -219,6 +235,20 @@ impl Explainer {
         }
     }
 
+    /// Notes whether the task on this CPU has outlasted its slice, at whose end the scheduler is asked for another one.
+    fn outlast(&mut self, now: Nanoseconds, cpu: CpuId) {
+        let place = cpu.0 as usize;
+        let running = self.running.get(place).copied().flatten();
+        let asked = self.asked.get(place).copied().flatten();
+        if let (Some((Runner::Task(task), since)), Some(asked)) = (running, asked)
+            && let Some(known) = self.tasks.get_mut(&task)
+            && let Some(slice) = known.slice
+        {
+            let limit = slice.max(USUAL_SLICE).saturating_add(LATEST_TICK);
+            known.outlasts |= now.saturating_sub(since.max(asked)) > limit;
+        }
+    }
+
     /// Notes the CPU of a task.
     fn locate(&mut self, task: TaskId, cpu: CpuId) {
         if let Some(followed) = self.followed.get_mut(&task) {
@@ -242,6 +272,9 @@ impl Explainer {
     }
 
     fn close(&mut self, now: Nanoseconds, task: TaskId, ran: bool) {
+        for cpu in 0..self.cpus {
+            self.outlast(now, CpuId(cpu));
+        }
         let Some(followed) = self.followed.get_mut(&task) else {
             return;
         };
@@ -366,7 +399,7 @@ impl Explainer {
             Runner::Nobody => return None,
         };
         let priority = known.map(|known| known.priority).filter(|priority| *priority > 0);
-        let endless = known.is_some_and(|known| known.endless);
+        let endless = known.is_some_and(Known::is_endless);
         let outside = matches!(runner, Runner::Outside(_));
         let (duration_ns, turns) = (turns.duration, turns.count);
         Some(Ran { task, real_time, endless, priority, outside, duration_ns, turns })
@@ -376,6 +409,10 @@ impl Explainer {
 impl Known {
     fn is_real_time(&self) -> bool {
         matches!(self.policy, Policy::Fifo | Policy::RoundRobin | Policy::Deadline)
+    }
+
+    fn is_endless(&self) -> bool {
+        self.outlasts || self.slice.is_some_and(|slice| slice >= ENDLESS)
     }
 
     fn may_use(&self, cpu: CpuId) -> bool {
@@ -466,19 +503,20 @@ fn cause(stays: &[Stay], cpus: &[CpuUse], length: Nanoseconds, ran: bool) -> Cau
         Place::Local { cpu } => Some(cpu),
         _ => None,
     };
-    let its = cpus.iter().filter(|one| only.is_none_or(|cpu| one.cpu == cpu));
-    let real_time: Nanoseconds = its
-        .clone()
-        .flat_map(|one| &one.ran)
-        .filter(|ran| ran.real_time)
-        .map(|ran| ran.duration_ns)
-        .sum();
-    if real_time > 0 && real_time >= length * its.clone().count() as u64 / 2 {
-        return Cause::RealTime { duration_ns: real_time, cpu: only };
+    let its: Vec<&CpuUse> =
+        { cpus.iter() }.filter(|one| only.is_none_or(|cpu| one.cpu == cpu)).collect();
+    // How long those of a kind had these CPUs, if they had each of them for at least half of the wait: what they leave is the scheduler's to use.
+    let had = |is_of_kind: fn(&Ran) -> bool| -> Option<Nanoseconds> {
+        let on = |one: &&CpuUse| -> Nanoseconds {
+            one.ran.iter().filter(|ran| is_of_kind(ran)).map(|ran| ran.duration_ns).sum()
+        };
+        let is_taken = |one: &&CpuUse| on(one) > 0 && on(one) >= length / 2;
+        (!its.is_empty() && its.iter().all(is_taken)).then(|| its.iter().map(on).sum())
+    };
+    if let Some(duration_ns) = had(|ran| ran.real_time) {
+        return Cause::RealTime { duration_ns, cpu: only };
     }
-    let others = its.clone().flat_map(|one| &one.ran).filter(|ran| ran.outside);
-    let duration_ns: Nanoseconds = others.map(|ran| ran.duration_ns).sum();
-    if duration_ns > 0 && duration_ns >= length * its.count() as u64 / 2 {
+    if let Some(duration_ns) = had(|ran| ran.outside) {
         return Cause::Others { duration_ns, cpu: only };
     }
     Cause::Lay { place }
@@ -491,7 +529,12 @@ impl Sink for Explainer {
             policy: info.policy,
             priority: info.rt_priority,
             allowed: info.allowed.clone(),
-            endless: false,
+            slice: None,
+            outlasts: false,
+        };
+        let known = match self.tasks.remove(&task) {
+            Some(before) => Known { slice: before.slice, outlasts: before.outlasts, ..known },
+            None => known,
         };
         self.tasks.insert(task, known);
         if let Some(wanted) = self.wanted.get(&info.name) {
@@ -554,7 +597,7 @@ impl Sink for Explainer {
             }
             EventKind::Insert { task, queue, slice, vtime } => {
                 if let Some(known) = self.tasks.get_mut(&task) {
-                    known.endless = slice == Nanoseconds::MAX;
+                    known.slice = Some(slice);
                 }
                 let queue = Place::from(queue);
                 let action = Action::Inserted {
@@ -837,6 +880,32 @@ mod tests {
         assert_eq!(found.places[0].taken, [Taken { cpu: 0, tasks: 1 }]);
         let found = explain(Policy::Normal, &[0], &events(Outsider::RealTime));
         assert_eq!(found.cause, Cause::RealTime { duration_ns: 60, cpu: None });
+        // They are not where another CPU is idle.
+        for who in [Outsider::Other, Outsider::RealTime] {
+            let found = explain(Policy::Normal, &[], &events(who));
+            assert_eq!(found.cause, Cause::Lay { place: Q.into() });
+        }
+    }
+
+    #[test]
+    fn a_task_that_outlasts_its_slice_got_another_one() {
+        const MS: u64 = 1_000_000;
+        let asked = |every: u64| {
+            let mut events = vec![
+                (0, insert(B, here(0))),
+                (0, callback(0, Callback::Dispatch, None)),
+                (1, switch(0, None, Some(B))),
+                (9, insert(A, Q)),
+                (10, wake(A)),
+            ];
+            let times = (1..=100 / every).map(|time| time * every * MS);
+            events.extend(times.map(|time| (time, callback(0, Callback::Dispatch, None))));
+            events.push((100 * MS, insert(B, Q)));
+            events.push((100 * MS, switch(0, Some(B), Some(A))));
+            explain(Policy::Normal, &[0], &events).cpus[0].ran[0].endless
+        };
+        assert!(asked(100));
+        assert!(!asked(20));
     }
 
     #[test]

@@ -112,3 +112,17 @@ fn json_has_the_waits_and_what_was_measured() {
         }
     }
 }
+
+/// What another process tells of threads that are not of the run arrives here as if it were this one.
+#[test]
+fn waits_beside_the_kernels_own_threads_are_explained_under_schedulers_of_ones_own() {
+    for of_load in ["-m 2 --noise default", "-m 2"] {
+        let line = format!("workloads/hogs.json -s schedulers/rotation.bpf.c -d 1s {of_load}");
+        let compared = json(&format!("compare {line} --repeat 1 --format json"));
+        let longest = compared["runs"][0]["metrics"]["longest_wait_ns"].as_u64().unwrap();
+        let explained = json(&format!("explain {line} --most 1 --format json"));
+        let wait = &explained["runs"][0]["waits"][0];
+        let time = |key: &str| wait[key].as_u64().expect("it has a time");
+        assert_eq!(time("to_ns") - time("from_ns"), longest, "{of_load}");
+    }
+}

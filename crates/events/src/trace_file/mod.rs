@@ -1,6 +1,6 @@
 //! Trace files: event streams stored whole.
 //!
-//! # Format, version 7
+//! # Format, version 8
 //!
 //! A *number* is unsigned LEB128: seven bits per byte, lowest first, the top bit set in all bytes but the last, in as few bytes
 //! as possible. A *signed number* `n` is the number `2n` for `n >= 0` and `-2n - 1` for `n < 0`. A *text* is its length in bytes,
@@ -9,7 +9,7 @@
 //! | part | content |
 //! | --- | --- |
 //! | magic | 8 bytes: `fgtrace` and a line feed |
-//! | version | number, 7 |
+//! | version | number, 8 |
 //! | machine | number of CPUs, then the capacity of each as a number |
 //! | records | each: a byte for its kind, the nanoseconds since the previous record as a number, its fields |
 //! | end | a record of kind 0 whose field is the number of records before it |
@@ -31,8 +31,8 @@
 //! | 12 | job skip | task; nominal time of the first, as signed difference from the time of the record; period; count |
 //! | 13 | lap | task; time, as signed difference from the time of the record; 1 begin, 0 end |
 //! | 14 | callback | CPU; number of the callback; optional task; optional chosen CPU (its number plus 1); duration |
-//! | 15 | insert | task; queue; slice; 1 and the virtual time, or 0 without one |
-//! | 16 | remove | task; queue |
+//! | 15 | insert | optional task, none for a thread outside the run; queue; slice; 1 and the virtual time, or 0 without one |
+//! | 16 | remove | optional task, as for 15; queue |
 //! | 17 | outside | CPU; who has it besides the tasks: 0 nobody, 1 the scheduler's loader, 2 other programs, 3 real-time threads of others |
 //! | 18 | control group | group; path (text); optional group that it is in; shares; mode (0 up, 1 smp, 2 concur, 3 max, 4 tasks); 1, quota, period and burst, or 0 without a quota |
 //! | 19 | throttle | task; 1 it may not run, 0 it may |
@@ -50,7 +50,7 @@ pub use reader::{TraceError, TraceReader};
 pub use writer::TraceWriter;
 
 const MAGIC: &[u8; 8] = b"fgtrace\n";
-const VERSION: u64 = 7;
+const VERSION: u64 = 8;
 
 /// Maximum number of CPUs in a trace file.
 const MOST_CPUS: u64 = 1 << 16;

@@ -311,7 +311,7 @@ impl<R: Read> TraceReader<R> {
                 duration: self.number()?,
             },
             INSERT => EventKind::Insert {
-                task: self.task()?,
+                task: self.optional_task()?.unwrap_or(TaskId::OUTSIDER),
                 queue: self.queue()?,
                 slice: self.number()?,
                 vtime: match self.entry(&[false, true], "order of a queue")? {
@@ -319,7 +319,10 @@ impl<R: Read> TraceReader<R> {
                     false => None,
                 },
             },
-            REMOVE => EventKind::Remove { task: self.task()?, queue: self.queue()? },
+            REMOVE => EventKind::Remove {
+                task: self.optional_task()?.unwrap_or(TaskId::OUTSIDER),
+                queue: self.queue()?,
+            },
             _ => return Err(self.damaged(format!("no record has kind {kind}"))),
         })
     }

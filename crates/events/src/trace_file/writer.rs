@@ -243,7 +243,7 @@ impl<W: Write> TraceWriter<W> {
             }
             EventKind::Insert { task, queue, slice, vtime } => {
                 self.begin(INSERT, time);
-                self.task_number(task);
+                self.optional_task(Some(task).filter(|task| *task != TaskId::OUTSIDER));
                 self.queue(queue);
                 self.number(slice);
                 self.number(vtime.is_some().into());
@@ -253,7 +253,7 @@ impl<W: Write> TraceWriter<W> {
             }
             EventKind::Remove { task, queue } => {
                 self.begin(REMOVE, time);
-                self.task_number(task);
+                self.optional_task(Some(task).filter(|task| *task != TaskId::OUTSIDER));
                 self.queue(queue);
             }
             _ => {}
