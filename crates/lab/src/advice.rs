@@ -91,11 +91,11 @@ fn runs_of(results: &Results) -> Runs<'_> {
 /// What a scheduler leaves to other programs, if there are any.
 fn others_of(scheduler: &str, runs: &Runs<'_>) -> Option<LeftToOthers> {
     let aim = Quantity::of(OTHERS_SERVED);
-    let own = values(&aim, &runs[scheduler]);
+    let own = Values::of(&aim, &runs[scheduler]);
     let kernel = runs.get(KERNEL).filter(|_| scheduler != KERNEL);
     Some(LeftToOthers {
-        served: median(own.iter().copied().flatten())?,
-        difference: kernel.and_then(|kernel| Distance::of(&aim, &own, &values(&aim, kernel))),
+        served: median(own.present())?,
+        difference: kernel.and_then(|kernel| Distance::of(&aim, &own, &Values::of(&aim, kernel))),
     })
 }
 
@@ -106,10 +106,6 @@ fn part_of_others(runs: &Runs<'_>) -> Option<f64> {
         Some(time.others_ns? as f64 / time.available_ns.max(1) as f64)
     });
     median(parts)
-}
-
-fn values(aim: &Quantity, runs: &[&RunMetrics]) -> Values {
-    runs.iter().map(|run| aim.value(*run, aim.better())).collect()
 }
 
 /// Why there is no ranking.
@@ -214,11 +210,11 @@ impl Question {
         let others = Measure::foreseen().map(|measure| Quantity::of(measure.id));
         let aims = [goal.clone()].into_iter().chain(others.filter(|one| one != goal));
         let price = |aim: Quantity| {
-            let (own, kernel) = (values(&aim, own), values(&aim, kernel));
+            let (own, kernel) = (Values::of(&aim, own), Values::of(&aim, kernel));
             Some(Price {
                 difference: Distance::of(&aim, &own, &kernel)?,
-                kernel: median(kernel.into_iter().flatten())?,
-                value: median(own.into_iter().flatten())?,
+                kernel: median(kernel.present())?,
+                value: median(own.present())?,
                 aim,
             })
         };
@@ -234,11 +230,11 @@ impl Question {
         progress: &(dyn Fn(usize, usize) + Sync),
     ) -> Result<Recommendation, Error> {
         let (own, kernel) = (&runs[scheduler], &runs[KERNEL]);
-        let usual = values(aim, own);
+        let usual = Values::of(aim, own);
         let mut best = Recommendation {
             scheduler: scheduler.to_owned(),
             setting: None,
-            median: median(usual.iter().copied().flatten()).unwrap_or_default(),
+            median: median(usual.present()).unwrap_or_default(),
             tried: 0,
             prices: self.prices(aim, own, kernel),
         };
@@ -254,10 +250,10 @@ impl Question {
             let Some(tuned) = runs_of(&results).remove(scheduler) else {
                 continue;
             };
-            let found = values(aim, &tuned);
+            let found = Values::of(aim, &tuned);
             let difference = Distance::of(aim, &found, &usual);
             let is_better = difference.is_some_and(|one| one.judgement == Judgement::Better);
-            let Some(median) = median(found.into_iter().flatten()).filter(|_| is_better) else {
+            let Some(median) = median(found.present()).filter(|_| is_better) else {
                 continue;
             };
             if aim.better().order(median, best.median).is_lt() {
@@ -273,18 +269,17 @@ impl Question {
 /// Ranks schedulers by the medians of their runs. Those that are not known to be worse than the first in a place share it.
 fn rank(aim: &Quantity, runs: &Runs<'_>) -> Vec<Rank> {
     let all: BTreeMap<&str, Values> =
-        runs.iter().map(|(scheduler, runs)| (*scheduler, values(aim, runs))).collect();
+        runs.iter().map(|(scheduler, runs)| (*scheduler, Values::of(aim, runs))).collect();
     rank_values(aim, &all)
 }
 
 fn rank_values(aim: &Quantity, all: &BTreeMap<&str, Values>) -> Vec<Rank> {
     let ranked = all.iter().filter_map(|(scheduler, values)| {
-        let present = values.iter().copied().flatten();
         let kernel = all.get(KERNEL).filter(|_| *scheduler != KERNEL);
         Some(Rank {
             place: 0,
             scheduler: (*scheduler).to_owned(),
-            summary: Summary::of(present.collect())?,
+            summary: Summary::of(values.present().collect())?,
             difference: kernel.and_then(|kernel| Distance::of(aim, values, kernel)),
             others: None,
         })
@@ -314,7 +309,10 @@ mod tests {
     use super::*;
 
     fn all<'a>(values: &[(&'a str, &[f64])]) -> BTreeMap<&'a str, Values> {
-        let some = |values: &[f64]| values.iter().copied().map(Some).collect();
+        let some = |values: &[f64]| Values {
+            numbers: values.iter().copied().map(Some).collect(),
+            samples: None,
+        };
         let values = values.iter().map(|(name, values)| (*name, some(values)));
         values.collect()
     }

@@ -560,6 +560,7 @@ impl Cell {
         metrics.number_cpus(&self.options.machine.numbers);
         if !self.options.surroundings.threads.is_empty() {
             metrics.cpu_time.others_wanted_ns = Some(outcome.wanted_by_other_threads);
+            metrics.cpu_time.others_work_ns = Some(outcome.done_by_other_threads);
         }
         let failure = self.failure_of(outcome).or_else(|| {
             let starvation = self.patience.exceeded_in(&metrics)?;

@@ -3,7 +3,7 @@
 use std::num::NonZero;
 
 use fairground_metrics::{Cause, Explanation, Place, RunMetrics};
-use fairground_results::{Breach, Run, Status};
+use fairground_results::{Breach, Lack, Run, Status};
 
 use crate::cell::{Cell, CellResult, Failure, run_cells};
 use crate::error::Error;
@@ -21,6 +21,8 @@ pub struct Judged {
     pub run: Run,
     /// Faults, the worst first; empty if there are none.
     pub findings: Vec<Finding>,
+    /// The requirements that it neither meets nor breaks, and why.
+    pub undecided: Vec<(String, Lack)>,
 }
 
 /// Something that is wrong with a run.
@@ -56,7 +58,8 @@ pub fn check(
     let findings = parallel::map(&order, threads, |index| findings(&cells[index], &results[index]));
     let mut judged = Vec::new();
     for (((plan, number), result), findings) in places.into_iter().zip(results).zip(findings) {
-        judged.push(Judged { plan, number, run: result.run, findings: findings? });
+        let CellResult { run, undecided, .. } = result;
+        judged.push(Judged { plan, number, run, findings: findings?, undecided });
     }
     Ok(judged)
 }

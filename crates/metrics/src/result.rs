@@ -112,15 +112,19 @@ pub struct CpuTime {
     pub available_ns: u64,
     /// Part of it that tasks used.
     pub busy_ns: u64,
+    /// Part of that of the tasks whose work has an amount: those that the run waited for, if it came to its end, or those with laps; absent if there
+    /// are none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub counted_ns: Option<u64>,
     /// Part of it that was overhead of all kinds.
     pub overhead_ns: u64,
     /// Part of it that other programs and the kernel's own threads had; absent if there were none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub others_ns: Option<u64>,
-    /// What these did in it: less than the time on CPUs that are slower than the fastest.
+    /// What these did in it, in time on a CPU of full speed, if that is known: in simulations with recorded or made surroundings.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub others_work_ns: Option<u64>,
-    /// CPU time of the fastest CPU that these wanted until the end, if that is known: in simulations with recorded or made surroundings.
+    /// What these wanted to do until the end, in the same unit.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub others_wanted_ns: Option<u64>,
     /// The rest.

@@ -42,9 +42,10 @@ fn told_difference(aim: &Quantity, difference: &Distance) -> String {
     format!("{} [{low}, {high}]", number(difference.mean))
 }
 
-fn told_judgement(judgement: Judgement) -> String {
-    match judgement {
+fn told_judgement(difference: &Distance) -> String {
+    match difference.judgement {
         Judgement::Worse => "WORSE".to_owned(),
+        other if difference.too_few_samples => format!("{}: too few samples", other.word()),
         other => other.word().to_owned(),
     }
 }
@@ -155,7 +156,7 @@ fn ranking(advice: &Advice) -> Vec<Vec<String>> {
             advised_value(aim, rank.summary.median),
             spread(aim, rank),
             difference.map_or(String::new(), |one| told_difference(aim, one)),
-            difference.map_or(String::new(), |one| told_judgement(one.judgement)),
+            difference.map_or(String::new(), |one| told_judgement(one)),
         ];
         let served = |others: LeftToOthers| value(Some(others.served), Unit::Fraction);
         row.extend(has_others.then(|| rank.others.map_or_else(String::new, served)));
@@ -174,7 +175,7 @@ fn prices(recommended: &Recommendation) -> Vec<Vec<String>> {
             advised_value(aim, price.kernel),
             advised_value(aim, price.value),
             told_difference(aim, &price.difference),
-            told_judgement(price.difference.judgement),
+            told_judgement(&price.difference),
         ]
     }));
     rows

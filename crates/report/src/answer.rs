@@ -4,7 +4,7 @@
 
 use crate::explanation::why;
 use crate::format::{self, Unit, range, value};
-use crate::groups::{Block, Row};
+use crate::groups::{Block, Row, told_one_run};
 use crate::page::{Answer, Candidate, Finding, Matrix, MatrixRow};
 use fairground_metrics::{Explanation, OverheadTime, RunMetrics, TaskMetrics};
 use fairground_results::{AllEvidence, Decision, Difference, Judgement, Measure, Reason, Run};
@@ -187,10 +187,12 @@ fn certainty(blocks: &[Block]) -> String {
         return "One run of each: differences may be chance. With --repeat 10 the page tells which are.".to_owned();
     }
     let runs = if least == most { least.to_string() } else { format!("{least} to {most}") };
+    let one = blocks.iter().filter(|block| block.is_one_run()).count();
+    let one = told_one_run(one, blocks.len()).map_or(String::new(), |told| format!(" {told}"));
     format!(
         "{runs} runs of each, compared in pairs with the same seeds. Schedulers differ where the 95 % interval (Student's) of their differences \
          leaves out 0 and their mean is more than what matters in practice; nothing is judged from fewer samples than it needs \
-         (docs/metrics.md)."
+         (docs/metrics.md).{one}"
     )
 }
 

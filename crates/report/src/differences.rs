@@ -6,7 +6,7 @@ use fairground_results::format::{difference, range, value};
 use fairground_results::{Difference, Judgement, Measure, STATUS, Unit, sentence};
 
 use crate::Comparison;
-use crate::groups::{Block, blocks};
+use crate::groups::{Block, ONE_RUN, blocks};
 use crate::table::{figures_markdown, layout, pipes, red};
 
 /// Heading of the columns.
@@ -111,7 +111,7 @@ fn heading(group: &[Difference]) -> String {
     let pairs = match pairs {
         1 => "1 pair of runs".to_owned(),
         pairs if group.iter().any(|one| one.one_run) => {
-            format!("{pairs} pairs of runs that are one: no seed changes anything")
+            format!("{pairs} pairs of {ONE_RUN}")
         }
         pairs => format!("{pairs} pairs of runs with the same seeds"),
     };

@@ -2,8 +2,16 @@
 
 use crate::{Labels, Run};
 use fairground_metrics::{RunMetrics, Share, TaskMetrics};
-use fairground_results::{Failure, Interval, Measure, Status, Summary, short_name};
+use fairground_results::{Failure, Interval, Measure, Status, Summary, are_one, short_name};
 use std::collections::{BTreeMap, BTreeSet};
+
+/// What repeats are from which nothing follows about chance.
+pub(crate) const ONE_RUN: &str = "runs that are one: no seed changes anything";
+
+/// In how many of all cells repeats are one run; `None` if in none.
+pub(crate) fn told_one_run(one: usize, cells: usize) -> Option<String> {
+    (one > 0).then(|| format!("In {one} of {cells} cells there are only {ONE_RUN}."))
+}
 
 /// Runs of one workload under the same conditions.
 pub(crate) struct Block<'a> {
@@ -97,6 +105,11 @@ impl<'a> Block<'a> {
         self.rows.iter().map(|row| row.runs.len()).max().unwrap_or(0)
     }
 
+    /// Whether the repeats in each row are one run.
+    pub(crate) fn is_one_run(&self) -> bool {
+        are_one(&self.rows.iter().map(|row| row.runs.as_slice()).collect::<Vec<_>>())
+    }
+
     /// Names of the tasks of all runs, in order of first appearance, with their nice values.
     pub(crate) fn tasks(&self) -> Vec<(&'a str, i32)> {
         let mut seen = BTreeSet::new();
@@ -134,7 +147,8 @@ impl<'a> Block<'a> {
             [first, .., last] => parts.push(format!("seeds {first} to {last}")),
         }
         if self.repeats() > 1 {
-            parts.push(format!("{shown} of {} runs", self.repeats()));
+            let runs = if self.is_one_run() { ONE_RUN } else { "runs" };
+            parts.push(format!("{shown} of {} {runs}", self.repeats()));
         }
         parts.join(", ")
     }

@@ -3,6 +3,7 @@
 use fairground_results::format::ABSENT;
 use fairground_results::{CellName, Comparison, Measure, Overall, Overview, Tally};
 
+use crate::groups::{blocks, told_one_run};
 use crate::table::{heading, layout, pipes, red};
 
 /// The remark on single runs.
@@ -40,7 +41,7 @@ pub(crate) fn text(comparison: &Comparison, colours: bool) -> String {
     });
     let lines: Vec<Vec<String>> = heads.into_iter().chain(ranked).collect();
     text.push_str(&layout(&lines, 1));
-    text.push_str(&format!("\n{}\n", legend(&overall).join("\n")));
+    text.push_str(&format!("\n{}\n", legend(&overall, comparison).join("\n")));
     text
 }
 
@@ -67,7 +68,7 @@ pub(crate) fn markdown(comparison: &Comparison) -> String {
     let heads = names.map(|measure| measure.title().to_owned());
     let heads = ["scheduler".to_owned()].into_iter().chain(heads).collect();
     let lines: Vec<Vec<String>> = [heads].into_iter().chain(ranked).collect();
-    text.push_str(&format!("{}\n{}\n", pipes(&lines), legend(&overall).join(" ")));
+    text.push_str(&format!("{}\n{}\n", pipes(&lines), legend(&overall, comparison).join(" ")));
     text
 }
 
@@ -127,7 +128,7 @@ fn tally(tally: &Tally) -> String {
 }
 
 /// The meanings of the signs.
-fn legend(overall: &Overall) -> Vec<String> {
+fn legend(overall: &Overall, comparison: &Comparison) -> Vec<String> {
     let (better, worse) = match overall.baseline {
         Some(_) => ("better", "worse"),
         None => ("better than all others", "worse than the best"),
@@ -138,5 +139,7 @@ fn legend(overall: &Overall) -> Vec<String> {
     if overall.single_runs {
         lines.push(format!("{SINGLE_RUNS} With --repeat 10 the summary tells which are not."));
     }
+    let one = blocks(&comparison.runs).iter().filter(|block| block.is_one_run()).count();
+    lines.extend(told_one_run(one, overall.cells));
     lines
 }

@@ -1,11 +1,12 @@
 //! Rankings of schedulers over many loads, in all forms.
 
 use fairground_results::format::ABSENT;
-use fairground_results::{Dominated, Measure, NOTABLE, Ranked, Ranking};
+use fairground_results::{Dominated, Measure, NOTABLE, Noted, Ranked, Ranking};
 use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::csv_of;
+use crate::groups::told_one_run;
 use crate::json::Document;
 use crate::page::{Page, Section, Table};
 use crate::table::{WIDTH, layout, pipes};
@@ -150,6 +151,7 @@ fn blocks(one: &TitledRanking) -> Vec<Block> {
         remarks
             .push("One run of each: differences may be chance. --repeat 5 tells which are.".into());
     }
+    remarks.extend(told_one_run(ranking.one_run, ranking.cells));
     blocks.push(Block::Text(remarks.join("\n")));
     let beaten: Vec<Vec<String>> = ranking.places.iter().flat_map(beaten).collect();
     if !beaten.is_empty() {
@@ -158,6 +160,10 @@ fn blocks(one: &TitledRanking) -> Vec<Block> {
     }
     if ranking.questions > 0 {
         blocks.push(Block::Table(by_measure(ranking), 1));
+    }
+    let notes: Vec<String> = ranking.notes.iter().map(note).collect();
+    if !notes.is_empty() {
+        blocks.push(Block::Text(notes.join("\n")));
     }
     blocks
 }
@@ -185,6 +191,13 @@ fn failure(place: &Ranked, cells: usize) -> Option<String> {
         first.workload,
         first.machine
     ))
+}
+
+fn note(one: &Noted) -> String {
+    match one.loads {
+        1 => format!("Note: {}", one.note),
+        loads => format!("Note on {loads} loads: {}", one.note),
+    }
 }
 
 fn title_of(id: &str) -> String {

@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 
 use fairground_metrics::Share;
 use fairground_results::{
-    Failure, Figures, Hashes, Labels, MEASURES, Measure, Recipe, Shared, Status, TaskShare,
+    CpuChange, Failure, Figures, Hashes, Labels, MEASURES, Measure, Recipe, Shared, Status,
+    TaskShare,
 };
 
 use crate::Run;
@@ -97,6 +98,14 @@ pub(crate) fn restored(row: &Row, tasks: &[Row]) -> Run {
     }
 }
 
+/// A change as it is written in a row.
+fn change(text: &str) -> Option<CpuChange> {
+    let (cpu, rest) = text.split_once(':')?;
+    let (state, at) = rest.split_once('@')?;
+    let at_ns = at.strip_suffix("ns")?.parse().ok()?;
+    Some(CpuChange { at_ns, cpu: cpu.parse().ok()?, online: state == "on" })
+}
+
 fn labels(row: &Row) -> Labels {
     let cell = row.some_text("cell");
     let hashes = cell.is_some().then(|| Hashes {
@@ -123,7 +132,7 @@ fn labels(row: &Row) -> Labels {
         hz: row.whole("hz"),
         duration_ns: row.whole("limit_ns"),
         noise: row.some_text("noise"),
-        hotplug: Vec::new(),
+        hotplug: row.text("hotplug").split_whitespace().filter_map(change).collect(),
         hashes,
     };
     Labels {

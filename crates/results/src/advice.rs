@@ -1,12 +1,36 @@
 //! Which scheduler suits a recorded load.
 
+use fairground_metrics::RunMetrics;
 use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::{Better, Comparison, Confirmation, Interval, Judgement, Quantity, Summary, median};
 
-/// A value for each seed; `None` where a run has none.
-pub type Values = Vec<Option<f64>>;
+/// What a scheduler's runs have of a quantity.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Values {
+    /// A value for each seed; `None` where a run has none.
+    pub numbers: Vec<Option<f64>>,
+    /// The samples behind all of them; `None` if they do not come from samples.
+    pub samples: Option<u64>,
+}
+
+impl Values {
+    /// Those of these runs.
+    #[must_use]
+    pub fn of(aim: &Quantity, runs: &[&RunMetrics]) -> Self {
+        let samples = runs.iter().map(|run| aim.samples(*run));
+        Self {
+            numbers: runs.iter().map(|run| aim.value(*run, aim.better())).collect(),
+            samples: samples.sum(),
+        }
+    }
+
+    /// The values that there are.
+    pub fn present(&self) -> impl Iterator<Item = f64> {
+        self.numbers.iter().copied().flatten()
+    }
+}
 
 /// How much larger a scheduler's value is than another one's with the same seeds.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, JsonSchema)]
@@ -20,13 +44,15 @@ pub struct Distance {
     pub high: f64,
     /// Better or worse if the whole interval is beyond the known error of replays, the same if it is within it.
     pub judgement: Judgement,
+    /// Whether all runs together have fewer samples than the measure needs, so that nothing is decided.
+    pub too_few_samples: bool,
 }
 
 impl Distance {
     /// The distance between paired values; `None` with fewer than two pairs, which have no interval.
     #[must_use]
     pub fn of(aim: &Quantity, own: &Values, other: &Values) -> Option<Self> {
-        let pairs = own.iter().zip(other);
+        let pairs = own.numbers.iter().zip(&other.numbers);
         let pairs: Vec<(f64, f64)> =
             pairs.filter_map(|(own, other)| Some(((*own)?, (*other)?))).collect();
         let differences: Vec<f64> = pairs.iter().map(|(own, other)| own - other).collect();
@@ -34,6 +60,11 @@ impl Distance {
             return None;
         }
         let interval = Interval::of(&differences)?;
+        let least = aim.measure().least_samples;
+        let is_few = |values: &Values| values.samples.is_some_and(|samples| samples < least);
+        // Without any difference there is nothing that more samples could show.
+        let too_few_samples =
+            differences.iter().any(|one| *one != 0.0) && (is_few(own) || is_few(other));
         let own = median(pairs.iter().map(|(own, _)| *own))?;
         let other = median(pairs.iter().map(|(_, other)| *other))?;
         let margin = aim.measure().replay_error_at(own.max(other));
@@ -46,7 +77,9 @@ impl Distance {
             mean: interval.mean,
             low: interval.low,
             high: interval.high,
+            too_few_samples,
             judgement: match () {
+                () if too_few_samples => Judgement::Undecided,
                 () if least > margin => Judgement::Worse,
                 () if most < -margin => Judgement::Better,
                 () if least >= -margin && most <= margin => Judgement::Same,
@@ -177,7 +210,10 @@ mod tests {
     #[test]
     fn a_difference_is_judged_by_the_known_error_of_replays() {
         let judgement = |aim: &Quantity, own: &[f64], other: &[f64]| {
-            let some = |values: &[f64]| values.iter().copied().map(Some).collect::<Values>();
+            let some = |values: &[f64]| Values {
+                numbers: values.iter().copied().map(Some).collect(),
+                samples: None,
+            };
             Distance::of(aim, &some(own), &some(other)).map(|one| one.judgement)
         };
         let latency = Quantity::of("wakeup_p99");

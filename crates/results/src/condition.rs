@@ -2,7 +2,7 @@
 
 use std::str::FromStr;
 
-use crate::difference::{Difference, STATUS, compared, in_quantity, pairs, status, titled, whole};
+use crate::difference::{Difference, STATUS, compared, judged, pairs, status, titled, whole};
 use crate::format::{Unit, difference, value};
 use crate::measure::MAKESPAN;
 use crate::summary::Judgement;
@@ -15,7 +15,7 @@ pub enum Condition {
     Worse,
     /// Another condition, or a requirement, is undecided.
     Undecided,
-    /// A quantity differs by more than this.
+    /// A quantity differs by more than this; where the loads have an amount of work, what stands in for it.
     Beyond {
         /// The condition, as it was written.
         text: String,
@@ -106,11 +106,11 @@ impl FromStr for Condition {
         };
         let quantity: Quantity = text[..at].parse()?;
         if quantity.measure().better.is_none() {
-            let judged: Vec<&str> = { MEASURES.iter().filter(|one| one.better.is_some()) }
+            let known: Vec<&str> = { MEASURES.iter().filter(|one| one.better.is_some()) }
                 .map(|measure| measure.id)
                 .collect();
-            let judged = judged.join(", ");
-            return Err(format!("schedulers are not judged by \"{quantity}\"; there are {judged}"));
+            let known = known.join(", ");
+            return Err(format!("schedulers are not judged by \"{quantity}\"; there are {known}"));
         }
         Ok(Self::Beyond {
             text: text.to_owned(),
@@ -169,7 +169,7 @@ impl Condition {
                         let is_end = quantity.measure().id == MAKESPAN && *above;
                         is_end && one.judgement == Judgement::Worse
                     });
-                    let outcome = match (unended, in_quantity(&pairs, quantity)) {
+                    let outcome = match (unended, judged(&pairs, quantity)) {
                         (Some(unended), _) => Outcome::Failed(sentence(&unended)),
                         (None, Some(difference)) => beyond(&difference, *above, *limit),
                         (None, None) => Outcome::Undecided { why: nothing(), is_open: false },

@@ -221,6 +221,13 @@ pub(crate) fn status(pairs: &[(&Run, &Run)]) -> Option<Difference> {
     })
 }
 
+/// The difference in what is judged where a quantity is named: what stands in for it, if all pairs have that, or the quantity itself.
+pub(crate) fn judged(pairs: &[(&Run, &Run)], quantity: &Quantity) -> Option<Difference> {
+    let stand_in = quantity.measure().instead().filter(|_| quantity.task().is_none());
+    let per_work = stand_in.and_then(|measure| in_quantity(pairs, &Quantity::of(measure.id)));
+    per_work.filter(|one| one.pairs == pairs.len()).or_else(|| in_quantity(pairs, quantity))
+}
+
 /// The difference of pairs of runs that are ok in one quantity; `None` if no pair has it.
 pub(crate) fn in_quantity(pairs: &[(&Run, &Run)], quantity: &Quantity) -> Option<Difference> {
     let first = pairs.first()?;
@@ -240,12 +247,7 @@ pub(crate) fn in_quantity(pairs: &[(&Run, &Run)], quantity: &Quantity) -> Option
     let margin = measure.margin.around(before, after, 1e9 / hz as f64);
     let sign = if better == Better::Higher { 1.0 } else { -1.0 };
     let one_run = pairs.len() > 1
-        && pairs.iter().all(|(before, after)| {
-            let is_as = |one: &Run, other: &Run| {
-                one.metrics == other.metrics && one.figures == other.figures
-            };
-            is_as(before, first.0) && is_as(after, first.1)
-        });
+        && pairs.iter().all(|(before, after)| before.is_as(first.0) && after.is_as(first.1));
     // Those of runs that are one are the same samples.
     let counted = if one_run { &pairs[..1] } else { pairs };
     let samples = |run: &Run| {

@@ -42,13 +42,13 @@ pub use measured::{Figures, Measured};
 pub use moment::{Mark, Moment};
 pub use overall::{CellName, Compared, Overall, Overview, Tally};
 pub use quantity::{Lack, Quantity};
-pub use ranking::{Dominated, NOTABLE, Ranked, Ranking};
+pub use ranking::{Dominated, NOTABLE, Noted, Ranked, Ranking};
 pub use reproduction::{
     Claim, Figure, Fit, Headline, Interval, Kind, Level, OnKernel, PrintedTable, Reproduction,
     Standing, Verdict, Where,
 };
 pub use requirement::{Breach, Requirement};
-pub use run::{CpuChange, Hashes, Labels, Recipe, Run, TaskShare, short_name};
+pub use run::{CpuChange, Hashes, Labels, Recipe, Run, TaskShare, are_one, short_name};
 pub use shared::Shared;
 pub use summary::{Judgement, Summary, judge, median, runs_needed};
 pub use surroundings::{Creator, OtherThread, Turn};

@@ -366,8 +366,8 @@ fn service() -> Vec<Measure> {
             margin: relative(0.01),
             replay_error: SHARE_ERROR,
             shown: shown(["through-", "put"], "Throughput, of the possible", true),
-            of_run: Some(|run| Some(run.throughput?.ratio)),
-            doc: "work, as a part of what a work-conserving machine without overhead would have done",
+            of_run: Some(throughput),
+            doc: "work, as a part of what a work-conserving machine without overhead would have done; not where a run ends with the work of some tasks while others go on",
             ..service
         },
         Measure {
@@ -442,6 +442,12 @@ const SHOWN_PARTS: [(&str, [&str; 2], &str, bool); 5] = [
     ("lap_p99", ["lap", "p99"], "Laps, 99 %", false),
 ];
 
+/// Times of which the work itself is a part: that one is longer than a tick does not mean that anything waited for a tick.
+fn with_work(measures: Vec<Measure>) -> impl Iterator<Item = Measure> {
+    let of_work = |one: Measure| Measure { margin: Margin { ticks: 0.0, ..one.margin }, ..one };
+    measures.into_iter().map(of_work)
+}
+
 /// How long tasks wait, and until their work is done.
 fn latencies() -> Vec<Measure> {
     let mut all: Vec<Measure> =
@@ -462,7 +468,7 @@ fn latencies() -> Vec<Measure> {
         ..PLAIN
     });
     all.extend(waits());
-    all.extend(distribution!(response_time "response" "response time" [response_time]));
+    all.extend(with_work(distribution!(response_time "response" "response time" [response_time])));
     all.push(Measure {
         id: "missed_periods",
         in_summaries: true,
@@ -476,7 +482,8 @@ fn latencies() -> Vec<Measure> {
         doc: "missed periods, of those that began",
         ..PLAIN
     });
-    all.extend(distribution!(laps "lap" "laps by the tasks' stopwatches, and requests" [laps]));
+    let laps = distribution!(laps "lap" "laps by the tasks' stopwatches, and requests" [laps]);
+    all.extend(with_work(laps));
     all.push(Measure {
         id: "lap_rate",
         in_summaries: true,
@@ -581,6 +588,13 @@ fn waits() -> Vec<Measure> {
     ]
 }
 
+/// Where a run ends with the work of some tasks, its length decides how much the others do.
+fn throughput(run: &RunMetrics) -> Option<f64> {
+    let time = run.cpu_time;
+    let is_cut_off = run.makespan_ns.is_some() && time.counted_ns < Some(time.busy_ns);
+    Some(run.throughput.filter(|_| !is_cut_off)?.ratio)
+}
+
 /// The largest number of a task.
 fn of_worst_task(run: &RunMetrics, of: fn(&TaskMetrics) -> Option<f64>) -> Option<f64> {
     run.tasks.iter().filter_map(of).reduce(f64::max)
@@ -603,11 +617,11 @@ pub(crate) fn keep_for_runs(run: &mut RunMetrics) {
     run.tasks.shrink_to_fit();
 }
 
-/// A time per unit of work, where a load has an amount of work: as a share of the run it would fall when the same work takes longer.
+/// A time per unit of work, where a load has an amount of work: as a share of the run it would fall when the same work takes longer, and as a share of
+/// all work when others do more meanwhile.
 fn per_work(run: &RunMetrics, time_ns: u64) -> Option<f64> {
-    let has_amount = run.makespan_ns.is_some() || run.laps.is_some();
-    let busy_ns = run.cpu_time.busy_ns;
-    (has_amount && busy_ns > 0).then(|| time_ns as f64 / busy_ns as f64)
+    let counted_ns = run.cpu_time.counted_ns.filter(|counted| *counted > 0)?;
+    Some(time_ns as f64 / counted_ns as f64)
 }
 
 /// The cost of scheduling.
@@ -648,7 +662,7 @@ fn costs() -> Vec<Measure> {
             margin: Margin { relative: 0.05, absolute: 0.005, ..PLAIN.margin },
             instead_of: Some(("overhead", "Scheduler overhead, of the work")),
             of_run: Some(|run| per_work(run, run.overhead?.total_ns)),
-            doc: "overhead of all kinds, of the CPU time used by tasks, in runs with a makespan or laps",
+            doc: "overhead of all kinds, of the CPU time of the tasks whose work has an amount, in runs with a makespan or laps",
             ..PLAIN
         },
         Measure {
@@ -672,7 +686,7 @@ fn costs() -> Vec<Measure> {
             margin: Margin { relative: 0.05, absolute: 0.01, ..PLAIN.margin },
             instead_of: Some(("idle_wasted", "Idle while a task waits, of the work")),
             of_run: Some(|run| per_work(run, run.cpu_time.idle_while_runnable_ns)),
-            doc: "idle time that waiting tasks could have used, of the CPU time used by tasks, in runs with a makespan or laps",
+            doc: "idle time that waiting tasks could have used, of the CPU time of the tasks whose work has an amount, in runs with a makespan or laps",
             ..PLAIN
         },
         Measure {
@@ -818,6 +832,9 @@ mod tests {
         assert_eq!(margin(1.44e6, 3.4e6), 1.44e5);
         assert_eq!(margin(12e6, 16e6), 4e6);
         assert_eq!(margin(16e6, 53e3), 1.6e6);
+        // Work is part of a response time.
+        let response = Measure::find("response_p99").unwrap().margin;
+        assert_eq!(response.around(5.77e6, 8.31e6, 4e6), 5.77e5);
     }
 
     #[test]

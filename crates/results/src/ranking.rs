@@ -1,6 +1,6 @@
 //! Schedulers over many loads: how many times worse each is than the best, and which of the others beats it at no price.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -8,7 +8,8 @@ use serde::Serialize;
 use crate::difference::{in_measures, pairs, whole};
 use crate::overall::{Cell, grouped, is_ok, judgement, note_failures};
 use crate::{
-    Better, CellName, Judgement, MEASURES, Measure, Overview, Quantity, Run, Status, Unit,
+    Better, CellName, Judgement, MEASURES, Measure, OTHERS_SERVED, Overview, Quantity, Run, Status,
+    Unit, are_one,
 };
 
 /// A scheduler is beaten by more than this factor, or has a price: what a user notices without measuring.
@@ -21,7 +22,7 @@ const LARGEST: f64 = 1000.0;
 const SAMPLES: u64 = 20;
 
 /// One measure for each thing that a user may notice or pay for, by which schedulers are ranked.
-const RANKED: [&str; 19] = [
+const RANKED: [&str; 20] = [
     "throughput",
     "jain_index",
     "lag",
@@ -41,6 +42,7 @@ const RANKED: [&str; 19] = [
     "idle_wasted",
     "idle_wasted_per_work",
     "energy",
+    OTHERS_SERVED,
 ];
 
 /// A ranking of schedulers. A *question* is a measure of a cell, a workload on a machine, in which one of them is known to be worse than another
@@ -56,12 +58,26 @@ pub struct Ranking {
     pub alike: usize,
     /// Whether there is a single run of each scheduler somewhere, so that differences may be chance.
     pub single_runs: bool,
+    /// Number of cells in which several runs of each scheduler are one: no seed changes anything.
+    pub one_run: usize,
     /// What else differs from run to run, as for `--noise`; `None` if nothing does.
     pub noise: Option<String>,
     /// The measures with a question, in the order of the table of measures.
     pub measures: Vec<&'static str>,
     /// The schedulers, the best first; those that were never well are last.
     pub places: Vec<Ranked>,
+    /// Remarks on the runs, each once, sorted.
+    pub notes: Vec<Noted>,
+}
+
+/// A remark on runs. Those that differ in nothing but numbers and the name of the load are one.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Noted {
+    /// The first of them, a sentence.
+    pub note: String,
+    /// Number of loads that it is about.
+    pub loads: usize,
 }
 
 /// A scheduler in a ranking.
@@ -168,9 +184,11 @@ impl Ranking {
             questions,
             alike,
             single_runs: cells.iter().flatten().any(|row| row.runs.len() < 2),
+            one_run: cells.iter().filter(|cell| is_one_run(cell)).count(),
             noise: runs.iter().find_map(|run| run.labels.noise.clone().filter(|one| one != "none")),
             measures: asked.into_iter().map(|measure| measures[measure].id).collect(),
             places,
+            notes: notes(runs),
         }
     }
 
@@ -247,11 +265,34 @@ impl Compared {
     }
 }
 
+fn is_one_run(cell: &Cell) -> bool {
+    are_one(&cell.iter().map(|row| row.runs.as_slice()).collect::<Vec<_>>())
+}
+
+/// The notes of all runs, and of how many workloads each is.
+fn notes(runs: &[Run]) -> Vec<Noted> {
+    let mut found: BTreeMap<String, (&String, BTreeSet<&str>)> = BTreeMap::new();
+    for run in runs {
+        let load = run.labels.workload.as_str();
+        // What a run measured differs from run to run.
+        let differs = |word: &&str| {
+            word.starts_with(|one: char| one.is_ascii_digit()) || word.trim_end_matches(':') == load
+        };
+        for note in run.notes.iter() {
+            let words: Vec<&str> = note.split(' ').filter(|word| !differs(word)).collect();
+            let (_, loads) = found.entry(words.join(" ")).or_insert((note, BTreeSet::new()));
+            loads.insert(load);
+        }
+    }
+    let found = found.into_values();
+    found.map(|(note, loads)| Noted { note: note.clone(), loads: loads.len() }).collect()
+}
+
 /// Whether each run has some samples of a quantity that comes from samples. In a load without sleepers the only wake-ups are those of its start.
 fn has_samples(pairs: &[(&Run, &Run)], quantity: &Quantity) -> bool {
     let enough = |run: &Run| {
-        let metrics = run.metrics.as_deref();
-        metrics.and_then(|metrics| quantity.samples(metrics)).is_none_or(|some| some >= SAMPLES)
+        let samples = run.measured().and_then(|measured| quantity.samples(measured));
+        samples.is_none_or(|some| some >= SAMPLES)
     };
     pairs.iter().all(|(before, after)| enough(before) && enough(after))
 }
@@ -286,6 +327,7 @@ mod tests {
         assert_eq!(times("lap_rate", 100.0, 300.0), 3.0);
         assert!((times("throughput", 0.8, 0.9) - 2.0).abs() < 1e-9);
         assert!((times("jain_index", 0.9, 1.0) - 10.0).abs() < 1e-9);
+        assert!((times("others_served", 0.6, 0.95) - 8.0).abs() < 1e-9);
         assert_eq!(times("missed_periods", 1.0, 0.0), 100.0);
         assert_eq!(times("lag", 1e15, 0.0), LARGEST);
     }

@@ -128,6 +128,15 @@ impl Requirement {
         &self.quantity
     }
 
+    /// All that it is about: the quantity, and the other one of the same run that it is bounded by.
+    pub fn quantities(&self) -> impl Iterator<Item = &Quantity> {
+        let other = match &self.bound {
+            Bound::Own(_, other) => Some(other),
+            Bound::Value(_) | Bound::Times(..) => None,
+        };
+        std::iter::once(&self.quantity).chain(other)
+    }
+
     /// Why a run that breaks nothing does not show that it keeps the bound; `None` if it does.
     #[must_use]
     pub fn undecided(&self, run: &RunMetrics, reference: Option<&RunMetrics>) -> Option<Lack> {

@@ -63,6 +63,12 @@ impl Run {
         }
     }
 
+    /// Whether it is another one again: what differs between them, such as the seed, has changed nothing.
+    #[must_use]
+    pub fn is_as(&self, other: &Self) -> bool {
+        self.metrics == other.metrics && self.figures == other.figures
+    }
+
     /// The tasks with their nice values and shares, as far as these are kept.
     #[must_use]
     pub fn tasks(&self) -> Vec<(&str, i32, Option<Share>)> {
@@ -101,6 +107,15 @@ impl Run {
         crate::measure::keep_for_runs(metrics);
         metrics.groups = Vec::new();
     }
+}
+
+/// Whether the repeats under each scheduler are one run, as no seed changes anything. Those of schedulers that never began count for nothing.
+#[must_use]
+pub fn are_one(rows: &[&[&Run]]) -> bool {
+    let began = |runs: &&&[&Run]| runs.iter().any(|run| run.measured().is_some());
+    let mut rows = rows.iter().filter(began).peekable();
+    rows.peek().is_some()
+        && rows.all(|runs| runs.len() > 1 && runs.iter().all(|run| run.is_as(runs[0])))
 }
 
 /// The scheduler's name in tables: its id, or the file's name without folders and extensions if it was given as a path. For sources joined by
@@ -246,12 +261,15 @@ impl Labels {
             && self.has_conditions_of(other)
     }
 
-    /// Whether the runs are of the same workload on the same machine, for the same time and with the same costs, under any scheduler.
+    /// Whether the runs are of the same workload on the same machine, for the same time, with the same costs and ticks, if those are known, while the same CPUs come and go,
+    /// under any scheduler.
     #[must_use]
     pub fn has_conditions_of(&self, other: &Self) -> bool {
         self.workload == other.workload
             && self.machine == other.machine
             && self.cost_model == other.cost_model
             && self.duration_ns == other.duration_ns
+            && self.hz.zip(other.hz).is_none_or(|(one, other)| one == other)
+            && self.hotplug == other.hotplug
     }
 }

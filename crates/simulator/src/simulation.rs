@@ -220,8 +220,10 @@ pub struct Outcome {
     pub shortfalls: Vec<Shortfall>,
     /// CPU time that the threads of the surroundings used, including overhead on their CPUs, nanoseconds.
     pub time_of_other_threads: Nanoseconds,
-    /// CPU time that they wanted until the end, nanoseconds.
+    /// What they wanted to do until the end, in nanoseconds on a CPU of full speed.
     pub wanted_by_other_threads: Nanoseconds,
+    /// What they did of it.
+    pub done_by_other_threads: Nanoseconds,
 }
 
 /// Simulates `scheduler` under `options`, and reports the events to `sinks`.
@@ -289,6 +291,7 @@ pub fn simulate_beside<'a>(
         shortfalls: kernel.shortfalls(),
         time_of_other_threads: kernel.time_of_other_threads(),
         wanted_by_other_threads: kernel.wanted_by_other_threads(end),
+        done_by_other_threads: kernel.done_by_other_threads(),
     })
 }
 
@@ -556,6 +559,7 @@ impl<'a> Kernel<'a> {
     fn settle_running(&mut self) {
         let now = self.clock.now();
         for cpu in 0..self.cpus.len() {
+            self.cpu(cpu).account_progress(now);
             let mut task = self.cpus[cpu].current;
             if task.class != Class::Idle {
                 task.seen.se.sum_exec_runtime += now.saturating_sub(task.seen.se.exec_start);

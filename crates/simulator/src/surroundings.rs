@@ -228,10 +228,14 @@ impl Kernel<'_> {
         self.tasks.add_other(task);
     }
 
+    /// One of the other threads as it was asked for.
+    fn other(&self, thread: TaskRef) -> Option<&Thread> {
+        self.settings.surroundings.threads.get((CREATOR.0 - 1 - thread.id.0) as usize)
+    }
+
     /// This turn of one of the other threads, if it has that many turns.
     fn turn(&self, thread: TaskRef, number: usize) -> Option<Turn> {
-        let place = (CREATOR.0 - 1 - thread.id.0) as usize;
-        let thread = self.settings.surroundings.threads.get(place)?;
+        let thread = self.other(thread)?;
         let rounds = number.checked_div(thread.turns.len())?;
         let turn = thread.turns[number % thread.turns.len()];
         let later = match rounds {
@@ -249,12 +253,12 @@ impl Kernel<'_> {
         others.map(|task| task.seen.se.sum_exec_runtime).sum()
     }
 
-    /// CPU time that the threads of the surroundings would have used in a run of this length if each had had a CPU whenever it wanted one.
+    /// What the threads of the surroundings would have done in a run of this length if each had had a CPU of full speed whenever it wanted one, in
+    /// time on such a CPU.
     pub(crate) fn wanted_by_other_threads(&self, end: Nanoseconds) -> Nanoseconds {
-        let switch = self.settings.cost.context_switch;
         let until = |turns: &[Turn], end: Nanoseconds| -> Nanoseconds {
             let begun = turns.iter().take_while(|turn| turn.at < end);
-            begun.map(|turn| turn.cpu_time.saturating_sub(switch).max(1).min(end - turn.at)).sum()
+            begun.map(|turn| self.work_of(turn).min(end - turn.at)).sum()
         };
         let wanted = |thread: &Thread| match thread.period {
             Some(period) => {
@@ -264,6 +268,30 @@ impl Kernel<'_> {
             None => until(&thread.turns, end),
         };
         self.settings.surroundings.threads.iter().map(wanted).sum()
+    }
+
+    /// What they did, in the same unit, whatever the speed of their CPUs was.
+    pub(crate) fn done_by_other_threads(&self) -> Nanoseconds {
+        let done = |task: &TaskRef| {
+            let turns = &*self.other(*task)?.turns;
+            let all = |turns: &[Turn]| turns.iter().map(|turn| self.work_of(turn)).sum::<u64>();
+            Some(match task.execution.errand {
+                Errand::Serve { turn, running } => {
+                    let (rounds, rest) = (turn.checked_div(turns.len())?, turn % turns.len());
+                    let begun = if running { self.work_of(&turns[rest]) } else { 0 };
+                    let left = if running { task.execution.work_left() } else { 0 };
+                    rounds as u64 * all(turns) + all(&turns[..rest]) + begun.saturating_sub(left)
+                }
+                Errand::Rest => all(turns),
+                _ => 0,
+            })
+        };
+        self.tasks.others().iter().filter_map(done).sum()
+    }
+
+    /// What a thread does in a turn; its switch is accounted for like any other.
+    fn work_of(&self, turn: &Turn) -> Nanoseconds {
+        turn.cpu_time.saturating_sub(self.settings.cost.context_switch).max(1)
     }
 
     /// Makes one of the other threads, which sleeps or is about to, wait for this turn, if it has that many turns.
@@ -321,9 +349,8 @@ impl Kernel<'_> {
                     self.await_turn(task, turn + 1);
                     return Some(Action::Block);
                 }
-                let switch = self.settings.cost.context_switch;
-                let time = self.turn(task, turn)?.cpu_time.saturating_sub(switch);
-                self.compute(task, time.max(1));
+                let work = self.work_of(&self.turn(task, turn)?);
+                self.compute(task, work);
                 (Errand::Serve { turn, running: true }, Action::Compute)
             }
             (Errand::Prepare, Some(creator)) => {

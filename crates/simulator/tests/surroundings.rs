@@ -93,6 +93,7 @@ fn sinks_see_that_others_have_a_cpu_and_of_which_kind() {
     let options = surrounded("2", Surroundings { threads, ..Surroundings::default() });
     let outcome = simulate(&built_in("cfs"), &options, vec![&mut outsiders]).unwrap();
     assert_eq!(outcome.wanted_by_other_threads, 2 * 99_000_000);
+    assert_eq!(outcome.done_by_other_threads, 2 * 99_000_000);
     let mut used = [0; 2];
     let mut since = [None; 2];
     for (time, cpu, who) in outsiders.0 {
@@ -106,6 +107,18 @@ fn sinks_see_that_others_have_a_cpu_and_of_which_kind() {
     }
     // Those of real-time come before all, and a turn of 1 ms is less than what the others wait for beside a hog in 10 ms.
     assert_eq!(used, [99_000_000; 2]);
+}
+
+/// On hardware threads that share a core, half of the time is more than half of the work.
+#[test]
+fn what_others_did_is_never_more_than_they_wanted() {
+    for machine in ["core:1 pu:2 smt:1.15", "phone"] {
+        let outcome = simulate(&built_in("cfs"), &surrounded(machine, threads()), Vec::new());
+        let outcome = outcome.unwrap();
+        let (wanted, done) = (outcome.wanted_by_other_threads, outcome.done_by_other_threads);
+        assert!(done > wanted / 2 && done <= wanted, "{machine}: {done} of {wanted}");
+        assert!(done < outcome.time_of_other_threads, "{machine}: {done}");
+    }
 }
 
 fn ordinary() -> Policy {

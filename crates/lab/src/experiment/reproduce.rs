@@ -668,13 +668,13 @@ impl Judge {
             holds.truth(engine, &mut self.scope.clone())
         };
         self.fewest.store(self.repeats, Ordering::Relaxed);
-        // What was not measured may be looked up first where all that is possible is asked.
-        let judged = is_true(&self.shown).and_then(|holds| match holds {
-            true => Ok(Claim::Holds),
-            false => Ok(match is_true(&self.possible)? {
-                true => Claim::NotShown(self.fewest.load(Ordering::Relaxed)),
-                false => Claim::Fails,
-            }),
+        // What is shown is possible, too, unless a comparison is turned round: `!(x > 1)` is true wherever `x > 1` is not shown.
+        let judged = is_true(&self.shown).and_then(|is_shown| {
+            Ok(match (is_shown, is_true(&self.possible)?) {
+                (true, true) => Claim::Holds,
+                (false, false) => Claim::Fails,
+                _ => Claim::NotShown(self.fewest.load(Ordering::Relaxed)),
+            })
         });
         let holds = match judged {
             Ok(holds) => holds,

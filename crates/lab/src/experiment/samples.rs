@@ -173,7 +173,8 @@ fn compare<A: Bounds, B: Bounds>(engine: &mut Engine, evidence: Evidence) {
         .register_fn(">", move |one: A, two: B| above(&one, &two))
         .register_fn("<=", move |one: A, two: B| at_most(&one, &two))
         .register_fn(">=", move |one: A, two: B| at_least(&one, &two))
-        .register_fn("==", move |one: A, two: B| at_most(&one, &two) && at_least(&one, &two));
+        .register_fn("==", move |one: A, two: B| at_most(&one, &two) && at_least(&one, &two))
+        .register_fn("!=", move |one: A, two: B| below(&one, &two) || above(&one, &two));
 }
 
 fn is_below(evidence: Evidence, one: (f64, f64), two: (f64, f64)) -> bool {
@@ -303,6 +304,7 @@ mod tests {
             "wide >= 11.0",
             "wide > 9.0",
             "wide == 10.0",
+            "wide != 10.0",
             "within(wide, 9.0, 11.0)",
             "low < high && wide < 11.0",
         ] {

@@ -97,6 +97,8 @@ pub struct Hunted {
     pub runs: usize,
     /// Findings.
     pub finds: Vec<Find>,
+    /// The requirements that no run had enough of to be judged by.
+    pub unjudged: Vec<String>,
     /// Whether the folder has a former hunt of this scheduler as it was then, with whose cases this one began.
     pub began_with_former: bool,
 }
@@ -127,6 +129,9 @@ struct State {
     began_with_former: bool,
     /// By rule, the nearest to breaking it first.
     kept: BTreeMap<String, Vec<Kept>>,
+    /// The requirements that some run was judged by.
+    #[serde(default)]
+    judged: BTreeSet<String>,
     /// Mistakes that were seen, so that each is made smaller and told once.
     seen: BTreeSet<String>,
     /// Mistakes that are still to be made smaller.
@@ -138,6 +143,8 @@ struct State {
 struct Tried {
     /// How near it came to breaking each rule, in their order.
     scores: Vec<f64>,
+    /// The requirements that it was judged by.
+    judged: Vec<String>,
     events: u64,
     sightings: Vec<Sighting>,
 }
@@ -164,9 +171,11 @@ impl Hunt<'_> {
             }
             self.save(&state)?;
         }
+        let required = self.plan.requirements.iter().map(ToString::to_string);
         Ok(Hunted {
             runs: state.runs,
             finds: state.finds,
+            unjudged: required.filter(|one| !state.judged.contains(one)).collect(),
             began_with_former: state.began_with_former,
         })
     }
@@ -253,7 +262,8 @@ impl Hunt<'_> {
 
     fn try_one(&self, templates: &[Cell], scenario: &Scenario, run: usize) -> Result<Tried, Error> {
         let Some(cell) = self.cell(templates, scenario) else {
-            return Ok(Tried { scores: Vec::new(), events: 0, sightings: Vec::new() });
+            let (scores, judged, sightings) = Default::default();
+            return Ok(Tried { scores, judged, events: 0, sightings });
         };
         let result = cell.run()?;
         let metrics = result.run.metrics.as_ref();
@@ -273,8 +283,11 @@ impl Hunt<'_> {
                 run,
             }
         };
+        let required = { cell.requirements.iter() }.filter(|_| metrics.is_some());
+        let is_open = |rule: &String| result.undecided.iter().any(|(one, _)| one == rule);
         Ok(Tried {
             scores,
+            judged: required.map(ToString::to_string).filter(|rule| !is_open(rule)).collect(),
             events,
             sightings: findings(&cell, &result)?.into_iter().map(sighting).collect(),
         })
@@ -283,6 +296,7 @@ impl Hunt<'_> {
     /// Adds the results of a run to the state.
     fn take(&self, state: &mut State, scenario: Scenario, tried: Tried) {
         state.runs += 1;
+        state.judged.extend(tried.judged);
         for sighting in tried.sightings {
             if state.seen.insert(key(&sighting.failure, &sighting.diagnosis)) {
                 state.sightings.push(sighting);

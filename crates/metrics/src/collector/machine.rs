@@ -33,8 +33,6 @@ pub(super) struct Machine {
     pub(super) overhead_booked: u64,
     /// Time that other programs had CPUs, up to the present.
     pub(super) others: Option<u64>,
-    /// What they did in it, in time at full speed.
-    pub(super) others_work: f64,
     /// The CPUs that were idle and had overhead after `capacity`. Those of which this is no longer true go when it changes.
     covered: Vec<usize>,
 }
@@ -110,7 +108,6 @@ impl Machine {
             overhead: None,
             overhead_booked: 0,
             others: None,
-            others_work: 0.0,
             covered: Vec::new(),
         }
     }
@@ -234,7 +231,6 @@ impl Machine {
             }
             Some(Outsider::Other | Outsider::RealTime) => {
                 *self.others.get_or_insert(0) += rest;
-                self.others_work += float(rest) * slot.speed;
             }
         }
         slot

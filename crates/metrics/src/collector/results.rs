@@ -28,12 +28,10 @@ impl Metrics {
             cpu_time: CpuTime {
                 available_ns: available.time,
                 busy_ns,
+                counted_ns: self.counted_ns(alive),
                 overhead_ns: self.machine.overhead_booked,
                 others_ns: self.machine.others,
-                others_work_ns: self
-                    .machine
-                    .others
-                    .map(|_| self.machine.others_work.round() as u64),
+                others_work_ns: None,
                 others_wanted_ns: None,
                 idle_ns: available.time.saturating_sub(used_ns),
                 idle_while_runnable_ns: capacity.idle_while_runnable,
@@ -71,6 +69,16 @@ impl Metrics {
             tasks,
             groups: self.group_results(),
         }
+    }
+
+    /// CPU time of the tasks whose work has an amount.
+    fn counted_ns(&self, alive: bool) -> Option<u64> {
+        let is_counted = |task: &&Task| match alive {
+            false => !task.daemon,
+            true => task.laps.distribution().is_some(),
+        };
+        let counted = self.tasks.iter().flatten().filter(is_counted);
+        counted.map(|task| task.cpu_time).reduce(|a, b| a + b)
     }
 
     /// The energy that the CPUs have consumed, if that is known.
@@ -111,9 +119,10 @@ impl Metrics {
 
     fn overhead_time(&self, available: &Available) -> Option<OverheadTime> {
         let kinds = self.machine.overhead?;
-        let total_ns = kinds.iter().sum();
+        let total_ns: u64 = kinds.iter().sum();
         let [scheduling_ns, switch_ns, migration_ns, interrupt_ns] = kinds;
-        Some(OverheadTime {
+        // In a run that is shorter than its first switches, most of them comes after the end.
+        (total_ns <= available.time).then(|| OverheadTime {
             scheduling_ns,
             switch_ns,
             migration_ns,

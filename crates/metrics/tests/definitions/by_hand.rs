@@ -335,17 +335,6 @@ fn a_cpu_that_goes_has_what_it_runs_until_that_stops() {
     expect(&result, "cpu_time.idle_ns 0, cpu_time.idle_while_runnable_ns 0");
 }
 
-#[test]
-fn what_others_do_on_a_slow_cpu_is_less_than_their_time() {
-    let machine = MachineFacts { capacities: vec![1024, 512] };
-    let result = Run::with(machine, Options::default())
-        .event(EventKind::Outside { cpu: CpuId(1), who: Some(Outsider::Other) })
-        .at(10)
-        .event(EventKind::Outside { cpu: CpuId(1), who: None })
-        .end(20);
-    expect(&result, "cpu_time.others_ns 10ms, cpu_time.others_work_ns 5ms");
-}
-
 /// Two tasks want the same CPU, of two, for 40 ms. Another program has it from 10 to 30 ms; the other CPU is idle all the time.
 #[test]
 fn time_that_others_used_is_neither_idle_nor_possible_nor_due() {
@@ -656,10 +645,22 @@ fn the_run_does_not_wait_for_daemons() {
         run.describe(0, &task_info("work", 1024)).describe(1, &daemon);
         run.wake(0).wake(1).switch(0, None, 0);
         run.at(3).exit(0).switch(0, 0, 1);
-        run.end(5).makespan_ns
+        let result = run.end(5);
+        (result.makespan_ns, result.cpu_time.counted_ns)
     };
-    assert_eq!(run(true), Some(3 * MS));
-    assert_eq!(run(false), None);
+    // What a daemon does meanwhile is nobody's aim.
+    assert_eq!(run(true), (Some(3 * MS), Some(3 * MS)));
+    assert_eq!(run(false), (None, None));
+}
+
+#[test]
+fn of_runs_without_an_end_the_work_of_those_with_laps_counts() {
+    let mut run = Run::on(1);
+    run.tasks(&[1024, 1024]).play("wake0 wake1 cpu0=0");
+    run.event(EventKind::Lap { task: TaskId(0), at: 0, begins: true });
+    run.at(2).event(EventKind::Lap { task: TaskId(0), at: 2 * MS, begins: false });
+    run.play("cpu0=1");
+    expect(&run.end(5), "cpu_time.busy_ns 5ms, cpu_time.counted_ns 2ms");
 }
 
 #[test]

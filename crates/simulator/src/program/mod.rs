@@ -161,6 +161,11 @@ impl Execution {
         start.saturating_add(speed.time_for(self.remaining, self.remainder))
     }
 
+    /// What is left of the current step, in nanoseconds on a CPU of full speed.
+    pub fn work_left(&self) -> u64 {
+        self.remaining
+    }
+
     /// Whether the current step ends at a fixed time, no matter how much the task runs.
     pub fn is_timed(&self) -> bool {
         self.until > 0
