@@ -8,7 +8,9 @@ use clap::Args;
 use fairground_lab::{Contender, Error, Finding, Judged, Plan};
 use fairground_machine::Machine;
 use fairground_report::{Forms as _, checkup_csv, checkup_json, checkup_markdown, checkup_text};
-use fairground_results::{Checkup, Comparison, Fault, Patience, Requirement, Run, Status};
+use fairground_results::{
+    Checkup, Comparison, Fault, Gate, GateOutcome, Patience, Requirement, Run, Status,
+};
 use serde::Deserialize;
 
 use crate::finding::{judging, mistake, replaced, sentence};
@@ -17,7 +19,7 @@ use crate::hunt::{Budget, Hunting};
 use crate::output::{self, DocumentForm, FAILED, Place, Progress, UNUSABLE};
 use crate::shrink::shrink_one;
 use crate::simulation::{Simulation, Single, Sources};
-use crate::{failures, schedulers};
+use crate::{annotations, failures, schedulers};
 
 /// Maximum number of runs to shrink a fault.
 const MOST_RUNS: usize = 300;
@@ -108,8 +110,8 @@ fn run(arguments: &Arguments) -> Result<ExitCode, ExitCode> {
     progress.clear();
     let mut judged = judged.map_err(unusable)?;
     let measured: Vec<_> = { judged.iter() }.filter_map(|one| one.run.metrics.as_deref()).collect();
-    let absent = |one: &Requirement| one.quantity().absent_from(&measured);
-    if let Some(problem) = arguments.require.iter().find_map(absent) {
+    let mut wanted = arguments.require.iter().flat_map(Requirement::quantities);
+    if let Some(problem) = wanted.find_map(|one| one.absent_from(&measured)) {
         return Err(output::fail(UNUSABLE, format!("--require: {problem}")));
     }
     let known = former.map_or(0, |former| leave_out(&former, &mut judged, &plans));
@@ -125,8 +127,10 @@ fn run(arguments: &Arguments) -> Result<ExitCode, ExitCode> {
     let runs: Vec<Run> = judged.iter().map(told).collect();
     let ended = failures::exit_code(&runs);
     arguments.print(&checkup)?;
+    let gates = arguments.doubts(&judged);
+    tell_doubts(&gates, &plans);
     if let Some(place) = junit {
-        let comparison = Comparison { runs, ..Comparison::default() };
+        let comparison = Comparison { runs, gates, ..Comparison::default() };
         place.write(comparison.junit())?;
     }
     Ok(ended)
@@ -144,6 +148,20 @@ impl Arguments {
             faults if faults.iter().any(is_usable) => ExitCode::from(FAILED),
             _ => ExitCode::from(UNUSABLE),
         })
+    }
+
+    /// What could not be judged, of the requirements that the user gave.
+    fn doubts(&self, judged: &[Judged]) -> Vec<Gate> {
+        let is_own = |text: &str| self.require.iter().any(|one| one.to_string() == text);
+        let of_run = |one: &Judged| {
+            let own = one.undecided.iter().filter(|(text, _)| is_own(text));
+            own.map(|(text, lack)| {
+                let outcome = GateOutcome::Undecided { why: lack.words(), is_open: false };
+                Gate::new(text, &one.run.labels, outcome)
+            })
+            .collect::<Vec<_>>()
+        };
+        judged.iter().flat_map(of_run).collect()
     }
 
     fn print(&self, checkup: &Checkup) -> Result<(), ExitCode> {
@@ -282,6 +300,28 @@ impl Arguments {
 fn is_called(case: &Case, name: &str) -> bool {
     let path = Path::new(name);
     case.name == path || case.name.file_name() == Some(path.as_os_str())
+}
+
+/// Says of each requirement and scheduler in how many cases it is undecided, and why in the first.
+fn tell_doubts(gates: &[Gate], plans: &[Plan]) {
+    let Some(plan) = plans.first() else { return };
+    let mut told: Vec<(&Gate, usize)> = Vec::new();
+    for gate in gates {
+        let is_it = |one: &Gate| one.text == gate.text && one.scheduler == gate.scheduler;
+        match told.iter_mut().find(|(one, _)| is_it(one)) {
+            Some((_, count)) => *count += 1,
+            None => told.push((gate, 1)),
+        }
+    }
+    for (gate, count) in told {
+        let GateOutcome::Undecided { why, .. } = &gate.outcome else { continue };
+        let Gate { text, scheduler, workload, .. } = gate;
+        let (all, cases) = (plans.len(), if plans.len() == 1 { "case" } else { "cases" });
+        let message = format!(
+            "'{text}' is undecided for {scheduler} in {count} of {all} {cases}; in {workload}: {why}"
+        );
+        annotations::warn(plan, scheduler, &message);
+    }
 }
 
 /// The scheduler of a run, with its settings.

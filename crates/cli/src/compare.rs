@@ -147,7 +147,7 @@ impl From<TraceForm> for fairground_lab::TraceForm {
 /// Runs the subcommand.
 pub fn main(mut arguments: Arguments) -> ExitCode {
     let usual = Noise::usual(arguments.repeats());
-    arguments.simulation.noise.get_or_insert(usual);
+    arguments.simulation.complete_noise(usual);
     run(&arguments).unwrap_or_else(|code| code)
 }
 
@@ -185,12 +185,7 @@ fn run(arguments: &Arguments) -> Result<ExitCode, ExitCode> {
     print(arguments, &results)?;
     failures::tell_details(&failed);
     let mut ended = failures::exit_code(&results.comparison.runs);
-    let mut lengths = results.comparison.runs.iter().filter_map(|run| run.metrics.as_ref());
-    if let Some(window) = arguments.simulation.window
-        && lengths.all(|metrics| metrics.duration_ns < window)
-    {
-        output::say!("fairground: --window {window}ns has no effect: no run is that long");
-    }
+    arguments.simulation.tell_idle_window(&results.comparison.runs);
     if let Some(spent) = spent {
         output::say!("fairground: {spent}");
     }
@@ -294,7 +289,7 @@ impl Arguments {
             Condition::Beyond { quantity, .. } => Some(quantity),
             _ => None,
         });
-        conditions.chain(self.require.iter().map(Requirement::quantity))
+        conditions.chain(self.require.iter().flat_map(Requirement::quantities))
     }
 
     /// What no run has, of all that is required, and what there is; `None` if every quantity is somewhere.

@@ -115,6 +115,10 @@ impl Hunting {
                     folder.display()
                 );
             }
+            for rule in hunted.unjudged {
+                let why = "no run of the hunt had what it is about, or enough of it";
+                output::say!("fairground: '{rule}' is undecided for {title}: {why}");
+            }
             checkup.schedulers.push(title);
             checkup.hunts.push(hunted.runs);
             for find in hunted.finds {

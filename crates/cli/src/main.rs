@@ -13,6 +13,7 @@ mod capture;
 mod check;
 mod compare;
 mod contents;
+mod ending;
 mod explain;
 mod failures;
 mod finding;

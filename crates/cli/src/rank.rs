@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use clap::Args;
 use fairground_lab::{Error, Noise, Plan};
 use fairground_report::{
-    Comparison, TitledRanking, rankings_csv, rankings_json, rankings_markdown, rankings_page,
+    Comparison, Run, TitledRanking, rankings_csv, rankings_json, rankings_markdown, rankings_page,
     rankings_text,
 };
 use fairground_results::Ranking;
@@ -52,7 +52,7 @@ pub struct Arguments {
 
 /// Runs the subcommand.
 pub fn main(mut arguments: Arguments) -> ExitCode {
-    arguments.simulation.noise.get_or_insert(Noise::usual(arguments.repeat));
+    arguments.simulation.complete_noise(Noise::usual(arguments.repeat));
     rank(&arguments).unwrap_or_else(|code| code)
 }
 
@@ -61,37 +61,53 @@ fn rank(arguments: &Arguments) -> Result<ExitCode, ExitCode> {
     let planned = arguments.planned().map_err(|error| output::fail(error.exit_code(), error))?;
     let all: usize = planned.iter().map(|one| one.plan.run_count()).sum();
     let progress = Progress::new("runs".into());
-    let (mut whole, mut held_out) = (Comparison::default(), Vec::new());
+    let (mut whole, mut held_out) = (Vec::new(), Vec::new());
     for Planned { simulation, plan, is_held_out } in &planned {
-        let before = whole.runs.len() + held_out.len();
+        let before = whole.len() + held_out.len();
         let results = fairground_lab::compare(plan, &|done, _| progress.tell(before + done, all));
         let mut results = results.map_err(|error| output::fail(error.exit_code(), error))?;
         failures::explain(simulation, plan, &mut results);
         failures::tell(plan, &failures::of(&results.failures), false);
         match is_held_out {
             true => held_out.extend(results.comparison.runs),
-            false => whole.runs.extend(results.comparison.runs),
+            false => whole.extend(results.comparison.runs),
         }
     }
     progress.clear();
+    let runs = tell(whole, held_out, arguments.format, page)?;
+    arguments.simulation.tell_idle_window(&runs);
+    Ok(failures::exit_code(&runs))
+}
+
+/// Prints the rankings that runs give, those of held-out loads apart, and writes the page, if there is to be one. Returns all runs.
+///
+/// # Errors
+///
+/// The exit code, if something could not be written.
+pub fn tell(
+    mut runs: Vec<Run>,
+    held_out: Vec<Run>,
+    format: DocumentForm,
+    page: Option<Place<'_>>,
+) -> Result<Vec<Run>, ExitCode> {
     let mut rankings = Vec::new();
-    for (title, runs) in [("Loads", &whole.runs), ("Held-out loads", &held_out)] {
+    for (title, runs) in [("Loads", &runs), ("Held-out loads", &held_out)] {
         if !runs.is_empty() {
             rankings.push(TitledRanking { title: title.to_owned(), ranking: Ranking::of(runs) });
         }
     }
-    whole.runs.extend(held_out);
-    VERSION.clone_into(&mut whole.version);
-    output::print(&match arguments.format {
+    output::print(&match format {
         DocumentForm::Table => rankings_text(&rankings),
         DocumentForm::Markdown => rankings_markdown(&rankings),
         DocumentForm::Csv => rankings_csv(&rankings),
         DocumentForm::Json => rankings_json(&rankings, VERSION),
     })?;
+    runs.extend(held_out);
+    let whole = Comparison { version: VERSION.to_owned(), runs, ..Comparison::default() };
     if let Some(page) = page {
         page.write(rankings_page(&rankings, &whole).html())?;
     }
-    Ok(failures::exit_code(&whole.runs))
+    Ok(whole.runs)
 }
 
 /// Loads under the same conditions.

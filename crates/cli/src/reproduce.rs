@@ -7,6 +7,7 @@ use std::process::ExitCode;
 
 use clap::builder::NonEmptyStringValueParser;
 use clap::{Args, ValueEnum};
+use fairground_catalog::Build;
 use fairground_lab::{Experiment, Experiments, Outcome, Request, reproduce_on_kernel};
 use fairground_report::Unit;
 use fairground_report::page::{Axis, Moment, Plot};
@@ -100,10 +101,16 @@ pub struct Arguments {
 impl Arguments {
     /// # Errors
     ///
-    /// The exit code, after a message, if a folder of -I does not exist.
-    fn request(&self) -> Result<Request, ExitCode> {
+    /// The exit code, after a message, if a folder of -I does not exist, or no scheduler reads it.
+    fn request(&self, experiments: &[Experiment]) -> Result<Request, ExitCode> {
         let build = schedulers::build(&self.include, &self.defines);
         let build = build.map_err(|error| output::fail(error.exit_code(), error))?;
+        let columns = experiments.iter().flat_map(Experiment::schedulers);
+        let mut named = columns.chain(self.schedulers.iter().map(String::as_str));
+        if build != Build::default() && named.all(schedulers::is_compiled) {
+            let message = "-I and -D are for sources of your own, and nothing here names one; add it with -s, or leave them out";
+            return Err(output::fail(UNUSABLE, message));
+        }
         Ok(Request {
             schedulers: self.schedulers.clone(),
             build,
@@ -202,9 +209,10 @@ fn outcomes(arguments: &Arguments, experiments: &[Experiment]) -> Result<Vec<Out
         [one] => one.id.clone(),
         several => format!("{} experiments", several.len()),
     });
-    let outcomes = fairground_lab::reproduce(experiments, &arguments.request()?, &|done, total| {
-        progress.tell(done, total);
-    });
+    let outcomes =
+        fairground_lab::reproduce(experiments, &arguments.request(experiments)?, &|done, total| {
+            progress.tell(done, total);
+        });
     progress.clear();
     outcomes.map_err(|error| output::fail(UNUSABLE, error))
 }
@@ -214,7 +222,7 @@ fn outcomes_on_kernel(
     arguments: &Arguments,
     experiments: &[Experiment],
 ) -> Result<(Vec<Outcome>, bool), ExitCode> {
-    let request = arguments.request()?;
+    let request = arguments.request(experiments)?;
     let runner = Runner::new(request.build.clone());
     let mut runner = runner.map_err(|error| output::fail(error.exit_code(), error))?;
     let mut able = Vec::new();
@@ -270,7 +278,7 @@ fn moments(
     if arguments.on == On::Kernel {
         return Ok(BTreeMap::new());
     }
-    let request = arguments.request()?;
+    let request = arguments.request(experiments)?;
     let mut moments = BTreeMap::new();
     for experiment in experiments {
         let found = fairground_lab::experiment_moments(experiment, &request)

@@ -88,9 +88,6 @@ pub fn main(arguments: &Arguments) -> ExitCode {
 fn text(arguments: &Arguments) -> Result<String, String> {
     let name = &arguments.scheduler;
     let path = Path::new(name);
-    if let Some(text) = load(arguments)? {
-        return Ok(text);
-    }
     let found = fairground_catalog::find(name);
     let is_file = found.is_err() && path.exists();
     let is_own = match is_file {
@@ -98,6 +95,14 @@ fn text(arguments: &Arguments) -> Result<String, String> {
         // Sources joined by '+', or one table of an object.
         false => found.is_err() && (name.contains(".bpf.c") || name.contains(".o#")),
     };
+    let is_built = !(arguments.include.is_empty() && arguments.defines.is_empty());
+    if is_built && !(is_own && !schedulers::is_compiled(name)) {
+        return Err(format!("{name}: -I and -D are for sources of your own, and this is none"));
+    }
+    if let Some(text) = load(arguments)? {
+        check_asked(arguments, "load")?;
+        return Ok(text);
+    }
     let as_json = arguments.format == Form::Json && found.is_err() && !is_own;
     for (is_given, option, what) in [
         (as_json, "--format", "schedulers and recordings"),
@@ -114,9 +119,8 @@ fn text(arguments: &Arguments) -> Result<String, String> {
             return Err(format!("{name}: {option} is for {what}, and {is}"));
         }
     }
-    if (arguments.source.is_some() || arguments.readme) && is_file {
-        let message = "--source and --readme are for schedulers with an id, and this is a file";
-        return Err(format!("{name}: {message}"));
+    if is_file {
+        check_asked(arguments, "file")?;
     }
     if arguments.rt_app {
         return as_rt_app(path);
@@ -141,13 +145,24 @@ fn text(arguments: &Arguments) -> Result<String, String> {
         }
         Err(_) if is_file => contents::of(path),
         Err(error) => match contents::machine(name) {
-            Ok(text) => Ok(text),
+            Ok(text) => check_asked(arguments, "machine").map(|()| text),
             // A machine is described by levels and numbers.
             Err(message) if name.contains([':', ' ']) || name.parse::<f64>().is_ok() => {
                 Err(message)
             }
             Err(_) => Err(error.to_string()),
         },
+    }
+}
+
+/// Checks that nothing is asked of something else that only schedulers have.
+fn check_asked(arguments: &Arguments, what: &str) -> Result<(), String> {
+    let name = &arguments.scheduler;
+    match arguments.source.is_some() || arguments.readme {
+        true => Err(format!(
+            "{name}: --source and --readme are for schedulers with an id, and this is a {what}"
+        )),
+        false => Ok(()),
     }
 }
 

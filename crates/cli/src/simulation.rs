@@ -16,7 +16,8 @@ use fairground_lab::{
     Settings, Site, hunting_grounds,
 };
 use fairground_machine::Machine;
-use fairground_results::{CpuChange, Patience, Requirement, short_name};
+use fairground_recording::is_recording;
+use fairground_results::{CpuChange, Patience, Requirement, Run, short_name};
 use fairground_workload::{Template, Workload};
 
 use crate::gauntlet::Case;
@@ -328,6 +329,30 @@ impl Simulation {
 }
 
 impl Simulation {
+    /// Sets what differs from seed to seed, unless it is given, and says if that has no effect.
+    pub fn complete_noise(&mut self, usual: Noise) {
+        // What comes through a pipe can be read once.
+        let is_recording = |path: &PathBuf| path.is_file() && is_recording(path);
+        if let Some(noise) = self.noise.filter(|noise| *noise != Noise::None)
+            && self.workloads.iter().all(is_recording)
+        {
+            output::say!(
+                "fairground: --noise {noise} has no effect: recordings vary by themselves, and have threads of their own"
+            );
+        }
+        self.noise.get_or_insert(usual);
+    }
+
+    /// Says if windows have no effect, because no run is as long as one.
+    pub fn tell_idle_window(&self, runs: &[Run]) {
+        let mut lengths = runs.iter().filter_map(|run| run.metrics.as_ref());
+        if let Some(window) = self.window
+            && lengths.all(|metrics| metrics.duration_ns < window)
+        {
+            output::say!("fairground: --window {window}ns has no effect: no run is that long");
+        }
+    }
+
     /// Adds these requirements to the plan, with the schedulers that they name.
     pub fn require(&self, requirements: &[Requirement], plan: &mut Plan) -> Result<(), Error> {
         plan.requirements = requirements.to_vec();

@@ -75,7 +75,7 @@ impl Remark {
             Remark::MemRun => "memrun is only approximated by a simulation",
             Remark::IoRun => "iorun is only approximated by a simulation",
             Remark::UtilizationClamp => {
-                "utilization clamps have no effect in a simulation: CPUs always compute at full speed, and schedulers do not see them"
+                "utilization clamps have no effect in a simulation: neither frequencies nor schedulers depend on them"
             }
             Remark::MemoryNodes => {
                 "binding memory to nodes has no effect in a simulation: memory is equally near to all CPUs"

@@ -8,7 +8,8 @@ use fairground_lab::{Contender, ENGINE, Error, LOADER, Noise, hash_of_bytes};
 
 use super::file::{File, SchedulerTable};
 use super::plan::{Condition, Described, INPUTS, Planned, Scheduler, Sweep, VERSION};
-use crate::schedulers::{Wanted, build, names, tell_warnings};
+use crate::quantity;
+use crate::schedulers::{Wanted, build, is_compiled, names, tell_warnings};
 
 /// Where a plan's inputs come from and go to.
 struct Collector<'a> {
@@ -62,6 +63,15 @@ impl Collector<'_> {
                 let message = "an empty list makes no cells; leave it out for what is usual";
                 return Err(Error::Plan(format!("{axis}: {message}")));
             }
+        }
+        if let (Some(window), Some(duration)) = (&wanted.window, &wanted.duration)
+            && let (Ok(length), Ok(end)) =
+                (quantity::window(window), quantity::nanoseconds(duration))
+            && length > end
+        {
+            return Err(Error::Plan(format!(
+                "window: no run of {duration} has one of {window}; leave it out, or make it shorter"
+            )));
         }
         let (seed, seeds) = wanted.seeds.first_and_count();
         if seeds == 0 {
@@ -189,6 +199,12 @@ impl Collector<'_> {
             if table.id.starts_with(LOADER) {
                 return Err(Error::Plan(format!(
                     "{}: a loader cannot be part of a plan; `fairground capture` writes a companion file of what it sets, for with = \"...\"",
+                    table.id
+                )));
+            }
+            if is_compiled(&table.id) && !(table.include.is_empty() && table.define.is_empty()) {
+                return Err(Error::Plan(format!(
+                    "{}: include and define are for sources of your own, which it is not; leave them out",
                     table.id
                 )));
             }

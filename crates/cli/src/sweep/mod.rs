@@ -4,6 +4,7 @@ mod collect;
 mod file;
 mod pack;
 mod plan;
+mod rank;
 mod results;
 mod run;
 mod score;
@@ -26,7 +27,7 @@ use plan::Sweep;
 pub use status::Progress;
 
 /// Exit code of a run that was asked to end before its part was done (`EX_TEMPFAIL` of sysexits.h).
-const UNFINISHED: u8 = 75;
+pub const UNFINISHED: u8 = 75;
 
 /// Run many cells: settings, workloads, machines, costs and seeds in all combinations
 ///
@@ -51,6 +52,7 @@ enum Command {
     Run(run::Arguments),
     Status(status::Arguments),
     Table(results::Arguments),
+    Rank(rank::Arguments),
     Score(score::Arguments),
     Pack(pack::Arguments),
     Slurm(slurm::Arguments),
@@ -131,6 +133,7 @@ pub fn main(arguments: &Arguments) -> ExitCode {
         Command::Run(arguments) => run::main(arguments),
         Command::Status(arguments) => status::main(arguments),
         Command::Table(arguments) => results::main(arguments),
+        Command::Rank(arguments) => rank::main(arguments),
         Command::Score(arguments) => score::main(arguments),
         Command::Pack(arguments) => pack::main(arguments),
         Command::Slurm(arguments) => slurm::main(arguments),
@@ -147,10 +150,6 @@ fn plan_of(arguments: &PlanArguments) -> Result<ExitCode, Error> {
     }
     let planned = &sweep.planned;
     let variants: usize = { planned.schedulers.iter() }.map(|scheduler| scheduler.variants).sum();
-    let counted = |count: usize, what: &str| match count {
-        1 => format!("1 {what}"),
-        count => format!("{count} {what}s"),
-    };
     let parts = [
         counted(variants, "scheduler"),
         counted(planned.workloads.len(), "workload"),
@@ -160,6 +159,14 @@ fn plan_of(arguments: &PlanArguments) -> Result<ExitCode, Error> {
     ];
     let text = format!("{}: {}\n", counted(sweep.len(), "cell"), parts.join(" x "));
     Ok(output::print(&text).err().unwrap_or(ExitCode::SUCCESS))
+}
+
+/// A number of things.
+fn counted(count: usize, what: &str) -> String {
+    match count {
+        1 => format!("1 {what}"),
+        count => format!("{count} {what}s"),
+    }
 }
 
 /// The sweep in a folder.

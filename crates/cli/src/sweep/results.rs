@@ -1,6 +1,6 @@
 //! The data set of a sweep: its files, and their comparison.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::ffi::OsStr;
 use std::fs;
 use std::io;
@@ -206,18 +206,8 @@ fn grouped(sweep: &Sweep, arguments: &Arguments) -> Result<ExitCode, Error> {
         found += 1;
     })?;
     tell_left(sweep, found);
-    let planned = &sweep.planned;
-    let mixed = [
-        ("workload", planned.workloads.len()),
-        ("machine", planned.machines.len()),
-        ("scheduler", planned.schedulers.len()),
-    ];
-    for (name, count) in mixed {
-        if count > 1 && !arguments.by.iter().any(|by| by == name) {
-            output::say!(
-                "fairground: medians are over {count} {name}s; --by {name} tells them apart"
-            );
-        }
+    for (name, what) in mixed(sweep, &arguments.by) {
+        output::say!("fairground: medians are over {what}; --by {name} tells them apart");
     }
     if noted {
         output::say!("fairground: there are notes on these runs; without --by they are told");
@@ -228,6 +218,47 @@ fn grouped(sweep: &Sweep, arguments: &Arguments) -> Result<ExitCode, Error> {
         _ => groups.table(),
     };
     Ok(output::print(&text).err().unwrap_or(ExitCode::SUCCESS))
+}
+
+/// The axes with several values that are not among the keys: their names, and how many of what they have. Seeds are what medians are for.
+fn mixed(sweep: &Sweep, by: &[String]) -> Vec<(String, String)> {
+    let planned = &sweep.planned;
+    // Of a scheduler that is there several times, a setting may have one value each time, or none once.
+    let values_of = |name: &str, key: &str| -> BTreeSet<Option<&String>> {
+        let of_name = planned.schedulers.iter().filter(|one| one.name == name);
+        let values = of_name.flat_map(|one| match one.set.iter().find(|(own, _)| own == key) {
+            Some((_, values)) => values.iter().map(Some).collect(),
+            None => vec![None],
+        });
+        values.collect()
+    };
+    let mut settings: BTreeMap<&str, usize> = BTreeMap::new();
+    for one in &planned.schedulers {
+        for (key, _) in &one.set {
+            let most = settings.entry(key).or_default();
+            *most = values_of(&one.name, key).len().max(*most);
+        }
+    }
+    let schedulers: BTreeSet<&String> = planned.schedulers.iter().map(|one| &one.name).collect();
+    let conditions = || planned.conditions.iter();
+    let costs: BTreeSet<&String> = conditions().map(|one| &one.cost.name).collect();
+    let rates: BTreeSet<&String> = conditions().map(|one| &one.hz).collect();
+    let hotplug: BTreeSet<&Vec<String>> = conditions().map(|one| &one.hotplug).collect();
+    let axes = [
+        ("workload", planned.workloads.len(), "workloads"),
+        ("machine", planned.machines.len(), "machines"),
+        ("scheduler", schedulers.len(), "schedulers"),
+        ("cost", costs.len(), "costs"),
+        ("hz", rates.len(), "tick rates"),
+        ("hotplug", hotplug.len(), "alternatives of hotplug"),
+    ];
+    let axes = axes.into_iter().map(|(name, count, what)| (name, count, what.to_owned()));
+    let settings =
+        settings.into_iter().map(|(name, count)| (name, count, format!("values of {name}")));
+    axes.chain(settings)
+        .filter(|(name, count, _)| *count > 1 && !by.iter().any(|by| by == name))
+        .map(|(name, count, what)| (name.to_owned(), format!("{count} {what}")))
+        .collect()
 }
 
 /// The keys by which cells are grouped.

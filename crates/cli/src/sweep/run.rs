@@ -21,9 +21,9 @@ use fairground_results::Status;
 
 use super::plan::{Identity, LastOpened, Part, Sweep};
 use super::{Shard, UNFINISHED, open};
-use crate::VERSION;
 use crate::output::{self, FAILED, Progress};
 use crate::quantity::nanoseconds;
+use crate::{VERSION, ending};
 
 /// A file is finished after so many runs, or after so much time, whichever is first.
 const MOST_RUNS: usize = 100_000;
@@ -91,17 +91,10 @@ pub fn main(arguments: &Arguments) -> Result<ExitCode, Error> {
 
 /// Sets `stop` when this process is asked to end, and `abandon` when it is asked once more.
 fn heed_signals(stop: Arc<AtomicBool>, abandon: Arc<AtomicBool>) -> Result<(), Error> {
-    let mut signals = Signals::take().map_err(|error| Error::System(error.to_string()))?;
+    let signals = Signals::take().map_err(|error| Error::System(error.to_string()))?;
+    let set = |flag: Arc<AtomicBool>| move || flag.store(true, Ordering::Relaxed);
     // It ends with the process.
-    let listener = Builder::new().spawn(move || {
-        while let Ok(None) = signals.wait(Duration::from_secs(60)) {}
-        stop.store(true, Ordering::Relaxed);
-        output::say!("fairground: ends with the cells that run now, and at once if asked again");
-        while let Ok(None) = signals.wait(Duration::from_secs(60)) {}
-        abandon.store(true, Ordering::Relaxed);
-        // One more must not kill it while it cleans up, as it would without a listener.
-        while signals.wait(Duration::from_secs(60)).is_ok() {}
-    });
+    let listener = Builder::new().spawn(move || ending::heed(signals, set(stop), set(abandon)));
     listener.map_err(no_thread)?;
     Ok(())
 }

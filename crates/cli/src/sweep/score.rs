@@ -10,9 +10,9 @@ use fairground_report::Run;
 use fairground_results::{Better, Summary};
 
 use super::file::{Over, Score};
-use super::open;
-use super::plan::{RowKey, Scheduler, Sweep};
+use super::plan::{Planned, RowKey, Scheduler, Sweep};
 use super::results::tell_left;
+use super::{counted, open};
 use crate::output;
 
 /// Print one number for each scheduler and setting, the best first
@@ -50,12 +50,18 @@ pub fn main(arguments: &Arguments) -> Result<ExitCode, Error> {
         [one] => format!("{}\n", one.number),
         _ => lines(&scored, better, sweep.planned.seeds),
     };
+    if let Some(doubt) = doubt(&sweep, &scored) {
+        output::say!("fairground: {doubt}");
+    }
     let (workloads, machines) = (sweep.planned.workloads.len(), sweep.planned.machines.len());
     let conditions = sweep.planned.conditions.len();
     if workloads * machines * conditions > 1 {
         output::say!(
-            "fairground: each number is a mean over {workloads} workloads, {machines} machines and {conditions} conditions, in which large values weigh most; \
-             fairground sweep table FOLDER --by scheduler,workload,machine tells them apart"
+            "fairground: each number is a mean over {}, {} and {}, in which large values weigh most; \
+             fairground sweep table FOLDER --by scheduler,workload,machine tells them apart",
+            counted(workloads, "workload"),
+            counted(machines, "machine"),
+            counted(conditions, "condition")
         );
     }
     Ok(output::print(&text).err().unwrap_or(ExitCode::SUCCESS))
@@ -81,11 +87,34 @@ fn lines(scored: &[Scored], better: Better, seeds: u32) -> String {
         }
         let (low, high) = one.range;
         text.push_str(&format!(
-            "{}\t{}\tplace {place}, {low} to {high} with {seeds} seeds\n",
-            one.number, one.title
+            "{}\t{}\tplace {place}, {low} to {high} with {}\n",
+            one.number,
+            one.title,
+            counted(seeds as usize, "seed")
         ));
     }
     text
+}
+
+/// Why the seeds do not tell which places are chance; `None` if they do, or there are no places.
+fn doubt(sweep: &Sweep, scored: &[Scored]) -> Option<String> {
+    let Planned { seeds, options, .. } = &sweep.planned;
+    if scored.len() < 2 {
+        return None;
+    }
+    if *seeds == 1 {
+        let message = "places from one seed may be chance; seeds = 10 in the sweep's file tells which are not";
+        return Some(message.to_owned());
+    }
+    let is_one = |one: &Scored| one.number.is_finite() && one.range.0 == one.range.1;
+    let is_quiet = options.iter().any(|(name, value)| name == "noise" && value == "none");
+    let remedy = match is_quiet {
+        true => "; without noise = \"none\" in the sweep's file they differ as real runs do",
+        false => "",
+    };
+    scored.iter().all(is_one).then(|| {
+        format!("the {seeds} seeds are one: none of them changes any number, so nothing is known of chance{remedy}")
+    })
 }
 
 fn find<'a>(sweep: &'a Sweep, name: Option<&str>) -> Result<&'a Score, Error> {
@@ -120,13 +149,17 @@ fn scores(sweep: &Sweep, score: &Score, better: Better) -> Result<Vec<Scored>, E
     let mut titles: BTreeMap<(usize, usize), String> = variants.collect();
     let mut numbers: BTreeMap<(usize, usize), BTreeMap<Option<u64>, Vec<f64>>> = BTreeMap::new();
     let mut absent = Vec::new();
-    let (mut is_measured, mut lacking, mut found) = (false, 0, 0);
+    let (mut is_measured, mut lacking, mut few, mut found) = (false, 0, 0, 0);
+    let least = score.measure.measure().least_samples;
     sweep.runs(score.measure.task().is_some(), |cell, run| {
         let row = sweep.row(cell);
         let measured = run.measured().filter(|_| run.is_ok());
         let number = measured.and_then(|measured| score.measure.value(measured, better));
         is_measured |= number.is_some();
         lacking += usize::from(measured.is_some() && number.is_none());
+        let samples = measured.filter(|_| number.is_some());
+        let samples = samples.and_then(|measured| score.measure.samples(measured));
+        few += usize::from(samples.is_some_and(|samples| samples < least));
         if let (false, Some(measured)) = (is_measured, measured) {
             absent = score.measure.absent_from(&[measured]).into_iter().collect();
         }
@@ -144,6 +177,12 @@ fn scores(sweep: &Sweep, score: &Score, better: Better) -> Result<Vec<Scored>, E
     if lacking > 0 {
         output::say!(
             "fairground: {lacking} runs came to their end without a {}, and count as {worst}",
+            score.measure
+        );
+    }
+    if few > 0 {
+        output::say!(
+            "fairground: {few} of {found} runs have fewer samples than the {least} that {} needs; longer runs have more",
             score.measure
         );
     }

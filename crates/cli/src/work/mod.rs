@@ -10,28 +10,28 @@ use std::process::ExitCode;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::sync::{Mutex, PoisonError};
-use std::time::Duration;
 
 use clap::Args;
 use fairground_kernel::supervise::Signals;
 use serde_json::Value;
 
+use crate::ending;
 use crate::output::{FAILED, fail};
+use crate::sweep::UNFINISHED;
 use form::Wanted;
 pub use form::{Answer, Request, ShardRequest};
 use warm::Warm;
 
 /// The maximum length of a line, in bytes.
 const LONGEST_LINE: u64 = 1 << 20;
-/// How long to wait for a signal before waiting again.
-const WAIT: Duration = Duration::from_secs(60);
 
 /// Run cells that come as lines, for programs and for Python
 ///
 /// A cell is one simulation: a line of JSON on standard input, such as {"workload":"mix-two","scheduler":"cfs","seed":3}. For each a line of
 /// JSON comes on standard output, as soon as it is there: {"id":...,"run":{...}}. The files that a cell names are read and compiled once, so that each
 /// further cell takes a fraction of a millisecond. A cell that fails is a line, too. A line may also ask for a shard of a sweep: its results go
-/// into the sweep's folder. At the end of the input, and when it is asked to end, the command finishes the cells that it has begun.
+/// into the sweep's folder. At the end of the input, and when it is asked to end, the command finishes the cells that it has begun; asked again, it
+/// ends at once.
 ///
 /// The members are described in docs/sweeps.md, and in docs/schema/work-cell-1.json, work-shard-1.json and work-1.json.
 #[derive(Debug, Args)]
@@ -65,9 +65,15 @@ pub fn main(arguments: &Arguments) -> ExitCode {
     let stop = warm.stop.clone();
     let (sender, receiver) = sync_channel(1);
     let of_signals = sender.clone();
+    let end = move || {
+        stop.store(true, Ordering::Relaxed);
+        // If there is a line, whoever gets it looks at `stop`.
+        let _ = of_signals.try_send(Message::End);
+    };
+    let abandon = || std::process::exit(UNFINISHED.into());
     // Both end with the process.
     let started = std::thread::Builder::new().spawn(move || read(&sender)).and_then(|_| {
-        std::thread::Builder::new().spawn(move || listen(signals, &stop, &of_signals))
+        std::thread::Builder::new().spawn(move || ending::heed(signals, end, abandon))
     });
     if let Err(error) = started {
         return fail(FAILED, format_args!("there can be no thread: {error}"));
@@ -122,26 +128,16 @@ fn next_line(input: &mut impl BufRead) -> io::Result<Option<Vec<u8>>> {
     Ok((read > 0).then_some(line))
 }
 
-/// Ends the work at a signal.
-fn listen(mut signals: Signals, stop: &AtomicBool, sender: &SyncSender<Message>) {
-    while let Ok(request) = signals.wait(WAIT) {
-        if request.is_some() {
-            stop.store(true, Ordering::Relaxed);
-            let _ = sender.send(Message::End);
-            return;
-        }
-    }
-}
-
-fn next(source: &Source) -> Option<Result<String, String>> {
+/// The next line; none after the last, and none any more once the command was asked to end.
+fn next(source: &Source, stop: &AtomicBool) -> Option<Result<String, String>> {
     let mut source = source.lock().unwrap_or_else(PoisonError::into_inner);
     let (receiver, ended) = &mut *source;
     if *ended {
         return None;
     }
     match receiver.recv() {
-        Ok(Message::Line(line)) => Some(line),
-        Ok(Message::End) | Err(_) => {
+        Ok(Message::Line(line)) if !stop.load(Ordering::Relaxed) => Some(line),
+        _ => {
             *ended = true;
             None
         }
@@ -150,7 +146,7 @@ fn next(source: &Source) -> Option<Result<String, String>> {
 
 /// Runs cells until there are no more, or nobody wants their results.
 fn work(source: &Source, warm: &Warm) -> io::Result<()> {
-    while let Some(line) = next(source) {
+    while let Some(line) = next(source, &warm.stop) {
         let mut text = answer(line, warm).line();
         text.push('\n');
         let mut output = io::stdout().lock();

@@ -10,7 +10,7 @@ use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use fairground_lab::{CellResult, Cells, Contender, DEFAULT_HZ, Error, Place, Plan, Replay};
+use fairground_lab::{CellResult, Cells, Contender, DEFAULT_HZ, Error, Noise, Place, Plan, Replay};
 
 use super::form::{Request, ShardRequest};
 use crate::quantity::{nanoseconds, patience_or_usual};
@@ -85,7 +85,17 @@ impl Warm {
         let key = format!("{text} {:x}", state(request));
         let cells = self.cells.get(key, || self.cells_of(request));
         let cells = cells.map_err(|error| error.to_string())?;
-        cells.at(ONLY, request.seed).run().map_err(|error| error.to_string())
+        let ended = cells.at(ONLY, request.seed).run();
+        let mut result = ended.map_err(|error| error.to_string())?;
+        let length = result.run.metrics.as_ref().map(|metrics| metrics.duration_ns);
+        let window = cells.plan().settings.window;
+        if let (Some(length), Some(window)) = (length, window)
+            && length < window
+        {
+            let note = format!("window {window}ns has no effect: the run is not that long");
+            result.run.notes.make_mut().push(note);
+        }
+        Ok(result)
     }
 
     /// How far a shard is when what was left of it has run.
@@ -132,6 +142,12 @@ impl Warm {
                     "the workload is a recording, which has other threads of its own",
                 ));
             }
+        }
+        if plan.noise != Noise::None && !plan.replays.is_empty() {
+            return Err(wrong(
+                "noise",
+                "it has no effect on a recording or with like, which have threads of their own; leave it out",
+            ));
         }
         plan.sites[0].contenders = vec![contender];
         plan.check()?;

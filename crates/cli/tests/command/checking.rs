@@ -123,9 +123,31 @@ fn what_was_wrong_before_is_left_out_and_a_fault_is_shrunk_to_a_file() {
 
 #[test]
 fn headers_and_macros_are_for_what_is_checked_and_not_for_what_it_is_measured_by() {
-    let measured = ["--require", "wakeup_p99 < 100x eevdf", "--case", "hogs-on-one-cpu"];
+    let measured = ["--require", "longest_wait < 100x eevdf", "--case", "hogs-on-one-cpu"];
     let ended = check(&sound(), &[&["-D", "UNUSED", "-I", "."][..], &measured].concat());
     assert_eq!((ended.code, ended.stderr.as_str()), (Some(0), ""), "{}", ended.stdout);
+}
+
+/// As in compare: what was required is not met because it could not be judged.
+#[test]
+fn a_requirement_that_is_not_judged_is_undecided() {
+    let folder = tempfile::tempdir().unwrap();
+    let junit = folder.path().join("check.xml").display().to_string();
+    let judged = ["check", "eevdf", "--case", "released", "--junit", &junit, "--require"];
+    let ended = fairground(&[&judged[..], &["wakeup_p99 < 1s"]].concat());
+    let told =
+        "'wakeup_p99 < 1s' is undecided for eevdf in 1 of 1 case; in released: too few samples: ";
+    assert!(ended.stderr.contains(told), "{}", ended.stderr);
+    let tests = fs::read_to_string(&junit).unwrap();
+    assert!(tests.contains("skipped=\"1\"") && tests.contains("too few samples"), "{tests}");
+    let ended = fairground(&[&judged[..], &["longest_wait < 2x longest_wait of nosuch"]].concat());
+    assert_eq!(ended.code, Some(2));
+    assert!(ended.stderr.contains("no run has a task nosuch, but "), "{}", ended.stderr);
+    let folder = folder.path().display().to_string();
+    let hunt = ["check", "eevdf", "--hunt", "4", "--folder", &folder, "--require", "energy < 1"];
+    let told = "'energy < 1' is undecided for eevdf: no run of the hunt had what it is about";
+    let ended = fairground(&hunt);
+    assert!(ended.stderr.contains(told), "{}", ended.stderr);
 }
 
 #[test]
@@ -138,6 +160,9 @@ fn what_the_kernels_own_threads_would_hide_is_told() {
     let ended = fairground(&["compare", "mix-two", "-s", &path, "-m", "4", "-d", "2s"]);
     let told = "(nothing else runs here: with --noise default no task starves): lay in the DSQ 8";
     assert!(ended.stderr.contains(told), "{}", ended.stderr);
+    let ended = fairground(&["explain", "mix-two", "-s", &path, "-m", "4", "-d", "2s"]);
+    let told = "\nNote: nothing else runs here: with --noise default no task starves\n";
+    assert!(ended.stdout.contains(told), "{}", ended.stdout);
 }
 
 #[test]

@@ -882,6 +882,11 @@ fn fixed_work_is_judged_by_the_work() {
             assert_ne!(one["measure"], "overhead");
             assert_ne!(one["judgement"], word, "{one}");
         }
+        let condition = ["--fail-if", "overhead > +10 %"];
+        let line = line.replace(" --format json", "");
+        let words: Vec<&str> = line.split(' ').chain(condition).collect();
+        let fails = if baseline == "fast" { 1 } else { 0 };
+        assert_eq!(fairground(&words).code, Some(fails), "{baseline}");
     }
 }
 
@@ -905,6 +910,27 @@ fn repeated_runs_differ_as_on_a_real_machine() {
     assert!(!table.contains("runs that are one"), "{table}");
 }
 
+/// Without any noise repeats are the same run: every form says so where it tells of several.
+#[test]
+fn runs_that_are_one_are_told() {
+    let one = "runs that are one: no seed changes anything";
+    let line = "compare mix-two hogs-five -s cfs,o1 -m 2 -d 100ms --repeat 3 --noise none";
+    let scratch = tempfile::tempdir().unwrap();
+    let page = scratch.path().join("p.html");
+    let table = succeed(&format!("{line} --report {}", page.display()));
+    let cells = format!("In 2 of 2 cells there are only {one}.");
+    assert_eq!(table.matches(&format!(", median of 3 {one})\n")).count(), 2, "{table}");
+    assert!(table.contains(&cells), "{table}");
+    let markdown = succeed(&format!("{line} --format markdown"));
+    assert_eq!(markdown.matches(&format!(", median of 3 {one})\n")).count(), 2, "{markdown}");
+    assert!(markdown.contains(&cells), "{markdown}");
+    let html = fs::read_to_string(&page).unwrap();
+    assert!(html.contains(&cells), "the answer does not tell");
+    assert!(html.contains(&format!("mean and 95 % interval of 3 {one}")), "no section tells");
+    let varied = succeed(&line.replace(" --noise none", ""));
+    assert!(!varied.contains(one), "{varied}");
+}
+
 #[test]
 fn what_has_no_effect_is_said() {
     let line = "compare mix-two -s cfs -m 2 -d 100ms --with none --window 200ms";
@@ -917,4 +943,7 @@ fn what_has_no_effect_is_said() {
     fs::write(&load, r#"{ "tasks": { "a": { "cpus": [1, 9], "run": 1000 } } }"#).unwrap();
     let text = succeed(&format!("compare {} -s cfs -m 2 -d 100ms", load.display()));
     assert!(text.contains("\"cpus\" names CPU 9, and the machine has CPUs 0 to 1"), "{text}");
+    let line = "compare ../../../workloads/build.recording -s o1 -d 100ms --repeat 2";
+    assert!(!fairground(&line.split(' ').collect::<Vec<_>>()).stderr.contains("--noise"));
+    refuse(&format!("{line} --noise default"), 0, &["--noise default has no effect: recordings"]);
 }

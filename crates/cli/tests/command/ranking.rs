@@ -44,6 +44,43 @@ fn a_scheduler_is_not_ranked_below_itself() {
     }
 }
 
+/// Repeats that are one run, and what compare notes of runs, each once.
+#[test]
+fn a_ranking_tells_what_its_runs_are_worth() {
+    let scratch = tempfile::tempdir().unwrap();
+    let load = |name: &str| {
+        let path = scratch.path().join(name);
+        let text = r#"{ "tasks": { "a": { "cpus": [1, 9], "run": 1000, "loop": -1 } } }"#;
+        std::fs::write(&path, text).unwrap();
+        path.display().to_string()
+    };
+    let loads = [load("one.json"), load("two.json")].join(" ");
+    let line = format!(
+        "rank {loads} -m 2 -s cfs,eevdf -d 100ms --noise none --hotplug 1:off@1s --window 200ms"
+    );
+    let ended = fairground(&line.split(' ').collect::<Vec<_>>());
+    let idle = "--window 200000000ns has no effect: no run is that long";
+    assert!(ended.stderr.contains(idle), "{}", ended.stderr);
+    let one = "In 2 of 2 cells there are only runs that are one: no seed changes anything.";
+    // Lines are broken at blanks.
+    let words: Vec<&str> = ended.stdout.split_whitespace().collect();
+    let text = words.join(" ");
+    for told in [
+        one,
+        "Note on 2 loads: one: \"cpus\" names CPU 9, and the machine has CPUs 0 to 1",
+        "Note on 2 loads: one ended after ",
+    ] {
+        assert_eq!(text.matches(told).count(), 1, "{told}: {text}");
+    }
+    let line = "rank mix-two hogs-five -m 2 -s cfs,eevdf -d 100ms --noise default --format json";
+    let ranking = &ranked(line)["rankings"][0]["ranking"];
+    assert_eq!(ranking["one_run"], 0);
+    let of_threads = |note: &&Value| note["note"].as_str().unwrap().contains("--noise default");
+    let notes = ranking["notes"].as_array().unwrap();
+    let loads: Vec<&Value> = notes.iter().filter(of_threads).map(|note| &note["loads"]).collect();
+    assert_eq!(loads, [&Value::from(2)], "{ranking}");
+}
+
 #[test]
 fn loads_that_a_board_holds_out_are_ranked_apart() {
     let result = ranked("rank boards/small.toml -s cfs,o1 --repeat 2 --format json");

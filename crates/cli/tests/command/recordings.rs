@@ -150,6 +150,10 @@ fn advice_is_a_ranking_beside_the_kernels_own() {
     assert!(!text.contains("fairground run"), "{text}");
     let text = succeed(&format!("advise {BUILD} -s o1,cfs --repeat 2 --for latency:make"));
     assert!(text.contains("Wakeup latency, 99 %, of make"), "{text}");
+    // Each wakes up a hundred times at most.
+    let text = succeed(&format!("advise {BUILD} -s o1,cfs --repeat 2 --for latency:cc1"));
+    assert_eq!(text.matches("undecided: too few samples").count(), 2, "{text}");
+    assert!(!text.contains("WORSE"), "{text}");
     refuse(
         &format!("advise {BUILD} -s o1 --repeat 2 --for latency:nobody"),
         2,
@@ -265,6 +269,12 @@ fn time_that_others_had_is_neither_idle_nor_wasted_nor_given_away() {
     assert!(text.contains("others got"), "{text}");
     assert!(text.contains("Other programs had "), "{text}");
     assert_ne!(text.contains("No clear winner"), text.contains("Load it: "), "{text}");
+    // What they lose is a price.
+    let result = json(&format!("rank {path} -s linux12,bfs --repeat 3 --format json"));
+    let ranking = &result["rankings"][0]["ranking"];
+    let measures = ranking["measures"].as_array().unwrap();
+    let place = measures.iter().position(|measure| measure == "others_served").unwrap();
+    assert!(ranking["places"][1]["by_measure"][place].as_f64().unwrap() > 1.5, "{ranking}");
 }
 
 #[test]

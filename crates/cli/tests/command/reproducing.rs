@@ -40,6 +40,15 @@ fn points_are_chosen_by_name() {
 }
 
 #[test]
+fn macros_that_nothing_reads_are_refused() {
+    let line = "reproduce elc_weight_example --seeds 1 -d 100ms --point 5 --brief --allow-failing";
+    for options in ["-D X", "-I schedulers", "-s eevdf -D X"] {
+        refuse(&format!("{line} {options}"), 2, &["nothing here names one; add it with -s"]);
+    }
+    succeed(&format!("{line} -s schedulers/rotation.bpf.c -D X"));
+}
+
+#[test]
 fn the_page_has_the_results_that_are_reproduced() {
     let page = folder().join("../../../experiments/README.md");
     let page = std::fs::read_to_string(page).expect("there is one");

@@ -125,6 +125,11 @@ fn what_no_run_has_is_refused_with_what_there_is() {
             "-s cfs,eevdf --baseline cfs --repeat 2 --fail-if 'longest_wait of x > 1 %'",
             "no workload has a task x, but hog, ",
         ),
+        (
+            "-s cfs --require 'longest_wait < 2x longest_wait of x'",
+            "no workload has a task x, but hog, ",
+        ),
+        ("-s cfs --require 'longest_wait < 0.5x lap_p99'", "no run has lap_p99"),
     ] {
         let mut words: Vec<&str> = "compare mix-two -m 1 -d 1s".split(' ').collect();
         let (options, condition) = line.split_once(" '").unwrap();

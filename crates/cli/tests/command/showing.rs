@@ -51,6 +51,17 @@ fn every_kind_of_file_is_shown() {
 }
 
 #[test]
+fn options_for_schedulers_of_other_kinds_are_refused() {
+    let own = "-I and -D are for sources of your own, and this is none";
+    refuse("show cfs -I schedulers -D X", 2, &["cfs: ", own]);
+    refuse("show mix-two -D X", 2, &["mix-two: ", own]);
+    let id = "--source and --readme are for schedulers with an id, and this is a";
+    refuse("show 2 --source", 2, &[&format!("2: {id} machine")]);
+    refuse("show mix-two --readme", 2, &[&format!("mix-two: {id} load")]);
+    refuse("show schedulers/rotation.bpf.c --source", 2, &[&format!("{id} file")]);
+}
+
+#[test]
 fn the_variables_of_a_source_are_shown_with_their_defaults() {
     let scratch = tempfile::tempdir().unwrap();
     let path = scratch.path().join("mine.bpf.c");

@@ -439,6 +439,54 @@ fn scores_are_one_number() {
     assert!(number.trim().parse::<f64>().unwrap() > 1e6, "{number}");
 }
 
+/// What a score does not show: of percentiles from a few samples, of one seed, and of seeds that change nothing.
+#[test]
+fn scores_tell_what_their_places_are_worth() {
+    let score = "\n[[score]]\nname = \"waits\"\nmeasure = \"wakeup_p99\"\n";
+    let text = SMALL.replace("\"mix-two\", \"hogs-three\"", "\"mix-two\"") + score;
+    let sweep = Sweep::done(&text);
+    let said = sweep.sweep("score S").stderr;
+    let few = "18 of 18 runs have fewer samples than the 500 that wakeup_p99 needs; ";
+    assert!(said.contains(few), "{said}");
+    assert!(!said.contains("seeds are one") && !said.contains("one seed"), "{said}");
+    sweep.write(&text.replace("seeds = 3", "seeds = 1"));
+    sweep.plan();
+    sweep.succeed("run S");
+    let ended = sweep.sweep("score S");
+    assert!(ended.stderr.contains("places from one seed may be chance; "), "{}", ended.stderr);
+    assert!(ended.stdout.contains(" with 1 seed\n"), "{}", ended.stdout);
+    sweep.write(&format!("noise = \"none\"\n{text}"));
+    sweep.plan();
+    sweep.succeed("run S");
+    let said = sweep.sweep("score S").stderr;
+    let one = "the 3 seeds are one: none of them changes any number, ";
+    assert!(said.contains(one) && said.contains("without noise = \"none\""), "{said}");
+}
+
+/// Whether a ranking comes from a sweep or from runs of its own makes no difference.
+#[test]
+fn a_sweep_is_ranked_as_its_runs_are() {
+    let of_ids = SMALL.replace("set.sched_latency = [\"6ms\", \"24ms\"]\n", "");
+    let sweep = Sweep::of(&of_ids);
+    sweep.plan();
+    let before = sweep.sweep("rank S");
+    assert_eq!(before.code, Some(2));
+    assert!(before.stderr.contains("24 of 24 cells have no result yet"), "{}", before.stderr);
+    assert!(before.stderr.contains("fairground sweep status FOLDER"), "{}", before.stderr);
+    sweep.succeed("run S");
+    let line = "rank mix-two hogs-three -m 1 -m 2 -s cfs,o1 --repeat 3 -d 1s --format json";
+    assert_eq!(sweep.succeed("rank S --format json"), succeed(line));
+    // Those of other ticks are other cells.
+    sweep.write(&format!("hz = [250, 1000]\n{of_ids}"));
+    sweep.plan();
+    sweep.succeed("run S");
+    let both: Value = serde_json::from_str(&sweep.succeed("rank S --format json")).unwrap();
+    assert_eq!(both["rankings"][0]["ranking"]["cells"], 8);
+    let apart = sweep.succeed("rank S --held-out S --report board.html");
+    assert!(apart.contains("Held-out loads"), "{apart}");
+    assert!(sweep.home.path().join("board.html").is_file());
+}
+
 #[test]
 fn conditions_have_tables_of_their_own() {
     let sweep = Sweep::of(&format!(
@@ -462,6 +510,34 @@ fn groups_of_cells_tell_that_there_are_notes() {
     let sweep = Sweep::done(&SMALL.replace("\"2\"", "\"phone\"").replace("\"o1\"", "\"kernel\""));
     let ended = sweep.sweep("table S --by scheduler");
     assert!(ended.stderr.contains("there are notes on these runs"), "{}", ended.stderr);
+}
+
+/// Every axis with several values, but not one that is named, and not the seeds.
+#[test]
+fn groups_of_cells_tell_what_they_mix() {
+    let text = SMALL.replace("[\"mix-two\", \"hogs-three\"]", "[\"mix-two\"]");
+    let text = text.replace("\"1s\"", "\"100ms\"").replace("[\"1\", \"2\"]", "[\"2\"]");
+    let sweep = Sweep::done(&format!(
+        "costs = [\"default\", \"zero\"]\nhz = [100, 1000]\nhotplug = [[], [\"0:off@50ms\"]]\n{text}"
+    ));
+    let said = sweep.sweep("table S --by scheduler").stderr;
+    for line in [
+        "over 2 costs; --by cost tells",
+        "over 2 tick rates; --by hz tells",
+        "over 2 alternatives of hotplug; --by hotplug tells",
+        "over 2 values of sched_latency; --by sched_latency tells",
+    ] {
+        assert!(said.contains(&format!("fairground: medians are {line} them apart\n")), "{said}");
+    }
+    assert_eq!(said.matches("medians are over").count(), 4, "{said}");
+    let all = sweep.sweep("table S --by scheduler,sched_latency,cost,hz,hotplug").stderr;
+    assert!(!all.contains("medians are over"), "{all}");
+    // One that is there twice has a setting once.
+    sweep.write(&SMALL.replace("[\"6ms\", \"24ms\"]", "\"24ms\"").replace("\"o1\"", "\"cfs\""));
+    sweep.plan();
+    let said = sweep.sweep("table S --by scheduler,workload,machine").stderr;
+    assert!(said.contains("medians are over 2 values of sched_latency; "), "{said}");
+    assert!(!said.contains("2 schedulers"), "{said}");
 }
 
 #[test]
@@ -694,6 +770,11 @@ fn mistakes_are_told() {
         (&SMALL.replace("\"cfs\"", "\"exec:scx_bpfland\""), "fairground capture"),
         (&SMALL.replace("sched_latency", "sched_latenzy"), "did you mean sched_latency?"),
         (&SMALL.replace("seeds = 3", "seeds = 0"), "seeds: there has to be one"),
+        (&format!("window = \"3s\"\n{SMALL}"), "window: no run of 1s has one of 3s; leave it out"),
+        (
+            &SMALL.replace("id = \"o1\"", "id = \"o1\"\ndefine = [\"X=1\"]"),
+            "o1: include and define are for sources of your own, which it is not; leave them out",
+        ),
         (&format!("hz = [3]\n{SMALL}"), "hz: not a number from 10 to 10000"),
         (
             &format!("{SMALL}[[score]]\nname = \"x\"\nmeasure = \"speed\""),

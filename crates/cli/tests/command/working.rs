@@ -2,6 +2,7 @@
 
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::time::Duration;
 
 use serde_json::{Value, json};
 
@@ -112,6 +113,26 @@ fn whatever_goes_wrong_is_a_line() {
 }
 
 #[test]
+fn what_has_no_effect_is_refused_or_noted() {
+    let mut worker = Worker::start(&[]);
+    let recording = "../../../workloads/build.recording";
+    let quiet = json!({"workload": recording, "scheduler": "o1", "duration": "100ms"});
+    assert_eq!(worker.ask(&quiet)["run"]["status"], "ok");
+    let noisy =
+        json!({"workload": recording, "scheduler": "o1", "duration": "100ms", "noise": "default"});
+    let answer = worker.ask(&noisy);
+    let error = answer["error"].as_str().unwrap();
+    assert!(error.contains("noise: it has no effect on a recording"), "{error}");
+    for (window, is_noted) in [("50ms", false), ("200ms", true)] {
+        let cell = json!({"workload": "mix-two", "scheduler": "o1", "duration": "100ms", "window": window});
+        let notes = worker.ask(&cell)["run"]["notes"].to_string();
+        let note = "window 200000000ns has no effect: the run is not that long";
+        assert_eq!(notes.contains(note), is_noted, "{notes}");
+    }
+    assert_eq!(worker.end(), Some(0));
+}
+
+#[test]
 fn a_file_that_has_changed_is_read_again() {
     let files = tempfile::tempdir().unwrap();
     let path = files.path().join("mine.bpf.c");
@@ -158,6 +179,22 @@ fn a_worker_that_is_asked_to_end_finishes_what_it_has_begun() {
     assert!(sent.unwrap().success());
     // Its input is still open.
     assert_eq!(worker.child.wait().unwrap().code(), Some(0));
+}
+
+#[test]
+fn a_worker_that_is_asked_twice_does_not_wait_for_its_cells() {
+    let mut worker = Worker::start(&[]);
+    let cell = json!({"workload": "mix-two", "scheduler": "o1", "duration": "10ms"});
+    worker.ask(&cell);
+    let endless = json!({"workload": "mix-two", "scheduler": "o1", "duration": "1000000s"});
+    worker.tell(&endless.to_string());
+    // Two that come together would count as one.
+    while worker.child.try_wait().unwrap().is_none() {
+        let pid = worker.child.id().to_string();
+        let _ = Command::new("kill").args(["-s", "TERM", &pid]).status();
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    assert_eq!(worker.child.wait().unwrap().code(), Some(75));
 }
 
 #[test]
