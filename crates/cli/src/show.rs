@@ -96,7 +96,7 @@ fn text(arguments: &Arguments) -> Result<String, String> {
         false => found.is_err() && (name.contains(".bpf.c") || name.contains(".o#")),
     };
     let is_built = !(arguments.include.is_empty() && arguments.defines.is_empty());
-    if is_built && !(is_own && !schedulers::is_compiled(name)) {
+    if is_built && (!is_own || schedulers::is_compiled(name)) {
         return Err(format!("{name}: -I and -D are for sources of your own, and this is none"));
     }
     if let Some(text) = load(arguments)? {

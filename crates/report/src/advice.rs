@@ -156,7 +156,7 @@ fn ranking(advice: &Advice) -> Vec<Vec<String>> {
             advised_value(aim, rank.summary.median),
             spread(aim, rank),
             difference.map_or(String::new(), |one| told_difference(aim, one)),
-            difference.map_or(String::new(), |one| told_judgement(one)),
+            difference.map_or(String::new(), told_judgement),
         ];
         let served = |others: LeftToOthers| value(Some(others.served), Unit::Fraction);
         row.extend(has_others.then(|| rank.others.map_or_else(String::new, served)));
