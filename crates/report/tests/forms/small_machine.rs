@@ -187,7 +187,8 @@ pub fn comparison() -> Comparison {
     runs.push(run("crowd", "cfs", 4, 40, 2, false, 0));
     recipe(&mut runs[1]).tunables.insert("sched_latency".into(), "20ms".into());
     recipe(&mut runs[1]).numbers.insert("sched_latency".into(), 20_000_000);
-    recipe(&mut runs[4]).hotplug.push(CpuChange { at_ns: 1000 * MS, cpu: 1, online: false });
+    let last = runs.last_mut().unwrap();
+    recipe(last).hotplug.push(CpuChange { at_ns: 1000 * MS, cpu: 1, online: false });
     runs[4].notes = vec!["memory traffic is played as computing".to_owned()].into();
     Comparison { version: "0.1.0 (0123456789ab)".to_owned(), runs, ..Comparison::default() }
 }
