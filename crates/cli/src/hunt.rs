@@ -57,11 +57,17 @@ impl FromStr for Budget {
 #[derive(Debug, Args)]
 pub struct Hunting {
     /// Folder in which each scheduler's hunt keeps its findings, and from which it goes on
-    #[arg(long, value_name = "FOLDER", default_value = "hunt", requires = "hunt")]
+    #[arg(
+        long,
+        value_name = "FOLDER",
+        default_value = "hunt",
+        requires = "hunt",
+        conflicts_with = "cases"
+    )]
     folder: PathBuf,
 
     /// Begin with these workloads: rt-app files or names of loads; may be given several times
-    #[arg(long = "from", value_name = "WORKLOAD", requires = "hunt")]
+    #[arg(long = "from", value_name = "WORKLOAD", requires = "hunt", conflicts_with = "cases")]
     first: Vec<PathBuf>,
 
     /// The machine of the workloads to begin with
@@ -69,7 +75,7 @@ pub struct Hunting {
     machine: String,
 
     /// Seed of the hunt
-    #[arg(long, default_value_t = 0, requires = "hunt")]
+    #[arg(long, default_value_t = 0, requires = "hunt", conflicts_with = "cases")]
     seed: u64,
 }
 

@@ -151,6 +151,9 @@ fn scores(sweep: &Sweep, score: &Score, better: Better) -> Result<Vec<Scored>, E
     let mut absent = Vec::new();
     let (mut is_measured, mut lacking, mut few, mut found) = (false, 0, 0, 0);
     let least = score.measure.measure().least_samples;
+    // A share of a run falls when the same work takes longer.
+    let per_work = score.measure.measure().instead().filter(|_| score.measure.task().is_none());
+    let mut with_amount = 0;
     sweep.runs(score.measure.task().is_some(), |cell, run| {
         let row = sweep.row(cell);
         let measured = run.measured().filter(|_| run.is_ok());
@@ -160,6 +163,8 @@ fn scores(sweep: &Sweep, score: &Score, better: Better) -> Result<Vec<Scored>, E
         let samples = measured.filter(|_| number.is_some());
         let samples = samples.and_then(|measured| score.measure.samples(measured));
         few += usize::from(samples.is_some_and(|samples| samples < least));
+        let of_work = per_work.and_then(|measure| measured?.number(measure));
+        with_amount += usize::from(of_work.is_some());
         if let (false, Some(measured)) = (is_measured, measured) {
             absent = score.measure.absent_from(&[measured]).into_iter().collect();
         }
@@ -184,6 +189,13 @@ fn scores(sweep: &Sweep, score: &Score, better: Better) -> Result<Vec<Scored>, E
         output::say!(
             "fairground: {few} of {found} runs have fewer samples than the {least} that {} needs; longer runs have more",
             score.measure
+        );
+    }
+    if let Some(per_work) = per_work.filter(|_| with_amount > 0) {
+        output::say!(
+            "fairground: {with_amount} of {found} runs have an amount of work, of which {} is a share of their length; {} is per work",
+            score.measure,
+            per_work.id
         );
     }
     let rows = sweep.planned.workloads.len() * sweep.planned.machines.len() * conditions;

@@ -170,6 +170,11 @@ fn a_case_that_does_not_exist_is_refused_with_those_that_do() {
     let ended = fairground(&["check", "cfs", "--case", "nothing"]);
     assert_eq!(ended.code, Some(2));
     assert!(ended.stderr.contains("there are check/hogs-on-one-cpu"), "{}", ended.stderr);
+    for option in [["--from", "mix-two"], ["--seed", "7"], ["--folder", "x"]] {
+        let ended = fairground(&[&["check", "cfs", "--case", "released"][..], &option].concat());
+        assert_eq!(ended.code, Some(2), "{option:?}");
+        assert!(ended.stderr.contains("the argument '--case <NAME>' cannot be used with '"));
+    }
 }
 
 /// What is told of a scheduler: its id, a case, and the rule that it breaks there.

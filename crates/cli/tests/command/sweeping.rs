@@ -401,6 +401,17 @@ fn a_run_that_is_asked_twice_does_not_wait_for_its_cells() {
 }
 
 #[test]
+fn a_score_that_is_a_share_of_a_run_is_told_where_there_is_an_amount_of_work() {
+    let text = SMALL.replace("\"mix-two\", \"hogs-three\"", "\"perf-pipe\"");
+    let score = "[[score]]\nname = \"cost\"\nmeasure = \"overhead\"\n";
+    let sweep = Sweep::done(&format!("{}\n{score}", text.replace("seeds = 3", "seeds = 2")));
+    let ended = sweep.sweep("score S");
+    // Two CPUs do not get to the end of it under cfs in a second.
+    let told = "8 of 12 runs have an amount of work, of which overhead is a share of their length; overhead_per_work is per work";
+    assert!(ended.stderr.contains(told), "{}", ended.stderr);
+}
+
+#[test]
 fn scores_are_one_number() {
     let text = format!(
         "{SMALL}\n[[score]]\nname = \"switches\"\nmeasure = \"context_switches\"\ngoal = \"min\"\n\

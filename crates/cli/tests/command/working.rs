@@ -187,7 +187,18 @@ fn a_worker_that_is_asked_twice_does_not_wait_for_its_cells() {
     let cell = json!({"workload": "mix-two", "scheduler": "o1", "duration": "10ms"});
     worker.ask(&cell);
     let endless = json!({"workload": "mix-two", "scheduler": "o1", "duration": "1000000s"});
+    // Clock ticks of CPU time, behind the name in brackets.
+    let used = |child: &Child| -> u64 {
+        let stat = std::fs::read_to_string(format!("/proc/{}/stat", child.id())).unwrap();
+        let mut fields = stat.rsplit(')').next().unwrap().split_whitespace();
+        fields.nth(11).unwrap().parse().unwrap()
+    };
+    let before = used(&worker.child);
     worker.tell(&endless.to_string());
+    // It has begun.
+    while used(&worker.child) < before + 10 {
+        std::thread::sleep(Duration::from_millis(5));
+    }
     // Two that come together would count as one.
     while worker.child.try_wait().unwrap().is_none() {
         let pid = worker.child.id().to_string();
