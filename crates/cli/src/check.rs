@@ -123,6 +123,9 @@ fn run(arguments: &Arguments) -> Result<ExitCode, ExitCode> {
         known,
         hunts: Vec::new(),
     };
+    if arguments.shrink.is_some() && checkup.faults.is_empty() {
+        output::say!("fairground: nothing is wrong, so there is nothing to shrink");
+    }
     arguments.show_again(&mut checkup, &judged, &sites, &mut plans)?;
     let runs: Vec<Run> = judged.iter().map(told).collect();
     let ended = failures::exit_code(&runs);

@@ -5,9 +5,11 @@ use std::path::{Path, PathBuf};
 
 use fairground_catalog::Build;
 use fairground_lab::{Contender, ENGINE, Error, LOADER, Noise, hash_of_bytes};
+use fairground_recording::is_recording;
 
 use super::file::{File, SchedulerTable};
 use super::plan::{Condition, Described, INPUTS, Planned, Scheduler, Sweep, VERSION};
+use crate::output;
 use crate::quantity;
 use crate::schedulers::{Wanted, build, is_compiled, names, tell_warnings};
 
@@ -93,6 +95,12 @@ impl Collector<'_> {
                     });
                 }
             }
+        }
+        let is_recording = |one: &String| self.find(one).is_some_and(|path| is_recording(&path));
+        if wanted.noise.as_ref().is_some_and(|noise| noise != "none")
+            && wanted.workloads.iter().all(is_recording)
+        {
+            output::say!("fairground: noise has no effect: recordings vary by themselves");
         }
         let noise = { wanted.noise.clone() }.unwrap_or_else(|| Noise::usual(seeds).to_string());
         let options = [

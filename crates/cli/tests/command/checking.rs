@@ -166,6 +166,15 @@ fn what_the_kernels_own_threads_would_hide_is_told() {
 }
 
 #[test]
+fn that_there_is_nothing_to_shrink_is_said() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().display().to_string();
+    let ended = fairground(&["check", "cfs", "--case", "released", "--shrink", &path]);
+    assert!(ended.stderr.contains("so there is nothing to shrink"), "{}", ended.stderr);
+    assert_eq!(ended.code, Some(0));
+}
+
+#[test]
 fn a_case_that_does_not_exist_is_refused_with_those_that_do() {
     let ended = fairground(&["check", "cfs", "--case", "nothing"]);
     assert_eq!(ended.code, Some(2));

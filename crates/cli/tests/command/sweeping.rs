@@ -412,6 +412,15 @@ fn a_score_that_is_a_share_of_a_run_is_told_where_there_is_an_amount_of_work() {
 }
 
 #[test]
+fn noise_that_recordings_do_not_take_is_told() {
+    let recording = crate::support::folder().join("../../../workloads/build.recording");
+    let text = SMALL.replace("\"mix-two\", \"hogs-three\"", &format!("{recording:?}"));
+    let sweep = Sweep::of(&format!("noise = \"spread\"\n{text}"));
+    let ended = sweep.sweep("plan s.toml -o S");
+    assert!(ended.stderr.contains("noise has no effect: recordings"), "{}", ended.stderr);
+}
+
+#[test]
 fn scores_are_one_number() {
     let text = format!(
         "{SMALL}\n[[score]]\nname = \"switches\"\nmeasure = \"context_switches\"\ngoal = \"min\"\n\
