@@ -8,8 +8,6 @@
  * by deadline. There is no balancer: a CPU that has served a request also looks at others' queues,
  * and takes a task that is behind by more than a bound. So shares are equal across CPUs, and a task
  * moves only where that makes them so. A CPU without work takes any task.
- *
- * A task that comes to a CPU is near its virtual time: what nobody else wanted is no debt.
  */
 #include "fairground.bpf.h"
 
@@ -22,12 +20,12 @@
 #include "virtual_runtime.h"
 
 /* The longest request */
-const volatile u64 slice = 4 * NSEC_PER_MSEC;
+const volatile u64 slice = 2 * NSEC_PER_MSEC;
 /* How far behind virtual time a task that wakes may be: what it did not use is lost beyond that */
 const volatile u64 credit = 6 * NSEC_PER_MSEC;
 /* A CPU takes a task of another one that is due earlier by this */
 const volatile u64 bound = 4 * NSEC_PER_MSEC;
-/* Work that pays for a switch, and for a migration when a task wakes and no CPU is idle */
+/* Work that pays for a switch, and that a task which wakes has before others */
 const volatile u64 protection = 150 * NSEC_PER_USEC;
 /* What a new task is thought to want */
 const volatile u64 new_burst = 300 * NSEC_PER_USEC;
@@ -38,11 +36,12 @@ const volatile u64 alarm_up_to = 2 * NSEC_PER_MSEC;
 #define MIN_REQUEST (100 * NSEC_PER_USEC)
 /* A light task's least slice; and a request is served if less is left of it: slices end at ticks */
 #define LEAST_SLICE (1 * NSEC_PER_MSEC)
+/* What a task that wakes is put forward by: less than the three bounds that it may be ahead */
+#define LEAD(weight) min(2 * bound, calc_delta_fair(2 * bound, weight))
 
 /* In the order of scheduler.toml */
 enum statistic {
-	STAT_PREEMPTIONS, STAT_STACKED, STAT_TAKEN, STAT_TAKEN_IDLE, STAT_ALARMS, STAT_RESCUED,
-	NR_STATISTICS,
+	STAT_PREEMPTIONS, STAT_TAKEN, STAT_TAKEN_IDLE, STAT_ALARMS, STAT_RESCUED, NR_STATISTICS,
 };
 
 DEFINE_STATISTICS(NR_STATISTICS)
@@ -87,7 +86,7 @@ struct run_queue {
 	/* Virtual time: that of the latest task to run; does not go back while tasks wait */
 	u64 vtime;
 	/* The running task, whose weight is 0 if it is none of ours; and how many wait */
-	u64 curr_vruntime, curr_deadline, since, started;
+	u64 curr_vruntime, curr_deadline, since, started, leads_until;
 	u64 curr_weight;
 	u32 queued, capacity;
 	u64 rescue_at, looked;
@@ -156,13 +155,14 @@ static __always_inline u64 next_deadline(const struct task_ctx *t, u64 vruntime)
 /*
  * The place of a task among others: its deadline, and a slice after its virtual runtime at the
  * latest. The request of a light task is long in virtual time; and who waits in a group whose tasks
- * come and go may have been light for a moment only.
+ * come and go may have been light for a moment only. For its first work it is ahead of that.
  */
 static __always_inline u64 due(const struct task_ctx *t)
 {
 	u64 latest = t->vruntime + slice;
 
-	return time_before(t->deadline, latest) ? t->deadline : latest;
+	latest = time_before(t->deadline, latest) ? t->deadline : latest;
+	return t->burst < protection ? latest - LEAD(t->weight) : latest;
 }
 
 /* Less than a tick is left: a new request. */
@@ -182,11 +182,13 @@ static __always_inline s64 charge(struct task_ctx *t, u64 now)
 	return nr_quotas && t->group ? use_runtime(t->group, time, now) : NO_LIMIT;
 }
 
-/* The running task's deadline, or where it is beyond that. */
+/* The running task's deadline, or where it is beyond that; earlier for its first work. */
 static __always_inline u64 running_deadline(const struct run_queue *rq, u64 now)
 {
-	return max_vruntime(rq->curr_deadline, rq->curr_vruntime +
-			    calc_delta_fair(elapsed(rq->since, now), rq->curr_weight));
+	u64 deadline = max_vruntime(rq->curr_deadline, rq->curr_vruntime +
+				    calc_delta_fair(elapsed(rq->since, now), rq->curr_weight));
+
+	return time_before(now, rq->leads_until) ? deadline - LEAD(rq->curr_weight) : deadline;
 }
 
 /* Has the running task a later deadline, and does one of the two pay for the switch? */
@@ -196,7 +198,7 @@ static __always_inline bool gives_way(const struct run_queue *rq, const struct t
 	bool worn = !t->synchronous && elapsed(rq->started, now) >= protection;
 
 	return (worn || t->usual_burst >= protection) &&
-	       time_before(t->deadline, running_deadline(rq, now));
+	       time_before(due(t), running_deadline(rq, now));
 }
 
 static __always_inline u64 within(u64 vruntime, u64 least, u64 most)
@@ -392,19 +394,20 @@ int release_held(s32 cpu, u64 now)
 /* ---- Waking ---------------------------------------------------------------------------------- */
 
 /*
- * The CPU whose task has the latest deadline, if this one would be first there; or else the one on
+ * The CPU whose task has the latest deadline, if that gives way to this one; or else the one on
  * which clearly fewer wait. A new task does not preempt.
  */
-__noinline s32 best_busy_cpu(struct task_struct *p __arg_trusted, s32 prev_cpu, u64 deadline,
-			     bool forks)
+__noinline s32 best_busy_cpu(struct task_struct *p __arg_trusted, s32 prev_cpu, bool forks)
 {
 	struct run_queue *prev = run_queue_of(prev_cpu), *rq;
-	u64 latest = deadline, now = scx_bpf_now(), theirs;
+	struct task_ctx *t = task_ctx_of(p);
+	u64 latest, now = scx_bpf_now(), theirs;
 	s32 best = -1, emptiest = prev_cpu, cpu;
 	u32 i, least, own;
 
-	if (!prev)
+	if (!prev || !t)
 		return prev_cpu;
+	latest = due(t);
 	own = prev->position - prev->first;
 	least = forks ? prev->queued : prev->queued > 1 ? prev->queued - 1 : 0;
 	bpf_for(i, 0, min(prev->count, GROUP_SIZE / 4)) {
@@ -416,10 +419,10 @@ __noinline s32 best_busy_cpu(struct task_struct *p __arg_trusted, s32 prev_cpu, 
 			least = rq->queued;
 			emptiest = unlinked(cpu);
 		}
-		if (forks || !rq->curr_weight)
+		if (forks || !rq->curr_weight || rq->gives_way || !gives_way(rq, t, now))
 			continue;
 		theirs = running_deadline(rq, now);
-		if (!time_before(latest, theirs) || first_is_before(rq, cpu, deadline + 1))
+		if (!time_before(latest, theirs) || first_is_before(rq, cpu, due(t) + 1))
 			continue;
 		/* It stays unless others run tasks that are far ahead of that */
 		latest = i ? theirs : theirs + 2 * bound;
@@ -428,25 +431,19 @@ __noinline s32 best_busy_cpu(struct task_struct *p __arg_trusted, s32 prev_cpu, 
 	return best >= 0 ? best : emptiest;
 }
 
-/* Is the task that wakes another one about to sleep, as its bursts are short? */
-static __always_inline bool is_about_to_sleep(const struct task_ctx *waker)
-{
-	return waker && waker->usual_burst < protection;
-}
-
 s32 BPF_STRUCT_OPS(carousel_select_cpu, struct task_struct *p, s32 prev_cpu, u64 wake_flags)
 {
 	s32 this_cpu = bpf_get_smp_processor_id(), idle;
-	struct task_ctx *t = task_ctx_of(p);
+	struct task_ctx *t = task_ctx_of(p), *waker = task_ctx_of(bpf_get_current_task_btf());
 	struct run_queue *this_rq = run_queue_of(this_cpu), *rq = run_queue_of(prev_cpu);
-	u64 deadline;
-	bool forks;
+	bool forks = wake_flags & SCX_WAKE_FORK;
 
 	if (!t || !this_rq || !rq)
 		return prev_cpu;
 	t->synchronous = wake_flags & SCX_WAKE_SYNC;
+	/* The waker's bursts are short: it is about to sleep */
 	if (t->synchronous && !this_rq->queued && bpf_cpumask_test_cpu(this_cpu, p->cpus_ptr) &&
-	    is_about_to_sleep(task_ctx_of(bpf_get_current_task_btf())))
+	    waker && waker->usual_burst < protection)
 		return this_cpu;
 	idle = scx_bpf_select_cpu_and(p, prev_cpu, wake_flags & ~SCX_WAKE_SYNC, p->cpus_ptr, 0);
 	if (idle >= 0)
@@ -455,11 +452,12 @@ s32 BPF_STRUCT_OPS(carousel_select_cpu, struct task_struct *p, s32 prev_cpu, u64
 	t->own_weight = own_weight(p);
 	t->weight = weight_on(rq, t);
 	t->burst = 0;
-	deadline = next_deadline(t, place(rq, t, true));
-	forks = wake_flags & SCX_WAKE_FORK;
-	if (!forks && t->usual_burst < protection)
+	t->vruntime = place(rq, t, true);
+	t->deadline = next_deadline(t, t->vruntime);
+	/* Little work does not pay for a migration if it need not wait here */
+	if (!forks && t->usual_burst < protection && gives_way(rq, t, scx_bpf_now()))
 		return prev_cpu;
-	return best_busy_cpu(p, prev_cpu, deadline, forks);
+	return best_busy_cpu(p, prev_cpu, forks);
 }
 
 /* Is a CPU of this mask idle, or without one any? */
@@ -487,7 +485,7 @@ __noinline bool offer_waiting(s32 cpu)
 
 void BPF_STRUCT_OPS(carousel_enqueue, struct task_struct *p, u64 enq_flags)
 {
-	struct task_ctx *t = task_ctx_of(p), *waker;
+	struct task_ctx *t = task_ctx_of(p);
 	s32 cpu = t && t->goes_to ? t->goes_to - 1 : scx_bpf_task_cpu(p);
 	struct run_queue *rq = run_queue_of(cpu);
 	u64 now = scx_bpf_now(), weight;
@@ -503,7 +501,6 @@ void BPF_STRUCT_OPS(carousel_enqueue, struct task_struct *p, u64 enq_flags)
 	t->put_back = false;
 	t->goes_to = 0;
 	t->waiting_since = now;
-	waker = comes ? task_ctx_of(bpf_get_current_task_btf()) : NULL;
 	t->burst = comes ? 0 : t->burst;
 	end_hold(t, now);
 	if (is_limited(p, t) && hold(t, scx_bpf_task_cpu(p), now)) {
@@ -531,8 +528,6 @@ void BPF_STRUCT_OPS(carousel_enqueue, struct task_struct *p, u64 enq_flags)
 		scx_bpf_kick_cpu(cpu, SCX_KICK_IDLE);
 		if (higher_class_runs(cpu))
 			wake_idle_cpu(p);
-	} else if (is_about_to_sleep(waker) && cpu == (s32)bpf_get_smp_processor_id()) {
-		count(STAT_STACKED);
 	} else if ((comes || goes) && p->policy != SCHED_BATCH && p->policy != SCHED_IDLE &&
 		   gives_way(rq, t, now) && !first_is_before(rq, cpu, due(t) + 1)) {
 		count(STAT_PREEMPTIONS);
@@ -580,15 +575,17 @@ __noinline s32 faster_cpu(struct task_struct *p __arg_trusted, s32 cpu, u64 dead
 /* ---- Choosing -------------------------------------------------------------------------------- */
 
 /* The task runs until its request is served. */
-static __always_inline void run(struct task_struct *p, const struct task_ctx *t,
+static __always_inline void run(struct task_struct *p, struct task_ctx *t,
 				struct run_queue *rq, u64 now)
 {
 	s64 rest = t->deadline - t->vruntime;
 	bool waits;
 
+	t->yielded = false;
 	rq->curr_vruntime = t->vruntime;
 	rq->curr_deadline = t->deadline;
 	rq->since = now;
+	rq->leads_until = now + protection - min(protection, t->burst);
 	rq->curr_weight = t->weight;
 	rq->gives_way = false;
 	rq->vtime = rq->queued ? max_vruntime(rq->vtime, t->vruntime) : t->vruntime;
@@ -598,14 +595,14 @@ static __always_inline void run(struct task_struct *p, const struct task_ctx *t,
 		machine_vtime = rq->vtime;
 	/* Of virtual time, to time */
 	rest = (rest * (s64)t->weight) >> 20;
-	if (t->weight < NICE_0_LOAD && rq->queued)
-		set_alarm(rq, rest, now);
+	if (rq->queued)
+		set_alarm(rq, t->weight < NICE_0_LOAD ? rest : (s64)slice, now);
 	if (is_limited(p, t)) {
 		rest = lesser(rest, use_runtime(t->group, 0, now));
 		if (rest <= 0)
 			scx_bpf_kick_cpu(scx_bpf_task_cpu(p), SCX_KICK_PREEMPT);
 	}
-	scx_bpf_task_set_slice(p, clamp(rest - (s64)LEAST_SLICE, 1, slice));
+	scx_bpf_task_set_slice(p, clamp(rest, 1, slice));
 }
 
 void BPF_STRUCT_OPS(carousel_dispatch, s32 cpu, struct task_struct *prev)
@@ -620,10 +617,8 @@ void BPF_STRUCT_OPS(carousel_dispatch, s32 cpu, struct task_struct *prev)
 		return;
 	if (rq->releases)
 		release_held(cpu, now);
-	if (t && prev) {
-		if (charge(t, now) <= 0 && is_limited(prev, t))
-			t = NULL;
-	}
+	if (t && prev && charge(t, now) <= 0 && is_limited(prev, t))
+		t = NULL;
 	if (t && prev) {
 		served = is_served(t);
 		/* Alone, it stays near all others: what nobody else wanted is no debt */
@@ -654,7 +649,6 @@ void BPF_STRUCT_OPS(carousel_dispatch, s32 cpu, struct task_struct *prev)
 	if (first && scx_bpf_dsq_move_to_local(cpu, 0))
 		return;
 	if (t && prev) {
-		t->yielded = false;
 		if (served && !rq->queued && rq->capacity < SCHED_CAPACITY_SCALE)
 			t->goes_to = faster_cpu(prev, cpu, t->deadline, t->burst >= slice) + 1;
 		if (t->goes_to)
@@ -678,7 +672,6 @@ void BPF_STRUCT_OPS(carousel_running, struct task_struct *p)
 	if (!t || !rq)
 		return;
 	leave_queue(t);
-	t->yielded = false;
 	t->since = now;
 	rq->started = now;
 	weight = weigh(rq, t, p);
@@ -739,14 +732,21 @@ void BPF_STRUCT_OPS(carousel_update_idle, s32 cpu, bool idle)
 s32 BPF_STRUCT_OPS_SLEEPABLE(carousel_init_task, struct task_struct *p,
 			     struct scx_init_task_args *args)
 {
-	struct task_ctx *t = new_task_ctx(p), *parent = task_ctx_of(bpf_get_current_task_btf());
+	struct task_struct *forks = args->fork ? bpf_get_current_task_btf() : NULL;
+	struct task_ctx *t = new_task_ctx(p), *parent = forks ? task_ctx_of(forks) : NULL;
+	struct run_queue *rq = parent ? run_queue_of(scx_bpf_task_cpu(forks)) : NULL;
 
 	if (!t)
 		return -ENOMEM;
 	t->cpu = -1;
-	t->vruntime = args->fork && parent ? parent->vruntime : machine_vtime;
+	t->vruntime = parent ? parent->vruntime : machine_vtime;
 	t->usual_burst = new_burst;
 	t->group = first_group_number(args);
+	/* The child's first slice is its parent's: forks bring no CPU time */
+	if (rq && rq->curr_weight) {
+		parent->vruntime += calc_delta_fair(slice, parent->weight);
+		rq->curr_vruntime += calc_delta_fair(slice, parent->weight);
+	}
 	return 0;
 }
 
