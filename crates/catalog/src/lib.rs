@@ -164,20 +164,12 @@ pub fn find(id: &str) -> Result<&'static Scheduler, Error> {
 /// volatile` number in them is a tunable, whether a manifest lists it or not. If there is a `scheduler.toml` beside the file, or the first of
 /// them, it is the manifest; without one, the id is the file's name up to the first dot or, for a `main.bpf.c`, the name of the project that it
 /// belongs to. If an object has several tables of callbacks, the name of the one that is meant follows after a `#`.
-///
-/// # Errors
-///
-/// If there is no such scheduler, or it cannot be read or does not compile.
 pub fn open(reference: &str, build: &Build) -> Result<Scheduler, Error> {
     open_with(reference, build, |_, _| Vec::new())
 }
 
 /// The same with functions that something other than the sources wants, such as a loader that runs functions by name: `wanted` says which functions that
 /// are, given the first source and the object made of all. If it does not have them, they are looked for like those that the sources use.
-///
-/// # Errors
-///
-/// As for [`open`].
 pub fn open_with(
     reference: &str,
     build: &Build,

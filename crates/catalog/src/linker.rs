@@ -12,10 +12,6 @@ pub struct Linker(NonNull<libbpf_sys::bpf_linker>);
 
 impl Linker {
     /// Links into the file `output`.
-    ///
-    /// # Errors
-    ///
-    /// If the file cannot be written.
     pub fn new(output: &Path) -> Result<Self, Error> {
         let path = c_path(output)?;
         // SAFETY: the path is a C string; without options libbpf uses its defaults.
@@ -25,10 +21,6 @@ impl Linker {
     }
 
     /// Adds an object.
-    ///
-    /// # Errors
-    ///
-    /// If it is not an object, or does not fit with the previous ones.
     pub fn add_file(&mut self, object: &Path) -> Result<(), Error> {
         let path = c_path(object)?;
         // SAFETY: the linker is alive, and the path is a C string.
@@ -38,10 +30,6 @@ impl Linker {
     }
 
     /// Writes the linked object.
-    ///
-    /// # Errors
-    ///
-    /// If something is still missing, or the file cannot be written.
     pub fn link(self) -> Result<(), Error> {
         // SAFETY: the linker lives until it is dropped, after this.
         let result = unsafe { libbpf_sys::bpf_linker__finalize(self.0.as_ptr()) };

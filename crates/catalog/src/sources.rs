@@ -62,10 +62,6 @@ impl<'a> Sources<'a> {
 ///
 /// Names that the named sources use but do not define are looked for in the sources beside the first one and, if that is in a copy of scx's
 /// repository, in its `lib`: those that are needed are added, as if from a library.
-///
-/// # Errors
-///
-/// If a source cannot be read or does not compile, or if they cannot be linked.
 pub fn compile_sources(sources: &[PathBuf], build: &Build) -> Result<CompiledSource, Error> {
     Sources::compile(sources, build)?.link()
 }

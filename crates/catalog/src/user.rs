@@ -131,10 +131,6 @@ pub(crate) fn scratch_folder() -> Result<tempfile::TempDir, Error> {
 /// Headers are looked for in this order: the folders of `build`, the source's folder, its `include` folder and that of the folder above, those
 /// of scx if the source or a folder of `build` is part of it, libbpf's headers as they come with this program, and finally the project's own.
 /// A source that comes without a `vmlinux.h` gets a selection of the kernel's types and, if that is not enough, all of them.
-///
-/// # Errors
-///
-/// If the source cannot be read or does not compile.
 pub fn compile_source(source: &Path, build: &Build) -> Result<CompiledSource, Error> {
     let unreadable = |cause| Error::File { action: "read", path: source.to_owned(), cause };
     if !std::fs::metadata(source).map_err(unreadable)?.is_file() {

@@ -44,10 +44,6 @@ pub struct Load {
 
 impl Load {
     /// Length of the run in nanoseconds, if the board says it.
-    ///
-    /// # Errors
-    ///
-    /// A message with the load, if it is no time.
     pub fn duration(&self) -> Result<Option<u64>, String> {
         let read = |text: &String| {
             nanoseconds(text)

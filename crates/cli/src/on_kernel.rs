@@ -31,9 +31,6 @@ pub struct Runner {
 }
 
 impl Runner {
-    /// # Errors
-    ///
-    /// If no scheduler can be loaded here.
     pub fn new(build: Build) -> Result<Self, Error> {
         host::check_can_load()?;
         let failed = |what: &str| {

@@ -80,10 +80,6 @@ fn rank(arguments: &Arguments) -> Result<ExitCode, ExitCode> {
 }
 
 /// Prints the rankings that runs give, those of held-out loads apart, and writes the page, if there is to be one. Returns all runs.
-///
-/// # Errors
-///
-/// The exit code, if something could not be written.
 pub fn tell(
     mut runs: Vec<Run>,
     held_out: Vec<Run>,

@@ -125,10 +125,6 @@ pub fn split(text: &str) -> Vec<&str> {
 }
 
 /// The schedulers of all `-s` options, with `all` replaced by those of the catalogue.
-///
-/// # Errors
-///
-/// The first that cannot be read.
 pub fn parse(texts: &[String]) -> Result<Vec<Wanted>, Error> {
     let mut all_wanted = Vec::new();
     for text in texts {
@@ -152,10 +148,6 @@ pub fn parse(texts: &[String]) -> Result<Vec<Wanted>, Error> {
 }
 
 /// How the user's own sources are compiled: folders with headers, and macros.
-///
-/// # Errors
-///
-/// If there is no such folder.
 pub fn build(include: &[PathBuf], defines: &[String]) -> Result<Build, Error> {
     if let Some(folder) = include.iter().find(|folder| !folder.is_dir()) {
         let folder = folder.display();
@@ -166,10 +158,6 @@ pub fn build(include: &[PathBuf], defines: &[String]) -> Result<Build, Error> {
 
 /// Opens the schedulers for each of the machines. Macros and headers of `base` are for all that are compiled, after their own. Each source is compiled once; loaders are followed one after the other, on each machine.
 /// The compiler's warnings are printed.
-///
-/// # Errors
-///
-/// The first scheduler that cannot be opened.
 pub fn open(
     all_wanted: &[Wanted],
     base: &Build,

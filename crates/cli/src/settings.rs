@@ -11,10 +11,6 @@ const MOST: usize = 10_000;
 
 /// Applies `--set` options, and the settings of each scheduler alone, which have precedence. A scheduler with several values becomes several
 /// schedulers, one for each combination of values.
-///
-/// # Errors
-///
-/// The first setting that fits no scheduler.
 pub fn apply(
     contenders: Vec<Contender>,
     all_wanted: &[Wanted],
@@ -118,10 +114,6 @@ fn vary(variants: &mut Vec<Contender>, key: &str, text: &str) -> Result<(), Stri
 }
 
 /// Makes of each variant one for each of the values.
-///
-/// # Errors
-///
-/// If there are too many, or a value does not fit.
 pub fn vary_by(variants: &mut Vec<Contender>, key: &str, values: &[String]) -> Result<(), String> {
     if variants.len() * values.len() > MOST {
         return Err(format!("these are more than {MOST} settings of {}", variants[0].name()));
@@ -188,10 +180,6 @@ impl<'a> Number<'a> {
 }
 
 /// So many values from one number to another, at equal distances or with equal ratios.
-///
-/// # Errors
-///
-/// If there are no such values.
 pub fn steps(from: &str, to: &str, steps: u32, is_log: bool) -> Result<Vec<String>, String> {
     let number = |text| Number::parse(text).ok_or_else(|| format!("{text} is not a number"));
     let (first, last) = (number(from)?, number(to)?);

@@ -243,10 +243,6 @@ impl Simulation {
     }
 
     /// Plans simulations that differ in loads and machines, for which each scheduler is opened once.
-    ///
-    /// # Errors
-    ///
-    /// The first argument that cannot be used.
     pub fn plan_all(simulations: &[&Self], schedulers: &[String]) -> Result<Vec<Plan>, Error> {
         let mut plans = Vec::new();
         for simulation in simulations {

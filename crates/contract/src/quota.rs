@@ -21,7 +21,6 @@ pub struct CpuStat {
 
 impl CpuStat {
     /// Reads a record of the map; `None` if it has another size or is of no group.
-    #[must_use]
     pub fn read(record: &[u64]) -> Option<Self> {
         let &[cgroup, periods, throttled_periods, throttled] = record else {
             return None;

@@ -37,7 +37,6 @@ pub struct Quota {
 
 impl Quota {
     /// The CPUs that the group may use on average.
-    #[must_use]
     pub fn cpus(self) -> f64 {
         self.runtime as f64 / self.period as f64
     }

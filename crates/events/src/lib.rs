@@ -59,7 +59,6 @@ pub enum Policy {
 
 impl Policy {
     /// The policy with this number in the kernel; unknown numbers count as normal.
-    #[must_use]
     pub fn from_number(number: u32) -> Self {
         match number {
             1 => Self::Fifo,

@@ -13,7 +13,6 @@ const NICE_WEIGHTS: [u32; 40] = [
 ];
 
 /// The load weight that the kernel gives a task of this policy and nice value (clamped to -20 to 19).
-#[must_use]
 pub fn load_weight(policy: Policy, nice: i32) -> u32 {
     if policy == Policy::Idle {
         return IDLE_WEIGHT;

@@ -3,19 +3,16 @@
 use nix::time::{ClockId, clock_gettime};
 
 /// Time since boot without suspend, `CLOCK_MONOTONIC`. The kernel's records use the same clock.
-#[must_use]
 pub fn monotonic() -> u64 {
     read(ClockId::CLOCK_MONOTONIC)
 }
 
 /// Time since boot including suspend, `CLOCK_BOOTTIME`. The kernel uses it for the start time of a process.
-#[must_use]
 pub fn since_boot() -> u64 {
     read(ClockId::CLOCK_BOOTTIME)
 }
 
 /// CPU time of the calling thread.
-#[must_use]
 pub fn thread_cpu_time() -> u64 {
     read(ClockId::CLOCK_THREAD_CPUTIME_ID)
 }
@@ -27,7 +24,6 @@ fn read(clock: ClockId) -> u64 {
 }
 
 /// How far the clock that schedulers see (`scx_bpf_now()`) is ahead of `CLOCK_MONOTONIC`, in nanoseconds; `None` without root, or if debugfs is not mounted.
-#[must_use]
 pub fn scheduler_ahead() -> Option<i64> {
     let text = std::fs::read_to_string("/sys/kernel/debug/sched/debug").ok()?;
     parse_ahead(&text)

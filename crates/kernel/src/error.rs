@@ -130,7 +130,6 @@ pub enum Error {
 
 impl Error {
     /// Exit code of the command: 2 if the request cannot be carried out as stated, 1 if it was tried and failed.
-    #[must_use]
     pub fn exit_code(&self) -> u8 {
         match self {
             Self::Rejected { .. }

@@ -30,13 +30,11 @@ pub struct ExitReport {
 
 impl ExitReport {
     /// Whether the scheduler or the kernel asks for the scheduler to be loaded again, for example after a change of the set of CPUs.
-    #[must_use]
     pub fn wants_restart(&self) -> bool {
         self.code & RESTART != 0
     }
 
     /// Whether the scheduler failed.
-    #[must_use]
     pub fn is_failure(&self) -> bool {
         self.kind >= i64::from(ExitKind::Error.number())
     }

@@ -165,7 +165,6 @@ impl Guarded {
     }
 
     /// Whether the command has been started and, as far as known, has not ended.
-    #[must_use]
     pub fn is_running(&self) -> bool {
         self.is_running && self.code.is_none()
     }

@@ -156,7 +156,6 @@ pub fn description() -> Result<String, Error> {
 }
 
 /// Number of online CPUs.
-#[must_use]
 pub fn online_cpus() -> usize {
     let information = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
     let processors = information.lines().filter(|line| line.starts_with("processor"));
@@ -217,7 +216,6 @@ fn version(release: &str) -> Option<(u32, u32)> {
 }
 
 /// Name of the scheduler in the kernel, if there is one.
-#[must_use]
 pub fn loaded_scheduler() -> Option<String> {
     let state = read("state")?;
     if state == "disabled" {
@@ -235,20 +233,17 @@ pub struct Incumbent {
 
 impl Incumbent {
     /// The current one. One that the kernel is about to remove no longer counts as in charge.
-    #[must_use]
     pub fn now() -> Self {
         let leaves = read("state").is_some_and(|state| state == "disabling");
         Self { name: loaded_scheduler().filter(|_| !leaves), sequence: enable_sequence() }
     }
 
     /// Its name; `None` for the kernel's own.
-    #[must_use]
     pub fn name(&self) -> Option<&str> {
         self.name.as_deref()
     }
 
     /// A message if another scheduler is in charge now or the same one was reloaded; `during` names the activity in between.
-    #[must_use]
     pub fn change(&self, during: &str) -> Option<String> {
         self.change_to(&Self::now(), during)
     }
@@ -293,13 +288,11 @@ pub(crate) fn no_thread(pid: u32, error: &std::io::Error) -> Error {
 }
 
 /// Whether a thread has ended.
-#[must_use]
 pub fn thread_is_gone(pid: u32) -> bool {
     !std::path::Path::new("/proc").join(pid.to_string()).exists()
 }
 
 /// Number of schedulers enabled since boot.
-#[must_use]
 pub fn enable_sequence() -> Option<u64> {
     read("enable_seq")?.parse().ok()
 }
@@ -309,7 +302,6 @@ fn hotplug_sequence() -> Option<u64> {
 }
 
 /// The kernel's own counters for the scheduler in place, in the kernel's order; empty if it has none.
-#[must_use]
 pub fn kernel_events() -> Vec<(String, u64)> {
     parse_events(&read("root/events").unwrap_or_default())
 }

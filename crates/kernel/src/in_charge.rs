@@ -33,7 +33,6 @@ impl InCharge {
     }
 
     /// Its name.
-    #[must_use]
     pub fn name(&self) -> &str {
         &self.name
     }

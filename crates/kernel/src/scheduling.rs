@@ -73,7 +73,6 @@ pub fn set_policy(policy: &Policy) -> io::Result<()> {
 }
 
 /// Whether a thread needs root for the policy.
-#[must_use]
 pub fn needs_root(policy: &Policy) -> bool {
     match policy {
         Policy::Other { nice, .. } | Policy::Batch { nice, .. } | Policy::Ext { nice } => *nice < 0,

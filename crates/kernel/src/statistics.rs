@@ -17,7 +17,6 @@ pub struct Counters {
 
 impl Counters {
     /// A table of the counters with their rates since `earlier`; the kernel's counters only if they are not 0.
-    #[must_use]
     pub fn table(&self, earlier: &Self) -> String {
         let interval = self.age.saturating_sub(earlier.age).as_secs_f64();
         let before = |name: &str| {

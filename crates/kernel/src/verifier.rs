@@ -20,7 +20,6 @@ pub struct Rejection {
 
 impl Rejection {
     /// Finds the rejection among libbpf's messages.
-    #[must_use]
     pub fn find(messages: &[String]) -> Option<Self> {
         messages.iter().find_map(|message| {
             let (head, rest) = message.split_once(BEGIN)?;
@@ -33,7 +32,6 @@ impl Rejection {
     }
 
     /// The end of the log that explains the rejection, without the verifier's statistics: its summary, or the last lines, beginning with a source line.
-    #[must_use]
     pub fn useful_end(&self) -> String {
         let lines: Vec<&str> = self.log.lines().filter(|line| !is_account(line)).collect();
         let earliest = lines.len().saturating_sub(SHOWN);

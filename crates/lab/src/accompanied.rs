@@ -113,10 +113,6 @@ impl Accompanied {
     /// Sets the thing of this name that the scheduler or its loader has: a tunable, to a value as a user writes it; otherwise an option of the
     /// companion, `ops.MEMBER`, `map.NAME.max_entries` or a global variable with a path into it, to an expression. The last of several values
     /// counts. `object` is the scheduler's object; `place` says where the value comes from, for errors.
-    ///
-    /// # Errors
-    ///
-    /// If there is nothing of this name, or the value does not fit; the error lists possible names or values.
     pub fn set(
         &mut self,
         object: &Object,

@@ -59,7 +59,6 @@ impl FromStr for Noise {
 
 impl Noise {
     /// What runs share the machine with unless something is said: runs that are one would show nothing of what is certain.
-    #[must_use]
     pub fn usual(repeats: u32) -> Self {
         if repeats > 1 { Self::Spread } else { Self::None }
     }

@@ -30,7 +30,6 @@ fn what(aim: &Quantity) -> String {
 }
 
 /// A value in the unit of the measured quantity.
-#[must_use]
 pub fn advised_value(aim: &Quantity, number: f64) -> String {
     value(Some(number), aim.measure().unit)
 }
@@ -209,7 +208,6 @@ fn what_to_do(advice: &Advice) -> String {
 }
 
 /// The answer for a terminal.
-#[must_use]
 pub fn advice_text(advice: &Advice) -> String {
     let mut text = format!("{}\n\n", heading(advice));
     text.push_str(&columns(&ranking(advice), 2));
@@ -227,7 +225,6 @@ pub fn advice_text(advice: &Advice) -> String {
 }
 
 /// The confirmation of the advice by runs on a real machine, for a terminal.
-#[must_use]
 pub fn confirmation_text(aim: &Quantity, confirmation: &Confirmation) -> String {
     let mut text = String::new();
     for trial in &confirmation.trials {
@@ -298,7 +295,6 @@ impl Document for AdviceDocument<'_> {
 }
 
 /// The answer as indented JSON, with a trailing newline; `fairground` is its version.
-#[must_use]
 pub fn advice_json(advice: &Advice, fairground: &str) -> String {
     let document = AdviceDocument {
         version: AdviceDocument::VERSION,
@@ -320,7 +316,6 @@ pub fn advice_json(advice: &Advice, fairground: &str) -> String {
 }
 
 /// The answer as a page: the ranking and the price, then the comparison behind it.
-#[must_use]
 pub fn advice_page(advice: &Advice) -> Page {
     let mut page = advice.comparison.page(&BTreeMap::new());
     let mut summary = vec![heading(advice) + ".", verdict(advice)];

@@ -28,10 +28,6 @@ pub struct Kept {
 }
 
 /// Calls `each` with the runs in a file of a data set, in its order.
-///
-/// # Errors
-///
-/// If it cannot be read.
 pub fn kept(path: &Path, mut each: impl FnMut(Kept)) -> io::Result<()> {
     let reader = SerializedFileReader::new(File::open(path)?).map_err(other)?;
     for number in 0..reader.num_row_groups() {
@@ -166,10 +162,6 @@ fn value(field: &Field) -> Option<Value> {
 
 /// Calls `each` with the runs in a file of a data set, one after the other, with the contents of its columns, and with the tasks of the file beside it,
 /// if that is given.
-///
-/// # Errors
-///
-/// The one that cannot be read, or does not belong to the other.
 pub fn runs_of(runs: &Path, tasks: Option<&Path>, mut each: impl FnMut(Run)) -> Result<(), Unread> {
     let read = rows_of(runs, tasks, |run, tasks| {
         each(restored(&run, &tasks));
@@ -188,10 +180,6 @@ pub struct Pack {
 
 impl Pack {
     /// No rows yet, in files that will be at these places.
-    ///
-    /// # Errors
-    ///
-    /// As for [`DataFiles::create`].
     pub fn create(runs: &Path, tasks: &Path) -> Result<Self, Unwritten> {
         Ok(Self { into: DataFiles::create(runs, tasks)?, runs: Vec::new(), tasks: Vec::new() })
     }
@@ -200,10 +188,6 @@ impl Pack {
     /// given the identity and a number that is the same for equal results.
     ///
     /// A file of large groups without such runs is copied as it is, which takes a hundredth of the time that reading and writing its rows does.
-    ///
-    /// # Errors
-    ///
-    /// The file that cannot be read or written, and why.
     pub fn add(
         &mut self,
         runs: &Path,
@@ -243,10 +227,6 @@ impl Pack {
     }
 
     /// Puts the files into their places.
-    ///
-    /// # Errors
-    ///
-    /// The file that cannot be written, and why.
     pub fn finish(mut self) -> Result<(), Unwritten> {
         if !self.runs.is_empty() {
             self.write()?;

@@ -29,7 +29,6 @@ struct Group {
 
 impl Groups {
     /// No runs yet; `names` are the headings of what the runs of a group have in common.
-    #[must_use]
     pub fn new(names: Vec<String>) -> Self {
         Self {
             names,
@@ -59,7 +58,6 @@ impl Groups {
     }
 
     /// A table for a terminal: a line for each group with the medians, and one with the spread of its runs.
-    #[must_use]
     pub fn table(&self) -> String {
         let [first, second] = [0, 1].map(|line| {
             let of_group = |name: &str| match line {
@@ -77,7 +75,6 @@ impl Groups {
     }
 
     /// The same in Markdown.
-    #[must_use]
     pub fn markdown(&self) -> String {
         let names = self.names.iter().map(String::as_str);
         let names = names.chain(["runs", "failed"]).map(str::to_owned);
@@ -89,7 +86,6 @@ impl Groups {
     }
 
     /// CSV: a heading, then for each group a line with the medians, and for each measure the least and the greatest number, too.
-    #[must_use]
     pub fn csv(&self) -> String {
         let names = self.names.iter().map(String::as_str);
         let names = names.chain(["runs", "failed"]).map(str::to_owned);

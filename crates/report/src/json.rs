@@ -23,7 +23,6 @@ pub trait Document: Serialize + JsonSchema {
     }
 
     /// The name of the file with its schema, and the schema.
-    #[must_use]
     fn schema() -> (String, Schema)
     where
         Self: Sized,

@@ -56,7 +56,6 @@ pub use table::{FEW_TASKS, Style, TaskTables};
 pub use text::{columns, wrap};
 
 /// The schemas of all documents here.
-#[must_use]
 pub fn schemas() -> Vec<(String, Schema)> {
     vec![
         json::ComparisonDocument::schema(),

@@ -30,7 +30,6 @@ enum Block {
 }
 
 /// The rankings for a terminal.
-#[must_use]
 pub fn rankings_text(rankings: &[TitledRanking]) -> String {
     let block = |block: Block| match block {
         Block::Text(text) => text.lines().map(|line| wrap(line, WIDTH, 0)).collect(),
@@ -40,7 +39,6 @@ pub fn rankings_text(rankings: &[TitledRanking]) -> String {
 }
 
 /// The same as Markdown.
-#[must_use]
 pub fn rankings_markdown(rankings: &[TitledRanking]) -> String {
     let block = |block: Block| match block {
         Block::Text(text) => text.replace('\n', "  \n") + "\n",
@@ -68,7 +66,6 @@ impl Document for RankingDocument<'_> {
 }
 
 /// The same as JSON; `fairground` is its version.
-#[must_use]
 pub fn rankings_json(rankings: &[TitledRanking], fairground: &str) -> String {
     RankingDocument { version: RankingDocument::VERSION, fairground, rankings }.text()
 }
@@ -87,7 +84,6 @@ struct Line<'a> {
 }
 
 /// A line for each scheduler in each set.
-#[must_use]
 pub fn rankings_csv(rankings: &[TitledRanking]) -> String {
     csv_of(rankings.iter().flat_map(|set| {
         set.ranking.places.iter().map(|one| Line {
@@ -104,7 +100,6 @@ pub fn rankings_csv(rankings: &[TitledRanking]) -> String {
 }
 
 /// The rankings as a page: they come first, then the comparison behind them.
-#[must_use]
 pub fn rankings_page(rankings: &[TitledRanking], comparison: &Comparison) -> Page {
     let mut page = comparison.page(&std::collections::BTreeMap::new());
     let sections = rankings.iter().enumerate().map(|(number, one)| {

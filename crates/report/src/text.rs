@@ -1,7 +1,6 @@
 //! Text for a terminal: paragraphs and plain tables.
 
 /// Breaks a text at spaces into lines of at most `width` columns, each indented by `indent` spaces.
-#[must_use]
 pub fn wrap(text: &str, width: usize, indent: usize) -> String {
     let mut result = String::new();
     let mut column = 0;
@@ -26,7 +25,6 @@ pub fn wrap(text: &str, width: usize, indent: usize) -> String {
 }
 
 /// Lines of a table: each column is as wide as its widest cell, the first ones aligned to the left and the others to the right.
-#[must_use]
 pub fn columns(rows: &[Vec<String>], left: usize) -> String {
     let count = rows.iter().map(Vec::len).max().unwrap_or(0);
     let width = |column: usize| {

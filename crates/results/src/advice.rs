@@ -17,7 +17,6 @@ pub struct Values {
 
 impl Values {
     /// Those of these runs.
-    #[must_use]
     pub fn of(aim: &Quantity, runs: &[&RunMetrics]) -> Self {
         let samples = runs.iter().map(|run| aim.samples(*run));
         Self {
@@ -50,7 +49,6 @@ pub struct Distance {
 
 impl Distance {
     /// The distance between paired values; `None` with fewer than two pairs, which have no interval.
-    #[must_use]
     pub fn of(aim: &Quantity, own: &Values, other: &Values) -> Option<Self> {
         let pairs = own.numbers.iter().zip(&other.numbers);
         let pairs: Vec<(f64, f64)> =
@@ -108,7 +106,6 @@ pub struct Rank {
 
 impl Rank {
     /// Whether other programs get less CPU time than under the kernel's own.
-    #[must_use]
     pub fn takes_from_others(&self) -> bool {
         let difference = self.others.and_then(|others| others.difference);
         difference.is_some_and(|one| one.judgement == Judgement::Worse)
@@ -196,7 +193,6 @@ pub struct Advice {
 
 impl Advice {
     /// The schedulers that share the first place. If they are several, there is no clear winner.
-    #[must_use]
     pub fn leaders(&self) -> Vec<&str> {
         let leaders = self.ranking.iter().filter(|rank| rank.place == 1);
         leaders.map(|rank| rank.scheduler.as_str()).collect()

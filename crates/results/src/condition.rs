@@ -45,7 +45,6 @@ pub struct Gate {
 
 impl Gate {
     /// That of a scheduler and conditions with these labels.
-    #[must_use]
     pub fn new(text: &str, labels: &Labels, outcome: Outcome) -> Self {
         Self {
             text: text.to_owned(),
@@ -57,7 +56,6 @@ impl Gate {
     }
 
     /// Whether the other one says the same of the same scheduler under the same conditions.
-    #[must_use]
     pub fn is_same(&self, other: &Self) -> bool {
         (&self.text, &self.workload, &self.machine, &self.scheduler)
             == (&other.text, &other.workload, &other.machine, &other.scheduler)
@@ -149,7 +147,6 @@ pub(crate) fn amount(text: &str) -> Option<(f64, &str)> {
 
 impl Condition {
     /// What it says of each scheduler beside the baseline, with these differences of theirs.
-    #[must_use]
     pub fn gates(&self, runs: &[Run], baseline: &str, differences: &[Difference]) -> Vec<Gate> {
         match self {
             Self::Undecided => Vec::new(),
@@ -226,7 +223,6 @@ fn beyond(one: &Difference, above: bool, limit: Limit) -> Outcome {
 }
 
 /// A difference in words.
-#[must_use]
 pub fn sentence(one: &Difference) -> String {
     let place = format!("{} on {}", one.workload, one.machine);
     let (scheduler, baseline) = (&one.scheduler, &one.baseline);

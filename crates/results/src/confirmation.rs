@@ -45,7 +45,6 @@ pub enum Outcome {
 
 impl Confirmation {
     /// The confirmation by these values of the first two of a ranking, measured here; `None` if it does not have two.
-    #[must_use]
     pub fn of(advice: &Advice, here: [f64; 2]) -> Option<Self> {
         let [first, second, ..] = advice.ranking.as_slice() else {
             return None;
@@ -70,7 +69,6 @@ impl Confirmation {
     }
 
     /// Whether the machine contradicts the advice.
-    #[must_use]
     pub const fn contradicts(&self) -> bool {
         matches!(self.outcome, Outcome::Equal | Outcome::Reversed)
     }

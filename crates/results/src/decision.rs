@@ -19,7 +19,6 @@ pub struct Decision {
 
 impl Decision {
     /// The decision for schedulers whose runs are `rows`; a place is one among these. `None` if fewer than two have the measure.
-    #[must_use]
     pub fn of(rows: &[&[&Run]], measure: &'static Measure) -> Option<Self> {
         let mean = |runs: &[&Run]| {
             let numbers = runs.iter().filter_map(|run| run.measured()?.number(measure));
@@ -64,7 +63,6 @@ impl Decision {
     }
 
     /// The place of the last of those that are worse than the best by a margin that matters.
-    #[must_use]
     pub fn last(&self) -> Option<usize> {
         let mut others = self.others.iter().rev();
         let last = others.find(|(_, difference)| difference.judgement == Judgement::Worse)?;

@@ -57,13 +57,11 @@ fn is_zero(number: &usize) -> bool {
 
 impl Difference {
     /// The difference as a fraction of the baseline; `None` if that is 0.
-    #[must_use]
     pub fn relative(&self) -> Option<f64> {
         (self.before != 0.0).then(|| self.difference / self.before.abs())
     }
 
     /// Whether 0 is outside the interval, so that there is a difference, important or not.
-    #[must_use]
     pub fn is_certain(&self) -> bool {
         let is_whole = self.pairs > 1 && !self.too_few_samples && self.halves == 0;
         is_whole && (self.low > 0.0 || self.high < 0.0)
@@ -71,13 +69,11 @@ impl Difference {
 }
 
 /// Whether runs with these labels are of the scheduler that `name` means: its id, path, short name, or any of these with its settings behind.
-#[must_use]
 pub fn is_called(labels: &Labels, name: &str) -> bool {
     name == labels.scheduler || name == short_name(&labels.scheduler) || name == titled(labels)
 }
 
 /// The scheduler's short name with its settings.
-#[must_use]
 pub fn titled(labels: &Labels) -> String {
     let mut title = short_name(&labels.scheduler).to_owned();
     for (name, value) in &labels.tunables {
@@ -88,14 +84,12 @@ pub fn titled(labels: &Labels) -> String {
 
 /// Compares all runs with those of the baseline under the same conditions, pair by pair: runs with the same seed and repetition. In the order
 /// of the runs and of the table of measures.
-#[must_use]
 pub fn differences(runs: &[Run], baseline: &str) -> Vec<Difference> {
     let compared = compared(runs, baseline);
     compared.iter().flat_map(|(base, group)| between(base, group)).collect()
 }
 
 /// The runs of the baseline and those of each other scheduler under the same conditions, in the order of the runs.
-#[must_use]
 pub fn compared<'r>(runs: &'r [Run], baseline: &str) -> Vec<(Vec<&'r Run>, Vec<&'r Run>)> {
     let mut groups: Vec<Vec<&Run>> = Vec::new();
     for run in runs {
@@ -136,7 +130,6 @@ pub(crate) fn pairs<'a>(base: &[&'a Run], group: &[&'a Run]) -> Vec<(&'a Run, &'
 
 /// The differences of the runs of one scheduler from those of another under the same conditions, the `base`: in how they ended, unless all are
 /// ok, and in each measure that is judged.
-#[must_use]
 pub fn between(base: &[&Run], group: &[&Run]) -> Vec<Difference> {
     let pairs = pairs(base, group);
     let mut found: Vec<Difference> = status(&pairs).into_iter().collect();
@@ -283,7 +276,6 @@ pub(crate) fn in_quantity(pairs: &[(&Run, &Run)], quantity: &Quantity) -> Option
 
 impl Difference {
     /// Whether it is undecided, and more runs could decide it.
-    #[must_use]
     pub fn is_open(&self) -> bool {
         self.judgement == Judgement::Undecided
             && !self.one_run
@@ -292,7 +284,6 @@ impl Difference {
     }
 
     /// Why it is undecided, in words.
-    #[must_use]
     pub fn doubt(&self) -> String {
         match (self.too_few_samples, self.pairs_needed) {
             _ if self.measure == STATUS => "no run is ok".to_owned(),

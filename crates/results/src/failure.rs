@@ -59,7 +59,6 @@ impl Status {
     ];
 
     /// Its name in results.
-    #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
             Self::Ok => "ok",
@@ -142,7 +141,6 @@ pub struct Starvation {
 impl Patience {
     /// How near a run is to being starved: the longest wait, or the service due to a task in one, as a part of the allowed maximum; left-behind tasks,
     /// which have no bound of their own, count as far as they are due.
-    #[must_use]
     pub fn nearness(self, run: &RunMetrics) -> f64 {
         let tasks = run.tasks.iter();
         let most =
@@ -156,7 +154,6 @@ impl Patience {
 
     /// The worst wait of a run that exceeds the bound: that in which the ideal fluid processor gave the task most. Tasks to which it gave
     /// nothing are not considered.
-    #[must_use]
     pub fn exceeded_in(self, run: &RunMetrics) -> Option<Starvation> {
         let exceeds = |wait: &LongWait| match self {
             Self::Wait(bound) => wait.length_ns > bound,

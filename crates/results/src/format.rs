@@ -20,7 +20,6 @@ pub enum Unit {
 
 impl Unit {
     /// Its name in documentation; empty for a number without one.
-    #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
             Self::Time => "ns",
@@ -52,7 +51,6 @@ impl Unit {
 pub const ABSENT: &str = "-";
 
 /// The value in its unit, or [`ABSENT`].
-#[must_use]
 pub fn value(value: Option<f64>, unit: Unit) -> String {
     let Some(value) = value else {
         return ABSENT.to_owned();
@@ -72,7 +70,6 @@ fn percentile(value: f64) -> String {
 }
 
 /// A difference of two values; of fractions, in points.
-#[must_use]
 pub fn difference(difference: f64, unit: Unit) -> String {
     let size = difference.abs();
     let text = match unit {
@@ -87,7 +84,6 @@ pub fn difference(difference: f64, unit: Unit) -> String {
 }
 
 /// An interval as `low to high`; empty if both ends look alike. A common unit is written once.
-#[must_use]
 pub fn range(low: &str, high: &str) -> String {
     if low == high {
         return String::new();
@@ -101,7 +97,6 @@ pub fn range(low: &str, high: &str) -> String {
 }
 
 /// A value as a tick's label: without trailing zeros, and with the digits that the steps need.
-#[must_use]
 pub fn tick(value: f64, unit: Unit) -> String {
     // Ticks are round; further digits are noise.
     let number = |value: f64| trimmed(value, 7);
@@ -124,13 +119,11 @@ pub fn tick(value: f64, unit: Unit) -> String {
 }
 
 /// A time in its unit, with three digits.
-#[must_use]
 pub fn time(nanoseconds: u64) -> String {
     value(Some(nanoseconds as f64), Unit::Time)
 }
 
 /// A time in seconds with all significant digits.
-#[must_use]
 pub fn seconds(nanoseconds: u64) -> String {
     let (whole, rest) = (nanoseconds / 1_000_000_000, nanoseconds % 1_000_000_000);
     let text = format!("{whole}.{rest:09}");
@@ -155,7 +148,6 @@ fn trimmed(value: f64, digits: i32) -> String {
 }
 
 /// Shortens a name that is longer than `most` letters.
-#[must_use]
 pub fn shortened(name: &str, most: usize) -> String {
     if name.chars().count() <= most {
         return name.to_owned();
@@ -166,7 +158,6 @@ pub fn shortened(name: &str, most: usize) -> String {
 }
 
 /// A fraction in percent, with one decimal, or two near 0 and just below 100, where they matter.
-#[must_use]
 pub fn percent(fraction: f64) -> String {
     let percent = fraction * 100.0;
     if percent == 0.0 {

@@ -96,7 +96,6 @@ pub enum Better {
 
 impl Better {
     /// The better value first.
-    #[must_use]
     pub fn order(self, one: f64, other: f64) -> std::cmp::Ordering {
         match self {
             Self::Higher => other.total_cmp(&one),
@@ -121,7 +120,6 @@ pub struct Margin {
 
 impl Margin {
     /// The margin between `baseline` and another value with ticks of this length in nanoseconds.
-    #[must_use]
     pub fn around(&self, baseline: f64, other: f64, tick_ns: f64) -> f64 {
         let margin = (self.relative * baseline.abs()).max(self.absolute);
         match baseline.min(other) >= tick_ns {
@@ -131,7 +129,6 @@ impl Margin {
     }
 
     /// In words.
-    #[must_use]
     pub fn words(&self, unit: Unit) -> String {
         let mut parts = Vec::new();
         if self.relative > 0.0 {
@@ -174,7 +171,6 @@ pub struct Shown {
 
 impl Measure {
     /// Name of its column in CSV and Parquet: its id, with the unit.
-    #[must_use]
     pub fn column(&self) -> String {
         match self.unit {
             Unit::Time => format!("{}_ns", self.id),
@@ -183,39 +179,33 @@ impl Measure {
     }
 
     /// Its title, or its name if it is not shown in tables.
-    #[must_use]
     pub fn title(&self) -> &'static str {
         let instead = || self.instead_of.map_or(self.id, |(_, title)| title);
         self.shown.map_or_else(instead, |shown| shown.title)
     }
 
     /// The number of a run, if it has one.
-    #[must_use]
     pub fn run(&self, metrics: &RunMetrics) -> Option<f64> {
         self.of_run.and_then(|of| of(metrics))
     }
 
     /// The number of a task, if it has one.
-    #[must_use]
     pub fn task(&self, metrics: &TaskMetrics) -> Option<f64> {
         self.of_task.and_then(|of| of(metrics))
     }
 
     /// How many samples it comes from, as a measure; `None` if it comes from none, or does not need any.
-    #[must_use]
     pub fn samples(&self) -> Option<&'static Self> {
         let (of, _) = self.id.rsplit_once('_').filter(|_| self.least_samples > 0)?;
         Self::find(&format!("{of}_samples"))
     }
 
     /// The largest error of a replay's value as a prediction of the real one.
-    #[must_use]
     pub fn replay_error_at(&self, value: f64) -> f64 {
         self.replay_error.unwrap_or_default().around(value, value, 0.0)
     }
 
     /// The measure with this id.
-    #[must_use]
     pub fn find(id: &str) -> Option<&'static Self> {
         MEASURES.iter().find(|measure| measure.id == id)
     }
@@ -775,7 +765,6 @@ fn accounts() -> Vec<Measure> {
 }
 
 /// The line about a measure in the list of `docs/metrics.md`.
-#[must_use]
 pub fn documented(measure: &Measure) -> String {
     let better = match measure.better {
         Some(Better::Higher) => "higher",

@@ -104,7 +104,6 @@ pub(crate) type Cell<'a> = Vec<Row<'a>>;
 
 impl Overall {
     /// The results of a comparison over all its cells: against its baseline, or, if it has none, against the best scheduler of each cell.
-    #[must_use]
     pub fn of(comparison: &Comparison) -> Self {
         let (cells, names) = grouped(&comparison.runs);
         let measures: Vec<&'static Measure> = Measure::in_summaries().collect();

@@ -38,7 +38,6 @@ pub enum Lack {
 
 impl Quantity {
     /// That of whole runs, by the measure with this id.
-    #[must_use]
     pub const fn of(measure: &'static str) -> Self {
         Self { measure, task: None }
     }
@@ -48,25 +47,21 @@ impl Quantity {
     /// # Panics
     ///
     /// If [`Self::of`] was given an id that no measure has.
-    #[must_use]
     pub fn measure(&self) -> &'static Measure {
         Measure::find(self.measure).expect("quantities are made from the table of measures")
     }
 
     /// The task, if it is not one of whole runs.
-    #[must_use]
     pub fn task(&self) -> Option<&str> {
         self.task.as_deref()
     }
 
     /// Which numbers are better; smaller ones where the measure does not say.
-    #[must_use]
     pub fn better(&self) -> Better {
         self.measure().better.unwrap_or(Better::Lower)
     }
 
     /// The value of a run, of several tasks the worst if `better` ones are so; `None` if it has none.
-    #[must_use]
     pub fn value(&self, run: &(impl Measured + ?Sized), better: Better) -> Option<f64> {
         match self.task {
             None => run.number(self.measure()),
@@ -75,7 +70,6 @@ impl Quantity {
     }
 
     /// The task with the worst value, the first of equals.
-    #[must_use]
     pub fn worst<'r>(&self, run: &'r RunMetrics, better: Better) -> Option<&'r TaskMetrics> {
         let (place, _) = self.place_of_worst(&Measured::tasks(run), better)?;
         run.tasks.get(place)
@@ -110,7 +104,6 @@ impl Quantity {
     }
 
     /// The number of samples behind the value; `None` if it does not come from samples.
-    #[must_use]
     pub fn samples(&self, run: &(impl Measured + ?Sized)) -> Option<u64> {
         let samples = self.measure().samples()?;
         let number = match self.task {
@@ -125,7 +118,6 @@ impl Quantity {
     }
 
     /// Why a run has no value; `None` if it has one.
-    #[must_use]
     pub fn lack(&self, run: &(impl Measured + ?Sized)) -> Option<Lack> {
         let is_there = || run.tasks().iter().any(|(name, _)| self.is_about(name));
         let task = self.task().filter(|_| !is_there());
@@ -137,7 +129,6 @@ impl Quantity {
     }
 
     /// What of its kind there is, if no run has a value: the tasks, or the measures; `None` if one has it, or there is none to tell by.
-    #[must_use]
     pub fn absent_from(&self, runs: &[&(impl Measured + ?Sized)]) -> Option<String> {
         let first = runs.first()?;
         let lacks: Option<Vec<Lack>> = runs.iter().map(|run| self.lack(*run)).collect();
@@ -174,7 +165,6 @@ const MOST_TOLD: usize = 20;
 
 impl Lack {
     /// In words.
-    #[must_use]
     pub fn words(&self) -> String {
         match self {
             Self::Task(task) => format!("there is no task {task}"),

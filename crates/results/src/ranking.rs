@@ -130,7 +130,6 @@ struct Compared {
 
 impl Ranking {
     /// The ranking that runs give: every scheduler with every other one, by pairs of runs with the same seeds.
-    #[must_use]
     pub fn of(runs: &[Run]) -> Self {
         let measures: Vec<&'static Measure> =
             MEASURES.iter().filter(|measure| RANKED.contains(&measure.id)).collect();

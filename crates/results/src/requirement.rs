@@ -80,13 +80,11 @@ pub struct Breach {
 
 impl Requirement {
     /// Id of the measure.
-    #[must_use]
     pub fn measure(&self) -> &'static str {
         self.quantity.measure().id
     }
 
     /// The scheduler with which a run is compared, if with any.
-    #[must_use]
     pub fn reference(&self) -> Option<&str> {
         match &self.bound {
             Bound::Value(_) | Bound::Own(..) => None,
@@ -96,7 +94,6 @@ impl Requirement {
 
     /// How a run falls short, compared with the metrics of the reference if there is one. A measure without a value breaks nothing, but for the time
     /// until the end of a run that does not come to it.
-    #[must_use]
     pub fn breach(&self, run: &RunMetrics, reference: Option<&RunMetrics>) -> Option<Breach> {
         let length = self.unfinished(run);
         let bound = self.allowed(run, reference)?;
@@ -123,7 +120,6 @@ impl Requirement {
     }
 
     /// The quantity that must keep the bound.
-    #[must_use]
     pub const fn quantity(&self) -> &Quantity {
         &self.quantity
     }
@@ -138,7 +134,6 @@ impl Requirement {
     }
 
     /// Why a run that breaks nothing does not show that it keeps the bound; `None` if it does.
-    #[must_use]
     pub fn undecided(&self, run: &RunMetrics, reference: Option<&RunMetrics>) -> Option<Lack> {
         if self.breach(run, reference).is_some() {
             return None;
@@ -169,7 +164,6 @@ impl Requirement {
     }
 
     /// Whether the run has to be compared with that of the reference: a part of a part of the whole is met by more than that part of the whole.
-    #[must_use]
     pub fn needs_reference(&self, run: &RunMetrics) -> bool {
         let Bound::Times(factor, _) = self.bound else {
             return false;
@@ -180,7 +174,6 @@ impl Requirement {
 
     /// How near a run is to falling short: 1 at the bound, more beyond it, and 0 where nothing points there or nothing was measured. Without a reference
     /// that is not needed, it is how near the run would be beside the best possible one.
-    #[must_use]
     pub fn nearness(&self, run: &RunMetrics, reference: Option<&RunMetrics>) -> f64 {
         let measured = match (&self.bound, reference) {
             (Bound::Times(factor, _), None) if !self.needs_reference(run) => {
@@ -316,13 +309,11 @@ fn bound(text: &str, measure: &Measure) -> Result<Bound, String> {
 
 impl Breach {
     /// Whether it is about how CPU time was divided.
-    #[must_use]
     pub fn is_about_shares(&self) -> bool {
         OF_SHARES.contains(&self.measure.as_str())
     }
 
     /// Whether a task had more than it is allowed, which no wait of it explains.
-    #[must_use]
     pub fn is_excess(&self) -> bool {
         if let Some(share) = &self.share {
             return share.actual > share.ideal;
@@ -331,13 +322,11 @@ impl Breach {
     }
 
     /// Whether it is about what scheduling costs, which no wait explains.
-    #[must_use]
     pub fn is_about_costs(&self) -> bool {
         OF_COSTS.contains(&self.measure.as_str())
     }
 
     /// The wait that explains it: when it began, and the task that waited.
-    #[must_use]
     pub fn wait(&self, run: &RunMetrics) -> Option<(String, u64)> {
         if self.is_excess() || self.is_about_costs() {
             return None;
@@ -366,7 +355,6 @@ impl Breach {
     }
 
     /// The breach in words: how much it was, for which task, when and where.
-    #[must_use]
     pub fn sentence(&self) -> String {
         let measure = Measure::find(&self.measure);
         let unit = measure.map_or(Unit::Plain, |measure| measure.unit);

@@ -49,13 +49,11 @@ pub struct TaskShare {
 
 impl Run {
     /// Whether it went on to its end and starved no task, so that its figures can be compared.
-    #[must_use]
     pub fn is_ok(&self) -> bool {
         self.status == Status::Ok
     }
 
     /// Its numbers, if it began.
-    #[must_use]
     pub fn measured(&self) -> Option<&dyn Measured> {
         match &self.figures {
             Some(figures) => Some(&**figures),
@@ -64,13 +62,11 @@ impl Run {
     }
 
     /// Whether it is another one again: what differs between them, such as the seed, has changed nothing.
-    #[must_use]
     pub fn is_as(&self, other: &Self) -> bool {
         self.metrics == other.metrics && self.figures == other.figures
     }
 
     /// The tasks with their nice values and shares, as far as these are kept.
-    #[must_use]
     pub fn tasks(&self) -> Vec<(&str, i32, Option<Share>)> {
         if let Some(shares) = &self.shares {
             return shares.iter().map(|one| (&*one.task, one.nice, one.share)).collect();
@@ -110,7 +106,6 @@ impl Run {
 }
 
 /// Whether the repeats under each scheduler are one run, as no seed changes anything. Those of schedulers that never began count for nothing.
-#[must_use]
 pub fn are_one(rows: &[&[&Run]]) -> bool {
     let began = |runs: &&&[&Run]| runs.iter().any(|run| run.measured().is_some());
     let mut rows = rows.iter().filter(began).peekable();
@@ -120,7 +115,6 @@ pub fn are_one(rows: &[&[&Run]]) -> bool {
 
 /// The scheduler's name in tables: its id, or the file's name without folders and extensions if it was given as a path. For sources joined by
 /// `+` it is that of the first. A file `main`, or a folder with a meaningless name, gets the name of the next folder above.
-#[must_use]
 pub fn short_name(reference: &str) -> &str {
     let first = reference.split('+').next().unwrap_or(reference);
     let endings = [".bpf.c", ".bpf.o", ".c", ".o"];
@@ -254,7 +248,6 @@ pub struct Hashes {
 
 impl Labels {
     /// Whether the runs differ in nothing but their seeds.
-    #[must_use]
     pub fn is_repeat_of(&self, other: &Self) -> bool {
         self.scheduler == other.scheduler
             && self.tunables == other.tunables
@@ -263,7 +256,6 @@ impl Labels {
 
     /// Whether the runs are of the same workload on the same machine, for the same time, with the same costs and ticks, if those are known, while the same CPUs come and go,
     /// under any scheduler.
-    #[must_use]
     pub fn has_conditions_of(&self, other: &Self) -> bool {
         self.workload == other.workload
             && self.machine == other.machine

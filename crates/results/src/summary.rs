@@ -16,7 +16,6 @@ pub struct Summary {
 
 impl Summary {
     /// The summary of these values in any order; `None` if there are none.
-    #[must_use]
     pub fn of(mut values: Vec<f64>) -> Option<Self> {
         values.sort_by(f64::total_cmp);
         let middle = values.len() / 2;
@@ -29,7 +28,6 @@ impl Summary {
     }
 
     /// Largest minus smallest value.
-    #[must_use]
     pub fn spread(&self) -> f64 {
         self.max - self.min
     }
@@ -67,7 +65,6 @@ pub enum Judgement {
 
 impl Judgement {
     /// The word for it.
-    #[must_use]
     pub const fn word(self) -> &'static str {
         match self {
             Self::Worse => "worse",
@@ -85,7 +82,6 @@ const MOST_RUNS: usize = 10_000;
 ///
 /// It is the same if the whole interval lies within the margin, better or worse if the interval lies on one side of 0 and the mean beyond
 /// the margin, and otherwise undecided. From a single pair nothing follows, unless there is no difference at all.
-#[must_use]
 pub fn judge(difference: &Interval, margin: f64, sign: f64) -> Judgement {
     let one = difference.samples < 2;
     let within = difference.low >= -margin && difference.high <= margin;
@@ -103,7 +99,6 @@ pub fn judge(difference: &Interval, margin: f64, sign: f64) -> Judgement {
 
 /// How many pairs of runs would decide an undecided difference, if they go on to vary as those so far. `None` if there are too few to say, or
 /// it would take more than 10,000.
-#[must_use]
 pub fn runs_needed(difference: &Interval, margin: f64) -> Option<usize> {
     let pairs = difference.samples;
     if pairs < 2 {

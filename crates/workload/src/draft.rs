@@ -125,7 +125,6 @@ impl Draft {
     }
 
     /// A copy that also has the tasks of another file; `None` if that has none, or if a name occurs in both.
-    #[must_use]
     pub fn joined(&self, other: &Self) -> Option<Self> {
         let mut joined = self.clone();
         let (here, there) = (joined.tasks()?, other.tasks()?);

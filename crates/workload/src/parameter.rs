@@ -113,7 +113,6 @@ impl Parameter {
     }
 
     /// Its default as it is told: an expression without its marks.
-    #[must_use]
     pub fn default_text(&self) -> &str {
         let expression = self.default.strip_prefix("%(");
         let expression = expression.and_then(|text| text.strip_suffix(')'));
@@ -121,7 +120,6 @@ impl Parameter {
     }
 
     /// Its range in words.
-    #[must_use]
     pub fn range(&self) -> String {
         let space = if self.unit.is_empty() { "" } else { " " };
         format!("{} to {}{space}{}", self.from, self.to, self.unit)

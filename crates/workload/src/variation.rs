@@ -32,7 +32,6 @@ pub struct Draws(Xoshiro256PlusPlus);
 
 impl Draws {
     /// The numbers for an instance of a task definition.
-    #[must_use]
     pub fn new(seed: u64, definition: usize, instance: u32) -> Self {
         let parts = [seed, definition as u64, u64::from(instance)];
         let mixed = parts
@@ -47,7 +46,6 @@ impl Draws {
     }
 
     /// The event as it is this time, rounded to nanoseconds.
-    #[must_use]
     pub fn vary(&mut self, mut event: Event, variation: &Variation) -> Event {
         if let (Some(duration), Some(factor)) = (event.duration_mut(), variation.factor) {
             *duration = (*duration as f64 * self.factor(factor)).round() as u64;

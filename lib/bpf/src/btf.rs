@@ -400,13 +400,11 @@ impl Btf {
     }
 
     /// The type with the number `id`; `void` if there is none.
-    #[must_use]
     pub fn get(&self, id: TypeId) -> &Type {
         self.types.get(id as usize).unwrap_or(&self.types[0])
     }
 
     /// All types; the index is the type number.
-    #[must_use]
     pub fn types(&self) -> &[Type] {
         &self.types
     }
@@ -431,7 +429,6 @@ impl Btf {
     }
 
     /// Follows typedefs, qualifiers and type tags to the type behind them.
-    #[must_use]
     pub fn resolve(&self, mut id: TypeId) -> TypeId {
         for _ in 0..DEPTH_LIMIT {
             match self.get(id).kind {
@@ -447,13 +444,11 @@ impl Btf {
     }
 
     /// The kind behind typedefs, qualifiers and type tags.
-    #[must_use]
     pub fn resolved(&self, id: TypeId) -> &Kind {
         &self.get(self.resolve(id)).kind
     }
 
     /// Size in bytes of a value of this type; `None` for `void`, functions and types that are only declared.
-    #[must_use]
     pub fn size_of(&self, id: TypeId) -> Option<u64> {
         self.size_within(id, DEPTH_LIMIT)
     }
@@ -476,7 +471,6 @@ impl Btf {
     }
 
     /// The first type of that name that is not a tag, function or variable.
-    #[must_use]
     pub fn find(&self, name: &str) -> Option<TypeId> {
         let index = self.types.iter().position(|one| {
             one.name == name

@@ -206,21 +206,18 @@ impl Translation {
 
 impl Code {
     /// The compiled code of a program or function, by name. It may only be called with the arguments that it expects, and while this value lives.
-    #[must_use]
     pub fn entry(&self, program: &str) -> Option<Entry> {
         let one = self.functions.iter().find(|one| one.name == program)?;
         Some(one.entry())
     }
 
     /// The same for the code of a program or function that begins at `address`.
-    #[must_use]
     pub fn entry_at(&self, address: usize) -> Option<Entry> {
         let place = self.functions.binary_search_by_key(&address, |one| one.address);
         Some(self.functions[place.ok()?].entry())
     }
 
     /// The source line of an address inside the code, for crash reports.
-    #[must_use]
     pub fn locate(&self, address: *const u8) -> Option<Location> {
         let address = address as usize;
         let after = self.functions.partition_point(|one| one.address <= address);
@@ -236,7 +233,6 @@ impl Code {
     }
 
     /// The source line for a token passed to [`Linker::runaway`] or [`Linker::unavailable`].
-    #[must_use]
     pub fn place(&self, token: u64) -> Option<Location> {
         let function = (token >> 32) as usize;
         let instruction = (token & 0xffff_ffff) as usize;
@@ -245,13 +241,11 @@ impl Code {
     }
 
     /// Its needs of its kernel.
-    #[must_use]
     pub fn needs(&self) -> &Needs {
         &self.needs
     }
 
     /// Size of the machine code in bytes.
-    #[must_use]
     pub fn size(&self) -> usize {
         self.functions.iter().map(|one| one.size).sum()
     }
@@ -270,26 +264,22 @@ impl Needs {
     }
 
     /// Names that reachable code needs and the linker lacks, each once. A program that gets there ends with [`Linker::unavailable`].
-    #[must_use]
     pub fn missing(&self) -> &[Missing] {
         &self.missing
     }
 
     /// Calls of weak functions that the kernel lacks, in code that no test for them rules out: a kernel's verifier refuses those.
-    #[must_use]
     pub fn untested(&self) -> &[Missing] {
         &self.untested
     }
 
     /// The kernel function calls that a program can reach, in itself, in functions that it calls and in its callbacks.
-    #[must_use]
     pub fn kernel_calls(&self, program: &str) -> Vec<&KernelCall> {
         let calls = self.calls_of(program).into_iter();
         calls.flat_map(|calls| &calls.kernel).collect()
     }
 
     /// The same for helpers.
-    #[must_use]
     pub fn helper_calls(&self, program: &str) -> Vec<&HelperCall> {
         let calls = self.calls_of(program).into_iter();
         calls.flat_map(|calls| &calls.helpers).collect()

@@ -18,7 +18,6 @@ impl Stack {
     pub const NESTED_CALLS: usize = 16;
 
     /// Room for as many.
-    #[must_use]
     pub fn new() -> Stack {
         let bytes = Self::NESTED_CALLS * Self::CALL_DEPTH * usize::from(Self::LIMIT);
         Stack(vec![0; bytes / size_of::<u128>()].into())

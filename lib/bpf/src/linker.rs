@@ -18,7 +18,6 @@ pub struct Native {
 
 impl Native {
     /// A function that is called.
-    #[must_use]
     pub fn called(address: Entry, arguments: usize) -> Self {
         Self { address: address as *const u8, arguments, inline: None, instructions: None }
     }

@@ -27,7 +27,6 @@ pub mod kind {
     pub const ARENA: u32 = 33;
 
     /// The name of a map type, as sources write it.
-    #[must_use]
     pub fn name(kind: u32) -> String {
         const NAMES: [&str; 35] = [
             "UNSPEC",

@@ -140,14 +140,12 @@ impl Object {
     }
 
     /// The variable in which the scheduler keeps why it ended, with the number of its section.
-    #[must_use]
     pub fn exit_record(&self) -> Option<(usize, &Variable)> {
         let type_name = |one: &Variable| &self.btf().get(self.btf().resolve(one.type_id)).name;
         self.find_variable(|one| EXIT_RECORDS.contains(&type_name(one).as_str()))
     }
 
     /// The kernel's report at its exit, if that is not in the record: the variable, with the number of its section.
-    #[must_use]
     pub fn separate_dump(&self) -> Option<(usize, &Variable)> {
         let name = format!("{}_dump", self.exit_record()?.1.name);
         self.find_variable(|one| one.name == name)
@@ -161,7 +159,6 @@ impl Object {
 
     /// The numbers that may be set before the scheduler is loaded, with their compiled values. The variables of scx's headers, which every loader
     /// fills in, are left out; those of the topology are not.
-    #[must_use]
     pub fn constants(&self) -> Vec<(&Variable, i128)> {
         let filled = self.dump_length().map(|length| length.name.as_str());
         let mut constants = Vec::new();
@@ -195,7 +192,6 @@ impl Object {
 impl StructOps {
     /// The table as a kernel gets it: with the data that a loader sets, by member, and without the members that the kernel does not `know`; also
     /// the names of those that had a value.
-    #[must_use]
     pub fn for_kernel(
         &self,
         data: &[(String, Vec<u8>)],
@@ -216,14 +212,12 @@ impl StructOps {
     }
 
     /// The value of a member.
-    #[must_use]
     pub fn value(&self, name: &str) -> Option<&StructOpsValue> {
         let mut members = self.members.iter();
         members.find(|one| one.name == name).map(|one| &one.value)
     }
 
     /// The number that a member holds; 0 if there is no such member, or if it is a callback.
-    #[must_use]
     pub fn number(&self, name: &str) -> u64 {
         let Some(StructOpsValue::Data(bytes)) = self.value(name) else {
             return 0;

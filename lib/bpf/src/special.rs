@@ -70,7 +70,6 @@ struct Walk {
 impl Btf {
     /// The special fields of a value of type `id` (a structure, an array, or
     /// a data section), sorted by offset.
-    #[must_use]
     pub fn special_fields(&self, id: TypeId) -> Vec<SpecialField> {
         let mut walk = Walk { fields: Vec::new(), steps: 0 };
         self.walk(id, 0, None, DEPTH_LIMIT, &mut walk);

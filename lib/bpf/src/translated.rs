@@ -95,7 +95,6 @@ impl Relocation {
 /// Translates the programs of an object that are marked for loading ([`crate::Program::autoload`]), and the functions they use, to machine code.
 /// `read_only` has the contents of sections, by their number in [`Object::sections`]: code that these values rule out is left out, so that the
 /// rest is right only where the sections have these contents. `linker` only gives addresses of functions and variables of this program.
-#[must_use]
 pub fn translated(
     object: &Object,
     linker: &dyn Linker,
@@ -107,13 +106,11 @@ pub fn translated(
 
 impl Translated {
     /// As bytes, for [`Translated::from_bytes`].
-    #[must_use]
     pub fn to_bytes(&self) -> Vec<u8> {
         postcard::to_extend(self, Vec::new()).unwrap_or_default()
     }
 
     /// The translation that these bytes were made from; `None` if they are of none. They have to be those that a process of this program has made.
-    #[must_use]
     pub fn from_bytes(bytes: &[u8]) -> Option<Self> {
         postcard::from_bytes(bytes).ok()
     }
@@ -129,7 +126,6 @@ pub(crate) fn by_slot(object: &Object, read_only: &[(usize, Vec<u8>)]) -> Vec<Op
 }
 
 /// The properties of this machine's processor on which machine code depends.
-#[must_use]
 pub fn processor() -> String {
     match isa() {
         Ok(isa) => {

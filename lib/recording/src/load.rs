@@ -135,7 +135,6 @@ impl Recording {
 impl Load {
     /// The workload for real threads. They have no simulated disks and share one process, so disk waits become sleeps and processes are
     /// dropped.
-    #[must_use]
     pub fn for_threads(mut self) -> Workload {
         for task in &mut self.workload.tasks {
             task.process = None;

@@ -22,10 +22,6 @@ struct Collector<'a> {
 }
 
 /// Reads a sweep's file and writes the plan into a folder.
-///
-/// # Errors
-///
-/// The first thing that cannot be used or written.
 pub fn collect(file: &Path, folder: &Path) -> Result<Sweep, Error> {
     let text = fairground_files::read_text(file).map_err(|cause| {
         Error::Plan(format!(

@@ -152,10 +152,6 @@ enum Scale {
 
 impl Values {
     /// The values as texts, as behind `--set`.
-    ///
-    /// # Errors
-    ///
-    /// A message, if steps make no sense.
     pub fn texts(&self) -> Result<Vec<String>, String> {
         match self {
             Self::One(value) => settings::values(&value.to_string()),
@@ -211,10 +207,6 @@ fn as_text<S: Serializer>(quantity: &Quantity, serializer: S) -> Result<S::Ok, S
 
 impl Score {
     /// Which numbers are better.
-    ///
-    /// # Errors
-    ///
-    /// If nothing says so.
     pub fn better(&self) -> Result<Better, Error> {
         let goal = self.goal.map(|goal| match goal {
             Goal::Max => Better::Higher,

@@ -100,10 +100,6 @@ impl FromStr for Shard {
 }
 
 /// Runs what is left of a shard such as `3/64`, and says how far it then is.
-///
-/// # Errors
-///
-/// If there is no sweep or no such shard, or something cannot be read or written.
 pub fn run_shard(
     folder: &Path,
     shard: &str,

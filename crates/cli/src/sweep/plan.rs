@@ -149,10 +149,6 @@ fn wrong(folder: &Path, message: impl std::fmt::Display) -> Error {
 
 impl Sweep {
     /// Opens the plan in a folder.
-    ///
-    /// # Errors
-    ///
-    /// If there is none, or it was made for another version of the simulator.
     pub fn open(folder: &Path) -> Result<Self, Error> {
         let text = fairground_files::read_text(&folder.join("plan/plan.json"))
             .map_err(|error| wrong(folder, format_args!("this is no sweep: {error}")))?;
@@ -280,10 +276,6 @@ impl Sweep {
     }
 
     /// The identities of some cells.
-    ///
-    /// # Errors
-    ///
-    /// If their list cannot be read.
     pub fn identities(&self, cells: Range<usize>) -> Result<Vec<Identity>, Error> {
         let mut bytes = vec![0; cells.len() * BYTES as usize];
         let read = File::open(self.list()).and_then(|mut file| {
@@ -304,10 +296,6 @@ impl Sweep {
     }
 
     /// The scheduler with this number, with its default settings.
-    ///
-    /// # Errors
-    ///
-    /// If it cannot be opened.
     pub fn contender(&self, number: usize, last: &mut LastOpened) -> Result<Contender, Error> {
         let planned = &self.planned.schedulers[number];
         let Some(object) = &planned.object else {
@@ -350,10 +338,6 @@ impl Sweep {
     }
 
     /// The machine for workloads that say which one they need.
-    ///
-    /// # Errors
-    ///
-    /// If something cannot be read.
     pub fn usual_machine(&self) -> Result<String, Error> {
         let plan = self.simulation(&self.planned.conditions[0])?;
         let plan = plan.plan_without_schedulers()?;
@@ -361,10 +345,6 @@ impl Sweep {
     }
 
     /// The required value of [`Planned::efforts`].
-    ///
-    /// # Errors
-    ///
-    /// If something cannot be read, or does not fit together.
     pub fn measure_efforts(&self) -> Result<Vec<Vec<f64>>, Error> {
         let plan = self.simulation(&self.planned.conditions[0])?;
         let plan = plan.plan_without_schedulers()?;
@@ -375,10 +355,6 @@ impl Sweep {
     }
 
     /// The cells of a part, for its scheduler with its default settings.
-    ///
-    /// # Errors
-    ///
-    /// If something cannot be read, or does not fit together.
     pub fn cells(&self, part: &Part, contender: &Contender) -> Result<Cells<Box<Plan>>, Error> {
         let condition = &self.planned.conditions[part.condition];
         let mut plan = self.simulation(condition)?.plan_without_schedulers()?;
@@ -400,20 +376,12 @@ impl Sweep {
     }
 
     /// The number of each cell by its identity, of those in a range.
-    ///
-    /// # Errors
-    ///
-    /// If their list cannot be read.
     pub fn numbers(&self, cells: Range<usize>) -> Result<HashMap<Identity, usize>, Error> {
         let identities = self.identities(cells.clone())?;
         Ok(identities.into_iter().zip(cells).collect())
     }
 
     /// Writes the list of the identities of all cells, and the plan itself.
-    ///
-    /// # Errors
-    ///
-    /// If two are the same, something does not fit together, or nothing can be written.
     pub fn write(&mut self) -> Result<(), Error> {
         let path = self.list();
         let unwritten = |path: &Path, cause| Error::Write { path: path.to_owned(), cause };

@@ -41,10 +41,6 @@ pub struct Arguments {
 }
 
 /// Runs the subcommand.
-///
-/// # Errors
-///
-/// If there is no sweep, its results cannot be read, or there is nothing to compare.
 pub fn main(arguments: &Arguments) -> Result<ExitCode, Error> {
     let runs = runs(&arguments.folders)?;
     let held_out = self::runs(&arguments.held_out)?;

@@ -48,10 +48,6 @@ pub fn unreadable(path: &Path, cause: &io::Error) -> Error {
 
 impl Sweep {
     /// The files with results, of those that may have results of these cells.
-    ///
-    /// # Errors
-    ///
-    /// If the folder cannot be read.
     pub fn files(&self, cells: &Range<usize>) -> Result<Vec<DataFile>, Error> {
         let folder = self.data("runs");
         let entries = match fs::read_dir(&folder) {
@@ -78,10 +74,6 @@ impl Sweep {
     }
 
     /// How the cells ended that have results, among those of a range.
-    ///
-    /// # Errors
-    ///
-    /// If a file cannot be read.
     pub fn done(
         &self,
         cells: &Range<usize>,
@@ -103,10 +95,6 @@ impl Sweep {
     }
 
     /// Calls `each` with the number of each cell that has a result, and its run, once for each; with its tasks if they are wanted.
-    ///
-    /// # Errors
-    ///
-    /// If a file cannot be read.
     pub fn runs(&self, with_tasks: bool, mut each: impl FnMut(usize, Run)) -> Result<(), Error> {
         let all = 0..self.len();
         let mut numbers: HashMap<Identity, usize> = self.numbers(all.clone())?;
@@ -152,10 +140,6 @@ pub struct Arguments {
 }
 
 /// Runs the subcommand.
-///
-/// # Errors
-///
-/// If there is no sweep, or its results cannot be read.
 pub fn main(arguments: &Arguments) -> Result<ExitCode, Error> {
     let sweep = open(&arguments.folder)?;
     if arguments.format == DocumentForm::Json {

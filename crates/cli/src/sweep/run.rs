@@ -60,10 +60,6 @@ pub struct Arguments {
 }
 
 /// Runs the subcommand.
-///
-/// # Errors
-///
-/// If there is no sweep, or something cannot be read or written.
 pub fn main(arguments: &Arguments) -> Result<ExitCode, Error> {
     let begun = Instant::now();
     let sweep = open(&arguments.folder)?;
@@ -133,10 +129,6 @@ pub struct Outcome {
 
 impl Job<'_> {
     /// Runs those that have no result, and writes their results.
-    ///
-    /// # Errors
-    ///
-    /// If something cannot be read or written.
     pub fn run(&self, last: &mut LastOpened, progress: Option<Progress>) -> Result<Outcome, Error> {
         let mut done: HashSet<Identity> = HashSet::new();
         self.sweep.done(&self.cells, |identity, _| {
@@ -420,20 +412,12 @@ impl<'a> Writer<'a> {
 
 impl Sweep {
     /// New files for results of some of these cells, with a name that no other process gives.
-    ///
-    /// # Errors
-    ///
-    /// If they cannot be written.
     pub fn new_files(&self, cells: &Range<usize>) -> Result<DataFiles, Unwritten> {
         let [runs, tasks] = self.new_places(cells);
         DataFiles::create(&runs, &tasks)
     }
 
     /// The same for files that become one, of any cells.
-    ///
-    /// # Errors
-    ///
-    /// If they cannot be written.
     pub fn new_pack(&self) -> Result<Pack, Unwritten> {
         let [runs, tasks] = self.new_places(&(0..self.len()));
         Pack::create(&runs, &tasks)

@@ -36,10 +36,6 @@ pub struct Arguments {
 }
 
 /// Runs the subcommand.
-///
-/// # Errors
-///
-/// If there is no sweep or no such score, or results cannot be read.
 pub fn main(arguments: &Arguments) -> Result<ExitCode, Error> {
     let sweep = open(&arguments.folder)?;
     let score = find(&sweep, arguments.name.as_deref())?;

@@ -41,10 +41,6 @@ pub struct Arguments {
 }
 
 /// Runs the subcommand.
-///
-/// # Errors
-///
-/// If there is no sweep.
 pub fn main(arguments: &Arguments) -> Result<ExitCode, Error> {
     let sweep = open(&arguments.folder)?;
     let text = script(arguments, &sweep.planned.name);

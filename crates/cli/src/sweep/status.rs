@@ -65,10 +65,6 @@ impl Document for Progress {
 }
 
 /// Runs the subcommand.
-///
-/// # Errors
-///
-/// If there is no sweep, or its results cannot be read.
 pub fn main(arguments: &Arguments) -> Result<ExitCode, Error> {
     let sweep = open(&arguments.folder)?;
     let progress = progress(&sweep, arguments.shard)?;
@@ -84,10 +80,6 @@ pub fn main(arguments: &Arguments) -> Result<ExitCode, Error> {
 }
 
 /// How far the cells of a shard are; without one, all of them.
-///
-/// # Errors
-///
-/// If results cannot be read.
 pub fn progress(sweep: &Sweep, shard: Option<Shard>) -> Result<Progress, Error> {
     let cells = sweep.cells_of(shard);
     let mut names: Vec<String> = Vec::new();

@@ -196,7 +196,6 @@ fn report_basis(result: &mut Calibration, basis: Basis, under: &str) {
 }
 
 /// The measured machine, for the head of a file.
-#[must_use]
 pub fn machine_name() -> String {
     let model = std::fs::read_to_string("/proc/cpuinfo")
         .ok()

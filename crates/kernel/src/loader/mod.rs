@@ -108,13 +108,11 @@ impl OpenScheduler {
     }
 
     /// The name that the scheduler gives itself, and that the kernel shows.
-    #[must_use]
     pub fn title(&self) -> &str {
         &self.title
     }
 
     /// The bytes that a section of global variables or the table of callbacks begins with, in libbpf's hands. A callback in it is an address.
-    #[must_use]
     pub fn content(&self, section: &str) -> Option<Vec<u8>> {
         let mut maps = self.object.maps();
         let map = maps.find(|map| holds_section(&map.name().to_string_lossy(), section))?;
@@ -122,7 +120,6 @@ impl OpenScheduler {
     }
 
     /// The capacity of a map in entries, in libbpf's hands.
-    #[must_use]
     pub fn map_entries(&self, name: &str) -> Option<u32> {
         let mut maps = self.object.maps();
         Some(maps.find(|map| map.name() == name)?.max_entries())

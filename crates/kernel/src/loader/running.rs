@@ -29,26 +29,22 @@ pub struct Running {
 
 impl Running {
     /// Parts that had to be left out on this kernel.
-    #[must_use]
     pub fn warnings(&self) -> &[String] {
         &self.warnings
     }
 
     /// Whether the kernel still runs it.
-    #[must_use]
     pub fn is_in_charge(&self) -> bool {
         host::loaded_scheduler().is_some() && host::enable_sequence() == self.sequence
     }
 
     /// Why a program that its loader runs at an interval has stopped; the loader would give up.
-    #[must_use]
     pub fn loader_failure(&self) -> Option<Error> {
         let reason = self.repetition.as_ref()?.failure()?;
         Some(Error::Setup { name: self.name.clone(), reason })
     }
 
     /// Why it ended; `None` while it has not, or if it keeps no record.
-    #[must_use]
     pub fn exit_report(&self) -> Option<ExitReport> {
         let report = self.exit.as_ref()?.read(|section| {
             let map = self
@@ -61,7 +57,6 @@ impl Running {
     }
 
     /// The scheduler's counters and the kernel's.
-    #[must_use]
     pub fn counters(&self) -> Counters {
         let mut counts = self.own_counters();
         counts.extend(host::kernel_events());

@@ -27,7 +27,6 @@ pub struct Program<'task> {
 
 impl<'task> Program<'task> {
     /// The program of a task that has not begun.
-    #[must_use]
     pub fn new(task: &'task Task) -> Self {
         Self {
             task,
@@ -41,7 +40,6 @@ impl<'task> Program<'task> {
     }
 
     /// Period of the next timer, if there are timers.
-    #[must_use]
     pub fn next_period(&self) -> Option<u64> {
         self.task.next_period(self.phase, self.event)
     }

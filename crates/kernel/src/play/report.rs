@@ -140,20 +140,17 @@ impl Report {
     }
 
     /// The scheduler in charge, for people.
-    #[must_use]
     pub fn scheduler_name(&self) -> &str {
         self.scheduler.as_deref().unwrap_or("the kernel's own")
     }
 
     /// The tunables that are known not to be at their defaults, each as `NAME=VALUE`.
-    #[must_use]
     pub fn settings(&self) -> Vec<String> {
         let tunables = self.tunables.iter().flatten();
         tunables.map(|(name, value)| format!("{name}={value}")).collect()
     }
 
     /// A table of the threads' own measurements.
-    #[must_use]
     pub fn table(&self) -> String {
         let width = self.tasks.iter().map(|task| task.name.len()).max().unwrap_or(0).max(4);
         let settings = match self.settings()[..] {

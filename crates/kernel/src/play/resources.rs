@@ -26,7 +26,6 @@ impl Over {
     }
 
     /// Whether the run is over.
-    #[must_use]
     pub fn is_set(&self) -> bool {
         self.0.load(Ordering::Acquire)
     }
@@ -103,7 +102,6 @@ impl Lock {
     }
 
     /// The thread that locked it last.
-    #[must_use]
     pub fn holder(&self) -> u32 {
         self.holder.load(Ordering::Relaxed)
     }
@@ -163,7 +161,6 @@ impl Barrier {
     }
 
     /// How many threads have arrived and wait.
-    #[must_use]
     pub fn arrived(&self) -> u32 {
         self.arrived.load(Ordering::Acquire)
     }

@@ -179,7 +179,6 @@ impl Run {
     }
 
     /// CPU time that a thread used before its program began, on average.
-    #[must_use]
     pub fn preparation(&self) -> u64 {
         let threads = lock(&self.threads);
         let times = threads.iter().map(|thread| thread.progress.before.load(Ordering::Acquire));
@@ -187,19 +186,16 @@ impl Run {
     }
 
     /// Whether all threads have ended.
-    #[must_use]
     pub fn is_finished(&self) -> bool {
         self.living.load(Ordering::Acquire) == 0
     }
 
     /// When the run ended, `CLOCK_MONOTONIC`; `u64::MAX` before that.
-    #[must_use]
     pub fn stop(&self) -> u64 {
         self.stop.load(Ordering::Acquire)
     }
 
     /// The thing that each thread waits for, if none of them can ever continue.
-    #[must_use]
     pub fn deadlock(&self) -> Option<String> {
         let threads = lock(&self.threads);
         let living: Vec<deadlock::Living> = threads
@@ -211,13 +207,11 @@ impl Run {
     }
 
     /// Why the run cannot continue, if it cannot.
-    #[must_use]
     pub fn failure(&self) -> Option<String> {
         lock(&self.failure).clone()
     }
 
     /// CPU time used so far by each thread, in order of creation.
-    #[must_use]
     pub fn cpu_times(&self) -> Vec<u64> {
         lock(&self.threads)
             .iter()

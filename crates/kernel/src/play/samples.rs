@@ -13,7 +13,6 @@ impl Samples {
     }
 
     /// The distribution; `None` without samples.
-    #[must_use]
     pub fn distribution(mut self) -> Option<Distribution> {
         Distribution::of(&mut self.0)
     }

@@ -163,7 +163,6 @@ impl<S: Sink + Send + 'static> Recorder<S> {
     }
 
     /// A handle that takes notes from user space.
-    #[must_use]
     pub fn notes(&self) -> Notes {
         self.notes.clone()
     }

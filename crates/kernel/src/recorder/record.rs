@@ -90,7 +90,6 @@ pub struct Record {
 
 impl Record {
     /// Reads a record; `None` if the bytes are not one.
-    #[must_use]
     pub fn parse(bytes: &[u8]) -> Option<Self> {
         if bytes.len() < SIZE {
             return None;

@@ -142,7 +142,6 @@ pub struct Stream {
 
 impl Stream {
     /// A stream from a machine with this many CPUs.
-    #[must_use]
     pub fn new(cpus: u32) -> Self {
         Self {
             origin: None,

@@ -84,13 +84,11 @@ impl Matrix {
 
 impl Finding {
     /// Whether no scheduler differs from the best by a margin that matters.
-    #[must_use]
     pub fn is_same(&self) -> bool {
         self.rest.is_empty() && self.undecided.is_empty()
     }
 
     /// The class of its cell: the farther the last scheduler is from the best, the more colour.
-    #[must_use]
     pub fn class(&self) -> Option<&'static str> {
         let far = FAR.iter().rev().find(|(least, _)| self.margins > *least);
         far.map(|(_, class)| *class)

@@ -59,7 +59,6 @@ impl Scale {
     }
 
     /// Whether it is logarithmic.
-    #[must_use]
     pub fn is_log(&self) -> bool {
         self.log
     }

@@ -41,7 +41,6 @@ pub struct Program {
 
 impl Program {
     /// Whether it belongs to tables of callbacks.
-    #[must_use]
     pub fn is_callback(&self) -> bool {
         self.section.starts_with("struct_ops")
     }
@@ -66,7 +65,6 @@ pub struct Section {
 
 impl Section {
     /// The bytes that it begins with if no loader changes them.
-    #[must_use]
     pub fn content(&self) -> Vec<u8> {
         let mut bytes = self.data.clone();
         bytes.resize(usize::try_from(self.size).unwrap_or(usize::MAX), 0);
@@ -94,7 +92,6 @@ pub struct Variable {
 
 impl Variable {
     /// The number that it has in these bytes of its section; `None` if it holds none, or lies outside of them.
-    #[must_use]
     pub fn number(&self, section: &[u8]) -> Option<i128> {
         let signed = match self.kind {
             VariableKind::Integer { signed } | VariableKind::Enumeration { signed } => signed,
@@ -108,7 +105,6 @@ impl Variable {
 }
 
 /// The number that these bytes hold, in the byte order of BPF objects; `None` if they are more than 16, or none that could have a sign.
-#[must_use]
 pub fn number(bytes: &[u8], signed: bool) -> Option<i128> {
     let negative = signed && bytes.last()? & 0x80 != 0;
     let mut wide = if negative { [0xff; 16] } else { [0; 16] };
@@ -194,7 +190,6 @@ pub enum StructOpsValue {
 
 impl StructOpsValue {
     /// Whether it is another value than the 0 that a member has unless a source says otherwise.
-    #[must_use]
     pub fn is_set(&self) -> bool {
         match self {
             StructOpsValue::Program(_) => true,
@@ -211,7 +206,6 @@ impl StructOpsValue {
     }
 
     /// The text that it holds, up to its zero byte; empty for a program.
-    #[must_use]
     pub fn text(&self) -> String {
         let StructOpsValue::Data(bytes) = self else {
             return String::new();
@@ -259,7 +253,6 @@ pub enum ExternKind {
 
 impl Extern {
     /// The name by which the kernel knows it: without the last `___flavor`.
-    #[must_use]
     pub fn essential_name(&self) -> &str {
         without_flavor(&self.name)
     }
@@ -322,7 +315,6 @@ pub(crate) fn without_flavor(name: &str) -> &str {
 
 impl Object {
     /// The programs, in the order of the symbol table.
-    #[must_use]
     pub fn programs(&self) -> &[Program] {
         &self.programs
     }
@@ -338,19 +330,16 @@ impl Object {
     }
 
     /// The maps, in the order of definition.
-    #[must_use]
     pub fn maps(&self) -> &[Map] {
         &self.maps
     }
 
     /// The sections of global variables.
-    #[must_use]
     pub fn sections(&self) -> &[Section] {
         &self.sections
     }
 
     /// The tables of callbacks.
-    #[must_use]
     pub fn struct_ops(&self) -> &[StructOps] {
         &self.struct_ops
     }
@@ -420,7 +409,6 @@ impl Object {
     }
 
     /// The name that its scheduler gives itself (`ops.name`); empty if it has none.
-    #[must_use]
     pub fn scheduler_name(&self) -> String {
         let members = self.schedulers().flat_map(|table| &table.members);
         let mut names = members.filter(|member| member.name == "name");
@@ -428,26 +416,22 @@ impl Object {
     }
 
     /// The names that the object expects of its kernel.
-    #[must_use]
     pub fn externs(&self) -> &[Extern] {
         &self.externs
     }
 
     /// The licence that the object declares, empty if it declares none.
-    #[must_use]
     pub fn license(&self) -> &str {
         &self.license
     }
 
     /// The types of the object.
-    #[must_use]
     pub fn btf(&self) -> &Btf {
         &self.btf
     }
 
     /// The required target of each pointer of [`crate::Context::slots`]: the maps
     /// first, then the sections.
-    #[must_use]
     pub fn slots(&self) -> Vec<Slot> {
         let maps = (0..self.maps.len()).map(Slot::Map);
         maps.chain((0..self.sections.len()).map(Slot::Section)).collect()

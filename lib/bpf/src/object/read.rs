@@ -443,7 +443,6 @@ fn section_variables(btf: &Btf, section: &str) -> Vec<(String, TypeId, u64)> {
 
 impl Variable {
     /// The variables of a section, by offset.
-    #[must_use]
     pub fn all_in(section: &str, btf: &Btf) -> Vec<Variable> {
         let constant = section.starts_with(".rodata");
         let variables = section_variables(btf, section).into_iter();
