@@ -43,6 +43,5 @@ fn align(bytes: &mut Vec<u8>, alignment: usize) {
 
 /// The number of that many bytes at `at`.
 fn number(bytes: &[u8], at: usize, length: usize) -> u64 {
-    let bytes = bytes[at..at + length].iter().rev();
-    bytes.fold(0, |number, byte| number << 8 | u64::from(*byte))
+    bytes[at..at + length].iter().rev().fold(0, |number, byte| number << 8 | u64::from(*byte))
 }

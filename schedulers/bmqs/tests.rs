@@ -840,8 +840,7 @@ fn longest_wait(dual_queue: &str) -> Nanoseconds {
         [("dual_queue", dual_queue), ("dual_queue_threshold", "6"), ("max_dynprio", "10")];
     let (history, _) = run(ID, "1", &json, 10, &settings);
     let runs = history.runs_of("sleeper", 3 * SECOND, 10 * SECOND);
-    let waits = runs.windows(2).map(|pair| pair[1].start - pair[0].end - 50 * MS);
-    waits.max().unwrap()
+    runs.windows(2).map(|pair| pair[1].start - pair[0].end - 50 * MS).max().unwrap()
 }
 
 #[test]

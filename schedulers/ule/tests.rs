@@ -188,8 +188,7 @@ fn moves_after_end(settings: &[(&str, &str)]) -> Vec<Nanoseconds> {
     let (history, _) = run(ID, "2", SEVEN_TO_ONE, 12, settings);
     let ends = history.runs.iter().filter(|run| run.task.starts_with("ends"));
     let end = ends.map(|run| run.end).max().unwrap();
-    let moves = history.migrations.iter().map(|(time, _)| *time);
-    moves.filter(|time| *time > end).collect()
+    history.migrations.iter().map(|(time, _)| *time).filter(|time| *time > end).collect()
 }
 
 #[test]

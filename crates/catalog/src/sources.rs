@@ -44,8 +44,7 @@ impl<'a> Sources<'a> {
     pub(crate) fn link(&self) -> Result<CompiledSource, Error> {
         let added = self.parts.iter().skip(self.named);
         let added = added.map(|part| part.source.clone()).collect();
-        let warnings = self.parts.iter();
-        let warnings = warnings.map(|part| part.compiled.warnings.as_str());
+        let warnings = self.parts.iter().map(|part| part.compiled.warnings.as_str());
         let warnings = warnings.chain(self.passed_over.iter().map(String::as_str));
         Ok(CompiledSource {
             object: match &self.parts[..] {
@@ -203,8 +202,7 @@ fn compile_likely(names: &[String], candidates: &mut [Candidate], build: &Build)
 
 /// Names that the parts use, or others want, but none of the parts defines.
 fn missing(parts: &[Part], wanted: &[String]) -> Vec<String> {
-    let used = parts.iter().flat_map(|part| &part.symbols.missing);
-    let used = used.chain(wanted);
+    let used = parts.iter().flat_map(|part| &part.symbols.missing).chain(wanted);
     let is_defined = |name: &str| parts.iter().any(|part| part.symbols.defined.contains(name));
     used.filter(|name| !is_defined(name)).cloned().collect()
 }

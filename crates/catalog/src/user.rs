@@ -80,8 +80,7 @@ impl Build {
         let mut folders: Vec<_> = folders.iter().map(|folder| folder.display()).collect();
         // The last that fits counts, which has to be the longest.
         folders.sort_by_key(|folder| folder.to_string().len());
-        let maps = folders.iter();
-        let maps = maps.map(|folder| format!("-fdebug-prefix-map={folder}=sources"));
+        let maps = folders.iter().map(|folder| format!("-fdebug-prefix-map={folder}=sources"));
         maps.chain(["-fdebug-compilation-dir=.".to_owned()]).collect()
     }
 }

@@ -182,8 +182,7 @@ pub fn on_other_measures(given: &[Requirement], usual: &[Requirement]) -> Vec<Re
 /// The text of the workload of the case with this name.
 pub fn text(name: &str) -> Option<&'static str> {
     let name = name.strip_prefix(FOLDER)?;
-    let found = TEXTS.iter().find(|(known, _)| *known == name);
-    found.map(|(_, text)| *text)
+    TEXTS.iter().find(|(known, _)| *known == name).map(|(_, text)| *text)
 }
 
 /// All cases, in their order.

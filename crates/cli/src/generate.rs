@@ -41,8 +41,7 @@ pub struct Arguments {
 
 /// Runs the subcommand.
 pub fn main(arguments: &Arguments, command: Command) -> ExitCode {
-    let written = write_all(&arguments.folder, command);
-    written.err().unwrap_or(ExitCode::SUCCESS)
+    write_all(&arguments.folder, command).err().unwrap_or(ExitCode::SUCCESS)
 }
 
 /// The schemas of all documents, with the names of their files. Definitions that several have in common are in a file beside them, to which they refer.

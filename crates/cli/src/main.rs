@@ -210,8 +210,7 @@ fn main() -> ExitCode {
             }
             if error.kind() == ErrorKind::InvalidUtf8 {
                 let mut words = std::env::args_os();
-                let word = words.find(|word| word.to_str().is_none());
-                let word = word.unwrap_or_default();
+                let word = words.find(|word| word.to_str().is_none()).unwrap_or_default();
                 let message = "it is not UTF-8, as all must be but names of workloads, recordings and results; rename it";
                 return output::fail(UNUSABLE, format_args!("{}: {message}", word.display()));
             }

@@ -140,8 +140,7 @@ pub fn make_folder(folder: &Path) -> Result<(), ExitCode> {
 
 /// Writes a file, creating its folders if needed.
 pub fn write(path: &Path, bytes: impl AsRef<[u8]>) -> Result<(), ExitCode> {
-    let place = Place::open(path).map_err(|cause| unwritten(path, cause))?;
-    place.write(bytes)
+    Place::open(path).map_err(|cause| unwritten(path, cause))?.write(bytes)
 }
 
 /// Creates the parent folders of a file.

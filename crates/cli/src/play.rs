@@ -140,8 +140,7 @@ fn judged(
                     crate::output::say!("fairground: '{one}' is undecided: {}", lack.words());
                 }
             }
-            let breaches = required.iter().filter_map(|one| one.breach(metrics, None));
-            Ok(breaches.collect())
+            Ok(required.iter().filter_map(|one| one.breach(metrics, None)).collect())
         }
         (None, _) => Err(Error::Usage {
             reason: format!("--require: nothing was measured: {}", notes.join("; ")),

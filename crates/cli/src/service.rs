@@ -86,8 +86,7 @@ pub fn status() -> ExitCode {
         Ok(()) => writeln!(text, "kernel:    can load schedulers"),
         Err(error) => writeln!(text, "kernel:    cannot load schedulers: {error}"),
     };
-    let printed = output::print(&text);
-    printed.err().unwrap_or(ExitCode::from(u8::from(loaded.is_none())))
+    output::print(&text).err().unwrap_or(ExitCode::from(u8::from(loaded.is_none())))
 }
 
 /// Says how things are after a change, or why there is none.
@@ -208,8 +207,7 @@ fn command(program: &Path, choice: &Choice) -> Result<String, Error> {
     for define in &choice.defines {
         words.extend(["-D".to_owned(), define.clone()]);
     }
-    let words: Vec<String> = words.iter().map(|word| quoted(word)).collect();
-    Ok(words.join(" "))
+    Ok(words.iter().map(|word| quoted(word)).collect::<Vec<_>>().join(" "))
 }
 
 /// A word as systemd reads it in `ExecStart=`.

@@ -104,8 +104,7 @@ fn text_of(workload: &Workload, written: &Path, cpus: u32) -> Result<String, Str
 /// A file or named load as an rt-app file without parameters, for a machine with this many CPUs.
 pub fn file_text(wanted: &Wanted, cpus: u32) -> Result<String, String> {
     let template = wanted.template().map_err(|error| error.to_string())?;
-    let file = template.fill(&wanted.arguments(cpus));
-    Ok(file.map_err(|error| error.to_string())?.text())
+    Ok(template.fill(&wanted.arguments(cpus)).map_err(|error| error.to_string())?.text())
 }
 
 fn tell(shrunk: &Shrunk, failure: &Failure, command: &str) {

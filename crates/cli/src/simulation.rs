@@ -265,8 +265,7 @@ impl Simulation {
         let parse = |description: &String| {
             Machine::parse(description).map_err(|error| Error::Plan(error.to_string()))
         };
-        let described = self.machines.iter().map(parse);
-        let described = described.collect::<Result<Vec<_>, _>>()?;
+        let described = self.machines.iter().map(parse).collect::<Result<Vec<_>, _>>()?;
         let cost = fairground_lab::read_cost_model(&self.cost)?;
         let mut loads = Vec::new();
         let mut replays = BTreeMap::new();
@@ -439,8 +438,7 @@ impl Sources {
         };
         let wanted = [Wanted::plain(name)];
         let opened = schedulers::open(&wanted, &build, self.threads, &[machine])?;
-        let contenders = opened.into_iter().flatten();
-        Ok(contenders.last().expect("one for each that is wanted"))
+        Ok(opened.into_iter().flatten().last().expect("one for each that is wanted"))
     }
 
     /// The schedulers for each of the machines, with their settings.
@@ -564,8 +562,7 @@ impl Simulation {
 
 /// Words for a shell.
 pub fn quoted_all(words: &[&str]) -> String {
-    let words: Vec<String> = words.iter().map(|word| quoted(word)).collect();
-    words.join(" ")
+    words.iter().map(|word| quoted(word)).collect::<Vec<_>>().join(" ")
 }
 
 /// Quotes a word for a shell if needed.

@@ -121,8 +121,7 @@ impl Attributes {
             self.background.is_some(),
             self.realtime.is_some(),
         ];
-        let named = NAMES.into_iter().zip(set);
-        named.filter_map(|(name, set)| set.then_some(name)).collect()
+        NAMES.into_iter().zip(set).filter_map(|(name, set)| set.then_some(name)).collect()
     }
 
     /// The weight that the task is to have relative to others, on the scale where 20 shares, the default, equal 1024, the load weight of nice

@@ -158,8 +158,7 @@ pub fn description() -> Result<String, Error> {
 /// Number of online CPUs.
 pub fn online_cpus() -> usize {
     let information = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
-    let processors = information.lines().filter(|line| line.starts_with("processor"));
-    processors.count()
+    information.lines().filter(|line| line.starts_with("processor")).count()
 }
 
 /// The value in the first line of the form `name SEPARATOR value`.
@@ -317,8 +316,7 @@ fn parse_events(text: &str) -> Vec<(String, u64)> {
 
 /// A file in sched_ext's sysfs folder without the trailing newline; `None` if it cannot be read.
 fn read(name: &str) -> Option<String> {
-    let text = fs::read_to_string(Path::new(SCHED_EXT).join(name)).ok()?;
-    Some(text.trim_end().to_owned())
+    Some(fs::read_to_string(Path::new(SCHED_EXT).join(name)).ok()?.trim_end().to_owned())
 }
 
 #[cfg(test)]

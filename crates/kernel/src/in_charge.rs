@@ -52,8 +52,7 @@ impl InCharge {
         })?;
         let section = section.unwrap_or_default();
         let numbers = Variable::all_in(CONSTANTS, &types(map.btf_id)?).into_iter();
-        let numbers = numbers.filter_map(|one| Some((one.name.clone(), one.number(&section)?)));
-        Ok(numbers.collect())
+        Ok(numbers.filter_map(|one| Some((one.name.clone(), one.number(&section)?))).collect())
     }
 
     /// Its map of this name and kind.

@@ -298,8 +298,7 @@ impl Repetition {
 
     /// Why it has ended by itself.
     pub(crate) fn failure(&self) -> Option<String> {
-        let failure = self.failure.lock();
-        failure.unwrap_or_else(PoisonError::into_inner).clone()
+        self.failure.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 }
 

@@ -201,8 +201,7 @@ impl Question {
             prices.iter().filter(worse).count()
         };
         let better = ranking.iter().filter(is_better).filter(|rank| !rank.takes_from_others());
-        let best = better.min_by_key(|rank| costs(rank));
-        best.map(|rank| rank.scheduler.as_str())
+        better.min_by_key(|rank| costs(rank)).map(|rank| rank.scheduler.as_str())
     }
 
     /// The goal, then everything else that replays are known to tell.
@@ -313,8 +312,7 @@ mod tests {
             numbers: values.iter().copied().map(Some).collect(),
             samples: None,
         };
-        let values = values.iter().map(|(name, values)| (*name, some(values)));
-        values.collect()
+        values.iter().map(|(name, values)| (*name, some(values))).collect()
     }
 
     fn places(ranks: &[Rank]) -> Vec<(usize, &str)> {

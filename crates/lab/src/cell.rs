@@ -941,8 +941,7 @@ fn essence(message: &str) -> String {
         let letters: String = word.split(|one: char| one.is_ascii_digit()).collect();
         letters.trim_start_matches(['-', '.']).to_owned()
     };
-    let words: Vec<String> = what.split_whitespace().map(word).collect();
-    words.join(" ")
+    what.split_whitespace().map(word).collect::<Vec<_>>().join(" ")
 }
 
 fn unwritten(path: &Path, cause: io::Error) -> Error {

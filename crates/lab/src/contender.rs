@@ -177,8 +177,7 @@ impl Contender {
         });
         let opened = opened.into_iter().collect::<Result<Vec<_>, _>>()?;
         let place = |one| different.iter().position(|other| other == one);
-        let each = wanted.iter().filter_map(place);
-        Ok(each.map(|index| opened[index].clone()).collect())
+        Ok(wanted.iter().filter_map(place).map(|index| opened[index].clone()).collect())
     }
 
     /// Takes `companion` for the scheduler's loader.
@@ -202,8 +201,7 @@ impl Contender {
 
     /// The scheduler in the simulated kernel.
     pub(crate) fn scheduler(&self) -> Result<&Arc<Scheduler>, Unloadable<'_>> {
-        let opened = self.opened.as_ref();
-        let opened = opened.map_err(|error| Unloadable::Invalid(error))?;
+        let opened = self.opened.as_ref().map_err(|error| Unloadable::Invalid(error))?;
         opened.scheduler.as_ref().map_err(|reason| Unloadable::Refused(reason))
     }
 

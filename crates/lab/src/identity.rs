@@ -119,8 +119,7 @@ impl fmt::Write for Text {
 }
 
 fn hexadecimal(hash: Sha256) -> String {
-    let bytes = hash.finalize();
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+    hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 #[cfg(test)]

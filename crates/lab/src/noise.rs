@@ -111,8 +111,7 @@ impl Noise {
             threads.push(kernel_thread(name, Some(cpus), 512 * MS, turns));
         }
         let grace_period = random.below(2_000 * MS);
-        let turns = (0..3).map(|step| (grace_period + step * 8 * MS, 11 * US));
-        let turns = turns.collect();
+        let turns = (0..3).map(|step| (grace_period + step * 8 * MS, 11 * US)).collect();
         threads.push(kernel_thread("rcu_preempt".into(), None, 2_500 * MS, turns));
         let turns = vec![(random.below(2 * SECOND), 12 * US)];
         threads.push(kernel_thread("kworker/u8:0".into(), None, 2 * SECOND, turns));

@@ -411,8 +411,7 @@ impl<P: Deref<Target = Plan>> Cells<P> {
     }
 
     fn seed(&self, place: Place) -> u64 {
-        let first = self.plan.settings.seed;
-        first.wrapping_add(u64::from(place.repeat))
+        self.plan.settings.seed.wrapping_add(u64::from(place.repeat))
     }
 
     fn noise(&self, workload: &Workload) -> Noise {

@@ -64,8 +64,7 @@ pub(crate) fn rows(
     table: &'static str,
 ) -> impl Iterator<Item = std::str::SplitWhitespace<'static>> {
     let lines = table.lines().filter(|line| !line.is_empty());
-    let lines = lines.filter(|line| !line.starts_with('#'));
-    lines.map(str::split_whitespace)
+    lines.filter(|line| !line.starts_with('#')).map(str::split_whitespace)
 }
 
 /// Adds a word of a row to a call's contract. `false` if the word is about something else.

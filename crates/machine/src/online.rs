@@ -84,8 +84,7 @@ impl Online {
         machine.hardware.clocks = frequencies::clocks(sys, &machine);
         let ids: Vec<usize> = machine.numbers.iter().map(|cpu| *cpu as usize).collect();
         let possible = host::list(&sys.join("devices/system/cpu/possible"));
-        let last = possible.and_then(|cpus| cpus.last().copied());
-        let last = last.map_or(0, |cpu| cpu as usize);
+        let last = possible.and_then(|cpus| cpus.last().copied()).map_or(0, |cpu| cpu as usize);
         Ok(Self { id_count: ids.iter().fold(last, |last, cpu| last.max(*cpu)) + 1, ids, machine })
     }
 

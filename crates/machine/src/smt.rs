@@ -25,8 +25,7 @@ pub(crate) fn apply(word: &str, machine: &mut Machine) -> Result<(), Error> {
 /// The throughputs of a core with two, three and more busy CPUs, in thousandths.
 pub(crate) fn throughputs(given: &[f64], machine: &Machine) -> Result<Vec<u32>, String> {
     let cores = machine.cores();
-    let siblings = cores.map(|core| machine.core_members(core).count()).max();
-    let siblings = siblings.unwrap_or(1);
+    let siblings = cores.map(|core| machine.core_members(core).count()).max().unwrap_or(1);
     if siblings < 2 {
         return Err("no core of the machine has more than one CPU".into());
     }

@@ -35,8 +35,7 @@ origin = "a ruler"
 "#;
 
 fn refused(file: &str) -> String {
-    let error = Machine::parse_toml("mine.toml", file).unwrap_err();
-    error.to_string()
+    Machine::parse_toml("mine.toml", file).unwrap_err().to_string()
 }
 
 #[test]

@@ -102,8 +102,7 @@ fn takers(advice: &Advice) -> Vec<&str> {
         let judgement = rank.difference.map(|difference| difference.judgement);
         rank.place == 1 && judgement == Some(Judgement::Better) && rank.takes_from_others()
     };
-    let takers = advice.ranking.iter().filter(better);
-    takers.map(|rank| rank.scheduler.as_str()).collect()
+    advice.ranking.iter().filter(better).map(|rank| rank.scheduler.as_str()).collect()
 }
 
 fn tuned(aim: &Quantity, recommended: &Recommendation) -> Option<String> {

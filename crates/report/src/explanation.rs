@@ -65,14 +65,12 @@ pub fn waits_json(runs: &[Waits], fairground: &str) -> String {
             notes: &run.notes,
         });
     }
-    let document = WaitsDocument { version: WaitsDocument::VERSION, fairground, runs: documents };
-    document.text()
+    WaitsDocument { version: WaitsDocument::VERSION, fairground, runs: documents }.text()
 }
 
 /// Explained waits for people.
 pub fn waits_text(runs: &[Waits]) -> String {
-    let texts: Vec<String> = runs.iter().map(run_text).collect();
-    texts.join("\n")
+    runs.iter().map(run_text).collect::<Vec<_>>().join("\n")
 }
 
 fn run_text(run: &Waits) -> String {
@@ -178,8 +176,7 @@ fn step_text(step: &Step) -> String {
         }
         Action::Inserted { queue, slice_ns, vtime } => {
             let slice = slice_ns.map_or("without end".to_owned(), time);
-            let vtime = vtime.map(|vtime| format!(", vtime {vtime}"));
-            let vtime = vtime.unwrap_or_default();
+            let vtime = vtime.map(|vtime| format!(", vtime {vtime}")).unwrap_or_default();
             format!("into the {}, slice {slice}{vtime}", place(*queue))
         }
         Action::Removed { queue } => format!("out of the {}", place(*queue)),
@@ -394,8 +391,7 @@ fn lay(wait: &Explanation, stay: &Stay, length: u64) -> String {
         ),
         Place::Local { cpu } => {
             let its = wait.cpus.iter().find(|one| one.cpu == cpu);
-            let ran = its.map(use_text);
-            let ran = ran.unwrap_or_else(|| "nothing".to_owned());
+            let ran = its.map(use_text).unwrap_or_else(|| "nothing".to_owned());
             format!(
                 "lay in the local DSQ of CPU {cpu} for {duration}, which meanwhile ran {ran}{idle}"
             )

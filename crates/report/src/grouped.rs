@@ -109,8 +109,7 @@ impl Groups {
             let mut groups = self.groups.values();
             groups.any(|group| !group.numbers[place].is_empty())
         };
-        let measures = self.measures.iter().copied().enumerate();
-        measures.filter(move |(place, _)| has_any(*place))
+        self.measures.iter().copied().enumerate().filter(move |(place, _)| has_any(*place))
     }
 
     /// Lines with medians as people read them, and with the spread of several runs below.

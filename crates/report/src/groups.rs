@@ -202,8 +202,7 @@ impl<'a> Row<'a> {
         name: &str,
         of: impl Fn(&TaskMetrics) -> Option<f64>,
     ) -> Option<Interval> {
-        let values = self.measured.iter();
-        let values = values.filter_map(|one| of(one.task(name)?));
+        let values = self.measured.iter().filter_map(|one| of(one.task(name)?));
         interval(&values.collect::<Vec<_>>())
     }
 

@@ -120,8 +120,7 @@ impl Forms for Comparison {
     fn markdown(&self) -> String {
         let parts = [differences::markdown(self), overall::markdown(self)];
         let parts = parts.iter().map(|part| part.trim_end());
-        let parts: Vec<&str> = parts.filter(|part| !part.is_empty()).collect();
-        parts.join("\n\n") + "\n"
+        parts.filter(|part| !part.is_empty()).collect::<Vec<_>>().join("\n\n") + "\n"
     }
 
     fn junit(&self) -> String {

@@ -106,8 +106,7 @@ fn ranked(overall: &Overall) -> Vec<Vec<String>> {
         })
         .collect();
     if !rows.is_empty() {
-        let alike = overall.measures.iter();
-        let alike = alike.map(|one| format!("{}/{}", one.same, one.cells));
+        let alike = overall.measures.iter().map(|one| format!("{}/{}", one.same, one.cells));
         rows.insert(0, ["all same in".to_owned()].into_iter().chain(alike).collect());
     }
     rows

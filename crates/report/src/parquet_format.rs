@@ -366,8 +366,7 @@ mod tests {
 
     fn read(path: &Path) -> Vec<Read> {
         let reader = SerializedFileReader::new(File::open(path).unwrap()).unwrap();
-        let rows = reader.get_row_iter(None).unwrap();
-        rows.map(Result::unwrap).collect()
+        reader.get_row_iter(None).unwrap().map(Result::unwrap).collect()
     }
 
     fn of<'a>(row: &'a Read, name: &str) -> &'a Field {

@@ -210,9 +210,7 @@ fn outcome(verdict: &Verdict) -> (String, String) {
 
 /// A table without trailing blanks.
 fn trimmed(table: &Table) -> String {
-    let text = table.to_string();
-    let lines: Vec<&str> = text.lines().map(str::trim_end).collect();
-    lines.join("\n")
+    table.to_string().lines().map(str::trim_end).collect::<Vec<_>>().join("\n")
 }
 
 fn remarks(reproduction: &Reproduction) -> String {

@@ -63,8 +63,7 @@ fn summary(reproductions: &[&Reproduction]) -> String {
 
 fn capitalised(sentence: String) -> String {
     let mut letters = sentence.chars();
-    let first = letters.next().map(char::to_uppercase);
-    first.into_iter().flatten().chain(letters).collect()
+    letters.next().map(char::to_uppercase).into_iter().flatten().chain(letters).collect()
 }
 
 /// Which experiments ran on a real kernel.

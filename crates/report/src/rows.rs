@@ -320,8 +320,7 @@ fn labels(run: &Run, fairground: &str) -> Row {
 /// The row of a run, made by this version of fairground.
 pub(crate) fn run_row(run: &Run, fairground: &str) -> Row {
     let mut row = labels(run, fairground);
-    let counters = run.counters.iter();
-    let counters = counters.map(|(name, count)| (name.clone(), whole(*count)));
+    let counters = run.counters.iter().map(|(name, count)| (name.clone(), whole(*count)));
     row.set("counters", Value::Integers(counters.collect()));
     row.set_some("notes", (!run.notes.is_empty()).then(|| run.notes.join("\n")));
     if let Some(measured) = run.measured() {

@@ -67,8 +67,7 @@ pub(crate) fn figures_markdown(comparison: &Comparison) -> String {
         let heading = format!("{} ({})", block.labels().workload, block.conditions("median"));
         format!("### {heading}\n\n{}", pipes(&lines))
     };
-    let blocks: Vec<String> = blocks(&comparison.runs).iter().map(of_block).collect();
-    blocks.join("\n")
+    blocks(&comparison.runs).iter().map(of_block).collect::<Vec<_>>().join("\n")
 }
 
 /// One block per workload: failures, a row per scheduler, then the shares of the tasks. Lines have at most 100 columns unless a name is

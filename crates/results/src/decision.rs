@@ -65,7 +65,6 @@ impl Decision {
     /// The place of the last of those that are worse than the best by a margin that matters.
     pub fn last(&self) -> Option<usize> {
         let mut others = self.others.iter().rev();
-        let last = others.find(|(_, difference)| difference.judgement == Judgement::Worse)?;
-        Some(last.0)
+        Some(others.find(|(_, difference)| difference.judgement == Judgement::Worse)?.0)
     }
 }

@@ -85,8 +85,7 @@ pub fn titled(labels: &Labels) -> String {
 /// Compares all runs with those of the baseline under the same conditions, pair by pair: runs with the same seed and repetition. In the order
 /// of the runs and of the table of measures.
 pub fn differences(runs: &[Run], baseline: &str) -> Vec<Difference> {
-    let compared = compared(runs, baseline);
-    compared.iter().flat_map(|(base, group)| between(base, group)).collect()
+    compared(runs, baseline).iter().flat_map(|(base, group)| between(base, group)).collect()
 }
 
 /// The runs of the baseline and those of each other scheduler under the same conditions, in the order of the runs.

@@ -229,8 +229,7 @@ fn against_baseline(
         let found = differences.iter().find(is_it)?;
         Some((row.scheduler, judgement(found)))
     };
-    let ok = cell.iter().filter(|row| is_ok(row));
-    ok.filter_map(judged).collect()
+    cell.iter().filter(|row| is_ok(row)).filter_map(judged).collect()
 }
 
 /// How each scheduler is compared with the best one, which is better only if all others are worse.

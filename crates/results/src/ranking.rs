@@ -244,8 +244,7 @@ impl Compared {
             let times = self.times[one][other].iter().enumerate();
             times.filter_map(move |(measure, times)| Some((other, measure, (*times)?)))
         });
-        let gains = gains.filter(|(.., times)| *times > NOTABLE);
-        gains.max_by(|a, b| a.2.total_cmp(&b.2))
+        gains.filter(|(.., times)| *times > NOTABLE).max_by(|a, b| a.2.total_cmp(&b.2))
     }
 
     fn add_to(&self, places: &mut [Ranked], cell: &CellName, measures: &[&'static Measure]) {

@@ -198,8 +198,7 @@ pub(crate) fn timer_modes(tasks: &mut [Task], timers: usize) {
 
 /// All events of the tasks, in order.
 fn events(tasks: &[Task]) -> impl Iterator<Item = Event> + use<'_> {
-    let phases = tasks.iter().flat_map(|task| &task.phases);
-    phases.flat_map(|phase| phase.events.iter())
+    tasks.iter().flat_map(|task| &task.phases).flat_map(|phase| phase.events.iter())
 }
 
 /// Refuses endless loops in which no time can pass, which a simulation would never leave.

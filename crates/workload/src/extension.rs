@@ -128,8 +128,7 @@ fn pipe(reading: &mut Reading, writes: bool) -> Result<Event, Error> {
     let object = reading.field.object()?;
     object.check_keys(&["pipe", "bytes"])?;
     let name = object.require("pipe", "\"pipe\" : \"NAME\"")?;
-    let bytes = object.require("bytes", "\"bytes\" : 4")?;
-    let bytes = bytes.integer(1..=BYTES_MAX)? as u64;
+    let bytes = object.require("bytes", "\"bytes\" : 4")?.integer(1..=BYTES_MAX)? as u64;
     let pipe = reading.shared.pipes.intern(name.name()?);
     Ok(if writes {
         reading.refer(Use::PipeWrite(pipe));
@@ -169,8 +168,7 @@ fn transfer(reading: &mut Reading, writes: bool) -> Result<Event, Error> {
 }
 
 fn bytes(object: &Object) -> Result<u64, Error> {
-    let field = object.require("bytes", "\"bytes\" : 4096")?;
-    Ok(field.integer(1..=BYTES_MAX)? as u64)
+    Ok(object.require("bytes", "\"bytes\" : 4096")?.integer(1..=BYTES_MAX)? as u64)
 }
 
 /// The drive of events that do not name one.
@@ -405,8 +403,7 @@ impl Drive {
 /// Reads how long a task spins before it sleeps, which is all that a file says of a barrier or mutex.
 fn read_spin(object: &Object) -> Result<u64, Error> {
     object.check_keys(&["spin"])?;
-    let spin = object.integer("spin", 0..=MICROSECONDS_MAX)?;
-    Ok(spin.unwrap_or(0) as u64 * 1000)
+    Ok(object.integer("spin", 0..=MICROSECONDS_MAX)?.unwrap_or(0) as u64 * 1000)
 }
 
 /// Reads what a file says of one drive.

@@ -103,8 +103,7 @@ fn read(
 ) -> Result<Task, Error> {
     let has_phases = object.has("phases");
     check_keys(object, has_phases)?;
-    let instances = object.integer("instance", 0..=INSTANCES_MAX)?;
-    let instances = instances.unwrap_or(1) as u32;
+    let instances = object.integer("instance", 0..=INSTANCES_MAX)?.unwrap_or(1) as u32;
     let delay = object.integer("delay", 0..=policy::MICROSECONDS_MAX)?;
     let policy = policy::of_task(object, global.default_policy, has_phases)?;
     let cpus = cpus(object)?;

@@ -15,8 +15,7 @@ fn read(text: &str) -> Workload {
 fn event(text: &str) -> (Workload, Event) {
     let text = format!(r#"{{ "tasks": {{ "t": {{ "run": 1, "fairground1": {text} }} }} }}"#);
     let workload = read(&text);
-    let event = workload.tasks[0].phases[0].events.get(1);
-    let event = event.expect("there are two");
+    let event = workload.tasks[0].phases[0].events.get(1).expect("there are two");
     (workload, event)
 }
 

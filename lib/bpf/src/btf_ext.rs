@@ -90,8 +90,7 @@ fn word(record: &[u8], offset: usize) -> Result<u32, Error> {
 }
 
 fn string(btf: &Btf, offset: u32) -> Result<String, Error> {
-    let string = btf.string(offset).map(str::to_owned);
-    string.ok_or_else(|| no_string(offset))
+    btf.string(offset).map(str::to_owned).ok_or_else(|| no_string(offset))
 }
 
 fn text(btf: &Btf, offset: u32) -> Result<Cow<'_, str>, Error> {

@@ -207,8 +207,7 @@ impl Translation {
 impl Code {
     /// The compiled code of a program or function, by name. It may only be called with the arguments that it expects, and while this value lives.
     pub fn entry(&self, program: &str) -> Option<Entry> {
-        let one = self.functions.iter().find(|one| one.name == program)?;
-        Some(one.entry())
+        Some(self.functions.iter().find(|one| one.name == program)?.entry())
     }
 
     /// The same for the code of a program or function that begins at `address`.
@@ -236,8 +235,7 @@ impl Code {
     pub fn place(&self, token: u64) -> Option<Location> {
         let function = (token >> 32) as usize;
         let instruction = (token & 0xffff_ffff) as usize;
-        let one = self.functions.iter().find(|one| one.function == function)?;
-        Some(one.source.at(instruction))
+        Some(self.functions.iter().find(|one| one.function == function)?.source.at(instruction))
     }
 
     /// Its needs of its kernel.

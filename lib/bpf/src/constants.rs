@@ -113,8 +113,7 @@ fn is_section(address: u64) -> bool {
 
 /// The number that these bytes, at most eight, are.
 pub(crate) fn number(bytes: &[u8]) -> u64 {
-    let digits = bytes.iter().rev();
-    digits.fold(0, |value, &byte| value << 8 | u64::from(byte))
+    bytes.iter().rev().fold(0, |value, &byte| value << 8 | u64::from(byte))
 }
 
 /// What a call may write to of the stack of a function that has passed on addresses of it.

@@ -93,8 +93,7 @@ const HELPERS_WITH_CALLBACK: [i32; 4] = [164, 180, 181, 209];
 impl Linked {
     /// The reachable operations with their places.
     fn reachable(&self) -> impl Iterator<Item = (usize, &Operation)> {
-        let operations = self.operations.iter().enumerate();
-        operations.filter(|&(at, _)| self.flow.reachable[at])
+        self.operations.iter().enumerate().filter(|&(at, _)| self.flow.reachable[at])
     }
 
     /// The functions of the object that this one calls.
@@ -266,8 +265,7 @@ fn check_externs(object: &Object, linker: &dyn Linker) -> Result<(), Error> {
 
 /// In words, that the kernel has no such function or variable, and the remedy if that is known.
 fn no_such(linker: &dyn Linker, kind: &str, name: &str) -> String {
-    let remedy = linker.remedy(name);
-    let remedy = remedy.map_or_else(String::new, |one| format!(" ({one})"));
+    let remedy = linker.remedy(name).map_or_else(String::new, |one| format!(" ({one})"));
     format!("the kernel has no {kind} {name}{remedy}")
 }
 

@@ -12,8 +12,7 @@ fn object() -> Object {
 }
 
 fn map<'a>(object: &'a Object, name: &str) -> &'a Map {
-    let found = object.maps().iter().find(|map| map.name == name);
-    found.unwrap_or_else(|| panic!("map {name}"))
+    object.maps().iter().find(|map| map.name == name).unwrap_or_else(|| panic!("map {name}"))
 }
 
 fn section<'a>(object: &'a Object, name: &str) -> &'a Section {

@@ -214,8 +214,7 @@ impl State {
         let is_table = |map: &Map| map.kind == STRUCT_OPS;
         Ok(match (command, entry.map(|entry| &entry.thing)) {
             (command::RUN, Some(Thing::Program { name, .. })) => {
-                let is_own = object.programs().iter().any(|one| one.name == *name);
-                is_own.then_some(Need::Run)
+                object.programs().iter().any(|one| one.name == *name).then_some(Need::Run)
             }
             (command::LINK_CREATE, _) if a.word(8) == STRUCT_OPS_ATTACH => Some(Need::Attach),
             (command::UPDATE, Some(Thing::Map(map))) if is_table(map) => {

@@ -294,8 +294,7 @@ pub(crate) fn read(thread: i32, address: u64, length: usize) -> io::Result<Vec<u
 
 /// Reads a 32-bit number from the memory of a thread.
 pub(crate) fn read_word(thread: i32, address: u64) -> io::Result<u32> {
-    let bytes = read(thread, address, 4)?;
-    let bytes = bytes.try_into().map_err(|_| io::ErrorKind::InvalidData)?;
+    let bytes = read(thread, address, 4)?.try_into().map_err(|_| io::ErrorKind::InvalidData)?;
     Ok(u32::from_le_bytes(bytes))
 }
 

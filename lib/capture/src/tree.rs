@@ -347,8 +347,7 @@ fn mask(members: &[usize], count: usize) -> String {
         let bits = members.iter().filter(|cpu| **cpu / 32 == index);
         bits.fold(0_u32, |word, cpu| word | 1 << (cpu % 32))
     };
-    let words: Vec<String> = (0..words).rev().map(|index| format!("{:08x}", word(index))).collect();
-    words.join(",")
+    (0..words).rev().map(|index| format!("{:08x}", word(index))).collect::<Vec<_>>().join(",")
 }
 
 #[cfg(test)]

@@ -63,8 +63,7 @@ pub(crate) fn disarm(process: i32) -> io::Result<bool> {
     let parsed = object::File::parse(image.as_slice()).map_err(io::Error::other)?;
     let mut interrupted = false;
     for symbol in parsed.dynamic_symbols() {
-        let name = symbol.name().unwrap_or_default();
-        let name = name.trim_start_matches("__vdso_");
+        let name = symbol.name().unwrap_or_default().trim_start_matches("__vdso_");
         let name = name.trim_start_matches("__kernel_");
         let known = FUNCTIONS.iter().find(|(known, _)| *known == name);
         if let (Some((_, call)), true) = (known, symbol.is_definition()) {

@@ -160,8 +160,7 @@ fn tell(call: &Call, now: u64) -> Option<io::Result<Outcome>> {
         libc::SYS_getcpu => {
             let zero = [0; 4];
             let mut targets = [first, second].into_iter().filter(|at| *at != 0);
-            let written = targets.try_for_each(|at| process::write(thread, at, &zero));
-            written.map(|()| done(0))
+            targets.try_for_each(|at| process::write(thread, at, &zero)).map(|()| done(0))
         }
         _ => return None,
     })
@@ -309,8 +308,7 @@ fn polled(thread: i32, address: u64, count: u64) -> io::Result<Vec<(i32, i16)>> 
         let file = i32::from_le_bytes([part[0], part[1], part[2], part[3]]);
         (file, i16::from_le_bytes([part[4], part[5]]))
     };
-    let entries = bytes.chunks_exact(8).map(entry);
-    Ok(entries.filter(|(file, _)| *file >= 0).collect())
+    Ok(bytes.chunks_exact(8).map(entry).filter(|(file, _)| *file >= 0).collect())
 }
 
 /// The descriptors of the three sets of `select`.

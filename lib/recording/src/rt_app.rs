@@ -100,8 +100,7 @@ fn settings(settings: &GroupSettings) -> Map<String, Value> {
         ("cpu.max", json!(format!("{quota} {}", bandwidth.period / 1000))),
         ("cpu.max.burst", json!(bandwidth.burst / 1000)),
     ];
-    let entries = share.into_iter().chain(entries);
-    entries.map(|(key, value)| (key.to_owned(), value)).collect()
+    share.into_iter().chain(entries).map(|(key, value)| (key.to_owned(), value)).collect()
 }
 
 fn definition(workload: &Workload, task: &Task) -> String {

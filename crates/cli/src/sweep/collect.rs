@@ -110,8 +110,7 @@ impl Collector<'_> {
             Some((name.to_owned(), text.clone()))
         });
         let workloads = wanted.workloads.iter().map(|one| self.workload(one));
-        let machines = wanted.machines.iter().flatten();
-        let machines = machines.map(|one| self.machine(one));
+        let machines = wanted.machines.iter().flatten().map(|one| self.machine(one));
         let mut planned = Planned {
             version: VERSION,
             fairground: crate::VERSION.to_owned(),
@@ -235,8 +234,7 @@ impl Collector<'_> {
         match is_path && !Path::new(id).is_absolute() {
             true => {
                 let parts = id.split('+').map(|part| self.home.join(part));
-                let parts: Vec<String> = parts.map(|part| part.display().to_string()).collect();
-                parts.join("+")
+                parts.map(|part| part.display().to_string()).collect::<Vec<_>>().join("+")
             }
             false => id.to_owned(),
         }

@@ -116,8 +116,7 @@ fn repeated(files: &[DataFile]) -> Result<HashSet<Identity>, Error> {
         read.map_err(|error| unreadable(&file.runs, &error))?;
     }
     all.sort_unstable();
-    let pairs = all.windows(2).filter(|pair| pair[0] == pair[1]);
-    Ok(pairs.map(|pair| pair[0]).collect())
+    Ok(all.windows(2).filter(|pair| pair[0] == pair[1]).map(|pair| pair[0]).collect())
 }
 
 fn size_of(path: &Path) -> u64 {

@@ -339,15 +339,13 @@ impl Sweep {
 
     /// The machine for workloads that say which one they need.
     pub fn usual_machine(&self) -> Result<String, Error> {
-        let plan = self.simulation(&self.planned.conditions[0])?;
-        let plan = plan.plan_without_schedulers()?;
+        let plan = self.simulation(&self.planned.conditions[0])?.plan_without_schedulers()?;
         Ok(plan.sites[0].machine.description.clone())
     }
 
     /// The required value of [`Planned::efforts`].
     pub fn measure_efforts(&self) -> Result<Vec<Vec<f64>>, Error> {
-        let plan = self.simulation(&self.planned.conditions[0])?;
-        let plan = plan.plan_without_schedulers()?;
+        let plan = self.simulation(&self.planned.conditions[0])?.plan_without_schedulers()?;
         let sites = 0..plan.sites.len();
         let of_workload =
             |workload| sites.clone().map(|site| plan.effort(workload, site)).collect();
@@ -377,8 +375,7 @@ impl Sweep {
 
     /// The number of each cell by its identity, of those in a range.
     pub fn numbers(&self, cells: Range<usize>) -> Result<HashMap<Identity, usize>, Error> {
-        let identities = self.identities(cells.clone())?;
-        Ok(identities.into_iter().zip(cells).collect())
+        Ok(self.identities(cells.clone())?.into_iter().zip(cells).collect())
     }
 
     /// Writes the list of the identities of all cells, and the plan itself.

@@ -53,8 +53,7 @@ pub fn main(arguments: &Arguments) -> Result<ExitCode, Error> {
         Ok(page) => page,
         Err(code) => return Ok(code),
     };
-    let told = rank::tell(runs, held_out, arguments.format, page);
-    Ok(told.err().unwrap_or(ExitCode::SUCCESS))
+    Ok(rank::tell(runs, held_out, arguments.format, page).err().unwrap_or(ExitCode::SUCCESS))
 }
 
 /// The runs of all sweeps, in the order of their plans.

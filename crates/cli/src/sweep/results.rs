@@ -179,8 +179,7 @@ pub(super) fn tell_left(sweep: &Sweep, found: usize) {
 /// Prints medians of groups of cells.
 fn grouped(sweep: &Sweep, arguments: &Arguments) -> Result<ExitCode, Error> {
     let by = arguments.by.iter();
-    let keys = by.map(|name| Key::find(sweep, name));
-    let keys = keys.collect::<Result<Vec<_>, _>>()?;
+    let keys = by.map(|name| Key::find(sweep, name)).collect::<Result<Vec<_>, _>>()?;
     let mut groups = Groups::new(arguments.by.clone());
     let (mut found, mut noted) = (0, false);
     sweep.runs(false, |number, run| {

@@ -337,8 +337,7 @@ impl<'a> Writer<'a> {
     }
 
     fn has_failed(&self) -> bool {
-        let failure = self.failure.lock().unwrap_or_else(PoisonError::into_inner);
-        failure.is_some()
+        self.failure.lock().unwrap_or_else(PoisonError::into_inner).is_some()
     }
 
     fn add(&self, run: Run) {

@@ -23,8 +23,7 @@ fn example(name: &str) -> String {
         .status();
     assert!(built.unwrap().success());
     let program = Path::new(env!("CARGO_BIN_EXE_fairground"));
-    let example = program.with_file_name("examples").join(name);
-    example.display().to_string()
+    program.with_file_name("examples").join(name).display().to_string()
 }
 
 fn object(folder: &Path) -> PathBuf {

@@ -31,8 +31,7 @@ fn a_scheduler_shows_its_tunables_source_and_readme() {
     let json = json("show cfs --format json");
     assert_eq!((&json["version"], &json["id"]), (&1.into(), &"cfs".into()));
     let tunables = json["tunables"].as_array().unwrap();
-    let latency = tunables.iter().find(|one| one["name"] == "sched_latency");
-    let latency = latency.unwrap();
+    let latency = tunables.iter().find(|one| one["name"] == "sched_latency").unwrap();
     assert_eq!(latency["unit"], "ns");
     assert_eq!(latency["maximum"], 100_000_000);
     let scheduler = fairground_catalog::find("linux24").unwrap();

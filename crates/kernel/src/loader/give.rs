@@ -73,8 +73,7 @@ fn fill(section: Option<OpenMapMut<'_>>, bytes: &[u8]) -> Result<(), String> {
         let resized = section.set_value_size(length);
         resized.map_err(|error| error.to_string())?;
     }
-    let filled = section.set_initial_value(bytes);
-    filled.map_err(|error| error.to_string())
+    section.set_initial_value(bytes).map_err(|error| error.to_string())
 }
 
 /// Sets the changed members of the table of callbacks that is meant; of other schedulers' tables, nothing is loaded.

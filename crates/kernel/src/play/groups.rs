@@ -111,8 +111,7 @@ fn remove_with_inner(group: &Path) {
 /// The folders in one; none if it cannot be read.
 fn folders(folder: &Path) -> Vec<PathBuf> {
     let entries = fs::read_dir(folder).into_iter().flatten().flatten();
-    let paths = entries.map(|entry| entry.path());
-    paths.filter(|path| path.is_dir()).collect()
+    entries.map(|entry| entry.path()).filter(|path| path.is_dir()).collect()
 }
 
 impl Groups {

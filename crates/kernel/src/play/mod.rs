@@ -95,8 +95,7 @@ pub fn play(
     // Otherwise the scheduler under test decides when the end comes. Without root it does.
     let _ = scheduling::set_policy(&scheduling::WATCHERS);
     let start = run.begin()?;
-    let changes = groups.as_ref().map(|groups| groups.follow(workload, start));
-    let changes = changes.transpose()?;
+    let changes = groups.as_ref().map(|groups| groups.follow(workload, start)).transpose()?;
     let end = options.duration.or(workload.duration).map(|duration| start.saturating_add(duration));
     let deadlock = watch(&run, end, signals)?;
     let stop = clock::monotonic();
@@ -610,8 +609,7 @@ mod tests {
                     "fairground2": { "pipe_write": { "pipe": "back", "bytes": 9000 } } } } }
             } }"#,
         );
-        let laps = ended[0].outcome.laps.clone().distribution();
-        let laps = laps.expect("every loop is a lap");
+        let laps = ended[0].outcome.laps.clone().distribution().expect("every loop is a lap");
         assert_eq!(laps.samples, 20);
         // A single lap may be shorter: a run that takes too long shortens the next one.
         assert!(laps.mean_ns >= 10_000.0, "laps have at least half of their runs: {laps:?}");

@@ -146,8 +146,7 @@ impl Report {
 
     /// The tunables that are known not to be at their defaults, each as `NAME=VALUE`.
     pub fn settings(&self) -> Vec<String> {
-        let tunables = self.tunables.iter().flatten();
-        tunables.map(|(name, value)| format!("{name}={value}")).collect()
+        self.tunables.iter().flatten().map(|(name, value)| format!("{name}={value}")).collect()
     }
 
     /// A table of the threads' own measurements.

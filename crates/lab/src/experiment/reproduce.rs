@@ -281,8 +281,7 @@ impl<'a> Simulations<'a> {
             measured.values.swap_remove(measure)
         })?;
         let elsewhere = || Err("the measure is not one of this point".to_owned());
-        let values = values.into_iter();
-        let values = values.map(|value| value.unwrap_or_else(elsewhere));
+        let values = values.into_iter().map(|value| value.unwrap_or_else(elsewhere));
         let values: Result<Vec<f64>, String> = values.collect();
         let values = values.map_err(|reason| self.setup.experiment.wrong(reason))?;
         Ok(values.iter().sum::<f64>() / values.len() as f64)
@@ -492,8 +491,7 @@ impl Setup<'_> {
         let points = self.points.iter().map(|point| point.name.clone());
         scope.push_constant("points", names(points.collect()));
         // Columns added by a request or a world are not the document's.
-        let columns = self.experiment.file.column.iter();
-        let columns = columns.map(|column| column.name().to_owned());
+        let columns = self.experiment.file.column.iter().map(|column| column.name().to_owned());
         scope.push_constant("columns", names(columns.collect()));
         let judge = Judge {
             shown: engine(Some(Evidence::Shown)),
@@ -537,8 +535,7 @@ impl Setup<'_> {
         world: World,
     ) -> Reproduction {
         let file = &self.experiment.file;
-        let kernel = self.experiment.kernel.as_ref();
-        let kernel = kernel.filter(|_| world.name == Where::Simulator);
+        let kernel = self.experiment.kernel.as_ref().filter(|_| world.name == Where::Simulator);
         for verdict in &mut verdicts {
             let known = kernel.map(|kernel| &kernel.verdicts);
             let known = known.and_then(|all| all.iter().find(|one| one.id == verdict.id));

@@ -97,8 +97,7 @@ impl Recorded {
 
     /// Nanoseconds from the release to the completion of each job that was released at `from` or later and completed.
     fn response_times(&mut self, from: f64) -> Array {
-        let jobs = self.0.jobs.iter();
-        let jobs = jobs.filter(|job| !job.skipped && job.due_ns as f64 >= from);
+        let jobs = self.0.jobs.iter().filter(|job| !job.skipped && job.due_ns as f64 >= from);
         let times = jobs.filter_map(|job| Some(job.completed_ns?.saturating_sub(job.due_ns)));
         times.map(|time| Dynamic::from_float(time as f64)).collect()
     }

@@ -90,8 +90,7 @@ impl Finding {
 
     /// The class of its cell: the farther the last scheduler is from the best, the more colour.
     pub fn class(&self) -> Option<&'static str> {
-        let far = FAR.iter().rev().find(|(least, _)| self.margins > *least);
-        far.map(|(_, class)| *class)
+        FAR.iter().rev().find(|(least, _)| self.margins > *least).map(|(_, class)| *class)
     }
 }
 

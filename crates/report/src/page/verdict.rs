@@ -107,8 +107,7 @@ fn line(verdict: &Verdict, shows: fn(&str) -> Markup) -> Markup {
         Claim::Fails => ("fails", "✗"),
         Claim::NotMeasured(_) => ("open", "–"),
     };
-    let kernel = verdict.on_kernel.as_ref().map(on_kernel);
-    let kernel = kernel.unwrap_or_default();
+    let kernel = verdict.on_kernel.as_ref().map(on_kernel).unwrap_or_default();
     html! {
         li class=(class) {
             span.mark aria-hidden="true" { (mark) }

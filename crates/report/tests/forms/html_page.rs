@@ -84,8 +84,7 @@ fn mixed(mut comparison: Comparison) -> Comparison {
 fn latencies(p99_us: [u64; 6], samples: u64) -> Comparison {
     let mut comparison = mixed(comparison());
     for (run, p99) in p99_us.into_iter().enumerate() {
-        let distribution = metrics(&mut comparison, run).wakeup_latency.as_mut();
-        let distribution = distribution.unwrap();
+        let distribution = metrics(&mut comparison, run).wakeup_latency.as_mut().unwrap();
         (distribution.p99_ns, distribution.samples) = (p99 * 1000, samples);
     }
     comparison

@@ -21,8 +21,7 @@ pub(super) fn check_depth(
     let chains = Chains { object, functions, calls, order };
     let frames = linker.call_frames().min(Stack::CALL_DEPTH);
     chains.check(&vec![1; functions.len()], frames, |chain, depth| {
-        let names: Vec<&str> = chain.iter().map(|(name, _)| *name).collect();
-        let names = names.join(", ");
+        let names = chain.iter().map(|(name, _)| *name).collect::<Vec<_>>().join(", ");
         format!("{depth} functions deep are called, and the kernel allows {frames}: {names}")
     })?;
     let used = |one: &Linked| Frame::of(&one.operations, |at| one.flow.reachable[at]).named.into();

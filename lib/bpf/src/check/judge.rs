@@ -64,8 +64,7 @@ impl Facts<'_> {
             return Ok(());
         }
         let mut certain = states.iter().filter(|state| !state.is_doubtful);
-        let leak = certain.find_map(|state| self.leak(linked, state));
-        leak.map_or(Ok(()), Err)
+        certain.find_map(|state| self.leak(linked, state)).map_or(Ok(()), Err)
     }
 
     /// The fault if a guard fails.
@@ -111,8 +110,7 @@ impl Facts<'_> {
             return self.object.externs()[index].essential_name().to_owned();
         }
         let id = linked.operations[at].instruction.immediate.cast_unsigned();
-        let known = self.linker.helper_contract(id);
-        known.map_or("a helper", |(name, _)| name).to_owned()
+        self.linker.helper_contract(id).map_or("a helper", |(name, _)| name).to_owned()
     }
 }
 

@@ -92,8 +92,7 @@ impl State {
     }
 
     pub(super) fn slot(&self, offset: i64) -> Value {
-        let found = self.slots.iter().find(|slot| slot.0 == offset);
-        found.map_or(Value::Any, |slot| slot.1)
+        self.slots.iter().find(|slot| slot.0 == offset).map_or(Value::Any, |slot| slot.1)
     }
 
     /// Writes a value of eight bytes to the stack.
@@ -107,8 +106,7 @@ impl State {
 
     /// The four-byte constant at an offset of the stack, if one is known to be there.
     pub(super) fn word(&self, offset: i64) -> Option<u32> {
-        let found = self.words.iter().find(|word| word.0 == offset);
-        found.map(|word| word.1)
+        self.words.iter().find(|word| word.0 == offset).map(|word| word.1)
     }
 
     /// Writes four bytes to the stack, and remembers them if they are a constant.

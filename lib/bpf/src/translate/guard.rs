@@ -29,8 +29,7 @@ impl Translation<'_, '_> {
     }
 
     fn origin(&self, at: usize) -> Option<cranelift_frontend::Variable> {
-        let found = self.origins.iter().find(|origin| origin.0 == at);
-        found.map(|origin| origin.1)
+        self.origins.iter().find(|origin| origin.0 == at).map(|origin| origin.1)
     }
 
     /// Keeps the result of a call.
@@ -54,16 +53,14 @@ impl Translation<'_, '_> {
             Guard::Arena => return,
             Guard::NotNull => {
                 let page = self.number(NULL_PAGE);
-                let ins = self.builder.ins();
-                ins.icmp(IntCC::UnsignedLessThan, base, page)
+                self.builder.ins().icmp(IntCC::UnsignedLessThan, base, page)
             }
             Guard::Within { origin, start, last } => {
                 let (begin, room) = self.bounds(origin, one, start, last);
                 let distance = self.builder.ins().isub(base, begin);
                 let moved = self.number(i64::from(offset) - start);
                 let distance = self.builder.ins().iadd(distance, moved);
-                let ins = self.builder.ins();
-                ins.icmp(IntCC::UnsignedGreaterThan, distance, room)
+                self.builder.ins().icmp(IntCC::UnsignedGreaterThan, distance, room)
             }
         };
         let report = self.builder.create_block();

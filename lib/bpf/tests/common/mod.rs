@@ -244,8 +244,7 @@ pub fn compiled(fixture: &str, kernel: &Kernel) -> (Object, Code) {
 /// Compiles an object as if another process had kept its translation.
 pub fn compile_kept(object: &Object, kernel: &Kernel) -> Result<Code, Error> {
     let kept = translated(object, kernel, &[]).to_bytes();
-    let kept = Translated::from_bytes(&kept).expect("these bytes were kept");
-    kept.load(object, kernel)
+    Translated::from_bytes(&kept).expect("these bytes were kept").load(object, kernel)
 }
 
 /// Runs a program made of instructions with the given first argument.

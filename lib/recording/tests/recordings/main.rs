@@ -68,8 +68,7 @@ fn runs_are_without_what_a_simulation_adds_to_them() {
     script.end(8 * MS, 2, 1);
     script.end(9 * MS, 1, 0);
     let work = KernelWork { switch: 100 * US, waking: 30 * US, call: 7 * US };
-    let load = script.recording(10 * MS).load_without(work);
-    let load = load.expect("it has tasks");
+    let load = script.recording(10 * MS).load_without(work).expect("it has tasks");
     assert_eq!(
         events(&load, "baker"),
         [
