@@ -13,7 +13,7 @@ use fairground_report::{advice_json, advice_page, advice_text, confirmation_text
 use fairground_results::{Advice, Confirmation, Measure, Quantity, Recommendation};
 
 use crate::VERSION;
-use crate::output::{self, FAILED, Form, Place, Progress, UNUSABLE};
+use crate::output::{self, FAILED, Form, Place, Progress, Stop, UNUSABLE};
 use crate::schedulers::{self, Wanted};
 use crate::simulation::{Sources, quoted};
 
@@ -92,11 +92,7 @@ fn goal(text: &str) -> Result<Goal, String> {
 }
 
 /// Runs the subcommand.
-pub fn main(arguments: &Arguments) -> ExitCode {
-    advise(arguments).unwrap_or_else(|code| code)
-}
-
-fn advise(arguments: &Arguments) -> Result<ExitCode, ExitCode> {
+pub fn main(arguments: &Arguments) -> Result<ExitCode, Stop> {
     let unusable = |message: String| output::fail(UNUSABLE, message);
     let recording =
         Recording::read(&arguments.recording).map_err(|error| unusable(error.to_string()))?;

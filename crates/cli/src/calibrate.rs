@@ -8,7 +8,7 @@ use fairground_kernel::calibrate::{self, Pairs};
 use fairground_lab::{Measured, cost_file};
 use fairground_machine::{Distance, Machine};
 
-use crate::output::{FAILED, Place, fail, print};
+use crate::output::{FAILED, Place, Stop, fail, print};
 
 /// Measure the costs of scheduling on this machine
 ///
@@ -32,39 +32,33 @@ pub struct Arguments {
 }
 
 /// Runs the subcommand.
-pub fn main(arguments: &Arguments) -> ExitCode {
-    let done = match arguments.machine {
-        true => describe(arguments),
-        false => calibrate(arguments),
-    };
-    match done {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(code) => code,
-    }
-}
-
-/// Writes what machine this is.
-fn describe(arguments: &Arguments) -> Result<(), ExitCode> {
+pub fn main(arguments: &Arguments) -> Result<ExitCode, Stop> {
     let place = arguments.output.as_deref().map(Place::at).transpose()?;
-    let name = calibrate::machine_name();
-    let found = fairground_machine::capture(&name).map_err(|error| fail(FAILED, error))?;
-    for note in &found.notes {
+    let (text, notes) = match arguments.machine {
+        true => describe()?,
+        false => calibrate()?,
+    };
+    for note in &notes {
         crate::output::say!("fairground: {note}");
     }
     match place {
-        Some(place) => place.write(found.text),
-        None => print(&found.text),
+        Some(place) => place.write(text)?,
+        None => print(&text)?,
     }
+    Ok(ExitCode::SUCCESS)
 }
 
-fn calibrate(arguments: &Arguments) -> Result<(), ExitCode> {
-    let place = arguments.output.as_deref().map(Place::at).transpose()?;
+/// What machine this is, and notes about that.
+fn describe() -> Result<(String, Vec<String>), Stop> {
+    let found = fairground_machine::capture(&calibrate::machine_name());
+    let found = found.map_err(|error| fail(FAILED, error))?;
+    Ok((found.text, found.notes))
+}
+
+/// What scheduling costs on it, and notes about that.
+fn calibrate() -> Result<(String, Vec<String>), Stop> {
     let machine = Machine::parse("host").map_err(|error| fail(FAILED, error))?;
-    let found =
-        calibrate::calibrate(&pairs(&machine)).map_err(|error| fail(error.exit_code(), error))?;
-    for note in &found.notes {
-        crate::output::say!("fairground: {note}");
-    }
+    let found = calibrate::calibrate(&pairs(&machine))?;
     let measured: Vec<Measured<'_>> = found
         .costs
         .iter()
@@ -74,11 +68,7 @@ fn calibrate(arguments: &Arguments) -> Result<(), ExitCode> {
         "What scheduling costs on {}, in nanoseconds; fairground calibrate made this.",
         calibrate::machine_name()
     );
-    let text = cost_file(&head, &measured);
-    match place {
-        Some(place) => place.write(text),
-        None => print(&text),
-    }
+    Ok((cost_file(&head, &measured), found.notes))
 }
 
 /// The first pair of CPUs at each distance, by the kernel's numbers.

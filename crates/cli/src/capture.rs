@@ -7,7 +7,7 @@ use clap::Args;
 use fairground_lab::capture_loader;
 use fairground_machine::Machine;
 
-use crate::output::{self, UNUSABLE};
+use crate::output::{self, Stop, UNUSABLE};
 
 /// Run a scheduler's real loader and record its actions
 ///
@@ -38,15 +38,10 @@ pub struct Arguments {
 }
 
 /// Runs the subcommand.
-pub fn main(arguments: &Arguments) -> ExitCode {
-    run(arguments).unwrap_or_else(|code| code)
-}
-
-fn run(arguments: &Arguments) -> Result<ExitCode, ExitCode> {
+pub fn main(arguments: &Arguments) -> Result<ExitCode, Stop> {
     let machine =
         Machine::parse(&arguments.machine).map_err(|error| output::fail(UNUSABLE, error))?;
-    let captured = capture_loader(&arguments.command, &machine, arguments.object.as_deref())
-        .map_err(|error| output::fail(error.exit_code(), error))?;
+    let captured = capture_loader(&arguments.command, &machine, arguments.object.as_deref())?;
     let name = &captured.scheduler;
     for (file, bytes) in [
         (format!("{name}.bpf.o"), captured.object.as_slice()),

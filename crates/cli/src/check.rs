@@ -16,7 +16,7 @@ use serde::Deserialize;
 use crate::finding::{judging, mistake, replaced, sentence};
 use crate::gauntlet::{self, Case};
 use crate::hunt::{Budget, Hunting};
-use crate::output::{self, DocumentForm, FAILED, Place, Progress, UNUSABLE};
+use crate::output::{self, DocumentForm, FAILED, Place, Progress, Stop, UNUSABLE};
 use crate::shrink::shrink_one;
 use crate::simulation::{Simulation, Single, Sources};
 use crate::{annotations, failures, schedulers};
@@ -86,19 +86,14 @@ struct Site {
 }
 
 /// Runs the subcommand.
-pub fn main(arguments: &Arguments) -> ExitCode {
-    run(arguments).unwrap_or_else(|code| code)
-}
-
-fn run(arguments: &Arguments) -> Result<ExitCode, ExitCode> {
+pub fn main(arguments: &Arguments) -> Result<ExitCode, Stop> {
     if let Some(budget) = arguments.hunt {
         return arguments.go_hunting(budget);
     }
-    let unusable = |error: Error| output::fail(error.exit_code(), error);
     let former = arguments.baseline.as_deref().map(read_former).transpose();
     let former = former.map_err(|message| output::fail(UNUSABLE, message))?;
-    let sites = arguments.sites().map_err(unusable)?;
-    let mut plans = arguments.plans(&sites).map_err(unusable)?;
+    let sites = arguments.sites()?;
+    let mut plans = arguments.plans(&sites)?;
     let junit = arguments.junit.as_deref().map(Place::at).transpose()?;
     if let Some(folder) = &arguments.shrink {
         output::make_folder(folder)?;
@@ -108,7 +103,7 @@ fn run(arguments: &Arguments) -> Result<ExitCode, ExitCode> {
         progress.tell(done, total);
     });
     progress.clear();
-    let mut judged = judged.map_err(unusable)?;
+    let mut judged = judged?;
     let measured: Vec<_> = { judged.iter() }.filter_map(|one| one.run.metrics.as_deref()).collect();
     let mut wanted = arguments.require.iter().flat_map(Requirement::quantities);
     if let Some(problem) = wanted.find_map(|one| one.absent_from(&measured)) {
@@ -140,9 +135,8 @@ fn run(arguments: &Arguments) -> Result<ExitCode, ExitCode> {
 }
 
 impl Arguments {
-    fn go_hunting(&self, budget: Budget) -> Result<ExitCode, ExitCode> {
-        let wanted = schedulers::parse(&self.schedulers);
-        let wanted = wanted.map_err(|error| output::fail(error.exit_code(), error))?;
+    fn go_hunting(&self, budget: Budget) -> Result<ExitCode, Stop> {
+        let wanted = schedulers::parse(&self.schedulers)?;
         let checkup = self.hunting.hunt(&wanted, &self.require, &self.sources, budget)?;
         self.print(&checkup)?;
         let is_usable = |fault: &Fault| !matches!(fault.status, Status::Invalid | Status::Refused);
@@ -167,7 +161,7 @@ impl Arguments {
         judged.iter().flat_map(of_run).collect()
     }
 
-    fn print(&self, checkup: &Checkup) -> Result<(), ExitCode> {
+    fn print(&self, checkup: &Checkup) -> Result<(), Stop> {
         output::print(&match self.format {
             DocumentForm::Table => checkup_text(checkup),
             DocumentForm::Markdown => checkup_markdown(checkup),
@@ -228,7 +222,7 @@ impl Arguments {
         judged: &[Judged],
         sites: &[Site],
         plans: &mut [Plan],
-    ) -> Result<(), ExitCode> {
+    ) -> Result<(), Stop> {
         for (number, fault) in checkup.faults.iter_mut().enumerate() {
             let (one, finding) = { judged.iter() }
                 .filter(|one| titled(one, plans) == fault.scheduler)
@@ -285,7 +279,7 @@ impl Arguments {
         number: usize,
         finding: &Finding,
         path: &Path,
-    ) -> Result<Option<String>, ExitCode> {
+    ) -> Result<Option<String>, Stop> {
         if matches!(finding.failure.status, Status::Invalid | Status::Refused) {
             return Ok(None);
         }

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::{Args, ValueEnum};
-use fairground_lab::{Contender, Kept, Noise, Plan, Results, Settings};
+use fairground_lab::{Contender, Error, Kept, Noise, Plan, Results, Settings};
 use fairground_metrics::{RunMetrics, is_instance_of};
 use fairground_report::{Comparison, FEW_TASKS, Style, TaskTables};
 use fairground_results::{
@@ -17,10 +17,10 @@ use fairground_results::{
 use crate::VERSION;
 use crate::annotations;
 use crate::failures;
-use crate::output::{self, DocumentForm, FAILED, Place, Progress};
+use crate::output::{self, DocumentForm, FAILED, Place, Progress, Stop};
 use crate::quantity::patience;
 use crate::shrink::shrink;
-use crate::simulation::{Simulation, quoted};
+use crate::simulation::Simulation;
 
 /// Compare schedulers in the simulator
 ///
@@ -145,24 +145,17 @@ impl From<TraceForm> for fairground_lab::TraceForm {
 }
 
 /// Runs the subcommand.
-pub fn main(mut arguments: Arguments) -> ExitCode {
-    let usual = Noise::usual(arguments.repeats());
-    arguments.simulation.complete_noise(usual);
-    run(&arguments).unwrap_or_else(|code| code)
-}
-
-fn run(arguments: &Arguments) -> Result<ExitCode, ExitCode> {
-    let plan = arguments.simulation.plan(&arguments.schedulers);
+pub fn main(mut arguments: Arguments) -> Result<ExitCode, Stop> {
+    arguments.simulation.complete_noise(Noise::usual(arguments.repeats()));
     let mut plan = Plan {
         repeats: arguments.repeats(),
         patience: arguments.starved.unwrap_or_default(),
         kept: arguments.kept(),
         traces: arguments.trace.clone().map(|folder| (folder, arguments.trace_form.into())),
-        ..plan?
+        ..arguments.simulation.plan(&arguments.schedulers)?
     };
-    let required = arguments.simulation.require(&arguments.require, &mut plan);
-    required.map_err(|error| output::fail(error.exit_code(), error))?;
-    let baseline = baseline(arguments, &plan)?;
+    arguments.simulation.require(&arguments.require, &mut plan)?;
+    let baseline = baseline(&arguments, &plan)?;
     if let Some(problem) = arguments.quantities().find_map(|one| unknown_task(one, &plan)) {
         return Err(output::fail(output::UNUSABLE, problem));
     }
@@ -182,7 +175,7 @@ fn run(arguments: &Arguments) -> Result<ExitCode, ExitCode> {
     failures::explain(&arguments.simulation, &plan, &mut results);
     let failed = failures::of(&results.failures);
     failures::tell(&plan, &failed, arguments.format == DocumentForm::Table);
-    print(arguments, &results)?;
+    print(&arguments, &results)?;
     failures::tell_details(&failed);
     let mut ended = failures::exit_code(&results.comparison.runs);
     arguments.simulation.tell_idle_window(&results.comparison.runs);
@@ -193,14 +186,13 @@ fn run(arguments: &Arguments) -> Result<ExitCode, ExitCode> {
         ended = ExitCode::from(FAILED);
     }
     if let Some(problem) = arguments.absent(&results) {
-        ended = output::fail(output::UNUSABLE, problem);
+        ended = output::fail(output::UNUSABLE, problem).tell();
     }
     if let Some(error) = &results.untraced {
-        ended = output::fail(FAILED, error);
+        ended = output::fail(FAILED, error).tell();
     }
     if let Some(folder) = &arguments.shrink {
-        let kept = arguments.judging_options();
-        shrink(&arguments.simulation, &plan, &results, folder, &kept)?;
+        shrink(&arguments.simulation, &plan, &results, folder)?;
     }
     if let Some(folder) = &arguments.output {
         let written = results.comparison.write_parquet(folder);
@@ -216,20 +208,6 @@ fn run(arguments: &Arguments) -> Result<ExitCode, ExitCode> {
 }
 
 impl Arguments {
-    /// The options that say when a run fails, as part of a command.
-    fn judging_options(&self) -> String {
-        let mut text = match self.starved {
-            Some(Patience::Wait(bound)) => format!(" --starved {bound}ns"),
-            Some(Patience::Off) => " --starved off".to_owned(),
-            _ => String::new(),
-        };
-        for requirement in &self.require {
-            let requirement = requirement.to_string();
-            text.push_str(&format!(" --require {}", quoted(&requirement)));
-        }
-        text
-    }
-
     /// The data that the result needs of runs: nothing of tasks but their shares, if it has only tables.
     fn kept(&self) -> Kept {
         let tables = matches!(self.format, DocumentForm::Table | DocumentForm::Markdown);
@@ -338,7 +316,7 @@ impl Arguments {
         baseline: Option<&str>,
         plan: &mut Plan,
         results: &mut Results,
-    ) -> Result<Option<String>, ExitCode> {
+    ) -> Result<Option<String>, Error> {
         let first = plan.settings.seed;
         while self.is_open(results) {
             let lengths = results.comparison.runs.iter().filter_map(|run| run.metrics.as_ref());
@@ -406,11 +384,11 @@ fn unknown_task(quantity: &Quantity, plan: &Plan) -> Option<String> {
 }
 
 /// All runs of a plan.
-fn simulated(plan: &Plan) -> Result<Results, ExitCode> {
+fn simulated(plan: &Plan) -> Result<Results, Error> {
     let progress = Progress::new("runs".into());
     let results = fairground_lab::compare(plan, &|done, total| progress.tell(done, total));
     progress.clear();
-    results.map_err(|error| output::fail(error.exit_code(), error))
+    results
 }
 
 /// Requirements that runs neither meet nor break, once for each scheduler under the same conditions. Samples of different runs are counted together.
@@ -443,7 +421,7 @@ fn doubts(undecided: &[(usize, String, Lack)], runs: &[Run]) -> Vec<Gate> {
 }
 
 /// The baseline, by its name and settings.
-fn baseline(arguments: &Arguments, plan: &Plan) -> Result<Option<String>, ExitCode> {
+fn baseline(arguments: &Arguments, plan: &Plan) -> Result<Option<String>, Stop> {
     if let Some(problem) = arguments.without_effect() {
         return Err(output::fail(output::UNUSABLE, problem));
     }
@@ -505,13 +483,13 @@ fn tell_gates(plan: &Plan, conditions: &[Condition], gates: &[Gate]) -> bool {
     fails || is_strict && !undecided.is_empty()
 }
 
-fn write_page(page: Place<'_>, plan: &Plan, results: &Results) -> Result<(), ExitCode> {
+fn write_page(page: Place<'_>, plan: &Plan, results: &Results) -> Result<(), Stop> {
     let comparison = &results.comparison;
     let evidence = plan.evidence(comparison).map_err(|error| output::fail(FAILED, error))?;
     page.write(comparison.page(&evidence).html())
 }
 
-fn print(arguments: &Arguments, results: &Results) -> Result<(), ExitCode> {
+fn print(arguments: &Arguments, results: &Results) -> Result<(), Stop> {
     let comparison = &results.comparison;
     output::print(&match arguments.format {
         DocumentForm::Table => table(arguments, comparison),

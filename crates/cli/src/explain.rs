@@ -9,7 +9,7 @@ use fairground_report::{waits_json, waits_text};
 
 use crate::VERSION;
 use crate::failures;
-use crate::output::{self, FAILED, Form, UNUSABLE};
+use crate::output::{self, FAILED, Form, Stop, UNUSABLE};
 use crate::quantity::nanoseconds;
 use crate::simulation::Simulation;
 
@@ -48,20 +48,14 @@ pub struct Arguments {
 }
 
 /// Runs the subcommand.
-pub fn main(arguments: &Arguments) -> ExitCode {
-    run(arguments).unwrap_or_else(|code| code)
-}
-
-fn run(arguments: &Arguments) -> Result<ExitCode, ExitCode> {
-    let plan = arguments.simulation.plan(&arguments.schedulers);
-    let plan = plan?;
+pub fn main(arguments: &Arguments) -> Result<ExitCode, Stop> {
+    let plan = arguments.simulation.plan(&arguments.schedulers)?;
     let search = Search {
         most: arguments.most as usize,
         at_least: arguments.longer.unwrap_or(0),
         task: arguments.task.clone(),
     };
-    let explained = fairground_lab::explain(&plan, &search);
-    let (runs, failures) = explained.map_err(|error| output::fail(error.exit_code(), error))?;
+    let (runs, failures) = fairground_lab::explain(&plan, &search)?;
     output::print(&match arguments.format {
         Form::Table => waits_text(&runs),
         Form::Json => waits_json(&runs, VERSION),

@@ -58,7 +58,7 @@ fn command(simulation: &Simulation, plan: &Plan, run: usize, task: &str) -> Stri
         workload: &simulation.workloads[place.workload],
         contender: plan.contender(place),
         machine: &plan.sites[place.site].machine.description,
-        duration: simulation.duration(),
+        duration: simulation.duration,
         seed: plan.settings.seed.wrapping_add(u64::from(place.repeat)),
     };
     let words = ["--task", task, "--most", "1"];

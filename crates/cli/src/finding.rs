@@ -17,6 +17,7 @@ pub fn replaced(given: &[Requirement], usual: &[Requirement]) -> Vec<Requirement
 /// The options that say when a run of a plan fails, as part of a command.
 pub fn judging(plan: &Plan) -> String {
     let mut text = match plan.patience {
+        Patience::Wait(bound) => format!(" --starved {bound}ns"),
         Patience::Off => " --starved off".to_owned(),
         _ => String::new(),
     };

@@ -10,7 +10,7 @@ use fairground_report::Document as _;
 use serde_json::{Map, Value, json};
 
 use crate::list::{Listed, ListedLoads};
-use crate::output;
+use crate::output::{self, Stop};
 use crate::play::Played;
 use crate::recording::Description;
 use crate::show::Shown;
@@ -40,8 +40,8 @@ pub struct Arguments {
 }
 
 /// Runs the subcommand.
-pub fn main(arguments: &Arguments, command: Command) -> ExitCode {
-    write_all(&arguments.folder, command).err().unwrap_or(ExitCode::SUCCESS)
+pub fn main(arguments: &Arguments, command: Command) -> Result<ExitCode, Stop> {
+    write_all(&arguments.folder, command).map(|()| ExitCode::SUCCESS)
 }
 
 /// The schemas of all documents, with the names of their files. Definitions that several have in common are in a file beside them, to which they refer.
@@ -101,7 +101,7 @@ fn refer(schema: &mut Value, is_common: &impl Fn(&str) -> bool) {
     }
 }
 
-fn write_all(folder: &Path, mut command: Command) -> Result<(), ExitCode> {
+fn write_all(folder: &Path, mut command: Command) -> Result<(), Stop> {
     for (shell, file) in SHELLS {
         let mut text = Vec::new();
         clap_complete::generate(shell, &mut command, "fairground", &mut text);

@@ -1,7 +1,6 @@
 //! `fairground check --hunt`: mistakes that no case of the gauntlet is made for.
 
 use std::path::{Path, PathBuf};
-use std::process::ExitCode;
 use std::str::FromStr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -17,7 +16,7 @@ use fairground_workload::Workload;
 use crate::finding::{judging, mistake, replaced, sentence};
 use crate::gauntlet;
 use crate::loads::Wanted;
-use crate::output::{self, Progress};
+use crate::output::{self, Progress, Stop};
 use crate::quantity::nanoseconds;
 use crate::schedulers;
 use crate::shrink::file_text;
@@ -87,18 +86,17 @@ impl Hunting {
         require: &[Requirement],
         sources: &Sources,
         budget: Budget,
-    ) -> Result<Checkup, ExitCode> {
-        let unusable = |error: Error| output::fail(error.exit_code(), error);
+    ) -> Result<Checkup, Stop> {
         let simulation = Simulation::of_hunt(&self.machine, sources.clone());
-        let first = self.first().map_err(unusable)?;
+        let first = self.first()?;
         let of_task = require.iter().find_map(|one| one.quantity().task());
         if let Some(task) = of_task.filter(|_| first.is_empty()) {
             let message = format!(
                 "--require: the tasks of drawn workloads have drawn names, and none is {task}; leave out 'of {task}', or begin with a workload that has it (--from)"
             );
-            return Err(unusable(Error::Plan(message)));
+            return Err(Error::Plan(message).into());
         }
-        let mut plan = plan(&simulation, wanted, require, sources).map_err(unusable)?;
+        let mut plan = plan(&simulation, wanted, require, sources)?;
         let mut checkup = Checkup::default();
         for number in 0..plan.sites[0].contenders.len() {
             let contender = plan.sites[0].contenders[number].clone();
@@ -114,7 +112,7 @@ impl Hunting {
                 first: &first,
                 tell: &told,
             };
-            let hunted = go_on(&hunt, &title, budget).map_err(unusable)?;
+            let hunted = go_on(&hunt, &title, budget)?;
             if hunted.began_with_former {
                 output::say!(
                     "fairground: the hunt in {} was of another state of {title} or had other requirements; it began anew, with the cases of that one",

@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use clap::Args;
 use fairground_recording::{Dump, Error, counted, import_ftrace, import_perf, is_dump, is_ftrace};
 
-use crate::output::{self, FAILED, UNUSABLE, fail};
+use crate::output::{self, FAILED, Stop, UNUSABLE, fail};
 
 /// Number of waiting tasks of a dump that are named.
 const SHOWN: usize = 5;
@@ -43,15 +43,15 @@ pub struct Arguments {
 }
 
 /// Runs the subcommand.
-pub fn main(arguments: &Arguments) -> ExitCode {
+pub fn main(arguments: &Arguments) -> Result<ExitCode, Stop> {
     let output = |usual: &str| arguments.output.clone().unwrap_or_else(|| usual.into());
     let to = arguments.output.as_ref().and_then(|path| path.canonicalize().ok());
     if to.is_some() && to == arguments.file.canonicalize().ok() {
         let file = arguments.file.display();
-        return fail(
+        return Err(fail(
             UNUSABLE,
             format_args!("-o {file}: it would replace what it is made from; give another name"),
-        );
+        ));
     }
     // A pipe cannot be read a second time.
     let bytes = match arguments.file.is_file() {
@@ -67,41 +67,35 @@ pub fn main(arguments: &Arguments) -> ExitCode {
         true => import_ftrace(&arguments.file, text, &output, arguments.pid),
         false => import_perf(&arguments.file, &output, arguments.pid),
     };
-    match imported {
-        Ok(imported) => {
-            crate::output::say!(
-                "fairground: imported {:.3} s, {} entries, in {}",
-                imported.length as f64 / 1e9,
-                imported.entries,
-                output.display()
-            );
-            if imported.lost > 0 {
-                crate::output::say!(
-                    "fairground: the recorder has lost {}; the recording has gaps there",
-                    counted(imported.lost, "event", "events")
-                );
-            }
-            crate::recording::tell_gaps(&output);
-            ExitCode::SUCCESS
-        }
-        Err(error @ Error::Write { .. }) => fail(FAILED, error),
-        Err(error) if bytes.starts_with(b"PERFILE2") || is_ftrace(text) => fail(UNUSABLE, error),
-        Err(error) => match fairground_files::recognised(&bytes) {
+    let imported = imported.map_err(|error| match error {
+        Error::Write { .. } => fail(FAILED, error),
+        _ if bytes.starts_with(b"PERFILE2") || is_ftrace(text) => fail(UNUSABLE, error),
+        _ => match fairground_files::recognised(&bytes) {
             Some(told) => fail(UNUSABLE, format_args!("{}: {told}", arguments.file.display())),
             None => fail(UNUSABLE, error),
         },
+    })?;
+    crate::output::say!(
+        "fairground: imported {:.3} s, {} entries, in {}",
+        imported.length as f64 / 1e9,
+        imported.entries,
+        output.display()
+    );
+    if imported.lost > 0 {
+        crate::output::say!(
+            "fairground: the recorder has lost {}; the recording has gaps there",
+            counted(imported.lost, "event", "events")
+        );
     }
+    crate::recording::tell_gaps(&output);
+    Ok(ExitCode::SUCCESS)
 }
 
 /// Writes the workload of a debug dump, and describes its contents.
-fn import_dump(file: &Path, text: &str, output: &Path) -> ExitCode {
-    let dump = match Dump::parse(text) {
-        Ok(dump) => dump,
-        Err(problem) => return fail(UNUSABLE, format_args!("{}: {problem}", file.display())),
-    };
-    if let Err(code) = output::write(output, dump.workload()) {
-        return code;
-    }
+fn import_dump(file: &Path, text: &str, output: &Path) -> Result<ExitCode, Stop> {
+    let dump = Dump::parse(text)
+        .map_err(|problem| fail(UNUSABLE, format_args!("{}: {problem}", file.display())))?;
+    output::write(output, dump.workload())?;
     output::say!("{}", summary(&dump));
     output::say!(
         "fairground: {} has them as hogs that start in the order in which they began to wait; what they did before is not in a dump. To begin a hunt with \
@@ -110,7 +104,7 @@ fn import_dump(file: &Path, text: &str, output: &Path) -> ExitCode {
         output.display(),
         dump.cpus
     );
-    ExitCode::SUCCESS
+    Ok(ExitCode::SUCCESS)
 }
 
 /// The contents of a dump, in a few lines.

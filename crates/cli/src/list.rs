@@ -10,7 +10,7 @@ use serde::Serialize;
 
 use crate::VERSION;
 use crate::loads;
-use crate::output::{self, Format, wrap};
+use crate::output::{self, Format, Stop, wrap};
 
 /// Width of the output, in columns.
 const WIDTH: usize = 100;
@@ -34,12 +34,11 @@ pub struct Arguments {
 }
 
 /// Runs the subcommand.
-pub fn main(arguments: &Arguments) -> ExitCode {
-    let text = match arguments.loads {
+pub fn main(arguments: &Arguments) -> Result<ExitCode, Stop> {
+    output::finish(&match arguments.loads {
         true => loads(arguments.format),
         false => schedulers(arguments.format),
-    };
-    output::print(&text).err().unwrap_or(ExitCode::SUCCESS)
+    })
 }
 
 fn loads(format: Format) -> String {

@@ -46,7 +46,7 @@ mod sweep;
 mod task;
 mod work;
 
-use output::UNUSABLE;
+use output::{Stop, UNUSABLE};
 
 /// The version, with the commit.
 const VERSION: &str = env!("FAIRGROUND_VERSION");
@@ -200,25 +200,25 @@ fn main() -> ExitCode {
     let command = match parsed.and_then(|matches| Cli::from_arg_matches(&matches)) {
         Ok(arguments) => arguments.command,
         Err(told) if !told.use_stderr() => {
-            let printed = output::print(&told.render().to_string());
-            return printed.err().unwrap_or(ExitCode::SUCCESS);
+            return output::finish(&told.render().to_string()).unwrap_or_else(Stop::tell);
         }
         Err(error) => {
             if let Some(word) = negative_value(&error) {
                 let message = "no value can be negative; --help says what an option takes";
-                return output::fail(UNUSABLE, format_args!("{word}: {message}"));
+                return output::fail(UNUSABLE, format_args!("{word}: {message}")).tell();
             }
             if error.kind() == ErrorKind::InvalidUtf8 {
                 let mut words = std::env::args_os();
                 let word = words.find(|word| word.to_str().is_none()).unwrap_or_default();
                 let message = "it is not UTF-8, as all must be but names of workloads, recordings and results; rename it";
-                return output::fail(UNUSABLE, format_args!("{}: {message}", word.display()));
+                let word = word.display();
+                return output::fail(UNUSABLE, format_args!("{word}: {message}")).tell();
             }
             error.exit()
         }
     };
     let _scratch = command.may_compile().then(scratch::Scratch::new);
-    match command {
+    let ended = match command {
         Command::List(arguments) => list::main(&arguments),
         Command::Show(arguments) => show::main(&arguments),
         Command::New(arguments) => new::main(&arguments),
@@ -241,5 +241,6 @@ fn main() -> ExitCode {
         Command::Reproduce(arguments) => reproduce::main(&arguments),
         Command::Calibrate(arguments) => calibrate::main(&arguments),
         Command::Generate(arguments) => generate::main(&arguments, whole_command()),
-    }
+    };
+    ended.unwrap_or_else(Stop::tell)
 }

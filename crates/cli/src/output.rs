@@ -1,5 +1,6 @@
 //! Writing results.
 
+use std::fmt::Display;
 use std::io::{ErrorKind, IsTerminal as _, Write as _};
 use std::path::Path;
 use std::process::ExitCode;
@@ -73,7 +74,7 @@ pub const UNUSABLE: u8 = 2;
 pub const FAILED: u8 = 1;
 
 /// Prints a result; a closed pipe (`| head`) is not an error.
-pub fn print(text: &str) -> Result<(), ExitCode> {
+pub fn print(text: &str) -> Result<(), Stop> {
     let mut output = std::io::stdout().lock();
     match output.write_all(text.as_bytes()).and_then(|()| output.flush()) {
         Err(error) if error.kind() != ErrorKind::BrokenPipe => {
@@ -81,6 +82,11 @@ pub fn print(text: &str) -> Result<(), ExitCode> {
         }
         _ => Ok(()),
     }
+}
+
+/// Prints the result of a command that has nothing else to do.
+pub fn finish(text: &str) -> Result<ExitCode, Stop> {
+    print(text).map(|()| ExitCode::SUCCESS)
 }
 
 /// Whether standard output is a terminal that shows colours, and the user has nothing against them (<https://no-color.org>).
@@ -106,11 +112,8 @@ pub struct Place<'a> {
 
 impl<'a> Place<'a> {
     /// A place at `path`, with the folders on the way.
-    pub fn at(path: &'a Path) -> Result<Self, ExitCode> {
-        Self::open(path).map_err(|cause| {
-            let path = path.to_owned();
-            fail(UNUSABLE, fairground_lab::Error::Write { path, cause })
-        })
+    pub fn at(path: &'a Path) -> Result<Self, Stop> {
+        Self::open(path).map_err(|cause| no_place(path, cause))
     }
 
     fn open(path: &'a Path) -> std::io::Result<Self> {
@@ -120,7 +123,7 @@ impl<'a> Place<'a> {
     }
 
     /// Writes the result.
-    pub fn write(self, bytes: impl AsRef<[u8]>) -> Result<(), ExitCode> {
+    pub fn write(self, bytes: impl AsRef<[u8]>) -> Result<(), Stop> {
         { self.file.file() }
             .write_all(bytes.as_ref())
             .and_then(|()| self.file.finish())
@@ -129,17 +132,14 @@ impl<'a> Place<'a> {
 }
 
 /// Makes a folder for results, and checks that there can be files in it.
-pub fn make_folder(folder: &Path) -> Result<(), ExitCode> {
+pub fn make_folder(folder: &Path) -> Result<(), Stop> {
     std::fs::create_dir_all(folder)
         .and_then(|()| Unfinished::create(&folder.join("results")).map(drop))
-        .map_err(|cause| {
-            let path = folder.to_owned();
-            fail(UNUSABLE, fairground_lab::Error::Write { path, cause })
-        })
+        .map_err(|cause| no_place(folder, cause))
 }
 
 /// Writes a file, creating its folders if needed.
-pub fn write(path: &Path, bytes: impl AsRef<[u8]>) -> Result<(), ExitCode> {
+pub fn write(path: &Path, bytes: impl AsRef<[u8]>) -> Result<(), Stop> {
     Place::open(path).map_err(|cause| unwritten(path, cause))?.write(bytes)
 }
 
@@ -151,16 +151,46 @@ pub fn make_folders(path: &Path) -> std::io::Result<()> {
     }
 }
 
-/// Reports that a file or folder cannot be written; returns the exit code.
-pub fn unwritten(path: &Path, cause: std::io::Error) -> ExitCode {
-    let path = path.to_owned();
-    fail(FAILED, fairground_lab::Error::Write { path, cause })
+/// That a file or folder cannot be written.
+pub fn unwritten(path: &Path, cause: std::io::Error) -> Stop {
+    fairground_lab::Error::Write { path: path.to_owned(), cause }.into()
 }
 
-/// Reports an error; returns the exit code.
-pub fn fail(code: u8, message: impl std::fmt::Display) -> ExitCode {
-    crate::output::say!("fairground: {message}");
-    ExitCode::from(code)
+/// The same before anything has run.
+fn no_place(path: &Path, cause: std::io::Error) -> Stop {
+    fail(UNUSABLE, fairground_lab::Error::Write { path: path.to_owned(), cause })
+}
+
+/// Why a command ends before its work is done, and its exit code.
+#[must_use]
+pub struct Stop {
+    code: u8,
+    message: String,
+}
+
+/// That a command ends with this code.
+pub fn fail(code: u8, message: impl Display) -> Stop {
+    Stop { code, message: message.to_string() }
+}
+
+impl Stop {
+    /// Says why; returns the exit code.
+    pub fn tell(self) -> ExitCode {
+        crate::output::say!("fairground: {}", self.message);
+        ExitCode::from(self.code)
+    }
+}
+
+impl From<fairground_lab::Error> for Stop {
+    fn from(error: fairground_lab::Error) -> Self {
+        fail(error.exit_code(), error)
+    }
+}
+
+impl From<fairground_kernel::Error> for Stop {
+    fn from(error: fairground_kernel::Error) -> Self {
+        fail(error.exit_code(), error)
+    }
 }
 
 /// A progress bar with the estimated time left; hidden if standard error is not a terminal.

@@ -20,7 +20,7 @@ use serde::Serialize;
 
 use crate::VERSION;
 use crate::loads::Wanted;
-use crate::output::{FAILED, Format, fail, print};
+use crate::output::{FAILED, Format, Stop, print};
 use crate::quantity::nanoseconds;
 
 /// Run a workload with real threads on this kernel
@@ -64,12 +64,8 @@ pub struct Arguments {
 }
 
 /// Runs the subcommand.
-pub fn main(arguments: &Arguments) -> ExitCode {
-    play(arguments).unwrap_or_else(|code| code)
-}
-
-fn play(arguments: &Arguments) -> Result<ExitCode, ExitCode> {
-    let (report, breaches) = played(arguments).map_err(|error| fail(error.exit_code(), error))?;
+pub fn main(arguments: &Arguments) -> Result<ExitCode, Stop> {
+    let (report, breaches) = played(arguments)?;
     if arguments.format != Format::Json {
         for note in &report.notes {
             crate::output::say!("fairground: {note}");

@@ -14,7 +14,7 @@ use fairground_results::Ranking;
 use crate::VERSION;
 use crate::board::Board;
 use crate::failures;
-use crate::output::{self, DocumentForm, Place, Progress};
+use crate::output::{self, DocumentForm, Place, Progress, Stop};
 use crate::simulation::Simulation;
 
 /// Rank schedulers over many loads
@@ -51,21 +51,17 @@ pub struct Arguments {
 }
 
 /// Runs the subcommand.
-pub fn main(mut arguments: Arguments) -> ExitCode {
+pub fn main(mut arguments: Arguments) -> Result<ExitCode, Stop> {
     arguments.simulation.complete_noise(Noise::usual(arguments.repeat));
-    rank(&arguments).unwrap_or_else(|code| code)
-}
-
-fn rank(arguments: &Arguments) -> Result<ExitCode, ExitCode> {
     let page = arguments.report.as_deref().map(Place::at).transpose()?;
-    let planned = arguments.planned().map_err(|error| output::fail(error.exit_code(), error))?;
+    let planned = arguments.planned()?;
     let all: usize = planned.iter().map(|one| one.plan.run_count()).sum();
     let progress = Progress::new("runs".into());
     let (mut whole, mut held_out) = (Vec::new(), Vec::new());
     for Planned { simulation, plan, is_held_out } in &planned {
         let before = whole.len() + held_out.len();
-        let results = fairground_lab::compare(plan, &|done, _| progress.tell(before + done, all));
-        let mut results = results.map_err(|error| output::fail(error.exit_code(), error))?;
+        let tell = |done, _| progress.tell(before + done, all);
+        let mut results = fairground_lab::compare(plan, &tell)?;
         failures::explain(simulation, plan, &mut results);
         failures::tell(plan, &failures::of(&results.failures), false);
         match is_held_out {
@@ -85,7 +81,7 @@ pub fn tell(
     held_out: Vec<Run>,
     format: DocumentForm,
     page: Option<Place<'_>>,
-) -> Result<Vec<Run>, ExitCode> {
+) -> Result<Vec<Run>, Stop> {
     let mut rankings = Vec::new();
     for (title, runs) in [("Loads", &runs), ("Held-out loads", &held_out)] {
         if !runs.is_empty() {

@@ -15,7 +15,7 @@ use fairground_kernel::supervise::Signals;
 use fairground_kernel::{Error, clock};
 use fairground_recording::{Ending, Header, Roots, Writer, counted};
 
-use crate::output::{self, fail};
+use crate::output::{self, Stop};
 use crate::quantity::nanoseconds;
 
 /// How often to check whether the recording is over. The end of the command raises a signal, which is noticed at once.
@@ -63,11 +63,8 @@ pub struct Arguments {
 }
 
 /// Runs the subcommand.
-pub fn main(arguments: &Arguments) -> ExitCode {
-    match record(arguments) {
-        Ok(code) => ExitCode::from(code),
-        Err(error) => fail(error.exit_code(), error),
-    }
+pub fn main(arguments: &Arguments) -> Result<ExitCode, Stop> {
+    Ok(ExitCode::from(record(arguments)?))
 }
 
 fn record(arguments: &Arguments) -> Result<u8, Error> {

@@ -14,7 +14,7 @@ use fairground_report::page::{Axis, Moment, Plot};
 use fairground_results::{Claim, Level, Reproduction};
 
 use crate::on_kernel::{Runner, is_program};
-use crate::output::{self, DocumentForm, FAILED, Place, Progress, UNUSABLE};
+use crate::output::{self, DocumentForm, FAILED, Place, Progress, Stop, UNUSABLE};
 use crate::quantity::nanoseconds;
 use crate::schedulers;
 
@@ -99,12 +99,8 @@ pub struct Arguments {
 }
 
 impl Arguments {
-    /// # Errors
-    ///
-    /// The exit code, after a message, if a folder of -I does not exist, or no scheduler reads it.
-    fn request(&self, experiments: &[Experiment]) -> Result<Request, ExitCode> {
-        let build = schedulers::build(&self.include, &self.defines);
-        let build = build.map_err(|error| output::fail(error.exit_code(), error))?;
+    fn request(&self, experiments: &[Experiment]) -> Result<Request, Stop> {
+        let build = schedulers::build(&self.include, &self.defines)?;
         let columns = experiments.iter().flat_map(Experiment::schedulers);
         let mut named = columns.chain(self.schedulers.iter().map(String::as_str));
         if build != Build::default() && named.all(schedulers::is_compiled) {
@@ -132,11 +128,7 @@ enum On {
 }
 
 /// Runs the subcommand.
-pub fn main(arguments: &Arguments) -> ExitCode {
-    run(arguments).unwrap_or_else(|code| code)
-}
-
-fn run(arguments: &Arguments) -> Result<ExitCode, ExitCode> {
+pub fn main(arguments: &Arguments) -> Result<ExitCode, Stop> {
     let names =
         if arguments.names.is_empty() { Experiments::names() } else { arguments.names.clone() };
     let mut experiments = Vec::new();
@@ -147,8 +139,7 @@ fn run(arguments: &Arguments) -> Result<ExitCode, ExitCode> {
         experiments.retain(Experiment::has_kernel);
     }
     if arguments.list {
-        output::print(&list(&experiments))?;
-        return Ok(ExitCode::SUCCESS);
+        return output::finish(&list(&experiments));
     }
     if arguments.fit {
         return print_fits(arguments, &experiments);
@@ -204,7 +195,7 @@ fn tell_times(outcomes: &[Outcome]) {
 }
 
 /// Runs the experiments in the simulator.
-fn outcomes(arguments: &Arguments, experiments: &[Experiment]) -> Result<Vec<Outcome>, ExitCode> {
+fn outcomes(arguments: &Arguments, experiments: &[Experiment]) -> Result<Vec<Outcome>, Stop> {
     let progress = Progress::new(match experiments {
         [one] => one.id.clone(),
         several => format!("{} experiments", several.len()),
@@ -221,10 +212,9 @@ fn outcomes(arguments: &Arguments, experiments: &[Experiment]) -> Result<Vec<Out
 fn outcomes_on_kernel(
     arguments: &Arguments,
     experiments: &[Experiment],
-) -> Result<(Vec<Outcome>, bool), ExitCode> {
+) -> Result<(Vec<Outcome>, bool), Stop> {
     let request = arguments.request(experiments)?;
-    let runner = Runner::new(request.build.clone());
-    let mut runner = runner.map_err(|error| output::fail(error.exit_code(), error))?;
+    let mut runner = Runner::new(request.build.clone())?;
     let mut able = Vec::new();
     for experiment in experiments {
         match experiment.obstacle_on_kernel(runner.machine().cpus, is_program) {
@@ -242,7 +232,7 @@ fn outcomes_on_kernel(
             progress.tell(done, total);
         });
         progress.clear();
-        outcomes.push(outcome.map_err(|error| output::fail(error.exit_code(), error))?);
+        outcomes.push(outcome?);
     }
     let all_ran = arguments.names.is_empty() || able.len() == experiments.len();
     Ok((outcomes, all_ran))
@@ -274,7 +264,7 @@ fn curves(outcome: &Outcome) -> Vec<Plot> {
 fn moments(
     arguments: &Arguments,
     experiments: &[Experiment],
-) -> Result<BTreeMap<String, Vec<Moment>>, ExitCode> {
+) -> Result<BTreeMap<String, Vec<Moment>>, Stop> {
     if arguments.on == On::Kernel {
         return Ok(BTreeMap::new());
     }
@@ -303,7 +293,7 @@ fn page(
 }
 
 /// Fits the experiments' values again and prints them.
-fn print_fits(arguments: &Arguments, experiments: &[Experiment]) -> Result<ExitCode, ExitCode> {
+fn print_fits(arguments: &Arguments, experiments: &[Experiment]) -> Result<ExitCode, Stop> {
     for experiment in experiments {
         let fits = fairground_lab::fit(experiment, arguments.threads)
             .map_err(|error| output::fail(UNUSABLE, error))?;

@@ -24,8 +24,9 @@ use fairground_lab::Accompanied;
 use fairground_machine::Online;
 use sd_notify::NotifyState;
 
+use crate::output::{self, Stop};
 use crate::quantity::nanoseconds;
-use crate::{output, schedulers};
+use crate::schedulers;
 
 /// How often the loader checks that the scheduler is still in charge.
 const LOOK: Duration = Duration::from_millis(100);
@@ -105,15 +106,9 @@ fn interval(text: &str) -> Result<Duration, String> {
 }
 
 /// Runs the subcommand.
-pub fn main(arguments: &Arguments) -> ExitCode {
+pub fn main(arguments: &Arguments) -> Result<ExitCode, Stop> {
     libbpf_messages::set_verbose(arguments.verbose);
-    match run(arguments) {
-        Ok(code) => ExitCode::from(code),
-        Err(error) => {
-            output::say!("fairground: {error}");
-            ExitCode::from(error.exit_code())
-        }
-    }
+    Ok(ExitCode::from(run(arguments)?))
 }
 
 /// Why the loop in [`watch`] ended.
@@ -170,7 +165,8 @@ fn verify(scheduler: &Scheduler) -> Result<u8, Error> {
     let release = host::release()?;
     let accepted =
         format!("the verifier of Linux {release} accepts {title}: {programs} programs\n");
-    Ok(u8::from(output::print(&accepted).is_err()))
+    let printed = output::print(&accepted);
+    Ok(u8::from(printed.map_err(Stop::tell).is_err()))
 }
 
 /// Loads the scheduler, and again whenever it asks for a restart, until the command or the user ends it.

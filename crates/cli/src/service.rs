@@ -8,7 +8,7 @@ use std::process::{Command, ExitCode, Stdio};
 use clap::Args;
 use fairground_kernel::{Error, host};
 
-use crate::output;
+use crate::output::{self, Stop};
 use crate::run::{self, Choice};
 
 /// Where administrators put services of their own.
@@ -46,17 +46,25 @@ pub struct DisableArguments {}
 pub struct StatusArguments {}
 
 /// Runs `enable`.
-pub fn enable(arguments: &EnableArguments) -> ExitCode {
-    end(try_enable(&arguments.choice))
+pub fn enable(arguments: &EnableArguments) -> Result<ExitCode, Stop> {
+    try_enable(&arguments.choice)?;
+    changed()
 }
 
 /// Runs `disable`.
-pub fn disable() -> ExitCode {
-    end(try_disable())
+pub fn disable() -> Result<ExitCode, Stop> {
+    try_disable()?;
+    changed()
+}
+
+/// Says how things are after a change, which is made even if that cannot be said.
+fn changed() -> Result<ExitCode, Stop> {
+    let _ = status().map_err(Stop::tell);
+    Ok(ExitCode::SUCCESS)
 }
 
 /// Runs `status`.
-pub fn status() -> ExitCode {
+pub fn status() -> Result<ExitCode, Stop> {
     let loaded = host::loaded_scheduler();
     let mut text = match &loaded {
         Some(name) => format!("in charge: {name}\n"),
@@ -86,18 +94,8 @@ pub fn status() -> ExitCode {
         Ok(()) => writeln!(text, "kernel:    can load schedulers"),
         Err(error) => writeln!(text, "kernel:    cannot load schedulers: {error}"),
     };
-    output::print(&text).err().unwrap_or(ExitCode::from(u8::from(loaded.is_none())))
-}
-
-/// Says how things are after a change, or why there is none.
-fn end(result: Result<(), Error>) -> ExitCode {
-    match result {
-        Ok(()) => {
-            status();
-            ExitCode::SUCCESS
-        }
-        Err(error) => output::fail(error.exit_code(), error),
-    }
+    output::print(&text)?;
+    Ok(ExitCode::from(u8::from(loaded.is_none())))
 }
 
 fn try_enable(choice: &Choice) -> Result<(), Error> {

@@ -13,7 +13,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::Number;
 
-use crate::output::{self, Form, UNUSABLE, wrap};
+use crate::output::{self, Form, Stop, UNUSABLE, wrap};
 use crate::{VERSION, contents, loads, recording, schedulers};
 
 /// Width of the output, in columns.
@@ -78,11 +78,8 @@ pub struct Arguments {
 }
 
 /// Runs the subcommand.
-pub fn main(arguments: &Arguments) -> ExitCode {
-    match text(arguments) {
-        Ok(text) => output::print(&text).err().unwrap_or(ExitCode::SUCCESS),
-        Err(message) => output::fail(UNUSABLE, message),
-    }
+pub fn main(arguments: &Arguments) -> Result<ExitCode, Stop> {
+    output::finish(&text(arguments).map_err(|message| output::fail(UNUSABLE, message))?)
 }
 
 fn text(arguments: &Arguments) -> Result<String, String> {

@@ -1,29 +1,27 @@
 //! `fairground compare --shrink`: reduces failures to their smallest form.
 
 use std::path::Path;
-use std::process::ExitCode;
 
 use fairground_lab::{Failure, Plan, Results, Shrunk};
 use fairground_recording::{is_recording, rt_app};
 use fairground_results::Status;
 use fairground_workload::Workload;
 
+use crate::finding::judging;
 use crate::loads::Wanted;
-use crate::output::{self, Progress};
+use crate::output::{self, Progress, Stop};
 use crate::simulation::{Simulation, Single};
 
 /// Maximum number of runs per failure.
 const MOST_RUNS: usize = 500;
 
-/// Shrinks each failure, writes its workload into `folder` and prints the command that reproduces it, with the options
-/// `judging` that say when a run fails.
+/// Shrinks each failure, writes its workload into `folder` and prints the command that reproduces it.
 pub fn shrink(
     simulation: &Simulation,
     plan: &Plan,
     results: &Results,
     folder: &Path,
-    judging: &str,
-) -> Result<(), ExitCode> {
+) -> Result<(), Stop> {
     std::fs::create_dir_all(folder).map_err(|cause| output::unwritten(folder, cause))?;
     if results.failures.is_empty() {
         crate::output::say!(
@@ -43,7 +41,7 @@ pub fn shrink(
         match shrink_one(simulation, plan, (failed.run, failure), &path, MOST_RUNS) {
             Ok(Some((shrunk, command))) => {
                 output::write(&path, &shrunk.workload)?;
-                tell(&shrunk, failure, &format!("{command}{judging}"));
+                tell(&shrunk, failure, &format!("{command}{}", judging(plan)));
             }
             Ok(None) => crate::output::say!(
                 "fairground: {}: it does not fail in a run of its rt-app file alone, so it cannot be shrunk",

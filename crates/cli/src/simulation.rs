@@ -4,7 +4,6 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::{self, Display, Formatter};
 use std::num::NonZero;
 use std::path::{Path, PathBuf};
-use std::process::ExitCode;
 use std::str::FromStr;
 use std::sync::Arc;
 
@@ -153,8 +152,9 @@ impl Display for TickRate {
 
 impl Simulation {
     /// Plans one run of each workload under each of these schedulers; everything that the arguments name is read and checked.
-    pub fn plan(&self, schedulers: &[String]) -> Result<Plan, ExitCode> {
-        self.try_plan(schedulers).map_err(|error| output::fail(error.exit_code(), error))
+    pub fn plan(&self, schedulers: &[String]) -> Result<Plan, Error> {
+        let mut plans = Self::plan_all(&[self], schedulers)?;
+        Ok(plans.remove(0))
     }
 
     /// The simulation of workloads without any option.
@@ -235,11 +235,6 @@ impl Simulation {
             sources: self.sources.clone(),
             ..*self
         }
-    }
-
-    fn try_plan(&self, schedulers: &[String]) -> Result<Plan, Error> {
-        let mut plans = Self::plan_all(&[self], schedulers)?;
-        Ok(plans.remove(0))
     }
 
     /// Plans simulations that differ in loads and machines, for which each scheduler is opened once.
@@ -493,11 +488,6 @@ pub struct Single<'a> {
 }
 
 impl Simulation {
-    /// Length of every run, if one is given.
-    pub fn duration(&self) -> Option<u64> {
-        self.duration
-    }
-
     /// The command for a single run, with all other arguments unchanged.
     pub fn command(&self, run: &Single) -> String {
         let mut words = vec!["fairground".to_owned(), run.command.to_owned()];

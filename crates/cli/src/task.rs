@@ -9,6 +9,8 @@ use fairground_kernel::in_charge::InCharge;
 use fairground_kernel::task_statistics::TaskStatistics;
 use fairground_kernel::{Error, host};
 
+use crate::output::{self, Stop};
+
 /// Read or set a live task's attributes
 ///
 /// These are attributes that the kernel's policies cannot express; the scheduler in charge keeps them as long as it is loaded. Each
@@ -79,14 +81,8 @@ impl Kind {
 }
 
 /// Runs the subcommand.
-pub fn main(arguments: &Arguments) -> ExitCode {
-    match task(arguments) {
-        Ok(text) => crate::output::print(&text).err().unwrap_or(ExitCode::SUCCESS),
-        Err(error) => {
-            crate::output::say!("fairground: {error}");
-            ExitCode::from(error.exit_code())
-        }
-    }
+pub fn main(arguments: &Arguments) -> Result<ExitCode, Stop> {
+    output::finish(&task(arguments)?)
 }
 
 /// Carries out the options; returns the text to print.

@@ -5,7 +5,7 @@ use std::process::ExitCode;
 
 use clap::Args;
 
-use crate::output::{self, UNUSABLE};
+use crate::output::{self, Stop, UNUSABLE};
 
 /// A complete scheduler, with `NAME` wherever its name belongs.
 const TEMPLATE: &str = include_str!("template.bpf.c");
@@ -29,22 +29,20 @@ pub struct Arguments {
 }
 
 /// Runs the subcommand.
-pub fn main(arguments: &Arguments) -> ExitCode {
+pub fn main(arguments: &Arguments) -> Result<ExitCode, Stop> {
     let name = &arguments.name;
     if !is_name(name) {
         let message = format!(
             "it names functions in C: take letters, digits and _, a letter first, {LONGEST_NAME} at most"
         );
-        return output::fail(UNUSABLE, format_args!("{name:?}: {message}"));
+        return Err(output::fail(UNUSABLE, format_args!("{name:?}: {message}")));
     }
     let file = PathBuf::from(format!("{name}.bpf.c"));
     if file.exists() {
         let message = "it is there already; choose another name, or move it away";
-        return output::fail(UNUSABLE, format_args!("{}: {message}", file.display()));
+        return Err(output::fail(UNUSABLE, format_args!("{}: {message}", file.display())));
     }
-    if let Err(code) = output::write(&file, TEMPLATE.replace("NAME", name)) {
-        return code;
-    }
+    output::write(&file, TEMPLATE.replace("NAME", name))?;
     let next = format!(
         "{file} is written. What it does beside Linux's own, whether something is wrong with it, and why a task waited:\n\n  \
          fairground compare mix-two -s ./{file},eevdf -m 2\n  \
@@ -53,7 +51,7 @@ pub fn main(arguments: &Arguments) -> ExitCode {
          mix-two is one of the loads that come with fairground; fairground list --loads has all.\n",
         file = file.display()
     );
-    output::print(&next).err().unwrap_or(ExitCode::SUCCESS)
+    output::finish(&next)
 }
 
 /// Whether functions of a C source can begin with it.

@@ -21,7 +21,7 @@ use std::time::Instant;
 use clap::{Args, Subcommand};
 use fairground_lab::Error;
 
-use crate::output;
+use crate::output::{self, Stop};
 pub use plan::LastOpened;
 use plan::Sweep;
 pub use status::Progress;
@@ -109,7 +109,7 @@ pub fn run_shard(
 ) -> Result<Progress, Error> {
     let wrong = |message| Error::Plan(format!("shard {shard}: {message}"));
     let shard = Some(shard.parse().map_err(wrong)?);
-    let sweep = open(folder)?;
+    let sweep = Sweep::open(folder)?;
     let job = run::Job {
         sweep: &sweep,
         cells: sweep.cells_of(shard),
@@ -123,8 +123,8 @@ pub fn run_shard(
 }
 
 /// Runs the subcommand.
-pub fn main(arguments: &Arguments) -> ExitCode {
-    let ended = match &arguments.command {
+pub fn main(arguments: &Arguments) -> Result<ExitCode, Stop> {
+    match &arguments.command {
         Command::Plan(arguments) => plan_of(arguments),
         Command::Run(arguments) => run::main(arguments),
         Command::Status(arguments) => status::main(arguments),
@@ -133,11 +133,10 @@ pub fn main(arguments: &Arguments) -> ExitCode {
         Command::Score(arguments) => score::main(arguments),
         Command::Pack(arguments) => pack::main(arguments),
         Command::Slurm(arguments) => slurm::main(arguments),
-    };
-    ended.unwrap_or_else(|error| output::fail(error.exit_code(), error))
+    }
 }
 
-fn plan_of(arguments: &PlanArguments) -> Result<ExitCode, Error> {
+fn plan_of(arguments: &PlanArguments) -> Result<ExitCode, Stop> {
     let sweep = collect::collect(&arguments.file, &arguments.output)?;
     for scheduler in &sweep.planned.schedulers {
         if let Some(problem) = &scheduler.problem {
@@ -153,8 +152,7 @@ fn plan_of(arguments: &PlanArguments) -> Result<ExitCode, Error> {
         counted(planned.conditions.len(), "condition"),
         counted(planned.seeds as usize, "seed"),
     ];
-    let text = format!("{}: {}\n", counted(sweep.len(), "cell"), parts.join(" x "));
-    Ok(output::print(&text).err().unwrap_or(ExitCode::SUCCESS))
+    output::finish(&format!("{}: {}\n", counted(sweep.len(), "cell"), parts.join(" x ")))
 }
 
 /// A number of things.
@@ -163,9 +161,4 @@ fn counted(count: usize, what: &str) -> String {
         1 => format!("1 {what}"),
         count => format!("{count} {what}s"),
     }
-}
-
-/// The sweep in a folder.
-fn open(folder: &Path) -> Result<Sweep, Error> {
-    Sweep::open(folder)
 }

@@ -9,10 +9,9 @@ use clap::Args;
 use fairground_lab::Error;
 use fairground_report::{Fault, Pack, Unwritten};
 
-use super::open;
 use super::plan::{Identity, Sweep, parse};
 use super::results::{DataFile, unreadable};
-use crate::output::{self, FAILED};
+use crate::output::{self, FAILED, Stop};
 
 /// About how many bytes of small files become one.
 const SIZE: u64 = 128 << 20;
@@ -31,8 +30,8 @@ pub struct Arguments {
 }
 
 /// Runs the subcommand.
-pub fn main(arguments: &Arguments) -> Result<ExitCode, Error> {
-    let sweep = open(&arguments.folder)?;
+pub fn main(arguments: &Arguments) -> Result<ExitCode, Stop> {
+    let sweep = Sweep::open(&arguments.folder)?;
     let packed = pack(&sweep)?;
     let text = format!(
         "{} files became {}; {} cells were there twice\n",
@@ -43,11 +42,11 @@ pub fn main(arguments: &Arguments) -> Result<ExitCode, Error> {
             "fairground: cell {cell:032x} has two different results; a machine that ran it, or fairground, made a mistake"
         );
     }
-    let code = match packed.different.is_empty() {
+    output::print(&text)?;
+    Ok(match packed.different.is_empty() {
         true => ExitCode::SUCCESS,
         false => ExitCode::from(FAILED),
-    };
-    Ok(output::print(&text).err().unwrap_or(code))
+    })
 }
 
 /// The changes.

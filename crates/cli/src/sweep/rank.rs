@@ -8,9 +8,9 @@ use clap::Args;
 use fairground_lab::Error;
 use fairground_report::Run;
 
-use super::open;
+use super::plan::Sweep;
 use super::results::tell_left;
-use crate::output::{DocumentForm, Place};
+use crate::output::{DocumentForm, Place, Stop};
 use crate::rank;
 
 /// Rank schedulers and settings over all loads, from the results that are there
@@ -41,26 +41,23 @@ pub struct Arguments {
 }
 
 /// Runs the subcommand.
-pub fn main(arguments: &Arguments) -> Result<ExitCode, Error> {
+pub fn main(arguments: &Arguments) -> Result<ExitCode, Stop> {
     let runs = runs(&arguments.folders)?;
     let held_out = self::runs(&arguments.held_out)?;
     let variant = |run: &Run| (run.labels.scheduler.clone(), run.labels.tunables.clone());
     if runs.iter().map(variant).collect::<BTreeSet<_>>().len() < 2 {
         let message = "there are no results of two schedulers or settings, so nothing is ranked; fairground sweep status FOLDER says what is left to run";
-        return Err(Error::Plan(message.to_owned()));
+        return Err(Error::Plan(message.to_owned()).into());
     }
-    let page = match arguments.report.as_deref().map(Place::at).transpose() {
-        Ok(page) => page,
-        Err(code) => return Ok(code),
-    };
-    Ok(rank::tell(runs, held_out, arguments.format, page).err().unwrap_or(ExitCode::SUCCESS))
+    let page = arguments.report.as_deref().map(Place::at).transpose()?;
+    rank::tell(runs, held_out, arguments.format, page).map(|_| ExitCode::SUCCESS)
 }
 
 /// The runs of all sweeps, in the order of their plans.
 fn runs(folders: &[PathBuf]) -> Result<Vec<Run>, Error> {
     let mut all = Vec::new();
     for folder in folders {
-        let sweep = open(folder)?;
+        let sweep = Sweep::open(folder)?;
         let mut runs = Vec::new();
         sweep.runs(false, |number, run| runs.push((number, run)))?;
         tell_left(&sweep, runs.len());

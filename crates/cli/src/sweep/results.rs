@@ -12,10 +12,9 @@ use clap::Args;
 use fairground_lab::Error;
 use fairground_report::{Comparison, Forms as _, Groups, Kept, Run, Style, TaskTables};
 
-use super::open;
 use super::plan::{Identity, Sweep, parse};
 use crate::VERSION;
-use crate::output::{self, DocumentForm};
+use crate::output::{self, DocumentForm, Stop};
 
 /// A file with a row for each run, and the one beside it with a row for each task.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -140,11 +139,11 @@ pub struct Arguments {
 }
 
 /// Runs the subcommand.
-pub fn main(arguments: &Arguments) -> Result<ExitCode, Error> {
-    let sweep = open(&arguments.folder)?;
+pub fn main(arguments: &Arguments) -> Result<ExitCode, Stop> {
+    let sweep = Sweep::open(&arguments.folder)?;
     if arguments.format == DocumentForm::Json {
         let message = "the rows of a sweep do not have all that a run of compare has; csv and the files of Parquet have what they have, and `fairground work` all";
-        return Err(Error::Plan(format!("--format json: {message}")));
+        return Err(Error::Plan(format!("--format json: {message}")).into());
     }
     if !arguments.by.is_empty() {
         return grouped(&sweep, arguments);
@@ -163,9 +162,9 @@ pub fn main(arguments: &Arguments) -> Result<ExitCode, Error> {
             DocumentForm::Csv => comparison.csv(),
             _ => comparison.markdown(),
         };
-        return Ok(output::print(&text).err().unwrap_or(ExitCode::SUCCESS));
+        return output::finish(&text);
     }
-    Ok(print_tables(&sweep, runs, arguments.tasks).err().unwrap_or(ExitCode::SUCCESS))
+    print_tables(&sweep, runs, arguments.tasks).map(|()| ExitCode::SUCCESS)
 }
 
 /// Says how many cells have no result yet, if any.
@@ -177,7 +176,7 @@ pub(super) fn tell_left(sweep: &Sweep, found: usize) {
 }
 
 /// Prints medians of groups of cells.
-fn grouped(sweep: &Sweep, arguments: &Arguments) -> Result<ExitCode, Error> {
+fn grouped(sweep: &Sweep, arguments: &Arguments) -> Result<ExitCode, Stop> {
     let by = arguments.by.iter();
     let keys = by.map(|name| Key::find(sweep, name)).collect::<Result<Vec<_>, _>>()?;
     let mut groups = Groups::new(arguments.by.clone());
@@ -195,12 +194,11 @@ fn grouped(sweep: &Sweep, arguments: &Arguments) -> Result<ExitCode, Error> {
     if noted {
         output::say!("fairground: there are notes on these runs; without --by they are told");
     }
-    let text = match arguments.format {
+    output::finish(&match arguments.format {
         DocumentForm::Csv => groups.csv(),
         DocumentForm::Markdown => groups.markdown(),
         _ => groups.table(),
-    };
-    Ok(output::print(&text).err().unwrap_or(ExitCode::SUCCESS))
+    })
 }
 
 /// The axes with several values that are not among the keys: their names, and how many of what they have. Seeds are what medians are for.
@@ -304,7 +302,7 @@ fn comparison(runs: Vec<Run>) -> Comparison {
     Comparison { version: VERSION.to_owned(), runs, ..Comparison::default() }
 }
 
-fn print_tables(sweep: &Sweep, runs: Vec<(usize, Run)>, tasks: bool) -> Result<(), ExitCode> {
+fn print_tables(sweep: &Sweep, runs: Vec<(usize, Run)>, tasks: bool) -> Result<(), Stop> {
     let conditions = &sweep.planned.conditions;
     let mut of_conditions: Vec<Vec<Run>> = conditions.iter().map(|_| Vec::new()).collect();
     for (number, run) in runs {

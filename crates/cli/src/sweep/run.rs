@@ -20,8 +20,8 @@ use fairground_report::{DataFiles, GROUP, Pack, Run, Unwritten};
 use fairground_results::Status;
 
 use super::plan::{Identity, LastOpened, Part, Sweep};
-use super::{Shard, UNFINISHED, open};
-use crate::output::{self, FAILED, Progress};
+use super::{Shard, UNFINISHED};
+use crate::output::{self, FAILED, Progress, Stop};
 use crate::quantity::nanoseconds;
 use crate::{VERSION, ending};
 
@@ -60,9 +60,9 @@ pub struct Arguments {
 }
 
 /// Runs the subcommand.
-pub fn main(arguments: &Arguments) -> Result<ExitCode, Error> {
+pub fn main(arguments: &Arguments) -> Result<ExitCode, Stop> {
     let begun = Instant::now();
-    let sweep = open(&arguments.folder)?;
+    let sweep = Sweep::open(&arguments.folder)?;
     let [stop, abandon] = [false; 2].map(AtomicBool::new).map(Arc::new);
     heed_signals(stop.clone(), abandon.clone())?;
     let job = Job {

@@ -9,11 +9,11 @@ use fairground_lab::Error;
 use fairground_report::Run;
 use fairground_results::{Better, Summary};
 
+use super::counted;
 use super::file::{Over, Score};
 use super::plan::{Planned, RowKey, Scheduler, Sweep};
 use super::results::tell_left;
-use super::{counted, open};
-use crate::output;
+use crate::output::{self, Stop};
 
 /// Print one number for each scheduler and setting, the best first
 ///
@@ -36,8 +36,8 @@ pub struct Arguments {
 }
 
 /// Runs the subcommand.
-pub fn main(arguments: &Arguments) -> Result<ExitCode, Error> {
-    let sweep = open(&arguments.folder)?;
+pub fn main(arguments: &Arguments) -> Result<ExitCode, Stop> {
+    let sweep = Sweep::open(&arguments.folder)?;
     let score = find(&sweep, arguments.name.as_deref())?;
     let better = score.better()?;
     let mut scored = scores(&sweep, score, better)?;
@@ -60,7 +60,7 @@ pub fn main(arguments: &Arguments) -> Result<ExitCode, Error> {
             counted(conditions, "condition")
         );
     }
-    Ok(output::print(&text).err().unwrap_or(ExitCode::SUCCESS))
+    output::finish(&text)
 }
 
 /// The score of a scheduler with its settings.

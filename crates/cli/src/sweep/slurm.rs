@@ -5,10 +5,9 @@ use std::process::ExitCode;
 
 use clap::Args;
 use clap::builder::NonEmptyStringValueParser;
-use fairground_lab::Error;
 
-use super::open;
-use crate::output;
+use super::plan::Sweep;
+use crate::output::{self, Stop};
 use crate::simulation::quoted;
 
 /// Print the script of a Slurm job array, with a shard for each task
@@ -41,10 +40,9 @@ pub struct Arguments {
 }
 
 /// Runs the subcommand.
-pub fn main(arguments: &Arguments) -> Result<ExitCode, Error> {
-    let sweep = open(&arguments.folder)?;
-    let text = script(arguments, &sweep.planned.name);
-    Ok(output::print(&text).err().unwrap_or(ExitCode::SUCCESS))
+pub fn main(arguments: &Arguments) -> Result<ExitCode, Stop> {
+    let sweep = Sweep::open(&arguments.folder)?;
+    output::finish(&script(arguments, &sweep.planned.name))
 }
 
 fn script(arguments: &Arguments, name: &str) -> String {

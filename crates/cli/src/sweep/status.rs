@@ -10,10 +10,10 @@ use fairground_report::Document;
 use schemars::JsonSchema;
 use serde::Serialize;
 
+use super::Shard;
 use super::plan::{Identity, Sweep};
-use super::{Shard, open};
 use crate::VERSION;
-use crate::output::{self, FAILED, Form};
+use crate::output::{self, FAILED, Form, Stop};
 
 /// Say which cells are done, how they ended, and which are left
 ///
@@ -65,18 +65,17 @@ impl Document for Progress {
 }
 
 /// Runs the subcommand.
-pub fn main(arguments: &Arguments) -> Result<ExitCode, Error> {
-    let sweep = open(&arguments.folder)?;
+pub fn main(arguments: &Arguments) -> Result<ExitCode, Stop> {
+    let sweep = Sweep::open(&arguments.folder)?;
     let progress = progress(&sweep, arguments.shard)?;
-    let printed = output::print(&match arguments.format {
+    output::print(&match arguments.format {
         Form::Json => progress.text(),
         Form::Table => told(&progress),
-    });
-    let complete = match progress.left {
+    })?;
+    Ok(match progress.left {
         0 => ExitCode::SUCCESS,
         _ => ExitCode::from(FAILED),
-    };
-    Ok(printed.err().unwrap_or(complete))
+    })
 }
 
 /// How far the cells of a shard are; without one, all of them.

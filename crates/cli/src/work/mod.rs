@@ -16,7 +16,7 @@ use fairground_kernel::supervise::Signals;
 use serde_json::Value;
 
 use crate::ending;
-use crate::output::{FAILED, fail};
+use crate::output::{FAILED, Stop, fail};
 use crate::sweep::UNFINISHED;
 use form::Wanted;
 pub use form::{Answer, Request, ShardRequest};
@@ -56,11 +56,8 @@ enum Message {
 type Source = Mutex<(Receiver<Message>, bool)>;
 
 /// Runs the subcommand.
-pub fn main(arguments: &Arguments) -> ExitCode {
-    let signals = match Signals::take() {
-        Ok(signals) => signals,
-        Err(error) => return fail(FAILED, error),
-    };
+pub fn main(arguments: &Arguments) -> Result<ExitCode, Stop> {
+    let signals = Signals::take().map_err(|error| fail(FAILED, error))?;
     let warm = Warm::default();
     let stop = warm.stop.clone();
     let (sender, receiver) = sync_channel(1);
@@ -75,9 +72,7 @@ pub fn main(arguments: &Arguments) -> ExitCode {
     let started = std::thread::Builder::new().spawn(move || read(&sender)).and_then(|_| {
         std::thread::Builder::new().spawn(move || ending::heed(signals, end, abandon))
     });
-    if let Err(error) = started {
-        return fail(FAILED, format_args!("there can be no thread: {error}"));
-    }
+    started.map_err(|error| fail(FAILED, format_args!("there can be no thread: {error}")))?;
     let source = Mutex::new((receiver, false));
     let worker = || work(&source, &warm);
     let outcomes = std::thread::scope(|scope| {
@@ -89,10 +84,11 @@ pub fn main(arguments: &Arguments) -> ExitCode {
         others.fold(first, Result::and)
     });
     match outcomes {
-        Ok(()) => ExitCode::SUCCESS,
         // Nobody wants the results any more.
-        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => ExitCode::SUCCESS,
-        Err(error) => fail(FAILED, format_args!("cannot write to standard output: {error}")),
+        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
+            Err(fail(FAILED, format_args!("cannot write to standard output: {error}")))
+        }
+        _ => Ok(ExitCode::SUCCESS),
     }
 }
 
