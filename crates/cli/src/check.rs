@@ -2,11 +2,9 @@
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use std::sync::Arc;
 
 use clap::Args;
 use fairground_lab::{Contender, Error, Finding, Judged, Plan};
-use fairground_machine::Machine;
 use fairground_report::{Forms as _, checkup_csv, checkup_json, checkup_markdown, checkup_text};
 use fairground_results::{
     Checkup, Comparison, Fault, Gate, GateOutcome, Patience, Requirement, Run, Status,
@@ -203,13 +201,8 @@ impl Arguments {
                 ..site.simulation.plan_without_schedulers()?
             });
         }
-        let machines: Vec<Arc<Machine>> =
-            { plans.iter() }.map(|plan| plan.sites[0].machine.clone()).collect();
-        let machines: Vec<&Machine> = machines.iter().map(|machine| &**machine).collect();
-        let wanted = schedulers::parse(&self.schedulers)?;
-        let opened = self.sources.contenders(&wanted, &machines)?;
-        for ((plan, contenders), site) in plans.iter_mut().zip(opened).zip(sites) {
-            plan.sites[0].contenders = contenders;
+        self.sources.open(&schedulers::parse(&self.schedulers)?, &mut plans)?;
+        for (plan, site) in plans.iter_mut().zip(sites) {
             site.simulation.require(&site.requirements, plan)?;
         }
         Ok(plans)

@@ -4,11 +4,10 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use fairground_lab::Noise;
-use fairground_results::Requirement;
+use fairground_results::{CpuChange, Requirement};
 use serde::Deserialize;
 
-use crate::hotplug::Change;
-use crate::quantity::nanoseconds;
+use crate::quantity::{cpu_change, nanoseconds};
 
 /// The requirements on a scheduler in every case that has no other on the measure, beside that no task starves and that the kernel keeps it; `docs/metrics.md` has the reason.
 const ALWAYS: [&str; 1] = ["idle_beside_waiting < 200ms"];
@@ -104,7 +103,7 @@ pub struct Case {
     /// Length of the run, in nanoseconds.
     pub duration: u64,
     /// CPUs that go or come.
-    pub hotplug: Vec<Change>,
+    pub hotplug: Vec<CpuChange>,
     /// The kernel's own threads beside the workload.
     pub noise: Noise,
     /// Length of the windows in which shares are compared, in nanoseconds; `None` for the usual one.
@@ -155,7 +154,7 @@ impl Line {
             name: PathBuf::from(format!("{FOLDER}{}", self.name)),
             machine: self.machine,
             duration: nanoseconds(&self.duration)?,
-            hotplug: changes.map(|one| one.parse()).collect::<Result<_, _>>()?,
+            hotplug: changes.map(|one| cpu_change(one)).collect::<Result<_, _>>()?,
             noise: noise.unwrap_or_default(),
             window: self.window.as_deref().map(nanoseconds).transpose()?,
             requirements,

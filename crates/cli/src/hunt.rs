@@ -2,7 +2,6 @@
 
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use clap::Args;
@@ -165,13 +164,7 @@ fn plan(
 ) -> Result<Plan, Error> {
     let mut plan = simulation.plan_without_schedulers()?;
     plan.patience = Patience::default();
-    let machines: Vec<Arc<Machine>> =
-        { plan.sites.iter() }.map(|site| site.machine.clone()).collect();
-    let machines: Vec<&Machine> = machines.iter().map(|machine| &**machine).collect();
-    let opened = sources.contenders(wanted, &machines)?;
-    for (site, contenders) in plan.sites.iter_mut().zip(opened) {
-        site.contenders = contenders;
-    }
+    sources.open(wanted, std::slice::from_mut(&mut plan))?;
     let always = gauntlet::parsed(&ALWAYS).map_err(Error::Plan)?;
     simulation.require(&replaced(require, &always), &mut plan)?;
     Ok(plan)

@@ -19,7 +19,6 @@ mod failures;
 mod finding;
 mod gauntlet;
 mod generate;
-mod hotplug;
 mod hunt;
 mod import;
 mod list;

@@ -1,6 +1,6 @@
 //! Times on the command line.
 
-use fairground_results::Patience;
+use fairground_results::{CpuChange, Patience};
 
 /// Longest time that is accepted: a million seconds.
 const LONGEST: f64 = 1e15;
@@ -50,6 +50,22 @@ pub fn window(text: &str) -> Result<u64, String> {
         ..SHORTEST_WINDOW => Err(format!("{text:?} is out of range: 1ms to 1000000s")),
         window => Ok(window),
     }
+}
+
+/// Parses when a CPU goes offline or comes online.
+pub fn cpu_change(text: &str) -> Result<CpuChange, String> {
+    let wrong = || "not CPU:on@TIME or CPU:off@TIME, such as 2:off@3s".to_owned();
+    let (cpu, rest) = text.split_once(':').ok_or_else(wrong)?;
+    let (state, time) = rest.split_once('@').ok_or_else(wrong)?;
+    Ok(CpuChange {
+        cpu: cpu.parse().map_err(|_| wrong())?,
+        online: match state {
+            "on" => true,
+            "off" => false,
+            _ => return Err(wrong()),
+        },
+        at_ns: nanoseconds(time)?,
+    })
 }
 
 /// Parses how long a task may wait: a time, or off.

@@ -11,8 +11,8 @@ use clap::Args;
 use clap::builder::NonEmptyStringValueParser;
 use fairground_companion::Companion;
 use fairground_lab::{
-    Contender, DEFAULT_HZ, Error, Hotplug, Kept, LOADER, Load, Noise, Plan, Release, Replay,
-    Settings, Site, hunting_grounds,
+    Contender, DEFAULT_HZ, Error, Kept, LOADER, Load, Noise, Plan, Release, Replay, Settings, Site,
+    hunting_grounds,
 };
 use fairground_machine::Machine;
 use fairground_recording::is_recording;
@@ -20,9 +20,8 @@ use fairground_results::{CpuChange, Patience, Requirement, Run, short_name};
 use fairground_workload::{Template, Workload};
 
 use crate::gauntlet::Case;
-use crate::hotplug::Change;
 use crate::loads;
-use crate::quantity::{nanoseconds, window};
+use crate::quantity::{cpu_change, nanoseconds, window};
 use crate::schedulers::{self, Wanted};
 use crate::{output, settings};
 
@@ -68,8 +67,8 @@ pub struct Simulation {
     pub window: Option<u64>,
 
     /// Take a CPU offline or bring it online at this time; may be given several times
-    #[arg(long, value_name = "CPU:on|off@TIME")]
-    pub hotplug: Vec<Change>,
+    #[arg(long, value_name = "CPU:on|off@TIME", value_parser = cpu_change)]
+    pub hotplug: Vec<CpuChange>,
 
     /// What else differs from seed to seed as on a real machine: none, spread, or default [default: spread with several runs in compare and rank, else none]
     ///
@@ -183,7 +182,7 @@ impl Simulation {
             "noise" => self.noise = Some(text.parse().map_err(told)?),
             "duration" => self.duration = Some(nanoseconds(text).map_err(told)?),
             "window" => self.window = Some(window(text).map_err(told)?),
-            "hotplug" => self.hotplug.push(text.parse().map_err(told)?),
+            "hotplug" => self.hotplug.push(cpu_change(text).map_err(told)?),
             _ => return Err(format!("there is no option {option}")),
         }
         Ok(())
@@ -212,11 +211,8 @@ impl Simulation {
 
     /// The same with CPUs that go and come.
     pub fn with_hotplug(&self, hotplug: &[CpuChange]) -> Self {
-        let change = |one: &CpuChange| {
-            Change(Hotplug { at: one.at_ns, cpu: one.cpu as usize, online: one.online })
-        };
         let same = self.with_loads(self.workloads.clone(), self.machines.clone(), self.duration);
-        Self { hotplug: hotplug.iter().map(change).collect(), ..same }
+        Self { hotplug: hotplug.to_vec(), ..same }
     }
 
     /// The same of other loads.
@@ -243,14 +239,8 @@ impl Simulation {
         for simulation in simulations {
             plans.push(simulation.plan_without_schedulers()?);
         }
-        let Some(first) = simulations.first() else { return Ok(plans) };
-        let wanted = schedulers::parse(schedulers)?;
-        let mut sites: Vec<&mut Site> = plans.iter_mut().flat_map(|plan| &mut plan.sites).collect();
-        let machines: Vec<Arc<Machine>> = sites.iter().map(|site| site.machine.clone()).collect();
-        let machines: Vec<&Machine> = machines.iter().map(|machine| &**machine).collect();
-        let opened = first.sources.contenders(&wanted, &machines)?;
-        for (site, contenders) in sites.iter_mut().zip(opened) {
-            site.contenders = contenders;
+        if let Some(first) = simulations.first() {
+            first.sources.open(&schedulers::parse(schedulers)?, &mut plans)?;
         }
         Ok(plans)
     }
@@ -303,7 +293,7 @@ impl Simulation {
                 hz: self.hz.0,
                 release: self.sources.kernel,
                 window: self.window,
-                hotplug: self.hotplug.iter().map(|change| change.0).collect(),
+                hotplug: self.hotplug.clone(),
             },
             repeats: 1,
             patience: Patience::Off,
@@ -434,6 +424,18 @@ impl Sources {
         let wanted = [Wanted::plain(name)];
         let opened = schedulers::open(&wanted, &build, self.threads, &[machine])?;
         Ok(opened.into_iter().flatten().last().expect("one for each that is wanted"))
+    }
+
+    /// Adds the schedulers, with their settings, to all sites of these plans; each is opened once.
+    pub fn open(&self, wanted: &[Wanted], plans: &mut [Plan]) -> Result<(), Error> {
+        let mut sites: Vec<&mut Site> = plans.iter_mut().flat_map(|plan| &mut plan.sites).collect();
+        let machines: Vec<Arc<Machine>> = sites.iter().map(|site| site.machine.clone()).collect();
+        let machines: Vec<&Machine> = machines.iter().map(|machine| &**machine).collect();
+        let opened = self.contenders(wanted, &machines)?;
+        for (site, contenders) in sites.iter_mut().zip(opened) {
+            site.contenders = contenders;
+        }
+        Ok(())
     }
 
     /// The schedulers for each of the machines, with their settings.

@@ -589,13 +589,18 @@ impl Cell {
         }
     }
 
-    fn labels(&self) -> Labels {
-        let options = &self.options;
+    /// The CPUs that come and go, by the machine's own numbers: the options have them as schedulers see them.
+    pub(crate) fn changes(&self) -> Vec<CpuChange> {
         let change = |change: &Hotplug| CpuChange {
             at_ns: change.at,
-            cpu: options.machine.numbers[change.cpu],
+            cpu: self.options.machine.numbers[change.cpu],
             online: change.online,
         };
+        self.options.hotplug.iter().map(change).collect()
+    }
+
+    fn labels(&self) -> Labels {
+        let options = &self.options;
         let recipe = Recipe {
             workload: options.workload.name.clone(),
             scheduler: self.contender.name().to_owned(),
@@ -609,7 +614,7 @@ impl Cell {
             hz: Some(options.hz),
             duration_ns: self.length(),
             noise: Some(self.noise.to_string()),
-            hotplug: options.hotplug.iter().map(change).collect(),
+            hotplug: self.changes(),
             hashes: self.hashes.clone(),
         };
         Labels {

@@ -47,7 +47,7 @@ pub use experiment::{
     Outcome, Request, experiment_moments, fit, reproduce, reproduce_on_kernel,
 };
 pub use explain::{Search, explain};
-pub use fairground_simulator::{Examined, Hotplug, Release};
+pub use fairground_simulator::{Examined, Release};
 pub use hunt::{Find, GENERATION, Hunt, Hunted, Scenario, Told, hunting_grounds};
 pub use identity::of_bytes as hash_of_bytes;
 pub use loader::{LOADER, capture_loader};

@@ -11,7 +11,7 @@ use fairground_contract::attributes::Attributes;
 use fairground_events::Nanoseconds;
 use fairground_machine::{Machine, Online};
 use fairground_results::format::seconds;
-use fairground_results::{Hashes, Patience, Requirement};
+use fairground_results::{CpuChange, Hashes, Patience, Requirement};
 use fairground_simulator::{
     CostModel, Hotplug, Options, Release, Surroundings, check_deadline_tasks,
 };
@@ -54,14 +54,17 @@ pub(crate) fn check_tasks(workload: &Workload, machine: &Machine) -> Result<(), 
 
 /// Finds the CPUs of changes that have the machine's own numbers, and rejects changes that would change nothing. As in the kernel, the last CPU
 /// cannot go offline.
-pub(crate) fn check_hotplug(changes: &[Hotplug], machine: &Machine) -> Result<Vec<Hotplug>, Error> {
+pub(crate) fn check_hotplug(
+    changes: &[CpuChange],
+    machine: &Machine,
+) -> Result<Vec<Hotplug>, Error> {
     let mut changes = changes.to_vec();
-    changes.sort_by_key(|change| change.at);
+    changes.sort_by_key(|change| change.at_ns);
     let mut found = Vec::new();
     let mut online = vec![true; machine.cpu_count()];
-    for Hotplug { at, cpu, online: comes } in changes {
+    for CpuChange { at_ns: at, cpu, online: comes } in changes {
         let state = if comes { "online" } else { "offline" };
-        let place = u32::try_from(cpu).ok().and_then(|cpu| machine.find(cpu));
+        let place = machine.find(cpu);
         found.extend(place.map(|cpu| Hotplug { at, cpu, online: comes }));
         let before = place.map(|place| std::mem::replace(&mut online[place], comes));
         let problem = match before {
@@ -93,7 +96,7 @@ pub struct Settings {
     /// The release of Linux that is simulated.
     pub release: Release,
     /// CPUs that go offline or come online, by the machine's own numbers.
-    pub hotplug: Vec<Hotplug>,
+    pub hotplug: Vec<CpuChange>,
     /// Length of the windows in which shares are compared; `None` for the usual one.
     pub window: Option<Nanoseconds>,
 }

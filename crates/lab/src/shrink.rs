@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use fairground_events::Nanoseconds;
 use fairground_machine::Machine;
-use fairground_simulator::{Hotplug, Options, Surroundings};
+use fairground_simulator::{Options, Surroundings};
 use fairground_workload::{Draft, Workload};
 
 use crate::cell::{Cell, CellResult, DEFAULT_DURATION, Failure};
@@ -182,11 +182,7 @@ impl Search<'_> {
     fn cell_of(&self, case: &Case) -> Option<Cell> {
         let workload = Workload::parse(self.file, &case.draft.text()).ok()?;
         let machine = Machine::parse(&case.machine).ok()?;
-        // Its options name CPUs as the schedulers see them.
-        let named = &self.cell.options.machine.numbers;
-        let changes = self.cell.options.hotplug.iter();
-        let changes = changes.map(|change| Hotplug { cpu: named[change.cpu] as usize, ..*change });
-        let changes = check_hotplug(&changes.collect::<Vec<_>>(), &machine);
+        let changes = check_hotplug(&self.cell.changes(), &machine);
         let fits = workload.task_count() > 0 && check_tasks(&workload, &machine).is_ok();
         let hotplug = changes.ok()?;
         let options = Options {

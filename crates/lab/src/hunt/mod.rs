@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use fairground_results::{Patience, Requirement, Status};
-use fairground_simulator::{Hotplug, Options};
+use fairground_simulator::Options;
 use serde::{Deserialize, Serialize};
 
 use self::scenario::Kept;
@@ -201,17 +201,11 @@ impl Hunt<'_> {
         let mut sites = self.plan.sites.iter();
         let site = sites.position(|site| site.machine.description == scenario.machine)?;
         let template = &templates[site];
-        let changes = scenario.hotplug.iter().map(|change| Hotplug {
-            at: change.at_ns,
-            cpu: change.cpu as usize,
-            online: change.online,
-        });
-        let changes: Vec<Hotplug> = changes.collect();
         Some(Cell {
             options: Options {
                 workload: Arc::new(scenario.parsed()?),
                 duration: Some(scenario.duration),
-                hotplug: check_hotplug(&changes, &template.options.machine).ok()?,
+                hotplug: check_hotplug(&scenario.hotplug, &template.options.machine).ok()?,
                 ..template.options.clone()
             },
             ..template.clone()
