@@ -36,10 +36,7 @@ pub fn tunables(object: &Object) -> Vec<Tunable> {
         Some(Tunable {
             name: variable.name.clone(),
             integer_type,
-            unit: match integer_type.boolean {
-                true => Unit::None,
-                false => Unit::of_name(&variable.name),
-            },
+            unit: if integer_type.boolean { Unit::None } else { Unit::of_name(&variable.name) },
             default,
             minimum: integer_type.minimum(),
             maximum: integer_type.maximum(),

@@ -245,10 +245,7 @@ fn candidates(first: &Path, build: &Build) -> Vec<Candidate> {
     let library = home_of_scx(first, &build.include).map(|home| home.with_file_name("lib"));
     let mut candidates = Vec::new();
     for folder in beside.into_iter().chain(library) {
-        let folder = match folder.as_os_str().is_empty() {
-            true => PathBuf::from("."),
-            false => folder,
-        };
+        let folder = if folder.as_os_str().is_empty() { PathBuf::from(".") } else { folder };
         for source in crate::sources_of_folder(&folder).unwrap_or_default() {
             let text = std::fs::read_to_string(&source).unwrap_or_default();
             let is_scheduler = ["SCX_OPS_DEFINE", "DEFINE_SCHEDULER", ".struct_ops"]

@@ -34,10 +34,7 @@ pub struct Arguments {
 /// Runs the subcommand.
 pub fn main(arguments: &Arguments) -> Result<ExitCode, Stop> {
     let place = arguments.output.as_deref().map(Place::at).transpose()?;
-    let (text, notes) = match arguments.machine {
-        true => describe()?,
-        false => calibrate()?,
-    };
+    let (text, notes) = if arguments.machine { describe()? } else { calibrate()? };
     for note in &notes {
         crate::output::say!("fairground: {note}");
     }

@@ -213,10 +213,7 @@ impl Arguments {
         let tables = matches!(self.format, DocumentForm::Table | DocumentForm::Markdown);
         let names_task = self.quantities().any(|quantity| quantity.task().is_some());
         let everything = self.report.is_some() || self.output.is_some() || self.tasks || names_task;
-        match tables && !everything {
-            true => Kept::Shares(FEW_TASKS),
-            false => Kept::All,
-        }
+        if tables && !everything { Kept::Shares(FEW_TASKS) } else { Kept::All }
     }
 
     /// An option that would have no effect, or not all of its own, beside the others, and the remedy.
@@ -502,10 +499,7 @@ fn print(arguments: &Arguments, results: &Results) -> Result<(), Stop> {
 fn table(arguments: &Arguments, comparison: &Comparison) -> String {
     let colours = output::has_colours();
     let mut text = comparison.table(Style {
-        tasks: match arguments.tasks {
-            true => TaskTables::Always,
-            false => TaskTables::WhenFew,
-        },
+        tasks: if arguments.tasks { TaskTables::Always } else { TaskTables::WhenFew },
         colours,
     });
     text.push_str(&comparison.differences_table(colours));

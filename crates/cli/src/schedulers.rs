@@ -129,10 +129,7 @@ pub fn parse(texts: &[String]) -> Result<Vec<Wanted>, Error> {
     let mut all_wanted = Vec::new();
     for text in texts {
         // A comma may also be part of a file's name.
-        let parts = match Path::new(text).exists() {
-            true => vec![text.as_str()],
-            false => split(text),
-        };
+        let parts = if Path::new(text).exists() { vec![text.as_str()] } else { split(text) };
         for part in parts {
             let wanted =
                 Wanted::parse(part).map_err(|message| Error::Plan(format!("-s {message}")))?;

@@ -361,10 +361,7 @@ impl Contender {
 
     /// The costs of scheduling with this scheduler on a machine with these costs.
     pub(crate) fn costs(&self, machine: CostModel) -> CostModel {
-        match self.built_in {
-            true => machine.built_in(),
-            false => machine,
-        }
+        if self.built_in { machine.built_in() } else { machine }
     }
 
     /// The release of Linux for it where `wanted` is simulated: what stands for the kernel's own scheduler is not loaded by that kernel.

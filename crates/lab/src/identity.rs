@@ -40,10 +40,7 @@ pub(crate) fn of_workload(workload: &Workload, replay: Option<&Replay>) -> Strin
     let resources = (conditions, barriers, semaphores, timers, pipes, disks, memories);
     let resources = (resources, services, choices, arrivals, groups);
     let rest = (duration, tasks, mutexes, resources, replay);
-    match drives.is_empty() {
-        true => of(&rest),
-        false => of(&(rest, drives)),
-    }
+    if drives.is_empty() { of(&rest) } else { of(&(rest, drives)) }
 }
 
 /// The hash of a machine, without its description.
@@ -60,10 +57,7 @@ pub(crate) fn of_machine(machine: &Machine) -> String {
         hardware,
     } = machine;
     let rest = (cpus, node_distances, unknown_speeds, numbers, cgroup_mode);
-    match *hardware == Hardware::default() {
-        true => of(&rest),
-        false => of(&(rest, hardware)),
-    }
+    if *hardware == Hardware::default() { of(&rest) } else { of(&(rest, hardware)) }
 }
 
 /// The hash of costs, without their origins.

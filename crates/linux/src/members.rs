@@ -44,10 +44,7 @@ pub struct Member {
 impl Member {
     /// Whether the tables of that form have it in `release`.
     pub fn is_in(&self, cid_form: bool, release: Release) -> bool {
-        let releases = match cid_form {
-            true => self.cid_form,
-            false => self.cpu_form,
-        };
+        let releases = if cid_form { self.cid_form } else { self.cpu_form };
         releases.is_some_and(|releases| releases.contains(release))
     }
 
@@ -61,10 +58,7 @@ impl Member {
 
     /// The releases that have it in tables of that form.
     pub fn releases(&self, cid_form: bool) -> Option<Releases> {
-        match cid_form {
-            true => self.cid_form,
-            false => self.cpu_form,
-        }
+        if cid_form { self.cid_form } else { self.cpu_form }
     }
 }
 

@@ -348,10 +348,7 @@ impl GivenClock {
         }
         let limit = self.rate_limit_us.unwrap_or(RATE_LIMIT_US as f64);
         let rate_limit = nanoseconds("rate_limit_us", limit)?;
-        let groups = match self.each {
-            true => cpus.chunks(1).collect(),
-            false => vec![cpus.as_slice()],
-        };
+        let groups = if self.each { cpus.chunks(1).collect() } else { vec![cpus.as_slice()] };
         machine.hardware.clocks.extend(groups.into_iter().map(|group| Clock {
             cpus: group.to_vec(),
             steps: steps.clone(),

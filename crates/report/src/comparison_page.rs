@@ -159,10 +159,7 @@ fn measures_table(block: &Block, measures: &[&Measure]) -> Table {
     }
     let row = |row: &Row| {
         // How the runs ended, unless all is well.
-        let detail = match row.is_ok() {
-            true => String::new(),
-            false => row.status(),
-        };
+        let detail = if row.is_ok() { String::new() } else { row.status() };
         let mut cells = vec![Cell { text: row.title(), detail, strip: None }];
         let numbers = measures.iter().zip(&columns);
         cells.extend(

@@ -151,10 +151,7 @@ fn value(field: &Field) -> Option<Value> {
                     _ => {}
                 }
             }
-            match texts.is_empty() {
-                true => Value::Integers(integers),
-                false => Value::Texts(texts),
-            }
+            if texts.is_empty() { Value::Integers(integers) } else { Value::Texts(texts) }
         }
         _ => return None,
     })

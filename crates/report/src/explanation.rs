@@ -92,10 +92,7 @@ fn run_text(run: &Waits) -> String {
 }
 
 fn wait_text(wait: &Explanation) -> String {
-    let end = match wait.ran {
-        true => "",
-        false => ", when the run ended",
-    };
+    let end = if wait.ran { "" } else { ", when the run ended" };
     let mut text = format!(
         "\n{} waited {}, from {} to {}{end}\n  {}\n",
         wait.task,
@@ -278,10 +275,7 @@ pub fn diagnosis(wait: &Explanation, cpus: u32) -> String {
     };
     let is_idle = |cpu: &CpuUse| cpu.idle_ns >= length / 2 && cpu.idle_ns > 0;
     let has_idle = wait.cpus.iter().any(is_idle);
-    let beside = match has_idle {
-        true => ", while a CPU that it may use is idle",
-        false => "",
-    };
+    let beside = if has_idle { ", while a CPU that it may use is idle" } else { "" };
     let text = match wait.cause {
         Cause::RealTime { cpu: Some(_), .. } => {
             format!("lies in the local queue of a CPU that real-time tasks have{beside}")

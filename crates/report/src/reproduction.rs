@@ -412,10 +412,7 @@ fn runs(reproductions: &[&Reproduction]) -> String {
     let repeats = || reproductions.iter().map(|one| one.repeats);
     let (least, most) = (repeats().min().unwrap_or(0), repeats().max().unwrap_or(0));
     let runs = if least == most { format!("{least}") } else { format!("{least} to {most}") };
-    let fewer = match has_fewer_runs(reproductions) {
-        true => ", fewer of some",
-        false => "",
-    };
+    let fewer = if has_fewer_runs(reproductions) { ", fewer of some" } else { "" };
     format!("From {runs} runs of each scheduler at each point{fewer}:")
 }
 

@@ -86,10 +86,7 @@ const RED: [&str; 2] = ["\u{1b}[31m", "\u{1b}[0m"];
 /// The lines of a text in red, if there are colours.
 pub(crate) fn red(text: &str, colours: bool) -> String {
     let [begin, end] = RED;
-    match colours {
-        true => format!("{begin}{text}{end}"),
-        false => text.to_owned(),
-    }
+    if colours { format!("{begin}{text}{end}") } else { text.to_owned() }
 }
 
 /// The failures, each with the command that shows why.

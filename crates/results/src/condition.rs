@@ -202,10 +202,7 @@ fn beyond(one: &Difference, above: bool, limit: Limit) -> Outcome {
         // A value that begins at 0 grows by more than any part of it.
         Limit::Relative(part) => part * one.before.abs(),
     };
-    let is_beyond = |number: f64| match above {
-        true => number > limit,
-        false => number < limit,
-    };
+    let is_beyond = |number: f64| if above { number > limit } else { number < limit };
     let farthest = if above { one.high } else { one.low };
     match () {
         () if one.is_certain() && is_beyond(one.difference) => Outcome::Failed(sentence(one)),

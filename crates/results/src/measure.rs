@@ -122,10 +122,7 @@ impl Margin {
     /// The margin between `baseline` and another value with ticks of this length in nanoseconds.
     pub fn around(&self, baseline: f64, other: f64, tick_ns: f64) -> f64 {
         let margin = (self.relative * baseline.abs()).max(self.absolute);
-        match baseline.min(other) >= tick_ns {
-            true => margin.max(self.ticks * tick_ns),
-            false => margin,
-        }
+        if baseline.min(other) >= tick_ns { margin.max(self.ticks * tick_ns) } else { margin }
     }
 
     /// In words.

@@ -184,10 +184,7 @@ impl Requirement {
         let Some((value, bound)) = measured else {
             return 0.0;
         };
-        let (part, whole) = match self.is_above() {
-            true => (bound, value),
-            false => (value, bound),
-        };
+        let (part, whole) = if self.is_above() { (bound, value) } else { (value, bound) };
         if part <= 0.0 {
             return 0.0;
         }

@@ -257,10 +257,7 @@ fn check_externs(object: &Object, linker: &dyn Linker) -> Result<(), Error> {
             })
         })
         .collect();
-    match missing.is_empty() {
-        true => Ok(()),
-        false => Err(Error::Lacking(missing)),
-    }
+    if missing.is_empty() { Ok(()) } else { Err(Error::Lacking(missing)) }
 }
 
 /// In words, that the kernel has no such function or variable, and the remedy if that is known.

@@ -51,10 +51,7 @@ impl Map {
     /// Bytes of a value in a call; some maps have one per CPU.
     pub(crate) fn value_length(&self, cpus: usize) -> usize {
         let size = self.value_size as usize;
-        match is_per_cpu(self.kind) {
-            true => size.next_multiple_of(8) * cpus,
-            false => size,
-        }
+        if is_per_cpu(self.kind) { size.next_multiple_of(8) * cpus } else { size }
     }
 
     /// An element of an array, whose elements are in `file`.

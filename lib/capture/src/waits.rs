@@ -138,10 +138,7 @@ fn tell(call: &Call, now: u64) -> Option<io::Result<Outcome>> {
     let thread = call.thread;
     Some(match call.number {
         libc::SYS_clock_gettime => {
-            let time = match is_real_time(first) {
-                true => EPOCH * SECOND + now,
-                false => now,
-            };
+            let time = if is_real_time(first) { EPOCH * SECOND + now } else { now };
             write_pair(thread, second, [time / SECOND, time % SECOND]).map(|()| done(0))
         }
         libc::SYS_gettimeofday => {
@@ -270,10 +267,7 @@ fn is_real_time(clock: u64) -> bool {
 
 /// Converts a time of one of the loader's clocks to the kernel's.
 fn on_our_clock(clock: u64, time: u64) -> u64 {
-    match is_real_time(clock) {
-        true => time.saturating_sub(EPOCH * SECOND),
-        false => time,
-    }
+    if is_real_time(clock) { time.saturating_sub(EPOCH * SECOND) } else { time }
 }
 
 fn write_pair(thread: i32, target: u64, pair: [u64; 2]) -> io::Result<()> {

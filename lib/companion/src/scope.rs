@@ -48,10 +48,7 @@ fn values_by_id(
     let values = cpus.iter().map(|cpu| cpu.clone().map(&of).transpose());
     let values: Vec<Option<Dynamic>> = values.collect::<Result<_, _>>()?;
     let are_truths = values.iter().flatten().all(Dynamic::is_bool);
-    let none = match are_truths {
-        true => Dynamic::from_bool(false),
-        false => Dynamic::from_int(0),
-    };
+    let none = if are_truths { Dynamic::from_bool(false) } else { Dynamic::from_int(0) };
     Ok(values.into_iter().map(|value| value.unwrap_or_else(|| none.clone())).collect())
 }
 

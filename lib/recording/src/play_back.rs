@@ -133,10 +133,7 @@ impl Teller<'_> {
 
     /// Threads that were not chosen have a CPU from now on, or no longer.
     fn give_to_others(&mut self, time: u64, cpu: CpuId, begins: bool) {
-        let is_new = match begins {
-            true => self.others.insert(cpu),
-            false => self.others.remove(&cpu),
-        };
+        let is_new = if begins { self.others.insert(cpu) } else { self.others.remove(&cpu) };
         if is_new {
             let who = begins.then_some(Outsider::Other);
             self.event(time, EventKind::Outside { cpu, who });

@@ -353,10 +353,7 @@ impl<'a> Maker<'a> {
             let semaphore = number(&mut self.semaphores, id);
             making.push(Event::SemWait(semaphore));
             // Without system calls it may have been a mutex.
-            return match self.without_calls {
-                true => Sure::Approximated,
-                false => Sure::Exact,
-            };
+            return if self.without_calls { Sure::Approximated } else { Sure::Exact };
         }
         if length == 0 {
             return Sure::Exact;

@@ -92,10 +92,7 @@ impl FromStr for Shard {
         let (number, count) = text.split_once('/').ok_or_else(wrong)?;
         let number = number.parse().map_err(|_| wrong())?;
         let count = count.parse().map_err(|_| wrong())?;
-        match number < count {
-            true => Ok(Self { number, count }),
-            false => Err(wrong()),
-        }
+        if number < count { Ok(Self { number, count }) } else { Err(wrong()) }
     }
 }
 

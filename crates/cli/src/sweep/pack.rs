@@ -43,10 +43,7 @@ pub fn main(arguments: &Arguments) -> Result<ExitCode, Stop> {
         );
     }
     output::print(&text)?;
-    Ok(match packed.different.is_empty() {
-        true => ExitCode::SUCCESS,
-        false => ExitCode::from(FAILED),
-    })
+    Ok(if packed.different.is_empty() { ExitCode::SUCCESS } else { ExitCode::from(FAILED) })
 }
 
 /// The changes.

@@ -328,13 +328,8 @@ fn print_tables(sweep: &Sweep, runs: Vec<(usize, Run)>, tasks: bool) -> Result<(
         }
         let comparison = comparison(runs);
         let colours = output::has_colours();
-        let style = Style {
-            tasks: match tasks {
-                true => TaskTables::Always,
-                false => TaskTables::WhenFew,
-            },
-            colours,
-        };
+        let style =
+            Style { tasks: if tasks { TaskTables::Always } else { TaskTables::WhenFew }, colours };
         output::print(&comparison.table(style))?;
         output::print(&comparison.overall_table(colours))?;
     }

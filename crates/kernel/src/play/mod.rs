@@ -161,10 +161,7 @@ fn become_ordinary() -> Result<(), Error> {
 
 /// The scheduler in charge, into which only root can look.
 fn in_charge(root: bool) -> Result<Option<InCharge>, Error> {
-    match root {
-        true => InCharge::find("looking into a scheduler"),
-        false => Ok(None),
-    }
+    if root { InCharge::find("looking into a scheduler") } else { Ok(None) }
 }
 
 /// The attributes that the scheduler in charge reads, if it reads any.
@@ -208,10 +205,7 @@ fn set_up_groups(workload: &Workload, root: bool, notes: &mut Vec<String>) -> Op
     if workload.groups.is_empty() {
         return None;
     }
-    let made = match root {
-        true => Groups::set_up(workload),
-        false => Err("that takes root".to_owned()),
-    };
+    let made = if root { Groups::set_up(workload) } else { Err("that takes root".to_owned()) };
     match made {
         Ok(groups) => {
             notes.push(groups.note());

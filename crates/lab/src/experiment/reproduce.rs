@@ -202,10 +202,7 @@ impl<'a> Setup<'a> {
     fn seeds_at(&self, point: usize, column: usize) -> u32 {
         let own = [self.points[point].seeds, self.columns[column].seeds];
         let own = own.into_iter().flatten().map(NonZero::get);
-        match self.seeds_requested {
-            true => self.seeds,
-            false => own.fold(self.seeds, u32::min),
-        }
+        if self.seeds_requested { self.seeds } else { own.fold(self.seeds, u32::min) }
     }
 
     /// Length of a run at a point, if not the workload's own.

@@ -161,10 +161,7 @@ impl Scenario {
     }
 
     fn of_another_length(&self, dice: &mut Dice) -> Self {
-        let duration = match dice.once_in(2) {
-            true => self.duration / 2,
-            false => self.duration * 2,
-        };
+        let duration = if dice.once_in(2) { self.duration / 2 } else { self.duration * 2 };
         Self { duration: duration.clamp(SHORTEST, LONGEST), hotplug: Vec::new(), ..self.clone() }
     }
 

@@ -38,10 +38,7 @@ impl Scale {
 
     /// The place of a number, from 0 at the left end to 1.
     fn place(&self, number: f64) -> f64 {
-        let number = match self.log {
-            true => number.max(f64::MIN_POSITIVE).ln(),
-            false => number,
-        };
+        let number = if self.log { number.max(f64::MIN_POSITIVE).ln() } else { number };
         match self.to - self.from {
             length if length > 0.0 => ((number - self.from) / length).clamp(0.0, 1.0),
             _ => 1.0,

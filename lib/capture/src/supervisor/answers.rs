@@ -117,10 +117,7 @@ impl Supervisor {
         let Some(path) = self.redirected(thread, path)? else {
             return Ok(Answer::Continue);
         };
-        Ok(match path.exists() {
-            true => Answer::Value(0),
-            false => Answer::Error(libc::ENOENT),
-        })
+        Ok(if path.exists() { Answer::Value(0) } else { Answer::Error(libc::ENOENT) })
     }
 
     /// The machine's files include no links.
@@ -128,10 +125,7 @@ impl Supervisor {
         let Some(path) = self.redirected(thread, path)? else {
             return Ok(Answer::Continue);
         };
-        Ok(Answer::Error(match path.exists() {
-            true => libc::EINVAL,
-            false => libc::ENOENT,
-        }))
+        Ok(Answer::Error(if path.exists() { libc::EINVAL } else { libc::ENOENT }))
     }
 
     /// Pretends to create a folder in /run, so that a loader that runs as root leaves nothing behind there.
@@ -149,10 +143,7 @@ impl Supervisor {
     /// Pretends that there is nothing to remove in /run.
     fn remove(&self, thread: i32, path: u64) -> io::Result<Answer> {
         let path = process::read_text(thread, path)?;
-        Ok(match is_shared(&path) {
-            true => Answer::Error(libc::ENOENT),
-            false => Answer::Continue,
-        })
+        Ok(if is_shared(&path) { Answer::Error(libc::ENOENT) } else { Answer::Continue })
     }
 
     /// Maps are memfds, which cannot be polled: an eventfd that never fires stands in for a ring buffer.
