@@ -61,9 +61,7 @@ fn limited(id: &str, settings: &str, tasks: &[String], seconds: u64) -> History 
 pub fn the_use_of_a_quota_is_told_although_another_group_runs_to_the_end(id: &str) {
     let tasks = [hogs("a", 1, "/a", ""), hogs("b", 1, "/b", "")];
     let history = limited(id, r#""cpu.max": "20000 100000""#, &tasks, 2);
-    let [used] = history.quotas[..] else {
-        panic!("{:?}", history.quotas);
-    };
+    let [used] = history.quotas[..] else { panic!("{:?}", history.quotas) };
     assert_eq!(used.periods, 20);
     assert!(used.throttled_periods >= 19, "{used:?}");
 }

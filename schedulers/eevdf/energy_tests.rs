@@ -74,9 +74,7 @@ fn estimate(machine: &Machine, used: &[f64]) -> f64 {
 
 /// The least estimate of all placements of tasks that leave each CPU a fifth to spare.
 fn optimum(machine: &Machine, tasks: &[f64], used: &mut [f64]) -> f64 {
-    let Some((first, rest)) = tasks.split_first() else {
-        return estimate(machine, used);
-    };
+    let Some((first, rest)) = tasks.split_first() else { return estimate(machine, used) };
     let mut best = f64::INFINITY;
     for cpu in 0..used.len() {
         if (used[cpu] + first) * 1.25 < f64::from(machine.cpus[cpu].capacity) {

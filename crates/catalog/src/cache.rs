@@ -79,12 +79,8 @@ impl Cache {
     ) {
         let list: Option<Vec<&str>> = inputs.iter().map(|path| path.to_str()).collect();
         let is_line = |path: &&str| !path.contains('\n');
-        let Some(list) = list.filter(|list| list.iter().all(is_line)) else {
-            return;
-        };
-        let Some(hash) = way.with(inputs, Some(started)) else {
-            return;
-        };
+        let Some(list) = list.filter(|list| list.iter().all(is_line)) else { return };
+        let Some(hash) = way.with(inputs, Some(started)) else { return };
         let length = (warnings.len() as u64).to_le_bytes();
         let content = [&length, warnings.as_bytes(), object].concat();
         self.write(&hash, "object", &content);
@@ -130,9 +126,7 @@ impl Cache {
 
     /// Removes the files that have not been used for longest, if there is too much.
     fn tidy(&self) {
-        let Ok(entries) = fs::read_dir(&self.folder) else {
-            return;
-        };
+        let Ok(entries) = fs::read_dir(&self.folder) else { return };
         let mut files: Vec<(SystemTime, u64, PathBuf)> = entries
             .flatten()
             .filter_map(|entry| {
@@ -260,9 +254,7 @@ fn hexadecimal(digits: &[u8]) -> String {
 
 /// The files in a list of dependencies for make, as clang writes it with `-MD`.
 pub fn files_in(list: &str) -> Vec<PathBuf> {
-    let Some((_, list)) = list.split_once(": ") else {
-        return Vec::new();
-    };
+    let Some((_, list)) = list.split_once(": ") else { return Vec::new() };
     let mut files = Vec::new();
     let mut name = String::new();
     let mut letters = list.chars().peekable();

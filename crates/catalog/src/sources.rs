@@ -167,9 +167,7 @@ fn add_needed(parts: &mut Vec<Part>, wanted: &[String], build: &Build) -> Vec<St
 /// The sources whose text contains one of the names, which nothing else defines, and that do not compile.
 fn passed_over(names: &[String], candidates: &[Candidate]) -> Vec<String> {
     let told = candidates.iter().filter_map(|one| {
-        let Some(Err(problem)) = &one.part else {
-            return None;
-        };
+        let Some(Err(problem)) = &one.part else { return None };
         let names: Vec<&str> =
             names.iter().filter(|name| one.text.contains(*name)).map(String::as_str).collect();
         let first = problem.lines().find(|line| line.contains("error"));

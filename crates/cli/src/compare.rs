@@ -422,9 +422,7 @@ fn baseline(arguments: &Arguments, plan: &Plan) -> Result<Option<String>, Stop> 
     if let Some(problem) = arguments.without_effect() {
         return Err(output::fail(output::UNUSABLE, problem));
     }
-    let Some(wanted) = &arguments.baseline else {
-        return Ok(None);
-    };
+    let Some(wanted) = &arguments.baseline else { return Ok(None) };
     let contenders = plan.sites.first().map_or(&[][..], |site| &site.contenders);
     let ways: [fn(&Contender) -> String; 3] =
         [|one| one.title(), |one| one.name().to_owned(), |one| one.reference().to_owned()];

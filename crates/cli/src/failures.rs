@@ -17,9 +17,7 @@ use crate::simulation::{Simulation, Single};
 pub fn explain(simulation: &Simulation, plan: &Plan, results: &mut Results) {
     for failed in &mut results.failures {
         let run = &mut results.comparison.runs[failed.run];
-        let Some(failure) = &mut run.failure else {
-            continue;
-        };
+        let Some(failure) = &mut run.failure else { continue };
         if let Some(wait) = &failed.wait {
             let cause = match is_of_wait(failed, wait) {
                 true => format!(": {}", why(wait)),

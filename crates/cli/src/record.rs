@@ -189,9 +189,7 @@ fn roots(arguments: &Arguments) -> Result<Roots, Error> {
         }
         return Ok(Roots::Tasks(vec![pid]));
     }
-    let Some(folder) = &arguments.cgroup else {
-        return Ok(Roots::All);
-    };
+    let Some(folder) = &arguments.cgroup else { return Ok(Roots::All) };
     let mut found = Vec::new();
     collect(folder, &mut found).map_err(|error| Error::Usage {
         reason: format!(

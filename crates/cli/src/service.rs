@@ -121,9 +121,7 @@ fn try_enable(choice: &Choice) -> Result<(), Error> {
 
 /// After a start that failed: the scheduler that was enabled before is back, or none is.
 fn undo(before: Option<Vec<u8>>) -> Result<(), Error> {
-    let Some(unit) = before else {
-        return remove();
-    };
+    let Some(unit) = before else { return remove() };
     write_unit(&unit)?;
     systemctl(&["daemon-reload"]).and_then(|()| systemctl(&["restart", SERVICE]))
 }

@@ -197,9 +197,7 @@ fn own(arguments: &Arguments) -> Result<String, String> {
 
 /// The text of a scheduler's source, or of the `header` that is named.
 fn source_of<'s>(scheduler: &'s Scheduler, header: Option<&str>) -> Result<&'s str, String> {
-    let Some(name) = header else {
-        return Ok(&scheduler.source);
-    };
+    let Some(name) = header else { return Ok(&scheduler.source) };
     match fairground_catalog::header(name) {
         Some((_, text)) => Ok(text),
         None => Err(format!(

@@ -74,9 +74,7 @@ pub fn shrink_one(
         progress.tell(runs, most);
     });
     progress.clear();
-    let Some(shrunk) = shrunk else {
-        return Ok(None);
-    };
+    let Some(shrunk) = shrunk else { return Ok(None) };
     let command = simulation.command(&Single {
         command: "compare",
         workload: path,

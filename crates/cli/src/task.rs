@@ -131,9 +131,7 @@ fn task(arguments: &Arguments) -> Result<String, Error> {
 
 /// Refuses attributes that the scheduler in charge does not read. For a scheduler outside the catalogue that is unknown.
 fn check_understood(scheduler: &str, asked: &Attributes) -> Result<(), Error> {
-    let Ok(known) = fairground_catalog::find(scheduler) else {
-        return Ok(());
-    };
+    let Ok(known) = fairground_catalog::find(scheduler) else { return Ok(()) };
     let reads = &known.manifest.attributes;
     let unknown = asked.names().into_iter().find(|name| !reads.iter().any(|read| read == name));
     match unknown {

@@ -22,9 +22,7 @@ pub struct CpuStat {
 impl CpuStat {
     /// Reads a record of the map; `None` if it has another size or is of no group.
     pub fn read(record: &[u64]) -> Option<Self> {
-        let &[cgroup, periods, throttled_periods, throttled] = record else {
-            return None;
-        };
+        let &[cgroup, periods, throttled_periods, throttled] = record else { return None };
         (cgroup != 0).then_some(Self { cgroup, periods, throttled_periods, throttled })
     }
 }

@@ -77,9 +77,7 @@ impl Unfinished {
 
     /// Puts the file into its place.
     pub fn finish(self) -> Result<()> {
-        let Some(temporary) = &self.temporary else {
-            return Ok(());
-        };
+        let Some(temporary) = &self.temporary else { return Ok(()) };
         let open = format!("/proc/self/fd/{}", self.file.as_raw_fd());
         match linkat(CWD, open, CWD, temporary, AtFlags::SYMLINK_FOLLOW) {
             Ok(()) | Err(Errno::EXIST) => fs::rename(temporary, &self.path),

@@ -22,9 +22,7 @@ pub struct AttributeMap {
 impl AttributeMap {
     /// The scheduler's map; `None` if it has no such attributes.
     pub fn find(scheduler: &InCharge) -> Result<Option<Self>, Error> {
-        let Some(found) = scheduler.map(MAP, MapType::TaskStorage) else {
-            return Ok(None);
-        };
+        let Some(found) = scheduler.map(MAP, MapType::TaskStorage) else { return Ok(None) };
         let map = MapHandle::from_map_id(found.id).map_err(|error| {
             failed("task attributes", format!("their map cannot be opened: {error}"))
         })?;

@@ -187,9 +187,7 @@ impl Guarded {
         if self.deadline.is_some_and(|deadline| Instant::now() > deadline) {
             self.signal(Signal::SIGKILL);
         }
-        let (None, Some(line)) = (self.code, &mut self.line) else {
-            return Ok(self.code);
-        };
+        let (None, Some(line)) = (self.code, &mut self.line) else { return Ok(self.code) };
         let mut message = [0; 2];
         match line.read(&mut message) {
             Ok(2) if message[0] == ENDED => self.code = Some(message[1]),
@@ -246,9 +244,7 @@ fn guard(mut line: UnixStream, mut command: Command) {
         .and_then(|()| set_child_subreaper(true))
         .and_then(|()| SignalFd::with_flags(&children, flags));
     let mut order = [0];
-    let (Ok(signals), Ok(1)) = (ready, line.read(&mut order)) else {
-        return;
-    };
+    let (Ok(signals), Ok(1)) = (ready, line.read(&mut order)) else { return };
     let own = std::process::id();
     // SAFETY: three system calls, which are allowed between fork and exec. The command must not inherit the signals blocked here. The command
     // is killed when this process ends; a change of user, which comes before, would undo this.

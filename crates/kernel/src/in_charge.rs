@@ -25,9 +25,7 @@ impl InCharge {
     /// The scheduler in charge; `None` if that is the kernel's own.
     pub fn find(action: &'static str) -> Result<Option<Self>, Error> {
         host::check_root(action)?;
-        let Some(name) = host::loaded_scheduler() else {
-            return Ok(None);
-        };
+        let Some(name) = host::loaded_scheduler() else { return Ok(None) };
         let types = type_information()?;
         Ok(Some(Self { name, types }))
     }
@@ -42,9 +40,7 @@ impl InCharge {
         let holds_constants = |info: &MapInfo| {
             info.ty == MapType::Array && info.name.to_string_lossy().ends_with(CONSTANTS)
         };
-        let Some(map) = self.find_map(holds_constants) else {
-            return Ok(BTreeMap::new());
-        };
+        let Some(map) = self.find_map(holds_constants) else { return Ok(BTreeMap::new()) };
         let read = || MapHandle::from_map_id(map.id)?.lookup(&0_u32.to_ne_bytes(), MapFlags::ANY);
         let section = read().map_err(|error| Error::Setup {
             name: "constants of the scheduler in charge".to_owned(),

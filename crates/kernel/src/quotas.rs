@@ -9,9 +9,7 @@ use crate::in_charge::InCharge;
 /// The scheduler's records of the groups that have a quota; none under one that enforces no quotas. `None` if there is no scheduler, so that the
 /// kernel enforces them.
 pub fn told() -> Result<Option<Vec<CpuStat>>, Error> {
-    let Some(scheduler) = InCharge::find("reading the use of quotas")? else {
-        return Ok(None);
-    };
+    let Some(scheduler) = InCharge::find("reading the use of quotas")? else { return Ok(None) };
     let Some(map) = scheduler.map(CPU_STAT, MapType::Array) else {
         return Ok(Some(Vec::new()));
     };

@@ -76,9 +76,7 @@ impl Steps {
     pub(crate) fn start_repeating(&self, object: &Object) -> Result<Option<Repetition>, String> {
         let mut chains: Vec<Chain> = Vec::new();
         for run in &self.runs {
-            let RunTime::Every(interval) = run.time else {
-                continue;
-            };
+            let RunTime::Every(interval) = run.time else { continue };
             let runner = Runner::new(object, run)?;
             match chains.last_mut() {
                 Some(chain) if run.follows => chain.runners.push(runner),

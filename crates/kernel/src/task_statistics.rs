@@ -48,9 +48,7 @@ enum Unit {
 impl TaskStatistics {
     /// The scheduler's statistics; `None` if it publishes none.
     pub fn find(scheduler: &InCharge) -> Result<Option<Self>, Error> {
-        let Some(found) = scheduler.map(MAP, MapType::TaskStorage) else {
-            return Ok(None);
-        };
+        let Some(found) = scheduler.map(MAP, MapType::TaskStorage) else { return Ok(None) };
         let types = types(found.btf_id)?;
         let map = MapHandle::from_map_id(found.id).map_err(|error| unreadable(&error))?;
         let fields = fields(&types, found.btf_value_type_id);
@@ -90,9 +88,7 @@ fn fields(types: &Btf, value: TypeId) -> Vec<Field> {
         Kind::Structure { members, .. } => members.as_slice(),
         _ => &[],
     };
-    let Some(public) = members(value).first() else {
-        return Vec::new();
-    };
+    let Some(public) = members(value).first() else { return Vec::new() };
     let structure = types.resolve(public.type_id);
     let members = (0..).zip(members(structure));
     members

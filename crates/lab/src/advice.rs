@@ -238,23 +238,17 @@ impl Question {
             prices: self.prices(aim, own, kernel),
         };
         let contender = self.contenders.iter().find(|one| one.name() == scheduler);
-        let Some(contender) = contender else {
-            return Ok(best);
-        };
+        let Some(contender) = contender else { return Ok(best) };
         for (tunable, value) in contender.alternatives(TUNABLES_TRIED) {
             let mut other = contender.clone();
             other.set(&tunable, &value)?;
             let results = compare(&self.plan(vec![other]), progress)?;
             best.tried += 1;
-            let Some(tuned) = runs_of(&results).remove(scheduler) else {
-                continue;
-            };
+            let Some(tuned) = runs_of(&results).remove(scheduler) else { continue };
             let found = Values::of(aim, &tuned);
             let difference = Distance::of(aim, &found, &usual);
             let is_better = difference.is_some_and(|one| one.judgement == Judgement::Better);
-            let Some(median) = median(found.present()).filter(|_| is_better) else {
-                continue;
-            };
+            let Some(median) = median(found.present()).filter(|_| is_better) else { continue };
             if aim.better().order(median, best.median).is_lt() {
                 best.setting = Some(Setting { tunable, value });
                 best.median = median;

@@ -257,9 +257,7 @@ impl Cell {
 
     /// Runs the cell, with additional consumers of its events.
     pub fn run_with(&self, others: &mut [&mut dyn Sink]) -> Result<CellResult, Error> {
-        let Some(path) = &self.trace else {
-            return self.judged(self.run_traced(None, others));
-        };
+        let Some(path) = &self.trace else { return self.judged(self.run_traced(None, others)) };
         let trace = Unfinished::create(path).map_err(|cause| unwritten(path, cause))?;
         let result = self.judged(self.run_traced(Some(trace.file()), others))?;
         // Without a run a trace would be empty.
@@ -271,9 +269,7 @@ impl Cell {
 
     /// The result, with the requirements that it does not meet.
     fn judged(&self, mut result: CellResult) -> Result<CellResult, Error> {
-        let Some(metrics) = &result.run.metrics else {
-            return Ok(result);
-        };
+        let Some(metrics) = &result.run.metrics else { return Ok(result) };
         let mut references = Vec::new();
         for (name, reference) in &self.references {
             let is_needed =

@@ -150,9 +150,7 @@ impl Finding {
 
 /// The kind of the reason for a wait: where the task lay, and whether a CPU that it may use was idle meanwhile; empty if there was no wait.
 fn reason_of(wait: Option<&Explanation>) -> String {
-    let Some(wait) = wait else {
-        return String::new();
-    };
+    let Some(wait) = wait else { return String::new() };
     let half = (wait.to_ns - wait.from_ns).div_ceil(2).max(1);
     let is_beside_idle = wait.cpus.iter().any(|cpu| cpu.idle_ns >= half);
     let place = match wait.cause {

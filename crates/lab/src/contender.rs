@@ -182,9 +182,7 @@ impl Contender {
 
     /// Takes `companion` for the scheduler's loader.
     pub fn set_companion(&mut self, companion: Companion) -> Result<(), Error> {
-        let Ok(opened) = &mut self.opened else {
-            return Ok(());
-        };
+        let Ok(opened) = &mut self.opened else { return Ok(()) };
         let as_before = companion.chooses_as(opened.whole.companion());
         Arc::make_mut(&mut opened.whole).set_companion(companion);
         if !as_before {
@@ -248,9 +246,7 @@ impl Contender {
 
     /// The actions of its loader under `release` while these CPUs are `online`.
     pub fn prepare(&self, online: &Online, release: Release) -> Result<Prepared, Error> {
-        let Ok(opened) = &self.opened else {
-            return Ok(Prepared::default());
-        };
+        let Ok(opened) = &self.opened else { return Ok(Prepared::default()) };
         opened.whole.prepare(&opened.object, &|name| Scheduler::constant(name, release), online)
     }
 
@@ -261,9 +257,7 @@ impl Contender {
         online: &Online,
         release: Release,
     ) -> Result<Prepared, Error> {
-        let Ok(opened) = &self.opened else {
-            return Ok(Prepared::default());
-        };
+        let Ok(opened) = &self.opened else { return Ok(Prepared::default()) };
         let mut whole = Accompanied::clone(&opened.whole);
         whole.set_companion(companion);
         let constants = |name: &str| Scheduler::constant(name, release);
@@ -290,9 +284,7 @@ impl Contender {
 
     /// The judgements of Linux releases, from the first to the last, on it with its loader's actions on `machine`.
     pub fn examine(&self, machine: &Machine) -> Result<Vec<(Release, Examined)>, Error> {
-        let Ok(opened) = &self.opened else {
-            return Ok(Vec::new());
-        };
+        let Ok(opened) = &self.opened else { return Ok(Vec::new()) };
         let mut options = Options::new(machine.clone(), Arc::default());
         options.variables = self.variables();
         let mut verdicts = Vec::new();
@@ -437,9 +429,7 @@ impl Contender {
     /// Other values for up to `most` of its tunables that are numbers or switches: half and twice the number, or the other state. Each with
     /// the tunable's name, as a user writes it. None for the kernel's own, which cannot be loaded with other values.
     pub(crate) fn alternatives(&self, most: usize) -> Vec<(String, String)> {
-        let Some(whole) = self.whole().filter(|_| !self.built_in) else {
-            return Vec::new();
-        };
+        let Some(whole) = self.whole().filter(|_| !self.built_in) else { return Vec::new() };
         let tunables = whole.entry().manifest.tunables.iter();
         let free = tunables.filter(|tunable| {
             tunable.choices.is_empty() && !whole.tunables().contains_key(&tunable.name)
@@ -508,9 +498,7 @@ impl Contender {
 
     /// The tunables that were set, as plain numbers: see [`Tunable::number`](fairground_catalog::Tunable::number).
     pub(crate) fn numbers(&self) -> BTreeMap<String, i64> {
-        let Some(whole) = self.whole() else {
-            return BTreeMap::new();
-        };
+        let Some(whole) = self.whole() else { return BTreeMap::new() };
         let numbers = whole.values().filter_map(|(name, value)| {
             let number = whole.entry().tunable(name).ok()?.number(value);
             let limits = (i64::MIN.into(), i64::MAX.into());

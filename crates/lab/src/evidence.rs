@@ -46,9 +46,7 @@ fn reasons(alternatives: &[(&Cell, &Run)], repeats: usize) -> Result<Vec<Reason>
     let mut wanted: BTreeMap<usize, Vec<(&'static str, LongestWait)>> = BTreeMap::new();
     for measure in Measure::in_summaries() {
         let decision = Decision::of(&rows, measure);
-        let Some(last) = decision.and_then(|decision| decision.last()) else {
-            continue;
-        };
+        let Some(last) = decision.and_then(|decision| decision.last()) else { continue };
         if let Some((run, wait)) = decisive_wait(measure.id, rows[last]) {
             let waits = wanted.entry(last * repeats + run).or_default();
             waits.push((measure.id, wait));
@@ -124,9 +122,7 @@ fn decisive_wait(measure: &str, runs: &[&Run]) -> Option<(usize, LongestWait)> {
     };
     let mut worst: Option<(f64, usize, &TaskMetrics)> = None;
     for (number, run) in runs.iter().enumerate() {
-        let Some(metrics) = &run.metrics else {
-            continue;
-        };
+        let Some(metrics) = &run.metrics else { continue };
         for task in metrics.tasks.iter().filter(|task| counts(measure, task, metrics)) {
             let Some(bad) = badness(task) else { continue };
             if worst.is_none_or(|(most, ..)| bad > most) {

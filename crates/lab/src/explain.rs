@@ -44,9 +44,7 @@ pub fn explain(plan: &Plan, search: &Search) -> Result<(Vec<Waits>, Vec<Failure>
 fn explain_cell(cell: &Cell, search: &Search) -> Result<(Option<Waits>, Option<Failure>), Error> {
     let mut finder = LongestWaitFinder::new(search.most, search.at_least).only(search.task.clone());
     let CellResult { run, failure, .. } = cell.run_with(&mut [&mut finder])?;
-    let Some(metrics) = run.metrics.as_deref() else {
-        return Ok((None, failure));
-    };
+    let Some(metrics) = run.metrics.as_deref() else { return Ok((None, failure)) };
     if let Some(task) = search.task.as_ref().filter(|_| !finder.has_seen_it()) {
         return Err(no_such_task(&cell.options.workload, task));
     }
@@ -94,9 +92,7 @@ pub(crate) fn beside_background(
 ) -> Result<Option<&'static str>, Error> {
     let half = (wait.to_ns - wait.from_ns) / 2;
     let is_idle = wait.cpus.iter().any(|cpu| cpu.idle_ns > half);
-    let Some(cell) = cell.with_background().filter(|_| is_idle) else {
-        return Ok(None);
-    };
+    let Some(cell) = cell.with_background().filter(|_| is_idle) else { return Ok(None) };
     Ok(Some(match cell.run_with(&mut [])?.failure {
         None => " (nothing else runs here: with --noise default no task starves)",
         Some(_) => " (nothing else runs here, and with --noise default it is the same)",

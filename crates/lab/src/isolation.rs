@@ -182,9 +182,7 @@ fn isolated<T: Serialize>(
         }
         None => Ok(work(None)),
     }));
-    let Ok(Ok(value)) = outcome else {
-        return NO_RESULT;
-    };
+    let Ok(Ok(value)) = outcome else { return NO_RESULT };
     let written = serde_json::to_vec(&value)
         .map_err(io::Error::from)
         .and_then(|bytes| File::from(result).write_all(&bytes));

@@ -72,9 +72,7 @@ fn worst_and_best<'a>(
 fn wait_moments(worst: &Cell, best: Option<&Cell>) -> Result<Vec<Moment>, Error> {
     let mut finder = LongestWaitFinder::new(1, SHORT);
     again(worst, &mut finder)?;
-    let Some(wait) = finder.result().pop() else {
-        return Ok(Vec::new());
-    };
+    let Some(wait) = finder.result().pop() else { return Ok(Vec::new()) };
     let around = (wait.to_ns - wait.from_ns) / AROUND;
     let (from, to) = (wait.from_ns.saturating_sub(around), wait.to_ns + around);
     let timeline = record(worst, from, to)?;

@@ -156,9 +156,7 @@ impl Search<'_> {
         if self.runs >= self.most || self.failed.contains(&key) {
             return false;
         }
-        let Some(cell) = self.cell_of(&case) else {
-            return false;
-        };
+        let Some(cell) = self.cell_of(&case) else { return false };
         self.runs += 1;
         let result = cell.run().ok();
         (self.progress)(self.runs, self.most);
@@ -444,9 +442,7 @@ fn smaller_machines(description: &str) -> Vec<String> {
         if words.len() > 1 {
             smaller.push(with(place, None));
         }
-        let Some((level, count)) = word.split_once(':') else {
-            continue;
-        };
+        let Some((level, count)) = word.split_once(':') else { continue };
         if let Ok(count) = count.parse::<usize>() {
             let fewer = [1, count / 2, count.saturating_sub(1)];
             let fewer = fewer.into_iter().filter(|fewer| (1..count).contains(fewer));

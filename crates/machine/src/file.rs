@@ -362,9 +362,7 @@ impl GivenClock {
 
 /// The CPUs of a list, or all. Lists have the machine's own numbers.
 fn cpus(list: Option<&str>, machine: &Machine) -> Result<Vec<usize>, String> {
-    let Some(list) = list else {
-        return Ok((0..machine.cpus.len()).collect());
-    };
+    let Some(list) = list else { return Ok((0..machine.cpus.len()).collect()) };
     let find = |cpu: u32| {
         let found = machine.find(cpu);
         found.ok_or_else(|| {

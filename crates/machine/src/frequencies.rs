@@ -95,9 +95,7 @@ fn energy_models(sys: &Path) -> BTreeMap<(u32, u64), u64> {
         }
         for state in folders(&domain, "ps:") {
             let folder = domain.join(format!("ps:{state}"));
-            let Some(power) = number(&folder.join("power")) else {
-                continue;
-            };
+            let Some(power) = number(&folder.join("power")) else { continue };
             for cpu in &cpus {
                 powers.insert((*cpu, u64::from(state)), u64::from(power));
             }

@@ -423,9 +423,7 @@ impl Reading<'_> {
     fn numbers(&self, levels: &[Level], level: usize) -> Result<Vec<u32>, Error> {
         let width = |level: usize| levels[..=level].iter().map(|level| level.count).product();
         let total: u32 = width(level);
-        let Some(indexes) = &levels[level].indexes else {
-            return Ok((0..total).collect());
-        };
+        let Some(indexes) = &levels[level].indexes else { return Ok((0..total).collect()) };
         let wrong = |problem: &str| {
             self.error(format!(
                 "`indexes={indexes}` does not number the {total} objects of `{}`: {problem}; list all numbers (indexes=0,2,1,3), interleave \

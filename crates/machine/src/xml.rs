@@ -261,9 +261,7 @@ impl<'i> Reading<'_, 'i> {
 
     /// Leaves out the CPUs that may not be used, and says so.
     fn leave_out_forbidden(&mut self, topology: &Node<'_, 'i>) -> Result<Option<String>, Error> {
-        let Some(allowed) = &self.allowed else {
-            return Ok(None);
-        };
+        let Some(allowed) = &self.allowed else { return Ok(None) };
         let all = self.cpus.len();
         self.cpus.retain(|(number, _)| allowed.contains(number));
         let left = self.cpus.len();
@@ -287,9 +285,7 @@ impl<'i> Reading<'_, 'i> {
                 && matrix.attribute("indexing") == Some("os")
                 && (latency || matrix.attribute("name") == Some("NUMALatency"))
         });
-        let Some(matrix) = matrix else {
-            return Ok(NodeDistances::new());
-        };
+        let Some(matrix) = matrix else { return Ok(NodeDistances::new()) };
         let numbers = |name: &'static str| -> Option<Vec<u32>> {
             let texts = children(&matrix, name).filter_map(|part| part.text());
             texts.flat_map(str::split_whitespace).map(|word| word.parse().ok()).collect()

@@ -52,9 +52,7 @@ fn origins(blocks: &[Block]) -> Option<Table> {
     };
     for row in blocks.iter().flat_map(|block| &block.rows) {
         let labels = row.labels();
-        let Some(hashes) = &labels.hashes else {
-            continue;
-        };
+        let Some(hashes) = &labels.hashes else { continue };
         let costs = labels.cost_model.as_deref().unwrap_or_default();
         let of_scheduler = [("scheduler", &hashes.scheduler), ("companion", &hashes.companion)];
         for (kind, hash) in of_scheduler {
@@ -118,9 +116,7 @@ fn section(block: &Block, moments: Vec<Moment>) -> Section {
 }
 
 fn cell(interval: Option<Interval>, column: &Column, scale: Option<Scale>) -> Cell {
-    let Some(interval) = interval else {
-        return Cell::plain(ABSENT);
-    };
+    let Some(interval) = interval else { return Cell::plain(ABSENT) };
     let text = |number| column.text(Some(number));
     Cell {
         text: text(interval.mean),
@@ -217,9 +213,7 @@ fn shares_table(block: &Block, tasks: &[(&str, i32)]) -> Option<Table> {
     let scale = Scale::over(shares().chain([0.0]), 0.0)?;
     let column = Column::of(Unit::Fraction, shares());
     let of_task = |row: &&Row, name: &str| {
-        let Some(interval) = share(row, name) else {
-            return Cell::plain(ABSENT);
-        };
+        let Some(interval) = share(row, name) else { return Cell::plain(ABSENT) };
         let ideal = ideal(row, name);
         let is_off = ideal.filter(|ideal| (interval.mean - ideal).abs() >= OFF);
         let detail = is_off.map(|ideal| format!("ideal {}", column.text(Some(ideal))));

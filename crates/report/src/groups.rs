@@ -256,9 +256,7 @@ impl<'a> Row<'a> {
     pub(crate) fn failures(&self) -> Vec<(Status, &'a Failure, String)> {
         let mut found: Vec<(Status, &Failure, usize)> = Vec::new();
         for run in &self.runs {
-            let Some(failure) = &run.failure else {
-                continue;
-            };
+            let Some(failure) = &run.failure else { continue };
             let mut known = found.iter_mut();
             match known.find(|(status, one, _)| *status == run.status && one.kind == failure.kind) {
                 Some((.., count)) => *count += 1,

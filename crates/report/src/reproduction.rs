@@ -102,9 +102,7 @@ fn figure_table(reproduction: &Reproduction, figure: &Figure) -> String {
 
 /// An interval as `mean ±half`, few runs as `mean (least to most)`, with the number of runs where it is not `repeats`.
 fn interval(interval: Option<&Interval>, decimals: usize, repeats: u32) -> String {
-    let Some(one) = interval else {
-        return "-".into();
-    };
+    let Some(one) = interval else { return "-".into() };
     let mut text = format!("{:.decimals$}", one.mean);
     let (low, high, is_interval) = one.shown();
     if is_interval {
@@ -195,9 +193,7 @@ fn outcome(verdict: &Verdict) -> (String, String) {
         _ => verdict.shows.clone(),
     };
     let here = [numbers, word(&verdict.holds)];
-    let Some(kernel) = &verdict.on_kernel else {
-        return here.into();
-    };
+    let Some(kernel) = &verdict.on_kernel else { return here.into() };
     let there =
         [kernel.shows.clone(), word(&kernel.holds)].map(|one| format!("on a kernel: {one}"));
     let lines = match verdict.is_contradicted() {
@@ -297,9 +293,7 @@ pub fn reproductions_markdown(reproductions: &[&Reproduction], linked: &[String]
              | --- | --- | --- | --- | --- |\n"
         ));
         for one in those {
-            let Some(headline) = &one.headline else {
-                continue;
-            };
+            let Some(headline) = &one.headline else { continue };
             let title = if linked.contains(&one.id) {
                 format!("[`{0}`]({0}): {1}", one.id, one.title)
             } else {

@@ -46,9 +46,7 @@ pub enum Outcome {
 impl Confirmation {
     /// The confirmation by these values of the first two of a ranking, measured here; `None` if it does not have two.
     pub fn of(advice: &Advice, here: [f64; 2]) -> Option<Self> {
-        let [first, second, ..] = advice.ranking.as_slice() else {
-            return None;
-        };
+        let [first, second, ..] = advice.ranking.as_slice() else { return None };
         let better = first_is_better(&advice.aim, here);
         let outcome = match better {
             _ if first.place == second.place => Outcome::NothingPredicted,

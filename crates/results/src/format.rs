@@ -52,9 +52,7 @@ pub const ABSENT: &str = "-";
 
 /// The value in its unit, or [`ABSENT`].
 pub fn value(value: Option<f64>, unit: Unit) -> String {
-    let Some(value) = value else {
-        return ABSENT.to_owned();
-    };
+    let Some(value) = value else { return ABSENT.to_owned() };
     match unit {
         Unit::Time => scaled(value, &[" ns", " us", " ms", " s"], 0),
         Unit::Fraction => percent(value),

@@ -200,9 +200,7 @@ pub(crate) fn grouped(runs: &[Run]) -> (Vec<Cell<'_>>, Vec<String>) {
 
 pub(crate) fn note_failures(cell: &Cell, schedulers: &mut [Overview]) {
     for row in cell {
-        let Some(worst) = row.runs.iter().map(|run| run.status).max() else {
-            continue;
-        };
+        let Some(worst) = row.runs.iter().map(|run| run.status).max() else { continue };
         if worst != Status::Ok {
             let one = &mut schedulers[row.scheduler];
             *one.failed.entry(worst).or_default() += 1;
@@ -235,9 +233,7 @@ fn against_baseline(
 /// How each scheduler is compared with the best one, which is better only if all others are worse.
 fn against_best(cell: &Cell, measure: &'static Measure) -> Vec<(usize, Judgement)> {
     let runs: Vec<&[&Run]> = cell.iter().map(|row| row.runs.as_slice()).collect();
-    let Some(decision) = Decision::of(&runs, measure) else {
-        return Vec::new();
-    };
+    let Some(decision) = Decision::of(&runs, measure) else { return Vec::new() };
     let mut judged: Vec<(usize, Judgement)> = { decision.others.iter() }
         .map(|(place, difference)| (cell[*place].scheduler, judgement(difference)))
         .collect();

@@ -165,9 +165,7 @@ impl Requirement {
 
     /// Whether the run has to be compared with that of the reference: a part of a part of the whole is met by more than that part of the whole.
     pub fn needs_reference(&self, run: &RunMetrics) -> bool {
-        let Bound::Times(factor, _) = self.bound else {
-            return false;
-        };
+        let Bound::Times(factor, _) = self.bound else { return false };
         let is_part = self.is_above() && self.quantity.measure().unit == Unit::Fraction;
         !is_part || self.value(run).is_some_and(|value| value <= factor)
     }
@@ -181,9 +179,7 @@ impl Requirement {
             }
             _ => self.measured(run, reference),
         };
-        let Some((value, bound)) = measured else {
-            return 0.0;
-        };
+        let Some((value, bound)) = measured else { return 0.0 };
         let (part, whole) = if self.is_above() { (bound, value) } else { (value, bound) };
         if part <= 0.0 {
             return 0.0;
@@ -262,9 +258,7 @@ impl FromStr for Requirement {
 /// A multiple of something, which is a measure of the same run or else a scheduler.
 fn multiple(factor: f64, of: &str, measure: &Measure) -> Result<Bound, String> {
     let id = of.split(" of ").next().unwrap_or(of).trim();
-    let Some(other) = Measure::find(id) else {
-        return Ok(Bound::Times(factor, of.to_owned()));
-    };
+    let Some(other) = Measure::find(id) else { return Ok(Bound::Times(factor, of.to_owned())) };
     if other.unit != measure.unit {
         return Err(format!("{id} has another unit than {}", measure.id));
     }

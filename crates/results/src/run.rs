@@ -90,9 +90,7 @@ impl Run {
     /// Keeps only the data that the measures of whole runs need, and the shares of the tasks if these are wanted: a tenth of the memory.
     pub fn reduce(&mut self, shares: bool) {
         self.counters.clear();
-        let Some(metrics) = &mut self.metrics else {
-            return;
-        };
+        let Some(metrics) = &mut self.metrics else { return };
         let tasks = metrics.tasks.iter().filter(|_| shares);
         let share = |task: &TaskMetrics| TaskShare {
             task: task.name.as_str().into(),

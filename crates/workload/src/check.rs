@@ -161,9 +161,7 @@ fn barrier(
     tasks: &[Task],
     used: impl Fn(Use) -> bool,
 ) -> Option<Finding> {
-    let Use::Barrier(barrier) = reference.usage else {
-        return None;
-    };
+    let Use::Barrier(barrier) = reference.usage else { return None };
     if used(Use::Fork(reference.task)) {
         return Some(Finding::Error(format!(
             "a barrier counts the tasks that start together, so a task that is forked cannot use one; use sem_post and \
@@ -225,9 +223,7 @@ pub(crate) fn sections(reader: &Reader, shared: &Shared, tasks: &[Task]) -> Resu
         for (phase, place) in task.phases.iter().zip(&shared.phase_places[index]) {
             let mut enabled = true;
             for event in phase.events.iter() {
-                let Event::Migration { enable } = event else {
-                    continue;
-                };
+                let Event::Migration { enable } = event else { continue };
                 if enable == enabled {
                     let problem = match enable {
                         true => {

@@ -64,13 +64,9 @@ impl Draft {
 
     /// How many equal tasks a task stands for, of all that stand for several.
     pub fn instances(&self) -> Vec<(Path, u64)> {
-        let Some(tasks) = self.tasks() else {
-            return Vec::new();
-        };
+        let Some(tasks) = self.tasks() else { return Vec::new() };
         let is_count = |path: &Path| {
-            let [task @ .., place] = &path[..] else {
-                return false;
-            };
+            let [task @ .., place] = &path[..] else { return false };
             let members = match self.at(task).map(|node| &node.value) {
                 Some(Value::Object(members)) => members.get(*place),
                 _ => None,
@@ -117,9 +113,7 @@ impl Draft {
 
     /// Where its tasks are: an object with a member for each; `None` if it has none.
     pub fn tasks(&self) -> Option<Path> {
-        let Value::Object(members) = &self.0.value else {
-            return None;
-        };
+        let Value::Object(members) = &self.0.value else { return None };
         let place = members.iter().position(|member| member.key == "tasks")?;
         matches!(members[place].value.as_ref()?.value, Value::Object(_)).then(|| vec![place])
     }
@@ -132,9 +126,7 @@ impl Draft {
             Value::Object(members) => members.clone(),
             _ => return None,
         };
-        let Value::Object(members) = &mut joined.at_mut(&here)?.value else {
-            return None;
-        };
+        let Value::Object(members) = &mut joined.at_mut(&here)?.value else { return None };
         let is_known = |added: &Member| members.iter().any(|member| member.key == added.key);
         if added.iter().any(is_known) {
             return None;

@@ -31,9 +31,7 @@ pub(crate) fn read_all(
     let mut varied = BTreeMap::new();
     let mut keys = BTreeSet::new();
     for field in object.fields() {
-        let Some(kind) = kind_of(field.key) else {
-            continue;
-        };
+        let Some(kind) = kind_of(field.key) else { continue };
         if !keys.insert(field.key) {
             field.key_remark(Remark::RepeatedEvent);
         }

@@ -255,9 +255,7 @@ impl<'a> Variations<'a> {
 
     /// The variation of an event that was just read, if it has one.
     pub fn take(&mut self, key: &str, event: Event) -> Result<Option<Variation>, Error> {
-        let Some(entry) = self.0.get_mut(key) else {
-            return Ok(None);
-        };
+        let Some(entry) = self.0.get_mut(key) else { return Ok(None) };
         entry.used = true;
         if entry.variation.factor.is_some() && event.duration().is_none() {
             return Err(entry.field.key_error("this event has no duration to vary; run, runtime, sleep, disk and fault have one, others can only have a chance"));
@@ -485,13 +483,9 @@ const RATE_MAX: f64 = 1e8;
 /// Reads the `arrivals` of the `fairground` object of the whole file, if it has any.
 pub(crate) fn read_arrivals(root: &Object, shared: &mut Shared) -> Result<Vec<Arrivals>, Error> {
     let mut list = Vec::new();
-    let Some(settings) = root.get("fairground") else {
-        return Ok(list);
-    };
+    let Some(settings) = root.get("fairground") else { return Ok(list) };
     let settings = settings.object()?;
-    let Some(field) = settings.get("arrivals") else {
-        return Ok(list);
-    };
+    let Some(field) = settings.get("arrivals") else { return Ok(list) };
     let object = field.object()?;
     for (index, field) in object.fields().enumerate() {
         object.check_unique(index, &field)?;
@@ -538,9 +532,7 @@ fn named<'a>(
     kind: &str,
     find: impl Fn(&str) -> Option<usize>,
 ) -> Result<Vec<(usize, Object<'a>)>, Error> {
-    let Some(field) = settings.get(key) else {
-        return Ok(Vec::new());
-    };
+    let Some(field) = settings.get(key) else { return Ok(Vec::new()) };
     let object = field.object()?;
     let mut found = Vec::new();
     for (index, field) in object.fields().enumerate() {

@@ -77,9 +77,7 @@ pub(crate) fn read(object: &Object) -> Result<Global, Error> {
 }
 
 fn check_calibration(object: &Object) -> Result<(), Error> {
-    let Some(field) = object.get("calibration") else {
-        return Ok(());
-    };
+    let Some(field) = object.get("calibration") else { return Ok(()) };
     let valid = match field.value {
         Some(Value::Number(number)) => number.parse::<i32>().is_ok_and(|ns| ns >= 0),
         Some(Value::String(text)) => {
@@ -94,9 +92,7 @@ fn check_calibration(object: &Object) -> Result<(), Error> {
 }
 
 fn check_log_size(object: &Object) -> Result<(), Error> {
-    let Some(field) = object.get("log_size") else {
-        return Ok(());
-    };
+    let Some(field) = object.get("log_size") else { return Ok(()) };
     let valid = match field.value {
         Some(Value::Number(number)) => number.parse::<i32>().is_ok_and(|size| size >= 0),
         // The tutorial capitalizes some of these words.
@@ -112,9 +108,7 @@ fn check_log_size(object: &Object) -> Result<(), Error> {
 }
 
 fn check_ftrace(object: &Object) -> Result<(), Error> {
-    let Some(field) = object.get("ftrace") else {
-        return Ok(());
-    };
+    let Some(field) = object.get("ftrace") else { return Ok(()) };
     let valid = match field.value {
         Some(Value::Boolean(_)) => true,
         Some(Value::String(text)) => text

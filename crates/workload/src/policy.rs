@@ -136,9 +136,7 @@ pub(crate) fn of_phase(object: &Object, current: Policy) -> Result<Option<Policy
 }
 
 fn microseconds<'a>(object: &Object<'a>, key: &str) -> Result<Option<(i64, Field<'a>)>, Error> {
-    let Some(field) = object.get(key) else {
-        return Ok(None);
-    };
+    let Some(field) = object.get(key) else { return Ok(None) };
     let value = field.integer(0..=MICROSECONDS_MAX)?;
     // rt-app takes 0 as not given.
     Ok((value > 0).then_some((value, field)))

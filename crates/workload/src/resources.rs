@@ -20,9 +20,7 @@ pub(crate) fn check(field: &Field) -> Result<(), Error> {
         resources.check_unique(index, &field)?;
         let resource = field.object()?;
         resource.check_keys_as_rt_app(&["type", "target"], false)?;
-        let Some(kind) = resource.get("type") else {
-            continue;
-        };
+        let Some(kind) = resource.get("type") else { continue };
         if !TYPES.contains(&kind.string()?) {
             return Err(kind.mismatch(&format!("one of {}", TYPES.join(", "))));
         }

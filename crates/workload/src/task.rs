@@ -224,9 +224,7 @@ fn phases(
 
 /// The `loop` of an object: not given, for ever (`Some(None)`), or a number of passes.
 fn loops(object: &Object) -> Result<Option<Option<u64>>, Error> {
-    let Some(field) = object.get("loop") else {
-        return Ok(None);
-    };
+    let Some(field) = object.get("loop") else { return Ok(None) };
     match field.integer(-1..=i64::from(i32::MAX))? {
         -1 => Ok(Some(None)),
         0 => Err(field.error(
@@ -242,9 +240,7 @@ fn cpus(object: &Object) -> Result<Option<Vec<u32>>, Error> {
         field.numbers(CPU_MAX)?;
         field.key_remark(Remark::MemoryNodes);
     }
-    let Some(field) = object.get("cpus") else {
-        return Ok(None);
-    };
+    let Some(field) = object.get("cpus") else { return Ok(None) };
     let mut cpus = field.numbers(CPU_MAX)?;
     cpus.sort_unstable();
     cpus.dedup();
@@ -277,9 +273,7 @@ fn check_taskgroup_policy(
 /// Returns how the events vary.
 fn read_extension<'a>(object: &Object<'a>, task: &mut Task) -> Result<Variations<'a>, Error> {
     let mut variations = Variations::default();
-    let Some(field) = object.get("fairground") else {
-        return Ok(variations);
-    };
+    let Some(field) = object.get("fairground") else { return Ok(variations) };
     let object = field.object()?;
     for (index, field) in object.fields().enumerate() {
         object.check_unique(index, &field)?;

@@ -89,9 +89,7 @@ impl Template {
             Self { file: file.into(), root, departures, parameters: Vec::new(), doc: None };
         let reader = template.reader();
         let root = Object::root(&reader, &template.root)?;
-        let Some(field) = root.get("fairground") else {
-            return Ok(template);
-        };
+        let Some(field) = root.get("fairground") else { return Ok(template) };
         let settings = field.object()?;
         let doc = settings.string("doc")?.map(str::to_owned);
         let parameters = match settings.get("parameters") {
@@ -204,9 +202,7 @@ impl Filling<'_> {
     }
 
     fn root(&mut self, node: &Node) -> Result<Node, Error> {
-        let Value::Object(members) = &node.value else {
-            return self.node(node, "");
-        };
+        let Value::Object(members) = &node.value else { return self.node(node, "") };
         let mut filled = Vec::new();
         for member in members {
             let value = match (&member.value, member.key.as_str()) {
@@ -227,9 +223,7 @@ impl Filling<'_> {
     }
 
     fn tasks(&mut self, tasks: &Node) -> Result<Node, Error> {
-        let Value::Object(members) = &tasks.value else {
-            return Ok(tasks.clone());
-        };
+        let Value::Object(members) = &tasks.value else { return Ok(tasks.clone()) };
         let mut filled = Vec::new();
         for member in members {
             match &member.value {
@@ -468,9 +462,7 @@ fn vary_repeated(task: &mut Node, pairs: &[(String, String)]) {
     for (before, after) in pairs {
         renamed.entry(before).or_default().insert(after);
     }
-    let Some(Value::Object(settings)) = member_mut(task, "fairground") else {
-        return;
-    };
+    let Some(Value::Object(settings)) = member_mut(task, "fairground") else { return };
     let vary = settings.iter_mut().find(|member| member.key == "vary");
     let Some(Value::Object(varied)) =
         vary.and_then(|member| member.value.as_mut()).map(|node| &mut node.value)
@@ -487,9 +479,7 @@ fn vary_repeated(task: &mut Node, pairs: &[(String, String)]) {
 }
 
 fn member_mut<'a>(node: &'a mut Node, key: &str) -> Option<&'a mut Value> {
-    let Value::Object(members) = &mut node.value else {
-        return None;
-    };
+    let Value::Object(members) = &mut node.value else { return None };
     let found = members.iter_mut().find(|member| member.key == key)?;
     Some(&mut found.value.as_mut()?.value)
 }

@@ -140,9 +140,7 @@ pub(crate) fn analyse(operations: &[Operation], memory: ConstantMemory<'_>, reac
     states[0] = Some(State::entry());
     let mut work = BTreeSet::from([0]);
     while let Some(start) = work.pop_first() {
-        let Some(mut state) = states[start].clone() else {
-            continue;
-        };
+        let Some(mut state) = states[start].clone() else { continue };
         let mut arrive = |at: usize, state: State| {
             let changed = match states.get_mut(at) {
                 Some(Some(known)) => known.merge(&state),

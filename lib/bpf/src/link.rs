@@ -378,12 +378,8 @@ pub(crate) fn kconfig_values(object: &Object, linker: &dyn Linker) -> Result<Box
         .map_err(|_| malformed("section .kconfig", "too large"))?;
     let mut bytes = vec![0; size];
     for one in object.externs() {
-        let ExternKind::Configuration { type_id, offset, size } = one.kind else {
-            continue;
-        };
-        let Some(mut value) = linker.kconfig(&one.name) else {
-            continue;
-        };
+        let ExternKind::Configuration { type_id, offset, size } = one.kind else { continue };
+        let Some(mut value) = linker.kconfig(&one.name) else { continue };
         // Characters hold the letter of a tristate value.
         if let Kind::Integer { size: 1, boolean: false, .. } = object.btf().resolved(type_id) {
             value = match value {

@@ -121,9 +121,7 @@ impl Object {
 
     /// scx's headers leave the size of the text that belongs to `struct user_exit_info` to the loader.
     fn make_room_for_dump(&self, operations: &StructOps, sections: &mut [Vec<u8>]) {
-        let Some((number, dump)) = self.separate_dump() else {
-            return;
-        };
+        let Some((number, dump)) = self.separate_dump() else { return };
         let asked = match operations.number("exit_dump_len") as u32 {
             0 => DUMP_LENGTH,
             asked => asked,
@@ -219,9 +217,7 @@ impl StructOps {
 
     /// The number that a member holds; 0 if there is no such member, or if it is a callback.
     pub fn number(&self, name: &str) -> u64 {
-        let Some(StructOpsValue::Data(bytes)) = self.value(name) else {
-            return 0;
-        };
+        let Some(StructOpsValue::Data(bytes)) = self.value(name) else { return 0 };
         let mut word = [0; 8];
         let length = bytes.len().min(8);
         word[..length].copy_from_slice(&bytes[..length]);

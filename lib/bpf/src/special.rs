@@ -124,9 +124,7 @@ impl Btf {
                 }
             }
             Kind::Array { element, count } => {
-                let Some(size) = self.size_of(*element) else {
-                    return;
-                };
+                let Some(size) = self.size_of(*element) else { return };
                 for index in 0..u64::from(*count) {
                     let before = walk.fields.len();
                     let offset = offset.saturating_add(index.saturating_mul(size));

@@ -75,9 +75,7 @@ const PATCHES: [(Patch, Reloc); 4] = [
 impl Relocation {
     fn of(one: &ModuleReloc) -> Option<Self> {
         let kind = PATCHES.iter().find(|patch| patch.1 == one.kind)?.0;
-        let ModuleRelocTarget::User { namespace, index } = one.name else {
-            return None;
-        };
+        let ModuleRelocTarget::User { namespace, index } = one.name else { return None };
         Some(Self { offset: one.offset, kind, target: (namespace, index), addend: one.addend })
     }
 

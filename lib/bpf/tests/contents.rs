@@ -158,9 +158,7 @@ fn code_finds_maps_and_variables_in_its_slots() {
 #[test]
 fn tables_of_callbacks_name_their_programs() {
     let object = object();
-    let [ops, spare] = object.struct_ops() else {
-        panic!("{:?}", object.struct_ops());
-    };
+    let [ops, spare] = object.struct_ops() else { panic!("{:?}", object.struct_ops()) };
     assert_eq!((ops.name.as_str(), ops.type_name.as_str()), ("ops", "sched_ext_ops"));
     assert!(ops.link && !ops.optional);
     assert!(!spare.link && spare.optional);

@@ -152,21 +152,15 @@ fn problems(program: &str) -> Vec<String> {
 
 #[test]
 fn reachable_code_must_have_what_it_needs() {
-    let [problem] = &problems("poisoned")[..] else {
-        panic!("one problem");
-    };
+    let [problem] = &problems("poisoned")[..] else { panic!("one problem") };
     let start = "struct task has no field absent in this kernel model, needed in poisoned at ";
     assert!(problem.starts_with(start), "{problem}");
     assert!(problem.contains("core.bpf.c:"), "{problem}");
     assert_eq!(problems("own_type"), [""; 0]);
-    let [problem] = &problems("poisoned_enumerator")[..] else {
-        panic!("one problem");
-    };
+    let [problem] = &problems("poisoned_enumerator")[..] else { panic!("one problem") };
     let start = "enum mode has no MODE_GONE in this kernel model, ";
     assert!(problem.starts_with(start), "{problem}");
-    let [problem] = &problems("poisoned_size")[..] else {
-        panic!("one problem");
-    };
+    let [problem] = &problems("poisoned_size")[..] else { panic!("one problem") };
     let start = "field changed of struct task has 8 bytes in this kernel model instead of 4";
     assert!(problem.starts_with(start), "{problem}");
 }

@@ -320,9 +320,7 @@ impl State {
     pub(crate) fn memory(&self, process: i32, object: &Object) -> io::Result<Vec<Memory>> {
         let mut found = Vec::new();
         for (number, entry) in self.things.iter().filter(|(_, entry)| !entry.is_former) {
-            let Some(map) = entry.as_map() else {
-                continue;
-            };
+            let Some(map) = entry.as_map() else { continue };
             if map.kind == map_kind::ARENA && map.definition(object).is_some() {
                 let address = process::address_of(process, &format!("{PREFIX}{number}"))?;
                 if let Some(address) = address {
@@ -333,9 +331,7 @@ impl State {
                 }
                 continue;
             }
-            let Some(section) = map.section(object) else {
-                continue;
-            };
+            let Some(section) = map.section(object) else { continue };
             let place = object.sections().iter().position(|one| one.name == section.name);
             let length = section.size.next_multiple_of(PAGE).max(entry.file.metadata()?.len());
             entry.file.set_len(length)?;
@@ -366,13 +362,9 @@ impl State {
         let number = self.number_of(thread, a.word(0));
         let entry = number.and_then(|number| self.things.get(&number));
         let present = entry.filter(|entry| !entry.is_former);
-        let Some(map) = present.and_then(Entry::as_map) else {
-            return Ok(None);
-        };
+        let Some(map) = present.and_then(Entry::as_map) else { return Ok(None) };
         let length = map.value_length(cpus);
-        let Some(definition) = map.definition(object) else {
-            return Ok(None);
-        };
+        let Some(definition) = map.definition(object) else { return Ok(None) };
         let number = object.maps().iter().position(|one| one.name == definition.name);
         let key = match a.long(8) {
             0 => Vec::new(),
@@ -415,9 +407,7 @@ impl State {
             _ => None,
         });
         let known = |name: &String| object.programs().iter().any(|one| one.name == *name);
-        let Some(program) = program.filter(known) else {
-            return Ok(None);
-        };
+        let Some(program) = program.filter(known) else { return Ok(None) };
         let context = match a.long(48) {
             0 => Vec::new(),
             at => process::read(thread, at, a.word(40) as usize)?,
@@ -633,9 +623,7 @@ impl State {
             let next = place.map_or(0, |place| place + 1);
             map.entries.get(next).map(|(key, _)| key.clone())
         };
-        let Some(next) = next else {
-            return Ok(Answer::Error(libc::ENOENT));
-        };
+        let Some(next) = next else { return Ok(Answer::Error(libc::ENOENT)) };
         process::write(thread, a.long(16), &next)?;
         Ok(Answer::Value(0))
     }
@@ -682,9 +670,7 @@ impl State {
             Thing::Program { name, .. } => Some(name.clone()),
             _ => None,
         });
-        let Some(program) = program else {
-            return Ok(Answer::Error(libc::EBADF));
-        };
+        let Some(program) = program else { return Ok(Answer::Error(libc::EBADF)) };
         let context = match a.long(48) {
             0 => Vec::new(),
             at => process::read(thread, at, a.word(40) as usize)?,

@@ -25,9 +25,7 @@ pub(crate) fn find(program: &Path) -> Result<Vec<u8>, Error> {
     while let Some(found) = position(&file[from..], IDENT) {
         let start = from + found;
         from = start + IDENT.len();
-        let Some(object) = object_at(&file[start..]) else {
-            continue;
-        };
+        let Some(object) = object_at(&file[start..]) else { continue };
         let has_table = Object::parse(object).is_ok_and(|parsed| {
             let mut tables = parsed.struct_ops().iter();
             tables.any(|table| table.type_name == "sched_ext_ops")

@@ -153,9 +153,7 @@ fn hide_what_is_not_there(
     let hidden = added.name("not_in_this_kernel");
     let mut at = 0;
     for one in object.btf().types().iter().skip(1) {
-        let Some(info) = types.get(at + 4..at + 8) else {
-            return;
-        };
+        let Some(info) = types.get(at + 4..at + 8) else { return };
         let info = u32::from_le_bytes([info[0], info[1], info[2], info[3]]);
         let is_lacking =
             matches!(one.kind, Kind::Function { .. }) && lacking.contains(&one.name.as_str());
@@ -209,9 +207,7 @@ fn add_constants(kernel: &dyn KernelFacts, added: &mut Added) {
 /// Adds the attachment points of programs that are not callbacks.
 fn add_targets(object: &Object, added: &mut Added) {
     for program in object.programs() {
-        let Some((kind, target)) = program.section.split_once('/') else {
-            continue;
-        };
+        let Some((kind, target)) = program.section.split_once('/') else { continue };
         let target = target.trim_end_matches('?');
         match kind.trim_end_matches(".s") {
             "tp_btf" => {

@@ -197,9 +197,7 @@ impl Followed {
         if self.is_attached() {
             return Ok(None);
         }
-        let Some(need) = self.supervisor.need(number)? else {
-            return Ok(None);
-        };
+        let Some(need) = self.supervisor.need(number)? else { return Ok(None) };
         if !self.supervisor.state.is_handed_over() {
             self.replies[number] = Pending::Load;
             let (setup, arena) = Default::default();

@@ -450,9 +450,7 @@ pub(crate) fn is_ready(process: i32, files: &[(i32, i16)]) -> bool {
 
 /// Whether a read of this descriptor returns at once, with data or without.
 pub(crate) fn never_waits(process: i32, file: i32) -> bool {
-    let Ok(file) = fetch(process, file) else {
-        return true;
-    };
+    let Ok(file) = fetch(process, file) else { return true };
     // SAFETY: asks for the flags of our own descriptor.
     let flags = unsafe { libc::fcntl(file.as_raw_fd(), libc::F_GETFL) };
     flags < 0 || flags & libc::O_NONBLOCK != 0

@@ -58,9 +58,7 @@ fn programs(text: &mut String, object: &Object, state: &State) {
 }
 
 fn operations(text: &mut String, object: &Object, state: &State) {
-    let (Some(table), Some(given)) = (table(object), state.table()) else {
-        return;
-    };
+    let (Some(table), Some(given)) = (table(object), state.table()) else { return };
     line(text, format_args!("\n[ops]"));
     for member in &table.members {
         let start = TABLE_OFFSET + member.offset as usize;
@@ -71,9 +69,7 @@ fn operations(text: &mut String, object: &Object, state: &State) {
             }
             continue;
         };
-        let Some(bytes) = given.get(start..start + before.len()) else {
-            continue;
-        };
+        let Some(bytes) = given.get(start..start + before.len()) else { continue };
         let is_pointer = matches!(object.btf().resolved(member.type_id), Kind::Pointer(_));
         if let (false, Some(value)) =
             (is_pointer, decode::changed(object.btf(), member.type_id, bytes, before))
@@ -86,9 +82,7 @@ fn operations(text: &mut String, object: &Object, state: &State) {
 fn variables(text: &mut String, object: &Object, maps: &[(&Map, Vec<u8>)]) {
     line(text, format_args!("\n[global]"));
     for (map, contents) in maps {
-        let Some(section) = map.section(object) else {
-            continue;
-        };
+        let Some(section) = map.section(object) else { continue };
         let mut before = section.data.clone();
         before.resize(contents.len().max(section.size as usize), 0);
         for variable in &section.variables {
@@ -134,9 +128,7 @@ fn map_sizes(text: &mut String, object: &Object, maps: &[(&Map, Vec<u8>)]) {
 
 fn entries(text: &mut String, object: &Object, state: &State, maps: &[(&Map, Vec<u8>)]) {
     for (map, _) in maps {
-        let Some(one) = map.definition(object) else {
-            continue;
-        };
+        let Some(one) = map.definition(object) else { continue };
         for (key, value) in &map.entries {
             let value = match (map.kind, &one.inner) {
                 (map_kind::ARRAY_OF_MAPS | map_kind::HASH_OF_MAPS, Some(inner)) => {
@@ -155,9 +147,7 @@ fn entries(text: &mut String, object: &Object, state: &State, maps: &[(&Map, Vec
 /// A map inside another, where it is known by its number.
 fn new_map(object: &Object, state: &State, inner: &fairground_bpf::Map, value: &[u8]) -> String {
     let number = value.try_into().map_or(0, u32::from_le_bytes);
-    let Some(map) = state.inner_map(number) else {
-        return String::new();
-    };
+    let Some(map) = state.inner_map(number) else { return String::new() };
     let mut text = format!("max_entries = {}", map.max_entries);
     if !map.entries.is_empty() {
         text.push_str("\ninside = [\n");
@@ -244,9 +234,7 @@ fn context_type(object: &Object, program: &str) -> Option<TypeId> {
         Kind::Function { prototype, .. } if one.name == program => Some(prototype),
         _ => None,
     })?;
-    let Kind::Prototype { parameters, .. } = btf.resolved(prototype) else {
-        return None;
-    };
+    let Kind::Prototype { parameters, .. } = btf.resolved(prototype) else { return None };
     match *btf.resolved(parameters.first()?.1) {
         Kind::Pointer(target) => btf.size_of(target).map(|_| target),
         _ => None,

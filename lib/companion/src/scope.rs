@@ -56,9 +56,7 @@ fn values_by_id(
 fn mask(cpus: Array) -> Result<Array, Box<EvalAltResult>> {
     let mut words: Vec<u64> = Vec::new();
     for number in cpus.iter().filter_map(|cpu| cpu.as_int().ok()) {
-        let Ok(cpu) = usize::try_from(number) else {
-            continue;
-        };
+        let Ok(cpu) = usize::try_from(number) else { continue };
         if cpu >= CPUS {
             return Err(format!("mask: no machine has a CPU {number}").into());
         }
@@ -113,9 +111,7 @@ fn sizes(text: &str, object: &Object) -> BTreeMap<String, INT> {
 /// A constant of one of the scheduler's own enumerations.
 fn enumerator(object: &Object, name: &str) -> Option<u64> {
     object.btf().types().iter().find_map(|one| {
-        let Kind::Enumeration { enumerators, .. } = &one.kind else {
-            return None;
-        };
+        let Kind::Enumeration { enumerators, .. } = &one.kind else { return None };
         let found = enumerators.iter().find(|(known, _)| known == name);
         found.map(|(_, value)| *value)
     })

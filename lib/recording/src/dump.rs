@@ -120,9 +120,7 @@ impl Dump {
             self.tasks.push(task);
             return;
         }
-        let Some(task) = self.tasks.last_mut().filter(|task| task.cpu == cpu) else {
-            return;
-        };
+        let Some(task) = self.tasks.last_mut().filter(|task| task.cpu == cpu) else { return };
         if let Some(queue) = word(line, "dsq_id=") {
             let digits = queue.strip_prefix("0x");
             task.queue = digits.and_then(|digits| u64::from_str_radix(digits, 16).ok());

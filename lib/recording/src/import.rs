@@ -428,9 +428,7 @@ impl Events {
         let Some(number) = bytes.first_chunk().map(|number| u16::from_le_bytes(*number)) else {
             return Err("an event has no contents".to_owned());
         };
-        let Some(format) = self.formats.get(&number) else {
-            return Ok(());
-        };
+        let Some(format) = self.formats.get(&number) else { return Ok(()) };
         let by = u32::try_from(by).unwrap_or(0);
         if let (true, Ok(process)) = (by > 0, u32::try_from(sample.pid.unwrap_or(0))) {
             import.known(by).description.process = process;

@@ -582,9 +582,7 @@ impl Lives {
 
     /// Ends a task's stay on a CPU if it shows up as new on one; returns whether it had one.
     fn take_away(&mut self, state: &mut State, id: LifeId) -> bool {
-        let Mode::Runs { since, cpu } = state.mode else {
-            return false;
-        };
+        let Mode::Runs { since, cpu } = state.mode else { return false };
         state.mode = Mode::Gone(since);
         let before = &mut self.cpus[cpu];
         if before.holder == Some(Some(id)) {

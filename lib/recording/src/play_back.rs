@@ -146,9 +146,7 @@ impl Teller<'_> {
 
     /// A task gets a CPU. Where it came from shows only now: entries do not say for which CPU a task was woken.
     fn arrive(&mut self, id: LifeId, time: u64, to: CpuId) {
-        let Some(told) = self.tasks.get_mut(&id) else {
-            return;
-        };
+        let Some(told) = self.tasks.get_mut(&id) else { return };
         let task = told.task;
         if let Some(from) = told.cpu.replace(to).filter(|from| *from != to) {
             self.event(time, EventKind::Migrate { task, from, to });
@@ -164,9 +162,7 @@ impl Teller<'_> {
     /// Makes a chosen task runnable, unless it already is.
     fn wake(&mut self, id: LifeId, time: u64, cpu: CpuId, waker: Option<LifeId>) {
         let waker = waker.and_then(|id| self.tasks.get(&id)).map(|told| told.task);
-        let Some(told) = self.tasks.get_mut(&id) else {
-            return;
-        };
+        let Some(told) = self.tasks.get_mut(&id) else { return };
         if told.state == State::Runnable {
             return;
         }

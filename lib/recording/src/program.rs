@@ -216,9 +216,7 @@ impl<'a> Maker<'a> {
         let mut dropped = Numbers::default();
         let [mut awaited, mut posted] = [Numbers::default(), Numbers::default()];
         for (life, going) in lives.all.iter().zip(goings) {
-            let Going::On { from, bound } = *going else {
-                continue;
-            };
+            let Going::On { from, bound } = *going else { continue };
             for step in life.steps.iter().without(from) {
                 match step {
                     Step::Wait(wait) if bound => dropped.insert(wait.post),

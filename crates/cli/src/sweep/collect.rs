@@ -266,9 +266,7 @@ impl Collector<'_> {
             set,
             name,
         };
-        let Some(entry) = contender.entry() else {
-            return Ok(scheduler);
-        };
+        let Some(entry) = contender.entry() else { return Ok(scheduler) };
         if !contender.is_foreign() {
             scheduler.object = Some(table.id.clone());
             return Ok(scheduler);

@@ -73,9 +73,7 @@ fn pack(sweep: &Sweep) -> Result<Packed, Error> {
         };
         let added = target.add(&file.runs, &file.tasks, is_repeated, |cell, result| {
             let other = parse(cell).and_then(|one| known.insert(one, result));
-            let Some(other) = other else {
-                return true;
-            };
+            let Some(other) = other else { return true };
             packed.repeated += 1;
             if other != result {
                 packed.different.extend(parse(cell));

@@ -231,9 +231,7 @@ impl Sweep {
 
     /// The cells of a shard, which has about the same effort as any other; without one, all of them.
     pub(super) fn cells_of(&self, shard: Option<Shard>) -> Range<usize> {
-        let Some(Shard { number, count }) = shard else {
-            return 0..self.len();
-        };
+        let Some(Shard { number, count }) = shard else { return 0..self.len() };
         let at = |part: f64| {
             let mut left = part * self.efforts().map(|(_, effort)| effort).sum::<f64>();
             for (cells, effort) in self.efforts() {

@@ -194,9 +194,7 @@ fn told_by_readmes() -> BTreeSet<Told> {
     let mut told = BTreeSet::new();
     for folder in fs::read_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/../../schedulers")).unwrap() {
         let folder = folder.unwrap().path();
-        let Ok(text) = fs::read_to_string(folder.join("README.md")) else {
-            continue;
-        };
+        let Ok(text) = fs::read_to_string(folder.join("README.md")) else { continue };
         let id = folder.file_name().unwrap().to_string_lossy().into_owned();
         for line in text.lines().filter(|line| line.starts_with("| `check/")) {
             let mut cells = line.trim_matches('|').split('|').map(str::trim);

@@ -79,9 +79,7 @@ fn refreshed(text: &str, place: &Path, examples: &mut usize) -> String {
             fs::write(place.join(name), content.flat_map(|line| [line, "\n"]).collect::<String>())
                 .unwrap();
         }
-        let Some(command) = line.strip_prefix("$ ") else {
-            continue;
-        };
+        let Some(command) = line.strip_prefix("$ ") else { continue };
         *examples += 1;
         let is_end = |line: &&str| line.starts_with("```") || line.starts_with("$ ");
         let mut shown = Vec::new();

@@ -95,9 +95,7 @@ const HANGS: &str = r"sed 's/^exec \(.*\)/[ $SLURM_ARRAY_TASK_ID = 1 ] || { \1 -
 
 #[test]
 fn an_array_of_which_a_task_is_killed_is_submitted_again() {
-    let Some(cluster) = Cluster::start() else {
-        return;
-    };
+    let Some(cluster) = Cluster::start() else { return };
     let text = "workloads = [\"mix-two\", \"hogs-three\"]\nmachines = [\"1\", \"2\"]\nseeds = 10\nduration = \"1s\"\n\
                 [[scheduler]]\nid = \"cfs\"\n[[scheduler]]\nid = \"o1\"\n";
     std::fs::write(cluster.home.path().join("s.toml"), text).unwrap();

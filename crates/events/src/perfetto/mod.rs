@@ -342,16 +342,12 @@ impl<W: Write> PerfettoWriter<W> {
     }
 
     fn lap(&mut self, task: TaskId, at: Nanoseconds, begins: bool) {
-        let Some(known) = self.task_mut(task) else {
-            return;
-        };
+        let Some(known) = self.task_mut(task) else { return };
         if begins {
             known.lap = Some(at);
             return;
         }
-        let Some(begin) = known.lap.take() else {
-            return;
-        };
+        let Some(begin) = known.lap.take() else { return };
         let described = std::mem::replace(&mut known.has_lap_track, true);
         let track = FIRST_LAP_TRACK + u64::from(task.0);
         if !described {
@@ -367,12 +363,8 @@ impl<W: Write> PerfettoWriter<W> {
     }
 
     fn complete_job(&mut self, time: Nanoseconds, task: TaskId, deadline: Nanoseconds) {
-        let Some(known) = self.task_mut(task) else {
-            return;
-        };
-        let Some(due) = known.job.due.take() else {
-            return;
-        };
+        let Some(known) = self.task_mut(task) else { return };
+        let Some(due) = known.job.due.take() else { return };
         let begin = due.max(known.job.previous_end).min(time);
         known.job.previous_end = time;
         let track = self.task_track(task);

@@ -90,9 +90,7 @@ fn give_table(mut map: OpenMapMut<'_>, parsed: &Parsed, prepared: &Prepared) -> 
     let bytes = map.initial_value_mut().unwrap_or_default();
     for (member, before) in prepared.operations.members.iter().zip(&table.members) {
         // In the place of a callback, libbpf keeps a pointer to its own data on the program.
-        let StructOpsValue::Data(value) = &member.value else {
-            continue;
-        };
+        let StructOpsValue::Data(value) = &member.value else { continue };
         if member.value != before.value {
             let start = usize::try_from(member.offset).unwrap_or(usize::MAX);
             bytes

@@ -203,9 +203,7 @@ impl OpenScheduler {
 
 /// Lets the kfuncs in all other programs find the scheduler; kernels before 7.0 neither know nor need this.
 fn associate(object: &mut Object, operations: &str) {
-    let Some(table) = object.maps().find(|map| map.name() == operations) else {
-        return;
-    };
+    let Some(table) = object.maps().find(|map| map.name() == operations) else { return };
     for program in object.progs_mut() {
         if program.prog_type() != ProgramType::StructOps && program.autoload() {
             let _ = program.assoc_struct_ops(&table);

@@ -373,9 +373,7 @@ impl<'run> Worker<'run> {
     }
 
     fn complete_job(&mut self, deadline: u64) {
-        let Some((release, _)) = self.job.take() else {
-            return;
-        };
+        let Some((release, _)) = self.job.take() else { return };
         let now = clock::monotonic();
         self.outcome.response_time.add(now.saturating_sub(release));
         if let Some(periods) = &mut self.outcome.periods {
@@ -410,9 +408,7 @@ impl<'run> Worker<'run> {
             self.lap = Some(now);
             return;
         }
-        let Some(begin_ns) = self.lap.take() else {
-            return;
-        };
+        let Some(begin_ns) = self.lap.take() else { return };
         let length_ns = now - begin_ns;
         self.outcome.laps.add(length_ns);
         if self.run.options.metrics.records {

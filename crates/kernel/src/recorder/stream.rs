@@ -172,9 +172,7 @@ impl Stream {
     /// Finds the visit that ends with a record, and takes the task out of it. The fair class picks each task of a group without runtime once,
     /// and puts it aside on its way back to its program, which has not run then: for the task it is a part of the wait.
     fn hide_visit(&mut self, record: &mut Record) {
-        let Happening::Switch { prev, next } = &mut record.happening else {
-            return;
-        };
+        let Happening::Switch { prev, next } = &mut record.happening else { return };
         let comes = next.as_ref().map_or(0, |task| task.pid);
         let before = self.arrived.insert(record.cpu, (record.time, comes));
         if let (Some((task, Leaving::Throttled)), Some((since, pid))) = (&*prev, before)
@@ -200,9 +198,7 @@ impl Stream {
     pub fn release(&mut self, until: u64, sink: &mut dyn Sink) {
         let Some(origin) = self.origin else { return };
         while self.waiting.peek().is_some_and(|Reverse(first)| first.time <= until) {
-            let Some(Reverse(first)) = self.waiting.pop() else {
-                return;
-            };
+            let Some(Reverse(first)) = self.waiting.pop() else { return };
             // An item that came too late for its place is reported at the time already reached.
             self.last = self.last.max(first.time.saturating_sub(origin));
             match first.item {
@@ -316,9 +312,7 @@ impl Stream {
 
     /// Adds a turn of a thread that is not a task of the run, if it was woken during the run.
     fn add_turn(&mut self, task: &RecordedTask, kernel: bool, woken: u64, cpu_time: u64) {
-        let Some(at) = self.origin.and_then(|origin| woken.checked_sub(origin)) else {
-            return;
-        };
+        let Some(at) = self.origin.and_then(|origin| woken.checked_sub(origin)) else { return };
         let mut info = untold(task.comm.clone());
         self.update(&mut info, task);
         let thread = self.others.entry(task.pid).or_default();

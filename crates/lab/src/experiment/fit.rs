@@ -28,9 +28,7 @@ pub fn fit(experiment: &Experiment, threads: Option<NonZero<usize>>) -> Result<V
     let mut setup = Simulations::new(experiment, &request)?;
     for _ in 0..rounds {
         for fit in fits {
-            let Some(target) = &fit.target else {
-                continue;
-            };
+            let Some(target) = &fit.target else { continue };
             let value = halve(target, |value| {
                 values.insert(fit.name.clone(), value);
                 setup.set_fits(values.clone())?;

@@ -144,9 +144,7 @@ impl Experiment {
 
     /// The experiment as it runs on a real kernel.
     pub(super) fn on_kernel(&self) -> Result<Option<Self>, Error> {
-        let Some(kernel) = &self.file.kernel else {
-            return Ok(None);
-        };
+        let Some(kernel) = &self.file.kernel else { return Ok(None) };
         Ok(Some(Self {
             id: self.id.clone(),
             place: self.place.clone(),

@@ -79,9 +79,7 @@ pub(crate) fn numbers(
 ) -> BTreeMap<(String, String, String), f64> {
     let mut numbers = BTreeMap::new();
     for measure in measures {
-        let Some(printed) = &measure.printed else {
-            continue;
-        };
+        let Some(printed) = &measure.printed else { continue };
         for column in columns {
             for point in points {
                 let tables = document.table.iter();

@@ -39,9 +39,7 @@ impl Samples {
 
     /// `mean [low, high]`, and `mean (least to most)` of few values.
     pub(crate) fn text(&mut self) -> String {
-        let Some(one) = self.interval() else {
-            return "none".into();
-        };
+        let Some(one) = self.interval() else { return "none".into() };
         let (low, high, is_interval) = one.shown();
         let [mean, low, high] = [one.mean, low, high].map(digits);
         match is_interval {

@@ -68,9 +68,7 @@ fn what_a_task_is_due_while_it_waits_is_what_the_ideal_processor_gives_it() {
         entitled_ns: entitled_ns * MS,
         ended,
     };
-    let [first, second] = &result.tasks[..] else {
-        panic!("two tasks");
-    };
+    let [first, second] = &result.tasks[..] else { panic!("two tasks") };
     assert_eq!(second.longest_wait, Some(wait(80, 200, 100, false)));
     assert_eq!(second.worst_wait, second.longest_wait);
     assert_eq!(first.longest_wait, Some(wait(60, 20, 10, true)));

@@ -9,9 +9,7 @@ use crate::small_machine::comparison;
 fn numbers(run: &Run) -> Vec<Vec<Option<String>>> {
     let exact = || MEASURES.iter().filter(|measure| !measure.id.ends_with("_mean"));
     let told = |number: Option<f64>| number.map(|number| format!("{number:.9}"));
-    let Some(measured) = run.measured() else {
-        return Vec::new();
-    };
+    let Some(measured) = run.measured() else { return Vec::new() };
     let of = |one: &dyn Measured| exact().map(|measure| told(one.number(measure))).collect();
     let tasks = measured.tasks().into_iter().map(|(_, task)| of(task));
     std::iter::once(of(measured)).chain(tasks).collect()

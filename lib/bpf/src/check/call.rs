@@ -54,12 +54,8 @@ fn kernel_function<'a>(
     index: usize,
 ) -> Option<Callee<'a>> {
     let external = &object.externs()[index];
-    let ExternKind::Function { type_id } = external.kind else {
-        return None;
-    };
-    let Kind::Function { prototype, .. } = object.btf().get(type_id).kind else {
-        return None;
-    };
+    let ExternKind::Function { type_id } = external.kind else { return None };
+    let Kind::Function { prototype, .. } = object.btf().get(type_id).kind else { return None };
     let Kind::Prototype { returns, parameters } = &object.btf().get(prototype).kind else {
         return None;
     };
@@ -174,9 +170,7 @@ impl Facts<'_> {
             }
             _ => {}
         }
-        let Value::Pointer(pointer) = value else {
-            return Verdict::Fine;
-        };
+        let Value::Pointer(pointer) = value else { return Verdict::Fine };
         let sized = |size: u64, writes: bool| {
             let access = Access { offset: 0, size, writes };
             match self.through(pointer, access) {
@@ -384,9 +378,7 @@ impl Facts<'_> {
     /// Forgets the part of the stack that the callee may write to.
     fn forget_written(&self, callee: &Callee<'_>, state: &mut State) {
         for number in 0..5 {
-            let Some(pointer) = state.registers[number + 1].pointer() else {
-                continue;
-            };
+            let Some(pointer) = state.registers[number + 1].pointer() else { continue };
             if pointer.target != Target::Stack {
                 continue;
             }

@@ -93,9 +93,7 @@ impl Chains<'_> {
             totals[at] = costs[at] + deepest.unwrap_or(0);
         }
         let first = (0..totals.len()).rev().max_by_key(|&at| totals[at]);
-        let Some(first) = first.filter(|&first| totals[first] > limit) else {
-            return Ok(());
-        };
+        let Some(first) = first.filter(|&first| totals[first] > limit) else { return Ok(()) };
         let next =
             |&at: &usize| self.calls[at].iter().copied().max_by_key(|&callee| totals[callee]);
         let function = |at: usize| &self.object.functions()[self.functions[at].function];

@@ -196,9 +196,7 @@ impl<'a> Facts<'a> {
             read_only: known.read_only,
         };
         let program = object.programs().iter().find(|program| program.function == linked.function);
-        let Some(program) = program else {
-            return facts;
-        };
+        let Some(program) = program else { return facts };
         if program.is_callback() {
             facts.may_sleep = Some(program.section.starts_with("struct_ops.s"));
             facts.arguments = facts.callback_arguments(&program.name);
@@ -233,9 +231,7 @@ impl<'a> Facts<'a> {
         let Some(member) = members.into_iter().find(|member| member.value == named) else {
             return Vec::new();
         };
-        let Kind::Pointer(prototype) = *btf.resolved(member.type_id) else {
-            return Vec::new();
-        };
+        let Kind::Pointer(prototype) = *btf.resolved(member.type_id) else { return Vec::new() };
         let Kind::Prototype { parameters, .. } = btf.resolved(prototype) else {
             return Vec::new();
         };

@@ -167,9 +167,7 @@ impl State {
 
     /// Records that a test has found a number between two others.
     pub(super) fn bound(&mut self, register: usize, low: u64, high: u64) {
-        let Value::Number(tested) = self.registers[register] else {
-            return;
-        };
+        let Value::Number(tested) = self.registers[register] else { return };
         let narrow = |number: &mut Number| {
             number.low = number.low.max(low);
             number.high = number.high.min(high).max(number.low);
@@ -200,9 +198,7 @@ impl State {
 
     /// Records that a test has found a pointer to be NULL or not.
     pub(super) fn tell_null(&mut self, register: usize, is_null: bool) {
-        let Value::Pointer(tested) = self.registers[register] else {
-            return;
-        };
+        let Value::Pointer(tested) = self.registers[register] else { return };
         let told = |value: &mut Value| {
             if is_null {
                 *value = Value::ZERO;

@@ -207,9 +207,7 @@ impl StructOpsValue {
 
     /// The text that it holds, up to its zero byte; empty for a program.
     pub fn text(&self) -> String {
-        let StructOpsValue::Data(bytes) = self else {
-            return String::new();
-        };
+        let StructOpsValue::Data(bytes) = self else { return String::new() };
         let text = bytes.split(|byte| *byte == 0).next().unwrap_or_default();
         String::from_utf8_lossy(text).into_owned()
     }

@@ -122,9 +122,7 @@ impl Object {
 
     fn extern_kind(&mut self, name: &str) -> Result<Option<ExternKind>, Error> {
         for (section_name, is_configuration) in [(".ksyms", false), (".kconfig", true)] {
-            let Some(section) = self.data_section(section_name) else {
-                continue;
-            };
+            let Some(section) = self.data_section(section_name) else { continue };
             let Kind::DataSection { variables, .. } = &self.btf.get(section).kind else {
                 continue;
             };
@@ -159,9 +157,7 @@ impl Object {
 
     fn read_functions(&mut self, elf: &Elf, layout: &mut Layout) -> Result<(), Error> {
         for symbol in &elf.symbols {
-            let Some(section_index) = symbol.section else {
-                continue;
-            };
+            let Some(section_index) = symbol.section else { continue };
             let section = &elf.sections[section_index];
             if !symbol.function || section.kind != ElfKind::Code {
                 continue;
@@ -232,9 +228,7 @@ impl Object {
                 .map(|index| Some(Reference::Function(index)))
                 .ok_or_else(|| bad("calls a place where no function starts"));
         }
-        let Some(relocation) = relocation else {
-            return Ok(None);
-        };
+        let Some(relocation) = relocation else { return Ok(None) };
         let symbol = &elf.symbols[relocation.symbol];
         if !one.is_call() && !one.is_wide() {
             return Err(bad("relocation of an instruction that has no address"));
@@ -290,9 +284,7 @@ impl Object {
     }
 
     fn read_initial_values(&mut self, elf: &Elf, layout: &Layout) -> Result<(), Error> {
-        let Some(maps_section) = layout.maps_section else {
-            return Ok(());
-        };
+        let Some(maps_section) = layout.maps_section else { return Ok(()) };
         for relocation in &elf.sections[maps_section].relocations {
             let bad = |problem: &str| {
                 malformed(format!("section .maps, offset {:#x}", relocation.offset), problem)
@@ -424,9 +416,7 @@ impl Object {
 fn section_variables(btf: &Btf, section: &str) -> Vec<(String, TypeId, u64)> {
     let mut variables = Vec::new();
     for one in btf.types() {
-        let Kind::DataSection { variables: entries, .. } = &one.kind else {
-            continue;
-        };
+        let Kind::DataSection { variables: entries, .. } = &one.kind else { continue };
         if one.name != section {
             continue;
         }

@@ -24,9 +24,7 @@ impl Translation<'_, '_> {
             }
             return;
         }
-        let Some(block) = self.blocks[target] else {
-            return;
-        };
+        let Some(block) = self.blocks[target] else { return };
         // A jump back goes through a check of the limit.
         let is_back_edge = target <= at;
         let taken = if is_back_edge { self.builder.create_block() } else { block };

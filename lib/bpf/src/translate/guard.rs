@@ -16,9 +16,7 @@ impl Translation<'_, '_> {
     pub(super) fn declare_origins(&mut self) {
         let linked = self.linked;
         for check in linked.checks.iter().flatten() {
-            let Guard::Within { origin: Origin::Call(at), .. } = check.guard else {
-                continue;
-            };
+            let Guard::Within { origin: Origin::Call(at), .. } = check.guard else { continue };
             if self.origin(at).is_none() {
                 let variable = self.builder.declare_var(types::I64);
                 let zero = self.number(0);
@@ -41,9 +39,7 @@ impl Translation<'_, '_> {
 
     /// Ends the program with an error if an access is out of place.
     pub(super) fn guard(&mut self, at: usize, one: Instruction) {
-        let Some(check) = &self.linked.checks[at] else {
-            return;
-        };
+        let Some(check) = &self.linked.checks[at] else { return };
         let loads = one.class() == class::LDX
             || one.mode() == mode::ATOMIC && one.immediate == atomic::LOAD_ACQUIRE;
         let register = if loads { one.source } else { one.destination };

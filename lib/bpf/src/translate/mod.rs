@@ -134,9 +134,7 @@ struct Translation<'a, 'b> {
 impl Translation<'_, '_> {
     /// Programs may read stack memory that they never wrote: make it the same in every run.
     fn clear_frame(&mut self) {
-        let Some(top) = self.stack else {
-            return;
-        };
+        let Some(top) = self.stack else { return };
         let used = i32::from(self.frame.used);
         let zero = self.number(0);
         let zeros = self.builder.ins().splat(types::I64X2, zero);

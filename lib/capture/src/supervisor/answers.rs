@@ -97,34 +97,26 @@ impl Supervisor {
     }
 
     fn open(&self, thread: i32, path: u64, flags: u64) -> io::Result<Answer> {
-        let Some(path) = self.redirected(thread, path)? else {
-            return Ok(Answer::Continue);
-        };
+        let Some(path) = self.redirected(thread, path)? else { return Ok(Answer::Continue) };
         let flags = flags as i32;
         let file = process::open(&path, flags)?;
         Ok(Answer::Descriptor(file, flags & libc::O_CLOEXEC != 0))
     }
 
     fn status(&self, thread: i32, path: u64, target: u64) -> io::Result<Answer> {
-        let Some(path) = self.redirected(thread, path)? else {
-            return Ok(Answer::Continue);
-        };
+        let Some(path) = self.redirected(thread, path)? else { return Ok(Answer::Continue) };
         process::write(thread, target, &process::status(&path)?)?;
         Ok(Answer::Value(0))
     }
 
     fn access(&self, thread: i32, path: u64) -> io::Result<Answer> {
-        let Some(path) = self.redirected(thread, path)? else {
-            return Ok(Answer::Continue);
-        };
+        let Some(path) = self.redirected(thread, path)? else { return Ok(Answer::Continue) };
         Ok(if path.exists() { Answer::Value(0) } else { Answer::Error(libc::ENOENT) })
     }
 
     /// The machine's files include no links.
     fn refuse_links(&self, thread: i32, path: u64) -> io::Result<Answer> {
-        let Some(path) = self.redirected(thread, path)? else {
-            return Ok(Answer::Continue);
-        };
+        let Some(path) = self.redirected(thread, path)? else { return Ok(Answer::Continue) };
         Ok(Answer::Error(if path.exists() { libc::EINVAL } else { libc::ENOENT }))
     }
 
@@ -156,9 +148,7 @@ impl Supervisor {
             self.events.push((number, process::event()?));
         }
         let stand_in = self.events.iter().find(|(known, _)| *known == number);
-        let Some((_, stand_in)) = stand_in else {
-            return Ok(Answer::Error(libc::EBADF));
-        };
+        let Some((_, stand_in)) = stand_in else { return Ok(Answer::Error(libc::EBADF)) };
         let set = process::fetch(process_of(call.thread), set as i32)?;
         let event = match event {
             0 => Vec::new(),

@@ -87,9 +87,7 @@ impl Supervisor {
     /// Answers the call of a thread and lets it run to its next one; threads that it creates run to their first. Afterwards all threads are
     /// in a call, or the loader has ended.
     pub(crate) fn proceed(&mut self, number: usize, answer: Answer) -> io::Result<()> {
-        let Some(call) = self.threads[number].call.take() else {
-            return Ok(());
-        };
+        let Some(call) = self.threads[number].call.take() else { return Ok(()) };
         self.loader.answer(&call, answer);
         if let Some(signal) = self.signal.take() {
             let _ = process::signal(self.loader.pid(), signal.0, signal.1);
@@ -100,9 +98,7 @@ impl Supervisor {
         }
         let makes_threads = [libc::SYS_clone, libc::SYS_clone3].contains(&call.number);
         while self.threads[number].call.is_none() || makes_threads && self.misses_one() {
-            let Some(call) = self.next_call()? else {
-                return Ok(());
-            };
+            let Some(call) = self.next_call()? else { return Ok(()) };
             match self.threads.iter().position(|one| one.id == call.thread) {
                 Some(known) => self.threads[known].call = Some(call),
                 None => {
@@ -187,9 +183,7 @@ impl Supervisor {
     /// If the call that a thread is in creates another thread, the name that the new one inherits.
     pub(crate) fn new_thread(&self, number: usize) -> io::Result<Option<String>> {
         let thread = &self.threads[number];
-        let Some(call) = &thread.call else {
-            return Ok(None);
-        };
+        let Some(call) = &thread.call else { return Ok(None) };
         let flags = match call.number {
             libc::SYS_clone => call.arguments[0],
             // The first field of its argument, without the flags that only processes have.
@@ -220,9 +214,7 @@ impl Supervisor {
             std::thread::yield_now();
         }
         for other in 0..self.threads.len() {
-            let Some(waiter) = &self.threads[other].waiter else {
-                continue;
-            };
+            let Some(waiter) = &self.threads[other].waiter else { continue };
             if let Cause::Word { address, value, .. } = waiter.cause
                 && process::read_word(self.loader.pid(), address)? != value
             {
@@ -347,9 +339,7 @@ impl Supervisor {
             0 => Some(number),
             id => self.thread_with(id),
         };
-        let Some(target) = target else {
-            return Some(Answer::Error(libc::ESRCH));
-        };
+        let Some(target) = target else { return Some(Answer::Error(libc::ESRCH)) };
         let attributes = &mut self.threads[target].attributes;
         let before = attributes.clone();
         let answer = attributes::carry_out(call, attributes, &self.tree)?;

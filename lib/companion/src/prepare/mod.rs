@@ -364,9 +364,7 @@ impl Preparation<'_> {
         each: Option<&Spanned<Value>>,
         what: &str,
     ) -> Result<Vec<Option<Dynamic>>, Error> {
-        let Some(each) = each else {
-            return Ok(vec![None]);
-        };
+        let Some(each) = each else { return Ok(vec![None]) };
         let list = self.value(each, &format!("{what}.each"))?;
         let list = list.into_array().map_err(|kind| {
             wrong(&self.companion.place(each), format!("{what}.each: a list is needed, not {kind}"))
@@ -375,9 +373,7 @@ impl Preparation<'_> {
     }
 
     fn holds(&mut self, condition: Option<&Spanned<Value>>, what: &str) -> Result<bool, Error> {
-        let Some(condition) = condition else {
-            return Ok(true);
-        };
+        let Some(condition) = condition else { return Ok(true) };
         let value = self.value(condition, &format!("{what}.if"))?;
         value.as_bool().map_err(|kind| {
             wrong(

@@ -185,9 +185,7 @@ impl Preparation<'_> {
         let Some(Kind::Prototype { parameters, .. }) = prototype.map(|id| btf.resolved(id)) else {
             return Ok(None);
         };
-        let Some((_, parameter)) = parameters.first() else {
-            return Ok(None);
-        };
+        let Some((_, parameter)) = parameters.first() else { return Ok(None) };
         Ok(match *btf.resolved(*parameter) {
             Kind::Pointer(target) => Some(target).filter(|id| btf.size_of(*id).is_some()),
             _ => None,

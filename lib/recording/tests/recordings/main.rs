@@ -186,9 +186,7 @@ fn who_was_late_shows_whether_he_keeps_the_grid() {
         let events = events(&load, "player");
         let jobs = events.iter().filter(|event| **event == Event::Run(2 * MS));
         assert_eq!(jobs.count(), 48, "the two jobs are apart: {events:?}");
-        let Event::Timer { mode, .. } = events[3] else {
-            panic!("a timer: {:?}", events[3]);
-        };
+        let Event::Timer { mode, .. } = events[3] else { panic!("a timer: {:?}", events[3]) };
         assert_eq!(mode, expected);
     }
 }
@@ -279,9 +277,7 @@ fn periods_show_also_where_sleeps_of_one_length_are_more_frequent() {
     let load = load(script, time + MS);
     let events = events(&load, "player");
     let is_period = |event: &&Event| {
-        let Event::Timer { period, mode, .. } = event else {
-            return false;
-        };
+        let Event::Timer { period, mode, .. } = event else { return false };
         (*period, *mode) == (20 * MS, TimerMode::Relative)
     };
     assert!(events.iter().filter(is_period).count() > 70, "{events:?}");
@@ -680,9 +676,7 @@ fn yields_and_other_threads_are_kept() {
     script.end(4 * MS, 1, 0);
     let load = load(script, 5 * MS);
     assert_eq!(events(&load, "polite"), [Event::Run(2 * MS), Event::Yield, Event::Run(MS)]);
-    let [other] = load.others.as_slice() else {
-        panic!("one other thread: {:?}", load.others);
-    };
+    let [other] = load.others.as_slice() else { panic!("one other thread: {:?}", load.others) };
     assert!(other.kernel);
     assert_eq!((other.turns[0].at, other.turns[0].cpu_time), (MS, MS));
 }
@@ -1006,9 +1000,7 @@ fn arrivals(events: &[Event]) -> Vec<Nanoseconds> {
 #[test]
 fn what_comes_from_outside_comes_again_in_a_loop() {
     let load = server();
-    let [recorded, on] = task(&load, "server").phases.as_slice() else {
-        panic!("{load:?}");
-    };
+    let [recorded, on] = task(&load, "server").phases.as_slice() else { panic!("{load:?}") };
     let all = |phase: &Phase| arrivals(&phase.events.iter().collect::<Vec<_>>());
     let expected: Vec<u64> = (0..20).map(|number| (40 * number + 20) * MS - SLACK).collect();
     assert_eq!(all(recorded), expected);
