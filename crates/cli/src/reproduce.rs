@@ -286,8 +286,7 @@ fn page(
 ) -> String {
     let curves =
         outcomes.iter().map(|outcome| (outcome.reproduction.id.clone(), curves(outcome))).collect();
-    let answer = Default::default();
-    let mut page = fairground_report::reproductions_page(reproductions, answer, moments, &curves);
+    let mut page = fairground_report::reproductions_page(reproductions, moments, &curves);
     crate::VERSION.clone_into(&mut page.version);
     page.html()
 }

@@ -2,26 +2,18 @@
 
 use crate::format::Unit;
 use crate::page::{
-    Answer, Axis, Category, Cell, Kind, Moment, Page, Plot, Point, Row, Section, Series, Table,
+    Answer, Axis, Cell, Kind, Moment, Page, Plot, Point, Row, Section, Series, Table,
 };
 use crate::reproduction::{counted, fewer_runs, has_fewer_runs, kernels, standing_with_cause};
 use fairground_results::{Figure, Reproduction, Standing, Where};
 use std::collections::BTreeMap;
 
-/// A page with a section per experiment. `answer` is the overall conclusion; parts that it leaves empty are filled in with which experiments were
-/// reproduced and how certain that is. `moments` and `curves` (distributions, completion times) are shown with the experiment of that name.
+/// A page with a section per experiment. `moments` and `curves` (distributions, completion times) are shown with the experiment of that name.
 pub fn reproductions_page(
     reproductions: &[&Reproduction],
-    mut answer: Answer,
     moments: &BTreeMap<String, Vec<Moment>>,
     curves: &BTreeMap<String, Vec<Plot>>,
 ) -> Page {
-    if answer.summary.is_empty() {
-        answer.summary = vec![capitalised(counted(reproductions)), summary(reproductions)];
-    }
-    if answer.certainty.is_empty() {
-        answer.certainty = format!("{} {}", worlds(reproductions), certainty(reproductions));
-    }
     let section = |reproduction: &&Reproduction| {
         let moments = moments.get(&reproduction.id).cloned().unwrap_or_default();
         let curves = curves.get(&reproduction.id).cloned().unwrap_or_default();
@@ -31,7 +23,11 @@ pub fn reproductions_page(
         title: "Which scheduler, for which load, and why: the documents' experiments, reproduced"
             .to_owned(),
         schedulers: Vec::new(),
-        answer,
+        answer: Answer {
+            summary: vec![capitalised(counted(reproductions)), summary(reproductions)],
+            certainty: format!("{} {}", worlds(reproductions), certainty(reproductions)),
+            ..Answer::default()
+        },
         sections: reproductions.iter().map(section).collect(),
         ..Page::default()
     }
@@ -319,12 +315,7 @@ fn figure_plot(reproduction: &Reproduction, figure: &Figure) -> Option<Plot> {
         kind: if is_lines { Kind::Lines } else { Kind::Dots },
         x: Axis { label: reproduction.axis.clone(), ..Axis::default() },
         y: Axis { label: figure.unit.clone(), unit: Unit::Plain, log: is_wide(figure) },
-        categories: if single {
-            Vec::new()
-        } else {
-            let names = reproduction.points.iter().cloned();
-            names.map(|name| Category { name, ideal: None }).collect()
-        },
+        categories: if single { Vec::new() } else { reproduction.points.clone() },
         series,
     })
 }

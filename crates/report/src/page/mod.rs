@@ -1,6 +1,6 @@
 //! Results as a self-contained HTML page.
 //!
-//! A [`Page`] is plain data: an [`Answer`], then [`Section`]s of text, verdicts, tables, plots and moments of runs. It is filled in from
+//! A [`Page`] is plain data: an [`Answer`], then [`Section`]s of verdicts, tables, plots and moments of runs. It is filled in from
 //! results; [`Page::html`] writes it. The page loads nothing, is readable without scripts and can be printed; plots are static SVG, and its
 //! only script zooms into timelines and names the slice under the pointer.
 
@@ -18,7 +18,7 @@ pub use answer::{Answer, Candidate, Finding, Matrix, MatrixRow};
 pub use fairground_results::Better;
 pub use fairground_results::{Mark, Moment};
 pub use overview::Row;
-pub use plot::{Axis, Category, Kind, Plot, Point, Series};
+pub use plot::{Axis, Kind, Plot, Point, Series};
 pub use strip::{Scale, Strip};
 pub use table::{Cell, Table};
 
@@ -62,8 +62,6 @@ pub struct Section {
     pub row: Option<Row>,
     /// The decisive findings.
     pub findings: Vec<Finding>,
-    /// Paragraphs before everything else.
-    pub text: Vec<String>,
     /// The verdicts on acceptance lines.
     pub verdicts: Vec<Verdict>,
     /// Tables that are always open.
@@ -211,7 +209,6 @@ fn section_markup(section: &Section, figures: &mut Figures) -> Markup {
         section id=(anchor(&section.id)) {
             h2 { (section.title) }
             @if !section.conditions.is_empty() { p.faint { (section.conditions) } }
-            @for text in &section.text { p { (text) } }
             (answer::decisive(&section.findings, figures.colours))
             @for table in &section.tables { (table::markup(table, figures.colours)) }
             (plots(&section.plots, figures))

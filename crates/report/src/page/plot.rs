@@ -18,7 +18,7 @@ use std::sync::Arc;
 /// Size of a plot, in pixels.
 const WIDTH: f64 = 500.0;
 const HEIGHT: f64 = 300.0;
-/// Height of a dot or bar with its surroundings, of the gap between rows of them, of the space above, and of the axis without and with a label.
+/// Height of a dot with its surroundings, of the gap between rows of them, of the space above, and of the axis without and with a label.
 const ROW: f64 = 14.0;
 const ROW_GAP: f64 = 9.0;
 const TOP: f64 = 6.0;
@@ -49,8 +49,8 @@ pub struct Plot {
     pub x: Axis,
     /// The axis of the values: the vertical one of lines and histograms, the horizontal one of rows.
     pub y: Axis,
-    /// The rows of dots and bars, from the top; a point's `x` is the index of its row. If empty, every scheduler is a row.
-    pub categories: Vec<Category>,
+    /// The names of the rows of dots, from the top; a point's `x` is the index of its row. If empty, every scheduler is a row.
+    pub categories: Vec<String>,
     /// The plotted series.
     pub series: Vec<Series>,
 }
@@ -64,15 +64,13 @@ pub enum Kind {
     Histogram,
     /// A row per category, with a dot and its interval for each series.
     Dots,
-    /// A row per category, with a bar from 0 and its interval for each series.
-    Bars,
     /// A row per scheduler, with dots for quantiles on a line; the `x` of a point for a quantile q is 1 / (1 - q).
     Quantiles,
 }
 
 impl Kind {
     fn in_rows(self) -> bool {
-        matches!(self, Self::Dots | Self::Bars | Self::Quantiles)
+        matches!(self, Self::Dots | Self::Quantiles)
     }
 }
 
@@ -83,17 +81,8 @@ pub struct Axis {
     pub label: String,
     /// Its unit.
     pub unit: Unit,
-    /// Whether it is logarithmic; ignored if a value is not above 0.
+    /// Whether it is logarithmic, if it is that of the values; ignored if one is not above 0.
     pub log: bool,
-}
-
-/// A row.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct Category {
-    /// Its name.
-    pub name: String,
-    /// The ideal value, drawn as a mark.
-    pub ideal: Option<f64>,
 }
 
 /// Values of one scheduler.
@@ -215,7 +204,7 @@ pub(super) fn markup(plot: &Plot, figures: &mut Figures) -> Markup {
     let rows = rows(plot);
     let drawing = match plot.kind {
         Kind::Lines | Kind::Histogram => curves(plot, figures),
-        Kind::Dots | Kind::Bars | Kind::Quantiles => in_rows(plot, &rows, figures),
+        Kind::Dots | Kind::Quantiles => in_rows(plot, &rows, figures),
     };
     html! {
         figure {
@@ -235,11 +224,10 @@ pub(super) fn markup(plot: &Plot, figures: &mut Figures) -> Markup {
 
 fn legend(plot: &Plot, figures: &Figures) -> Markup {
     let rows = plot.kind.in_rows();
-    let ideal = plot.categories.iter().any(|category| category.ideal.is_some());
     let named = !(rows && plot.categories.is_empty());
     let printed = !named && plot.series.iter().any(|series| series.printed);
     html! {
-        @if ideal || printed || named && !plot.series.is_empty() {
+        @if printed || named && !plot.series.is_empty() {
             ul.legend {
                 @if named {
                     @for series in &plot.series {
@@ -247,37 +235,35 @@ fn legend(plot: &Plot, figures: &Figures) -> Markup {
                     }
                 }
                 @if printed { li.hollow { "document" } }
-                @if ideal { li.ideal { "ideal" } }
             }
         }
     }
 }
 
-/// The rows of dots and bars.
-fn rows(plot: &Plot) -> Vec<Category> {
+/// The names of the rows of dots.
+fn rows(plot: &Plot) -> Vec<String> {
     if !plot.categories.is_empty() {
         return plot.categories.clone();
     }
-    let mut rows: Vec<Category> = Vec::new();
+    let mut rows: Vec<String> = Vec::new();
     for series in &plot.series {
-        if !rows.iter().any(|row| row.name == series.scheduler) {
-            rows.push(Category { name: series.scheduler.clone(), ideal: None });
+        if !rows.contains(&series.scheduler) {
+            rows.push(series.scheduler.clone());
         }
     }
     rows
 }
 
-/// The row of a series' point, for dots and bars.
-fn row_of(plot: &Plot, rows: &[Category], series: &Series, point: &Point) -> usize {
+/// The row of a series' point.
+fn row_of(plot: &Plot, rows: &[String], series: &Series, point: &Point) -> usize {
     if plot.categories.is_empty() {
-        let mut names = rows.iter();
-        names.position(|row| row.name == series.scheduler).unwrap_or(0)
+        rows.iter().position(|row| *row == series.scheduler).unwrap_or(0)
     } else {
         point.x as usize
     }
 }
 
-fn in_rows(plot: &Plot, rows: &[Category], figures: &Figures) -> kuva::render::render::Scene {
+fn in_rows(plot: &Plot, rows: &[String], figures: &Figures) -> kuva::render::render::Scene {
     // The library counts rows from the bottom, starting at 1.
     let height = |row: usize| (rows.len() - row.min(rows.len())) as f64;
     let own_rows = plot.categories.is_empty();
@@ -289,15 +275,6 @@ fn in_rows(plot: &Plot, rows: &[Category], figures: &Figures) -> kuva::render::r
         (middle - place) * ROW / row_height
     };
     let mut drawings: Vec<Drawing> = Vec::new();
-    for (row, category) in rows.iter().enumerate() {
-        if let Some(ideal) = category.ideal {
-            let half = 0.5 - ROW_GAP / row_height / 3.0;
-            let ends = [(ideal, height(row) - half), (ideal, height(row) + half)];
-            let mark =
-                LinePlot::new().with_data(ends).with_color("var(--ideal)").with_stroke_width(2.0);
-            drawings.push(mark.into());
-        }
-    }
     for (number, series) in plot.series.iter().enumerate() {
         if plot.kind == Kind::Quantiles {
             let at = |point: &Point| height(row_of(plot, rows, series, point));
@@ -311,14 +288,14 @@ fn in_rows(plot: &Plot, rows: &[Category], figures: &Figures) -> kuva::render::r
         for &point in &series.points {
             let row = row_of(plot, rows, series, &point);
             let at = height(row) + lane(number);
-            let name = rows.get(row).map_or("", |row| row.name.as_str());
-            drawings.extend(mark(plot, series, name, point, at, figures));
+            let name = rows.get(row).map_or("", String::as_str);
+            drawings.push(mark(plot, series, name, point, at, figures));
         }
     }
     let values = || plot.series.iter().flat_map(|series| &series.points);
     let axis_height = if plot.y.label.is_empty() { AXIS } else { LABELLED_AXIS };
     let layout = Layout::auto_from_plots(&drawings)
-        .with_y_categories(rows.iter().rev().map(|row| short(&row.name)).collect())
+        .with_y_categories(rows.iter().rev().map(|row| short(row)).collect())
         .with_height(rows.len() as f64 * row_height + TOP + axis_height)
         .with_force_margins_y(TOP, axis_height)
         .with_y_axis_min(0.5)
@@ -329,9 +306,7 @@ fn in_rows(plot: &Plot, rows: &[Category], figures: &Figures) -> kuva::render::r
         ));
     let layout = labelled(layout, &plot.y.label, Layout::with_x_label);
     let mut layout = dressed(layout);
-    if plot.kind == Kind::Bars {
-        layout = layout.with_x_axis_min(0.0);
-    } else if plot.y.log && values().all(|point| drawn(plot, point) > 0.0) {
+    if plot.y.log && values().all(|point| drawn(plot, point) > 0.0) {
         layout = layout.with_log_x();
     }
     render_multiple(drawings, layout)
@@ -345,7 +320,7 @@ fn drawn(plot: &Plot, point: &Point) -> f64 {
     }
 }
 
-/// A dot or a bar.
+/// A dot.
 fn mark(
     plot: &Plot,
     series: &Series,
@@ -353,7 +328,7 @@ fn mark(
     point: Point,
     at: f64,
     figures: &Figures,
-) -> Vec<Drawing> {
+) -> Drawing {
     let colour = figures.colours.css(&series.scheduler);
     let mut label = series.name.clone();
     if row != label {
@@ -363,18 +338,9 @@ fn mark(
         label = format!("{label}, {}", value(Some(point.x), plot.x.unit));
     }
     label = format!("{label}: {}", with_interval(point, plot.y.unit));
-    let mut drawings: Vec<Drawing> = Vec::new();
-    if plot.kind == Kind::Bars {
-        let bar = LinePlot::new()
-            .with_data([(0.0, at), (point.y, at)])
-            .with_color(colour.as_str())
-            .with_stroke_width(ROW * 0.7);
-        drawings.push(bar.into());
-    }
     let mut dot = ScatterPlot::new()
         .with_data([(point.y, at)])
         .with_size(match plot.kind {
-            Kind::Bars => 2.0,
             // All but the median.
             Kind::Quantiles if point.x != 2.0 => 2.5,
             _ => DOT,
@@ -388,8 +354,7 @@ fn mark(
     if plot.kind != Kind::Quantiles && interval(point, plot.y.unit).is_some() {
         dot = dot.with_x_err_asymmetric([(point.y - point.low, point.high - point.y)]);
     }
-    drawings.push(dot.into());
-    drawings
+    dot.into()
 }
 
 fn curves(plot: &Plot, figures: &Figures) -> kuva::render::render::Scene {
@@ -429,16 +394,10 @@ fn curves(plot: &Plot, figures: &Figures) -> kuva::render::render::Scene {
     let values = || plot.series.iter().flat_map(|series| &series.points);
     let mut layout = dressed(Layout::auto_from_plots(&drawings))
         .with_height(HEIGHT)
-        .with_x_tick_format(ticks(
-            plot.x.unit,
-            plot.x.log && decades(values().map(|point| point.x)),
-        ))
+        .with_x_tick_format(ticks(plot.x.unit, false))
         .with_y_tick_format(ticks(plot.y.unit, false));
     layout = labelled(layout, &plot.x.label, Layout::with_x_label);
     layout = labelled(layout, &plot.y.label, Layout::with_y_label);
-    if plot.x.log && values().all(|point| point.x > 0.0) {
-        layout = layout.with_log_x();
-    }
     if plot.y.log && values().all(|point| point.low.min(point.y) > 0.0) {
         layout = layout.with_log_y();
     } else if plot.kind == Kind::Lines && is_narrow(values()) {
@@ -517,7 +476,7 @@ fn interval(point: Point, unit: Unit) -> Option<String> {
 }
 
 /// A row for each position on the x axis or each category, and a column for each series.
-fn data(plot: &Plot, rows: &[Category]) -> Table {
+fn data(plot: &Plot, rows: &[String]) -> Table {
     let in_rows = plot.kind.in_rows() && plot.kind != Kind::Quantiles;
     let own_rows = in_rows && plot.categories.is_empty();
     // If rows are schedulers, there are at most two columns: ours, and a document's.
@@ -538,9 +497,7 @@ fn data(plot: &Plot, rows: &[Category]) -> Table {
         },
         None => Cell::plain(crate::format::ABSENT),
     };
-    let ideal = rows.iter().any(|row| row.ideal.is_some()) && in_rows;
     let mut heads = vec![if in_rows { String::new() } else { plot.x.label.clone() }];
-    heads.extend(ideal.then(|| "ideal".to_owned()));
     heads.extend(columns.iter().map(|(name, _)| name.clone()));
     let is_at = |series: &Series, point: &Point, x: f64| {
         if in_rows { row_of(plot, rows, series, point) as f64 == x } else { point.x == x }
@@ -555,26 +512,19 @@ fn data(plot: &Plot, rows: &[Category]) -> Table {
         let cells = columns.iter().map(|(_, column)| cell(found(column)));
         cells.collect::<Vec<_>>()
     };
-    let line = |name: String, mark: Option<Cell>, x: f64| {
+    let line = |name: String, x: f64| {
         let mut line = vec![Cell::plain(name)];
-        line.extend(mark);
         line.extend(at(x));
         line
     };
     let lines = if in_rows {
-        let named = rows.iter().enumerate();
-        named
-            .map(|(number, row)| {
-                let mark = ideal.then(|| Cell::plain(value(row.ideal, plot.y.unit)));
-                line(row.name.clone(), mark, number as f64)
-            })
-            .collect()
+        rows.iter().zip(0_u32..).map(|(row, place)| line(row.clone(), place.into())).collect()
     } else {
         let points = plot.series.iter().flat_map(|series| &series.points);
         let mut places: Vec<f64> = points.map(|point| point.x).collect();
         places.sort_by(f64::total_cmp);
         places.dedup();
-        places.into_iter().map(|x| line(value(Some(x), plot.x.unit), None, x)).collect()
+        places.into_iter().map(|x| line(value(Some(x), plot.x.unit), x)).collect()
     };
     Table { caption: String::new(), heads, rows: lines, words: if in_rows { 1 } else { 0 } }
 }

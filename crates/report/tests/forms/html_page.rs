@@ -299,10 +299,10 @@ fn verdicts_are_counted_and_listed() {
 #[test]
 fn every_plot_has_its_data_beside_it() {
     let page = page().html();
-    assert_eq!(page.matches("<figure").count(), 5);
-    assert_eq!(page.matches("<details class=\"data\"").count(), 5);
-    // The first point of both series of all four plots.
-    assert_eq!(page.matches("<small>0.5 to 1.75</small>").count(), 8);
+    assert_eq!(page.matches("<figure").count(), 4);
+    assert_eq!(page.matches("<details class=\"data\"").count(), 4);
+    // The first point of both series of all three plots.
+    assert_eq!(page.matches("<small>0.5 to 1.75</small>").count(), 6);
     assert!(page.contains("wait,2000000,10000000,&lt;/pre&gt;"));
     assert!(page.contains("0,0,10000000,&quot;a,&quot;&quot;b&quot;&quot;&quot;"));
 }

@@ -1,7 +1,7 @@
 //! Reproductions as a page.
 
 use expect_test::expect_file;
-use fairground_report::page::{Answer, Kind};
+use fairground_report::page::Kind;
 use fairground_report::{reproductions_markdown, reproductions_page, reproductions_table};
 use fairground_results::{
     Claim, Figure, Fit, Headline, Interval, Level, OnKernel, PrintedTable, Reproduction, Verdict,
@@ -112,7 +112,7 @@ fn reproduction(id: &str, points: &[&str], holds: Claim) -> Reproduction {
 
 fn page_of(reproductions: &[Reproduction]) -> fairground_report::page::Page {
     let list: Vec<&Reproduction> = reproductions.iter().collect();
-    reproductions_page(&list, Answer::default(), &BTreeMap::new(), &BTreeMap::new())
+    reproductions_page(&list, &BTreeMap::new(), &BTreeMap::new())
 }
 
 #[test]

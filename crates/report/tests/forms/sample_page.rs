@@ -2,8 +2,8 @@
 
 use fairground_metrics::{Slice, Timeline, Wait};
 use fairground_report::page::{
-    Answer, Axis, Candidate, Category, Cell, Finding, Kind, Mark, Matrix, MatrixRow, Moment, Page,
-    Plot, Point, Scale, Section, Series, Table,
+    Answer, Axis, Candidate, Cell, Finding, Kind, Mark, Matrix, MatrixRow, Moment, Page, Plot,
+    Point, Scale, Section, Series, Table,
 };
 use fairground_results::{Claim, Level, Verdict};
 
@@ -44,7 +44,7 @@ fn plots() -> Vec<Plot> {
             })
             .collect(),
     };
-    [Kind::Lines, Kind::Histogram, Kind::Dots, Kind::Bars]
+    [Kind::Lines, Kind::Histogram, Kind::Dots]
         .into_iter()
         .map(|kind| Plot {
             title: format!("{kind:?}"),
@@ -53,9 +53,7 @@ fn plots() -> Vec<Plot> {
             x: Axis::default(),
             y: Axis::default(),
             categories: match kind {
-                Kind::Dots | Kind::Bars => ["p", "q", "r"]
-                    .map(|name| Category { name: name.to_owned(), ideal: Some(2.0) })
-                    .into(),
+                Kind::Dots => ["p", "q", "r"].map(str::to_owned).into(),
                 _ => Vec::new(),
             },
             series: vec![series("cfs", false), series("cfs (document)", true)],
