@@ -5,7 +5,9 @@ use std::process::ExitCode;
 
 use clap::Args;
 use fairground_lab::{Contender, Error, Finding, Judged, Plan};
-use fairground_report::{Forms as _, checkup_csv, checkup_json, checkup_markdown, checkup_text};
+use fairground_report::{
+    checkup_csv, checkup_json, checkup_markdown, checkup_text, comparison_junit,
+};
 use fairground_results::{
     Checkup, Comparison, Fault, Gate, GateOutcome, Patience, Requirement, Run, Status,
 };
@@ -127,7 +129,7 @@ pub fn main(arguments: &Arguments) -> Result<ExitCode, Stop> {
     tell_doubts(&gates, &plans);
     if let Some(place) = junit {
         let comparison = Comparison { runs, gates, ..Comparison::default() };
-        place.write(comparison.junit())?;
+        place.write(comparison_junit(&comparison))?;
     }
     Ok(ended)
 }

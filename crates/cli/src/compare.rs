@@ -1,6 +1,5 @@
 //! `fairground compare`: workloads under several schedulers in the simulator.
 
-use fairground_report::Forms as _;
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -8,7 +7,11 @@ use std::process::ExitCode;
 use clap::{Args, ValueEnum};
 use fairground_lab::{Contender, Error, Kept, Noise, Plan, Results, Settings};
 use fairground_metrics::{RunMetrics, is_instance_of};
-use fairground_report::{Comparison, FEW_TASKS, Style, TaskTables};
+use fairground_report::{
+    Comparison, FEW_TASKS, Style, TaskTables, comparison_csv, comparison_json, comparison_junit,
+    comparison_markdown, comparison_page, comparison_table, differences_table, overall_table,
+    write_parquet,
+};
 use fairground_results::{
     Condition, Difference, Gate, GateOutcome, Lack, MAKESPAN, Patience, Quantity, Requirement, Run,
     Status, differences,
@@ -195,11 +198,11 @@ pub fn main(mut arguments: Arguments) -> Result<ExitCode, Stop> {
         shrink(&arguments.simulation, &plan, &results, folder)?;
     }
     if let Some(folder) = &arguments.output {
-        let written = results.comparison.write_parquet(folder);
+        let written = write_parquet(&results.comparison, folder);
         written.map_err(|(path, cause)| output::unwritten(&path, cause))?;
     }
     if let Some(place) = junit {
-        place.write(results.comparison.junit())?;
+        place.write(comparison_junit(&results.comparison))?;
     }
     if let Some(page) = page {
         write_page(page, &plan, &results)?;
@@ -481,26 +484,27 @@ fn tell_gates(plan: &Plan, conditions: &[Condition], gates: &[Gate]) -> bool {
 fn write_page(page: Place<'_>, plan: &Plan, results: &Results) -> Result<(), Stop> {
     let comparison = &results.comparison;
     let evidence = plan.evidence(comparison).map_err(|error| output::fail(FAILED, error))?;
-    page.write(comparison.page(&evidence).html())
+    page.write(comparison_page(comparison, &evidence).html())
 }
 
 fn print(arguments: &Arguments, results: &Results) -> Result<(), Stop> {
     let comparison = &results.comparison;
     output::print(&match arguments.format {
         DocumentForm::Table => table(arguments, comparison),
-        DocumentForm::Markdown => comparison.markdown(),
-        DocumentForm::Json => comparison.json(),
-        DocumentForm::Csv => comparison.csv(),
+        DocumentForm::Markdown => comparison_markdown(comparison),
+        DocumentForm::Json => comparison_json(comparison),
+        DocumentForm::Csv => comparison_csv(comparison),
     })
 }
 
 fn table(arguments: &Arguments, comparison: &Comparison) -> String {
     let colours = output::has_colours();
-    let mut text = comparison.table(Style {
+    let style = Style {
         tasks: if arguments.tasks { TaskTables::Always } else { TaskTables::WhenFew },
         colours,
-    });
-    text.push_str(&comparison.differences_table(colours));
-    text.push_str(&comparison.overall_table(colours));
+    };
+    let mut text = comparison_table(comparison, style);
+    text.push_str(&differences_table(&comparison.differences, colours));
+    text.push_str(&overall_table(comparison, colours));
     text
 }

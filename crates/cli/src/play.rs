@@ -1,6 +1,5 @@
 //! `fairground play`: a workload with real threads on this kernel.
 
-use fairground_report::Forms as _;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -12,7 +11,7 @@ use fairground_kernel::{Error, host};
 use fairground_machine::Machine;
 use fairground_metrics::{Options as Metrics, RunMetrics};
 use fairground_recording::Source;
-use fairground_report::{Comparison, Document, Labels, Run, Style, csv_of};
+use fairground_report::{Comparison, Document, Labels, Run, Style, comparison_table, csv_of};
 use fairground_results::{Breach, Recipe, Requirement, Shared, Status};
 use fairground_workload::{Template, Workload};
 use schemars::JsonSchema;
@@ -273,7 +272,7 @@ fn table(report: &Report) -> String {
             ..Comparison::default()
         };
         text.push('\n');
-        text.push_str(&comparison.table(Style::default()));
+        text.push_str(&comparison_table(&comparison, Style::default()));
     }
     text
 }

@@ -10,8 +10,8 @@ use fairground_results::{
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use crate::Forms as _;
 use crate::answer::distance;
+use crate::comparison_page;
 use crate::format::{range, value};
 use crate::json::Document;
 use crate::page::{Page, Section, Table};
@@ -316,7 +316,7 @@ pub fn advice_json(advice: &Advice, fairground: &str) -> String {
 
 /// The answer as a page: the ranking and the price, then the comparison behind it.
 pub fn advice_page(advice: &Advice) -> Page {
-    let mut page = advice.comparison.page(&BTreeMap::new());
+    let mut page = comparison_page(&advice.comparison, &BTreeMap::new());
     let mut summary = vec![heading(advice) + ".", verdict(advice)];
     summary.extend(advice.recommended.as_ref().map(priced));
     summary.push(what_to_do(advice));

@@ -16,8 +16,9 @@ const OFF: f64 = 0.01;
 /// Maximum number of rows in the table of tasks, to keep pages small.
 const MOST_TASK_ROWS: usize = 600;
 
-/// A page with a section per workload and machine, with its `evidence`.
-pub(crate) fn page(comparison: &Comparison, evidence: &AllEvidence) -> Page {
+/// A page that begins with the answer: workloads and machines by questions, with the best scheduler and how far the others are behind. Then a
+/// section per workload and machine, with the decisive reasons and the `evidence`.
+pub fn comparison_page(comparison: &Comparison, evidence: &AllEvidence) -> Page {
     let blocks = blocks(&comparison.runs);
     let names: Vec<String> = blocks.iter().map(|block| name(block, &blocks)).collect();
     let answer = answer(&blocks, &names, evidence);

@@ -7,7 +7,7 @@ use crate::rows::{Row, all_columns, run_row, task_rows};
 
 /// A heading, then for each run a row of its own (with an empty column `task`) and a row per task. Columns that do not apply to a row,
 /// and metrics without samples, are empty.
-pub(crate) fn comparison(comparison: &Comparison) -> String {
+pub fn comparison_csv(comparison: &Comparison) -> String {
     let names: Vec<String> = all_columns().into_iter().map(|column| column.name).collect();
     let fairground = &comparison.version;
     let rows = comparison.runs.iter().flat_map(|run| {

@@ -294,7 +294,7 @@ mod tests {
         for cells in cells.chunks(group) {
             let row = |cell: &usize| {
                 let mut row = Row::default();
-                row.set("cell", format!("{cell:032x}"));
+                row.set("cell", format!("{cell:032x}").as_str());
                 row.set("seed", *cell as u64);
                 row
             };

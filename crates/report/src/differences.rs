@@ -20,7 +20,7 @@ const WAKE_UP: f64 = 20e3;
 
 /// The differences from the baseline: a table for each workload, machine and scheduler, and a line for each scheduler in the end; empty if
 /// there is no baseline. Worse values are red if there are `colours`.
-pub(crate) fn table(differences: &[Difference], colours: bool) -> String {
+pub fn differences_table(differences: &[Difference], colours: bool) -> String {
     let mut text = String::new();
     for group in groups(differences) {
         text.push_str(&format!("\n{}\n\n", heading(group)));

@@ -67,7 +67,7 @@ impl Document for ComparisonDocument<'_> {
 }
 
 /// All runs as indented JSON, with a trailing newline. Metrics without samples are `null`.
-pub(crate) fn comparison(comparison: &Comparison) -> String {
+pub fn comparison_json(comparison: &Comparison) -> String {
     let document = ComparisonDocument {
         version: ComparisonDocument::VERSION,
         fairground: &comparison.version,

@@ -6,9 +6,9 @@ use fairground_results::{Difference, Gate, GateOutcome, Judgement, Run, short_na
 
 use crate::Comparison;
 
-/// A test suite for each workload on each machine: a test for each run, which fails unless the run is ok, and one for each measure in which
+/// A comparison as JUnit XML, a test suite for each workload on each machine: a test for each run, which fails unless the run is ok, and one for each measure in which
 /// a scheduler is compared with the baseline, which fails if it is worse.
-pub(crate) fn junit(comparison: &Comparison) -> String {
+pub fn comparison_junit(comparison: &Comparison) -> String {
     let mut suites: Vec<(String, Vec<Test>)> = Vec::new();
     let mut add = |workload: &str, machine: &str, test: Test| {
         let name = format!("{workload} on {machine}");

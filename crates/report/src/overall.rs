@@ -9,8 +9,9 @@ use crate::table::{heading, layout, pipes, red};
 /// The remark on single runs.
 const SINGLE_RUNS: &str = "One run of each: differences may be chance.";
 
-/// The summary for a terminal; of a single table only the part that does not follow from it. Failures are red if there are `colours`.
-pub(crate) fn text(comparison: &Comparison, colours: bool) -> String {
+/// All workloads and machines in one table: in how many a scheduler is better or worse than the baseline or, without one, than the best of each,
+/// after the failures; of a single one only the part that does not follow from its table. Failures are red if there are `colours`.
+pub fn overall_table(comparison: &Comparison, colours: bool) -> String {
     let overall = Overall::of(comparison);
     if overall.cells < 2 {
         let remedy = match comparison.differences.is_empty() {

@@ -23,7 +23,7 @@ use crate::{Comparison, Run};
 
 /// Writes `runs/runs.parquet` and `tasks/tasks.parquet` into a folder, which is created if needed. The columns are those of the CSV format,
 /// with types, and the same for all workloads, so that the files of many commands are one data set.
-pub(crate) fn write_parquet(comparison: &Comparison, folder: &Path) -> Result<(), Unwritten> {
+pub fn write_parquet(comparison: &Comparison, folder: &Path) -> Result<(), Unwritten> {
     let [runs, tasks] = ["runs", "tasks"].map(|name| {
         let file = format!("{name}.parquet");
         folder.join(name).join(file)

@@ -11,7 +11,7 @@ use crate::json::Document;
 use crate::page::{Page, Section, Table};
 use crate::table::{WIDTH, layout, pipes};
 use crate::text::wrap;
-use crate::{Comparison, Forms as _};
+use crate::{Comparison, comparison_page};
 
 /// The ranking of a set of loads.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
@@ -101,7 +101,7 @@ pub fn rankings_csv(rankings: &[TitledRanking]) -> String {
 
 /// The rankings as a page: they come first, then the comparison behind them.
 pub fn rankings_page(rankings: &[TitledRanking], comparison: &Comparison) -> Page {
-    let mut page = comparison.page(&std::collections::BTreeMap::new());
+    let mut page = comparison_page(comparison, &std::collections::BTreeMap::new());
     let sections = rankings.iter().enumerate().map(|(number, one)| {
         let mut section = Section {
             id: format!("ranking-{number}"),

@@ -144,12 +144,6 @@ impl From<&str> for Value {
     }
 }
 
-impl From<String> for Value {
-    fn from(text: String) -> Self {
-        Self::Text(text)
-    }
-}
-
 impl From<f64> for Value {
     fn from(number: f64) -> Self {
         Self::Real(number)
@@ -159,18 +153,6 @@ impl From<f64> for Value {
 impl From<u64> for Value {
     fn from(number: u64) -> Self {
         Self::Integer(whole(number))
-    }
-}
-
-impl From<u32> for Value {
-    fn from(number: u32) -> Self {
-        Self::Integer(number.into())
-    }
-}
-
-impl From<i32> for Value {
-    fn from(number: i32) -> Self {
-        Self::Integer(number.into())
     }
 }
 
@@ -293,9 +275,9 @@ fn labels(run: &Run, fairground: &str) -> Row {
     row.set_some("cost_model", labels.cost_model.as_deref());
     row.set_some("noise", labels.noise.as_deref());
     let changes: Vec<String> = labels.hotplug.iter().map(ToString::to_string).collect();
-    row.set_some("hotplug", (!changes.is_empty()).then(|| changes.join(" ")));
+    row.set_some("hotplug", (!changes.is_empty()).then(|| Value::Text(changes.join(" "))));
     row.set_some("seed", labels.seed);
-    row.set("repeat", labels.repeat);
+    row.set("repeat", u64::from(labels.repeat));
     row.set_some("hz", labels.hz);
     row.set_some("limit_ns", labels.duration_ns);
     row.set("settings", Value::Integers(labels.numbers.clone()));
@@ -322,7 +304,7 @@ pub(crate) fn run_row(run: &Run, fairground: &str) -> Row {
     let mut row = labels(run, fairground);
     let counters = run.counters.iter().map(|(name, count)| (name.clone(), whole(*count)));
     row.set("counters", Value::Integers(counters.collect()));
-    row.set_some("notes", (!run.notes.is_empty()).then(|| run.notes.join("\n")));
+    row.set_some("notes", (!run.notes.is_empty()).then(|| Value::Text(run.notes.join("\n"))));
     if let Some(measured) = run.measured() {
         row.set_measures(|measure| measured.number(measure));
     }
@@ -334,8 +316,8 @@ pub(crate) fn task_rows(run: &Run, fairground: &str) -> Vec<Row> {
     let row = |name: &str, nice: Option<i32>, weight: Option<u32>, task: &dyn Measured| {
         let mut row = labels(run, fairground);
         row.set("task", name);
-        row.set_some("nice", nice);
-        row.set_some("weight", weight);
+        row.set_some("nice", nice.map(|nice| Value::Integer(nice.into())));
+        row.set_some("weight", weight.map(u64::from));
         row.set_measures(|measure| task.number(measure));
         row
     };

@@ -72,7 +72,7 @@ pub(crate) fn figures_markdown(comparison: &Comparison) -> String {
 
 /// One block per workload: failures, a row per scheduler, then the shares of the tasks. Lines have at most 100 columns unless a name is
 /// longer or something failed.
-pub(crate) fn table(comparison: &Comparison, style: Style) -> String {
+pub fn comparison_table(comparison: &Comparison, style: Style) -> String {
     blocks(&comparison.runs)
         .iter()
         .map(|block| block_text(block, style))

@@ -10,7 +10,10 @@ use std::process::ExitCode;
 
 use clap::Args;
 use fairground_lab::Error;
-use fairground_report::{Comparison, Forms as _, Groups, Kept, Run, Style, TaskTables};
+use fairground_report::{
+    Comparison, Groups, Kept, Run, Style, TaskTables, comparison_csv, comparison_markdown,
+    comparison_table, overall_table,
+};
 
 use super::plan::{Identity, Sweep, parse};
 use crate::VERSION;
@@ -159,8 +162,8 @@ pub fn main(arguments: &Arguments) -> Result<ExitCode, Stop> {
     if arguments.format != DocumentForm::Table {
         let comparison = comparison(runs.into_iter().map(|(_, run)| run).collect());
         let text = match arguments.format {
-            DocumentForm::Csv => comparison.csv(),
-            _ => comparison.markdown(),
+            DocumentForm::Csv => comparison_csv(&comparison),
+            _ => comparison_markdown(&comparison),
         };
         return output::finish(&text);
     }
@@ -330,8 +333,8 @@ fn print_tables(sweep: &Sweep, runs: Vec<(usize, Run)>, tasks: bool) -> Result<(
         let colours = output::has_colours();
         let style =
             Style { tasks: if tasks { TaskTables::Always } else { TaskTables::WhenFew }, colours };
-        output::print(&comparison.table(style))?;
-        output::print(&comparison.overall_table(colours))?;
+        output::print(&comparison_table(&comparison, style))?;
+        output::print(&overall_table(&comparison, colours))?;
     }
     Ok(())
 }

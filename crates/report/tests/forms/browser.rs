@@ -2,7 +2,7 @@
 
 use crate::sample_page::page;
 use crate::small_machine::comparison;
-use fairground_report::Forms as _;
+use fairground_report::comparison_page;
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::process::Command;
@@ -97,7 +97,7 @@ fn the_page_opens_without_an_error_and_asks_for_nothing() {
         return;
     }
     let folder = tempfile::tempdir().unwrap();
-    for html in [page().html(), comparison().page(&BTreeMap::new()).html()] {
+    for html in [page().html(), comparison_page(&comparison(), &BTreeMap::new()).html()] {
         let visit = visit(&html, folder.path(), &["--dump-dom"]);
         assert_eq!(visit.console, [] as [&str; 0]);
         assert_eq!(visit.requests, [] as [&str; 0]);

@@ -2,7 +2,7 @@
 
 use crate::small_machine::{comparison, fail, metrics, recipe};
 use expect_test::expect_file;
-use fairground_report::Forms as _;
+use fairground_report::comparison_csv;
 use fairground_results::Status;
 use std::collections::BTreeMap;
 
@@ -12,7 +12,7 @@ fn rows(text: &str) -> Vec<BTreeMap<String, String>> {
 
 #[test]
 fn columns_have_these_names() {
-    let text = comparison().csv();
+    let text = comparison_csv(&comparison());
     let heading = text.lines().next().unwrap();
     expect_file!["printed/columns.txt"].assert_eq(&heading.replace(',', "\n"));
 }
@@ -20,7 +20,7 @@ fn columns_have_these_names() {
 #[test]
 fn a_row_per_run_and_per_task() {
     let comparison = comparison();
-    let rows = rows(&comparison.csv());
+    let rows = rows(&comparison_csv(&comparison));
     let runs: Vec<_> = rows.iter().filter(|row| row["task"].is_empty()).collect();
     assert_eq!(runs.len(), comparison.runs.len());
     let tasks: usize =
@@ -31,7 +31,7 @@ fn a_row_per_run_and_per_task() {
 #[test]
 fn fields_are_under_their_headings() {
     let comparison = comparison();
-    let rows = rows(&comparison.csv());
+    let rows = rows(&comparison_csv(&comparison));
     let metrics = comparison.runs[0].metrics.as_ref().unwrap();
     let run = &rows[0];
     assert_eq!(run["scheduler"], "o1");
@@ -53,7 +53,7 @@ fn absent_is_empty_and_names_are_quoted() {
     comparison.runs.truncate(1);
     metrics(&mut comparison, 0).overhead = None;
     recipe(&mut comparison.runs[0]).workload = "a \"strange\", name".to_owned();
-    let rows = rows(&comparison.csv());
+    let rows = rows(&comparison_csv(&comparison));
     assert_eq!(rows[0]["overhead_total_ns"], "");
     assert_eq!(rows[0]["workload"], "a \"strange\", name");
 }
@@ -65,7 +65,7 @@ fn a_run_that_failed_says_so_in_columns_of_their_own() {
     fail(&mut comparison.runs[0], Status::Ejected, "SCX_EXIT_ERROR", "failed after 3 s");
     fail(&mut comparison.runs[1], Status::Invalid, "invalid", "does not compile");
     comparison.runs[1].metrics = None;
-    let rows = rows(&comparison.csv());
+    let rows = rows(&comparison_csv(&comparison));
     assert_eq!(rows[0]["status"], "ejected");
     assert_eq!(rows[0]["kind"], "SCX_EXIT_ERROR");
     assert_eq!(rows[0]["message"], "failed after 3 s");

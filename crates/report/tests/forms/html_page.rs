@@ -6,14 +6,13 @@ use crate::small_machine::comparison;
 use crate::small_machine::{fail, metrics, recipe};
 use expect_test::expect_file;
 use fairground_metrics::{Cause, Place};
-use fairground_report::Comparison;
-use fairground_report::Forms as _;
 use fairground_report::page::{Candidate, Finding};
+use fairground_report::{Comparison, comparison_page};
 use fairground_results::{Evidence, Reason, Status};
 use std::collections::BTreeMap;
 
 fn html(comparison: &Comparison) -> String {
-    comparison.page(&BTreeMap::new()).html()
+    comparison_page(comparison, &BTreeMap::new()).html()
 }
 
 #[test]
@@ -64,7 +63,7 @@ fn it_begins_with_the_answer_and_says_how_sure_it_is() {
 
 #[test]
 fn distributions_are_plotted_where_there_are_some() {
-    let page = comparison().page(&BTreeMap::new());
+    let page = comparison_page(&comparison(), &BTreeMap::new());
     let titles = |section: usize| {
         let titles = page.sections[section].plots.iter().map(|plot| plot.title.as_str());
         titles.filter(|title| title.ends_with("percentiles")).collect::<Vec<_>>()
@@ -92,7 +91,7 @@ fn latencies(p99_us: [u64; 6], samples: u64) -> Comparison {
 
 /// The cell of the matrix in the first row for this question.
 fn answered(comparison: &Comparison, question: &str) -> Finding {
-    let matrix = comparison.page(&BTreeMap::new()).answer.matrix;
+    let matrix = comparison_page(comparison, &BTreeMap::new()).answer.matrix;
     let mut questions = matrix.questions.iter();
     let column = questions.position(|one| one.contains(question)).unwrap();
     matrix.rows[0].cells[column].clone().unwrap()
@@ -151,7 +150,7 @@ fn the_last_is_explained_by_the_wait_that_decided() {
     let reason = Reason { measure: "wakeup_p99", wait: wait(place, Cause::Lay { place }) };
     let found = Evidence { reasons: vec![reason], ..Evidence::default() };
     let key = (labels.workload.clone(), labels.machine.clone());
-    let page = apart.page(&BTreeMap::from([(key, found)]));
+    let page = comparison_page(&apart, &BTreeMap::from([(key, found)]));
     let told = page.answer.matrix.findings().flat_map(|one| &one.why);
     let told: Vec<&String> = told.filter(|why| why.contains("late waits")).collect();
     let sentence = "Under cfs late waits for 5.00\u{a0}ms from 1.00\u{a0}us on: lay in the DSQ 7 for 5.00 ms, from which CPU 1 took 2 other tasks; \
@@ -176,7 +175,7 @@ fn cells_have_more_colour_the_farther_the_last_is_behind() {
 #[test]
 fn the_sentence_counts_what_the_matrix_holds() {
     let apart = [10_000, 11_000, 12_000, 30_000, 31_000, 32_000];
-    let answer = latencies(apart, 1000).page(&BTreeMap::new()).answer;
+    let answer = comparison_page(&latencies(apart, 1000), &BTreeMap::new()).answer;
     let worse = |name: &str| {
         let rest = answer.matrix.findings().filter(|one| names(&one.rest).contains(&name));
         rest.count()
@@ -195,7 +194,7 @@ fn the_sentence_counts_what_the_matrix_holds() {
 fn of_one_run_nothing_is_said_but_that_it_decides_nothing() {
     let mut one = mixed(comparison());
     one.runs.retain(|run| run.labels.seed == Some(0));
-    let answer = one.page(&BTreeMap::new()).answer;
+    let answer = comparison_page(&one, &BTreeMap::new()).answer;
     assert!(answer.matrix.findings().all(|one| one.rest.is_empty()));
     assert!(answer.matrix.findings().any(|one| one.open == "one run"));
     assert!(!answer.summary[0].contains("worse"), "{:?}", answer.summary);
@@ -209,7 +208,7 @@ fn one_workload_on_two_machines_has_two_rows_with_places_of_their_own() {
         recipe(run).machine = "8".to_owned();
     }
     both.runs.append(&mut other.runs);
-    let page = both.page(&BTreeMap::new());
+    let page = comparison_page(&both, &BTreeMap::new());
     let ids: Vec<&str> = page.sections.iter().map(|one| one.id.as_str()).collect();
     assert_eq!(ids, ["mix-two on 2", "mix-two on 8"]);
     assert!(page.answer.matrix.rows.iter().map(|row| row.section.as_str()).eq(ids));
@@ -219,7 +218,7 @@ fn one_workload_on_two_machines_has_two_rows_with_places_of_their_own() {
 fn who_failed_is_named_and_never_best() {
     let mut comparison = comparison();
     comparison.runs.truncate(4);
-    let answer = |comparison: &Comparison| comparison.page(&BTreeMap::new()).answer;
+    let answer = |comparison: &Comparison| comparison_page(comparison, &BTreeMap::new()).answer;
     let ranked = |comparison: &Comparison| {
         let answer = answer(comparison);
         let candidates = answer.matrix.findings().flat_map(|one| {
@@ -234,7 +233,7 @@ fn who_failed_is_named_and_never_best() {
     let answer = answer(&comparison);
     assert_eq!(answer.matrix.rows[0].failed, [("eevdf".to_owned(), "starved".to_owned())]);
     assert_eq!(answer.failed, ["eevdf has no place in the answer: starved."]);
-    let page = comparison.page(&BTreeMap::new()).html();
+    let page = comparison_page(&comparison, &BTreeMap::new()).html();
     let told = page.find("hogs-five on 4: eevdf starved a task after 1 s").unwrap();
     let section = page.find("<section").unwrap();
     assert!(told < section);
@@ -249,7 +248,7 @@ fn no_interval_leaves_what_is_possible() {
         let throughput = metrics(&mut comparison, run).throughput.as_mut();
         throughput.unwrap().ratio = ratio;
     }
-    let page = comparison.page(&BTreeMap::new());
+    let page = comparison_page(&comparison, &BTreeMap::new());
     let detail = &page.sections[0].tables[0].rows[0][1].detail;
     assert!(detail.contains("to 100.0"), "{detail}");
 }
