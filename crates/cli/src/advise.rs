@@ -91,7 +91,6 @@ fn goal(text: &str) -> Result<Goal, String> {
     }
 }
 
-/// Runs the subcommand.
 pub fn main(arguments: &Arguments) -> Result<ExitCode, Stop> {
     let unusable = |message: String| output::fail(UNUSABLE, message);
     let recording =

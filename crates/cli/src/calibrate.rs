@@ -31,7 +31,6 @@ pub struct Arguments {
     output: Option<PathBuf>,
 }
 
-/// Runs the subcommand.
 pub fn main(arguments: &Arguments) -> Result<ExitCode, Stop> {
     let place = arguments.output.as_deref().map(Place::at).transpose()?;
     let (text, notes) = if arguments.machine { describe()? } else { calibrate()? };

@@ -37,7 +37,6 @@ pub struct Arguments {
     command: Vec<String>,
 }
 
-/// Runs the subcommand.
 pub fn main(arguments: &Arguments) -> Result<ExitCode, Stop> {
     let machine =
         Machine::parse(&arguments.machine).map_err(|error| output::fail(UNUSABLE, error))?;

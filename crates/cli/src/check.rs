@@ -85,7 +85,6 @@ struct Site {
     requirements: Vec<Requirement>,
 }
 
-/// Runs the subcommand.
 pub fn main(arguments: &Arguments) -> Result<ExitCode, Stop> {
     if let Some(budget) = arguments.hunt {
         return arguments.go_hunting(budget);

@@ -147,7 +147,6 @@ impl From<TraceForm> for fairground_lab::TraceForm {
     }
 }
 
-/// Runs the subcommand.
 pub fn main(mut arguments: Arguments) -> Result<ExitCode, Stop> {
     arguments.simulation.complete_noise(Noise::usual(arguments.repeats()));
     let mut plan = Plan {

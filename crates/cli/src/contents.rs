@@ -11,11 +11,9 @@ use fairground_machine::Machine;
 use fairground_recording::counted;
 use fairground_workload::{Arguments, Error, Task, Template, Workload};
 
-use crate::output::{columns, wrap};
+use crate::output::{WIDTH, columns, wrap};
 use crate::simulation::USUAL_MACHINE;
 
-/// Width of the output, in columns.
-const WIDTH: usize = 100;
 /// CPUs of the machine on which loads are shown, unless the user says `cpus=N`: as many as a simulation has without `--machine`.
 pub const LOAD_CPUS: u32 = 4;
 /// Machines with more CPUs than this are only counted.

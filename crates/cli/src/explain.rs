@@ -47,7 +47,6 @@ pub struct Arguments {
     format: Form,
 }
 
-/// Runs the subcommand.
 pub fn main(arguments: &Arguments) -> Result<ExitCode, Stop> {
     let plan = arguments.simulation.plan(&arguments.schedulers)?;
     let search = Search {

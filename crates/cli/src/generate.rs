@@ -39,7 +39,6 @@ pub struct Arguments {
     folder: PathBuf,
 }
 
-/// Runs the subcommand.
 pub fn main(arguments: &Arguments, command: Command) -> Result<ExitCode, Stop> {
     write_all(&arguments.folder, command).map(|()| ExitCode::SUCCESS)
 }

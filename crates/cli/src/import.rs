@@ -42,7 +42,6 @@ pub struct Arguments {
     pid: Option<u32>,
 }
 
-/// Runs the subcommand.
 pub fn main(arguments: &Arguments) -> Result<ExitCode, Stop> {
     let output = |usual: &str| arguments.output.clone().unwrap_or_else(|| usual.into());
     let to = arguments.output.as_ref().and_then(|path| path.canonicalize().ok());

@@ -10,10 +10,7 @@ use serde::Serialize;
 
 use crate::VERSION;
 use crate::loads;
-use crate::output::{self, Format, Stop, wrap};
-
-/// Width of the output, in columns.
-const WIDTH: usize = 100;
+use crate::output::{self, Format, Stop, WIDTH, wrap};
 
 /// List the schedulers and loads that come with fairground
 ///
@@ -33,7 +30,6 @@ pub struct Arguments {
     format: Format,
 }
 
-/// Runs the subcommand.
 pub fn main(arguments: &Arguments) -> Result<ExitCode, Stop> {
     output::finish(&match arguments.loads {
         true => loads(arguments.format),

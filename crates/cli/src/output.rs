@@ -10,6 +10,9 @@ use fairground_files::Unfinished;
 pub use fairground_report::{columns, wrap};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
+/// Width of descriptions, in columns.
+pub const WIDTH: usize = 100;
+
 /// Form of a result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Format {

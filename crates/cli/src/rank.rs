@@ -50,7 +50,6 @@ pub struct Arguments {
     format: DocumentForm,
 }
 
-/// Runs the subcommand.
 pub fn main(mut arguments: Arguments) -> Result<ExitCode, Stop> {
     arguments.simulation.complete_noise(Noise::usual(arguments.repeat));
     let page = arguments.report.as_deref().map(Place::at).transpose()?;

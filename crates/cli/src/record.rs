@@ -62,7 +62,6 @@ pub struct Arguments {
     command: Vec<OsString>,
 }
 
-/// Runs the subcommand.
 pub fn main(arguments: &Arguments) -> Result<ExitCode, Stop> {
     Ok(ExitCode::from(record(arguments)?))
 }

@@ -12,10 +12,8 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::VERSION;
-use crate::output::{self, wrap};
+use crate::output::{self, WIDTH, wrap};
 
-/// Width of the output, in columns.
-const WIDTH: usize = 100;
 /// Tasks that are listed unless all are asked for: those that used the most CPU time.
 const MOST: usize = 30;
 

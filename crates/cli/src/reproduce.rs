@@ -127,7 +127,6 @@ enum On {
     Kernel,
 }
 
-/// Runs the subcommand.
 pub fn main(arguments: &Arguments) -> Result<ExitCode, Stop> {
     let names =
         if arguments.names.is_empty() { Experiments::names() } else { arguments.names.clone() };

@@ -105,7 +105,6 @@ fn interval(text: &str) -> Result<Duration, String> {
     }
 }
 
-/// Runs the subcommand.
 pub fn main(arguments: &Arguments) -> Result<ExitCode, Stop> {
     libbpf_messages::set_verbose(arguments.verbose);
     Ok(ExitCode::from(run(arguments)?))

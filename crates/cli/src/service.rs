@@ -45,13 +45,11 @@ pub struct DisableArguments {}
   fairground status")]
 pub struct StatusArguments {}
 
-/// Runs `enable`.
 pub fn enable(arguments: &EnableArguments) -> Result<ExitCode, Stop> {
     try_enable(&arguments.choice)?;
     changed()
 }
 
-/// Runs `disable`.
 pub fn disable() -> Result<ExitCode, Stop> {
     try_disable()?;
     changed()
@@ -63,7 +61,6 @@ fn changed() -> Result<ExitCode, Stop> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Runs `status`.
 pub fn status() -> Result<ExitCode, Stop> {
     let loaded = host::loaded_scheduler();
     let mut text = match &loaded {

@@ -13,11 +13,8 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::Number;
 
-use crate::output::{self, Form, Stop, UNUSABLE, wrap};
+use crate::output::{self, Form, Stop, UNUSABLE, WIDTH, wrap};
 use crate::{VERSION, contents, loads, recording, schedulers};
-
-/// Width of the output, in columns.
-const WIDTH: usize = 100;
 
 /// Describe a scheduler, workload, recording, machine, cost model or companion
 ///
@@ -77,7 +74,6 @@ pub struct Arguments {
     format: Form,
 }
 
-/// Runs the subcommand.
 pub fn main(arguments: &Arguments) -> Result<ExitCode, Stop> {
     output::finish(&text(arguments).map_err(|message| output::fail(UNUSABLE, message))?)
 }

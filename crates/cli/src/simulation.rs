@@ -306,9 +306,7 @@ impl Simulation {
         plan.check_workloads()?;
         Ok(plan)
     }
-}
 
-impl Simulation {
     /// Sets what differs from seed to seed, unless it is given, and says if that has no effect.
     pub fn complete_noise(&mut self, usual: Noise) {
         // What comes through a pipe can be read once.

@@ -80,7 +80,6 @@ impl Kind {
     }
 }
 
-/// Runs the subcommand.
 pub fn main(arguments: &Arguments) -> Result<ExitCode, Stop> {
     output::finish(&task(arguments)?)
 }

@@ -28,7 +28,6 @@ pub struct Arguments {
     name: String,
 }
 
-/// Runs the subcommand.
 pub fn main(arguments: &Arguments) -> Result<ExitCode, Stop> {
     let name = &arguments.name;
     if !is_name(name) {

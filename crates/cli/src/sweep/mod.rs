@@ -119,7 +119,6 @@ pub fn run_shard(
     status::progress(&sweep, shard)
 }
 
-/// Runs the subcommand.
 pub fn main(arguments: &Arguments) -> Result<ExitCode, Stop> {
     match &arguments.command {
         Command::Plan(arguments) => plan_of(arguments),

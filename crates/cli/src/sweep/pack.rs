@@ -29,7 +29,6 @@ pub struct Arguments {
     folder: PathBuf,
 }
 
-/// Runs the subcommand.
 pub fn main(arguments: &Arguments) -> Result<ExitCode, Stop> {
     let sweep = Sweep::open(&arguments.folder)?;
     let packed = pack(&sweep)?;

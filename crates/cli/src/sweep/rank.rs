@@ -40,7 +40,6 @@ pub struct Arguments {
     format: DocumentForm,
 }
 
-/// Runs the subcommand.
 pub fn main(arguments: &Arguments) -> Result<ExitCode, Stop> {
     let runs = runs(&arguments.folders)?;
     let held_out = self::runs(&arguments.held_out)?;

@@ -141,7 +141,6 @@ pub struct Arguments {
     by: Vec<String>,
 }
 
-/// Runs the subcommand.
 pub fn main(arguments: &Arguments) -> Result<ExitCode, Stop> {
     let sweep = Sweep::open(&arguments.folder)?;
     if arguments.format == DocumentForm::Json {

@@ -35,7 +35,6 @@ pub struct Arguments {
     name: Option<String>,
 }
 
-/// Runs the subcommand.
 pub fn main(arguments: &Arguments) -> Result<ExitCode, Stop> {
     let sweep = Sweep::open(&arguments.folder)?;
     let score = find(&sweep, arguments.name.as_deref())?;

@@ -39,7 +39,6 @@ pub struct Arguments {
     options: Vec<String>,
 }
 
-/// Runs the subcommand.
 pub fn main(arguments: &Arguments) -> Result<ExitCode, Stop> {
     let sweep = Sweep::open(&arguments.folder)?;
     output::finish(&script(arguments, &sweep.planned.name))

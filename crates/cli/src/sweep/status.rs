@@ -64,7 +64,6 @@ impl Document for Progress {
     const VERSION: u32 = 1;
 }
 
-/// Runs the subcommand.
 pub fn main(arguments: &Arguments) -> Result<ExitCode, Stop> {
     let sweep = Sweep::open(&arguments.folder)?;
     let progress = progress(&sweep, arguments.shard)?;

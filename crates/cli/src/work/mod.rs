@@ -55,7 +55,6 @@ enum Message {
 /// Where the threads get their cells from, and whether that has ended.
 type Source = Mutex<(Receiver<Message>, bool)>;
 
-/// Runs the subcommand.
 pub fn main(arguments: &Arguments) -> Result<ExitCode, Stop> {
     let signals = Signals::take().map_err(|error| fail(FAILED, error))?;
     let warm = Warm::default();
