@@ -12,7 +12,7 @@ use fairground_machine::Machine;
 use fairground_metrics::{Options as Metrics, RunMetrics};
 use fairground_recording::Source;
 use fairground_report::{Comparison, Document, Labels, Run, Style, comparison_table, csv_of};
-use fairground_results::{Breach, Recipe, Requirement, Shared, Status};
+use fairground_results::{Breach, Recipe, Requirement};
 use fairground_workload::{Template, Workload};
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -62,7 +62,6 @@ pub struct Arguments {
     format: Format,
 }
 
-/// Runs the subcommand.
 pub fn main(arguments: &Arguments) -> Result<ExitCode, Stop> {
     let (report, breaches) = played(arguments)?;
     if arguments.format != Format::Json {
@@ -260,14 +259,9 @@ fn table(report: &Report) -> String {
         };
         let comparison = Comparison {
             runs: vec![Run {
-                labels: Labels { recipe: recipe.into(), seed: None, repeat: 0, cell: None },
-                status: Status::Ok,
-                failure: None,
+                labels: Labels { recipe: recipe.into(), ..Labels::default() },
                 metrics: Some(Box::new(metrics.clone())),
-                figures: None,
-                shares: None,
-                counters: BTreeMap::new(),
-                notes: Shared::default(),
+                ..Run::default()
             }],
             ..Comparison::default()
         };

@@ -24,10 +24,7 @@ impl<W: Write> SwitchWriter<W> {
     /// Gives the output back.
     pub fn close(mut self) -> io::Result<W> {
         let written = self.write_instant().and_then(|()| self.output.flush());
-        match self.error.or(written.err()) {
-            Some(error) => Err(error),
-            None => Ok(self.output),
-        }
+        self.error.or(written.err()).map_or(Ok(self.output), Err)
     }
 
     fn write_instant(&mut self) -> io::Result<()> {

@@ -1,7 +1,7 @@
 //! A cell: one simulation with everything it needs. Comparisons, experiments and comparisons with a kernel are lists of cells.
 
 use std::cmp::Reverse;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::fmt::Display;
 use std::fs::File;
 use std::io::{self, BufWriter};
@@ -22,7 +22,7 @@ use fairground_metrics::{MachineFacts, Metrics};
 use fairground_results::format::{seconds, time};
 use fairground_results::{
     Breach, CpuChange, DUE, Hashes, LEFT_BEHIND, Labels, Lack, Patience, Recipe, Requirement, Run,
-    Shared, Starvation, Status,
+    Starvation, Status,
 };
 use fairground_simulator::{
     CostModel, ExitKind, GIVEN, Hotplug, Options, Outcome, Surroundings, simulate_beside,
@@ -103,7 +103,7 @@ pub struct Cell {
 }
 
 /// The result of a cell.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct CellResult {
     /// The run, as far as it came.
     pub run: Run,
@@ -485,19 +485,10 @@ impl Cell {
                 labels: self.labels(),
                 status: failure.status,
                 failure: Some(failure.as_result()),
-                metrics: None,
-                figures: None,
-                shares: None,
-                counters: BTreeMap::new(),
-                notes: Shared::default(),
+                ..Run::default()
             },
-            charged: Vec::new(),
             failure: Some(failure),
-            breaches: Vec::new(),
-            undecided: Vec::new(),
-            nearness: Vec::new(),
-            untraced: None,
-            cost: 0,
+            ..CellResult::default()
         }
     }
 
@@ -569,19 +560,14 @@ impl Cell {
             counters: self.contender.name_counters(&outcome.statistics),
             notes: self.notes(failure.as_ref(), outcome).into(),
             metrics: Some(Box::new(metrics)),
-            figures: None,
-            shares: None,
+            ..Run::default()
         };
         let charged = outcome.tasks.iter();
         CellResult {
             run,
             charged: charged.map(|task| (task.name.clone(), task.cpu_time)).collect(),
             failure,
-            breaches: Vec::new(),
-            undecided: Vec::new(),
-            nearness: Vec::new(),
-            untraced: None,
-            cost: 0,
+            ..CellResult::default()
         }
     }
 
@@ -1010,14 +996,8 @@ mod tests {
     #[test]
     fn a_starved_task_is_like_one_that_waits_to_the_end() {
         let failure = |status, kind: &str| Failure {
-            workload: String::new(),
-            machine: String::new(),
-            scheduler: String::new(),
-            status,
             kind: kind.to_owned(),
-            message: String::new(),
-            after_ns: None,
-            dump: String::new(),
+            ..Failure::new("", "", status, String::new())
         };
         let is_like = |status, one, other| failure(status, one).is_like(&failure(status, other));
         assert!(is_like(Status::Starved, "late", "lost"));

@@ -30,9 +30,7 @@ impl Unit {
             Self::Plain => "",
         }
     }
-}
 
-impl Unit {
     /// By how much a number with this suffix is multiplied to have this unit; `None` if the suffix is not one of it.
     pub(crate) fn scale(self, suffix: &str) -> Option<f64> {
         match (suffix, self) {

@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use crate::{Failure, Figures, Measured, Shared, Status};
 
 /// One run: its parts, and its outcome.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Run {
     /// The parts of the run.
@@ -147,7 +147,7 @@ mod tests {
 }
 
 /// Everything that determines a run.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[schemars(deny_unknown_fields)]
 pub struct Labels {
     /// The part that it has in common with its repeats, which share it in memory.

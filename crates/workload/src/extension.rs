@@ -512,10 +512,7 @@ fn arrivals(field: &Field, service: usize) -> Result<Arrivals, Error> {
         set_factor(&field, &mut factor)?;
     }
     let burst = object.integer("burst", 1..=i64::from(u16::MAX))?.unwrap_or(1) as u32;
-    let cpus = match object.get("cpus") {
-        Some(field) => Some(field.numbers(CPU_MAX)?),
-        None => None,
-    };
+    let cpus = object.get("cpus").map(|field| field.numbers(CPU_MAX)).transpose()?;
     Ok(Arrivals {
         service,
         interval: (1e9 * f64::from(burst) / rate).round().max(1.0) as u64,

@@ -88,11 +88,8 @@ fn read_group(path: String, object: &Object) -> Result<Group, Error> {
     object.check_keys(&[&SETTINGS[..], &["changes"]].concat())?;
     let settings = read_settings(object, GroupSettings::default())?;
     let mut changes: Vec<GroupChange> = Vec::new();
-    let list = match object.get("changes") {
-        Some(field) => field.objects()?,
-        None => Vec::new(),
-    };
-    for object in list {
+    let list = object.get("changes").map(|field| field.objects()).transpose()?;
+    for object in list.unwrap_or_default() {
         object.check_keys(&[&SETTINGS[..], &["at"]].concat())?;
         let field = object.require("at", "\"at\" : 500000 (microseconds)")?;
         let at = field.integer(0..=MICROSECONDS_MAX)? as u64 * 1000;

@@ -199,26 +199,17 @@ impl<'a> Object<'a> {
 
     /// The number with this key as an integer within `range`, if there is one.
     pub fn integer(&self, key: &str, range: RangeInclusive<i64>) -> Result<Option<i64>, Error> {
-        match self.get(key) {
-            Some(field) => field.integer(range).map(Some),
-            None => Ok(None),
-        }
+        self.get(key).map(|field| field.integer(range)).transpose()
     }
 
     /// The boolean with this key, if there is one.
     pub fn boolean(&self, key: &str) -> Result<Option<bool>, Error> {
-        match self.get(key) {
-            Some(field) => field.boolean().map(Some),
-            None => Ok(None),
-        }
+        self.get(key).map(|field| field.boolean()).transpose()
     }
 
     /// The string with this key, if there is one.
     pub fn string(&self, key: &str) -> Result<Option<&'a str>, Error> {
-        match self.get(key) {
-            Some(field) => field.string().map(Some),
-            None => Ok(None),
-        }
+        self.get(key).map(|field| field.string()).transpose()
     }
 }
 

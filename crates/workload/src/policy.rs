@@ -144,10 +144,7 @@ fn microseconds<'a>(object: &Object<'a>, key: &str) -> Result<Option<(i64, Field
 
 impl<'a> Parameters<'a> {
     fn read(object: &'a Object<'a>) -> Result<Self, Error> {
-        let policy = match object.get("policy") {
-            Some(field) => Some(PolicyName::read(&field)?),
-            None => None,
-        };
+        let policy = object.get("policy").map(|field| PolicyName::read(&field)).transpose()?;
         let priority = match object.get("priority") {
             Some(field) => Some((field.integer(-20..=99)?, field)),
             None => None,

@@ -248,10 +248,8 @@ fn cpus(object: &Object) -> Result<Option<Vec<u32>>, Error> {
 }
 
 fn taskgroup(object: &Object, shared: &mut Shared) -> Result<Option<String>, Error> {
-    match object.get("taskgroup") {
-        Some(field) => groups::read_taskgroup(&field, &mut shared.groups),
-        None => Ok(None),
-    }
+    let read = |field| groups::read_taskgroup(&field, &mut shared.groups);
+    object.get("taskgroup").map_or(Ok(None), read)
 }
 
 fn check_taskgroup_policy(

@@ -92,10 +92,8 @@ impl Template {
         let Some(field) = root.get("fairground") else { return Ok(template) };
         let settings = field.object()?;
         let doc = settings.string("doc")?.map(str::to_owned);
-        let parameters = match settings.get("parameters") {
-            Some(field) => parameter::read_all(&field)?,
-            None => Vec::new(),
-        };
+        let parameters = settings.get("parameters").map(|field| parameter::read_all(&field));
+        let parameters = parameters.transpose()?.unwrap_or_default();
         template.doc = doc;
         template.parameters = parameters;
         Ok(template)
@@ -351,10 +349,7 @@ impl Filling<'_> {
         if let Some(repeat) = repeat_of(member) {
             return self.repeat(repeat, &path, filled);
         }
-        let value = match &member.value {
-            Some(node) => Some(self.node(node, &path)?),
-            None => None,
-        };
+        let value = member.value.as_ref().map(|node| self.node(node, &path)).transpose()?;
         filled.push(Member {
             key: self.name(&member.key, member.position, &path)?,
             value,

@@ -306,6 +306,14 @@ impl State {
         self.things.contains_key(&number).then_some(number)
     }
 
+    /// The program that a call is to run.
+    fn program(&self, thread: i32, a: &Attributes) -> Option<String> {
+        match &self.things.get(&self.number_of(thread, a.word(0))?)?.thing {
+            Thing::Program { name, .. } => Some(name.clone()),
+            _ => None,
+        }
+    }
+
     fn map(&mut self, thread: i32, descriptor: u32) -> Option<(&mut Map, &File)> {
         let number = self.number_of(thread, descriptor)?;
         let entry = self.things.get_mut(&number)?;
@@ -401,17 +409,9 @@ impl State {
         a: &Attributes,
         object: &Object,
     ) -> io::Result<Option<(BpfCall, Ask)>> {
-        let number = self.number_of(thread, a.word(0));
-        let program = number.and_then(|number| match &self.things.get(&number)?.thing {
-            Thing::Program { name, .. } => Some(name.clone()),
-            _ => None,
-        });
         let known = |name: &String| object.programs().iter().any(|one| one.name == *name);
-        let Some(program) = program.filter(known) else { return Ok(None) };
-        let context = match a.long(48) {
-            0 => Vec::new(),
-            at => process::read(thread, at, a.word(40) as usize)?,
-        };
+        let Some(program) = self.program(thread, a).filter(known) else { return Ok(None) };
+        let context = context(thread, a)?;
         let ask = Ask { target: a.long(48), returned: Some(address + 4) };
         Ok(Some((BpfCall::Run { program, context }, ask)))
     }
@@ -665,16 +665,8 @@ impl State {
         a: &Attributes,
         object: &Object,
     ) -> io::Result<Answer> {
-        let number = self.number_of(thread, a.word(0));
-        let program = number.and_then(|number| match &self.things.get(&number)?.thing {
-            Thing::Program { name, .. } => Some(name.clone()),
-            _ => None,
-        });
-        let Some(program) = program else { return Ok(Answer::Error(libc::EBADF)) };
-        let context = match a.long(48) {
-            0 => Vec::new(),
-            at => process::read(thread, at, a.word(40) as usize)?,
-        };
+        let Some(program) = self.program(thread, a) else { return Ok(Answer::Error(libc::EBADF)) };
+        let context = context(thread, a)?;
         process::write(thread, address + 4, &0_u32.to_le_bytes())?;
         // libbpf's own trial runs do not belong to the scheduler.
         if object.programs().iter().any(|one| one.name == program) {
@@ -752,6 +744,14 @@ impl State {
         process::write(thread, target, &bytes[..size])?;
         process::write(thread, address + 4, &(size as u32).to_le_bytes())?;
         Ok(Answer::Value(0))
+    }
+}
+
+/// What a call passes to the program that it runs.
+fn context(thread: i32, a: &Attributes) -> io::Result<Vec<u8>> {
+    match a.long(48) {
+        0 => Ok(Vec::new()),
+        at => process::read(thread, at, a.word(40) as usize),
     }
 }
 

@@ -59,7 +59,6 @@ pub struct Arguments {
     threads: Option<NonZero<usize>>,
 }
 
-/// Runs the subcommand.
 pub fn main(arguments: &Arguments) -> Result<ExitCode, Stop> {
     let begun = Instant::now();
     let sweep = Sweep::open(&arguments.folder)?;
@@ -395,10 +394,7 @@ impl<'a> Writer<'a> {
             open.runs += group.len();
         }
         let is_full = file.as_ref().is_some_and(|open| open.runs >= MOST_RUNS);
-        match file.take_if(|_| finish || is_full) {
-            Some(open) => open.files.finish(),
-            None => Ok(()),
-        }
+        file.take_if(|_| finish || is_full).map_or(Ok(()), |open| open.files.finish())
     }
 
     /// Writes the results that are in no file yet.

@@ -3,7 +3,7 @@
 
 use std::fs;
 
-use crate::support::{fairground, json, refuse, succeed};
+use crate::support::{fairground, json, refuse, statuses, succeed};
 
 /// Runs `compare` on a workload with this text.
 fn compare_text(text: &str) -> (i32, String) {
@@ -38,9 +38,7 @@ fn a_source_that_does_not_compile_fails_its_own_runs_and_no_others() {
     );
     let result: serde_json::Value = serde_json::from_str(&ended.stdout).unwrap();
     let runs = result["runs"].as_array().unwrap();
-    let status = |run: &serde_json::Value| run["status"].as_str().unwrap().to_owned();
-    let statuses: Vec<String> = runs.iter().map(status).collect();
-    assert_eq!(statuses, ["invalid", "invalid", "ok", "ok"]);
+    assert_eq!(statuses(runs), ["invalid", "invalid", "ok", "ok"]);
     let message = runs[0]["failure"]["message"].as_str().unwrap();
     assert!(message.contains("broken.bpf.c:9:24: error"), "{message}");
     let csv = fairground(&format!("{compare} --format csv").split(' ').collect::<Vec<_>>());
@@ -90,9 +88,7 @@ fn a_scheduler_that_is_refused_takes_nothing_from_the_others() {
     assert_eq!(ended.stderr.lines().count(), 1, "{}", ended.stderr);
     let result: serde_json::Value = serde_json::from_str(&ended.stdout).unwrap();
     let runs = result["runs"].as_array().unwrap();
-    let status = |run: &serde_json::Value| run["status"].as_str().unwrap().to_owned();
-    let statuses: Vec<String> = runs.iter().map(status).collect();
-    assert_eq!(statuses, ["ok", "ok", "refused", "refused"]);
+    assert_eq!(statuses(runs), ["ok", "ok", "refused", "refused"]);
     assert_eq!(runs[2]["metrics"], serde_json::Value::Null);
     assert_eq!(runs[2]["labels"]["tunables"]["depth"], "5");
 }
@@ -114,9 +110,7 @@ fn a_crash_of_a_scheduler_names_the_line_and_takes_nothing_from_the_others() {
     );
     let result: serde_json::Value = serde_json::from_str(&ended.stdout).unwrap();
     let runs = result["runs"].as_array().unwrap();
-    let status = |run: &serde_json::Value| run["status"].as_str().unwrap().to_owned();
-    let statuses: Vec<String> = runs.iter().map(status).collect();
-    assert_eq!(statuses, ["crashed", "ok", "ok"]);
+    assert_eq!(statuses(runs), ["crashed", "ok", "ok"]);
     // Only of a run that came to its end is there a trace.
     let traces: Vec<_> = fs::read_dir(folder.path()).unwrap().collect();
     assert_eq!(traces.len(), 2);

@@ -26,5 +26,7 @@ mod shrinking;
 mod slurm;
 mod support;
 mod sweeping;
+#[path = "../../../report/tests/forms/validator.rs"]
+mod validator;
 mod versions;
 mod working;

@@ -67,3 +67,8 @@ pub fn end_with(arguments: &[&str], code: i32, messages: &[&str]) -> Ended {
     assert_eq!(ended.code, Some(code), "{line}: {}", ended.stderr);
     ended
 }
+
+/// How the runs of a comparison in JSON ended.
+pub fn statuses(runs: &[serde_json::Value]) -> Vec<&str> {
+    runs.iter().map(|run| run["status"].as_str().unwrap()).collect()
+}

@@ -125,10 +125,7 @@ impl<W: Write> PerfettoWriter<W> {
     /// Writes the remaining data and gives the output back.
     pub fn close(mut self) -> io::Result<W> {
         self.flush();
-        match self.error {
-            Some(error) => Err(error),
-            None => Ok(self.output),
-        }
+        self.error.map_or(Ok(self.output), Err)
     }
 
     fn flush(&mut self) {

@@ -166,10 +166,7 @@ fn in_charge(root: bool) -> Result<Option<InCharge>, Error> {
 
 /// The attributes that the scheduler in charge reads, if it reads any.
 fn attribute_map(scheduler: Option<&InCharge>) -> Result<Option<AttributeMap>, Error> {
-    match scheduler {
-        Some(scheduler) => AttributeMap::find(scheduler),
-        None => Ok(None),
-    }
+    scheduler.map_or(Ok(None), AttributeMap::find)
 }
 
 /// The tunables of the scheduler in charge that are not at their defaults; if they are unknown, a note says why.
@@ -424,11 +421,7 @@ mod tests {
 
     /// Runs a workload to its end, without a recorder.
     fn play_to_end(text: &str) -> Vec<Ended> {
-        let workload = Workload::parse("test", text).expect("the workload is right");
-        let attributes = attributes(&workload).expect("the attributes are right");
-        let run = Run::prepare(&workload, Options::default(), attributes, None, None, None)
-            .expect("the threads can be created");
-        run.begin().expect("nobody records");
+        let run = begin(text);
         while !run.is_finished() {
             std::thread::sleep(Duration::from_millis(1));
         }

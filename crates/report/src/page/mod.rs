@@ -116,9 +116,7 @@ impl Page {
         }
         .into_string()
     }
-}
 
-impl Page {
     /// Where the results come from.
     fn foot(&self, colours: &Colours) -> Markup {
         html! {

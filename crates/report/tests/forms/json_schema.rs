@@ -1,36 +1,10 @@
 //! JSON and its schema.
 
 use crate::small_machine::{comparison, fail, metrics, recipe};
+use crate::validator::{faults, validator};
 use fairground_report::{Run, comparison_json};
 use fairground_results::{Status, differences};
 use serde_json::{Value, json};
-use std::path::Path;
-
-/// The schema in this file of docs/schema, which may refer to others beside it.
-pub fn validator(file: &str) -> jsonschema::Validator {
-    let schema = Beside.read(file);
-    let options = jsonschema::options().with_base_uri("schema:///").with_retriever(Beside);
-    options.build(&schema).unwrap()
-}
-
-/// Finds the files of docs/schema.
-struct Beside;
-
-impl Beside {
-    fn read(&self, file: &str) -> Value {
-        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/schema");
-        serde_json::from_str(&std::fs::read_to_string(folder.join(file)).unwrap()).unwrap()
-    }
-}
-
-impl jsonschema::Retrieve for Beside {
-    fn retrieve(
-        &self,
-        uri: &jsonschema::Uri<String>,
-    ) -> Result<Value, Box<dyn std::error::Error + Send + Sync>> {
-        Ok(self.read(uri.path().as_str().trim_start_matches('/')))
-    }
-}
 
 /// A comparison with every metric present in one run and every optional one absent in another.
 fn full_and_empty() -> Value {
@@ -56,13 +30,8 @@ fn full_and_empty() -> Value {
 
 #[test]
 fn what_is_written_fits_the_schema() {
-    let validator = validator("compare-2.json");
     let document = full_and_empty();
-    let errors: Vec<String> = validator
-        .iter_errors(&document)
-        .map(|error| format!("{}: {error}", error.instance_path()))
-        .collect();
-    assert_eq!(errors, Vec::<String>::new());
+    assert_eq!(faults("compare-2.json", &document), Vec::<String>::new());
     assert_eq!(document["version"], 2);
     assert_eq!(document["runs"][0]["metrics"]["throughput"], Value::Null);
 }

@@ -1,7 +1,6 @@
 //! The forms in which comparisons are shown, on runs of a small round-robin machine.
 
 mod browser;
-
 mod csv_rows;
 mod data_sets;
 mod explanations;
@@ -12,3 +11,4 @@ mod sample_page;
 mod small_machine;
 mod terminal;
 mod unfinished;
+mod validator;

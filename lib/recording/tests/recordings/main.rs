@@ -136,16 +136,13 @@ fn numbers_of_threads_come_back() {
 
 /// A task that runs for a while in each period, late every fifth time.
 fn periodic(lateness: u64) -> Script {
-    let mut script = Script::of(&["player"]);
-    script.born(0, 1, 50);
+    let mut script = Script::running("player");
     let mut time = 0;
-    script.preempt(0, 0, 1);
     for period in 1..=40_u64 {
         let busy = 2 * MS + if period % 5 == 0 { lateness } else { 0 };
         script.sleep(time + busy, 1, 0, NANOSLEEP, 1);
         time = period * 10 * MS;
-        script.wake(time, 1, 0, Context::Timer);
-        script.preempt(time, 0, 1);
+        script.wakes_up(time, Context::Timer);
     }
     script
 }
@@ -170,17 +167,14 @@ fn timers_on_a_grid_are_periods() {
 #[test]
 fn who_was_late_shows_whether_he_keeps_the_grid() {
     for (off, expected) in [(0, TimerMode::Absolute), (3 * MS, TimerMode::Relative)] {
-        let mut script = Script::of(&["player"]);
-        script.born(0, 1, 50);
-        script.preempt(0, 0, 1);
+        let mut script = Script::running("player");
         let mut time = 0;
         for period in 1..=40_u64 {
             // Every fifth time it does two jobs at once.
             let late = period % 5 == 0;
             script.sleep(time + if late { 4 } else { 2 } * MS, 1, 0, NANOSLEEP, 1);
             time += if late { 20 * MS + off } else { 10 * MS };
-            script.wake(time, 1, 0, Context::Timer);
-            script.preempt(time, 0, 1);
+            script.wakes_up(time, Context::Timer);
         }
         let load = load(script, time + MS);
         let events = events(&load, "player");
@@ -193,16 +187,13 @@ fn who_was_late_shows_whether_he_keeps_the_grid() {
 
 #[test]
 fn sleeps_of_one_length_are_relative() {
-    let mut script = Script::of(&["sleeper"]);
-    script.born(0, 1, 50);
-    script.preempt(0, 0, 1);
+    let mut script = Script::running("sleeper");
     let mut time = 0;
     for turn in 0..30_u64 {
         time += (1 + turn % 7) * MS;
         script.sleep(time, 1, 0, NANOSLEEP, 1);
         time += 5 * MS;
-        script.wake(time, 1, 0, Context::Timer);
-        script.preempt(time, 0, 1);
+        script.wakes_up(time, Context::Timer);
     }
     let load = load(script, time);
     assert_eq!(events(&load, "sleeper")[1], Event::Sleep(5 * MS - SLACK));
@@ -210,9 +201,7 @@ fn sleeps_of_one_length_are_relative() {
 
 #[test]
 fn sleeps_are_relative_also_where_most_of_them_begin_in_step() {
-    let mut script = Script::of(&["sleeper"]);
-    script.born(0, 1, 50);
-    script.preempt(0, 0, 1);
+    let mut script = Script::running("sleeper");
     let mut time = 0;
     for turn in 1..=60_u64 {
         // Seldom, somebody else has the CPU when it is woken.
@@ -220,8 +209,7 @@ fn sleeps_are_relative_also_where_most_of_them_begin_in_step() {
         time += wait + MS;
         script.sleep(time, 1, 0, NANOSLEEP, 1);
         time += 9 * MS;
-        script.wake(time, 1, 0, Context::Timer);
-        script.preempt(time, 0, 1);
+        script.wakes_up(time, Context::Timer);
     }
     let load = load(script, time);
     assert_eq!(events(&load, "sleeper")[1], Event::Sleep(9 * MS - SLACK));
@@ -229,9 +217,7 @@ fn sleeps_are_relative_also_where_most_of_them_begin_in_step() {
 
 #[test]
 fn periods_show_also_where_every_other_one_is_missed() {
-    let mut script = Script::of(&["player"]);
-    script.born(0, 1, 50);
-    script.preempt(0, 0, 1);
+    let mut script = Script::running("player");
     let mut time = 0;
     for turn in 0..60_u64 {
         // Two jobs at once, or one that begins late in its period.
@@ -242,8 +228,7 @@ fn periods_show_also_where_every_other_one_is_missed() {
         script.preempt(time + end - if late { 8 } else { 4 } * MS, 0, 1);
         script.sleep(time + end, 1, 0, NANOSLEEP, 1);
         time += interval;
-        script.wake(time, 1, 0, Context::Timer);
-        script.preempt(time, 0, 1);
+        script.wakes_up(time, Context::Timer);
     }
     let load = load(script, time + MS);
     let events = events(&load, "player");
@@ -255,9 +240,7 @@ fn periods_show_also_where_every_other_one_is_missed() {
 
 #[test]
 fn periods_show_also_where_sleeps_of_one_length_are_more_frequent() {
-    let mut script = Script::of(&["player"]);
-    script.born(0, 1, 50);
-    script.preempt(0, 0, 1);
+    let mut script = Script::running("player");
     let mut time = 0;
     for turn in 0..60_u64 {
         // Late in its first job, and undisturbed in the second; or just in time, with the rest of the period.
@@ -271,8 +254,7 @@ fn periods_show_also_where_sleeps_of_one_length_are_more_frequent() {
         script.preempt(time + end - jobs * MS, 0, 1);
         script.sleep(time + end, 1, 0, NANOSLEEP, 1);
         time += interval;
-        script.wake(time, 1, 0, Context::Timer);
-        script.preempt(time, 0, 1);
+        script.wakes_up(time, Context::Timer);
     }
     let load = load(script, time + MS);
     let events = events(&load, "player");
@@ -285,15 +267,11 @@ fn periods_show_also_where_sleeps_of_one_length_are_more_frequent() {
 
 #[test]
 fn disks_take_as_long_as_they_took_and_arrivals_come_when_they_came() {
-    let mut script = Script::of(&["server"]);
-    script.born(0, 1, 50);
-    script.preempt(0, 0, 1);
+    let mut script = Script::running("server");
     script.disk(MS, 1, 0);
-    script.wake(4 * MS, 1, 0, Context::Device);
-    script.preempt(4 * MS, 0, 1);
+    script.wakes_up(4 * MS, Context::Device);
     script.sleep(5 * MS, 1, 0, POLL, 1);
-    script.wake(9 * MS, 1, 0, Context::SoftInterrupt);
-    script.preempt(9 * MS, 0, 1);
+    script.wakes_up(9 * MS, Context::SoftInterrupt);
     script.end(10 * MS, 1, 0);
     let load = load(script, 10 * MS);
     assert_eq!(
@@ -975,11 +953,9 @@ fn server() -> Load {
     for number in 0..20 {
         let begin = 40 * number * MS;
         script.sleep(begin + MS, 1, 0, POLL, 0);
-        script.wake(begin + 20 * MS, 1, 0, Context::SoftInterrupt);
-        script.preempt(begin + 20 * MS, 0, 1);
+        script.wakes_up(begin + 20 * MS, Context::SoftInterrupt);
         script.disk(begin + 22 * MS, 1, 0);
-        script.wake(begin + (24 + number % 8) * MS, 1, 0, Context::Device);
-        script.preempt(begin + (24 + number % 8) * MS, 0, 1);
+        script.wakes_up(begin + (24 + number % 8) * MS, Context::Device);
     }
     load(script, 800 * MS)
 }
@@ -1088,8 +1064,7 @@ fn a_task_that_is_late_seen_leaving_a_cpu_has_not_had_it_from_the_beginning() {
     let mut script = Script::of(&["shell", "late"]);
     script.preempt(0, 0, 1);
     script.sleep(100 * MS, 1, 0, READ, 3);
-    script.wake(500 * MS, 1, 0, Context::Device);
-    script.preempt(500 * MS, 0, 1);
+    script.wakes_up(500 * MS, Context::Device);
     // That it came is missing: it cannot have had the CPU before the last switch.
     script.sleep(503 * MS, 2, 0, READ, 3);
     let load = load(script, 600 * MS);

@@ -33,6 +33,14 @@ impl Script {
         script
     }
 
+    /// A recording of a task that is created at its beginning and runs.
+    pub fn running(name: &str) -> Self {
+        let mut script = Self::of(&[name]);
+        script.born(0, 1, 50);
+        script.preempt(0, 0, 1);
+        script
+    }
+
     fn add(&mut self, time: u64, kind: Kind) {
         self.entries.push(Entry { time: ORIGIN + time, cpu: 0, kind });
     }
@@ -145,6 +153,12 @@ impl Script {
 
     pub fn wake(&mut self, time: u64, task: u32, by: u32, context: Context) {
         self.add(time, Kind::Waking { task, by, context });
+    }
+
+    /// Task 1 is woken, by no other, while the CPU is idle.
+    pub fn wakes_up(&mut self, time: u64, context: Context) {
+        self.wake(time, 1, 0, context);
+        self.preempt(time, 0, 1);
     }
 
     /// Adds entries of any CPU.
