@@ -6,6 +6,7 @@ use crate::explanation::why;
 use crate::format::{self, Unit, range, value};
 use crate::groups::{Block, Row, told_one_run};
 use crate::page::{Answer, Candidate, Finding, Matrix, MatrixRow};
+use crate::text::each_once;
 use fairground_metrics::{Explanation, OverheadTime, RunMetrics, TaskMetrics};
 use fairground_results::{AllEvidence, Decision, Difference, Judgement, Measure, Reason, Run};
 
@@ -76,13 +77,7 @@ fn failed(blocks: &[Block]) -> Vec<String> {
 
 /// All schedulers, in order of first appearance.
 pub(crate) fn schedulers(blocks: &[Block]) -> Vec<String> {
-    let mut names = Vec::new();
-    for name in blocks.iter().flat_map(|block| block.rows.iter().map(Row::title)) {
-        if !names.contains(&name) {
-            names.push(name);
-        }
-    }
-    names
+    each_once(blocks.iter().flat_map(|block| block.rows.iter().map(Row::title)))
 }
 
 /// Failures under a workload; such schedulers have no place in the answer.

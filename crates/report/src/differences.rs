@@ -8,6 +8,7 @@ use fairground_results::{Difference, Judgement, Measure, STATUS, Unit, sentence}
 use crate::Comparison;
 use crate::groups::{Block, ONE_RUN, blocks};
 use crate::table::{figures_markdown, layout, pipes, red};
+use crate::text::each_once;
 
 /// Heading of the columns.
 const HEADS: [&str; 5] = ["measure", "before", "after", "difference", "95 % interval"];
@@ -155,15 +156,9 @@ fn judgement(one: &Difference) -> String {
 
 /// For each scheduler, how often it is better, worse or neither, and where it is worse; and whether it is worse anywhere.
 fn tallies(differences: &[Difference]) -> Vec<(String, bool)> {
-    let mut schedulers: Vec<&str> = Vec::new();
-    for one in differences {
-        if !schedulers.contains(&one.scheduler.as_str()) {
-            schedulers.push(&one.scheduler);
-        }
-    }
     let mut told = Vec::new();
-    for scheduler in schedulers {
-        let of_it = || differences.iter().filter(|one| one.scheduler == scheduler);
+    for scheduler in each_once(differences.iter().map(|one| &one.scheduler)) {
+        let of_it = || differences.iter().filter(|one| one.scheduler == *scheduler);
         let count = |judgement| of_it().filter(|one| one.judgement == judgement).count();
         let counts = [Judgement::Worse, Judgement::Better, Judgement::Same, Judgement::Undecided]
             .map(|judgement| format!("{} in {}", judgement.word(), count(judgement)));

@@ -10,6 +10,7 @@ use serde::Serialize;
 use crate::format::time;
 use crate::groups::basis;
 use crate::json::Document;
+use crate::text::each_once;
 
 /// Maximum number of tasks named for a CPU; the others are counted.
 const NAMED: usize = 4;
@@ -242,16 +243,11 @@ fn endless(wait: &Explanation) -> Option<&Ran> {
 /// Who of those that `count` ran on `cpu`, or on all CPUs that the task may use.
 fn names(wait: &Explanation, cpu: Option<u32>, count: fn(&Ran) -> bool) -> String {
     let its = wait.cpus.iter().filter(|one| cpu.is_none_or(|cpu| one.cpu == cpu));
-    let mut names: Vec<String> = Vec::new();
-    for ran in its.flat_map(|cpu| &cpu.ran).filter(|ran| count(ran)) {
-        let name = match ran.priority {
-            Some(priority) => format!("{} (priority {priority})", ran.task),
-            None => ran.task.clone(),
-        };
-        if !names.contains(&name) {
-            names.push(name);
-        }
-    }
+    let ran = its.flat_map(|cpu| &cpu.ran).filter(|ran| count(ran));
+    let mut names = each_once(ran.map(|ran| match ran.priority {
+        Some(priority) => format!("{} (priority {priority})", ran.task),
+        None => ran.task.clone(),
+    }));
     let others = names.len().saturating_sub(NAMED);
     names.truncate(NAMED);
     let mut names = names.join(", ");

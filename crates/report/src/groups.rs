@@ -1,5 +1,6 @@
 //! Groups runs: blocks of runs under the same conditions, with rows of repeats.
 
+use crate::text::each_once;
 use crate::{Labels, Run};
 use fairground_metrics::{RunMetrics, Share, TaskMetrics};
 use fairground_results::{Failure, Interval, Measure, Status, Summary, are_one, short_name};
@@ -122,13 +123,7 @@ impl<'a> Block<'a> {
 
     /// Notes of all runs, each once.
     pub(crate) fn notes(&self) -> Vec<&'a str> {
-        let mut notes: Vec<&str> = Vec::new();
-        for note in self.runs().flat_map(|run| run.notes.iter()) {
-            if !notes.contains(&note.as_str()) {
-                notes.push(note);
-            }
-        }
-        notes
+        each_once(self.runs().flat_map(|run| run.notes.iter().map(String::as_str)))
     }
 
     fn runs(&self) -> impl Iterator<Item = &'a Run> {

@@ -24,6 +24,17 @@ pub fn wrap(text: &str, width: usize, indent: usize) -> String {
     result
 }
 
+/// Each of these once, in order of first appearance.
+pub(crate) fn each_once<T: PartialEq>(all: impl IntoIterator<Item = T>) -> Vec<T> {
+    let mut found = Vec::new();
+    for one in all {
+        if !found.contains(&one) {
+            found.push(one);
+        }
+    }
+    found
+}
+
 /// Lines of a table: each column is as wide as its widest cell, the first ones aligned to the left and the others to the right.
 pub fn columns(rows: &[Vec<String>], left: usize) -> String {
     let count = rows.iter().map(Vec::len).max().unwrap_or(0);

@@ -1,6 +1,7 @@
 //! A colour for each scheduler, the same throughout the page.
 
 use super::Page;
+use crate::text::each_once;
 use maud::{Markup, html};
 
 /// Number of colours that `style.css` defines as `--c0`, `--c1`, ...; after that they repeat.
@@ -12,7 +13,6 @@ pub(super) struct Colours(Vec<String>);
 impl Colours {
     /// Assigns colours in the order of the page's schedulers, then in the order in which others appear in plots, then in the answer.
     pub(super) fn of(page: &Page) -> Self {
-        let mut names = page.schedulers.clone();
         let plots =
             page.sections.iter().flat_map(|section| section.plots.iter().chain(&section.folded));
         let series = plots.flat_map(|plot| &plot.series);
@@ -24,12 +24,7 @@ impl Colours {
         let all = series
             .map(|series| &series.scheduler)
             .chain(candidates.map(|candidate| &candidate.scheduler));
-        for name in all {
-            if !names.contains(name) {
-                names.push(name.clone());
-            }
-        }
-        Self(names)
+        Self(each_once(page.schedulers.iter().chain(all)).into_iter().cloned().collect())
     }
 
     fn index(&self, scheduler: &str) -> Option<usize> {

@@ -1,6 +1,7 @@
 //! The table at the top of a page: a row for each section, by document.
 
 use super::{Section, anchor, verdict};
+use crate::text::each_once;
 use maud::{Markup, html};
 
 /// A section in one row.
@@ -24,12 +25,7 @@ pub struct Row {
 pub(super) fn markup(sections: &[Section]) -> Markup {
     let rows: Vec<(&Section, &Row)> =
         sections.iter().filter_map(|section| Some((section, section.row.as_ref()?))).collect();
-    let mut documents: Vec<&str> = Vec::new();
-    for (_, row) in &rows {
-        if !documents.contains(&row.document.as_str()) {
-            documents.push(&row.document);
-        }
-    }
+    let documents = each_once(rows.iter().map(|(_, row)| &row.document));
     html! {
         nav.overview aria-label="Contents" {
             @for document in documents {
@@ -44,7 +40,7 @@ pub(super) fn markup(sections: &[Section]) -> Markup {
                             }
                         }
                         tbody {
-                            @for (section, row) in rows.iter().filter(|(_, row)| row.document == document) {
+                            @for (section, row) in rows.iter().filter(|(_, row)| row.document == *document) {
                                 (line(section, row))
                             }
                         }

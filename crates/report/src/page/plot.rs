@@ -6,6 +6,7 @@
 use super::table::{self, Cell, Table};
 use super::{Figures, svg};
 use crate::format::{Unit, tick, value};
+use crate::text::each_once;
 use fairground_results::Interval;
 use kuva::plot::{LinePlot, ScatterPlot};
 use kuva::render::layout::Layout;
@@ -245,13 +246,7 @@ fn rows(plot: &Plot) -> Vec<String> {
     if !plot.categories.is_empty() {
         return plot.categories.clone();
     }
-    let mut rows: Vec<String> = Vec::new();
-    for series in &plot.series {
-        if !rows.contains(&series.scheduler) {
-            rows.push(series.scheduler.clone());
-        }
-    }
-    rows
+    each_once(plot.series.iter().map(|series| series.scheduler.clone()))
 }
 
 /// The row of a series' point.
