@@ -223,6 +223,11 @@ impl Sweep {
         }
     }
 
+    /// The number of a cell's condition.
+    pub fn condition_of(&self, cell: usize) -> usize {
+        self.row(cell).part % self.planned.conditions.len()
+    }
+
     /// A number that grows with the time that a cell takes.
     pub fn effort(&self, cell: usize) -> f64 {
         let row = self.row(cell);

@@ -154,8 +154,7 @@ pub fn main(arguments: &Arguments) -> Result<ExitCode, Stop> {
     sweep.runs(true, |number, run| runs.push((number, run)))?;
     runs.sort_by_key(|(number, _)| {
         let row = sweep.row(*number);
-        let conditions = sweep.planned.conditions.len();
-        (row.part % conditions, row.workload, row.machine, *number)
+        (sweep.condition_of(*number), row.workload, row.machine, *number)
     });
     tell_left(&sweep, runs.len());
     if arguments.format != DocumentForm::Table {
@@ -179,13 +178,12 @@ pub(super) fn tell_left(sweep: &Sweep, found: usize) {
 
 /// Prints medians of groups of cells.
 fn grouped(sweep: &Sweep, arguments: &Arguments) -> Result<ExitCode, Stop> {
-    let by = arguments.by.iter();
-    let keys = by.map(|name| Key::find(sweep, name)).collect::<Result<Vec<_>, _>>()?;
+    arguments.by.iter().try_for_each(|key| check_key(sweep, key))?;
     let mut groups = Groups::new(arguments.by.clone());
     let (mut found, mut noted) = (0, false);
     sweep.runs(false, |number, run| {
         noted |= !run.notes.is_empty();
-        let values = keys.iter().map(|key| key.value(sweep, number, &run));
+        let values = arguments.by.iter().map(|key| value_of(key, sweep, number, &run));
         groups.add(values.collect(), number, &run);
         found += 1;
     })?;
@@ -244,59 +242,33 @@ fn mixed(sweep: &Sweep, by: &[String]) -> Vec<(String, String)> {
         .collect()
 }
 
-/// The keys by which cells are grouped.
-enum Key<'a> {
-    Workload,
-    Scheduler,
-    Machine,
-    Cost,
-    Hz,
-    Hotplug,
-    Seed,
-    Setting(&'a str),
+/// The keys by which cells are grouped, beside the names of settings.
+const KEYS: [&str; 7] = ["workload", "scheduler", "machine", "cost", "hz", "hotplug", "seed"];
+
+/// Checks that cells have this key.
+fn check_key(sweep: &Sweep, key: &str) -> Result<(), Error> {
+    let sets = sweep.planned.schedulers.iter().flat_map(|one| &one.set);
+    let settings: BTreeSet<&str> = sets.map(|(key, _)| key.as_str()).collect();
+    if KEYS.contains(&key) || settings.contains(key) {
+        return Ok(());
+    }
+    let known = KEYS.into_iter().chain(settings).collect::<Vec<_>>().join(", ");
+    Err(Error::Plan(format!("--by {key}: the sweep sets no {key}; there are {known}")))
 }
 
-impl<'a> Key<'a> {
-    fn find(sweep: &Sweep, name: &'a str) -> Result<Self, Error> {
-        let sets = sweep.planned.schedulers.iter().flat_map(|one| &one.set);
-        let settings: BTreeSet<&str> = sets.map(|(key, _)| key.as_str()).collect();
-        Ok(match name {
-            "workload" => Self::Workload,
-            "scheduler" => Self::Scheduler,
-            "machine" => Self::Machine,
-            "cost" => Self::Cost,
-            "hz" => Self::Hz,
-            "hotplug" => Self::Hotplug,
-            "seed" => Self::Seed,
-            name if settings.contains(name) => Self::Setting(name),
-            name => {
-                let settings: Vec<&str> = settings.into_iter().collect();
-                return Err(Error::Plan(format!(
-                    "--by {name}: the sweep sets no {name}; there are workload, scheduler, machine, cost, hz, hotplug, seed{}{}",
-                    if settings.is_empty() { "" } else { ", " },
-                    settings.join(", ")
-                )));
-            }
-        })
-    }
-
-    /// The value of a cell; empty if its scheduler has no such setting.
-    fn value(&self, sweep: &Sweep, cell: usize, run: &Run) -> String {
-        let labels = &run.labels;
-        let condition = || {
-            let conditions = &sweep.planned.conditions;
-            &conditions[sweep.row(cell).part % conditions.len()]
-        };
-        match self {
-            Self::Workload => labels.workload.clone(),
-            Self::Scheduler => labels.scheduler.clone(),
-            Self::Machine => labels.machine.clone(),
-            Self::Cost => condition().cost.name.clone(),
-            Self::Hz => condition().hz.clone(),
-            Self::Hotplug => condition().hotplug.join(" "),
-            Self::Seed => labels.seed.map_or(String::new(), |seed| seed.to_string()),
-            Self::Setting(name) => labels.tunables.get(*name).cloned().unwrap_or_default(),
-        }
+/// What a cell has for a key; empty if its scheduler has no such setting.
+fn value_of(key: &str, sweep: &Sweep, cell: usize, run: &Run) -> String {
+    let labels = &run.labels;
+    let condition = || &sweep.planned.conditions[sweep.condition_of(cell)];
+    match key {
+        "workload" => labels.workload.clone(),
+        "scheduler" => labels.scheduler.clone(),
+        "machine" => labels.machine.clone(),
+        "cost" => condition().cost.name.clone(),
+        "hz" => condition().hz.clone(),
+        "hotplug" => condition().hotplug.join(" "),
+        "seed" => labels.seed.map_or(String::new(), |seed| seed.to_string()),
+        setting => labels.tunables.get(setting).cloned().unwrap_or_default(),
     }
 }
 
@@ -308,7 +280,7 @@ fn print_tables(sweep: &Sweep, runs: Vec<(usize, Run)>, tasks: bool) -> Result<(
     let conditions = &sweep.planned.conditions;
     let mut of_conditions: Vec<Vec<Run>> = conditions.iter().map(|_| Vec::new()).collect();
     for (number, run) in runs {
-        of_conditions[sweep.row(number).part % conditions.len()].push(run);
+        of_conditions[sweep.condition_of(number)].push(run);
     }
     let mut is_first = true;
     for (condition, runs) in conditions.iter().zip(of_conditions) {
