@@ -8,7 +8,7 @@ use std::process::ExitCode;
 use clap::builder::NonEmptyStringValueParser;
 use clap::{Args, ValueEnum};
 use fairground_catalog::Build;
-use fairground_lab::{Experiment, Experiments, Outcome, Request, reproduce_on_kernel};
+use fairground_lab::{Error, Experiment, Experiments, Outcome, Request, reproduce_on_kernel};
 use fairground_report::Unit;
 use fairground_report::page::{Axis, Moment, Plot};
 use fairground_results::{Claim, Level, Reproduction};
@@ -114,6 +114,7 @@ impl Arguments {
             points: self.point.clone(),
             duration: self.duration,
             threads: self.threads,
+            moments: self.report.is_some(),
         })
     }
 }
@@ -172,8 +173,8 @@ pub fn main(arguments: &Arguments) -> Result<ExitCode, Stop> {
         ended = ExitCode::from(FAILED);
     }
     if let Some(place) = place {
-        let moments = moments(arguments, &experiments)?;
-        place.write(page(&outcomes, &reproductions, &moments))?;
+        let page = page(&outcomes, &reproductions);
+        place.write(page.map_err(|error| output::fail(FAILED, error))?)?;
     }
     if ended == ExitCode::SUCCESS && !all_ran {
         return Ok(ExitCode::from(UNUSABLE));
@@ -259,35 +260,16 @@ fn curves(outcome: &Outcome) -> Vec<Plot> {
     plots
 }
 
-/// The timelines of each experiment for the page; none for a kernel, which would not do the same again.
-fn moments(
-    arguments: &Arguments,
-    experiments: &[Experiment],
-) -> Result<BTreeMap<String, Vec<Moment>>, Stop> {
-    if arguments.on == On::Kernel {
-        return Ok(BTreeMap::new());
-    }
-    let request = arguments.request(experiments)?;
-    let mut moments = BTreeMap::new();
-    for experiment in experiments {
-        let found = fairground_lab::experiment_moments(experiment, &request)
-            .map_err(|error| output::fail(FAILED, error))?;
-        moments.insert(experiment.id.clone(), found);
-    }
-    Ok(moments)
-}
-
 /// The page with all outcomes.
-fn page(
-    outcomes: &[Outcome],
-    reproductions: &[&Reproduction],
-    moments: &BTreeMap<String, Vec<Moment>>,
-) -> String {
+fn page(outcomes: &[Outcome], reproductions: &[&Reproduction]) -> Result<String, Error> {
+    let moments: Result<BTreeMap<String, Vec<Moment>>, Error> = { outcomes.iter() }
+        .map(|outcome| Ok((outcome.reproduction.id.clone(), outcome.moments()?)))
+        .collect();
     let curves =
         outcomes.iter().map(|outcome| (outcome.reproduction.id.clone(), curves(outcome))).collect();
-    let mut page = fairground_report::reproductions_page(reproductions, moments, &curves);
+    let mut page = fairground_report::reproductions_page(reproductions, &moments?, &curves);
     crate::VERSION.clone_into(&mut page.version);
-    page.html()
+    Ok(page.html())
 }
 
 /// Fits the experiments' values again and prints them.

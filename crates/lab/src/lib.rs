@@ -44,7 +44,7 @@ pub use cost_file::{Measured, cost_file, costs_of, read_cost_model};
 pub use error::Error;
 pub use experiment::{
     Experiment, Experiments, Histogram, KernelLoad, KernelMachine, KernelOutput, KernelRun,
-    Outcome, Request, experiment_moments, fit, reproduce, reproduce_on_kernel,
+    Outcome, Request, fit, reproduce, reproduce_on_kernel,
 };
 pub use explain::{Search, explain};
 pub use fairground_simulator::{Examined, Release};

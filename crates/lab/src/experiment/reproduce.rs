@@ -36,6 +36,8 @@ pub struct Request {
     pub duration: Option<Nanoseconds>,
     /// Simulations at once; `None` for one per CPU of this machine.
     pub threads: Option<NonZero<usize>>,
+    /// Whether [`Outcome::moments`] will be asked for.
+    pub moments: bool,
 }
 
 /// The results of an experiment.
@@ -48,6 +50,25 @@ pub struct Outcome {
     pub failures: Vec<Failure>,
     /// CPU time that its simulations took; 0 on a kernel.
     pub cost: Nanoseconds,
+    /// The simulations at the last point with the first seed, if moments will be asked for; none on a kernel, which would not do the same again.
+    alternatives: Vec<(Cell, Run)>,
+}
+
+impl Outcome {
+    /// The decisive moments at the last point, with the first seed. Runs the simulations that show them again.
+    pub fn moments(&self) -> Result<Vec<Moment>, Error> {
+        let alternatives: Vec<(&Cell, &Run)> =
+            self.alternatives.iter().map(|(cell, run)| (cell, run)).collect();
+        let mut shown = moments(&alternatives)?;
+        shown.truncate(SHOWN_MOMENTS);
+        let Reproduction { axis, points, .. } = &self.reproduction;
+        if let Some(name) = points.last().filter(|name| !name.is_empty()) {
+            for moment in &mut shown {
+                moment.title.push_str(&format!(" ({axis}: {name})"));
+            }
+        }
+        Ok(shown)
+    }
 }
 
 /// The samples of one plot.
@@ -98,50 +119,30 @@ pub fn reproduce(
     let results = run_cells(&cells, request.threads, progress, |index, result| {
         let (experiment, point) = places[index];
         let (simulations, measures) = &all[experiment];
-        let cost = result.cost;
-        (simulations.measure(result, point, measures), cost)
+        let is_shown = request.moments
+            && cells[index].repeat == 0
+            && point + 1 == simulations.setup.points.len()
+            && result.run.metrics.is_some();
+        let (shown, cost) = (is_shown.then(|| result.run.clone()), result.cost);
+        (simulations.measure(result, point, measures), cost, shown)
     })?;
-    let mut results = results.into_iter();
+    let mut results = cells.into_iter().zip(results);
     let outcome = |(number, (simulations, _)): (usize, &(Simulations<'_>, Measures))| {
         let own = places.iter().filter(|(one, _)| *one == number).count();
-        let (results, costs): (Vec<_>, Vec<Nanoseconds>) = results.by_ref().take(own).unzip();
-        let outcome = simulations.setup.outcome(results, simulations.world())?;
-        Ok(Outcome { cost: costs.iter().sum(), ..outcome })
+        let (mut measured, mut costs, mut alternatives) = (Vec::new(), 0, Vec::new());
+        for (cell, (result, cost, shown)) in results.by_ref().take(own) {
+            measured.push(result);
+            costs += cost;
+            alternatives.extend(shown.map(|run| (cell, run)));
+        }
+        let outcome = simulations.setup.outcome(measured, simulations.world())?;
+        Ok(Outcome { cost: costs, alternatives, ..outcome })
     };
     all.iter().enumerate().map(outcome).collect()
 }
 
 /// Number of timelines for an experiment: a long wait, or else an uneven window, and the same time under another scheduler.
 const SHOWN_MOMENTS: usize = 2;
-
-/// The decisive moments at the last point of `experiment`, with its first seed, under its own schedulers and those of `request`.
-pub fn experiment_moments(
-    experiment: &Experiment,
-    request: &Request,
-) -> Result<Vec<Moment>, Error> {
-    let request = Request { seeds: Some(1), ..request.clone() };
-    let simulations = Simulations::new(experiment, &request)?;
-    let Some(point) = simulations.setup.points.len().checked_sub(1) else {
-        return Ok(Vec::new());
-    };
-    let columns = 0..simulations.setup.columns.len();
-    let cells: Vec<Cell> = columns
-        .map(|column| simulations.cells_at(point, column))
-        .collect::<Result<Vec<_>, _>>()?
-        .concat();
-    let runs = run_cells(&cells, request.threads, &|_, _| {}, |_, result| result.run)?;
-    let alternatives: Vec<(&Cell, &Run)> =
-        cells.iter().zip(&runs).filter(|(_, run)| run.metrics.is_some()).collect();
-    let mut shown = moments(&alternatives)?;
-    shown.truncate(SHOWN_MOMENTS);
-    let name = &simulations.setup.points[point].name;
-    if !name.is_empty() {
-        for moment in &mut shown {
-            moment.title.push_str(&format!(" ({}: {name})", experiment.file.axis));
-        }
-    }
-    Ok(shown)
-}
 
 /// An experiment combined with a request: its measures and judgements, wherever the runs are made.
 pub(super) struct Setup<'a> {
@@ -383,6 +384,7 @@ impl Setup<'_> {
             histograms: self.histograms(&measured),
             failures,
             cost: 0,
+            alternatives: Vec::new(),
         })
     }
 
