@@ -12,7 +12,7 @@ use rand_xoshiro::rand_core::Rng;
 use crate::clock::{Clock, Due, Jiffies, Progress};
 use crate::constants::*;
 use crate::core::{DeadlineQueue, RealTimeQueue};
-use crate::cost::{CostModel, Lock};
+use crate::cost::{Account, Lock};
 use crate::deadline_server::DeadlineServers;
 use crate::dispatch_queue::{DispatchQueues, DsqRef};
 use crate::exit::ExitRecord;
@@ -237,20 +237,6 @@ impl Cpu {
     }
 }
 
-/// The cost of so many BPF instructions that the price of a thousand for each needs more than a word.
-#[cold]
-fn cost_of_many(instructions: u64, price: u64) -> u64 {
-    (u128::from(instructions) * u128::from(price) / 1000) as u64
-}
-
-/// BPF instructions that were charged.
-#[derive(Clone, Copy, Default)]
-pub struct Charged {
-    instructions: u64,
-    /// What they cost in all, rounded down.
-    cost: u64,
-}
-
 /// A simulated kernel with one scheduler loaded.
 pub struct Kernel<'a> {
     pub(crate) scheduler: Arc<Scheduler>,
@@ -303,10 +289,7 @@ pub struct Kernel<'a> {
     pub(crate) noticed: Noticed,
     /// The scheduler's programs that are attached to kernel events.
     pub(crate) tracing: Tracing,
-    /// The BPF instructions charged so far.
-    pub(crate) charged: Charged,
-    /// The part of the work in the current event that is CPU time of the current task, in system calls.
-    pub(crate) in_calls: u64,
+    pub(crate) account: Account,
     pub(crate) initialised: bool,
     pub(crate) warned_zero_slice: bool,
     pub(crate) online: CpuMask,
@@ -385,128 +368,6 @@ impl<'a> Kernel<'a> {
         self.cpus.handles()[cpu]
     }
 
-    /// Takes `lock` on the running CPU once it is free and has arrived there, and holds it for one operation and `longer`.
-    pub(crate) fn charge_lock(&mut self, lock: Lock, longer: u64) -> Lock {
-        self.charge_instructions();
-        let (cpu, here) = (self.context.cpu, self.local_time());
-        let mut takes = lock.free_at.saturating_sub(here) + self.settings.cost.lock + longer;
-        if lock.owner as usize != cpu {
-            takes += self.lock_transfer(lock.owner as usize, cpu);
-        }
-        self.context.spent += takes;
-        Lock { owner: cpu as u32, free_at: here + takes }
-    }
-
-    #[inline(never)]
-    fn lock_transfer(&self, from: usize, to: usize) -> u64 {
-        CostModel::by_distance(&self.settings.cost.lock_transfer, self.machine.distance(from, to))
-    }
-
-    /// Takes the lock of a dispatch queue for one operation that visits `visited` tasks.
-    pub(crate) fn charge_dsq_lock(&mut self, mut dsq: DsqRef, visited: u64) {
-        let scan = visited * self.settings.cost.scan;
-        dsq.lock = self.charge_lock(dsq.lock, scan);
-    }
-
-    /// Takes the lock of the run queue of `cpu`, to be held until [`Kernel::unlock_run_queue`].
-    pub(crate) fn lock_run_queue(&mut self, cpu: usize) {
-        let mut state = self.cpu(cpu);
-        state.update_clock(self.clock.now());
-        state.run_queue_lock = self.charge_lock(state.run_queue_lock, 0);
-    }
-
-    /// Releases the lock of the run queue of `cpu`.
-    pub(crate) fn unlock_run_queue(&mut self, cpu: usize) {
-        let time = self.local_time();
-        let lock = &mut self.cpus[cpu].run_queue_lock;
-        lock.free_at = lock.free_at.max(time);
-    }
-
-    /// Waits until `task`, which has lost its CPU or gone to sleep, has left it (`p->on_cpu`).
-    pub(crate) fn wait_until_off_cpu(&mut self, task: TaskRef) {
-        self.context.spent += task.off_cpu_at.saturating_sub(self.local_time());
-    }
-
-    /// Charges the BPF instructions executed since the last charge.
-    #[inline(always)]
-    pub(crate) fn charge_instructions(&mut self) {
-        let executed = self.context.instructions;
-        if executed == self.charged.instructions {
-            return;
-        }
-        let price = self.settings.cost.kilo_instructions;
-        // A 128-bit division takes longer than everything else here.
-        let cost = match executed.checked_mul(price) {
-            Some(product) => product / 1000,
-            None => cost_of_many(executed, price),
-        };
-        self.context.spent += cost - self.charged.cost;
-        self.charged = Charged { instructions: executed, cost };
-    }
-
-    /// Makes the running kernel function cost this many BPF instructions instead of a call: on x86-64 the verifier replaces the call with them.
-    pub(crate) fn inline_call(&mut self, instructions: u64) {
-        self.context.spent -= self.settings.cost.kfunc;
-        self.context.instructions += instructions;
-    }
-
-    /// Makes the running function, which counted as so many BPF instructions, cost a call.
-    pub(crate) fn call_after_all(&mut self, instructions: u64) {
-        self.context.spent += self.settings.cost.kfunc;
-        self.context.instructions -= instructions;
-    }
-
-    /// Charges the running CPU for this event's cost so far.
-    #[inline(never)]
-    pub(crate) fn settle(&mut self, kind: OverheadKind) {
-        if self.in_calls > 0 {
-            self.settle_calls();
-        }
-        let spent = std::mem::take(&mut self.context.spent);
-        self.charge(kind, spent);
-    }
-
-    /// Charges for system calls, which are CPU time of the current task.
-    #[inline(never)]
-    fn settle_calls(&mut self) {
-        let in_calls = std::mem::take(&mut self.in_calls);
-        self.context.spent -= in_calls;
-        self.occupy(in_calls);
-    }
-
-    /// Charges the running CPU for `duration` of kernel work from now on that is nobody's CPU time.
-    #[inline(always)]
-    pub(crate) fn charge(&mut self, kind: OverheadKind, duration: u64) {
-        if duration == 0 {
-            return;
-        }
-        let begin = self.occupy(duration);
-        if self.reports.is_open() {
-            self.report_overhead(begin, kind, duration);
-        }
-    }
-
-    #[inline(never)]
-    fn report_overhead(&mut self, begin: u64, kind: OverheadKind, duration: u64) {
-        let cpu = CpuId(self.context.cpu as u32);
-        self.emit_at(begin, EventKind::Overhead { cpu, kind, duration });
-    }
-
-    /// Keeps the running CPU in the kernel for `duration`, beginning when its earlier work ends; returns when that is.
-    #[inline(always)]
-    fn occupy(&mut self, duration: u64) -> u64 {
-        let now = self.clock.now();
-        let mut state = self.here;
-        state.account_progress(now);
-        let begin = state.clock(now);
-        state.kernel_until = begin + duration;
-        state.resume_at = state.resume_at.max(now) + duration;
-        if state.completion_at != u64::MAX && !state.current.execution.is_timed() {
-            state.completion_at += duration;
-        }
-        begin
-    }
-
     /// A random number below `bound`.
     pub(crate) fn random_below(&mut self, bound: u64) -> u64 {
         if bound == 0 { 0 } else { self.random.next_u64() % bound }
@@ -537,19 +398,15 @@ impl<'a> Kernel<'a> {
                 self.reports.release(self.clock.now() - self.origin);
             }
             self.handle(due);
-            if !self.tasks.are_left() && self.programs.started {
-                break;
-            }
-            if self.programs.failure.is_some() {
+            if !self.tasks.are_left() && self.programs.started || self.programs.failure.is_some() {
                 break;
             }
         }
-        let end = self.end;
         if !self.tasks.are_left()
             && let Some(last) = self.reports.latest()
         {
             // The last task is still on its way off its CPU.
-            self.clock.advance_to((self.origin + last).min(end));
+            self.clock.advance_to((self.origin + last).min(self.end));
         }
         if self.exit.is_some() || !self.tasks.are_left() || self.programs.failure.is_some() {
             return;
@@ -611,10 +468,7 @@ impl<'a> Kernel<'a> {
             Due::Cpu { cpu } => self.handle_cpu(cpu as usize),
             Due::Reschedule { cpu } => {
                 let cpu = cpu as usize;
-                if self.postponed(cpu, due) {
-                    return;
-                }
-                if self.cpus[cpu].online {
+                if !self.postponed(cpu, due) && self.cpus[cpu].online {
                     self.interrupt(cpu);
                     self.leave(OverheadKind::Scheduling);
                 }
@@ -663,12 +517,6 @@ impl<'a> Kernel<'a> {
             && (state.tick_at <= done
                 || !state.interrupts.is_empty()
                 || self.clock.is_due_by(done, self.context.cpu))
-    }
-
-    /// Makes the work so far cost nothing.
-    pub(crate) fn forget_costs(&mut self) {
-        self.context.spent = 0;
-        self.in_calls = 0;
     }
 
     /// Begins work on `cpu`.

@@ -6,6 +6,7 @@
 //!
 //! The engine reads no wall clock, iterates no unordered map and knows no scheduler.
 
+mod account;
 mod cids;
 mod clock;
 pub mod constants;

@@ -186,11 +186,8 @@ impl Kernel<'_> {
         state.next_class = next.class;
         if next != previous {
             if !stopped {
-                self.put_previous(
-                    cpu,
-                    previous,
-                    Successor { class: next.class, task: next, stopper: false },
-                );
+                let successor = Successor { class: next.class, task: next, stopper: false };
+                self.put_previous(cpu, previous, successor);
             }
             self.set_next(cpu, previous, next);
         } else if next == state.idle {

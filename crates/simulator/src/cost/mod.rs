@@ -207,3 +207,14 @@ pub struct Lock {
     /// When it becomes free.
     pub free_at: u64,
 }
+
+/// The parts of the account of kernel work that the scheduler's code does not know.
+#[derive(Debug, Default)]
+pub struct Account {
+    /// BPF instructions that were charged so far.
+    pub instructions: u64,
+    /// What they cost in all, rounded down.
+    pub cost: u64,
+    /// The part of the work in the current event that is CPU time of the current task, in system calls.
+    pub in_calls: u64,
+}

@@ -232,12 +232,9 @@ impl Programs {
             requests: 0,
             streams: Stream::of(&workload, seed),
             // Only requests ask for it.
-            stopwatches: match workload.services.is_empty() {
-                true => Vec::new(),
-                false => {
-                    { workload.tasks.iter() }.map(|task| task.phases.iter().any(measures)).collect()
-                }
-            },
+            stopwatches: { workload.tasks.iter().filter(|_| !workload.services.is_empty()) }
+                .map(|task| task.phases.iter().any(measures))
+                .collect(),
             forks: vec![0; workload.tasks.len()],
             started: false,
             failure: None,
@@ -496,13 +493,6 @@ impl Kernel<'_> {
             }
             _ => None,
         }
-    }
-
-    /// A system call of the current task, in its own CPU time.
-    fn system_call(&mut self) {
-        let time = self.settings.cost.system_call;
-        self.context.spent += time;
-        self.in_calls += time;
     }
 
     /// Makes `task` use this much CPU time.
