@@ -488,8 +488,9 @@ void BPF_STRUCT_OPS(carousel_enqueue, struct task_struct *p, u64 enq_flags)
 	struct task_ctx *t = task_ctx_of(p);
 	s32 cpu = t && t->goes_to ? t->goes_to - 1 : scx_bpf_task_cpu(p);
 	struct run_queue *rq = run_queue_of(cpu);
-	u64 now = scx_bpf_now(), weight;
 	bool comes, goes, put_back, anew;
+	u64 now = scx_bpf_now(), weight;
+	s64 rest;
 
 	if (!t || !rq) {
 		scx_bpf_dsq_insert(p, SCX_DSQ_GLOBAL, SCX_SLICE_DFL, enq_flags);
@@ -534,9 +535,12 @@ void BPF_STRUCT_OPS(carousel_enqueue, struct task_struct *p, u64 enq_flags)
 		rq->gives_way = true;
 		scx_bpf_kick_cpu(cpu, SCX_KICK_PREEMPT);
 	} else {
+		/* At the end of the request, or as soon as the switch is paid for */
+		rest = rq->curr_deadline - rq->curr_vruntime - elapsed(rq->since, now);
+		if (time_before(due(t), running_deadline(rq, now)))
+			rest = lesser(rest, (s64)(protection - elapsed(rq->started, now)));
 		if (comes && !t->synchronous && rq->curr_weight >= NICE_0_LOAD)
-			set_alarm(rq, rq->curr_deadline - rq->curr_vruntime -
-				      elapsed(rq->since, now), now);
+			set_alarm(rq, rest, now);
 		wake_idle_cpu(p);
 	}
 }

@@ -291,6 +291,14 @@ fn who_wakes_begins_at_once_and_has_no_more_for_it() {
 }
 
 #[test]
+fn who_naps_between_short_bursts_waits_until_the_switch_is_paid_for() {
+    let json = r#"{ "tasks": { "hog": { "run": 1000 }, "nap": { "run": 100, "sleep": 5 } } }"#;
+    let (history, _) = run(ID, "1", json, 5, &[]);
+    // 100 us for each 150 of the hog; if it waited for the hog's turn of 2 ms it would have 5 %
+    assert_near(history.percent("nap", SECOND, 5 * SECOND), 40.0, 2.0, "nap");
+}
+
+#[test]
 fn who_forks_waits_for_its_children() {
     let json = r#"{ "tasks": {
         "parent": { "loop": 1, "phases": { "forks": { "loop": 100, "run": 20, "fork": "child" } } },
