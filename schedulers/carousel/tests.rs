@@ -220,6 +220,17 @@ fn who_usually_runs_briefly_runs_at_once() {
 }
 
 #[test]
+fn short_requests_come_before_long_ones() {
+    let json = r#"{ "tasks": {
+        "long": { "instance": 2, "run": 4000, "sleep": 4000 },
+        "short": { "instance": 2, "run": 400, "sleep": 400 } } }"#;
+    let (history, _) = run(ID, "1", json, 10, &[]);
+    let latencies = history.latencies("short-0", 0, 10 * SECOND);
+    let mean = latencies.iter().sum::<u64>() / latencies.len() as u64 / 1000;
+    assert!(mean < 300, "{mean} us");
+}
+
+#[test]
 fn turns_are_short_for_light_tasks() {
     let json = r#"{ "tasks": { "hog": { "instance": 3, "run": 1000 }, "light": { "priority": 10, "run": 1000 } } }"#;
     let (history, _) = run(ID, "1", json, 10, &[]);
