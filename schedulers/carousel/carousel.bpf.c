@@ -394,6 +394,21 @@ int release_held(s32 cpu, u64 now)
 /* ---- Waking ---------------------------------------------------------------------------------- */
 
 /*
+ * The deadline of the CPU's running task, if it is later than @latest and that gives way to this
+ * one, which would be the first there; or 0. Verified once, not in each step of the loop.
+ */
+__noinline u64 beaten_deadline(s32 cpu, const struct task_ctx *t __arg_nonnull, u64 latest, u64 now)
+{
+	struct run_queue *rq = run_queue_of(cpu);
+	u64 theirs;
+
+	if (!rq || !rq->curr_weight || rq->gives_way || !gives_way(rq, t, now))
+		return 0;
+	theirs = running_deadline(rq, now);
+	return time_before(latest, theirs) && !first_is_before(rq, cpu, due(t) + 1) ? theirs : 0;
+}
+
+/*
  * The CPU whose task has the latest deadline, if that gives way to this one; or else the one on
  * which clearly fewer wait. A new task does not preempt.
  */
@@ -419,10 +434,8 @@ __noinline s32 best_busy_cpu(struct task_struct *p __arg_trusted, s32 prev_cpu, 
 			least = rq->queued;
 			emptiest = unlinked(cpu);
 		}
-		if (forks || !rq->curr_weight || rq->gives_way || !gives_way(rq, t, now))
-			continue;
-		theirs = running_deadline(rq, now);
-		if (!time_before(latest, theirs) || first_is_before(rq, cpu, due(t) + 1))
+		theirs = forks ? 0 : beaten_deadline(cpu, t, latest, now);
+		if (!theirs)
 			continue;
 		/* It stays unless others run tasks that are far ahead of that */
 		latest = i ? theirs : theirs + 2 * bound;

@@ -1,8 +1,11 @@
 //! Boards: sets of loads on machines.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use serde::Deserialize;
+use fairground_results::OwnMargin;
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer};
 
 use crate::quantity::nanoseconds;
 
@@ -25,6 +28,16 @@ pub struct Board {
     /// The loads.
     #[serde(rename = "load")]
     pub loads: Vec<Load>,
+    /// Margins in place of those of measures.
+    #[serde(default, deserialize_with = "margins")]
+    pub margins: Vec<OwnMargin>,
+}
+
+/// A table of measures with a margin each, such as `wakeup_p99 = "2ms"`.
+fn margins<'de, D: Deserializer<'de>>(table: D) -> Result<Vec<OwnMargin>, D::Error> {
+    let table = BTreeMap::<String, String>::deserialize(table)?;
+    let margins = table.iter().map(|(measure, value)| format!("{measure}={value}").parse());
+    margins.collect::<Result<_, String>>().map_err(D::Error::custom)
 }
 
 /// A load of a board.

@@ -9,7 +9,7 @@ use fairground_report::{
     Comparison, Run, TitledRanking, rankings_csv, rankings_json, rankings_markdown, rankings_page,
     rankings_text,
 };
-use fairground_results::Ranking;
+use fairground_results::{OwnMargin, Ranking};
 
 use crate::VERSION;
 use crate::board::Board;
@@ -28,6 +28,7 @@ use crate::simulation::Simulation;
   fairground rank board:desktop
   fairground rank board:desktop board:server -s all,./mine.bpf.c --report board.html
   fairground rank mine.toml -s cfs,eevdf,./mine.bpf.c --repeat 5
+  fairground rank board:server --margin wakeup_p99=2ms --margin 'makespan=5 %'
   fairground rank hogs.json mix-two -m 2 -m 8 -s cfs,bfs,eevdf")]
 pub struct Arguments {
     /// Schedulers, as for compare; may be given several times
@@ -41,6 +42,10 @@ pub struct Arguments {
     #[arg(long, value_name = "TIMES", default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=1000))]
     repeat: u32,
 
+    /// A margin of your own, within which nobody is worse; may be given several times
+    #[arg(long = "margin", value_name = "MEASURE=VALUE")]
+    margins: Vec<OwnMargin>,
+
     /// Also write the ranking and the comparison as HTML
     #[arg(long, value_name = "FILE.html")]
     report: Option<PathBuf>,
@@ -53,7 +58,7 @@ pub struct Arguments {
 pub fn main(mut arguments: Arguments) -> Result<ExitCode, Stop> {
     arguments.simulation.complete_noise(Noise::usual(arguments.repeat));
     let page = arguments.report.as_deref().map(Place::at).transpose()?;
-    let planned = arguments.planned()?;
+    let (planned, margins) = arguments.planned()?;
     let all: usize = planned.iter().map(|one| one.plan.run_count()).sum();
     let progress = Progress::new("runs".into());
     let (mut whole, mut held_out) = (Vec::new(), Vec::new());
@@ -69,7 +74,7 @@ pub fn main(mut arguments: Arguments) -> Result<ExitCode, Stop> {
         }
     }
     progress.clear();
-    let runs = tell(whole, held_out, arguments.format, page)?;
+    let runs = tell(whole, held_out, &margins, arguments.format, page)?;
     arguments.simulation.tell_idle_window(&runs);
     Ok(failures::exit_code(&runs))
 }
@@ -78,13 +83,15 @@ pub fn main(mut arguments: Arguments) -> Result<ExitCode, Stop> {
 pub fn tell(
     mut runs: Vec<Run>,
     held_out: Vec<Run>,
+    margins: &[OwnMargin],
     format: DocumentForm,
     page: Option<Place<'_>>,
 ) -> Result<Vec<Run>, Stop> {
     let mut rankings = Vec::new();
     for (title, runs) in [("Loads", &runs), ("Held-out loads", &held_out)] {
         if !runs.is_empty() {
-            rankings.push(TitledRanking { title: title.to_owned(), ranking: Ranking::of(runs) });
+            let ranking = Ranking::of(runs, margins);
+            rankings.push(TitledRanking { title: title.to_owned(), ranking });
         }
     }
     output::print(&match format {
@@ -109,9 +116,10 @@ struct Planned {
 }
 
 impl Arguments {
-    /// The plans: one of all loads that the user names, and one for each of a board.
-    fn planned(&self) -> Result<Vec<Planned>, Error> {
+    /// The plans, one of all loads that the user names, and one for each of a board; and the user's margins, with those of boards.
+    fn planned(&self) -> Result<(Vec<Planned>, Vec<OwnMargin>), Error> {
         let given = &self.simulation;
+        let mut margins = self.margins.clone();
         let mut simulations = Vec::new();
         let mut own = Vec::new();
         for word in &given.workloads {
@@ -125,7 +133,24 @@ impl Arguments {
                     word.display()
                 )));
             }
-            for load in board.map_err(Error::Plan)?.loads {
+            let board = board.map_err(Error::Plan)?;
+            for own in board.margins {
+                let of_measure = |one: &&OwnMargin| one.measure.id == own.measure.id;
+                match margins.iter().find(of_measure) {
+                    Some(other)
+                        if other.to_string() != own.to_string()
+                            && !self.margins.iter().any(|one| of_measure(&one)) =>
+                    {
+                        return Err(Error::Plan(format!(
+                            "{}: its margin is {own}, that of a board before {other}; say which with --margin",
+                            word.display()
+                        )));
+                    }
+                    Some(_) => {}
+                    None => margins.push(own),
+                }
+            }
+            for load in board.loads {
                 let duration = load.duration().map_err(Error::Plan)?;
                 let one = given.with_loads(vec![load.workload], load.machines, duration);
                 simulations.push((one, load.held_out));
@@ -143,12 +168,11 @@ impl Arguments {
             return Err(Error::Plan(message.to_owned()));
         }
         let planned = simulations.into_iter().zip(plans);
-        Ok(planned
-            .map(|((simulation, is_held_out), plan)| Planned {
-                simulation,
-                plan: Plan { repeats: self.repeat, ..plan },
-                is_held_out,
-            })
-            .collect())
+        let planned = planned.map(|((simulation, is_held_out), plan)| Planned {
+            simulation,
+            plan: Plan { repeats: self.repeat, ..plan },
+            is_held_out,
+        });
+        Ok((planned.collect(), margins))
     }
 }

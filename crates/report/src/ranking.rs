@@ -142,6 +142,9 @@ fn blocks(one: &TitledRanking) -> Vec<Block> {
     if let Some(noise) = &ranking.noise {
         remarks.push(format!("Runs of a scheduler differ by noise {noise}."));
     }
+    if !ranking.margins.is_empty() {
+        remarks.push(format!("With margins of your own: {}.", ranking.margins.join(", ")));
+    }
     if ranking.single_runs {
         remarks
             .push("One run of each: differences may be chance. --repeat 5 tells which are.".into());

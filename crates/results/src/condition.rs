@@ -119,7 +119,7 @@ impl FromStr for Condition {
     }
 }
 
-fn limit(text: &str, measure: &Measure) -> Result<Limit, String> {
+pub(crate) fn limit(text: &str, measure: &Measure) -> Result<Limit, String> {
     let wrong =
         || format!("{text:?} is not a difference such as +10 %, 2 points, or 5ms for times");
     let (number, unit) = amount(text).ok_or_else(wrong)?;

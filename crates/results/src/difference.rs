@@ -237,7 +237,6 @@ pub(crate) fn in_quantity(pairs: &[(&Run, &Run)], quantity: &Quantity) -> Option
     let (before, after) = (mean(|pair| pair.0), mean(|pair| pair.1));
     let hz = first.1.labels.hz.unwrap_or(250).max(1);
     let margin = measure.margin.around(before, after, 1e9 / hz as f64);
-    let sign = if better == Better::Higher { 1.0 } else { -1.0 };
     let one_run = pairs.len() > 1
         && pairs.iter().all(|(before, after)| before.is_as(first.0) && after.is_as(first.1));
     // Those of runs that are one are the same samples.
@@ -251,29 +250,40 @@ pub(crate) fn in_quantity(pairs: &[(&Run, &Run)], quantity: &Quantity) -> Option
     // Without any difference there is nothing that more samples could show.
     let too_few_samples = differences.iter().any(|one| *one != 0.0)
         && before_samples.min(after_samples) < measure.least_samples;
-    let judgement = match too_few_samples || halves > 0 {
-        true => Judgement::Undecided,
-        false => judge(&interval, margin, sign),
-    };
-    let undecided = judgement == Judgement::Undecided && !too_few_samples && halves == 0;
-    Some(Difference {
+    let found = Difference {
         before,
         after,
         difference: interval.mean,
         low: interval.low,
         high: interval.high,
-        margin,
         pairs: numbers.len(),
         halves,
-        judgement,
-        pairs_needed: undecided.then(|| runs_needed(&interval, margin)).flatten(),
         too_few_samples,
         one_run,
         ..difference(*first, &quantity.to_string())
-    })
+    };
+    Some(found.within(margin, better))
 }
 
 impl Difference {
+    /// The same judged by a margin.
+    pub(crate) fn within(self, margin: f64, better: Better) -> Self {
+        let Self { difference: mean, low, high, pairs: samples, .. } = self;
+        let interval = Interval { mean, low, high, min: low, max: high, samples };
+        let sign = if better == Better::Higher { 1.0 } else { -1.0 };
+        let judgement = match self.too_few_samples || self.halves > 0 {
+            true => None,
+            false => Some(judge(&interval, margin, sign)),
+        };
+        let undecided = judgement == Some(Judgement::Undecided);
+        Self {
+            margin,
+            judgement: judgement.unwrap_or(Judgement::Undecided),
+            pairs_needed: undecided.then(|| runs_needed(&interval, margin)).flatten(),
+            ..self
+        }
+    }
+
     /// Whether it is undecided, and more runs could decide it.
     pub fn is_open(&self) -> bool {
         self.judgement == Judgement::Undecided

@@ -1,15 +1,18 @@
 //! Schedulers over many loads: how many times worse each is than the best, and which of the others beats it at no price.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::{self, Display, Formatter};
+use std::str::FromStr;
 
 use schemars::JsonSchema;
 use serde::Serialize;
 
+use crate::condition::limit;
 use crate::difference::{in_measures, pairs, whole};
 use crate::overall::{Cell, grouped, is_ok, judgement, note_failures};
 use crate::{
-    Better, CellName, Judgement, MEASURES, Measure, OTHERS_SERVED, Overview, Quantity, Run, Status,
-    Unit, are_one,
+    Better, CellName, Judgement, Limit, MEASURES, Margin, Measure, OTHERS_SERVED, Overview,
+    Quantity, Run, Status, Unit, are_one,
 };
 
 /// A scheduler is beaten by more than this factor, or has a price: what a user notices without measuring.
@@ -45,6 +48,46 @@ const RANKED: [&str; 20] = [
     OTHERS_SERVED,
 ];
 
+/// A margin of the user's for a ranking, in place of that of a measure.
+#[derive(Clone, Debug)]
+pub struct OwnMargin {
+    /// The measure.
+    pub measure: &'static Measure,
+    margin: Margin,
+}
+
+impl FromStr for OwnMargin {
+    type Err = String;
+
+    /// Parses `MEASURE=VALUE`, as in `wakeup_p99=2ms`, `makespan=5 %` or `idle_wasted=3 points`.
+    fn from_str(text: &str) -> Result<Self, String> {
+        let (name, value) = text.split_once('=').ok_or("not of the form wakeup_p99=2ms")?;
+        let measure = ranked().find(|measure| measure.id == name.trim()).ok_or_else(|| {
+            format!("nobody is ranked by {:?}; there are {}", name.trim(), RANKED.join(", "))
+        })?;
+        let margin = match limit(value.trim(), measure)? {
+            Limit::Relative(relative) => Margin { relative, ..Margin::default() },
+            Limit::Absolute(absolute) => Margin { absolute, ..Margin::default() },
+        };
+        match margin.relative < 0.0 || margin.absolute < 0.0 {
+            true => Err(format!("{}: no margin is negative", value.trim())),
+            false => Ok(Self { measure, margin }),
+        }
+    }
+}
+
+impl Display for OwnMargin {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        let words = self.margin.words(self.measure.unit);
+        write!(f, "{} {}", self.measure.id, if words.is_empty() { "0" } else { &words })
+    }
+}
+
+/// The measures by which schedulers are ranked.
+fn ranked() -> impl Iterator<Item = &'static Measure> {
+    MEASURES.iter().filter(|measure| RANKED.contains(&measure.id))
+}
+
 /// A ranking of schedulers. A *question* is a measure of a cell, a workload on a machine, in which one of them is known to be worse than another
 /// by more than the measure's margin. In each a scheduler is so many times worse than the best: 1 if it is not known to be worse than any.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
@@ -62,6 +105,8 @@ pub struct Ranking {
     pub one_run: usize,
     /// What else differs from run to run, as for `--noise`; `None` if nothing does.
     pub noise: Option<String>,
+    /// The user's own margins, in words.
+    pub margins: Vec<String>,
     /// The measures with a question, in the order of the table of measures.
     pub measures: Vec<&'static str>,
     /// The schedulers, the best first; those that were never well are last.
@@ -129,10 +174,13 @@ struct Compared {
 }
 
 impl Ranking {
-    /// The ranking that runs give: every scheduler with every other one, by pairs of runs with the same seeds.
-    pub fn of(runs: &[Run]) -> Self {
-        let measures: Vec<&'static Measure> =
-            MEASURES.iter().filter(|measure| RANKED.contains(&measure.id)).collect();
+    /// The ranking that runs give: every scheduler with every other one, by pairs of runs with the same seeds. Of several own margins of a measure
+    /// the first one counts.
+    pub fn of(runs: &[Run], margins: &[OwnMargin]) -> Self {
+        let measures: Vec<&'static Measure> = ranked().collect();
+        let own: Vec<Option<&OwnMargin>> = { measures.iter() }
+            .map(|measure| margins.iter().find(|own| own.measure.id == measure.id))
+            .collect();
         let (cells, names) = grouped(runs);
         let mut overviews: Vec<Overview> = vec![Overview::default(); names.len()];
         cells.iter().for_each(|cell| note_failures(cell, &mut overviews));
@@ -147,7 +195,7 @@ impl Ranking {
         let mut sums = vec![vec![(0.0, 0_usize); names.len()]; measures.len()];
         let (mut questions, mut alike) = (0, 0);
         for cell in &cells {
-            let compared = Compared::of(cell, &measures);
+            let compared = Compared::of(cell, &measures, &own);
             for (measure, sums) in sums.iter_mut().enumerate() {
                 let worst = compared.to_best(measure);
                 match worst.iter().flatten().any(|times| *times > 1.0) {
@@ -185,6 +233,7 @@ impl Ranking {
             single_runs: cells.iter().flatten().any(|row| row.runs.len() < 2),
             one_run: cells.iter().filter(|cell| is_one_run(cell)).count(),
             noise: runs.iter().find_map(|run| run.labels.noise.clone().filter(|one| one != "none")),
+            margins: own.into_iter().flatten().map(OwnMargin::to_string).collect(),
             measures: asked.into_iter().map(|measure| measures[measure].id).collect(),
             places,
             notes: notes(runs),
@@ -200,7 +249,7 @@ impl Ranking {
 }
 
 impl Compared {
-    fn of(cell: &Cell, measures: &[&'static Measure]) -> Self {
+    fn of(cell: &Cell, measures: &[&'static Measure], own: &[Option<&OwnMargin>]) -> Self {
         let rows: Vec<_> = cell.iter().filter(|row| is_ok(row)).collect();
         let mut undecided = vec![0; rows.len()];
         let mut times = vec![vec![Vec::new(); rows.len()]; rows.len()];
@@ -213,11 +262,19 @@ impl Compared {
                     if !has_samples(&pairs, &Quantity::of(measure.id)) {
                         continue;
                     }
+                    let place = measures.iter().position(|known| known.id == measure.id);
+                    let place = place.expect("it is one of them");
+                    let (found, margin) = match own[place] {
+                        None => (found, measure.margin),
+                        Some(OwnMargin { margin, .. }) => {
+                            let wide = margin.around(found.before, found.after, 0.0);
+                            (found.within(wide, measure.better.unwrap_or(Better::Lower)), *margin)
+                        }
+                    };
                     let judged = judgement(&found);
                     undecided[one] += usize::from(judged == Judgement::Undecided);
-                    let place = measures.iter().position(|known| known.id == measure.id);
-                    of_pair[place.expect("it is one of them")] = Some(match judged {
-                        Judgement::Worse => ratio(measure, found.after, found.before),
+                    of_pair[place] = Some(match judged {
+                        Judgement::Worse => ratio(measure, margin, found.after, found.before),
                         _ => 1.0,
                     });
                 }
@@ -296,16 +353,16 @@ fn has_samples(pairs: &[(&Run, &Run)], quantity: &Quantity) -> bool {
 }
 
 /// How many times worse a value is than a better one. Of shares of which more is better it is what is missing that is compared, and values below
-/// the measure's margin are not told apart.
-fn ratio(measure: &Measure, worse: f64, better: f64) -> f64 {
+/// the margin are not told apart.
+fn ratio(measure: &Measure, margin: Margin, worse: f64, better: f64) -> f64 {
     let is_share = matches!(measure.unit, Unit::Fraction | Unit::Index);
     let (worse, better) = match measure.better {
         Some(Better::Higher) if is_share => (1.0 - worse, 1.0 - better),
         Some(Better::Higher) => (better, worse),
         _ => (worse, better),
     };
-    let of_share = if is_share { measure.margin.relative } else { 0.0 };
-    let floor = measure.margin.absolute.max(of_share).max(f64::MIN_POSITIVE);
+    let of_share = if is_share { margin.relative } else { 0.0 };
+    let floor = margin.absolute.max(of_share).max(f64::MIN_POSITIVE);
     (worse.max(floor) / better.max(floor)).clamp(1.0, LARGEST)
 }
 
@@ -314,7 +371,8 @@ mod tests {
     use super::*;
 
     fn times(id: &str, worse: f64, better: f64) -> f64 {
-        ratio(Measure::find(id).unwrap(), worse, better)
+        let measure = Measure::find(id).unwrap();
+        ratio(measure, measure.margin, worse, better)
     }
 
     #[test]

@@ -7,6 +7,7 @@ use std::process::ExitCode;
 use clap::Args;
 use fairground_lab::Error;
 use fairground_report::Run;
+use fairground_results::OwnMargin;
 
 use super::plan::Sweep;
 use super::results::tell_left;
@@ -31,6 +32,10 @@ pub struct Arguments {
     #[arg(long, value_name = "FOLDER")]
     held_out: Vec<PathBuf>,
 
+    /// A margin of your own, within which nobody is worse; may be given several times
+    #[arg(long = "margin", value_name = "MEASURE=VALUE")]
+    margins: Vec<OwnMargin>,
+
     /// Also write the ranking and the comparison as HTML
     #[arg(long, value_name = "FILE.html")]
     report: Option<PathBuf>,
@@ -49,7 +54,8 @@ pub fn main(arguments: &Arguments) -> Result<ExitCode, Stop> {
         return Err(Error::Plan(message.to_owned()).into());
     }
     let page = arguments.report.as_deref().map(Place::at).transpose()?;
-    rank::tell(runs, held_out, arguments.format, page).map(|_| ExitCode::SUCCESS)
+    rank::tell(runs, held_out, &arguments.margins, arguments.format, page)
+        .map(|_| ExitCode::SUCCESS)
 }
 
 /// The runs of all sweeps, in the order of their plans.

@@ -93,6 +93,35 @@ fn loads_that_a_board_holds_out_are_ranked_apart() {
 }
 
 #[test]
+fn own_margins_take_the_place_of_those_of_measures() {
+    let folder = tempfile::tempdir().unwrap();
+    let board = |name: &str, margin: &str| {
+        let path = folder.path().join(name);
+        let load = "[[load]]\nworkload = \"mix-two\"\nmachines = [\"2\"]\nduration = \"1s\"";
+        let text = format!("about = \"x\"\n{load}\n[margins]\nwakeup_p99 = \"{margin}\"\n");
+        std::fs::write(&path, text).unwrap();
+        path.display().to_string()
+    };
+    let ranking = |loads: &str| {
+        let result = ranked(&format!("rank {loads} -s cfs,eevdf --format json"));
+        let ranking = &result["rankings"][0]["ranking"];
+        let asked = ranking["measures"].as_array().unwrap().contains(&"wakeup_p99".into());
+        (asked, ranking["margins"].to_string())
+    };
+    let [usual, wide] = ["mix-two -m 2 -d 1s", "mix-two -m 2 -d 1s --margin wakeup_p99=10s"];
+    assert_eq!(ranking(usual), (true, "[]".to_owned()));
+    let told = "[\"wakeup_p99 10.0 s\"]".to_owned();
+    assert_eq!(ranking(wide), (false, told.clone()));
+    let (first, second) = (board("first.toml", "10s"), board("second.toml", "1ms"));
+    assert_eq!(ranking(&first), (false, told.clone()));
+    assert_eq!(ranking(&format!("{second} --margin wakeup_p99=10s")), (false, told));
+    let both = ["rank", first.as_str(), second.as_str()];
+    end_with(&both, 2, &["its margin is wakeup_p99 1.00 ms, that of a board before"]);
+    refuse("rank mix-two --margin switches=2", 2, &["nobody is ranked by \"switches\"; there are"]);
+    refuse("rank mix-two --margin makespan=-5%", 2, &["no margin is negative"]);
+}
+
+#[test]
 fn who_fails_is_told_first_and_takes_no_part() {
     let line = "rank mix-two -m 2 -d 1s -s cfs,schedulers/broken.bpf.c";
     let ended = fairground(&line.split(' ').collect::<Vec<_>>());
