@@ -135,20 +135,18 @@ impl Arguments {
             }
             let board = board.map_err(Error::Plan)?;
             for own in board.margins {
-                let of_measure = |one: &&OwnMargin| one.measure.id == own.measure.id;
-                match margins.iter().find(of_measure) {
-                    Some(other)
-                        if other.to_string() != own.to_string()
-                            && !self.margins.iter().any(|one| of_measure(&one)) =>
-                    {
-                        return Err(Error::Plan(format!(
-                            "{}: its margin is {own}, that of a board before {other}; say which with --margin",
-                            word.display()
-                        )));
-                    }
-                    Some(_) => {}
-                    None => margins.push(own),
+                let known = margins.iter().position(|one| one.measure.id == own.measure.id);
+                // The first one counts, so an option decides between boards.
+                if let Some(other) = known.filter(|place| *place >= self.margins.len())
+                    && margins[other].margin != own.margin
+                {
+                    return Err(Error::Plan(format!(
+                        "{}: its margin is {own}, that of a board before {}; say which with --margin",
+                        word.display(),
+                        margins[other]
+                    )));
                 }
+                margins.push(own);
             }
             for load in board.loads {
                 let duration = load.duration().map_err(Error::Plan)?;

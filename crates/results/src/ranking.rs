@@ -53,7 +53,8 @@ const RANKED: [&str; 20] = [
 pub struct OwnMargin {
     /// The measure.
     pub measure: &'static Measure,
-    margin: Margin,
+    /// The margin, which takes the place of all parts of the measure's.
+    pub margin: Margin,
 }
 
 impl FromStr for OwnMargin {
