@@ -548,12 +548,13 @@ void BPF_STRUCT_OPS(carousel_enqueue, struct task_struct *p, u64 enq_flags)
 		rq->gives_way = true;
 		scx_bpf_kick_cpu(cpu, SCX_KICK_PREEMPT);
 	} else {
-		/* At the end of the request, or as soon as the switch is paid for */
-		rest = rq->curr_deadline - rq->curr_vruntime - elapsed(rq->since, now);
-		if (time_before(due(t), running_deadline(rq, now)))
-			rest = lesser(rest, (s64)(protection - elapsed(rq->started, now)));
-		if (comes && !t->synchronous && rq->curr_weight >= NICE_0_LOAD)
+		if (comes && !t->synchronous && rq->curr_weight >= NICE_0_LOAD) {
+			/* At the end of the request, or as soon as the switch is paid for */
+			rest = rq->curr_deadline - rq->curr_vruntime - elapsed(rq->since, now);
+			if (time_before(due(t), running_deadline(rq, now)))
+				rest = lesser(rest, (s64)(protection - elapsed(rq->started, now)));
 			set_alarm(rq, rest, now);
+		}
 		wake_idle_cpu(p);
 	}
 }
