@@ -11,7 +11,8 @@
 struct tick_counter {
 	/* Ticks left of the quantum */
 	s32 left;
-	/* A tick came when none was left */
+	/* Since the task was given its CPU: a tick has taken the last one, or came when none was left. An epoch does not change that */
+	bool used_up;
 	bool overdrawn;
 	bool running;
 	/* Time up to which a running task has paid its ticks, nanoseconds */
@@ -37,6 +38,8 @@ static __always_inline void pay_ticks(struct tick_counter *counter, u64 now)
 		return;
 	ticks = ticks_between(counter->paid_until, now);
 	counter->paid_until = now;
+	if (ticks && ticks >= counter->left)
+		counter->used_up = true;
 	if (ticks > counter->left)
 		counter->overdrawn = true;
 	counter->left = ticks < counter->left ? counter->left - ticks : 0;
@@ -46,6 +49,7 @@ static __always_inline void pay_ticks(struct tick_counter *counter, u64 now)
 static __always_inline void start_paying_ticks(struct tick_counter *counter, u64 now)
 {
 	counter->running = true;
+	counter->used_up = false;
 	counter->overdrawn = false;
 	counter->paid_until = now;
 }
@@ -55,7 +59,6 @@ static __always_inline void refill_ticks(struct tick_counter *counter, s32 quant
 {
 	pay_ticks(counter, now);
 	counter->left = (counter->left >> 1) + quantum;
-	counter->overdrawn = false;
 }
 
 /* Lets @p run until the @ticks-th tick from now, or at least the next one. */

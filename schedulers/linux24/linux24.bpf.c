@@ -115,13 +115,14 @@ __noinline s32 goodness(struct task_struct *p __arg_trusted, struct task_ctx *da
 
 static __always_inline bool quantum_has_ended(const struct task_ctx *data)
 {
-	return !data->counter.left;
+	return data->counter.used_up;
 }
 
 static __always_inline void goes_on(struct task_struct *prev, struct task_ctx *data, u64 now)
 {
 	data->yielding = false;
 	data->running_since = now;
+	start_paying_ticks(&data->counter, now);
 	run_counter_down(prev, data, now);
 }
 
@@ -241,14 +242,19 @@ static __always_inline void reschedule_idle(struct task_struct *p, struct task_c
 
 /* ---- Sleep, wake-up and waiting ---------------------------------------------------------------------------------- */
 
-/* The task stays where it was; schedule() on any CPU may take it. */
+/*
+ * The task stays where it was; schedule() on any CPU may take it. But the kernel notifies an idle CPU of a task placed there, and 2.4
+ * notifies nobody of a task that is woken synchronously: its waker will call schedule() in a moment. So it is placed on the waker's CPU.
+ */
 s32 BPF_STRUCT_OPS(linux24_select_cpu, struct task_struct *p, s32 prev_cpu, u64 wake_flags)
 {
 	struct task_ctx *data = task_ctx_of(p);
+	s32 this_cpu = bpf_get_smp_processor_id();
 
-	if (data)
-		data->synchronous = wake_flags & SCX_WAKE_SYNC;
-	return prev_cpu;
+	if (!data)
+		return prev_cpu;
+	data->synchronous = (wake_flags & SCX_WAKE_SYNC) && bpf_cpumask_test_cpu(this_cpu, p->cpus_ptr) && !cpu_is_idle(this_cpu);
+	return data->synchronous ? this_cpu : prev_cpu;
 }
 
 /* add_to_runqueue(): a task that was not on the list goes to its end. */
@@ -274,7 +280,6 @@ void BPF_STRUCT_OPS(linux24_quiescent, struct task_struct *p, u64 deq_flags)
 void BPF_STRUCT_OPS(linux24_enqueue, struct task_struct *p, u64 enq_flags)
 {
 	struct task_ctx *data = expected_task_ctx(p);
-	s32 this_cpu = bpf_get_smp_processor_id();
 	bool synchronous, yielding;
 
 	if (!data)
@@ -282,8 +287,7 @@ void BPF_STRUCT_OPS(linux24_enqueue, struct task_struct *p, u64 enq_flags)
 	data->waiting_since = scx_bpf_now();
 	scx_bpf_dsq_insert_vtime(p, RUNQUEUE, tick_length(), data->place, enq_flags);
 
-	/* The waker of a synchronous wake-up will call schedule() itself in a moment. */
-	synchronous = data->synchronous && bpf_cpumask_test_cpu(this_cpu, p->cpus_ptr) && !cpu_is_idle(this_cpu);
+	synchronous = data->synchronous;
 	yielding = data->yielding;
 	data->synchronous = false;
 	data->yielding = false;
