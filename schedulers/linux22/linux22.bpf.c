@@ -28,6 +28,8 @@ const volatile u32 mm_bonus = 1;
 const volatile u32 cache_size = 512;
 /* Whether a task that wakes another and the task it wakes count as holding the big kernel lock */
 const volatile u32 big_kernel_lock = 1;
+/* Whether an idle CPU looks at the list at every tick; that of 2.2 waits until it is notified */
+const volatile u32 idle_ticks = 1;
 /* How tasks with the attribute "realtime" are scheduled: FIFO or round robin */
 const volatile u32 realtime_policy;
 
@@ -74,6 +76,8 @@ struct task_ctx {
 	bool listed;
 	/* Put on the list, but not yet handled by reschedule_idle() */
 	bool woken;
+	/* The same for the first time: do_fork() holds the big kernel lock, the new task does not */
+	bool is_new;
 	/* SCHED_YIELD: its quantum counts as used up once */
 	bool yielding;
 };
@@ -219,7 +223,7 @@ static __always_inline enum wakeup effect_of_wakeup(struct task_struct *p, struc
 	if (rt_priority_of(p) || ticks_left_at(&data->counter, now) >
 					 ticks_left_at(&current_data->counter, now) + (s32)wakeup_margin)
 		return PREEMPT_CURRENT;
-	if (current_data->avg_slice < CACHEFLUSH_TIME && big_kernel_lock && !in_interrupt())
+	if (current_data->avg_slice < CACHEFLUSH_TIME && big_kernel_lock && !in_interrupt() && !data->is_new)
 		return LEAVE_IT_WAITING;
 	return LOOK_FOR_IDLE_CPU;
 }
@@ -333,8 +337,10 @@ void BPF_STRUCT_OPS(linux22_enqueue, struct task_struct *p, u64 enq_flags)
 	data->woken = false;
 	notice_policy(p, data);
 	scx_bpf_dsq_insert_vtime(p, RUNQUEUE, tick_length(), data->place, enq_flags);
-	if (woken)
-		reschedule_idle(p, data);
+	if (!woken)
+		return;
+	reschedule_idle(p, data);
+	data->is_new = false;
 }
 
 /*
@@ -365,7 +371,10 @@ void BPF_STRUCT_OPS(linux22_update_idle, s32 cpu, bool idle)
 
 /* ---- Idle CPUs --------------------------------------------------------------------------------------------------- */
 
-/* cpu_idle(): every interrupt ends the halt of an idle CPU, which then calls schedule(). The timer interrupts it at every tick. */
+/*
+ * cpu_idle() on several CPUs calls schedule() only after need_resched has been set: by a wake-up on the idle CPU, or from another one. So a
+ * task that has lost its CPU, or one of several that woke at the same instant, may wait beside it until then. Here it also looks at ticks.
+ */
 static bool idle_tick(void)
 {
 	const struct cpumask *online;
@@ -405,6 +414,7 @@ s32 BPF_STRUCT_OPS(linux22_init_task, struct task_struct *p, struct scx_init_tas
 	data->processor = NO_PROC_ID;
 	data->policy = p->policy;
 	data->rt_priority = rt_priority_of(p);
+	data->is_new = args->fork;
 	if (!args->fork)
 		return 0;
 
@@ -425,7 +435,7 @@ s32 BPF_STRUCT_OPS_SLEEPABLE(linux22_init)
 	s32 error = init_runqueue();
 
 	smp = nr_cpu_ids > 1;
-	return error ?: smp ? init_idle_timer() ?: start_idle_timer() : 0;
+	return error ?: smp && idle_ticks ? init_idle_timer() ?: start_idle_timer() : 0;
 }
 
 DEFINE_SCHEDULER(linux22,
