@@ -75,7 +75,7 @@ struct td_sched {
 	s32 user_pri;
 	/* stathz tick up to which the current run is charged */
 	u64 charged_until;
-	/* CPU it is running on or ran on last, -1 if none yet */
+	/* CPU it is running on or ran on last; 0 for a new thread */
 	s32 lastcpu;
 	/* Since when it waits, 0 if it does not */
 	u64 waiting_since;
@@ -90,8 +90,11 @@ struct td_sched {
 	bool preempted;
 	/* Moved to the end of its list by the pass: its place among those */
 	u64 moved_to;
-	/* Forked and not run yet */
+	/* The CPU in whose queue it will wait, if that was chosen already; else -1 */
+	s32 put_on;
+	/* Forked and not run yet, with this nice value */
 	bool new;
+	s32 nice;
 };
 
 DEFINE_TASK_DATA(struct td_sched, td_sched_map, td_sched)
@@ -118,6 +121,9 @@ struct pcpu {
 	 * to user mode
 	 */
 	bool in_kernel;
+	/* The current thread when the last pass came to it: its place there, its priority before */
+	u64 pass_place;
+	s32 pass_pri;
 };
 
 DEFINE_PER_CPU(struct pcpu, pcpu)
@@ -269,23 +275,45 @@ static __always_inline bool is_limited(struct task_struct *p)
 	return limited;
 }
 
-/* sched_pickcpu(): the allowed CPU with the shortest private queue, starting from the thread's last CPU. */
-__noinline s32 sched_pickcpu(struct task_struct *p __arg_trusted)
+/*
+ * A thread that is about to enter the queue of CPU @comes counts, one that leaves that of @goes
+ * does not; -1 if there is none.
+ */
+static __always_inline s32 runq_length(s32 cpu, s32 comes, s32 goes)
 {
-	s32 cpu, best = scx_bpf_task_cpu(p);
-	const struct cpumask *online;
+	return (s32)scx_bpf_dsq_nr_queued(private_runq(cpu)) + (cpu == comes) - (cpu == goes);
+}
 
-	if (is_migration_disabled(p) || p->nr_cpus_allowed == 1)
-		return best;
+static __always_inline bool is_allowed(struct task_struct *p, s32 cpu, const struct cpumask *online)
+{
+	return bpf_cpumask_test_cpu(cpu, p->cpus_ptr) && bpf_cpumask_test_cpu(cpu, online);
+}
+
+/*
+ * sched_pickcpu(): the allowed CPU with the shortest private queue, starting from the one where the
+ * thread ran last, which need not be the one where the kernel keeps it.
+ */
+__noinline s32 sched_pickcpu(struct task_struct *p __arg_trusted, s32 comes, s32 goes)
+{
+	struct td_sched *ts = td_sched_of(p);
+	const struct cpumask *online;
+	s32 cpu, best = -1;
+
+	if (!ts || is_migration_disabled(p) || p->nr_cpus_allowed == 1)
+		return scx_bpf_task_cpu(p);
+	bpf_rcu_read_lock();
 	online = scx_bpf_get_online_cpumask();
+	if (is_allowed(p, ts->lastcpu, online))
+		best = ts->lastcpu;
 	bpf_for(cpu, 0, nr_cpu_ids) {
-		if (!bpf_cpumask_test_cpu(cpu, p->cpus_ptr) || !bpf_cpumask_test_cpu(cpu, online))
+		if (!is_allowed(p, cpu, online))
 			continue;
-		if (scx_bpf_dsq_nr_queued(private_runq(cpu)) < scx_bpf_dsq_nr_queued(private_runq(best)))
+		if (best < 0 || runq_length(cpu, comes, goes) < runq_length(best, comes, goes))
 			best = cpu;
 	}
 	scx_bpf_put_cpumask(online);
-	return best;
+	bpf_rcu_read_unlock();
+	return best < 0 ? scx_bpf_task_cpu(p) : best;
 }
 
 /*
@@ -323,15 +351,15 @@ static __always_inline void displace(s32 cpu, struct pcpu *pc, bool in_kernel)
  * once if it is an interrupt thread or @cpu runs a thread of the idle class, otherwise when the current thread returns to user
  * mode. For sched_ext the two are the same: the kernel decides where a thread may be preempted.
  */
-static __always_inline void preempt_cpu(s32 cpu, struct pcpu *pc, s32 priority)
+static __always_inline void preempt_cpu(s32 cpu, struct pcpu *pc, s32 curpri, s32 priority)
 {
-	bool at_once = priority <= PRI_MAX_ITHD || pc->curpri >= PRI_MIN_IDLE;
+	bool at_once = priority <= PRI_MAX_ITHD || curpri >= PRI_MIN_IDLE;
 
 	if (pc->idle) {
 		scx_bpf_kick_cpu(cpu, SCX_KICK_IDLE);
 		return;
 	}
-	if (priority >= pc->curpri)
+	if (priority >= curpri)
 		return;
 	count(at_once ? STAT_PREEMPTIONS : STAT_RESCHEDULES);
 	displace(cpu, pc, at_once);
@@ -348,13 +376,19 @@ static __noinline void notify_cpus(s32 cpu, s32 priority, bool srq_intr)
 	if (cpu >= 0 && cpu != me) {
 		pc = pcpu_of(cpu);
 		if (pc)
-			preempt_cpu(cpu, pc, priority);
+			preempt_cpu(cpu, pc, pc->curpri, priority);
 		return;
 	}
 	/* On an idle CPU, FreeBSD's clock thread does the waking: the CPU does not count as idle, and picks a moment later */
 	if (cpu < 0 && smp_cpus > 1 && !srq_intr && forward_wakeup(me) && !my_pc->idle)
 		return;
-	preempt_cpu(me, my_pc, priority);
+	preempt_cpu(me, my_pc, my_pc->curpri, priority);
+}
+
+/* Whether the clock's thread displaces the current thread when it runs on this CPU */
+static __always_inline bool clock_thread_displaces(const struct pcpu *pc)
+{
+	return clock_thread && pc && !pc->idle && pc->curpri > PRI_MAX_ITHD;
 }
 
 /*
@@ -366,8 +400,27 @@ static __always_inline void run_clock_thread(void)
 	s32 me = bpf_get_smp_processor_id();
 	struct pcpu *pc = pcpu_of(me);
 
-	if (clock_thread && pc && !pc->idle && pc->curpri > PRI_MAX_ITHD)
+	if (clock_thread_displaces(pc))
 		displace(me, pc, true);
+}
+
+/*
+ * The CPU in whose private queue the current thread waits while the clock's thread runs here; -1 if
+ * in none. It is chosen before that thread does anything, and also interrupted before the CPUs of
+ * those that the thread wakes.
+ */
+static __noinline s32 displaced_to(void)
+{
+	struct task_struct *p = bpf_get_current_task_btf();
+	struct td_sched *ts = td_sched_of(p);
+
+	if (!ts || smp_cpus == 1 || !clock_thread_displaces(this_pcpu()) || !is_limited(p))
+		return -1;
+	if (ts->put_on < 0) {
+		ts->put_on = sched_pickcpu(p, -1, -1);
+		notify_cpus(ts->put_on, ts->priority, false);
+	}
+	return ts->put_on;
 }
 
 /* sched_add() */
@@ -376,8 +429,8 @@ void BPF_STRUCT_OPS(bsd4_enqueue, struct task_struct *p, u64 enq_flags)
 	struct td_sched *ts = td_sched_of(p);
 	struct pcpu *pc = pcpu_of(scx_bpf_task_cpu(p));
 	u64 now = scx_bpf_now(), queue = GLOBAL_RUNQ;
-	bool interrupt;
-	s32 cpu = -1;
+	bool interrupt = (enq_flags & SCX_ENQ_WAKEUP) && in_interrupt();
+	s32 cpu = -1, displaced = interrupt ? displaced_to() : -1;
 
 	if (!ts || !pc) {
 		scx_bpf_dsq_insert(p, SCX_DSQ_GLOBAL, SCX_SLICE_DFL, enq_flags);
@@ -386,23 +439,61 @@ void BPF_STRUCT_OPS(bsd4_enqueue, struct task_struct *p, u64 enq_flags)
 	ts->waiting_since = now;
 	if (smp_cpus > 1 && is_limited(p)) {
 		count(STAT_PRIVATE);
-		cpu = sched_pickcpu(p);
+		cpu = ts->put_on;
+		if (cpu < 0 || !bpf_cpumask_test_cpu(cpu, p->cpus_ptr))
+			cpu = sched_pickcpu(p, displaced, -1);
 		queue = private_runq(cpu);
 	}
 	scx_bpf_dsq_insert_vtime(p, queue, slice_left(ts, now), runq_place(ts), 0);
-	ts->preempted = false;
+	/* One that may no longer run on its CPU is taken out again and put elsewhere */
+	if (bpf_cpumask_test_cpu(scx_bpf_task_cpu(p), p->cpus_ptr))
+		ts->preempted = false;
 	ts->moved_to = 0;
+	ts->put_on = -1;
 
-	interrupt = (enq_flags & SCX_ENQ_WAKEUP) && in_interrupt();
 	notify_cpus(cpu, ts->priority, interrupt && (p->flags & PF_KTHREAD));
 	if (interrupt)
 		run_clock_thread();
 }
 
-/* A wake-up does not place the thread: the CPU that picks next takes it. */
+/* The idle CPU that forward_wakeup() interrupts first; @otherwise if none is idle. */
+static __noinline s32 first_idle_cpu(s32 me, s32 otherwise)
+{
+	s32 cpu, first = otherwise;
+	struct pcpu *pc;
+
+	bpf_for(cpu, 0, nr_cpu_ids) {
+		pc = pcpu_of(cpu);
+		if (cpu == me || !pc || !pc->idle)
+			continue;
+		first = cpu;
+		break;
+	}
+	return first;
+}
+
+/*
+ * A wake-up places a thread only if it may not run everywhere, for bsd4_enqueue(); else the CPU
+ * that picks next takes it. But the kernel interrupts an idle CPU that is named here before those
+ * that are kicked. In FreeBSD that of the clock's thread picks first, or else those that are
+ * interrupted do in their order.
+ */
 s32 BPF_STRUCT_OPS(bsd4_select_cpu, struct task_struct *p, s32 prev_cpu, u64 wake_flags)
 {
-	return prev_cpu;
+	s32 me = bpf_get_smp_processor_id();
+	struct td_sched *ts = td_sched_of(p);
+	struct pcpu *pc = pcpu_of(me);
+	bool interrupt = in_interrupt();
+
+	if (!ts || !pc)
+		return prev_cpu;
+	if (is_limited(p))
+		ts->put_on = sched_pickcpu(p, interrupt ? displaced_to() : -1, -1);
+	if (interrupt && (clock_thread || pc->idle) && bpf_cpumask_test_cpu(me, p->cpus_ptr))
+		return me;
+	if (ts->put_on >= 0)
+		return ts->put_on;
+	return pc->idle ? prev_cpu : first_idle_cpu(me, prev_cpu);
 }
 
 /* ---- Sleep and wake-up ----------------------------------------------------------------------------------------- */
@@ -459,11 +550,12 @@ void BPF_STRUCT_OPS(bsd4_quiescent, struct task_struct *p, u64 deq_flags)
 	if (!ts)
 		return;
 	ts->waiting_since = 0;
-	ts->preempted = false;
 	ts->moved_to = 0;
 	sched_load_rem(ts);
 	if (!(deq_flags & SCX_DEQ_SLEEP))
 		return;
+	ts->preempted = false;
+	ts->put_on = -1;
 	ts->slptime = 0;
 	if (thread_class_of(p) != THREAD_TIMESHARE)
 		return;
@@ -534,6 +626,7 @@ static __always_inline u64 switched_to(struct td_sched *ts, struct pcpu *pc, u64
 	ts->sliceend = false;
 	ts->preempted = false;
 	ts->moved_to = 0;
+	ts->put_on = -1;
 	ts->didrun = true;
 	ts->new = false;
 	sched_prio(ts, ts->user_pri);
@@ -557,7 +650,9 @@ void BPF_STRUCT_OPS(bsd4_dispatch, s32 cpu, struct task_struct *prev)
 	if (ts) {
 		charge_ticks(prev, ts, now);
 		ts->preempted = goes_to_head(ts, pc);
-		if (limited && sched_pickcpu(prev) != cpu)
+		if (limited && ts->put_on < 0)
+			ts->put_on = sched_pickcpu(prev, -1, -1);
+		if (limited && ts->put_on != cpu)
 			ts = NULL;
 	}
 	if (sched_choose(cpu, ts, limited) && ts)
@@ -635,6 +730,7 @@ static __always_inline void schedcpu_thread(struct task_struct *p, struct td_sch
 					    u64 place)
 {
 	bool waits = ts->waiting_since || (ts->running && ts->lastcpu == cpu);
+	struct pcpu *pc = ts->running ? pcpu_of(ts->lastcpu) : NULL;
 	u32 list = list_of(ts->priority);
 	bool awake = ts->loaded || ts->running || ts->waiting_since || ts->didrun;
 
@@ -646,6 +742,10 @@ static __always_inline void schedcpu_thread(struct task_struct *p, struct td_sch
 	if (ts->slptime > 1)
 		return;
 	count(STAT_DECAYED);
+	if (pc) {
+		pc->pass_place = place;
+		pc->pass_pri = ts->priority;
+	}
 	ts->estcpu = decay_cpu(2 * ldavg, ts->estcpu);
 	resetpriority(p, ts);
 	resetpriority_thread(ts);
@@ -655,22 +755,40 @@ static __always_inline void schedcpu_thread(struct task_struct *p, struct td_sch
 }
 
 /*
- * Moves each thread of a queue whose priority now belongs in another list to its place at the end
- * of that list.
+ * kick_other_cpu() for a thread that the pass moves in the queue of another CPU. The current thread
+ * there has its old priority if it comes later in the pass.
  */
-__noinline int requeue(u64 queue)
+static __always_inline void kick_for_moved(s32 cpu, const struct td_sched *ts)
+{
+	struct pcpu *pc = pcpu_of(cpu);
+	bool later = pc && ts->moved_to < pc->pass_place;
+
+	if (pc && cpu != bpf_get_smp_processor_id())
+		preempt_cpu(cpu, pc, later ? pc->pass_pri : pc->curpri, ts->priority);
+}
+
+/*
+ * Moves each thread of a queue whose priority now belongs in another list to its place at the end
+ * of that list, in the queue of the CPU that is the best for it by now.
+ */
+__noinline int requeue(u64 queue, s32 displaced)
 {
 	struct task_struct *p;
 
 	bpf_rcu_read_lock();
 	bpf_for_each(scx_dsq, p, queue, 0) {
 		struct td_sched *ts = td_sched_of(p);
+		u64 to = queue;
 
 		if (!ts || list_of(ts->priority) == list_at(p->scx.dsq_vtime))
 			continue;
+		if (queue != GLOBAL_RUNQ)
+			to = private_runq(sched_pickcpu(p, displaced, queue - 1));
 		scx_bpf_dsq_move_set_vtime(DSQ_ITERATOR, runq_place(ts));
-		if (!scx_bpf_dsq_move_vtime(DSQ_ITERATOR, p, queue, 0))
+		if (!scx_bpf_dsq_move_vtime(DSQ_ITERATOR, p, to, 0))
 			continue;
+		if (queue != GLOBAL_RUNQ)
+			kick_for_moved(to - 1, ts);
 		ts->moved_to = 0;
 		count(STAT_REQUEUED);
 	}
@@ -681,7 +799,7 @@ __noinline int requeue(u64 queue)
 /* schedcpu(): a pass over all threads. Then FreeBSD's schedcpu thread sleeps, so this CPU picks the thread that is best by now. */
 static bool schedcpu(void)
 {
-	s32 cpu = bpf_get_smp_processor_id();
+	s32 displaced, cpu = bpf_get_smp_processor_id();
 	struct pcpu *pc = pcpu_of(cpu);
 	struct task_struct *p;
 	u64 place;
@@ -691,6 +809,7 @@ static bool schedcpu(void)
 	end_of_pass += PASS_PLACES;
 	place = end_of_pass;
 	bpf_rcu_read_lock();
+	displaced = displaced_to();
 	bpf_for_each(task, p, NULL, BPF_TASK_ITER_ALL_THREADS) {
 		struct td_sched *ts = td_sched_of(p);
 
@@ -701,7 +820,7 @@ static bool schedcpu(void)
 	bpf_rcu_read_unlock();
 	bpf_for(queue, 0, nr_cpu_ids + 1) {
 		rescue(queue, queue);
-		requeue(queue);
+		requeue(queue, displaced);
 	}
 
 	/* The clock's thread has woken that of the pass */
@@ -726,22 +845,34 @@ DEFINE_TIMER(loadav_callout, loadav, time_to_tick(scx_bpf_now(), hz * 4 + bpf_ge
 /* ---- Fork, exit, nice ------------------------------------------------------------------------------------------ */
 
 /* sched_fork(): the child starts with its parent's estcpu and a slice of one tick. */
+static __always_inline void sched_fork(struct task_struct *p, struct td_sched *ts,
+				       struct task_struct *parent, const struct td_sched *parent_ts)
+{
+	ts->estcpu = parent_ts->estcpu;
+	count_by(STAT_INHERITED, ts->estcpu);
+	ts->slice = 1;
+	resetpriority(p, ts);
+	/* So is the priority: what dead children added to estcpu counts from the next step on */
+	if (thread_class_of(p) == THREAD_TIMESHARE && task_nice(p) == task_nice(parent))
+		ts->user_pri = parent_ts->user_pri;
+}
+
 s32 BPF_STRUCT_OPS(bsd4_init_task, struct task_struct *p, struct scx_init_task_args *args)
 {
+	struct task_struct *parent = bpf_get_current_task_btf();
 	struct td_sched *ts = new_td_sched(p), *parent_ts;
 
 	if (!ts)
 		return -ENOMEM;
-	ts->lastcpu = -1;
+	ts->lastcpu = args->fork ? 0 : scx_bpf_task_cpu(p);
 	ts->slice = slice;
+	ts->put_on = -1;
 	ts->new = args->fork;
-	parent_ts = args->fork ? td_sched_of(bpf_get_current_task_btf()) : NULL;
-	if (parent_ts) {
-		ts->estcpu = parent_ts->estcpu;
-		count_by(STAT_INHERITED, ts->estcpu);
-		ts->slice = 1;
-	}
+	ts->nice = task_nice(p);
 	resetpriority(p, ts);
+	parent_ts = args->fork ? td_sched_of(parent) : NULL;
+	if (parent_ts)
+		sched_fork(p, ts, parent, parent_ts);
 	ts->priority = ts->user_pri;
 	return 0;
 }
@@ -762,6 +893,12 @@ void BPF_STRUCT_OPS(bsd4_exit_task, struct task_struct *p, struct scx_exit_task_
 	}
 }
 
+/* Whether a new thread still has the nice value of its priority: the first call changes nothing. */
+static __always_inline bool is_as_forked(const struct task_struct *p, const struct td_sched *ts)
+{
+	return ts->new && ts->nice == task_nice(p) && thread_class_of(p) == THREAD_TIMESHARE;
+}
+
 /* sched_nice(); also called when a task comes to sched_ext or changes its policy within it. */
 void BPF_STRUCT_OPS(bsd4_set_weight, struct task_struct *p, u32 weight)
 {
@@ -769,7 +906,7 @@ void BPF_STRUCT_OPS(bsd4_set_weight, struct task_struct *p, u32 weight)
 	struct pcpu *pc = this_pcpu();
 	s32 old;
 
-	if (!ts || !pc)
+	if (!ts || !pc || is_as_forked(p, ts))
 		return;
 	old = ts->user_pri;
 	resetpriority(p, ts);
