@@ -90,6 +90,8 @@ struct run_queue {
 	u64 curr_weight;
 	u32 queued, capacity;
 	u64 rescue_at, looked;
+	/* Its task usually runs for as long as pays for a switch */
+	bool lasts;
 	/* It has been asked to give way to the first that waits */
 	bool gives_way;
 	/* Tasks that are held may come back */
@@ -549,9 +551,14 @@ void BPF_STRUCT_OPS(carousel_enqueue, struct task_struct *p, u64 enq_flags)
 		scx_bpf_kick_cpu(cpu, SCX_KICK_PREEMPT);
 	} else {
 		if (comes && !t->synchronous && rq->curr_weight >= NICE_0_LOAD) {
-			/* At the end of the request, or as soon as the switch is paid for */
+			/*
+			 * At the end of the request, or for who is behind as soon as the switch is
+			 * paid for; who usually runs briefly will have slept by then
+			 */
 			rest = rq->curr_deadline - rq->curr_vruntime - elapsed(rq->since, now);
-			if (time_before(due(t), running_deadline(rq, now)))
+			if (!rq->lasts)
+				rest = slice;
+			else if (time_before(t->deadline + bound, rq->curr_deadline))
 				rest = lesser(rest, (s64)(protection - elapsed(rq->started, now)));
 			set_alarm(rq, rest, now);
 		}
@@ -605,6 +612,7 @@ static __always_inline void run(struct task_struct *p, struct task_ctx *t,
 	rq->since = now;
 	rq->leads_until = now + protection - min(protection, t->burst);
 	rq->curr_weight = t->weight;
+	rq->lasts = max(t->usual_burst, t->burst) >= protection;
 	rq->gives_way = false;
 	rq->vtime = rq->queued ? max_vruntime(rq->vtime, t->vruntime) : t->vruntime;
 	/* Who is alone on a slow CPU, and may leave it, waits for a faster one */
@@ -629,7 +637,7 @@ void BPF_STRUCT_OPS(carousel_dispatch, s32 cpu, struct task_struct *prev)
 	struct task_struct *first = NULL;
 	struct run_queue *rq = run_queue_of(cpu);
 	u64 now = scx_bpf_now(), best = 0;
-	bool served = false;
+	bool served = false, looks;
 
 	if (!rq)
 		return;
@@ -647,11 +655,15 @@ void BPF_STRUCT_OPS(carousel_dispatch, s32 cpu, struct task_struct *prev)
 			t->deadline = next_deadline(t, t->vruntime);
 		best = due(t);
 	}
+	looks = served || elapsed(rq->looked, now) >= slice;
 	if (rq->queued) {
 		if (starvation_check_is_due(&rq->rescue_at, now) && rescue_from_queue(cpu, 0, 0)) {
 			count(STAT_RESCUED);
 			return;
 		}
+		/* There is nothing to compare the first with */
+		if (!t && !looks && scx_bpf_dsq_move_to_local(cpu, 0))
+			return;
 		first = scx_bpf_dsq_peek(cpu);
 		if (first && t && !t->yielded && !time_before(first->scx.dsq_vtime, best))
 			first = NULL;
@@ -659,7 +671,7 @@ void BPF_STRUCT_OPS(carousel_dispatch, s32 cpu, struct task_struct *prev)
 			best = first->scx.dsq_vtime;
 	}
 	/* As often where tasks end their turns themselves */
-	if (served || elapsed(rq->looked, now) >= slice || (!t && !first)) {
+	if (looks || (!t && !first)) {
 		rq->looked = now;
 		if (nr_cpus > 1 && take_from_others(cpu, best, !t && !first))
 			return;

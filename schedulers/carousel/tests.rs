@@ -6,7 +6,7 @@ use crate::support::{
     assert_time_alone_is_no_debt_elsewhere, run, run_with, statistic,
 };
 use crate::tests::groups as common;
-use fairground_simulator::{CostModel, Outcome};
+use fairground_simulator::{CostModel, Options, Outcome};
 
 const ID: &str = "carousel";
 
@@ -31,6 +31,15 @@ fn run_at_250(
     settings: &[(&str, &str)],
 ) -> (History, Outcome) {
     run_with(ID, machine, json, seconds, settings, |options| options.hz = 250)
+}
+
+/// A run on one CPU with the usual costs, and a tick of 4 ms.
+fn run_with_costs(json: &str, seconds: u64) -> Outcome {
+    let costs = |options: &mut Options| {
+        options.hz = 250;
+        options.cost = CostModel::default_model();
+    };
+    run_with(ID, "1", json, seconds, &[], costs).1
 }
 
 /// `number` tasks that never sleep: `hog-0` and so on.
@@ -374,6 +383,33 @@ fn who_comes_need_not_wait_for_a_tick_behind_a_short_request() {
     let (timed, ticked) = (wait(&[]), wait(&[("alarm_up_to", "0ns")]));
     assert!(timed < 1500, "{timed} us");
     assert!(ticked > 2000, "{ticked} us");
+}
+
+#[test]
+fn who_is_not_behind_gets_no_timer_of_its_own() {
+    // Ten read what ten write in long turns, and all have had as much
+    let json = r#"{ "fairground": { "pipes": { "to*": { "socket": 1 } } }, "tasks": {
+        "receiver": { "instance": 10, "loop": 1, "phases": { "all": { "loop": 4000,
+            "fairground1": { "pipe_read": { "pipe": "to%i", "bytes": 100 } } } } },
+        "sender": { "instance": 10, "loop": 1, "phases": { "all": { "loop": 400,
+            "fairground1": { "repeat": { "times": 10, "events": {
+                "fairground1": { "pipe_write": { "pipe": "to%j", "bytes": 100 } } } } } } } } } }"#;
+    let outcome = run_with_costs(json, 1);
+    assert!(outcome.context_switches < 450, "{}", outcome.context_switches);
+}
+
+#[test]
+fn no_timer_ends_the_turn_of_who_usually_sleeps_before() {
+    let json = r#"{ "tasks": {
+        "one": { "loop": -1, "run": 10, "fairground1": { "pipe_write": { "pipe": "a", "bytes": 1 } },
+            "fairground2": { "pipe_read": { "pipe": "b", "bytes": 1 } } },
+        "other": { "loop": -1, "fairground1": { "pipe_read": { "pipe": "a", "bytes": 1 } }, "run": 10,
+            "fairground2": { "pipe_write": { "pipe": "b", "bytes": 1 } } } } }"#;
+    let outcome = run_with_costs(json, 2);
+    assert!(outcome.context_switches > 50_000, "{}", outcome.context_switches);
+    // At most one for each turn of 2 ms
+    let alarms = statistic(ID, &outcome, "alarms");
+    assert!(alarms <= 1_000, "{alarms}");
 }
 
 #[test]
