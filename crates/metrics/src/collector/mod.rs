@@ -428,6 +428,14 @@ impl Sink for Metrics {
         self.machine.ideal.groups_mut().describe(group, info);
     }
 
+    // As the trait has it, but compiled here: a method that a trait provides is compiled where it is used, with the optimization of
+    // that crate.
+    fn events(&mut self, events: &[Event]) {
+        for event in events {
+            self.event(event);
+        }
+    }
+
     // Inlined so that a batch is one loop, without calls for the most frequent events and with one call for each other.
     #[inline(always)]
     fn event(&mut self, event: &Event) {
