@@ -5,9 +5,11 @@ use std::collections::BTreeSet;
 
 use crate::support::{
     MS, SECOND, assert_idle_gets_leftovers, assert_kernel_threads_come_first, assert_near,
-    assert_shares, assert_the_displaced_move, gaps, hogs, outcome_at, run, statistic, two_hogs,
+    assert_shares, assert_the_displaced_move, gaps, hogs, outcome_at, run, run_with, statistic,
+    two_hogs,
 };
 use fairground_events::Nanoseconds;
+use fairground_simulator::{CostModel, Options};
 
 const ID: &str = "ule";
 
@@ -463,6 +465,21 @@ fn a_cpu_that_had_no_thread_so_far_runs_the_one_that_it_steals() {
 #[test]
 fn four_priorities_share_a_list() {
     assert!(better_comes_first() < 0.1);
+}
+
+#[test]
+fn a_choice_that_would_change_nothing_is_not_asked_for() {
+    // Each wakes the other and goes on for a moment; both have the same list
+    let json = r#"{ "tasks": {
+        "one": { "loop": -1, "run": 10, "fairground1": { "pipe_write": { "pipe": "a", "bytes": 1 } },
+            "fairground2": { "pipe_read": { "pipe": "b", "bytes": 1 } } },
+        "other": { "loop": -1, "fairground1": { "pipe_read": { "pipe": "a", "bytes": 1 } }, "run": 10,
+            "fairground2": { "pipe_write": { "pipe": "b", "bytes": 1 } } } } }"#;
+    let costs = |options: &mut Options| options.cost = CostModel::default_model();
+    let (_, outcome) = run_with(ID, "1", json, 1, &[], costs);
+    let asked = statistic(ID, &outcome, "reschedules");
+    assert!(outcome.context_switches > 50_000, "{}", outcome.context_switches);
+    assert!(asked < outcome.context_switches / 10, "{asked}");
 }
 
 #[test]

@@ -610,19 +610,43 @@ static __always_inline void preempt_in_interrupt(struct tdq *tdq, s32 cpu)
 }
 
 /*
- * sched_setpreempt(): on this CPU a better thread gets the CPU at the latest when the current one returns to user mode. To
- * sched_ext this and an immediate preemption are the same: the kernel decides where a thread may be preempted.
+ * Whether the current thread would be chosen again before one of priority @pri: it goes to the head
+ * of its list, in the calendar of the first, and all that wait are in that one or in later ones. If
+ * so, it has been: a choice that changes nothing costs an interrupt here, and little there.
  */
-static __always_inline void sched_setpreempt(struct tdq *tdq, s32 cpu, s32 pri)
+static __always_inline bool goes_on_before(struct tdq *tdq, s32 pri)
+{
+	struct td_sched *ts = td_sched_of(bpf_get_current_task_btf());
+	s32 best = min(pri, tdq->lowpri);
+
+	if (!ts || !ts->running || ts->sliceend || release == FREEBSD_8 ||
+	    queue_of(best) != queue_of(ts->user_pri))
+		return false;
+	if (queue_of(best) != QUEUE_TIMESHARE && list_of(best) != list_of(ts->user_pri))
+		return false;
+	ts->priority = ts->user_pri;
+	tdq->lowpri = tdq->curpri = ts->priority;
+	return true;
+}
+
+/*
+ * sched_setpreempt(): on this CPU a better thread gets the CPU at the latest when the current one returns to user mode. To
+ * sched_ext this and an immediate preemption are the same: the kernel decides where a thread may be preempted. Returns whether
+ * the CPU has chosen already.
+ */
+static __always_inline bool sched_setpreempt(struct tdq *tdq, s32 cpu, s32 pri)
 {
 	if (tdq->idle) {
 		scx_bpf_kick_cpu(cpu, 0);
-		return;
+		return false;
 	}
 	if (pri >= tdq->curpri)
-		return;
+		return false;
+	if (goes_on_before(tdq, pri))
+		return true;
 	count(sched_shouldpreempt(pri, tdq->curpri, false) ? STAT_PREEMPTIONS : STAT_RESCHEDULES);
 	scx_bpf_kick_cpu(cpu, SCX_KICK_PREEMPT);
+	return false;
 }
 
 /* tdq_notify(): another CPU is notified only of threads that preempt. */
@@ -676,7 +700,7 @@ void BPF_STRUCT_OPS(ule_enqueue, struct task_struct *p, u64 enq_flags)
 	struct td_sched *ts = td_sched_of(p);
 	struct tdq *tdq = near_tdq(cpu);
 	u64 now = scx_bpf_now();
-	bool requeued, migrates;
+	bool requeued, migrates, goes_on = false;
 
 	if (!ts || !tdq) {
 		scx_bpf_dsq_insert(p, SCX_DSQ_GLOBAL, SCX_SLICE_DFL, enq_flags);
@@ -708,10 +732,10 @@ void BPF_STRUCT_OPS(ule_enqueue, struct task_struct *p, u64 enq_flags)
 	if ((!requeued || migrates) && cpu != (s32)bpf_get_smp_processor_id())
 		tdq_notify(tdq, cpu, ts->priority);
 	else if (!requeued)
-		sched_setpreempt(tdq, cpu, ts->priority);
+		goes_on = sched_setpreempt(tdq, cpu, ts->priority);
 	if ((enq_flags & SCX_ENQ_WAKEUP) && in_interrupt())
 		run_clock_thread();
-	if (ts->priority < tdq->lowpri)
+	if (!goes_on && ts->priority < tdq->lowpri)
 		tdq->lowpri = ts->priority;
 }
 
