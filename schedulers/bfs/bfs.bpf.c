@@ -19,6 +19,8 @@ const volatile u32 rr_interval = 6;
 const volatile u32 iso_cpu = 70;
 /* Whether idle CPUs tick, which counts against the share of isochronous tasks */
 const volatile u32 idle_ticks = 1;
+/* Whether a CPU that leaves tasks waiting notifies an idle one */
+const volatile u32 offer_waiting = 1;
 /* Priorities, which are also the ids of the lists. Below 100 are real-time tasks, which the kernel schedules itself. */
 #define ISO_PRIO 100
 #define NORMAL_PRIO 101
@@ -29,19 +31,15 @@ const volatile u32 idle_ticks = 1;
 #define PRIO_RATIO_BASE 100
 
 /* Distances between CPUs, as in cpu_locality[] */
-#define LOCALITY_SAME_CPU 0
-#define LOCALITY_SIBLING 1
-#define LOCALITY_SHARED_CACHE 2
-#define LOCALITY_SAME_NODE 3
-#define LOCALITY_OTHER_NODE 4
+#define LOCALITY_SHARED_CACHE 0
+#define LOCALITY_SAME_NODE 1
+#define LOCALITY_OTHER_NODE 3
 
 /* Penalties of an idle CPU; the CPU with the smallest sum is chosen. */
-#define CPUIDLE_DIFF_THREAD 1
-#define CPUIDLE_DIFF_CORE 2
-#define CPUIDLE_CACHE_BUSY 4
-#define CPUIDLE_DIFF_CPU 8
-#define CPUIDLE_THREAD_BUSY 16
-#define CPUIDLE_OTHER_NODE 32
+#define CPUIDLE_CACHE_BUSY 1
+#define CPUIDLE_DIFF_CPU 2
+#define CPUIDLE_THREAD_BUSY 4
+#define CPUIDLE_DIFF_NODE 8
 
 /* The kernel's slice: longer than any of ours, so that slices end only at ticks */
 #define KERNEL_SLICE (10 * NSEC_PER_SEC)
@@ -60,15 +58,16 @@ DEFINE_STATISTICS(NR_STATISTICS)
 
 /* The scheduler's part of a task. Deadline and slice stay as they are through sleep, preemption and migration. */
 struct task_ctx {
-	/* Virtual deadline, nanoseconds on the clock */
+	/* Virtual deadline, nanoseconds on the clock: while the task runs, the run queue's copy, which is looked at; and the task's own, for its children */
 	u64 deadline;
+	u64 own_deadline;
 	/* Rest of the slice, nanoseconds; may be overdrawn */
 	s64 time_slice;
 	/* Time up to which a running task has been charged, or at which another one last ran */
 	u64 last_ran;
-	/* When it began to run, and when its last turn ended */
+	/* When it began to run, and when it last went through schedule() */
 	u64 turn_began;
-	u64 turn_ended;
+	u64 scheduled;
 	/* Since when it waits */
 	u64 waiting_since;
 	/* List that it is or was on */
@@ -108,6 +107,8 @@ struct rq_data {
 	u64 last_tick;
 	/* Has been through schedule() since it went idle */
 	bool scheduled;
+	/* Is to go through schedule() */
+	bool need_resched;
 };
 DEFINE_PER_CPU(struct rq_data, rq)
 
@@ -179,6 +180,14 @@ static __always_inline void update_cpu_clock(struct task_ctx *data, u64 now)
 	data->last_ran = now;
 }
 
+/* A turn ends. */
+static __always_inline void leave_cpu(struct task_ctx *data, u64 now)
+{
+	update_cpu_clock(data, now);
+	data->running = false;
+	data->scheduled = now;
+}
+
 /* Lets the task run until a tick finds its slice used up, independently of the kernel's slice. */
 static __always_inline void set_rq_task(struct task_struct *p)
 {
@@ -217,14 +226,12 @@ static __always_inline s32 locality_diff(s32 cpu, s32 other)
 	const volatile struct cpu_topology *place, *other_place;
 
 	if (cpu == other)
-		return LOCALITY_SAME_CPU;
+		return LOCALITY_SHARED_CACHE;
 	place = topology_of(cpu);
 	other_place = topology_of(other);
 	if (!place || !other_place)
 		return LOCALITY_SHARED_CACHE;
-	if (place->core == other_place->core)
-		return LOCALITY_SIBLING;
-	if (place->llc == other_place->llc)
+	if (place->core == other_place->core || place->llc == other_place->llc)
 		return LOCALITY_SHARED_CACHE;
 	return place->node == other_place->node ? LOCALITY_SAME_NODE : LOCALITY_OTHER_NODE;
 }
@@ -247,14 +254,10 @@ __noinline s32 idle_ranking(s32 cpu, s32 from)
 	const volatile struct cpu_topology *place = topology_of(cpu);
 	s32 locality = locality_diff(from, cpu), ranking = 0;
 
-	if (locality == LOCALITY_OTHER_NODE)
-		ranking |= CPUIDLE_OTHER_NODE;
-	else if (locality == LOCALITY_SAME_NODE)
+	if (locality != LOCALITY_SHARED_CACHE)
 		ranking |= CPUIDLE_DIFF_CPU;
-	else if (locality == LOCALITY_SHARED_CACHE)
-		ranking |= CPUIDLE_DIFF_CORE;
-	else if (locality == LOCALITY_SIBLING)
-		ranking |= CPUIDLE_DIFF_THREAD;
+	if (locality == LOCALITY_OTHER_NODE)
+		ranking |= CPUIDLE_DIFF_NODE;
 	if (place) {
 		idle = scx_bpf_get_idle_cpumask();
 		if (!others_idle(cpu, place->llc_cpus.first, place->llc_cpus.count, idle))
@@ -266,34 +269,51 @@ __noinline s32 idle_ranking(s32 cpu, s32 from)
 	return ranking;
 }
 
+/* resched_task(). A kick that comes after the next schedule() of that CPU finds its flag cleared. */
+static __always_inline void resched_cpu(s32 cpu, u64 flags)
+{
+	struct rq_data *rq = rq_of(cpu);
+
+	if (rq)
+		rq->need_resched = true;
+	scx_bpf_kick_cpu(cpu, flags);
+}
+
 /*
- * Kicks the best idle CPU for @p but @except, seen from CPU @from: @from itself if it is idle, otherwise the one with the lowest ranking.
- * False if no CPU that @p may use is idle.
+ * The best idle CPU for @p but @except, seen from CPU @from: the one with the lowest ranking, the first of equals from @from upwards.
+ * -1 if no CPU that @p may use is idle.
  */
-__noinline bool resched_best_idle(struct task_struct *p __arg_trusted, s32 from, s32 except)
+__noinline s32 best_idle_cpu(struct task_struct *p __arg_trusted, s32 from, s32 except)
 {
 	const struct cpumask *idle = scx_bpf_get_idle_cpumask();
-	s32 cpu, best = -1, best_ranking = 1 << 30;
+	u32 step, nr = scx_bpf_nr_cpu_ids();
+	s32 best = -1, best_ranking = 1 << 30;
 
-	if (from != except && bpf_cpumask_test_cpu(from, idle) && bpf_cpumask_test_cpu(from, p->cpus_ptr)) {
-		best = from;
-	} else {
-		bpf_for(cpu, 0, scx_bpf_nr_cpu_ids()) {
-			s32 ranking;
+	bpf_for(step, 0, nr) {
+		s32 cpu = ((u32)from + step) % nr, ranking;
 
-			if (cpu == except || !bpf_cpumask_test_cpu(cpu, idle) || !bpf_cpumask_test_cpu(cpu, p->cpus_ptr))
-				continue;
-			ranking = idle_ranking(cpu, from);
-			if (ranking < best_ranking) {
-				best_ranking = ranking;
-				best = unlinked(cpu);
-			}
+		if (cpu == except || !bpf_cpumask_test_cpu(cpu, idle) || !bpf_cpumask_test_cpu(cpu, p->cpus_ptr))
+			continue;
+		ranking = idle_ranking(cpu, from);
+		if (ranking < best_ranking) {
+			best_ranking = ranking;
+			best = unlinked(cpu);
 		}
+		if (ranking <= CPUIDLE_CACHE_BUSY)
+			break;
 	}
 	scx_bpf_put_idle_cpumask(idle);
+	return best;
+}
+
+/* Kicks that CPU; false if there is none. */
+static __always_inline bool resched_best_idle(struct task_struct *p, s32 from, s32 except)
+{
+	s32 best = best_idle_cpu(p, from, except);
+
 	if (best < 0)
 		return false;
-	scx_bpf_kick_cpu(best, 0);
+	resched_cpu(best, 0);
 	return true;
 }
 
@@ -317,14 +337,16 @@ static __always_inline void no_iso_ticks(u64 ticks)
 		iso.ticks = steps * step < iso.ticks ? iso.ticks - steps * step : 0;
 		ticks -= steps;
 	}
-	if (iso.refractory && iso.ticks < period * (iso_cpu * 115 / 128))
+	if (iso.refractory && iso.ticks / period < iso_cpu * 90 / 100)
 		iso.refractory = 0;
 }
 
 /* Ticks at which one did. */
 static __always_inline void iso_ticks(u64 ticks)
 {
-	iso.ticks = min(iso.ticks + 100 * ticks, iso_period() * 128 - 28);
+	u64 limit = 100 * iso_period(), room = iso.ticks < limit ? (limit - iso.ticks) / 100 : 0;
+
+	iso.ticks += 100 * min(ticks, room);
 }
 
 /*
@@ -367,7 +389,7 @@ __noinline bool count_iso_ticks(s32 cpu, u32 use, u64 now)
 		iso_ticks(ticks);
 	else if (was == USE_ISO || was == USE_OTHER)
 		no_iso_ticks(ticks);
-	if (was == USE_ISO && !iso.refractory && iso.ticks > iso_period() * iso_cpu) {
+	if (was == USE_ISO && !iso.refractory && iso.ticks / iso_period() > iso_cpu) {
 		iso.refractory = 1;
 		refractory_now = true;
 	}
@@ -379,18 +401,10 @@ __noinline bool count_iso_ticks(s32 cpu, u32 use, u64 now)
 
 /* ---- Wake-up --------------------------------------------------------------------------------------------------- */
 
-/* The cost of a distance: the time by which a deadline is moved. */
-static __always_inline u64 cache_distance(s32 locality)
+/* The time by which a distance moves a deadline of a task with this nice value: that many of its distances from nice -20, taken for jiffies. */
+static __always_inline u64 cache_distance(s32 locality, s32 nice)
 {
-	if (locality == LOCALITY_SAME_NODE)
-		return timeslice();
-	return locality == LOCALITY_OTHER_NODE ? 3 * timeslice() : 0;
-}
-
-/* The deadline of a waiting task as CPU @cpu sees it: later if it ran elsewhere. */
-static __always_inline u64 deadline_seen_from(const struct task_ctx *data, s32 cpu)
-{
-	return data->deadline + (cpu == ANY_CPU || cpu == data->cpu ? 0 : cache_distance(locality_diff(data->cpu, cpu)));
+	return locality * ((u64)scaled_rr_interval * prio_ratio(nice) / PRIO_RATIO_BASE) * tick_length();
 }
 
 static __always_inline bool candidate_of(struct task_struct *p, s32 cpu, struct candidate *c)
@@ -400,14 +414,23 @@ static __always_inline bool candidate_of(struct task_struct *p, s32 cpu, struct 
 	if (!data)
 		return false;
 	c->prio = data->prio;
-	c->deadline = deadline_seen_from(data, cpu);
+	c->deadline = data->deadline;
+	/* Later if it ran elsewhere */
+	if (cpu != ANY_CPU)
+		c->deadline += cache_distance(locality_diff(data->cpu, cpu), task_nice(p));
 	return true;
 }
 
-/* The first one whose deadline was before this jiffy is taken: it has waited longest. */
+/* Its deadline was before this jiffy. */
+static __always_inline bool is_overdue(u64 deadline, u64 now)
+{
+	return time_before(deadline, tick_at(now) * tick_length());
+}
+
+/* The first overdue one is taken: it has waited longest. */
 static __always_inline bool ends_scan(u32 list, const struct candidate *c, u64 now)
 {
-	return time_before(c->deadline, tick_at(now) * tick_length());
+	return is_overdue(c->deadline, now);
 }
 
 static __always_inline bool is_worse(const struct candidate *a, const struct candidate *b)
@@ -415,37 +438,65 @@ static __always_inline bool is_worse(const struct candidate *a, const struct can
 	return goes_first(b, a);
 }
 
-/* Offers a waiting task to the CPU that runs the worst task, if that is worse. Idle tasks never preempt, nor do batch tasks if there is one CPU. */
-static __always_inline void try_preempt(struct task_struct *p)
+/* Of the CPUs that @p may use, the one that runs the worst task, whose deadline counts as earlier where @p has not run; its own CPU among equals. */
+__noinline s32 highest_prio_rq(struct task_struct *p __arg_trusted, s32 from, struct candidate *worst)
 {
-	bool may = p->policy != SCHED_IDLE && (p->policy != SCHED_BATCH || nr_cpus > 1);
-	s32 cpu = may ? worst_running(p) : -1;
+	struct candidate c;
+	s32 cpu, worst_cpu = -1;
 
-	if (cpu < 0)
-		return;
-	count(STAT_PREEMPTIONS);
-	scx_bpf_kick_cpu(cpu, SCX_KICK_PREEMPT);
+	if (!worst)
+		return -1;
+	bpf_for(cpu, 0, scx_bpf_nr_cpu_ids()) {
+		if (!bpf_cpumask_test_cpu(cpu, p->cpus_ptr) || !running_on(cpu, p, &c))
+			continue;
+		c.deadline -= cache_distance(locality_diff(from, cpu), task_nice(p));
+		if (worst_cpu >= 0 && !is_worse(&c, worst) && (cpu != from || is_worse(worst, &c)))
+			continue;
+		*worst = c;
+		worst_cpu = unlinked(cpu);
+	}
+	return worst_cpu;
 }
 
-/* The task stays where it was; whichever CPU comes first may take it. */
+/* Offers a waiting task to the CPU that runs the worst task, if that is worse: of an equal class only ordinary tasks look at deadlines. */
+static __always_inline void try_preempt(struct task_struct *p, const struct task_ctx *data)
+{
+	bool ordinary = p->policy == SCHED_NORMAL && !iso_task(p);
+	struct candidate worst = {};
+	s32 cpu = highest_prio_rq(p, data->cpu, &worst);
+
+	if (cpu < 0 || data->prio > worst.prio)
+		return;
+	if (data->prio == worst.prio && (ordinary ? !time_before(data->deadline, worst.deadline) : nr_cpus == 1))
+		return;
+	count(STAT_PREEMPTIONS);
+	resched_cpu(cpu, SCX_KICK_PREEMPT);
+}
+
+/* The kernel wakes the CPU that is returned here if it is idle; whichever CPU comes first may take the task. */
 s32 BPF_STRUCT_OPS(bfs_select_cpu, struct task_struct *p, s32 prev_cpu, u64 wake_flags)
 {
 	struct task_ctx *data = task_ctx_of(p);
+	s32 cpu;
 
-	if (data)
-		data->synchronous = wake_flags & SCX_WAKE_SYNC;
-	return prev_cpu;
+	if (!data)
+		return prev_cpu;
+	data->synchronous = wake_flags & SCX_WAKE_SYNC;
+	cpu = best_idle_cpu(p, data->cpu, -1);
+	return cpu < 0 ? prev_cpu : cpu;
 }
 
 void BPF_STRUCT_OPS(bfs_quiescent, struct task_struct *p, u64 deq_flags)
 {
 	struct task_ctx *data = task_ctx_of(p);
+	u64 now = scx_bpf_now();
 
 	if (!data || !(deq_flags & SCX_DEQ_SLEEP))
 		return;
+	leave_cpu(data, now);
 	data->uninterruptible = (p->__state & TASK_UNINTERRUPTIBLE) && !(p->__state & TASK_NOLOAD);
 	/* schedule() looks at the slice of a task that goes to sleep as well */
-	check_deadline(p, data, scx_bpf_now());
+	check_deadline(p, data, now);
 }
 
 /* Not a thread of one. */
@@ -467,7 +518,9 @@ void BPF_STRUCT_OPS(bfs_enqueue, struct task_struct *p, u64 enq_flags)
 	descheduled = data->descheduled;
 	synchronous = data->synchronous && (enq_flags & SCX_ENQ_WAKEUP);
 	new = data->new;
-	data->descheduled = data->synchronous = data->new = false;
+	/* A task that must leave its CPU is queued again when the kernel has moved it */
+	data->descheduled = descheduled && !bpf_cpumask_test_cpu(data->cpu, p->cpus_ptr);
+	data->synchronous = data->new = data->running = false;
 
 	if (descheduled)
 		check_deadline(p, data, now);
@@ -476,16 +529,18 @@ void BPF_STRUCT_OPS(bfs_enqueue, struct task_struct *p, u64 enq_flags)
 	data->waiting_since = now;
 	scx_bpf_dsq_insert_vtime(p, RUNQ, KERNEL_SLICE, data->prio, 0);
 
+	if (descheduled && !offer_waiting && bpf_cpumask_test_cpu(data->cpu, p->cpus_ptr))
+		return;
 	if (resched_best_idle(p, data->cpu, -1) || descheduled)
 		return;
 	/* The parent of a process gives way: their deadlines are equal, and the child is queued first. A thread's parent is a different task. */
 	if (new && is_process(p) && scx_bpf_task_cpu(p) == this_cpu) {
-		scx_bpf_kick_cpu(this_cpu, SCX_KICK_PREEMPT);
+		resched_cpu(this_cpu, SCX_KICK_PREEMPT);
 		return;
 	}
 	/* A synchronous waker is about to leave its CPU; unless another one is idle, that is early enough */
 	if (!synchronous)
-		try_preempt(p);
+		try_preempt(p, data);
 }
 
 /* ---- schedule() ------------------------------------------------------------------------------------------------ */
@@ -513,37 +568,53 @@ __noinline int wake_idle_cpus(s32 cpu)
 	return 0;
 }
 
+/* What a task that could go on competes with: it counts as if it had been put back. */
+static __always_inline u64 deadline_of_prev(struct task_struct *p, struct task_ctx *data, u64 now)
+{
+	update_cpu_clock(data, now);
+	data->scheduled = now;
+	data->own_deadline = data->time_slice > 0 ? data->deadline : deadline_from(task_nice(p), now);
+	return data->own_deadline;
+}
+
+/* The same if a kick comes late, after schedule() has answered it with this task: only a better one that was queued since goes before it. */
+static __always_inline u64 deadline_of_chosen(const struct task_ctx *data, u64 now)
+{
+	return is_overdue(data->deadline, now) ? 0 : data->deadline - 1;
+}
+
 /*
- * schedule(): the best class that has a waiting task, and in it the earliest deadline. @prev, if it could go on, counts as if it
- * had been put back.
+ * schedule(): the best class that has a waiting task, and in it the earliest deadline. Overdue tasks are
+ * not told apart at time 0.
  */
 void BPF_STRUCT_OPS(bfs_dispatch, s32 cpu, struct task_struct *prev)
 {
 	struct task_ctx *prev_data = NULL;
 	struct rq_data *rq = rq_of(cpu);
 	s32 prev_prio = PRIO_LIMIT;
-	u64 now = scx_bpf_now(), prev_deadline = 0;
+	u64 now = scx_bpf_now(), scan_time = now, prev_deadline = 0;
+	bool asked;
 
 	if (!rq)
 		return;
 	count(STAT_SCHEDULES);
+	asked = rq->need_resched;
 	rq->scheduled = true;
+	rq->need_resched = false;
 	if (prev && can_go_on(prev, cpu))
 		prev_data = task_ctx_of(prev);
 	if (prev && prev_data) {
-		update_cpu_clock(prev_data, now);
 		prev_prio = effective_prio(prev, prev_data);
-		prev_deadline = prev_data->time_slice > 0 ? prev_data->deadline : deadline_from(task_nice(prev), now);
+		prev_deadline = asked ? deadline_of_prev(prev, prev_data, now) : deadline_of_chosen(prev_data, now);
+		scan_time = asked ? now : 0;
 	}
 	if (rescue_starved(now))
 		return;
 
-	if (!earliest_deadline_task(cpu, prev_prio, prev_deadline, now) && prev && prev_data) {
-		/* It goes on, even with its slice used up: then it is asked again at every tick, each time with a later deadline */
-		prev_data->prio = prev_prio;
+	/* It goes on, even with its slice used up: then it is asked again at every tick, each time with a later deadline */
+	if (!earliest_deadline_task(cpu, prev_prio, prev_deadline, scan_time) && prev && prev_data)
 		set_rq_task(prev);
-	}
-	if (nr_cpus > 1)
+	if (offer_waiting && nr_cpus > 1)
 		wake_idle_cpus(cpu);
 }
 
@@ -562,10 +633,14 @@ void BPF_STRUCT_OPS(bfs_running, struct task_struct *p)
 
 	if (!data || !rq)
 		return;
-	data->cpu = cpu;
-	data->running = true;
-	data->turn_began = now;
 	data->descheduled = false;
+	/* A task that has changed while it ran goes on */
+	if (!data->running) {
+		data->cpu = cpu;
+		data->running = true;
+		data->turn_began = now;
+		data->own_deadline = data->deadline;
+	}
 	count_iso_ticks(cpu, use_by(p), now);
 	set_rq_task(p);
 }
@@ -587,8 +662,10 @@ void BPF_STRUCT_OPS(bfs_tick, struct task_struct *p)
 		return;
 	rq->last_tick = now;
 	/* task_running_tick() */
-	if (data->time_slice <= 0)
-		scx_bpf_task_set_slice(p, 0);
+	if (data->time_slice > 0)
+		return;
+	rq->need_resched = true;
+	scx_bpf_task_set_slice(p, 0);
 }
 
 void BPF_STRUCT_OPS(bfs_stopping, struct task_struct *p, bool runnable)
@@ -598,15 +675,15 @@ void BPF_STRUCT_OPS(bfs_stopping, struct task_struct *p, bool runnable)
 
 	if (!data)
 		return;
-	update_cpu_clock(data, now);
-	data->running = false;
-	data->turn_ended = now;
 	data->descheduled = runnable;
 	/* The next task is one of ours, the idle task, or else a real-time task */
 	count_iso_ticks(scx_bpf_task_cpu(p), USE_REALTIME, now);
+	/* Else it sleeps, or changes: ops.quiescent() tells */
+	if (!runnable)
+		return;
+	leave_cpu(data, now);
 	/* Whether displaced by a real-time task or not, it waits where all tasks wait */
-	if (runnable)
-		scx_bpf_task_set_slice(p, 0);
+	scx_bpf_task_set_slice(p, 0);
 }
 
 /*
@@ -629,8 +706,17 @@ void BPF_STRUCT_OPS(bfs_update_idle, s32 cpu, bool idle)
 		return;
 	if (idle)
 		scx_bpf_kick_cpu(cpu, 0);
-	else if (!scheduled && nr_cpus > 1)
+	else if (!scheduled && offer_waiting && nr_cpus > 1)
 		wake_idle_cpus(cpu);
+}
+
+/* Comes from another class: what ops.stopping() left open has ended. */
+void BPF_STRUCT_OPS(bfs_enable, struct task_struct *p)
+{
+	struct task_ctx *data = task_ctx_of(p);
+
+	if (data)
+		data->running = false;
 }
 
 /* ---- Yield, nice, fork, exit ----------------------------------------------------------------------------------- */
@@ -650,11 +736,13 @@ static __always_inline void lengthen_slice(struct task_ctx *data, s64 left)
 bool BPF_STRUCT_OPS(bfs_yield, struct task_struct *from, struct task_struct *to)
 {
 	struct task_ctx *data = task_ctx_of(from), *to_data;
+	struct rq_data *rq = rq_of(scx_bpf_task_cpu(from));
 	u64 now = scx_bpf_now();
 
-	if (!data)
+	if (!data || !rq)
 		return false;
 	count(STAT_YIELDS);
+	rq->need_resched = true;
 	update_cpu_clock(data, now);
 	scx_bpf_task_set_slice(from, 0);
 	if (!to)
@@ -683,8 +771,10 @@ void BPF_STRUCT_OPS(bfs_set_weight, struct task_struct *p, u32 weight)
 		return;
 	if (!scx_bpf_task_running(p))
 		data->deadline += prio_deadline_diff(nice) - prio_deadline_diff(data->nice);
-	else if (nice > data->nice)
-		scx_bpf_kick_cpu(data->cpu, SCX_KICK_PREEMPT);
+	else
+		data->own_deadline += prio_deadline_diff(nice) - prio_deadline_diff(data->nice);
+	if (scx_bpf_task_running(p) && nice > data->nice)
+		resched_cpu(data->cpu, SCX_KICK_PREEMPT);
 	data->nice = nice;
 }
 
@@ -714,8 +804,8 @@ s32 BPF_STRUCT_OPS(bfs_init_task, struct task_struct *p, struct scx_init_task_ar
 	if (!parent_data || !parent_data->running || parent->prio < MAX_RT_PRIO)
 		return 0;
 	data->cpu = parent_data->cpu;
-	data->last_ran = parent_data->turn_ended;
-	data->deadline = parent_data->deadline;
+	data->last_ran = parent_data->scheduled;
+	data->deadline = parent_data->own_deadline;
 	data->nice = parent_data->nice;
 	if (parent_data->time_slice > 0)
 		parent_data->time_slice = parent_data->time_slice / 2 / NSEC_PER_USEC * NSEC_PER_USEC;
@@ -723,14 +813,14 @@ s32 BPF_STRUCT_OPS(bfs_init_task, struct task_struct *p, struct scx_init_task_ar
 	return 0;
 }
 
-/* More CPUs, longer slices: half as long again with each doubling. */
+/* More CPUs, longer slices: half as long again with each doubling, in whole milliseconds at the end. */
 static __always_inline u32 scale_rr_interval(u32 cpus)
 {
-	u32 rr = rr_interval;
+	u32 rr = rr_interval * 100;
 
 	for (; cpus > 1 && can_loop; cpus >>= 1)
 		rr = rr * 3 / 2;
-	return rr;
+	return rr / 100;
 }
 
 s32 BPF_STRUCT_OPS_SLEEPABLE(bfs_init)
@@ -743,6 +833,6 @@ s32 BPF_STRUCT_OPS_SLEEPABLE(bfs_init)
 
 DEFINE_SCHEDULER(bfs,
 	CALLBACKS_OF(bfs, select_cpu, enqueue, dispatch, tick, running, stopping, quiescent, yield, set_weight,
-		     update_idle, init_task, init)
+		     update_idle, enable, init_task, init)
 	.flags = SCX_OPS_KEEP_BUILTIN_IDLE | SCX_OPS_ENQ_EXITING | SCX_OPS_ENQ_MIGRATION_DISABLED,
 	.name = "bfs");

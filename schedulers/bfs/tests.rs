@@ -428,7 +428,7 @@ fn a_child_that_ends_within_its_first_slice_does_not_give_it_back() {
 
 #[test]
 fn slices_are_half_as_long_again_with_each_doubling_of_the_cpus() {
-    for (cpus, expected) in [(1, 6), (2, 9), (4, 13), (8, 19)] {
+    for (cpus, expected) in [(1, 6), (2, 9), (4, 13), (8, 20)] {
         let (history, _) = run(ID, &cpus.to_string(), &hogs(cpus * 2), 5, &[]);
         let mut lengths: Vec<f64> = history
             .runs_of("hog-0", SECOND, 5 * SECOND)
