@@ -7,6 +7,7 @@
  * README.md lists the mechanisms' places and the departures.
  */
 #include "fairground.bpf.h"
+#include "in_interrupt.h"
 #include "starvation.h"
 #include "task_attributes.h"
 #include "topology.h"
@@ -17,6 +18,8 @@ const volatile u32 sched_slice = 12;
 /* Priorities of kernel threads: software interrupts (PI_SOFT) for those bound to a CPU, PVM for the others */
 #define INTERRUPT_PRIORITY 24
 #define KERNEL_PRIORITY 84
+/* The clock's thread: PI_SWI(SWI_CLOCK) */
+#define CLOCK_PRIORITY 40
 
 /* The lists of the run queue. Real-time and kernel priorities begin at list 12, one list each. */
 #define FIRST_STATIC_LIST 12
@@ -50,7 +53,7 @@ struct td_sched {
 	s32 priority;
 	/* The priority that its last sleep passed to sched_sleep() */
 	s32 slept_with;
-	/* CPU it ran on last */
+	/* CPU it ran on last; 0 for a new thread */
 	s32 cpu;
 	/* stathz tick up to which the current run is charged */
 	u64 charged_until;
@@ -204,6 +207,62 @@ static __always_inline bool is_worse(const struct candidate *a, const struct can
 	return a->prio > b->prio || (a->prio == b->prio && a->deadline < b->deadline);
 }
 
+/* Who puts a thread into the run queue */
+enum adder {
+	/* It itself, or another user thread, which is the current one */
+	ADDED_BY_THREAD,
+	/* That of the clock, which is better than all */
+	ADDED_BY_CLOCK,
+	/* The same, and the thread is that of the pass, which has no record */
+	PASS_ADDED_BY_CLOCK,
+};
+
+/*
+ * worst_running_thread(): of the CPUs that @p may use, the one that runs the worst thread, if @p is better; else -1, also if one is
+ * idle. Among equals the current thread is the worst, or else that of the lowest CPU. A thread that is leaving its CPU counts as
+ * running there. That of the clock is never the worst.
+ */
+__noinline s32 worst_running_thread(struct task_struct *p __arg_trusted, enum adder adder)
+{
+	struct candidate own = { .prio = KERNEL_PRIORITY }, c, worst = { .prio = -1 };
+	s32 cpu, me = bpf_get_smp_processor_id(), worst_cpu = -1;
+	struct task_struct *curr;
+
+	bpf_rcu_read_lock();
+	if (adder != PASS_ADDED_BY_CLOCK)
+		candidate_of(p, ANY_CPU, &own);
+	bpf_for(cpu, 0, scx_bpf_nr_cpu_ids()) {
+		curr = scx_bpf_cpu_curr(cpu);
+		if (!curr || (cpu == me && adder != ADDED_BY_THREAD))
+			continue;
+		if (adder != PASS_ADDED_BY_CLOCK && !bpf_cpumask_test_cpu(cpu, p->cpus_ptr))
+			continue;
+		if (is_idle(curr)) {
+			worst_cpu = -1;
+			break;
+		}
+		if (!is_ordinary(curr) || !candidate_of(curr, ANY_CPU, &c))
+			continue;
+		if (!is_worse(&c, &worst) && (cpu != me || is_worse(&worst, &c)))
+			continue;
+		worst = c;
+		worst_cpu = unlinked(cpu);
+	}
+	bpf_rcu_read_unlock();
+	return worst_cpu >= 0 && goes_first(&own, &worst) ? worst_cpu : -1;
+}
+
+/* Asks that CPU to reschedule. */
+static __always_inline void displace_worst(struct task_struct *p, enum adder adder)
+{
+	s32 cpu = worst_running_thread(p, adder);
+
+	if (cpu < 0)
+		return;
+	count(STAT_PREEMPTIONS);
+	request_reschedule(cpu, false);
+}
+
 /*
  * The end of sched_add(): notifies the last CPU if it is idle or runs a worse thread, and all other idle CPUs too; otherwise the
  * idle CPUs near the last CPU, or else all idle CPUs; if none is idle, the CPU that runs the worst thread, if @p is better.
@@ -212,7 +271,6 @@ static __always_inline void notify_cpus(struct task_struct *p, const struct td_s
 {
 	struct candidate own = { .prio = ts->priority, .deadline = ts->deadline }, c;
 	bool idle = cpu_is_idle(ts->cpu);
-	s32 cpu;
 
 	if (bpf_cpumask_test_cpu(ts->cpu, p->cpus_ptr) &&
 	    (idle || (running_on(ts->cpu, p, &c) && goes_first(&own, &c) && (own.prio < c.prio || queue_of(own.prio) >= TIMESHARE_LIST)))) {
@@ -223,13 +281,35 @@ static __always_inline void notify_cpus(struct task_struct *p, const struct td_s
 		interrupt_all_idle(p);
 		return;
 	}
-	if (interrupt_idle_neighbours(p, ts->cpu))
-		return;
-	cpu = worst_running(p);
-	if (cpu < 0)
-		return;
-	count(STAT_PREEMPTIONS);
-	request_reschedule(cpu, false);
+	if (!interrupt_idle_neighbours(p, ts->cpu))
+		displace_worst(p, ADDED_BY_THREAD);
+}
+
+/* Interrupts the idle CPUs, also those that the thread to be woken may not use. */
+__noinline int interrupt_every_idle(void)
+{
+	const struct cpumask *idle = scx_bpf_get_idle_cpumask();
+	s32 cpu;
+
+	bpf_for(cpu, 0, scx_bpf_nr_cpu_ids())
+		if (bpf_cpumask_test_cpu(cpu, idle))
+			request_reschedule(cpu, true);
+	scx_bpf_put_idle_cpumask(idle);
+	return 0;
+}
+
+/*
+ * The thread of the clock, from which timers wake threads: it displaces the current thread, all idle CPUs are interrupted for it, and
+ * when it sleeps again this CPU chooses anew. So it is not this CPU that is notified of the thread that it wakes.
+ */
+static __always_inline void run_clock_thread(struct task_struct *p, enum adder adder)
+{
+	struct td_sched *ts = td_sched_of(bpf_get_current_task_btf());
+
+	if (ts && ts->priority > CLOCK_PRIORITY)
+		scx_bpf_kick_cpu(bpf_get_smp_processor_id(), SCX_KICK_PREEMPT);
+	interrupt_every_idle();
+	displace_worst(p, adder);
 }
 
 /* ---- The run queue --------------------------------------------------------------------------------------------- */
@@ -259,7 +339,18 @@ void BPF_STRUCT_OPS(fbfs_enqueue, struct task_struct *p, u64 enq_flags)
 	ts->sliceend = false;
 	ts->waiting_since = scx_bpf_now();
 	scx_bpf_dsq_insert_vtime(p, RUNQ, SCX_SLICE_DFL, queue_of(ts->priority), 0);
-	notify_cpus(p, ts);
+	if ((enq_flags & SCX_ENQ_WAKEUP) && in_interrupt())
+		run_clock_thread(p, ADDED_BY_CLOCK);
+	else
+		notify_cpus(p, ts);
+}
+
+/* @prev is put back and chosen again: that, too, notifies a CPU that runs a thread of a worse class. */
+static __always_inline void go_on(struct task_struct *prev, struct td_sched *ts, u64 now)
+{
+	ts->sliceend = false;
+	scx_bpf_task_set_slice(prev, slice_left(ts, now));
+	displace_worst(prev, ADDED_BY_THREAD);
 }
 
 /*
@@ -280,11 +371,8 @@ void BPF_STRUCT_OPS(fbfs_dispatch, s32 cpu, struct task_struct *prev)
 	}
 	if (rescue_starved(now))
 		return;
-	if (!earliest_deadline_task(cpu, ts ? queue_of(ts->priority) : RQ_NQS, ts ? ts->deadline : 0, now) && prev && ts) {
-		/* @prev goes on */
-		ts->sliceend = false;
-		scx_bpf_task_set_slice(prev, slice_left(ts, now));
-	}
+	if (!earliest_deadline_task(cpu, ts ? queue_of(ts->priority) : RQ_NQS, ts ? ts->deadline : 0, now) && prev && ts)
+		go_on(prev, ts, now);
 }
 
 /* Idle threads look for work until there is some, so they also find a thread of which only a busy CPU was notified. */
@@ -380,7 +468,7 @@ s32 BPF_STRUCT_OPS(fbfs_init_task, struct task_struct *p, struct scx_init_task_a
 		return -ENOMEM;
 	ts->slice = sched_slice;
 	ts->priority = own_priority(p);
-	ts->cpu = scx_bpf_task_cpu(p);
+	ts->cpu = args->fork ? 0 : scx_bpf_task_cpu(p);
 	ts->waiting_since = now;
 	if (!args->fork)
 		return 0;
@@ -393,23 +481,19 @@ s32 BPF_STRUCT_OPS(fbfs_init_task, struct task_struct *p, struct scx_init_task_a
 	parent_ts->slice >>= 1;
 	ts->slice = parent_ts->slice;
 	ts->deadline = parent_ts->deadline;
-	ts->cpu = parent_ts->cpu;
 	if (parent_ts->running)
 		scx_bpf_task_set_slice(parent, slice_left(parent_ts, now));
 	return 0;
 }
 
 /*
- * schedcpu_thread(): 4BSD's pass over all threads decides nothing here, but once a second its
- * thread takes this CPU from a thread that is not better, and sleeps again: the current thread goes
- * to the end of its list, and the CPU chooses anew.
+ * schedcpu_thread(): 4BSD's pass over all threads decides nothing here, but once a second the clock's thread wakes that of the pass,
+ * which sleeps again: the current thread goes to the end of its list, and the CPU chooses anew. So does that of the worst thread,
+ * which was asked to run the pass.
  */
 static bool schedcpu_thread(void)
 {
-	struct td_sched *ts = td_sched_of(bpf_get_current_task_btf());
-
-	if (ts && ts->priority > KERNEL_PRIORITY)
-		scx_bpf_kick_cpu(bpf_get_smp_processor_id(), SCX_KICK_PREEMPT);
+	run_clock_thread(bpf_get_current_task_btf(), PASS_ADDED_BY_CLOCK);
 	return true;
 }
 
