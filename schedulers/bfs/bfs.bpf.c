@@ -58,7 +58,10 @@ DEFINE_STATISTICS(NR_STATISTICS)
 
 /* The scheduler's part of a task. Deadline and slice stay as they are through sleep, preemption and migration. */
 struct task_ctx {
-	/* Virtual deadline, nanoseconds on the clock: while the task runs, the run queue's copy, which is looked at; and the task's own, for its children */
+	/*
+	 * Virtual deadline, nanoseconds on the clock: while the task runs, the run queue's copy,
+	 * which is looked at; and the task's own, for its children
+	 */
 	u64 deadline;
 	u64 own_deadline;
 	/* Rest of the slice, nanoseconds; may be overdrawn */
@@ -269,7 +272,9 @@ __noinline s32 idle_ranking(s32 cpu, s32 from)
 	return ranking;
 }
 
-/* resched_task(). A kick that comes after the next schedule() of that CPU finds its flag cleared. */
+/*
+ * resched_task(). A kick that comes after the next schedule() of that CPU finds its flag cleared.
+ */
 static __always_inline void resched_cpu(s32 cpu, u64 flags)
 {
 	struct rq_data *rq = rq_of(cpu);
@@ -280,8 +285,8 @@ static __always_inline void resched_cpu(s32 cpu, u64 flags)
 }
 
 /*
- * The best idle CPU for @p but @except, seen from CPU @from: the one with the lowest ranking, the first of equals from @from upwards.
- * -1 if no CPU that @p may use is idle.
+ * The best idle CPU for @p but @except, seen from CPU @from: the one with the lowest ranking, the
+ * first of equals from @from upwards. -1 if no CPU that @p may use is idle.
  */
 __noinline s32 best_idle_cpu(struct task_struct *p __arg_trusted, s32 from, s32 except)
 {
@@ -292,7 +297,8 @@ __noinline s32 best_idle_cpu(struct task_struct *p __arg_trusted, s32 from, s32 
 	bpf_for(step, 0, nr) {
 		s32 cpu = ((u32)from + step) % nr, ranking;
 
-		if (cpu == except || !bpf_cpumask_test_cpu(cpu, idle) || !bpf_cpumask_test_cpu(cpu, p->cpus_ptr))
+		if (cpu == except || !bpf_cpumask_test_cpu(cpu, idle) ||
+		    !bpf_cpumask_test_cpu(cpu, p->cpus_ptr))
 			continue;
 		ranking = idle_ranking(cpu, from);
 		if (ranking < best_ranking) {
@@ -401,10 +407,14 @@ __noinline bool count_iso_ticks(s32 cpu, u32 use, u64 now)
 
 /* ---- Wake-up --------------------------------------------------------------------------------------------------- */
 
-/* The time by which a distance moves a deadline of a task with this nice value: that many of its distances from nice -20, taken for jiffies. */
+/*
+ * The time by which a distance moves a deadline of a task with this nice value: that many of its
+ * distances from nice -20, taken for jiffies.
+ */
 static __always_inline u64 cache_distance(s32 locality, s32 nice)
 {
-	return locality * ((u64)scaled_rr_interval * prio_ratio(nice) / PRIO_RATIO_BASE) * tick_length();
+	return locality * ((u64)scaled_rr_interval * prio_ratio(nice) / PRIO_RATIO_BASE) *
+	       tick_length();
 }
 
 static __always_inline bool candidate_of(struct task_struct *p, s32 cpu, struct candidate *c)
@@ -438,8 +448,12 @@ static __always_inline bool is_worse(const struct candidate *a, const struct can
 	return goes_first(b, a);
 }
 
-/* Of the CPUs that @p may use, the one that runs the worst task, whose deadline counts as earlier where @p has not run; its own CPU among equals. */
-__noinline s32 highest_prio_rq(struct task_struct *p __arg_trusted, s32 from, struct candidate *worst)
+/*
+ * Of the CPUs that @p may use, the one that runs the worst task, whose deadline counts as earlier
+ * where @p has not run; its own CPU among equals.
+ */
+__noinline s32 highest_prio_rq(struct task_struct *p __arg_trusted, s32 from,
+			       struct candidate *worst)
 {
 	struct candidate c;
 	s32 cpu, worst_cpu = -1;
@@ -458,7 +472,10 @@ __noinline s32 highest_prio_rq(struct task_struct *p __arg_trusted, s32 from, st
 	return worst_cpu;
 }
 
-/* Offers a waiting task to the CPU that runs the worst task, if that is worse: of an equal class only ordinary tasks look at deadlines. */
+/*
+ * Offers a waiting task to the CPU that runs the worst task, if that is worse: of an equal class
+ * only ordinary tasks look at deadlines.
+ */
 static __always_inline void try_preempt(struct task_struct *p, const struct task_ctx *data)
 {
 	bool ordinary = p->policy == SCHED_NORMAL && !iso_task(p);
@@ -467,13 +484,17 @@ static __always_inline void try_preempt(struct task_struct *p, const struct task
 
 	if (cpu < 0 || data->prio > worst.prio)
 		return;
-	if (data->prio == worst.prio && (ordinary ? !time_before(data->deadline, worst.deadline) : nr_cpus == 1))
+	if (data->prio == worst.prio &&
+	    (ordinary ? !time_before(data->deadline, worst.deadline) : nr_cpus == 1))
 		return;
 	count(STAT_PREEMPTIONS);
 	resched_cpu(cpu, SCX_KICK_PREEMPT);
 }
 
-/* The kernel wakes the CPU that is returned here if it is idle; whichever CPU comes first may take the task. */
+/*
+ * The kernel wakes the CPU that is returned here if it is idle; whichever CPU comes first may take
+ * the task.
+ */
 s32 BPF_STRUCT_OPS(bfs_select_cpu, struct task_struct *p, s32 prev_cpu, u64 wake_flags)
 {
 	struct task_ctx *data = task_ctx_of(p);
@@ -573,19 +594,23 @@ static __always_inline u64 deadline_of_prev(struct task_struct *p, struct task_c
 {
 	update_cpu_clock(data, now);
 	data->scheduled = now;
-	data->own_deadline = data->time_slice > 0 ? data->deadline : deadline_from(task_nice(p), now);
+	data->own_deadline = data->time_slice > 0 ? data->deadline :
+						    deadline_from(task_nice(p), now);
 	return data->own_deadline;
 }
 
-/* The same if a kick comes late, after schedule() has answered it with this task: only a better one that was queued since goes before it. */
+/*
+ * The same if a kick comes late, after schedule() has answered it with this task: only a better one
+ * that was queued since goes before it.
+ */
 static __always_inline u64 deadline_of_chosen(const struct task_ctx *data, u64 now)
 {
 	return is_overdue(data->deadline, now) ? 0 : data->deadline - 1;
 }
 
 /*
- * schedule(): the best class that has a waiting task, and in it the earliest deadline. Overdue tasks are
- * not told apart at time 0.
+ * schedule(): the best class that has a waiting task, and in it the earliest deadline. Overdue
+ * tasks are not told apart at time 0.
  */
 void BPF_STRUCT_OPS(bfs_dispatch, s32 cpu, struct task_struct *prev)
 {
@@ -605,13 +630,17 @@ void BPF_STRUCT_OPS(bfs_dispatch, s32 cpu, struct task_struct *prev)
 		prev_data = task_ctx_of(prev);
 	if (prev && prev_data) {
 		prev_prio = effective_prio(prev, prev_data);
-		prev_deadline = asked ? deadline_of_prev(prev, prev_data, now) : deadline_of_chosen(prev_data, now);
+		prev_deadline = asked ? deadline_of_prev(prev, prev_data, now) :
+					deadline_of_chosen(prev_data, now);
 		scan_time = asked ? now : 0;
 	}
 	if (rescue_starved(now))
 		return;
 
-	/* It goes on, even with its slice used up: then it is asked again at every tick, each time with a later deadline */
+	/*
+	 * It goes on, even with its slice used up: then it is asked again at every tick, each time
+	 * with a later deadline
+	 */
 	if (!earliest_deadline_task(cpu, prev_prio, prev_deadline, scan_time) && prev && prev_data)
 		set_rq_task(prev);
 	if (offer_waiting && nr_cpus > 1)
@@ -813,7 +842,10 @@ s32 BPF_STRUCT_OPS(bfs_init_task, struct task_struct *p, struct scx_init_task_ar
 	return 0;
 }
 
-/* More CPUs, longer slices: half as long again with each doubling, in whole milliseconds at the end. */
+/*
+ * More CPUs, longer slices: half as long again with each doubling, in whole milliseconds at the
+ * end.
+ */
 static __always_inline u32 scale_rr_interval(u32 cpus)
 {
 	u32 rr = rr_interval * 100;

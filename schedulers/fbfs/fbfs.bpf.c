@@ -218,9 +218,10 @@ enum adder {
 };
 
 /*
- * worst_running_thread(): of the CPUs that @p may use, the one that runs the worst thread, if @p is better; else -1, also if one is
- * idle. Among equals the current thread is the worst, or else that of the lowest CPU. A thread that is leaving its CPU counts as
- * running there. That of the clock is never the worst.
+ * worst_running_thread(): of the CPUs that @p may use, the one that runs the worst thread, if @p is
+ * better; else -1, also if one is idle. Among equals the current thread is the worst, or else that
+ * of the lowest CPU. A thread that is leaving its CPU counts as running there. That of the clock is
+ * never the worst.
  */
 __noinline s32 worst_running_thread(struct task_struct *p __arg_trusted, enum adder adder)
 {
@@ -299,8 +300,9 @@ __noinline int interrupt_every_idle(void)
 }
 
 /*
- * The thread of the clock, from which timers wake threads: it displaces the current thread, all idle CPUs are interrupted for it, and
- * when it sleeps again this CPU chooses anew. So it is not this CPU that is notified of the thread that it wakes.
+ * The thread of the clock, from which timers wake threads: it displaces the current thread, all
+ * idle CPUs are interrupted for it, and when it sleeps again this CPU chooses anew. So it is not
+ * this CPU that is notified of the thread that it wakes.
  */
 static __always_inline void run_clock_thread(struct task_struct *p, enum adder adder)
 {
@@ -345,7 +347,10 @@ void BPF_STRUCT_OPS(fbfs_enqueue, struct task_struct *p, u64 enq_flags)
 		notify_cpus(p, ts);
 }
 
-/* @prev is put back and chosen again: that, too, notifies a CPU that runs a thread of a worse class. */
+/*
+ * @prev is put back and chosen again: that, too, notifies a CPU that runs a thread of a worse
+ * class.
+ */
 static __always_inline void go_on(struct task_struct *prev, struct td_sched *ts, u64 now)
 {
 	ts->sliceend = false;
@@ -371,7 +376,8 @@ void BPF_STRUCT_OPS(fbfs_dispatch, s32 cpu, struct task_struct *prev)
 	}
 	if (rescue_starved(now))
 		return;
-	if (!earliest_deadline_task(cpu, ts ? queue_of(ts->priority) : RQ_NQS, ts ? ts->deadline : 0, now) && prev && ts)
+	if (!earliest_deadline_task(cpu, ts ? queue_of(ts->priority) : RQ_NQS,
+				    ts ? ts->deadline : 0, now) && prev && ts)
 		go_on(prev, ts, now);
 }
 
@@ -487,9 +493,10 @@ s32 BPF_STRUCT_OPS(fbfs_init_task, struct task_struct *p, struct scx_init_task_a
 }
 
 /*
- * schedcpu_thread(): 4BSD's pass over all threads decides nothing here, but once a second the clock's thread wakes that of the pass,
- * which sleeps again: the current thread goes to the end of its list, and the CPU chooses anew. So does that of the worst thread,
- * which was asked to run the pass.
+ * schedcpu_thread(): 4BSD's pass over all threads decides nothing here, but once a second the
+ * clock's thread wakes that of the pass, which sleeps again: the current thread goes to the end of
+ * its list, and the CPU chooses anew. So does that of the worst thread, which was asked to run the
+ * pass.
  */
 static bool schedcpu_thread(void)
 {

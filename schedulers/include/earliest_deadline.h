@@ -10,7 +10,6 @@
  *
  *	candidate_of()	class and deadline of a task
  *	ends_scan()	whether a waiting task is taken without looking at the rest of its list
- *	is_worse()	whether one running task should give way rather than another
  */
 #pragma once
 
@@ -33,7 +32,6 @@ struct candidate {
 #define ANY_CPU (-1)
 static bool candidate_of(struct task_struct *p, s32 cpu, struct candidate *c);
 static bool ends_scan(u32 list, const struct candidate *c, u64 now);
-static bool is_worse(const struct candidate *a, const struct candidate *b);
 
 /* A task of a better class goes first, and among equals the one with the earlier deadline. */
 static __always_inline bool goes_first(const struct candidate *a, const struct candidate *b)
@@ -127,25 +125,6 @@ static __always_inline bool running_on(s32 cpu, const struct task_struct *p, str
 	struct task_struct *curr = scx_bpf_cpu_curr(cpu);
 
 	return curr && is_ordinary(curr) && curr->pid != p->pid && candidate_of(curr, ANY_CPU, c);
-}
-
-/* Of the CPUs that @p may use, the one that runs the worst task, if @p is better; else -1. */
-__noinline s32 worst_running(struct task_struct *p __arg_trusted)
-{
-	struct candidate own, c, worst = {};
-	s32 cpu, worst_cpu = -1;
-
-	if (!candidate_of(p, ANY_CPU, &own))
-		return -1;
-	bpf_for(cpu, 0, scx_bpf_nr_cpu_ids()) {
-		if (!bpf_cpumask_test_cpu(cpu, p->cpus_ptr) || !running_on(cpu, p, &c))
-			continue;
-		if (worst_cpu < 0 || is_worse(&c, &worst)) {
-			worst = c;
-			worst_cpu = unlinked(cpu);
-		}
-	}
-	return worst_cpu >= 0 && goes_first(&own, &worst) ? worst_cpu : -1;
 }
 
 /* ---- No task waits for ever ------------------------------------------------------------------------------------ */

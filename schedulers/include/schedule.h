@@ -78,9 +78,10 @@ static __always_inline void resched_cpu(s32 cpu)
 /* ---- The choice ------------------------------------------------------------------------------------------------ */
 
 /*
- * A waiting task is served by whichever CPU is done first, and these schedulers rely on it: a CPU that has no other task with ticks
- * left begins an epoch for all, so tasks that run elsewhere may never come to the end of their quanta. A task bound to their CPUs,
- * which these schedulers did not have, would wait for ever. So the CPU of a task that has run for this long looks for such tasks.
+ * A waiting task is served by whichever CPU is done first, and these schedulers rely on it: a CPU
+ * that has no other task with ticks left begins an epoch for all, so tasks that run elsewhere may
+ * never come to the end of their quanta. A task bound to their CPUs, which these schedulers did not
+ * have, would wait for ever. So the CPU of a task that has run for this long looks for such tasks.
  */
 #define STARVED_TASKS_INTERVAL NSEC_PER_SEC
 
@@ -172,7 +173,8 @@ __noinline bool bound_task_starves(s32 cpu, u64 now)
 	bpf_for_each(scx_dsq, p, RUNQUEUE, 0) {
 		struct task_ctx *data = task_ctx_of(p);
 
-		if (!data || p->nr_cpus_allowed >= nr_cpu_ids || !can_run_on(p, cpu) || !starved_for(data->waiting_since, now))
+		if (!data || p->nr_cpus_allowed >= nr_cpu_ids || !can_run_on(p, cpu) ||
+		    !starved_for(data->waiting_since, now))
 			continue;
 		starves = true;
 		break;
@@ -193,7 +195,8 @@ void BPF_STRUCT_OPS(one_list_dispatch, s32 cpu, struct task_struct *prev)
 	if (prev && data) {
 		pay_ticks(&data->counter, now);
 		if (!quantum_has_ended(data) && !cpu_data->need_resched &&
-		    (now - data->running_since < STARVED_TASKS_INTERVAL || !bound_task_starves(cpu, now))) {
+		    (now - data->running_since < STARVED_TASKS_INTERVAL ||
+		     !bound_task_starves(cpu, now))) {
 			/* Another CPU has begun an epoch since this quantum was laid out. */
 			run_counter_down(prev, data, now);
 			return;

@@ -11,7 +11,10 @@
 struct tick_counter {
 	/* Ticks left of the quantum */
 	s32 left;
-	/* Since the task was given its CPU: a tick has taken the last one, or came when none was left. An epoch does not change that */
+	/*
+	 * Since the task was given its CPU: a tick has taken the last one, or came when none was
+	 * left. An epoch does not change that
+	 */
 	bool used_up;
 	bool overdrawn;
 	bool running;

@@ -76,7 +76,9 @@ struct task_ctx {
 	bool listed;
 	/* Put on the list, but not yet handled by reschedule_idle() */
 	bool woken;
-	/* The same for the first time: do_fork() holds the big kernel lock, the new task does not */
+	/*
+	 * The same for the first time: do_fork() holds the big kernel lock, the new task does not
+	 */
 	bool is_new;
 	/* SCHED_YIELD: its quantum counts as used up once */
 	bool yielding;
@@ -223,7 +225,8 @@ static __always_inline enum wakeup effect_of_wakeup(struct task_struct *p, struc
 	if (rt_priority_of(p) || ticks_left_at(&data->counter, now) >
 					 ticks_left_at(&current_data->counter, now) + (s32)wakeup_margin)
 		return PREEMPT_CURRENT;
-	if (current_data->avg_slice < CACHEFLUSH_TIME && big_kernel_lock && !in_interrupt() && !data->is_new)
+	if (current_data->avg_slice < CACHEFLUSH_TIME && big_kernel_lock && !in_interrupt() &&
+	    !data->is_new)
 		return LEAVE_IT_WAITING;
 	return LOOK_FOR_IDLE_CPU;
 }
@@ -372,8 +375,9 @@ void BPF_STRUCT_OPS(linux22_update_idle, s32 cpu, bool idle)
 /* ---- Idle CPUs --------------------------------------------------------------------------------------------------- */
 
 /*
- * cpu_idle() on several CPUs calls schedule() only after need_resched has been set: by a wake-up on the idle CPU, or from another one. So a
- * task that has lost its CPU, or one of several that woke at the same instant, may wait beside it until then. Here it also looks at ticks.
+ * cpu_idle() on several CPUs calls schedule() only after need_resched has been set: by a wake-up on
+ * the idle CPU, or from another one. So a task that has lost its CPU, or one of several that woke
+ * at the same instant, may wait beside it until then. Here it also looks at ticks.
  */
 static bool idle_tick(void)
 {

@@ -243,8 +243,9 @@ static __always_inline void reschedule_idle(struct task_struct *p, struct task_c
 /* ---- Sleep, wake-up and waiting ---------------------------------------------------------------------------------- */
 
 /*
- * The task stays where it was; schedule() on any CPU may take it. But the kernel notifies an idle CPU of a task placed there, and 2.4
- * notifies nobody of a task that is woken synchronously: its waker will call schedule() in a moment. So it is placed on the waker's CPU.
+ * The task stays where it was; schedule() on any CPU may take it. But the kernel notifies an idle
+ * CPU of a task placed there, and 2.4 notifies nobody of a task that is woken synchronously: its
+ * waker will call schedule() in a moment. So it is placed on the waker's CPU.
  */
 s32 BPF_STRUCT_OPS(linux24_select_cpu, struct task_struct *p, s32 prev_cpu, u64 wake_flags)
 {
@@ -253,7 +254,8 @@ s32 BPF_STRUCT_OPS(linux24_select_cpu, struct task_struct *p, s32 prev_cpu, u64 
 
 	if (!data)
 		return prev_cpu;
-	data->synchronous = (wake_flags & SCX_WAKE_SYNC) && bpf_cpumask_test_cpu(this_cpu, p->cpus_ptr) && !cpu_is_idle(this_cpu);
+	data->synchronous = (wake_flags & SCX_WAKE_SYNC) && !cpu_is_idle(this_cpu) &&
+			    bpf_cpumask_test_cpu(this_cpu, p->cpus_ptr);
 	return data->synchronous ? this_cpu : prev_cpu;
 }
 

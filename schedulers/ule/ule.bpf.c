@@ -630,9 +630,9 @@ static __always_inline bool goes_on_before(struct tdq *tdq, s32 pri)
 }
 
 /*
- * sched_setpreempt(): on this CPU a better thread gets the CPU at the latest when the current one returns to user mode. To
- * sched_ext this and an immediate preemption are the same: the kernel decides where a thread may be preempted. Returns whether
- * the CPU has chosen already.
+ * sched_setpreempt(): on this CPU a better thread gets the CPU at the latest when the current one
+ * returns to user mode. To sched_ext this and an immediate preemption are the same: the kernel
+ * decides where a thread may be preempted. Returns whether the CPU has chosen already.
  */
 static __always_inline bool sched_setpreempt(struct tdq *tdq, s32 cpu, s32 pri)
 {
