@@ -624,6 +624,7 @@ static __always_inline bool goes_on_before(struct tdq *tdq, s32 pri)
 		return false;
 	if (queue_of(best) != QUEUE_TIMESHARE && list_of(best) != list_of(ts->user_pri))
 		return false;
+	/* On its way to user mode it takes its own priority */
 	ts->priority = ts->user_pri;
 	tdq->lowpri = tdq->curpri = ts->priority;
 	return true;
