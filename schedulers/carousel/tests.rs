@@ -3,10 +3,10 @@
 
 use crate::support::{
     History, MS, SECOND, assert_near, assert_the_displaced_move,
-    assert_time_alone_is_no_debt_elsewhere, run, run_with, statistic,
+    assert_time_alone_is_no_debt_elsewhere, ping_pong, run, run_with, run_with_costs, statistic,
 };
 use crate::tests::groups as common;
-use fairground_simulator::{CostModel, Options, Outcome};
+use fairground_simulator::{CostModel, Outcome};
 
 const ID: &str = "carousel";
 
@@ -31,15 +31,6 @@ fn run_at_250(
     settings: &[(&str, &str)],
 ) -> (History, Outcome) {
     run_with(ID, machine, json, seconds, settings, |options| options.hz = 250)
-}
-
-/// A run on one CPU with the usual costs, and a tick of 4 ms.
-fn run_with_costs(json: &str, seconds: u64) -> Outcome {
-    let costs = |options: &mut Options| {
-        options.hz = 250;
-        options.cost = CostModel::default_model();
-    };
-    run_with(ID, "1", json, seconds, &[], costs).1
 }
 
 /// `number` tasks that never sleep: `hog-0` and so on.
@@ -394,19 +385,13 @@ fn who_is_not_behind_gets_no_timer_of_its_own() {
         "sender": { "instance": 10, "loop": 1, "phases": { "all": { "loop": 400,
             "fairground1": { "repeat": { "times": 10, "events": {
                 "fairground1": { "pipe_write": { "pipe": "to%j", "bytes": 100 } } } } } } } } } }"#;
-    let outcome = run_with_costs(json, 1);
+    let outcome = run_with_costs(ID, json, 1);
     assert!(outcome.context_switches < 450, "{}", outcome.context_switches);
 }
 
 #[test]
 fn no_timer_ends_the_turn_of_who_usually_sleeps_before() {
-    let json = r#"{ "tasks": {
-        "one": { "loop": -1, "run": 10, "fairground1": { "pipe_write": { "pipe": "a", "bytes": 1 } },
-            "fairground2": { "pipe_read": { "pipe": "b", "bytes": 1 } } },
-        "other": { "loop": -1, "fairground1": { "pipe_read": { "pipe": "a", "bytes": 1 } }, "run": 10,
-            "fairground2": { "pipe_write": { "pipe": "b", "bytes": 1 } } } } }"#;
-    let outcome = run_with_costs(json, 2);
-    assert!(outcome.context_switches > 50_000, "{}", outcome.context_switches);
+    let outcome = ping_pong(ID, 2);
     // At most one for each turn of 2 ms
     let alarms = statistic(ID, &outcome, "alarms");
     assert!(alarms <= 1_000, "{alarms}");

@@ -218,7 +218,28 @@ pub fn run(
     run_with(id, machine, json, seconds, settings, |_| {})
 }
 
-/// The same with other options: `change` has the last word.
+/// A run on one CPU with the usual costs, and a tick of 4 ms.
+pub fn run_with_costs(id: &str, json: &str, seconds: u64) -> Outcome {
+    let costs = |options: &mut Options| {
+        options.hz = 250;
+        options.cost = CostModel::default_model();
+    };
+    run_with(id, "1", json, seconds, &[], costs).1
+}
+
+/// Such a run of two tasks that wake one another all the time, through pipes.
+pub fn ping_pong(id: &str, seconds: u64) -> Outcome {
+    let json = r#"{ "tasks": {
+        "one": { "loop": -1, "run": 10, "fairground1": { "pipe_write": { "pipe": "a", "bytes": 1 } },
+            "fairground2": { "pipe_read": { "pipe": "b", "bytes": 1 } } },
+        "other": { "loop": -1, "fairground1": { "pipe_read": { "pipe": "a", "bytes": 1 } }, "run": 10,
+            "fairground2": { "pipe_write": { "pipe": "b", "bytes": 1 } } } } }"#;
+    let outcome = run_with_costs(id, json, seconds);
+    assert!(outcome.context_switches > 50_000, "{}", outcome.context_switches);
+    outcome
+}
+
+/// [`run`] with other options: `change` has the last word.
 pub fn run_with(
     id: &str,
     machine: &str,
