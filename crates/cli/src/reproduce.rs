@@ -8,7 +8,7 @@ use std::process::ExitCode;
 use clap::builder::NonEmptyStringValueParser;
 use clap::{Args, ValueEnum};
 use fairground_catalog::Build;
-use fairground_lab::{Error, Experiment, Experiments, Outcome, Request, reproduce_on_kernel};
+use fairground_lab::{Error, Experiment, Experiments, Reproduced, Request, reproduce_on_kernel};
 use fairground_report::Unit;
 use fairground_report::page::{Axis, Moment, Plot};
 use fairground_results::{Claim, Level, Reproduction};
@@ -183,7 +183,7 @@ pub fn main(arguments: &Arguments) -> Result<ExitCode, Stop> {
 }
 
 /// Tells how much CPU time each experiment took.
-fn tell_times(outcomes: &[Outcome]) {
+fn tell_times(outcomes: &[Reproduced]) {
     let mut costs: Vec<(u64, &str)> = { outcomes.iter() }
         .map(|outcome| (outcome.cost, outcome.reproduction.id.as_str()))
         .collect();
@@ -195,7 +195,7 @@ fn tell_times(outcomes: &[Outcome]) {
 }
 
 /// Runs the experiments in the simulator.
-fn outcomes(arguments: &Arguments, experiments: &[Experiment]) -> Result<Vec<Outcome>, Stop> {
+fn outcomes(arguments: &Arguments, experiments: &[Experiment]) -> Result<Vec<Reproduced>, Stop> {
     let progress = Progress::new(match experiments {
         [one] => one.id.clone(),
         several => format!("{} experiments", several.len()),
@@ -212,7 +212,7 @@ fn outcomes(arguments: &Arguments, experiments: &[Experiment]) -> Result<Vec<Out
 fn outcomes_on_kernel(
     arguments: &Arguments,
     experiments: &[Experiment],
-) -> Result<(Vec<Outcome>, bool), Stop> {
+) -> Result<(Vec<Reproduced>, bool), Stop> {
     let request = arguments.request(experiments)?;
     let mut runner = Runner::new(request.build.clone())?;
     let mut able = Vec::new();
@@ -239,7 +239,7 @@ fn outcomes_on_kernel(
 }
 
 /// The distributions of samples, one plot per point.
-fn curves(outcome: &Outcome) -> Vec<Plot> {
+fn curves(outcome: &Reproduced) -> Vec<Plot> {
     let mut plots = Vec::new();
     for histogram in &outcome.histograms {
         for (number, point) in outcome.reproduction.points.iter().enumerate() {
@@ -261,7 +261,7 @@ fn curves(outcome: &Outcome) -> Vec<Plot> {
 }
 
 /// The page with all outcomes.
-fn page(outcomes: &[Outcome], reproductions: &[&Reproduction]) -> Result<String, Error> {
+fn page(outcomes: &[Reproduced], reproductions: &[&Reproduction]) -> Result<String, Error> {
     let moments: Result<BTreeMap<String, Vec<Moment>>, Error> = { outcomes.iter() }
         .map(|outcome| Ok((outcome.reproduction.id.clone(), outcome.moments()?)))
         .collect();
@@ -324,7 +324,7 @@ fn tell_contradicted(reproductions: &[&Reproduction]) -> bool {
 }
 
 /// Reports which simulations failed and why.
-fn tell_failures(outcomes: &[Outcome]) -> ExitCode {
+fn tell_failures(outcomes: &[Reproduced]) -> ExitCode {
     let mut failed = false;
     for outcome in outcomes {
         for failure in &outcome.failures {

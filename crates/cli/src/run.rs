@@ -111,7 +111,7 @@ pub fn main(arguments: &Arguments) -> Result<ExitCode, Stop> {
 }
 
 /// Why the loop in [`watch`] ended.
-enum Outcome {
+enum WatchEnd {
     /// The user or the command ended it; the code to return.
     Ended(u8),
     /// The scheduler is no longer in charge.
@@ -207,19 +207,19 @@ fn keep_loaded(
                 return Ok(1);
             }
             // The scheduler was ejected while the command ended.
-            Outcome::Ended(_) if report.as_ref().is_some_and(ExitReport::is_failure) => {
+            WatchEnd::Ended(_) if report.as_ref().is_some_and(ExitReport::is_failure) => {
                 explain(&title, report, arguments.dump.as_deref())?;
                 return Ok(1);
             }
-            Outcome::Ended(code) => {
+            WatchEnd::Ended(code) => {
                 tell(format_args!("the kernel's own scheduler is back"));
                 return Ok(code);
             }
-            Outcome::Ejected if report.as_ref().is_some_and(ExitReport::wants_restart) => {
+            WatchEnd::Ejected if report.as_ref().is_some_and(ExitReport::wants_restart) => {
                 let report = report.map(|report| report.to_string()).unwrap_or_default();
                 output::say!("fairground: {title} ended and asks to be loaded again: {report}");
             }
-            Outcome::Ejected => {
+            WatchEnd::Ejected => {
                 explain(&title, report, arguments.dump.as_deref())?;
                 if let Some(mut command) = command.take() {
                     output::say!("fairground: the command ran under {title} and is stopped");
@@ -237,7 +237,7 @@ fn watch(
     signals: &mut Signals,
     mut command: Option<&mut Guarded>,
     interval: Option<Duration>,
-) -> Result<Outcome, Error> {
+) -> Result<WatchEnd, Error> {
     let mut earlier = running.counters();
     let mut next_print = interval.map(|interval| Instant::now() + interval);
     loop {
@@ -245,17 +245,17 @@ fn watch(
             next_print.map_or(LOOK, |next| next.saturating_duration_since(Instant::now()));
         let request = signals.wait(LOOK.min(until_print))?;
         if let Some(code) = command.as_mut().map_or(Ok(None), |command| command.poll())? {
-            return Ok(Outcome::Ended(code));
+            return Ok(WatchEnd::Ended(code));
         }
         match (&mut command, request) {
-            (None, Some(_)) => return Ok(Outcome::Ended(0)),
+            (None, Some(_)) => return Ok(WatchEnd::Ended(0)),
             // The terminal's Ctrl-C reached the command as well; the command decides how to act on it.
             (Some(_), Some(request)) if request.from_terminal => {}
             (Some(command), Some(request)) => command.end(request.signal),
             (_, None) => {}
         }
         if !running.is_in_charge() {
-            return Ok(Outcome::Ejected);
+            return Ok(WatchEnd::Ejected);
         }
         if let Some(failure) = running.loader_failure() {
             return Err(failure);

@@ -49,7 +49,7 @@ pub struct Arguments {
 
     /// Real-time task of BMQS
     #[arg(long = "rt", value_enum, value_name = "KIND")]
-    realtime: Option<Kind>,
+    realtime: Option<RealTimeKind>,
 
     /// Priority among real-time tasks, 1 to 99
     #[arg(long, value_name = "N", requires = "realtime")]
@@ -61,7 +61,7 @@ pub struct Arguments {
 }
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
-enum Kind {
+enum RealTimeKind {
     /// Not real-time
     None,
     /// Stays on its CPU
@@ -70,7 +70,7 @@ enum Kind {
     Global,
 }
 
-impl Kind {
+impl RealTimeKind {
     fn text(self) -> &'static str {
         match self {
             Self::None => "none",

@@ -7,7 +7,7 @@
 use std::fmt;
 use std::ops::Range;
 
-use fairground_bpf::{Kind, Object};
+use fairground_bpf::{Object, TypeKind};
 use fairground_contract::exit::{self, ExitKind};
 
 /// Bit of an exit code that asks the loader to load the scheduler again, `SCX_ECODE_ACT_RESTART`.
@@ -67,7 +67,7 @@ impl ExitLayout {
     pub(crate) fn find(object: &Object) -> Option<Self> {
         let (section, record) = object.exit_record()?;
         let name = |section: usize| object.sections()[section].name.clone();
-        let Kind::Structure { members, .. } = object.btf().resolved(record.type_id) else {
+        let TypeKind::Structure { members, .. } = object.btf().resolved(record.type_id) else {
             return None;
         };
         let members = members.iter().filter_map(|member| {

@@ -5,7 +5,7 @@
 
 use std::os::fd::AsRawFd as _;
 
-use fairground_bpf::{Btf, Kind, TypeId, number};
+use fairground_bpf::{Btf, TypeId, TypeKind, number};
 use libbpf_rs::{MapCore as _, MapFlags, MapHandle, MapType};
 
 use crate::in_charge::{InCharge, types};
@@ -85,7 +85,7 @@ impl Field {
 /// The numbers of the structure with which a value of type `value` begins.
 fn fields(types: &Btf, value: TypeId) -> Vec<Field> {
     let members = |id| match types.resolved(id) {
-        Kind::Structure { members, .. } => members.as_slice(),
+        TypeKind::Structure { members, .. } => members.as_slice(),
         _ => &[],
     };
     let Some(public) = members(value).first() else { return Vec::new() };
@@ -93,7 +93,7 @@ fn fields(types: &Btf, value: TypeId) -> Vec<Field> {
     let members = (0..).zip(members(structure));
     members
         .filter_map(|(index, member)| {
-            let Kind::Integer { size, signed, .. } = *types.resolved(member.type_id) else {
+            let TypeKind::Integer { size, signed, .. } = *types.resolved(member.type_id) else {
                 return None;
             };
             let unit = types.declaration_tags(structure, Some(index)).find_map(Unit::of);

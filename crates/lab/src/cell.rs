@@ -33,11 +33,11 @@ use serde::{Deserialize, Serialize};
 use crate::contender::{Contender, Unloadable};
 use crate::crash;
 use crate::error::Error;
-use crate::isolation::{self, Kept};
-use crate::lockstep::{Remote, Site, Waiting};
+use crate::isolation::{self, Inherited};
 use crate::noise::Noise;
 use crate::parallel;
 use crate::recorded::Replay;
+use crate::remote::{Remote, Site, Waiting};
 
 /// Length of a run whose workload has neither a duration nor an end.
 pub const DEFAULT_DURATION: Nanoseconds = 10_000_000_000;
@@ -361,7 +361,7 @@ impl Cell {
                 }
             },
             None => {
-                let kept = Kept { file: trace, ..Kept::default() };
+                let kept = Inherited { file: trace, ..Inherited::default() };
                 isolation::run(&kept, &capacities, events, |events| {
                     self.run_here(trace, events.into_iter().collect(), None)
                 })
@@ -395,7 +395,7 @@ impl Cell {
     ) -> io::Result<Result<CellResult, String>> {
         let (here, there) = UnixStream::pair()?;
         let memory = std::mem::take(&mut loader.memory);
-        let kept = Kept {
+        let kept = Inherited {
             file: trace,
             memory: memory.iter().map(|one| &one.file).collect(),
             socket: Some(&there),

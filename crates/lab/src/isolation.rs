@@ -32,7 +32,7 @@ const NOT_CONFINED: i32 = 102;
 
 /// The descriptors that the process keeps from this one.
 #[derive(Default)]
-pub(crate) struct Kept<'a> {
+pub(crate) struct Inherited<'a> {
     /// A file that it may write to.
     pub file: Option<&'a File>,
     /// Files that it maps.
@@ -43,7 +43,7 @@ pub(crate) struct Kept<'a> {
 
 /// Runs `work` in a process of its own with `kept`, and returns its result, or how the process crashed. The events of the sink that `work` gets go to `events`.
 pub(crate) fn run<T: Serialize + DeserializeOwned>(
-    kept: &Kept,
+    kept: &Inherited,
     capacities: &[u32],
     events: Option<&mut dyn Sink>,
     work: impl FnOnce(Option<&mut dyn Sink>) -> T,
@@ -134,7 +134,7 @@ fn pipe() -> io::Result<(OwnedFd, OwnedFd)> {
 
 /// Runs in the new process; returns its exit code.
 fn isolated<T: Serialize>(
-    kept: &Kept,
+    kept: &Inherited,
     capacities: &[u32],
     result: OwnedFd,
     words: OwnedFd,
@@ -296,7 +296,7 @@ mod tests {
     use super::*;
 
     fn run_alone(work: impl FnOnce() -> u64) -> Result<u64, String> {
-        run(&Kept::default(), &[], None, |_| work()).expect("a process")
+        run(&Inherited::default(), &[], None, |_| work()).expect("a process")
     }
 
     #[test]
@@ -350,7 +350,7 @@ mod tests {
         // The filter is this thread's alone.
         let refused = std::thread::spawn(move || {
             seccompiler::apply_filter(&no_filters).expect("filters are allowed here");
-            run(&Kept::default(), &[], None, |_| 7).map_err(|error| error.to_string())
+            run(&Inherited::default(), &[], None, |_| 7).map_err(|error| error.to_string())
         });
         let refused = refused.join().expect("it ends").unwrap_err();
         assert!(refused.contains("allow seccomp filters"), "{refused}");

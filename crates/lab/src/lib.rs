@@ -20,13 +20,13 @@ mod hunt;
 mod identity;
 mod isolation;
 mod loader;
-mod lockstep;
 mod memory;
 mod moments;
 mod noise;
 mod parallel;
 mod plan;
 mod recorded;
+mod remote;
 mod shrink;
 mod store;
 mod toml_file;
@@ -44,7 +44,7 @@ pub use cost_file::{Measured, cost_file, costs_of, read_cost_model};
 pub use error::Error;
 pub use experiment::{
     Experiment, Experiments, Histogram, KernelLoad, KernelMachine, KernelOutput, KernelRun,
-    Outcome, Request, fit, reproduce, reproduce_on_kernel,
+    Reproduced, Request, fit, reproduce, reproduce_on_kernel,
 };
 pub use explain::{Search, explain};
 pub use fairground_simulator::{Examined, Release};

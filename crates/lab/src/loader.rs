@@ -12,7 +12,7 @@ use fairground_simulator::Options;
 use crate::cell::Cell;
 use crate::contender::Contender;
 use crate::error::Error;
-use crate::lockstep::{SimulatedKernel, Waiting};
+use crate::remote::{SimulatedKernel, Waiting};
 
 /// The prefix of a reference that names a scheduler's loader.
 pub const LOADER: &str = "exec:";

@@ -8,7 +8,7 @@ use fairground_catalog::Cache;
 use fairground_simulator::Store;
 
 /// The cache for the translation of one object under this program.
-struct Kept {
+struct Translations {
     cache: Cache,
     program: String,
     /// The hash of the object file.
@@ -17,7 +17,11 @@ struct Kept {
 
 /// The place where translations of the object with this hash are kept; `None` if nothing can be.
 pub(crate) fn of_object(hash: &str) -> Option<Arc<dyn Store>> {
-    Some(Arc::new(Kept { cache: Cache::find()?, program: program()?, object: hash.to_owned() }))
+    Some(Arc::new(Translations {
+        cache: Cache::find()?,
+        program: program()?,
+        object: hash.to_owned(),
+    }))
 }
 
 /// The stamp that tells this program from all others: machine code fits the one that has made it only.
@@ -35,13 +39,13 @@ fn program() -> Option<String> {
     Some(format!("{} {stamp:?}", env!("CARGO_PKG_VERSION")))
 }
 
-impl Kept {
+impl Translations {
     fn parts<'a>(&'a self, key: &'a [u8]) -> [&'a [u8]; 3] {
         [self.program.as_bytes(), self.object.as_bytes(), key]
     }
 }
 
-impl Store for Kept {
+impl Store for Translations {
     fn find(&self, key: &[u8]) -> Option<Vec<u8>> {
         self.cache.content(&self.parts(key))
     }

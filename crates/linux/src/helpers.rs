@@ -2,7 +2,7 @@
 
 use std::sync::LazyLock;
 
-use fairground_bpf::{Argument, Contract, Outcome};
+use fairground_bpf::{Argument, CallResult, Contract};
 
 use crate::row::{add, rows};
 
@@ -30,7 +30,7 @@ static HELPERS: LazyLock<Vec<Helper>> = LazyLock::new(|| {
             name: next(),
             contract: Contract {
                 arguments: [Argument::Any; 5],
-                result: Outcome::Number,
+                result: CallResult::Number,
                 ..Contract::default()
             },
             for_callbacks: next() == "scx",

@@ -12,7 +12,7 @@ mod variables;
 
 pub use functions::{Function, Successor, function, functions};
 pub use helpers::{Helper, helper, helpers};
-pub use members::{CID_FORM, CPU_FORM, Kind, Member, member, members};
+pub use members::{CID_FORM, CPU_FORM, Member, MemberKind, member, members};
 pub use release::{Release, Releases};
 pub use row::{Group, Groups};
 pub use variables::{has_variable, variables};

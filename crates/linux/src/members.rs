@@ -12,7 +12,7 @@ pub const CID_FORM: &str = "sched_ext_ops_cid";
 
 /// The kind of a member.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum MemberKind {
     /// A number, a text, or data of the kernel.
     Data,
     /// A callback.
@@ -38,7 +38,7 @@ pub struct Member {
     /// The releases that have it there.
     cid_form: Option<Releases>,
     /// Its kind.
-    pub kind: Kind,
+    pub kind: MemberKind,
 }
 
 impl Member {
@@ -51,8 +51,8 @@ impl Member {
     /// The releases in which it may be a program that sleeps.
     pub fn sleeps(&self) -> Option<Releases> {
         match self.kind {
-            Kind::Data => None,
-            Kind::Callback { sleeps, .. } => sleeps,
+            MemberKind::Data => None,
+            MemberKind::Callback { sleeps, .. } => sleeps,
         }
     }
 
@@ -69,7 +69,7 @@ static MEMBERS: LazyLock<Vec<Member>> = LazyLock::new(|| {
         let (name, cpu_form) = (next(), releases(next()));
         let (cid_name, cid_form) = (next(), releases(next()));
         let kind = match next() {
-            "data" => Kind::Data,
+            "data" => MemberKind::Data,
             groups => {
                 let mut sleeps = None;
                 let mut nullable = None;
@@ -81,7 +81,7 @@ static MEMBERS: LazyLock<Vec<Member>> = LazyLock::new(|| {
                         _ => panic!("no callback is {word}"),
                     }
                 }
-                Kind::Callback { groups: Groups::read(groups), sleeps, nullable }
+                MemberKind::Callback { groups: Groups::read(groups), sleeps, nullable }
             }
         };
         Member { name, cpu_form, cid_name, cid_form, kind }

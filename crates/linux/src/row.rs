@@ -1,6 +1,6 @@
 //! The words of the tables' rows.
 
-use fairground_bpf::{Argument, Contract, Effect, Outcome, Region};
+use fairground_bpf::{Argument, CallResult, Contract, Effect, Region};
 
 use crate::release::{Release, Releases};
 
@@ -74,11 +74,11 @@ pub(crate) fn add(contract: &mut Contract, word: &'static str) -> bool {
         "args" => contract.arguments = arguments(value),
         "result" => {
             contract.result = match value {
-                "any" => Outcome::Any,
-                "or-null" => Outcome::OrNull,
-                "map-value" => Outcome::MapValue,
-                "object" => Outcome::Object,
-                "memory" => Outcome::Memory,
+                "any" => CallResult::Any,
+                "or-null" => CallResult::OrNull,
+                "map-value" => CallResult::MapValue,
+                "object" => CallResult::Object,
+                "memory" => CallResult::Memory,
                 other => panic!("no result {other}"),
             }
         }

@@ -20,7 +20,7 @@ const MORE: [&str; 3] = [capacity::WORD, smt::WORD, CGROUP_MODE];
 
 /// The type of a level's objects.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Kind {
+enum ObjectKind {
     Node,
     Package,
     Die,
@@ -35,7 +35,7 @@ enum Kind {
 /// A level: how many objects each object of the previous level has.
 #[derive(Clone, Debug)]
 struct Level {
-    kind: Kind,
+    kind: ObjectKind,
     /// The word that describes it.
     word: String,
     count: u32,
@@ -181,7 +181,7 @@ impl Reading<'_> {
                 }
             };
             levels.push(Level {
-                kind: kind.unwrap_or(Kind::Cpu),
+                kind: kind.unwrap_or(ObjectKind::Cpu),
                 word: word.clone(),
                 count,
                 memory: false,
@@ -205,9 +205,9 @@ impl Reading<'_> {
                 levels[index].word
             )));
         }
-        if levels.last().is_some_and(|last| last.kind != Kind::Cpu) {
+        if levels.last().is_some_and(|last| last.kind != ObjectKind::Cpu) {
             levels.push(Level {
-                kind: Kind::Cpu,
+                kind: ObjectKind::Cpu,
                 word: "pu:1".into(),
                 count: 1,
                 memory: false,
@@ -219,16 +219,16 @@ impl Reading<'_> {
     }
 
     /// The level that a name stands for.
-    fn kind(&self, word: &str, name: &str) -> Result<Kind, Error> {
-        const NAMES: [(&str, Kind); 8] = [
-            ("numanode", Kind::Node),
-            ("node", Kind::Node),
-            ("package", Kind::Package),
-            ("socket", Kind::Package),
-            ("die", Kind::Die),
-            ("group", Kind::Group),
-            ("core", Kind::Core),
-            ("pu", Kind::Cpu),
+    fn kind(&self, word: &str, name: &str) -> Result<ObjectKind, Error> {
+        const NAMES: [(&str, ObjectKind); 8] = [
+            ("numanode", ObjectKind::Node),
+            ("node", ObjectKind::Node),
+            ("package", ObjectKind::Package),
+            ("socket", ObjectKind::Package),
+            ("die", ObjectKind::Die),
+            ("group", ObjectKind::Group),
+            ("core", ObjectKind::Core),
+            ("pu", ObjectKind::Cpu),
         ];
         let name = name.to_ascii_lowercase();
         if let Some((_, kind)) =
@@ -245,10 +245,10 @@ impl Reading<'_> {
         });
         match cache {
             Some((level @ ("1" | "2" | "3"), true)) => {
-                Ok(Kind::InstructionCache(u32::from(level.as_bytes()[0] - b'0')))
+                Ok(ObjectKind::InstructionCache(u32::from(level.as_bytes()[0] - b'0')))
             }
             Some((level @ ("1" | "2" | "3" | "4" | "5"), false)) => {
-                Ok(Kind::Cache(u32::from(level.as_bytes()[0] - b'0')))
+                Ok(ObjectKind::Cache(u32::from(level.as_bytes()[0] - b'0')))
             }
             _ => Err(self.error(format!(
                 "`{word}` is not a level; levels are numa, package, die, group, l5 to l1, core and pu"
@@ -303,22 +303,22 @@ impl Reading<'_> {
 
     /// Checks that each level can contain the next.
     fn check_order(&self, levels: &[Level]) -> Result<(), Error> {
-        let position = |kind: Kind| levels.iter().position(|level| level.kind == kind);
+        let position = |kind: ObjectKind| levels.iter().position(|level| level.kind == kind);
         for (index, level) in levels.iter().enumerate() {
             let last = index == levels.len() - 1;
-            if level.kind == Kind::Cpu && !last {
+            if level.kind == ObjectKind::Cpu && !last {
                 return Err(self.error(format!("`{}` must be the last level", level.word)));
             }
-            if level.kind != Kind::Group && position(level.kind) != Some(index) {
+            if level.kind != ObjectKind::Group && position(level.kind) != Some(index) {
                 return Err(self.error(format!("`{}` repeats a level", level.word)));
             }
-            let inside = |outer: Kind| position(outer).is_some_and(|outer| outer < index);
+            let inside = |outer: ObjectKind| position(outer).is_some_and(|outer| outer < index);
             let misplaced = match level.kind {
-                Kind::Package => inside(Kind::Core) || inside(Kind::Die),
-                Kind::Die | Kind::Node => inside(Kind::Core),
-                Kind::Cache(number) => {
-                    (number > 2 && inside(Kind::Core))
-                        || (1..number).any(|smaller| inside(Kind::Cache(smaller)))
+                ObjectKind::Package => inside(ObjectKind::Core) || inside(ObjectKind::Die),
+                ObjectKind::Die | ObjectKind::Node => inside(ObjectKind::Core),
+                ObjectKind::Cache(number) => {
+                    (number > 2 && inside(ObjectKind::Core))
+                        || (1..number).any(|smaller| inside(ObjectKind::Cache(smaller)))
                 }
                 _ => false,
             };
@@ -361,10 +361,10 @@ impl Reading<'_> {
         let node_spans = || nodes.iter().map(|node| node.span);
         let (smallest, largest) =
             (node_spans().min().unwrap_or(total), node_spans().max().unwrap_or(total));
-        let core = span(&|level| level.kind == Kind::Core).unwrap_or(1);
-        let package = span(&|level| level.kind == Kind::Package).unwrap_or(largest);
-        let die = span(&|level| level.kind == Kind::Die).unwrap_or(total);
-        let llc = span(&|level| matches!(level.kind, Kind::Cache(_)))
+        let core = span(&|level| level.kind == ObjectKind::Core).unwrap_or(1);
+        let package = span(&|level| level.kind == ObjectKind::Package).unwrap_or(largest);
+        let die = span(&|level| level.kind == ObjectKind::Die).unwrap_or(total);
+        let llc = span(&|level| matches!(level.kind, ObjectKind::Cache(_)))
             .unwrap_or_else(|| package.min(die).min(smallest).max(core));
         let numbers = self.numbers(levels, levels.len() - 1)?;
         let cpus = (0..total)
@@ -395,7 +395,7 @@ impl Reading<'_> {
         machine_memory: bool,
         total: u32,
     ) -> Result<Vec<MemoryNode>, Error> {
-        let is_node = |level: &Level| level.kind == Kind::Node || level.memory;
+        let is_node = |level: &Level| level.kind == ObjectKind::Node || level.memory;
         let node_levels = levels.iter().zip(spans).filter(|(level, _)| is_node(level));
         let machine = machine_memory.then_some(total);
         let mut nodes: Vec<MemoryNode> = { node_levels.map(|(_, span)| *span).chain(machine) }
@@ -409,7 +409,7 @@ impl Reading<'_> {
         let mut numbers: Vec<u32> = (0..).take(nodes.len()).collect();
         let only = levels.iter().position(is_node);
         if let Some(only) = only.filter(|only| {
-            levels[*only].kind == Kind::Node && nodes.len() as u32 * spans[*only] == total
+            levels[*only].kind == ObjectKind::Node && nodes.len() as u32 * spans[*only] == total
         }) {
             numbers = self.numbers(levels, only)?;
         }
@@ -506,19 +506,19 @@ fn loops_of_levels(depths: &[usize], total: u32, width: &dyn Fn(usize) -> u32) -
 }
 
 /// The kinds that hwloc gives to a description of plain numbers only.
-fn untyped_kinds(levels: usize) -> Vec<Kind> {
+fn untyped_kinds(levels: usize) -> Vec<ObjectKind> {
     // With the number of levels from which on each kind is present.
-    const KINDS: [(usize, Kind); 8] = [
-        (3, Kind::Package),
-        (2, Kind::Node),
-        (7, Kind::Cache(3)),
-        (5, Kind::Cache(2)),
-        (6, Kind::Cache(1)),
-        (8, Kind::InstructionCache(1)),
-        (4, Kind::Core),
-        (1, Kind::Cpu),
+    const KINDS: [(usize, ObjectKind); 8] = [
+        (3, ObjectKind::Package),
+        (2, ObjectKind::Node),
+        (7, ObjectKind::Cache(3)),
+        (5, ObjectKind::Cache(2)),
+        (6, ObjectKind::Cache(1)),
+        (8, ObjectKind::InstructionCache(1)),
+        (4, ObjectKind::Core),
+        (1, ObjectKind::Cpu),
     ];
-    let groups = std::iter::repeat_n(Kind::Group, levels.saturating_sub(KINDS.len()));
+    let groups = std::iter::repeat_n(ObjectKind::Group, levels.saturating_sub(KINDS.len()));
     let kinds = KINDS.iter().filter(|(from, _)| levels >= *from);
     groups.chain(kinds.map(|(_, kind)| *kind)).collect()
 }

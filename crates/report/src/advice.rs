@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use fairground_results::{
-    Advice, Better, Confirmation, Distance, Judgement, LeftToOthers, Outcome, Price, Quantity,
-    Rank, Recommendation, Unit,
+    Advice, Better, Confirmation, Distance, Fate, Judgement, LeftToOthers, Price, Quantity, Rank,
+    Recommendation, Unit,
 };
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -243,11 +243,11 @@ pub fn confirmation_text(aim: &Quantity, confirmation: &Confirmation) -> String 
         Some(_) => format!("{first} is worse than {second} here"),
     };
     let outcome = match confirmation.outcome {
-        Outcome::NothingPredicted => {
+        Fate::NothingPredicted => {
             format!("Nothing was predicted, because replays cannot tell {first} and {second} apart")
         }
-        Outcome::Held => "The prediction held".to_owned(),
-        Outcome::Equal | Outcome::Reversed => "The prediction did NOT hold".to_owned(),
+        Fate::Held => "The prediction held".to_owned(),
+        Fate::Equal | Fate::Reversed => "The prediction did NOT hold".to_owned(),
     };
     let _ = writeln!(text, "{outcome}: {found}.");
     text

@@ -20,7 +20,7 @@ use crate::rows::{Row, Value, is_column};
 
 /// A run of a data set: which one, and how it ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Kept {
+pub struct StoredRun {
     /// Its identity: see [`Hashes::cell`](fairground_results::Hashes::cell).
     pub cell: String,
     /// The name of its status.
@@ -28,14 +28,14 @@ pub struct Kept {
 }
 
 /// Calls `each` with the runs in a file of a data set, in its order.
-pub fn kept(path: &Path, mut each: impl FnMut(Kept)) -> io::Result<()> {
+pub fn kept(path: &Path, mut each: impl FnMut(StoredRun)) -> io::Result<()> {
     let reader = SerializedFileReader::new(File::open(path)?).map_err(other)?;
     for number in 0..reader.num_row_groups() {
         let group = reader.get_row_group(number).map_err(other)?;
         let cells = texts(&*group, "cell").map_err(other)?;
         let statuses = texts(&*group, "status").map_err(other)?;
         let pairs = cells.into_iter().zip(statuses);
-        pairs.for_each(|(cell, status)| each(Kept { cell, status }));
+        pairs.for_each(|(cell, status)| each(StoredRun { cell, status }));
     }
     Ok(())
 }

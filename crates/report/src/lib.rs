@@ -35,7 +35,7 @@ pub use advice::{advice_json, advice_page, advice_text, confirmation_text};
 pub use checkup::{checkup_csv, checkup_json, checkup_markdown, checkup_text};
 pub use comparison_page::comparison_page;
 pub use csv_format::{comparison_csv, csv_of};
-pub use data_set::{Fault, Kept, Pack, Unread, kept, runs_of};
+pub use data_set::{Fault, Pack, StoredRun, Unread, kept, runs_of};
 pub use differences::differences_table;
 pub use explanation::{diagnosis, waits_json, waits_text, why};
 pub use fairground_results::Unit;

@@ -17,7 +17,7 @@ use parquet::file::writer::SerializedFileWriter;
 use parquet::schema::types::{ColumnPath, Type, TypePtr};
 
 use crate::rows::{
-    Column, Kind, Row, Value, place_of, run_columns, run_row, task_columns, task_rows,
+    Column, ColumnType, Row, Value, place_of, run_columns, run_row, task_columns, task_rows,
 };
 use crate::{Comparison, Run};
 
@@ -216,11 +216,11 @@ pub(crate) fn other(error: ParquetError) -> io::Error {
 fn field(column: &Column) -> Result<TypePtr, ParquetError> {
     let optional = Repetition::OPTIONAL;
     let field = match column.kind {
-        Kind::Text => primitive(&column.name, Physical::BYTE_ARRAY, optional),
-        Kind::Integer => primitive(&column.name, Physical::INT64, optional),
-        Kind::Real => primitive(&column.name, Physical::DOUBLE, optional),
-        Kind::Texts => map(&column.name, Physical::BYTE_ARRAY),
-        Kind::Integers => map(&column.name, Physical::INT64),
+        ColumnType::Text => primitive(&column.name, Physical::BYTE_ARRAY, optional),
+        ColumnType::Integer => primitive(&column.name, Physical::INT64, optional),
+        ColumnType::Real => primitive(&column.name, Physical::DOUBLE, optional),
+        ColumnType::Texts => map(&column.name, Physical::BYTE_ARRAY),
+        ColumnType::Integers => map(&column.name, Physical::INT64),
     };
     field.map(Arc::new)
 }
@@ -286,14 +286,14 @@ fn text(text: &str) -> ByteArray {
 }
 
 /// The columns of primitive type that a column consists of: one, or the keys and the values of a map.
-fn leaves(kind: Kind, fields: &[Option<&Value>]) -> Vec<Leaf> {
+fn leaves(kind: ColumnType, fields: &[Option<&Value>]) -> Vec<Leaf> {
     let present = fields.iter().map(|field| field.is_some().into()).collect();
     let there = fields.iter().flatten();
     let values = match kind {
-        Kind::Text => Values::Texts(there.filter_map(|value| plain_text(value)).collect()),
-        Kind::Integer => Values::Integers(there.filter_map(|value| integer(value)).collect()),
-        Kind::Real => Values::Reals(there.filter_map(|value| real(value)).collect()),
-        Kind::Texts => {
+        ColumnType::Text => Values::Texts(there.filter_map(|value| plain_text(value)).collect()),
+        ColumnType::Integer => Values::Integers(there.filter_map(|value| integer(value)).collect()),
+        ColumnType::Real => Values::Reals(there.filter_map(|value| real(value)).collect()),
+        ColumnType::Texts => {
             let maps = fields.iter().map(|field| match field {
                 Some(Value::Texts(map)) => {
                     map.iter().map(|(key, one)| (text(key), text(one))).collect()
@@ -302,7 +302,7 @@ fn leaves(kind: Kind, fields: &[Option<&Value>]) -> Vec<Leaf> {
             });
             return of_maps(maps.collect(), Values::Texts);
         }
-        Kind::Integers => {
+        ColumnType::Integers => {
             let maps = fields.iter().map(|field| match field {
                 Some(Value::Integers(map)) => {
                     map.iter().map(|(key, one)| (text(key), *one)).collect()
@@ -402,7 +402,8 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("maps.parquet");
         let column = |name: &str, kind| Column { name: name.to_owned(), kind };
-        let columns = [column("settings", Kind::Texts), column("counters", Kind::Integers)];
+        let columns =
+            [column("settings", ColumnType::Texts), column("counters", ColumnType::Integers)];
         let row = |settings: &[(&str, &str)], counters: &[(&str, i64)]| {
             let mut row = Row::default();
             let settings = settings.iter().map(|(key, one)| ((*key).to_owned(), (*one).to_owned()));

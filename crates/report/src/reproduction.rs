@@ -3,7 +3,7 @@
 use crate::csv_format::csv_of;
 use comfy_table::{CellAlignment, ColumnConstraint, ContentArrangement, Table, Width, presets};
 use fairground_results::{
-    Claim, Figure, Interval, Kind, Level, Reproduction, Standing, Verdict, Where,
+    Claim, Figure, Interval, Level, Reproduction, Standing, Subject, Verdict, Where,
 };
 use serde::Serialize;
 
@@ -237,8 +237,8 @@ fn summary(reproductions: &[&Reproduction]) -> String {
     };
     let parts: Vec<String> = { counts(reproductions) }
         .map(|(kind, level, count)| match (level, kind) {
-            (Level::S, Kind::Rules) => part("stated rules", count),
-            (Level::S, Kind::Results) => part("stated results", count),
+            (Level::S, Subject::Rules) => part("stated rules", count),
+            (Level::S, Subject::Results) => part("stated results", count),
             _ => part(level.word(), count),
         })
         .collect();
@@ -255,7 +255,7 @@ struct Count {
 
 impl Count {
     /// Counts the lines of a level, of experiments of one kind if there is one.
-    fn of(reproductions: &[&Reproduction], kind: Option<Kind>, level: Level) -> Self {
+    fn of(reproductions: &[&Reproduction], kind: Option<Subject>, level: Level) -> Self {
         let verdicts = || {
             let those = reproductions.iter().filter(|one| kind.is_none_or(|kind| one.kind == kind));
             let all = those.flat_map(|one| &one.verdicts);
@@ -272,10 +272,10 @@ impl Count {
 }
 
 /// The levels that lines have, the stated ones by what they are about.
-fn counts(reproductions: &[&Reproduction]) -> impl Iterator<Item = (Kind, Level, Count)> {
-    let stated = Kind::ALL.map(|kind| (kind, Level::S)).into_iter();
+fn counts(reproductions: &[&Reproduction]) -> impl Iterator<Item = (Subject, Level, Count)> {
+    let stated = Subject::ALL.map(|kind| (kind, Level::S)).into_iter();
     let others = Level::ALL.into_iter().filter(|level| *level != Level::S);
-    let all = stated.chain(others.map(|level| (Kind::Results, level)));
+    let all = stated.chain(others.map(|level| (Subject::Results, level)));
     let counted = all.map(|(kind, level)| {
         let kinds = (level == Level::S).then_some(kind);
         (kind, level, Count::of(reproductions, kinds, level))
@@ -340,10 +340,10 @@ fn recount(reproductions: &[&Reproduction]) -> String {
          | --- | --- | --- | --- | --- | --- | --- |\n"
         .to_owned();
     for level in Level::ALL {
-        for kind in Kind::ALL {
+        for kind in Subject::ALL {
             let Count { hold, not_shown, fail, all } = Count::of(reproductions, Some(kind), level);
             if all > 0 {
-                let about = if kind == Kind::Rules { "rules" } else { "results" };
+                let about = if kind == Subject::Rules { "rules" } else { "results" };
                 let unmeasured = all - hold - not_shown - fail;
                 text.push_str(&format!(
                     "| {level:?}, {} | {about} | {all} | {hold} | {not_shown} | {fail} | {unmeasured} |\n",
@@ -414,7 +414,7 @@ fn runs(reproductions: &[&Reproduction]) -> String {
 pub(crate) fn counted(reproductions: &[&Reproduction]) -> String {
     let stated = |kind| Count::of(reproductions, Some(kind), Level::S);
     let count = |level| Count::of(reproductions, None, level);
-    let (rules, results) = (stated(Kind::Rules), stated(Kind::Results));
+    let (rules, results) = (stated(Subject::Rules), stated(Subject::Results));
     let (derived, expected) = (count(Level::D), count(Level::X));
     let with_open = |count: &Count| match count.not_shown {
         0 => format!("{} hold", count.hold),

@@ -2,7 +2,7 @@
 
 use crate::format::Unit;
 use crate::page::{
-    Answer, Axis, Cell, Kind, Moment, Page, Plot, Point, Row, Section, Series, Table,
+    Answer, Axis, Cell, Moment, Page, Plot, PlotKind, Point, Row, Section, Series, Table,
 };
 use crate::reproduction::{counted, fewer_runs, has_fewer_runs, kernels, standing_with_cause};
 use fairground_results::{Figure, Reproduction, Standing, Where};
@@ -118,7 +118,7 @@ fn section(
     let (labelled, unlabelled): (Vec<Plot>, Vec<Plot>) = curves.into_iter().partition(is_labelled);
     let is_curve = |figure: &&Figure| {
         let plot = figure_plot(reproduction, figure);
-        plot.is_some_and(|plot| plot.kind == Kind::Lines)
+        plot.is_some_and(|plot| plot.kind == PlotKind::Lines)
     };
     let (drawn, listed): (Vec<&Figure>, Vec<&Figure>) = own.into_iter().partition(is_curve);
     let mut details = figure_tables(reproduction, &[drawn.as_slice(), &others].concat());
@@ -312,7 +312,7 @@ fn figure_plot(reproduction: &Reproduction, figure: &Figure) -> Option<Plot> {
     Some(Plot {
         title: labelled(figure),
         text: String::new(),
-        kind: if is_lines { Kind::Lines } else { Kind::Dots },
+        kind: if is_lines { PlotKind::Lines } else { PlotKind::Dots },
         x: Axis { label: reproduction.axis.clone(), ..Axis::default() },
         y: Axis { label: figure.unit.clone(), unit: Unit::Plain, log: is_wide(figure) },
         categories: if single { Vec::new() } else { reproduction.points.clone() },

@@ -11,7 +11,7 @@ use crate::Run;
 
 /// The type of a column's values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Kind {
+pub(crate) enum ColumnType {
     Text,
     Integer,
     Real,
@@ -25,62 +25,66 @@ pub(crate) enum Kind {
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Column {
     pub(crate) name: String,
-    pub(crate) kind: Kind,
+    pub(crate) kind: ColumnType,
 }
 
 /// A column that comes from no measure: its name, the type of its values, and their meaning.
-type Fixed = (&'static str, Kind, &'static str);
+type Fixed = (&'static str, ColumnType, &'static str);
 
 /// The columns that identify a run, and how it ended.
 const LABELS: [Fixed; 23] = [
-    ("fairground", Kind::Text, "version of fairground, with its commit"),
-    ("workload", Kind::Text, "name of the workload"),
-    ("scheduler", Kind::Text, "name of the scheduler"),
-    ("machine", Kind::Text, "description of the machine"),
-    ("cost_model", Kind::Text, "name of the cost model"),
-    ("noise", Kind::Text, "load by the kernel's own threads, as for `--noise`"),
-    ("hotplug", Kind::Text, "CPUs that came and went, as for `--hotplug`"),
-    ("seed", Kind::Integer, "seed of the simulation"),
-    ("repeat", Kind::Integer, "which repetition, from 0"),
-    ("hz", Kind::Integer, "timer ticks per second"),
-    ("limit_ns", Kind::Integer, "length that was asked for; absent for until all tasks end"),
+    ("fairground", ColumnType::Text, "version of fairground, with its commit"),
+    ("workload", ColumnType::Text, "name of the workload"),
+    ("scheduler", ColumnType::Text, "name of the scheduler"),
+    ("machine", ColumnType::Text, "description of the machine"),
+    ("cost_model", ColumnType::Text, "name of the cost model"),
+    ("noise", ColumnType::Text, "load by the kernel's own threads, as for `--noise`"),
+    ("hotplug", ColumnType::Text, "CPUs that came and went, as for `--hotplug`"),
+    ("seed", ColumnType::Integer, "seed of the simulation"),
+    ("repeat", ColumnType::Integer, "which repetition, from 0"),
+    ("hz", ColumnType::Integer, "timer ticks per second"),
+    ("limit_ns", ColumnType::Integer, "length that was asked for; absent for until all tasks end"),
     (
         "settings",
-        Kind::Integers,
+        ColumnType::Integers,
         "tunables that were set, as numbers: times in nanoseconds, everything else in the tunable's unit",
     ),
-    ("settings_given", Kind::Texts, "everything that was set, as it was written"),
-    ("cell", Kind::Text, "identity of the run: a hash of everything that determines it"),
+    ("settings_given", ColumnType::Texts, "everything that was set, as it was written"),
+    ("cell", ColumnType::Text, "identity of the run: a hash of everything that determines it"),
     (
         "scheduler_sha256",
-        Kind::Text,
+        ColumnType::Text,
         "hash of the parts of the scheduler's object that a kernel sees",
     ),
     (
         "companion_sha256",
-        Kind::Text,
+        ColumnType::Text,
         "hash of the file that describes its loader; absent if there is none",
     ),
-    ("workload_sha256", Kind::Text, "hash of the workload, independent of its name and notation"),
-    ("machine_sha256", Kind::Text, "the same of the machine"),
-    ("costs_sha256", Kind::Text, "the same of the costs"),
-    ("status", Kind::Text, "how the run ended"),
-    ("kind", Kind::Text, "the exact kind of the failure"),
-    ("message", Kind::Text, "the same as a sentence"),
-    ("failed_at_ns", Kind::Integer, "when, if known"),
+    (
+        "workload_sha256",
+        ColumnType::Text,
+        "hash of the workload, independent of its name and notation",
+    ),
+    ("machine_sha256", ColumnType::Text, "the same of the machine"),
+    ("costs_sha256", ColumnType::Text, "the same of the costs"),
+    ("status", ColumnType::Text, "how the run ended"),
+    ("kind", ColumnType::Text, "the exact kind of the failure"),
+    ("message", ColumnType::Text, "the same as a sentence"),
+    ("failed_at_ns", ColumnType::Integer, "when, if known"),
 ];
 /// The columns of a task apart from its measures.
 const TASK: [Fixed; 3] = [
-    ("task", Kind::Text, "name of the task"),
-    ("nice", Kind::Integer, "its nice value at the start"),
-    ("weight", Kind::Integer, "its weight"),
+    ("task", ColumnType::Text, "name of the task"),
+    ("nice", ColumnType::Integer, "its nice value at the start"),
+    ("weight", ColumnType::Integer, "its weight"),
 ];
 /// The columns that only a run has.
 const RUN: [Fixed; 2] = [
-    ("counters", Kind::Integers, "the scheduler's own counters"),
+    ("counters", ColumnType::Integers, "the scheduler's own counters"),
     (
         "notes",
-        Kind::Text,
+        ColumnType::Text,
         "remarks for the reader, such as on features that were only approximated: a line each",
     ),
 ];
@@ -96,10 +100,10 @@ fn measured(which: impl Fn(&&'static Measure) -> bool) -> impl Iterator<Item = C
         .map(|measure| Column { name: measure.column(), kind: kind_of(measure) })
 }
 
-fn kind_of(measure: &Measure) -> Kind {
+fn kind_of(measure: &Measure) -> ColumnType {
     match measure.unit {
-        Unit::Time | Unit::Count => Kind::Integer,
-        _ => Kind::Real,
+        Unit::Time | Unit::Count => ColumnType::Integer,
+        _ => ColumnType::Real,
     }
 }
 
@@ -258,7 +262,7 @@ impl Row {
         let first = self.fields.len() - MEASURES.len();
         for (field, measure) in self.fields[first..].iter_mut().zip(MEASURES.iter()) {
             *field = of(measure).map(|number| match kind_of(measure) {
-                Kind::Integer => Value::Integer(number.round() as i64),
+                ColumnType::Integer => Value::Integer(number.round() as i64),
                 _ => Value::Real(number),
             });
         }
@@ -330,7 +334,7 @@ pub(crate) fn task_rows(run: &Run, fairground: &str) -> Vec<Row> {
 #[cfg(test)]
 mod tests {
     use super::{
-        Fixed, Kind, LABELS, RUN, Row, TASK, Value, all_columns, fixed, measured, run_row,
+        ColumnType, Fixed, LABELS, RUN, Row, TASK, Value, all_columns, fixed, measured, run_row,
         task_rows,
     };
     use crate::restore::restored;
@@ -339,11 +343,11 @@ mod tests {
     fn documented() -> Vec<String> {
         let line = |of: &str, (name, kind, doc): &Fixed| {
             let kind = match kind {
-                Kind::Text => "text",
-                Kind::Integer => "integer",
-                Kind::Real => "real number",
-                Kind::Texts => "map of texts",
-                Kind::Integers => "map of integers",
+                ColumnType::Text => "text",
+                ColumnType::Integer => "integer",
+                ColumnType::Real => "real number",
+                ColumnType::Texts => "map of texts",
+                ColumnType::Integers => "map of integers",
             };
             format!("| `{name}` | {of} | {kind} | {doc} |")
         };
@@ -373,11 +377,13 @@ mod tests {
                 let number = place as i64 + 2;
                 let value = match column.kind {
                     _ if column.name == lacking => continue,
-                    Kind::Text => Value::Text(format!("text {place}")),
-                    Kind::Integer => Value::Integer(number),
-                    Kind::Real => Value::Real(number as f64 / 8.0),
-                    Kind::Texts => Value::Texts([("a".into(), format!("text {place}"))].into()),
-                    Kind::Integers => Value::Integers([("a".into(), number)].into()),
+                    ColumnType::Text => Value::Text(format!("text {place}")),
+                    ColumnType::Integer => Value::Integer(number),
+                    ColumnType::Real => Value::Real(number as f64 / 8.0),
+                    ColumnType::Texts => {
+                        Value::Texts([("a".into(), format!("text {place}"))].into())
+                    }
+                    ColumnType::Integers => Value::Integers([("a".into(), number)].into()),
                 };
                 row.fields[place] = Some(value);
             }

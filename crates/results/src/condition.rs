@@ -40,12 +40,12 @@ pub struct Gate {
     /// The scheduler, with its settings.
     pub scheduler: String,
     /// The outcome.
-    pub outcome: Outcome,
+    pub outcome: GateOutcome,
 }
 
 impl Gate {
     /// That of a scheduler and conditions with these labels.
-    pub fn new(text: &str, labels: &Labels, outcome: Outcome) -> Self {
+    pub fn new(text: &str, labels: &Labels, outcome: GateOutcome) -> Self {
         Self {
             text: text.to_owned(),
             workload: labels.workload.clone(),
@@ -64,7 +64,7 @@ impl Gate {
 
 /// The outcome of a gate.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Outcome {
+pub enum GateOutcome {
     /// It lets the scheduler pass.
     Passed,
     /// It could not be judged.
@@ -167,9 +167,9 @@ impl Condition {
                         is_end && one.judgement == Judgement::Worse
                     });
                     let outcome = match (unended, judged(&pairs, quantity)) {
-                        (Some(unended), _) => Outcome::Failed(sentence(&unended)),
+                        (Some(unended), _) => GateOutcome::Failed(sentence(&unended)),
                         (None, Some(difference)) => beyond(&difference, *above, *limit),
-                        (None, None) => Outcome::Undecided { why: nothing(), is_open: false },
+                        (None, None) => GateOutcome::Undecided { why: nothing(), is_open: false },
                     };
                     Gate::new(text, &group[0].labels, outcome)
                 })
@@ -185,18 +185,18 @@ fn worse(one: &Difference) -> Gate {
         machine: one.machine.clone(),
         scheduler: one.scheduler.clone(),
         outcome: match one.judgement {
-            Judgement::Worse => Outcome::Failed(sentence(one)),
-            Judgement::Undecided => Outcome::Undecided {
+            Judgement::Worse => GateOutcome::Failed(sentence(one)),
+            Judgement::Undecided => GateOutcome::Undecided {
                 why: format!("{}, {}", one.measure, one.doubt()),
                 is_open: one.is_open(),
             },
-            Judgement::Better | Judgement::Same => Outcome::Passed,
+            Judgement::Better | Judgement::Same => GateOutcome::Passed,
         },
     }
 }
 
 /// Whether a difference is beyond a limit: surely not if its whole interval is within, and surely if its mean is beyond and it is no chance.
-fn beyond(one: &Difference, above: bool, limit: Limit) -> Outcome {
+fn beyond(one: &Difference, above: bool, limit: Limit) -> GateOutcome {
     let limit = match limit {
         Limit::Absolute(limit) => limit,
         // A value that begins at 0 grows by more than any part of it.
@@ -205,11 +205,13 @@ fn beyond(one: &Difference, above: bool, limit: Limit) -> Outcome {
     let is_beyond = |number: f64| if above { number > limit } else { number < limit };
     let farthest = if above { one.high } else { one.low };
     match () {
-        () if one.is_certain() && is_beyond(one.difference) => Outcome::Failed(sentence(one)),
-        () if one.halves > 0 => Outcome::Undecided { why: one.doubt(), is_open: false },
-        () if one.difference == 0.0 && one.low == one.high && !is_beyond(0.0) => Outcome::Passed,
-        () if one.pairs > 1 && !one.too_few_samples && !is_beyond(farthest) => Outcome::Passed,
-        () => Outcome::Undecided {
+        () if one.is_certain() && is_beyond(one.difference) => GateOutcome::Failed(sentence(one)),
+        () if one.halves > 0 => GateOutcome::Undecided { why: one.doubt(), is_open: false },
+        () if one.difference == 0.0 && one.low == one.high && !is_beyond(0.0) => {
+            GateOutcome::Passed
+        }
+        () if one.pairs > 1 && !one.too_few_samples && !is_beyond(farthest) => GateOutcome::Passed,
+        () => GateOutcome::Undecided {
             why: match one.too_few_samples || one.pairs < 2 {
                 true => one.doubt(),
                 false => format!("more runs could show either: {}", sentence(one)),

@@ -26,13 +26,13 @@ pub struct Confirmation {
     /// The scheduler that is better here by more than the known error of replays; `None` if none is.
     pub better: Option<String>,
     /// The fate of the prediction.
-    pub outcome: Outcome,
+    pub outcome: Fate,
 }
 
 /// The fate of a prediction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
-pub enum Outcome {
+pub enum Fate {
     /// There was none: the two share a place.
     NothingPredicted,
     /// The first is better here, too.
@@ -49,10 +49,10 @@ impl Confirmation {
         let [first, second, ..] = advice.ranking.as_slice() else { return None };
         let better = first_is_better(&advice.aim, here);
         let outcome = match better {
-            _ if first.place == second.place => Outcome::NothingPredicted,
-            None => Outcome::Equal,
-            Some(true) => Outcome::Held,
-            Some(false) => Outcome::Reversed,
+            _ if first.place == second.place => Fate::NothingPredicted,
+            None => Fate::Equal,
+            Some(true) => Fate::Held,
+            Some(false) => Fate::Reversed,
         };
         let trial = |(rank, here): (&crate::Rank, f64)| Trial {
             scheduler: rank.scheduler.clone(),
@@ -68,7 +68,7 @@ impl Confirmation {
 
     /// Whether the machine contradicts the advice.
     pub const fn contradicts(&self) -> bool {
-        matches!(self.outcome, Outcome::Equal | Outcome::Reversed)
+        matches!(self.outcome, Fate::Equal | Fate::Reversed)
     }
 }
 
@@ -113,7 +113,7 @@ mod tests {
     fn where_nothing_was_predicted_nothing_can_fail_to_hold() {
         for here in [[1e9, 1e9], [1e9, 2e9], [2e9, 1e9]] {
             let confirmation = confirmed([1, 1], here);
-            assert_eq!(confirmation.outcome, Outcome::NothingPredicted);
+            assert_eq!(confirmation.outcome, Fate::NothingPredicted);
             assert!(!confirmation.contradicts(), "{here:?}");
         }
         assert_eq!(confirmed([1, 1], [2e9, 1e9]).better.as_deref(), Some("b"));
@@ -122,10 +122,10 @@ mod tests {
     #[test]
     fn a_prediction_holds_if_the_first_is_better_by_more_than_replays_are_off() {
         for (here, outcome) in [
-            ([1e9, 2e9], Outcome::Held),
-            ([1e9, 1.01e9], Outcome::Equal),
-            ([1.01e9, 1e9], Outcome::Equal),
-            ([2e9, 1e9], Outcome::Reversed),
+            ([1e9, 2e9], Fate::Held),
+            ([1e9, 1.01e9], Fate::Equal),
+            ([1.01e9, 1e9], Fate::Equal),
+            ([2e9, 1e9], Fate::Reversed),
         ] {
             assert_eq!(confirmed([1, 2], here).outcome, outcome, "{here:?}");
         }

@@ -26,8 +26,8 @@ mod waits;
 
 pub use advice::{Advice, Distance, LeftToOthers, Price, Rank, Recommendation, Setting, Values};
 pub use comparison::Comparison;
-pub use condition::{Condition, Gate, Limit, Outcome as GateOutcome, sentence};
-pub use confirmation::{Confirmation, Outcome, Trial};
+pub use condition::{Condition, Gate, GateOutcome, Limit, sentence};
+pub use confirmation::{Confirmation, Fate, Trial};
 pub use decision::Decision;
 pub use difference::{Difference, STATUS, between, compared, differences, is_called, titled};
 pub use evidence::{AllEvidence, Evidence, Reason};
@@ -44,8 +44,8 @@ pub use overall::{CellName, Compared, Overall, Overview, Tally};
 pub use quantity::{Lack, Quantity};
 pub use ranking::{Dominated, NOTABLE, Noted, OwnMargin, Ranked, Ranking};
 pub use reproduction::{
-    Claim, Figure, Fit, Headline, Interval, Kind, Level, OnKernel, PrintedTable, Reproduction,
-    Standing, Verdict, Where,
+    Claim, Figure, Fit, Headline, Interval, Level, OnKernel, PrintedTable, Reproduction, Standing,
+    Subject, Verdict, Where,
 };
 pub use requirement::{Breach, Requirement};
 pub use run::{CpuChange, Hashes, Labels, Recipe, Run, TaskShare, are_one, short_name};

@@ -18,7 +18,7 @@ pub struct Reproduction {
     pub section: String,
     /// What its document states there: rules or results.
     #[serde(default)]
-    pub kind: Kind,
+    pub kind: Subject,
     /// Where it ran.
     pub world: Where,
     /// The machine, its tick rate and its costs, in words.
@@ -53,7 +53,7 @@ pub struct Reproduction {
     Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
 )]
 #[serde(rename_all = "lowercase")]
-pub enum Kind {
+pub enum Subject {
     /// Rules, formulas and mechanisms of the algorithm.
     Rules,
     /// What machines gave that ran it.
@@ -61,7 +61,7 @@ pub enum Kind {
     Results,
 }
 
-impl Kind {
+impl Subject {
     /// Both kinds.
     pub const ALL: [Self; 2] = [Self::Rules, Self::Results];
 }
@@ -389,7 +389,7 @@ mod tests {
             title: String::new(),
             document: String::new(),
             section: String::new(),
-            kind: Kind::Results,
+            kind: Subject::Results,
             world: Where::Simulator,
             machine: String::new(),
             repeats: 20,

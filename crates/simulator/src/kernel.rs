@@ -9,6 +9,7 @@ use fairground_machine::Machine;
 use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::Rng;
 
+use crate::beside::LoaderBeside;
 use crate::clock::{Clock, Due, Jiffies, Progress};
 use crate::constants::*;
 use crate::core::{DeadlineQueue, RealTimeQueue};
@@ -20,7 +21,6 @@ use crate::groups::Groups;
 use crate::handle::{Handle, Stock};
 use crate::hardware::{Hardware, Menu, Meter, Nap, Speed};
 use crate::kfunc::Made;
-use crate::lockstep::Companion;
 use crate::maps::Retired;
 use crate::memory::Memory;
 use crate::messages::Messages;
@@ -250,7 +250,7 @@ pub struct Kernel<'a> {
     /// Processes that the workload names.
     pub(crate) processes: Vec<Process>,
     /// The scheduler's loader, if it keeps running.
-    pub(crate) companion: Option<Companion<'a>>,
+    pub(crate) companion: Option<LoaderBeside<'a>>,
     /// How often CPUs have come or gone (`scx_hotplug_seq`).
     pub(crate) hotplug_changes: u64,
     pub(crate) cids: crate::cids::Cids,

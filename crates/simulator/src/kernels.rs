@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
-use fairground_bpf::{Btf, Kind};
+use fairground_bpf::{Btf, TypeKind};
 use fairground_linux::{CID_FORM, CPU_FORM, Release, functions, members, variables};
 use object::{Object as _, ObjectSection as _};
 
@@ -64,7 +64,7 @@ fn functions_and_variables_are_those_of_the_kernels() {
         let told = functions().filter(|one| one.releases.contains(release));
         let told = told.map(|one| one.name).collect();
         let tagged = types.types().iter().filter_map(|one| match one.kind {
-            Kind::DeclarationTag { target, .. } if one.name == "bpf_kfunc" => {
+            TypeKind::DeclarationTag { target, .. } if one.name == "bpf_kfunc" => {
                 Some(types.get(target).name.as_str())
             }
             _ => None,
@@ -73,7 +73,7 @@ fn functions_and_variables_are_those_of_the_kernels() {
         assert_eq!(differences(&told, &tagged.collect()), none, "{release}");
         if release == Release::NEWEST {
             let all = types.types().iter();
-            let there = all.filter(|one| matches!(one.kind, Kind::Variable { .. }));
+            let there = all.filter(|one| matches!(one.kind, TypeKind::Variable { .. }));
             let there = there.map(|one| one.name.as_str()).collect();
             assert_eq!(differences(&variables().collect(), &there), none);
         }
@@ -85,7 +85,9 @@ fn fields<'t>(types: &'t Btf, structure: &str) -> BTreeSet<&'t str> {
     let mut wanted: Vec<u32> = types.find(structure).into_iter().collect();
     let mut names = BTreeSet::new();
     while let Some(id) = wanted.pop() {
-        if let Kind::Structure { members, .. } | Kind::Union { members, .. } = types.resolved(id) {
+        if let TypeKind::Structure { members, .. } | TypeKind::Union { members, .. } =
+            types.resolved(id)
+        {
             for member in members {
                 match member.name.as_str() {
                     "" => wanted.push(member.type_id),
@@ -145,7 +147,7 @@ const STATES: [&str; 4] =
 fn constants_are_those_of_the_kernels() {
     for Kernel { release, types } in kernels() {
         let enumerations = types.types().iter().filter_map(|one| match &one.kind {
-            Kind::Enumeration { enumerators, .. } => Some(enumerators),
+            TypeKind::Enumeration { enumerators, .. } => Some(enumerators),
             _ => None,
         });
         let there: BTreeMap<&str, u64> =

@@ -7,6 +7,7 @@
 //! The engine reads no wall clock, iterates no unordered map and knows no scheduler.
 
 mod account;
+mod beside;
 mod cids;
 mod clock;
 pub mod constants;
@@ -31,7 +32,6 @@ mod kernels;
 mod kfunc;
 mod linker;
 mod loader;
-mod lockstep;
 mod maps;
 mod mask;
 mod memory;

@@ -1,7 +1,7 @@
 //! The kernel against which a scheduler object is compiled: functions, structures and constants.
 
 use fairground_bpf::{Context, Contract, Field, Linker, Native};
-use fairground_linux::{Kind, Release, function, has_variable, helper, member};
+use fairground_linux::{MemberKind, Release, function, has_variable, helper, member};
 
 use crate::constants::*;
 use crate::kernel::Kernel;
@@ -197,7 +197,7 @@ impl Linker for KernelLinker {
     fn may_be_null(&self, callback: &str, argument: usize) -> bool {
         let member = member(callback, self.cid_form);
         member.is_some_and(|member| {
-            matches!(member.kind, Kind::Callback { nullable, .. } if nullable == Some(argument))
+            matches!(member.kind, MemberKind::Callback { nullable, .. } if nullable == Some(argument))
         })
     }
 

@@ -2,9 +2,9 @@
 
 use fairground_bpf::{Context, InitialValue, NULL_PAGE, NullPage, Prepared, Slot, Stack, map_kind};
 
+use crate::beside::LoaderBeside;
 use crate::cost::CostModel;
 use crate::kfunc::arena::Arena;
-use crate::lockstep::Companion;
 use crate::maps::{Map, Maps, Store, words};
 use crate::scheduler::{LoadError, Scheduler};
 
@@ -32,7 +32,7 @@ impl Memory {
         scheduler: &Scheduler,
         prepared: &Prepared,
         cpus: usize,
-        mut companion: Option<&mut Companion>,
+        mut companion: Option<&mut LoaderBeside>,
     ) -> Result<Self, LoadError> {
         let (mut maps, mut arena) = maps(scheduler, prepared, cpus, companion.as_deref_mut())?;
         let mut sections = Vec::new();
@@ -110,7 +110,7 @@ fn maps(
     scheduler: &Scheduler,
     prepared: &Prepared,
     cpus: usize,
-    mut companion: Option<&mut Companion>,
+    mut companion: Option<&mut LoaderBeside>,
 ) -> Result<(Maps, Option<Arena>), LoadError> {
     let definitions = scheduler.object.maps();
     let mut maps = Vec::new();

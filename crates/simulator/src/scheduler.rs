@@ -6,7 +6,9 @@ use fairground_bpf::{
     Code, Extern, Linker as _, Needs, Object, Prepared, StructOps, StructOpsValue, Translated,
     map_kind,
 };
-use fairground_linux::{CID_FORM, Kind, Release, Releases, function, helper, member, members};
+use fairground_linux::{
+    CID_FORM, MemberKind, Release, Releases, function, helper, member, members,
+};
 use fairground_machine::Online;
 
 use crate::constants::*;
@@ -489,7 +491,8 @@ fn check_calls(
     cid_form: bool,
     release: Release,
 ) -> Result<(), LoadError> {
-    let Some(Kind::Callback { groups, .. }) = member(name, cid_form).map(|one| &one.kind) else {
+    let Some(MemberKind::Callback { groups, .. }) = member(name, cid_form).map(|one| &one.kind)
+    else {
         return Ok(());
     };
     for call in needs.kernel_calls(program) {

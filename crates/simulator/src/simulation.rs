@@ -11,6 +11,7 @@ use fairground_workload::Workload;
 use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::SeedableRng;
 
+use crate::beside::LoaderBeside;
 use crate::cids::{self, Cids};
 use crate::clock::{Clock, Due};
 use crate::constants::*;
@@ -23,7 +24,6 @@ use crate::hardware::{Hardware, Nap};
 use crate::kernel::{Cpu, Kernel};
 use crate::kfunc::arena::{Arena, PAGE};
 use crate::linker::{PREEMPT_COUNT, RUN_QUEUES};
-use crate::lockstep::Companion;
 use crate::maps::{Map, Maps};
 use crate::memory::Memory;
 use crate::messages::Messages;
@@ -355,7 +355,7 @@ impl<'a> Kernel<'a> {
         sinks: Vec<&'a mut dyn Sink>,
         loader: Option<&'a mut dyn Loader>,
     ) -> Result<Kernel<'a>, LoadError> {
-        let mut companion = loader.map(Companion::new);
+        let mut companion = loader.map(LoaderBeside::new);
         let machine = options.machine.clone();
         let topology = Topology::new(&machine);
         let count = machine.cpus.len();

@@ -166,7 +166,7 @@ const CIRCLES: [(&str, &str); 3] = [
     ("bpf", "code translated"),
     (
         "simulator",
-        "clock core deadline_server dispatch_queue dsq_table elements exit groups hardware idle kernel kfunc linker lockstep maps memory \
+        "beside clock core deadline_server dispatch_queue dsq_table elements exit groups hardware idle kernel kfunc linker maps memory \
          operations preparation program restart scheduler shortfalls simulation strays surroundings task tasks timers tracing",
     ),
 ];

@@ -6,7 +6,7 @@ use crate::error::Error;
 use crate::events::Event;
 use crate::extension::{self, Variations};
 use crate::json::Value;
-use crate::keys::{Kind, kind_of};
+use crate::keys::{KeyKind, kind_of};
 use crate::names::{Shared, Use};
 use crate::notes::Remark;
 use crate::object::Object;
@@ -56,85 +56,85 @@ pub(crate) fn read_all(
 }
 
 impl Reading<'_, '_> {
-    fn read(&mut self, kind: Kind) -> Result<Event, Error> {
+    fn read(&mut self, kind: KeyKind) -> Result<Event, Error> {
         Ok(match kind {
-            Kind::Run => Event::Run(self.run()?),
-            Kind::Runtime => Event::Runtime(self.duration()?),
-            Kind::Sleep => Event::Sleep(self.duration()?),
-            Kind::Timer => self.timer(false)?,
-            Kind::Lock => {
+            KeyKind::Run => Event::Run(self.run()?),
+            KeyKind::Runtime => Event::Runtime(self.duration()?),
+            KeyKind::Sleep => Event::Sleep(self.duration()?),
+            KeyKind::Timer => self.timer(false)?,
+            KeyKind::Lock => {
                 let mutex = self.shared.mutexes.intern(self.field.name()?);
                 self.refer(Use::Lock(mutex));
                 Event::Lock(mutex)
             }
-            Kind::Unlock => {
+            KeyKind::Unlock => {
                 let mutex = self.shared.mutexes.intern(self.field.name()?);
                 self.refer(Use::Unlock(mutex));
                 Event::Unlock(mutex)
             }
-            Kind::Wait => {
+            KeyKind::Wait => {
                 let (condition, mutex) = self.condition_and_mutex()?;
                 self.refer(Use::Wait(condition));
                 Event::Wait { condition, mutex }
             }
-            Kind::Sync => {
+            KeyKind::Sync => {
                 let (condition, mutex) = self.condition_and_mutex()?;
                 self.refer(Use::Wait(condition));
                 self.refer(Use::Signal(condition));
                 Event::Sync { condition, mutex }
             }
-            Kind::Signal => {
+            KeyKind::Signal => {
                 let condition = self.condition()?;
                 self.refer(Use::Signal(condition));
                 Event::Signal(condition)
             }
-            Kind::Broadcast => {
+            KeyKind::Broadcast => {
                 let condition = self.condition()?;
                 self.refer(Use::Signal(condition));
                 Event::Broadcast(condition)
             }
-            Kind::Barrier => {
+            KeyKind::Barrier => {
                 let name = self.field.name()?;
                 let barrier = self.shared.barrier(name, self.instances);
                 self.refer(Use::Barrier(barrier));
                 Event::Barrier(barrier)
             }
-            Kind::Suspend => self.suspend()?,
-            Kind::Resume => {
+            KeyKind::Suspend => self.suspend()?,
+            KeyKind::Resume => {
                 let condition = self.condition()?;
                 self.refer(Use::Resume(condition));
                 Event::Resume(condition)
             }
-            Kind::SemPost => {
+            KeyKind::SemPost => {
                 let semaphore = self.semaphore()?;
                 self.refer(Use::SemPost(semaphore));
                 Event::SemPost(semaphore)
             }
-            Kind::SemWait => {
+            KeyKind::SemWait => {
                 let semaphore = self.semaphore()?;
                 self.refer(Use::SemWait(semaphore));
                 Event::SemWait(semaphore)
             }
-            Kind::Mem => {
+            KeyKind::Mem => {
                 let bytes = self.field.integer(0..=i64::from(i32::MAX))?;
                 self.remark(Remark::Mem);
                 Event::Mem(bytes as u64)
             }
-            Kind::MemRun => self.memrun()?,
-            Kind::IoRun => {
+            KeyKind::MemRun => self.memrun()?,
+            KeyKind::IoRun => {
                 let bytes = self.field.integer(0..=i64::from(i32::MAX))?;
                 self.remark(Remark::IoRun);
                 Event::IoRun(bytes as u64)
             }
-            Kind::Yield => match self.field.value {
+            KeyKind::Yield => match self.field.value {
                 // rt-app ignores the value.
                 Some(Value::Array(_) | Value::Object(_)) | None => {
                     return Err(self.field.mismatch("\"\""));
                 }
                 Some(_) => Event::Yield,
             },
-            Kind::Fork => self.fork()?,
-            Kind::Extension => extension::read_event(self)?,
+            KeyKind::Fork => self.fork()?,
+            KeyKind::Extension => extension::read_event(self)?,
         })
     }
 

@@ -2,7 +2,7 @@
 
 /// Kinds of events.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Kind {
+pub(crate) enum KeyKind {
     Run,
     Runtime,
     Sleep,
@@ -28,35 +28,35 @@ pub(crate) enum Kind {
 }
 
 /// How keys of events begin; a longer beginning comes before a shorter one that it starts with.
-const BEGINNINGS: [(&str, Kind); 20] = [
-    ("runtime", Kind::Runtime),
-    ("run", Kind::Run),
-    ("sleep", Kind::Sleep),
-    ("timer", Kind::Timer),
-    ("lock", Kind::Lock),
-    ("unlock", Kind::Unlock),
-    ("wait", Kind::Wait),
-    ("signal", Kind::Signal),
-    ("broad", Kind::Broadcast),
-    ("sync", Kind::Sync),
-    ("barrier", Kind::Barrier),
-    ("suspend", Kind::Suspend),
-    ("resume", Kind::Resume),
-    ("sem_post", Kind::SemPost),
-    ("sem_wait", Kind::SemWait),
-    ("memrun", Kind::MemRun),
-    ("mem", Kind::Mem),
-    ("iorun", Kind::IoRun),
-    ("yield", Kind::Yield),
-    ("fork", Kind::Fork),
+const BEGINNINGS: [(&str, KeyKind); 20] = [
+    ("runtime", KeyKind::Runtime),
+    ("run", KeyKind::Run),
+    ("sleep", KeyKind::Sleep),
+    ("timer", KeyKind::Timer),
+    ("lock", KeyKind::Lock),
+    ("unlock", KeyKind::Unlock),
+    ("wait", KeyKind::Wait),
+    ("signal", KeyKind::Signal),
+    ("broad", KeyKind::Broadcast),
+    ("sync", KeyKind::Sync),
+    ("barrier", KeyKind::Barrier),
+    ("suspend", KeyKind::Suspend),
+    ("resume", KeyKind::Resume),
+    ("sem_post", KeyKind::SemPost),
+    ("sem_wait", KeyKind::SemWait),
+    ("memrun", KeyKind::MemRun),
+    ("mem", KeyKind::Mem),
+    ("iorun", KeyKind::IoRun),
+    ("yield", KeyKind::Yield),
+    ("fork", KeyKind::Fork),
 ];
 
 /// The kind of event that has this key, if it is one.
-pub(crate) fn kind_of(key: &str) -> Option<Kind> {
+pub(crate) fn kind_of(key: &str) -> Option<KeyKind> {
     // The bare word is for settings of a whole task.
     let suffix = key.strip_prefix("fairground");
     if suffix.is_some_and(|suffix| !suffix.is_empty()) {
-        return Some(Kind::Extension);
+        return Some(KeyKind::Extension);
     }
     BEGINNINGS.iter().find(|(beginning, _)| key.starts_with(beginning)).map(|(_, kind)| *kind)
 }

@@ -24,12 +24,12 @@ pub struct Type {
     /// Its name; empty for anonymous types.
     pub name: String,
     /// Its kind.
-    pub kind: Kind,
+    pub kind: TypeKind,
 }
 
 /// The kind of a type.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Kind {
+pub enum TypeKind {
     /// `void`.
     Void,
     /// An integer.
@@ -156,7 +156,7 @@ pub struct Member {
 /// A variable of a data section.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SectionVariable {
-    /// The variable's type ([`Kind::Variable`], or [`Kind::Function`] for
+    /// The variable's type ([`TypeKind::Variable`], or [`TypeKind::Function`] for
     /// kernel functions).
     pub type_id: TypeId,
     /// Offset in the section in bytes. Compilers leave it 0: libbpf, and
@@ -187,7 +187,8 @@ impl Btf {
         let header = Header::parse(section, "section .BTF")?;
         let types = header.part(section, 8, 12, "types")?;
         let strings = header.part(section, 16, 20, "strings")?.to_vec();
-        let mut btf = Btf { types: vec![Type { name: String::new(), kind: Kind::Void }], strings };
+        let mut btf =
+            Btf { types: vec![Type { name: String::new(), kind: TypeKind::Void }], strings };
         let mut words = Words { bytes: types, position: 0 };
         while words.position < types.len() {
             let one = btf.parse_type(&mut words)?;
@@ -207,29 +208,29 @@ impl Btf {
         let kind = match (info >> 24) & 0x1f {
             1 => {
                 let encoding = words.next()?;
-                Kind::Integer {
+                TypeKind::Integer {
                     size: size_or_type,
                     signed: encoding & (1 << 24) != 0,
                     character: encoding & (2 << 24) != 0,
                     boolean: encoding & (4 << 24) != 0,
                 }
             }
-            2 => Kind::Pointer(size_or_type),
+            2 => TypeKind::Pointer(size_or_type),
             3 => {
                 let element = words.next()?;
                 words.next()?;
-                Kind::Array { element, count: words.next()? }
+                TypeKind::Array { element, count: words.next()? }
             }
             number @ (4 | 5) => {
                 let members = self.members(words, count, flag)?;
                 let size = size_or_type;
                 if number == 4 {
-                    Kind::Structure { size, members }
+                    TypeKind::Structure { size, members }
                 } else {
-                    Kind::Union { size, members }
+                    TypeKind::Union { size, members }
                 }
             }
-            6 => Kind::Enumeration {
+            6 => TypeKind::Enumeration {
                 size: size_or_type,
                 signed: flag,
                 enumerators: self.enumerators(words, count, |words| {
@@ -240,17 +241,17 @@ impl Btf {
                     })
                 })?,
             },
-            7 => Kind::Forward,
-            8 => Kind::Typedef(size_or_type),
-            9 => Kind::Volatile(size_or_type),
-            10 => Kind::Const(size_or_type),
-            11 => Kind::Restrict(size_or_type),
-            12 => Kind::Function { prototype: size_or_type, linkage: linkage(info & 0xffff) },
-            13 => Kind::Prototype {
+            7 => TypeKind::Forward,
+            8 => TypeKind::Typedef(size_or_type),
+            9 => TypeKind::Volatile(size_or_type),
+            10 => TypeKind::Const(size_or_type),
+            11 => TypeKind::Restrict(size_or_type),
+            12 => TypeKind::Function { prototype: size_or_type, linkage: linkage(info & 0xffff) },
+            13 => TypeKind::Prototype {
                 returns: size_or_type,
                 parameters: self.parameters(words, count)?,
             },
-            14 => Kind::Variable { type_id: size_or_type, linkage: linkage(words.next()?) },
+            14 => TypeKind::Variable { type_id: size_or_type, linkage: linkage(words.next()?) },
             15 => {
                 let mut variables = Vec::new();
                 for _ in 0..count {
@@ -260,18 +261,18 @@ impl Btf {
                         size: words.next()?,
                     });
                 }
-                Kind::DataSection { size: size_or_type, variables }
+                TypeKind::DataSection { size: size_or_type, variables }
             }
-            16 => Kind::Float { size: size_or_type },
+            16 => TypeKind::Float { size: size_or_type },
             17 => {
                 let component = words.next()?;
-                Kind::DeclarationTag {
+                TypeKind::DeclarationTag {
                     target: size_or_type,
                     component: (component != u32::MAX).then_some(component),
                 }
             }
-            18 => Kind::TypeTag(size_or_type),
-            19 => Kind::Enumeration {
+            18 => TypeKind::TypeTag(size_or_type),
+            19 => TypeKind::Enumeration {
                 size: size_or_type,
                 signed: flag,
                 enumerators: self.enumerators(words, count, |words| {
@@ -338,31 +339,31 @@ impl Btf {
         for (id, one) in self.types.iter().enumerate() {
             let mut references = Vec::new();
             match &one.kind {
-                Kind::Pointer(target)
-                | Kind::Typedef(target)
-                | Kind::Volatile(target)
-                | Kind::Const(target)
-                | Kind::Restrict(target)
-                | Kind::TypeTag(target)
-                | Kind::DeclarationTag { target, .. }
-                | Kind::Array { element: target, .. }
-                | Kind::Function { prototype: target, .. }
-                | Kind::Variable { type_id: target, .. } => references.push(*target),
-                Kind::Structure { members, .. } | Kind::Union { members, .. } => {
+                TypeKind::Pointer(target)
+                | TypeKind::Typedef(target)
+                | TypeKind::Volatile(target)
+                | TypeKind::Const(target)
+                | TypeKind::Restrict(target)
+                | TypeKind::TypeTag(target)
+                | TypeKind::DeclarationTag { target, .. }
+                | TypeKind::Array { element: target, .. }
+                | TypeKind::Function { prototype: target, .. }
+                | TypeKind::Variable { type_id: target, .. } => references.push(*target),
+                TypeKind::Structure { members, .. } | TypeKind::Union { members, .. } => {
                     references.extend(members.iter().map(|member| member.type_id));
                 }
-                Kind::Prototype { returns, parameters } => {
+                TypeKind::Prototype { returns, parameters } => {
                     references.push(*returns);
                     references.extend(parameters.iter().map(|parameter| parameter.1));
                 }
-                Kind::DataSection { variables, .. } => {
+                TypeKind::DataSection { variables, .. } => {
                     references.extend(variables.iter().map(|variable| variable.type_id));
                 }
-                Kind::Void
-                | Kind::Integer { .. }
-                | Kind::Enumeration { .. }
-                | Kind::Forward
-                | Kind::Float { .. } => {}
+                TypeKind::Void
+                | TypeKind::Integer { .. }
+                | TypeKind::Enumeration { .. }
+                | TypeKind::Forward
+                | TypeKind::Float { .. } => {}
             }
             if let Some(bad) =
                 references.into_iter().find(|&reference| reference as usize >= self.types.len())
@@ -380,20 +381,20 @@ impl Btf {
     /// static variables only.
     pub(crate) fn place_variables(&mut self, address: impl Fn(&str, &str) -> Option<u64>) {
         for section in 0..self.types.len() {
-            let Kind::DataSection { variables, .. } = &self.types[section].kind else {
+            let TypeKind::DataSection { variables, .. } = &self.types[section].kind else {
                 continue;
             };
             let mut placed = variables.clone();
             for one in &mut placed {
                 let variable = self.get(one.type_id);
-                let placed_already = matches!(variable.kind, Kind::Variable { linkage, .. } if linkage == Linkage::Static);
+                let placed_already = matches!(variable.kind, TypeKind::Variable { linkage, .. } if linkage == Linkage::Static);
                 let offset = address(&self.types[section].name, &variable.name);
                 match offset.and_then(|offset| u32::try_from(offset).ok()) {
                     Some(offset) if !placed_already => one.offset = offset,
                     _ => {}
                 }
             }
-            if let Kind::DataSection { variables, .. } = &mut self.types[section].kind {
+            if let TypeKind::DataSection { variables, .. } = &mut self.types[section].kind {
                 *variables = placed;
             }
         }
@@ -432,11 +433,11 @@ impl Btf {
     pub fn resolve(&self, mut id: TypeId) -> TypeId {
         for _ in 0..DEPTH_LIMIT {
             match self.get(id).kind {
-                Kind::Typedef(target)
-                | Kind::Volatile(target)
-                | Kind::Const(target)
-                | Kind::Restrict(target)
-                | Kind::TypeTag(target) => id = target,
+                TypeKind::Typedef(target)
+                | TypeKind::Volatile(target)
+                | TypeKind::Const(target)
+                | TypeKind::Restrict(target)
+                | TypeKind::TypeTag(target) => id = target,
                 _ => return id,
             }
         }
@@ -444,7 +445,7 @@ impl Btf {
     }
 
     /// The kind behind typedefs, qualifiers and type tags.
-    pub fn resolved(&self, id: TypeId) -> &Kind {
+    pub fn resolved(&self, id: TypeId) -> &TypeKind {
         &self.get(self.resolve(id)).kind
     }
 
@@ -456,16 +457,16 @@ impl Btf {
     fn size_within(&self, id: TypeId, depth: usize) -> Option<u64> {
         let depth = depth.checked_sub(1)?;
         match self.resolved(id) {
-            Kind::Integer { size, .. }
-            | Kind::Structure { size, .. }
-            | Kind::Union { size, .. }
-            | Kind::Enumeration { size, .. }
-            | Kind::Float { size } => Some(u64::from(*size)),
-            Kind::Pointer(_) => Some(8),
-            Kind::Array { element, count } => {
+            TypeKind::Integer { size, .. }
+            | TypeKind::Structure { size, .. }
+            | TypeKind::Union { size, .. }
+            | TypeKind::Enumeration { size, .. }
+            | TypeKind::Float { size } => Some(u64::from(*size)),
+            TypeKind::Pointer(_) => Some(8),
+            TypeKind::Array { element, count } => {
                 self.size_within(*element, depth)?.checked_mul(u64::from(*count))
             }
-            Kind::Variable { type_id, .. } => self.size_within(*type_id, depth),
+            TypeKind::Variable { type_id, .. } => self.size_within(*type_id, depth),
             _ => None,
         }
     }
@@ -476,11 +477,11 @@ impl Btf {
             one.name == name
                 && !matches!(
                     one.kind,
-                    Kind::DeclarationTag { .. }
-                        | Kind::TypeTag(_)
-                        | Kind::Function { .. }
-                        | Kind::Variable { .. }
-                        | Kind::Forward
+                    TypeKind::DeclarationTag { .. }
+                        | TypeKind::TypeTag(_)
+                        | TypeKind::Function { .. }
+                        | TypeKind::Variable { .. }
+                        | TypeKind::Forward
                 )
         })?;
         u32::try_from(index).ok()
@@ -493,7 +494,7 @@ impl Btf {
         component: Option<u32>,
     ) -> impl Iterator<Item = &str> {
         self.types.iter().filter_map(move |one| match one.kind {
-            Kind::DeclarationTag { target: tagged, component: part }
+            TypeKind::DeclarationTag { target: tagged, component: part }
                 if tagged == target && part == component =>
             {
                 Some(one.name.as_str())

@@ -6,7 +6,7 @@ pub struct Contract {
     /// The required arguments.
     pub arguments: [Argument; 5],
     /// The result.
-    pub result: Outcome,
+    pub result: CallResult,
     /// The effect of the call besides the result.
     pub effect: Effect,
     /// Whether it may sleep.
@@ -41,7 +41,7 @@ pub enum Argument {
 
 /// The result of a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Outcome {
+pub enum CallResult {
     /// The declared type in the object; a pointer is not NULL.
     #[default]
     Declared,

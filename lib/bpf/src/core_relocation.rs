@@ -4,7 +4,7 @@
 //! at all is laid out as the object declares it: the kernel cannot pass one, so it is in the program's own memory. Anything else that cannot be
 //! translated does not fail here: a program that gets to the instruction ends with an error, so that unreachable code may need missing names.
 
-use crate::btf::{Btf, Kind, TypeId};
+use crate::btf::{Btf, TypeId, TypeKind};
 use crate::btf_ext::CoreRelocation;
 use crate::instruction::{Instruction, class};
 use crate::linker::{Field, Linker};
@@ -150,7 +150,7 @@ fn type_size(btf: &Btf, linker: &dyn Linker, id: TypeId) -> Option<u32> {
 }
 
 fn enumerator(btf: &Btf, linker: &dyn Linker, relocation: &CoreRelocation) -> Result<u64, Failure> {
-    let Kind::Enumeration { enumerators, .. } = btf.resolved(relocation.type_id) else {
+    let TypeKind::Enumeration { enumerators, .. } = btf.resolved(relocation.type_id) else {
         return Err(Failure::Malformed(
             "CO-RE relocation of an enumerator of a type that is no enumeration".to_owned(),
         ));
@@ -229,7 +229,7 @@ impl LocalField {
         for index in indices {
             let index = index?;
             match btf.resolved(id) {
-                Kind::Structure { members, .. } | Kind::Union { members, .. } => {
+                TypeKind::Structure { members, .. } | TypeKind::Union { members, .. } => {
                     let member = members.get(index as usize).ok_or_else(bad)?;
                     if !member.name.is_empty() {
                         part.path.push(member.name.clone());
@@ -240,10 +240,10 @@ impl LocalField {
                     own_bits = member.bit_size;
                     id = member.type_id;
                 }
-                Kind::Array { element, .. } => {
+                TypeKind::Array { element, .. } => {
                     let is_structure = matches!(
                         btf.resolved(*element),
-                        Kind::Structure { .. } | Kind::Union { .. }
+                        TypeKind::Structure { .. } | TypeKind::Union { .. }
                     );
                     id = *element;
                     let size = btf.size_of(id).ok_or_else(bad)?;
@@ -305,8 +305,8 @@ impl LocalField {
         }
         let local_size = btf.size_of(self.type_id)?;
         let plain = match btf.resolved(self.type_id) {
-            Kind::Integer { signed, .. } => !signed,
-            Kind::Pointer(_) => true,
+            TypeKind::Integer { signed, .. } => !signed,
+            TypeKind::Pointer(_) => true,
             _ => false,
         };
         Some(Access { local_size, size: field.size, resizable: plain && !field.signed })
@@ -316,7 +316,7 @@ impl LocalField {
 fn is_signed(btf: &Btf, id: TypeId) -> bool {
     matches!(
         btf.resolved(id),
-        Kind::Integer { signed: true, .. } | Kind::Enumeration { signed: true, .. }
+        TypeKind::Integer { signed: true, .. } | TypeKind::Enumeration { signed: true, .. }
     )
 }
 
@@ -324,8 +324,8 @@ impl Part {
     fn new(btf: &Btf, id: TypeId, index: u32) -> Part {
         Part {
             keyword: match btf.resolved(id) {
-                Kind::Union { .. } => "union",
-                Kind::Structure { .. } => "struct",
+                TypeKind::Union { .. } => "union",
+                TypeKind::Structure { .. } => "struct",
                 _ => "type",
             },
             structure: kernel_name(btf, id),

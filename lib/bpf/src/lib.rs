@@ -21,8 +21,8 @@ mod instruction;
 mod kernel_loads;
 mod link;
 mod linker;
+mod loader;
 mod location;
-mod lockstep;
 mod maps;
 mod object;
 mod prepared;
@@ -33,18 +33,18 @@ mod translate;
 mod translated;
 mod validate;
 
-pub use btf::{Btf, Kind, Linkage, Member, SectionVariable, Type, TypeId};
+pub use btf::{Btf, Linkage, Member, SectionVariable, Type, TypeId, TypeKind};
 pub use code::{Code, Needs, compile, compile_unguarded, compile_with, examine};
 pub use context::{ArrayHead, Context, Entry, NULL_PAGE, NullPage, Stack};
-pub use contract::{Argument, Contract, Effect, Outcome, Region};
+pub use contract::{Argument, CallResult, Contract, Effect, Region};
 pub use error::{Error, Missing};
 pub use link::{HelperCall, KernelCall};
 pub use linker::{Bits, Field, Inline, Linker, Native};
-pub use location::Location;
-pub use lockstep::{
+pub use loader::{
     BpfCall, Demand, LOADER_PID, Loader, LoaderThread, MapOperation, Reply, Request,
     ThreadAttributes, Wait,
 };
+pub use location::Location;
 pub use maps::{InitialValue, Map, kind as map_kind};
 pub use object::{
     Extern, ExternKind, Object, Program, SCHEDULER_TABLES, Section, Slot, StructOps,

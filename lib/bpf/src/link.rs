@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::btf::Kind;
+use crate::btf::TypeKind;
 use crate::check::{Check, check};
 use crate::constants::{ConstantMemory, Flow, Reach, analyse};
 use crate::core_relocation::{self, Failure};
@@ -245,7 +245,7 @@ fn check_externs(object: &Object, linker: &dyn Linker) -> Result<(), Error> {
                 ExternKind::Variable { type_id } => (
                     "variable",
                     // The types say nothing about variables without one.
-                    !matches!(object.btf().resolved(type_id), Kind::Void)
+                    !matches!(object.btf().resolved(type_id), TypeKind::Void)
                         && linker.variable(name).is_none(),
                 ),
                 ExternKind::Configuration { .. } => return None,
@@ -381,7 +381,7 @@ pub(crate) fn kconfig_values(object: &Object, linker: &dyn Linker) -> Result<Box
         let ExternKind::Configuration { type_id, offset, size } = one.kind else { continue };
         let Some(mut value) = linker.kconfig(&one.name) else { continue };
         // Characters hold the letter of a tristate value.
-        if let Kind::Integer { size: 1, boolean: false, .. } = object.btf().resolved(type_id) {
+        if let TypeKind::Integer { size: 1, boolean: false, .. } = object.btf().resolved(type_id) {
             value = match value {
                 0 => u64::from(b'n'),
                 1 => u64::from(b'y'),

@@ -1,7 +1,7 @@
 //! The kernel that an object is compiled against.
 
 use crate::context::Entry;
-use crate::contract::{Argument, Contract, Outcome};
+use crate::contract::{Argument, CallResult, Contract};
 
 /// A helper or kernel function.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -101,7 +101,7 @@ pub trait Linker {
 
     /// The contract of the kernel function of that name.
     fn kfunc_contract(&self, _name: &str) -> Contract {
-        Contract { arguments: [Argument::Any; 5], result: Outcome::Any, ..Contract::default() }
+        Contract { arguments: [Argument::Any; 5], result: CallResult::Any, ..Contract::default() }
     }
 
     /// How deep functions may call one another (`MAX_CALL_FRAMES`), at most 16.

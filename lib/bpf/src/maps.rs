@@ -1,7 +1,7 @@
 //! Maps defined in the `.maps` section by BTF (`__uint`, `__type`, `__array`,
 //! `__ulong`).
 
-use crate::btf::{Btf, Kind, TypeId};
+use crate::btf::{Btf, TypeId, TypeKind};
 use crate::error::{Error, malformed, unsupported};
 
 /// Map types by the kernel's numbers (`enum bpf_map_type`).
@@ -126,7 +126,7 @@ impl Map {
         is_inner: bool,
     ) -> Result<Map, Error> {
         let place = format!("section .maps, map {name}");
-        let Kind::Structure { members, .. } = btf.resolved(type_id) else {
+        let TypeKind::Structure { members, .. } = btf.resolved(type_id) else {
             return Err(malformed(place, "not a structure"));
         };
         let mut map = Map { name: name.to_owned(), offset, ..Map::default() };
@@ -140,7 +140,7 @@ impl Map {
                     .ok_or_else(|| bad("not a number as __uint(name, number) makes it"))
             };
             let pointee = || match btf.resolved(member.type_id) {
-                Kind::Pointer(target) => Ok(*target),
+                TypeKind::Pointer(target) => Ok(*target),
                 _ => Err(bad("not a type as __type(name, type) makes it")),
             };
             let size = |id| {
@@ -171,13 +171,13 @@ impl Map {
                     if is_inner {
                         return Err(bad("an inner map cannot hold maps"));
                     }
-                    let Kind::Array { element, .. } = btf.resolved(member.type_id) else {
+                    let TypeKind::Array { element, .. } = btf.resolved(member.type_id) else {
                         return Err(bad("not an array as __array(values, ...) makes it"));
                     };
-                    let Kind::Pointer(target) = *btf.resolved(*element) else {
+                    let TypeKind::Pointer(target) = *btf.resolved(*element) else {
                         return Err(bad("not an array of pointers"));
                     };
-                    if matches!(btf.resolved(target), Kind::Structure { .. }) {
+                    if matches!(btf.resolved(target), TypeKind::Structure { .. }) {
                         let name = format!("{name}.inner");
                         let inner = Map::parse(btf, &name, target, offset, true)?;
                         map.inner = Some(Box::new(inner));
@@ -204,11 +204,11 @@ impl Map {
 /// The number that `__uint` encodes as the length of an array, or `__ulong` as an enumerator.
 fn number(btf: &Btf, type_id: TypeId) -> Option<u64> {
     match btf.resolved(type_id) {
-        Kind::Pointer(target) => match btf.resolved(*target) {
-            Kind::Array { count, .. } => Some(u64::from(*count)),
+        TypeKind::Pointer(target) => match btf.resolved(*target) {
+            TypeKind::Array { count, .. } => Some(u64::from(*count)),
             _ => None,
         },
-        Kind::Enumeration { enumerators, .. } => match enumerators.as_slice() {
+        TypeKind::Enumeration { enumerators, .. } => match enumerators.as_slice() {
             [(_, value)] => Some(*value),
             _ => None,
         },

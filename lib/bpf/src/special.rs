@@ -1,7 +1,7 @@
 //! Fields of map values and global variables that the kernel manages: locks,
 //! timers, lists, trees and kernel pointers.
 
-use crate::btf::{Btf, Kind, TypeId};
+use crate::btf::{Btf, TypeId, TypeKind};
 
 /// A field that the kernel manages inside a value.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -93,14 +93,14 @@ impl Btf {
         let resolved = self.resolve(id);
         let one = self.get(resolved);
         match &one.kind {
-            Kind::Structure { size, .. } if STRUCTURES.contains(&one.name.as_str()) => {
+            TypeKind::Structure { size, .. } if STRUCTURES.contains(&one.name.as_str()) => {
                 walk.fields.push(SpecialField {
                     kind: SpecialKind::Structure(one.name.clone()),
                     offset,
                     size: u64::from(*size),
                 });
             }
-            Kind::Structure { size, .. }
+            TypeKind::Structure { size, .. }
                 if one.name == "bpf_list_head" || one.name == "bpf_rb_root" =>
             {
                 let contains = declaration.and_then(|(target, component)| {
@@ -116,14 +116,14 @@ impl Btf {
                     size: u64::from(*size),
                 });
             }
-            Kind::Structure { members, .. } | Kind::Union { members, .. } => {
+            TypeKind::Structure { members, .. } | TypeKind::Union { members, .. } => {
                 for (index, member) in (0..).zip(members) {
                     let offset = offset.saturating_add(u64::from(member.bit_offset / 8));
                     let declaration = Some((resolved, Some(index)));
                     self.walk(member.type_id, offset, declaration, depth - 1, walk);
                 }
             }
-            Kind::Array { element, count } => {
+            TypeKind::Array { element, count } => {
                 let Some(size) = self.size_of(*element) else { return };
                 for index in 0..u64::from(*count) {
                     let before = walk.fields.len();
@@ -135,7 +135,7 @@ impl Btf {
                     }
                 }
             }
-            Kind::Pointer(target) => {
+            TypeKind::Pointer(target) => {
                 if let Some(tag) = self.pointer_tag(*target) {
                     walk.fields.push(SpecialField {
                         kind: SpecialKind::Pointer {
@@ -147,9 +147,9 @@ impl Btf {
                     });
                 }
             }
-            Kind::DataSection { variables, .. } => {
+            TypeKind::DataSection { variables, .. } => {
                 for variable in variables {
-                    if let Kind::Variable { type_id, .. } = self.get(variable.type_id).kind {
+                    if let TypeKind::Variable { type_id, .. } = self.get(variable.type_id).kind {
                         let offset = u64::from(variable.offset);
                         let declaration = Some((variable.type_id, None));
                         self.walk(type_id, offset, declaration, depth - 1, walk);
@@ -164,13 +164,13 @@ impl Btf {
         for _ in 0..DEPTH_LIMIT {
             let one = self.get(id);
             match one.kind {
-                Kind::TypeTag(_) if POINTER_TAGS.contains(&one.name.as_str()) => {
+                TypeKind::TypeTag(_) if POINTER_TAGS.contains(&one.name.as_str()) => {
                     return Some(&one.name);
                 }
-                Kind::TypeTag(target)
-                | Kind::Const(target)
-                | Kind::Volatile(target)
-                | Kind::Restrict(target) => id = target,
+                TypeKind::TypeTag(target)
+                | TypeKind::Const(target)
+                | TypeKind::Volatile(target)
+                | TypeKind::Restrict(target) => id = target,
                 _ => return None,
             }
         }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use crate::btf::{Btf, Kind};
+use crate::btf::{Btf, TypeKind};
 use crate::elf::Elf;
 use crate::error::Error;
 
@@ -44,7 +44,7 @@ impl Symbols {
 fn names_of_the_kernel(btf: &Btf) -> BTreeSet<String> {
     let mut names = BTreeSet::new();
     for one in btf.types() {
-        if let Kind::DataSection { variables, .. } = &one.kind
+        if let TypeKind::DataSection { variables, .. } = &one.kind
             && [".ksyms", ".kconfig"].contains(&one.name.as_str())
         {
             names.extend(variables.iter().map(|entry| btf.get(entry.type_id).name.clone()));

@@ -4,7 +4,7 @@
 mod common;
 
 use common::{Kernel, Run, compiled, parse};
-use fairground_bpf::{Bits, Field, Kind, compile};
+use fairground_bpf::{Bits, Field, TypeKind, compile};
 
 fn field(offset: u32, size: u32) -> Field {
     Field { offset, size, bits: None, signed: false }
@@ -134,7 +134,7 @@ fn types_and_enumerators() {
     let id = Run::new(&object).call(&code, "local_type", &[]);
     let one = object.btf().get(u32::try_from(id).expect("a type number"));
     assert_eq!(one.name, "inner");
-    assert!(matches!(one.kind, Kind::Structure { size: 16, .. }));
+    assert!(matches!(one.kind, TypeKind::Structure { size: 16, .. }));
 }
 
 #[test]

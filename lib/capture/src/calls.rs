@@ -6,7 +6,7 @@ use std::io;
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::FileExt;
 
-use fairground_bpf::{BpfCall, Kind, MapOperation, NewMap, Object, map_kind};
+use fairground_bpf::{BpfCall, MapOperation, NewMap, Object, TypeKind, map_kind};
 
 use crate::maps::{Map, STRUCT_OPS, by_cpu, holds_maps, is_per_cpu};
 use crate::process::{self, Answer};
@@ -635,7 +635,7 @@ impl State {
             let first = process::read(thread, a.long(80) + 4, 4)?;
             let id = index(&first) as usize;
             if let Some(one) = object.btf().types().get(id)
-                && matches!(one.kind, Kind::Function { .. })
+                && matches!(one.kind, TypeKind::Function { .. })
                 && one.name.starts_with(&name)
             {
                 name.clone_from(&one.name);

@@ -2,7 +2,7 @@
 
 use std::fmt::{self, Display, Formatter};
 
-use fairground_bpf::{Btf, Kind, TypeId};
+use fairground_bpf::{Btf, TypeId, TypeKind};
 
 /// A value, which prints itself as TOML on one line.
 #[derive(Clone, Debug, PartialEq)]
@@ -42,7 +42,7 @@ pub(crate) fn changed(btf: &Btf, type_id: TypeId, bytes: &[u8], before: &[u8]) -
         return None;
     }
     match btf.resolved(type_id) {
-        Kind::Structure { members, .. } => {
+        TypeKind::Structure { members, .. } => {
             let mut found = Vec::new();
             for one in members {
                 let value = if one.bit_size > 0 {
@@ -65,7 +65,7 @@ pub(crate) fn changed(btf: &Btf, type_id: TypeId, bytes: &[u8], before: &[u8]) -
             }
             Some(Value::Table(found))
         }
-        Kind::Union { members, size } => {
+        TypeKind::Union { members, size } => {
             // A member of the size of the union covers all of it, in any use.
             let whole =
                 members.iter().find(|one| btf.size_of(one.type_id) == Some(u64::from(*size)))?;
@@ -75,7 +75,7 @@ pub(crate) fn changed(btf: &Btf, type_id: TypeId, bytes: &[u8], before: &[u8]) -
                 false => Value::Table(vec![(whole.name.clone(), value)]),
             })
         }
-        Kind::Array { element, .. } => Some(list(btf, *element, bytes, before)),
+        TypeKind::Array { element, .. } => Some(list(btf, *element, bytes, before)),
         _ => scalar(btf, type_id, bytes),
     }
 }
@@ -111,9 +111,9 @@ pub(crate) fn complete(btf: &Btf, type_id: TypeId, bytes: &[u8]) -> Value {
     match changed(btf, type_id, bytes, &nothing) {
         Some(value) => value,
         None => match btf.resolved(type_id) {
-            Kind::Structure { .. } | Kind::Union { .. } => Value::Table(Vec::new()),
-            Kind::Array { .. } => Value::List(Vec::new()),
-            Kind::Integer { boolean: true, .. } => Value::Truth(false),
+            TypeKind::Structure { .. } | TypeKind::Union { .. } => Value::Table(Vec::new()),
+            TypeKind::Array { .. } => Value::List(Vec::new()),
+            TypeKind::Integer { boolean: true, .. } => Value::Truth(false),
             _ => Value::Number(0),
         },
     }
@@ -124,13 +124,15 @@ fn scalar(btf: &Btf, type_id: TypeId, bytes: &[u8]) -> Option<Value> {
     let number = bits(bytes, 0, length * 8);
     let spare = 64 - 8 * length as u32;
     Some(match btf.resolved(type_id) {
-        Kind::Integer { boolean: true, .. } => Value::Truth(number != 0),
-        Kind::Integer { signed: true, .. } | Kind::Enumeration { signed: true, .. } => {
+        TypeKind::Integer { boolean: true, .. } => Value::Truth(number != 0),
+        TypeKind::Integer { signed: true, .. } | TypeKind::Enumeration { signed: true, .. } => {
             Value::Number(number << spare >> spare)
         }
-        Kind::Integer { .. } | Kind::Enumeration { .. } | Kind::Pointer(_) => Value::Number(number),
-        Kind::Float { size: 4 } => Value::Real(f64::from(f32::from_bits(number as u32))),
-        Kind::Float { .. } => Value::Real(f64::from_bits(number.cast_unsigned())),
+        TypeKind::Integer { .. } | TypeKind::Enumeration { .. } | TypeKind::Pointer(_) => {
+            Value::Number(number)
+        }
+        TypeKind::Float { size: 4 } => Value::Real(f64::from(f32::from_bits(number as u32))),
+        TypeKind::Float { .. } => Value::Real(f64::from_bits(number.cast_unsigned())),
         _ => return None,
     })
 }

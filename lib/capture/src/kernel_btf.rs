@@ -5,7 +5,7 @@
 //! the parts of a kernel's types that an object lacks: the kernel's table of callbacks, all constants, and the places that programs of
 //! other kinds attach to.
 
-use fairground_bpf::{Kind, Object, TypeId};
+use fairground_bpf::{Object, TypeId, TypeKind};
 use object::{Object as _, ObjectSection as _};
 
 use crate::KernelFacts;
@@ -128,10 +128,13 @@ pub(crate) fn generate(
 }
 
 /// Whether this is the object's name for a variant of a kernel type: the kernel has no type of such a name.
-fn is_flavor(kind: &Kind, name: &str) -> bool {
+fn is_flavor(kind: &TypeKind, name: &str) -> bool {
     let may_be = matches!(
         kind,
-        Kind::Structure { .. } | Kind::Union { .. } | Kind::Enumeration { .. } | Kind::Typedef(_)
+        TypeKind::Structure { .. }
+            | TypeKind::Union { .. }
+            | TypeKind::Enumeration { .. }
+            | TypeKind::Typedef(_)
     );
     may_be && name.contains("___")
 }
@@ -156,7 +159,7 @@ fn hide_what_is_not_there(
         let Some(info) = types.get(at + 4..at + 8) else { return };
         let info = u32::from_le_bytes([info[0], info[1], info[2], info[3]]);
         let is_lacking =
-            matches!(one.kind, Kind::Function { .. }) && lacking.contains(&one.name.as_str());
+            matches!(one.kind, TypeKind::Function { .. }) && lacking.contains(&one.name.as_str());
         if is_lacking || is_flavor(&one.kind, &one.name) {
             types[at..at + 4].copy_from_slice(&hidden.to_le_bytes());
         }
@@ -176,7 +179,7 @@ fn hide_what_is_not_there(
 fn add_table(object: &Object, added: &mut Added) -> Option<TypeId> {
     let btf = object.btf();
     let table = btf.types().iter().position(|one| {
-        one.name == "sched_ext_ops" && matches!(one.kind, Kind::Structure { .. })
+        one.name == "sched_ext_ops" && matches!(one.kind, TypeKind::Structure { .. })
     })?;
     let size = btf.size_of(table as TypeId)? as usize;
     let data = added.name("data");

@@ -10,8 +10,8 @@ mod calls;
 mod decode;
 mod embedded;
 mod error;
+mod followed;
 mod kernel_btf;
-mod lockstep;
 mod maps;
 mod process;
 mod supervisor;
@@ -30,7 +30,7 @@ use supervisor::{Left, Supervisor};
 
 pub use calls::{Memory, Place};
 pub use error::Error;
-pub use lockstep::Followed;
+pub use followed::Followed;
 
 /// The kernel that loaders see.
 pub trait KernelFacts {

@@ -4,7 +4,7 @@ use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
 
-use fairground_bpf::{Kind, Map as Definition, Object, Section, map_kind};
+use fairground_bpf::{Map as Definition, Object, Section, TypeKind, map_kind};
 
 /// The kind of a map that is a table of callbacks: no object defines one as a map.
 pub(crate) const STRUCT_OPS: u32 = 26;
@@ -34,7 +34,7 @@ impl Map {
     /// The section whose variables it holds.
     pub(crate) fn section<'a>(&self, object: &'a Object) -> Option<&'a Section> {
         let one = object.btf().types().get(self.value_type as usize)?;
-        if !matches!(one.kind, Kind::DataSection { .. }) {
+        if !matches!(one.kind, TypeKind::DataSection { .. }) {
             return None;
         }
         object.sections().iter().find(|section| section.name == one.name)

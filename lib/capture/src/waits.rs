@@ -92,7 +92,7 @@ impl Waiter {
 }
 
 /// The treatment of one of [`CALLS`].
-pub(crate) enum Outcome {
+pub(crate) enum Treatment {
     /// It is answered at once.
     Answer(Answer),
     /// The thread waits.
@@ -113,12 +113,12 @@ pub(crate) struct Wake {
 }
 
 /// Carries out one of [`CALLS`] at the time `now`; `None` if it is not one of them.
-pub(crate) fn carry_out(process: i32, call: &Call, now: u64) -> Option<io::Result<Outcome>> {
+pub(crate) fn carry_out(process: i32, call: &Call, now: u64) -> Option<io::Result<Treatment>> {
     let [first, second, ..] = call.arguments;
     let thread = call.thread;
     Some(match call.number {
         libc::SYS_nanosleep | libc::SYS_clock_nanosleep => sleep(call, now),
-        libc::SYS_sched_yield => Ok(Outcome::Yield),
+        libc::SYS_sched_yield => Ok(Treatment::Yield),
         libc::SYS_futex => word(call, now),
         #[cfg(target_arch = "x86_64")]
         libc::SYS_pause => Ok(wait(None, Cause::Time)),
@@ -133,7 +133,7 @@ pub(crate) fn carry_out(process: i32, call: &Call, now: u64) -> Option<io::Resul
 }
 
 /// Reports the time, or the CPU.
-fn tell(call: &Call, now: u64) -> Option<io::Result<Outcome>> {
+fn tell(call: &Call, now: u64) -> Option<io::Result<Treatment>> {
     let [first, second, ..] = call.arguments;
     let thread = call.thread;
     Some(match call.number {
@@ -163,7 +163,7 @@ fn tell(call: &Call, now: u64) -> Option<io::Result<Outcome>> {
     })
 }
 
-fn sleep(call: &Call, now: u64) -> io::Result<Outcome> {
+fn sleep(call: &Call, now: u64) -> io::Result<Treatment> {
     let [first, second, third, ..] = call.arguments;
     let (address, is_absolute) = match call.number {
         libc::SYS_clock_nanosleep => (third, second & libc::TIMER_ABSTIME as u64 != 0),
@@ -172,12 +172,12 @@ fn sleep(call: &Call, now: u64) -> io::Result<Outcome> {
     Ok(match duration(call.thread, address)? {
         Some(time) if is_absolute => wait(Some(on_our_clock(first, time)), Cause::Time),
         Some(time) => wait(Some(now + time), Cause::Time),
-        None => Outcome::Answer(Answer::Error(libc::EINVAL)),
+        None => Treatment::Answer(Answer::Error(libc::EINVAL)),
     })
 }
 
 /// Waits until descriptors are ready.
-fn wait_for_files(process: i32, call: &Call, now: u64) -> Option<io::Result<Outcome>> {
+fn wait_for_files(process: i32, call: &Call, now: u64) -> Option<io::Result<Treatment>> {
     let [first, second, third, fourth, fifth, _] = call.arguments;
     let thread = call.thread;
     let one = || vec![(first as i32, libc::POLLIN)];
@@ -206,7 +206,7 @@ fn wait_for_files(process: i32, call: &Call, now: u64) -> Option<io::Result<Outc
         | libc::SYS_recvmsg
         | libc::SYS_accept
         | libc::SYS_accept4 => match process::never_waits(process, first as i32) {
-            true => return Some(Ok(Outcome::Answer(Answer::Continue))),
+            true => return Some(Ok(Treatment::Answer(Answer::Continue))),
             false => Ok((one(), None)),
         },
         _ => return None,
@@ -228,18 +228,18 @@ fn is_map(process: i32, descriptor: i32) -> bool {
     })
 }
 
-fn done(value: i64) -> Outcome {
-    Outcome::Answer(Answer::Value(value))
+fn done(value: i64) -> Treatment {
+    Treatment::Answer(Answer::Value(value))
 }
 
-fn wait(until: Option<u64>, cause: Cause) -> Outcome {
-    Outcome::Wait(Waiter { until, cause })
+fn wait(until: Option<u64>, cause: Cause) -> Treatment {
+    Treatment::Wait(Waiter { until, cause })
 }
 
 /// Waits for files; the kernel carries out the call if they are ready or the time is up.
-fn files(process: i32, list: Vec<(i32, i16)>, until: Option<u64>, now: u64) -> Outcome {
+fn files(process: i32, list: Vec<(i32, i16)>, until: Option<u64>, now: u64) -> Treatment {
     if until.is_some_and(|until| until <= now) || process::is_ready(process, &list) {
-        return Outcome::Answer(Answer::Continue);
+        return Treatment::Answer(Answer::Continue);
     }
     wait(until, Cause::Files(list))
 }
@@ -321,13 +321,13 @@ fn selected(thread: i32, arguments: &[u64; 6]) -> io::Result<Vec<(i32, i16)>> {
     Ok(list)
 }
 
-fn word(call: &Call, now: u64) -> io::Result<Outcome> {
+fn word(call: &Call, now: u64) -> io::Result<Treatment> {
     let [address, operation, value, fourth, fifth, sixth] = call.arguments;
     let bits = |given: u64| given as u32;
     Ok(match operation & FUTEX_COMMAND {
         command @ (FUTEX_WAIT | FUTEX_WAIT_BITSET) => {
             if process::read_word(call.thread, address)? != value as u32 {
-                return Ok(Outcome::Answer(Answer::Error(libc::EAGAIN)));
+                return Ok(Treatment::Answer(Answer::Error(libc::EAGAIN)));
             }
             let time = duration(call.thread, fourth)?;
             let clock = match operation & FUTEX_CLOCK_REALTIME {
@@ -341,7 +341,7 @@ fn word(call: &Call, now: u64) -> io::Result<Outcome> {
             let value = value as u32;
             wait(until, Cause::Word { address, bits, value })
         }
-        command @ (FUTEX_WAKE | FUTEX_WAKE_BITSET) => Outcome::Wake(Wake {
+        command @ (FUTEX_WAKE | FUTEX_WAKE_BITSET) => Treatment::Wake(Wake {
             address,
             bits: if command == FUTEX_WAKE { ANY } else { bits(sixth) },
             most: value,
@@ -351,10 +351,10 @@ fn word(call: &Call, now: u64) -> io::Result<Outcome> {
         command @ (FUTEX_REQUEUE | FUTEX_CMP_REQUEUE) => {
             let as_expected = process::read_word(call.thread, address)? == sixth as u32;
             if command == FUTEX_CMP_REQUEUE && !as_expected {
-                return Ok(Outcome::Answer(Answer::Error(libc::EAGAIN)));
+                return Ok(Treatment::Answer(Answer::Error(libc::EAGAIN)));
             }
-            Outcome::Wake(Wake { address, bits: ANY, most: value, moved: fourth, target: fifth })
+            Treatment::Wake(Wake { address, bits: ANY, most: value, moved: fourth, target: fifth })
         }
-        _ => Outcome::Answer(Answer::Error(libc::ENOSYS)),
+        _ => Treatment::Answer(Answer::Error(libc::ENOSYS)),
     })
 }

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use fairground_bpf::{Kind, Object, StructOps, StructOpsValue, TypeId, map_kind};
+use fairground_bpf::{Object, StructOps, StructOpsValue, TypeId, TypeKind, map_kind};
 
 use crate::calls::{Run, State};
 use crate::decode::{self, Value};
@@ -70,7 +70,7 @@ fn operations(text: &mut String, object: &Object, state: &State) {
             continue;
         };
         let Some(bytes) = given.get(start..start + before.len()) else { continue };
-        let is_pointer = matches!(object.btf().resolved(member.type_id), Kind::Pointer(_));
+        let is_pointer = matches!(object.btf().resolved(member.type_id), TypeKind::Pointer(_));
         if let (false, Some(value)) =
             (is_pointer, decode::changed(object.btf(), member.type_id, bytes, before))
         {
@@ -96,7 +96,7 @@ fn variables(text: &mut String, object: &Object, maps: &[(&Map, Vec<u8>)]) {
             let btf = object.btf();
             let mut type_id = variable.type_id;
             let is_alone = section.variables.len() == 1 && contents.len() > end;
-            if let (true, Kind::Array { element, .. }) = (is_alone, btf.resolved(type_id)) {
+            if let (true, TypeKind::Array { element, .. }) = (is_alone, btf.resolved(type_id)) {
                 type_id = *element;
                 end = contents.len();
             }
@@ -231,12 +231,12 @@ fn write_run(text: &mut String, object: &Object, run: &Run) {
 fn context_type(object: &Object, program: &str) -> Option<TypeId> {
     let btf = object.btf();
     let prototype = btf.types().iter().find_map(|one| match one.kind {
-        Kind::Function { prototype, .. } if one.name == program => Some(prototype),
+        TypeKind::Function { prototype, .. } if one.name == program => Some(prototype),
         _ => None,
     })?;
-    let Kind::Prototype { parameters, .. } = btf.resolved(prototype) else { return None };
+    let TypeKind::Prototype { parameters, .. } = btf.resolved(prototype) else { return None };
     match *btf.resolved(parameters.first()?.1) {
-        Kind::Pointer(target) => btf.size_of(target).map(|_| target),
+        TypeKind::Pointer(target) => btf.size_of(target).map(|_| target),
         _ => None,
     }
 }

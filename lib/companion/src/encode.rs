@@ -1,6 +1,6 @@
 //! Values as the bytes of C types, and the places at which paths find them.
 
-use fairground_bpf::{Btf, Kind, Object, TypeId};
+use fairground_bpf::{Btf, Object, TypeId, TypeKind};
 use rhai::{Array, Dynamic, Map};
 
 /// A place inside a value.
@@ -88,7 +88,7 @@ fn step(path: &str) -> Result<(Step<'_>, &str), String> {
 }
 
 fn element(btf: &Btf, spot: Spot, index: usize) -> Result<Spot, String> {
-    let Kind::Array { element, count } = *btf.resolved(spot.type_id) else {
+    let TypeKind::Array { element, count } = *btf.resolved(spot.type_id) else {
         return Err(format!("[{index}] of something that is {}", describe(btf, spot.type_id)));
     };
     if index >= count as usize {
@@ -112,7 +112,7 @@ fn member(btf: &Btf, spot: Spot, name: &str) -> Result<Spot, String> {
 
 /// The member called `name`; anonymous structures are searched, too.
 fn find_member(btf: &Btf, spot: Spot, name: &str) -> Result<Option<Spot>, String> {
-    let (Kind::Structure { members, .. } | Kind::Union { members, .. }) =
+    let (TypeKind::Structure { members, .. } | TypeKind::Union { members, .. }) =
         btf.resolved(spot.type_id)
     else {
         return Err(format!(
@@ -129,8 +129,10 @@ fn find_member(btf: &Btf, spot: Spot, name: &str) -> Result<Option<Spot>, String
         if one.name == name {
             return Ok(Some(inner));
         }
-        let is_compound =
-            matches!(btf.resolved(one.type_id), Kind::Structure { .. } | Kind::Union { .. });
+        let is_compound = matches!(
+            btf.resolved(one.type_id),
+            TypeKind::Structure { .. } | TypeKind::Union { .. }
+        );
         if one.name.is_empty() && is_compound {
             if let Some(found) = find_member(btf, inner, name)? {
                 return Ok(Some(found));
@@ -142,7 +144,7 @@ fn find_member(btf: &Btf, spot: Spot, name: &str) -> Result<Option<Spot>, String
 
 fn member_names(btf: &Btf, type_id: TypeId) -> Vec<&str> {
     match btf.resolved(type_id) {
-        Kind::Structure { members, .. } | Kind::Union { members, .. } => {
+        TypeKind::Structure { members, .. } | TypeKind::Union { members, .. } => {
             members.iter().map(|one| one.name.as_str()).filter(|name| !name.is_empty()).collect()
         }
         _ => Vec::new(),
@@ -153,22 +155,22 @@ fn member_names(btf: &Btf, type_id: TypeId) -> Vec<&str> {
 pub(crate) fn describe(btf: &Btf, type_id: TypeId) -> String {
     let name = &btf.get(type_id).name;
     let what = match btf.resolved(type_id) {
-        Kind::Integer { boolean: true, .. } => "a truth value".to_owned(),
-        Kind::Integer { size, signed, .. } => {
+        TypeKind::Integer { boolean: true, .. } => "a truth value".to_owned(),
+        TypeKind::Integer { size, signed, .. } => {
             let kind = if *signed { "a signed" } else { "an unsigned" };
             format!("{kind} number of {} bits", size * 8)
         }
-        Kind::Enumeration { .. } => "a value of an enumeration".to_owned(),
-        Kind::Float { .. } => "a floating-point number".to_owned(),
-        Kind::Pointer(_) => "a pointer".to_owned(),
-        Kind::Array { element, count } => {
+        TypeKind::Enumeration { .. } => "a value of an enumeration".to_owned(),
+        TypeKind::Float { .. } => "a floating-point number".to_owned(),
+        TypeKind::Pointer(_) => "a pointer".to_owned(),
+        TypeKind::Array { element, count } => {
             format!("an array of {count}, each {}", describe(btf, *element))
         }
-        Kind::Structure { .. } => "a structure".to_owned(),
-        Kind::Union { .. } => "a union".to_owned(),
+        TypeKind::Structure { .. } => "a structure".to_owned(),
+        TypeKind::Union { .. } => "a union".to_owned(),
         _ => "of no size".to_owned(),
     };
-    if name.is_empty() || matches!(btf.get(type_id).kind, Kind::Integer { .. }) {
+    if name.is_empty() || matches!(btf.get(type_id).kind, TypeKind::Integer { .. }) {
         what
     } else {
         format!("{what} ({name})")
@@ -183,8 +185,10 @@ pub(crate) fn write(
     bytes: &mut [u8],
 ) -> Result<(), String> {
     match btf.resolved(spot.type_id) {
-        Kind::Array { element, count } => write_array(btf, spot, *element, *count, value, bytes),
-        Kind::Structure { .. } | Kind::Union { .. } => {
+        TypeKind::Array { element, count } => {
+            write_array(btf, spot, *element, *count, value, bytes)
+        }
+        TypeKind::Structure { .. } | TypeKind::Union { .. } => {
             let map = value.read_lock::<Map>().ok_or_else(|| {
                 let known = member_names(btf, spot.type_id).join(", ");
                 format!("{value} is not a table of members; there are {known}")
@@ -201,7 +205,7 @@ pub(crate) fn write(
             }
             Ok(())
         }
-        Kind::Float { size } => {
+        TypeKind::Float { size } => {
             let number = value
                 .as_float()
                 .or_else(|_| value.as_int().map(|number| number as f64))
@@ -213,7 +217,7 @@ pub(crate) fn write(
             };
             put(spot.offset(), &encoded, bytes)
         }
-        Kind::Integer { .. } | Kind::Enumeration { .. } | Kind::Pointer(_) => {
+        TypeKind::Integer { .. } | TypeKind::Enumeration { .. } | TypeKind::Pointer(_) => {
             write_number(btf, spot, value, bytes)
         }
         _ => Err(format!("{} cannot be set", describe(btf, spot.type_id))),
@@ -264,9 +268,9 @@ fn write_number(btf: &Btf, spot: Spot, value: &Dynamic, bytes: &mut [u8]) -> Res
     let size = btf.size_of(spot.type_id).unwrap_or(8) as usize;
     let signed = matches!(
         btf.resolved(spot.type_id),
-        Kind::Integer { signed: true, .. } | Kind::Enumeration { signed: true, .. }
+        TypeKind::Integer { signed: true, .. } | TypeKind::Enumeration { signed: true, .. }
     );
-    let boolean = matches!(btf.resolved(spot.type_id), Kind::Integer { boolean: true, .. });
+    let boolean = matches!(btf.resolved(spot.type_id), TypeKind::Integer { boolean: true, .. });
     let bits = match spot.bit_size {
         0 => size * 8,
         bits => bits,

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use fairground_bpf::{Kind, Object};
+use fairground_bpf::{Object, TypeKind};
 use fairground_machine::Online;
 use rhai::{Array, Dynamic, Engine, EvalAltResult, FnPtr, INT, Map, NativeCallContext, Scope};
 
@@ -111,7 +111,7 @@ fn sizes(text: &str, object: &Object) -> BTreeMap<String, INT> {
 /// A constant of one of the scheduler's own enumerations.
 fn enumerator(object: &Object, name: &str) -> Option<u64> {
     object.btf().types().iter().find_map(|one| {
-        let Kind::Enumeration { enumerators, .. } = &one.kind else { return None };
+        let TypeKind::Enumeration { enumerators, .. } = &one.kind else { return None };
         let found = enumerators.iter().find(|(known, _)| known == name);
         found.map(|(_, value)| *value)
     })

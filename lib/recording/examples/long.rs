@@ -6,7 +6,7 @@
 use std::fs::File;
 use std::io::{self, BufWriter};
 
-use fairground_recording::{Context, Description, Ending, Entry, Header, Kind, Writer};
+use fairground_recording::{Context, Description, Ending, Entry, EntryKind, Header, Writer};
 
 const WAITS: u64 = 1_000_000;
 const CPUS: u16 = 2;
@@ -28,7 +28,7 @@ struct Machine {
 }
 
 impl Machine {
-    fn add(&mut self, kind: Kind) {
+    fn add(&mut self, kind: EntryKind) {
         let entry = Entry { time: self.time, cpu: self.cpu, kind };
         entry.write(&mut self.bytes);
     }
@@ -45,7 +45,7 @@ impl Machine {
     /// The task falls asleep in a system call, and the CPU goes to `next`.
     fn sleep(&mut self, call: i32, next: u32) {
         let task = std::mem::replace(&mut self.task, next);
-        self.add(Kind::Switch {
+        self.add(EntryKind::Switch {
             task,
             next,
             state: u32::from(task != 0),
@@ -59,7 +59,7 @@ impl Machine {
 
     fn wake(&mut self, task: u32, context: Context) {
         let by = self.task;
-        self.add(Kind::Waking { task, by, context });
+        self.add(EntryKind::Waking { task, by, context });
     }
 
     /// Two tasks take turns, and then one of them waits for a timer.
@@ -97,7 +97,7 @@ fn main() -> io::Result<()> {
             first_allowed: 3,
             ..Description::default()
         };
-        machines[0].add(Kind::Task { task, description });
+        machines[0].add(EntryKind::Task { task, description });
     }
     let mut waits = 0;
     while waits < WAITS {

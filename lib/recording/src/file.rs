@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use zstd::bulk::{Compressor, Decompressor};
 
 use crate::error::Error;
-use crate::record::{Entry, Kind};
+use crate::record::{Entry, EntryKind};
 
 /// Version of the format that is written. Files of version 1, which have no control groups, are read too.
 pub const VERSION: u32 = 2;
@@ -388,7 +388,7 @@ impl<R: Read> Input<'_, R> {
             if entry.time < before {
                 return Err(self.damaged("an entry is older than the one before it"));
             }
-            let named = !matches!(entry.kind, Kind::Task { .. } | Kind::Group(_));
+            let named = !matches!(entry.kind, EntryKind::Task { .. } | EntryKind::Group(_));
             if named && u32::from(entry.cpu) >= cpus {
                 return Err(self.damaged(format!("an entry for CPU {} of {cpus}", entry.cpu)));
             }

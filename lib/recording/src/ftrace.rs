@@ -10,7 +10,7 @@ use crate::file::{Header, Roots};
 use crate::import::{
     At, COULD_GO_ON, IN_HARD_INTERRUPT, IN_SOFT_INTERRUPT, Import, Imported, Party, write,
 };
-use crate::record::Kind;
+use crate::record::EntryKind;
 
 /// The letters of states in the trace point, from the state of value 1 on (`include/trace/events/sched.h`).
 const STATES: &str = "SDTtXZPI";
@@ -113,7 +113,7 @@ impl<'a> Line<'a> {
             }
             "sched_wakeup_new" => {
                 let (task, _) = party(self.fields, "")?;
-                import.push(self.at, Kind::Born { task: task.number, by: self.by });
+                import.push(self.at, EntryKind::Born { task: task.number, by: self.by });
                 import.tell(self.at, task.number);
             }
             "sched_process_fork" => {
@@ -124,7 +124,7 @@ impl<'a> Line<'a> {
             event if event == waking => {
                 let (task, _) = party(self.fields, "")?;
                 let context = import.context(task.number, self.interrupt);
-                import.push(self.at, Kind::Waking { task: task.number, by: self.by, context });
+                import.push(self.at, EntryKind::Waking { task: task.number, by: self.by, context });
             }
             _ => {}
         }

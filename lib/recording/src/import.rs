@@ -12,7 +12,7 @@ use linux_perf_data::{Endianness, Feature, PerfFile, PerfFileReader, PerfFileRec
 use crate::error::Error;
 use crate::file::{Ending, Header, LONGEST, Roots, Writer};
 use crate::pipe;
-use crate::record::{Context, Description, Entry, Kind};
+use crate::record::{Context, Description, Entry, EntryKind};
 use crate::tracing_data::{Format, formats};
 
 /// Number of kthreadd, the thread that creates all kernel threads.
@@ -308,7 +308,7 @@ impl Import {
         }
         self.push(
             at,
-            Kind::Switch {
+            EntryKind::Switch {
                 task,
                 next: next_task,
                 state,
@@ -349,10 +349,10 @@ impl Import {
             return;
         }
         let description = known.description.clone();
-        self.push(at, Kind::Task { task, description });
+        self.push(at, EntryKind::Task { task, description });
     }
 
-    pub(crate) fn push(&mut self, at: At, kind: Kind) {
+    pub(crate) fn push(&mut self, at: At, kind: EntryKind) {
         self.first = self.first.min(at.time);
         self.last = self.last.max(at.time);
         self.entries.push(Entry { time: at.time, cpu: at.cpu, kind });
@@ -452,14 +452,14 @@ impl Events {
             }
             "sched_wakeup_new" => {
                 let task = format.task(&bytes, "pid").ok_or_else(lacks)?;
-                import.push(at, Kind::Born { task, by });
+                import.push(at, EntryKind::Born { task, by });
                 import.tell(at, task);
             }
             name if name == self.waking => {
                 let task = format.task(&bytes, "pid").ok_or_else(lacks)?;
                 let flags = format.number(&bytes, "common_flags").unwrap_or(0);
                 let context = import.context(task, flags);
-                import.push(at, Kind::Waking { task, by, context });
+                import.push(at, EntryKind::Waking { task, by, context });
             }
             _ => {}
         }

@@ -37,5 +37,5 @@ pub use import::{Imported, import_perf};
 pub use lives::{Gaps, KernelWork, Turn};
 pub use load::{Load, OtherThread};
 pub use loss::{Loss, Sure, counted};
-pub use record::{Context, Description, Entry, GroupDescription, Kind};
+pub use record::{Context, Description, Entry, EntryKind, GroupDescription};
 pub use rt_app::rt_app;

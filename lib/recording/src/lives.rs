@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use crate::file::{Recording, Roots};
 use crate::groups::Groups;
 use crate::numbers::Numbers;
-use crate::record::{Context, Description, Entry, Kind};
+use crate::record::{Context, Description, Entry, EntryKind};
 use crate::steps::{Call, LifeId, Step, Steps, Wait};
 
 /// Number of `sched_yield()` on x86.
@@ -168,8 +168,8 @@ impl Census {
     }
 
     /// Frees the number of a task after its last switch.
-    pub fn after(&mut self, kind: &Kind) {
-        if let Kind::Switch { task, .. } = kind
+    pub fn after(&mut self, kind: &EntryKind) {
+        if let EntryKind::Switch { task, .. } = kind
             && kind.is_end()
         {
             self.present.remove(task);
@@ -321,7 +321,7 @@ fn census(recording: &Recording) -> (Vec<Life>, Groups) {
             }
         };
         match &entry.kind {
-            Kind::Switch { task, next, .. } => {
+            EntryKind::Switch { task, next, .. } => {
                 let leaves = census.of(*task);
                 meet(leaves, *task);
                 meet(census.of(*next), *next);
@@ -329,11 +329,11 @@ fn census(recording: &Recording) -> (Vec<Life>, Groups) {
                     lives[id].ran = true;
                 }
             }
-            Kind::Waking { task, by, .. } => {
+            EntryKind::Waking { task, by, .. } => {
                 meet(census.of(*task), *task);
                 meet(census.of(*by), *by);
             }
-            Kind::Born { task, by } => {
+            EntryKind::Born { task, by } => {
                 let parent = census.of(*by);
                 meet(parent, *by);
                 let child = census.born(*task);
@@ -342,14 +342,14 @@ fn census(recording: &Recording) -> (Vec<Life>, Groups) {
                     parents[child] = parent;
                 }
             }
-            Kind::Task { task, description } => {
+            EntryKind::Task { task, description } => {
                 let id = census.of(*task);
                 meet(id, *task);
                 if let Some(life) = id.map(|id| &mut lives[id]) {
                     life.describe(description);
                 }
             }
-            Kind::Group(group) => groups.describe(entry.time, group),
+            EntryKind::Group(group) => groups.describe(entry.time, group),
         }
         census.after(&entry.kind);
     }
@@ -424,7 +424,7 @@ impl Lives {
         wakings: &mut Wakings,
     ) {
         match &entry.kind {
-            Kind::Switch { task, next, state, preempted, disk, call, first, .. } => {
+            EntryKind::Switch { task, next, state, preempted, disk, call, first, .. } => {
                 let (task, next) = (census.of(*task), census.of(*next));
                 let cpu = usize::from(entry.cpu);
                 if cpu >= self.cpus.len() {
@@ -475,13 +475,13 @@ impl Lives {
                     self.come(state, id, cpu, time);
                 }
             }
-            Kind::Waking { task, by, context } => {
+            EntryKind::Waking { task, by, context } => {
                 let (id, by) = (census.of(*task), census.of(*by));
                 if let (Some(id), Some(time)) = (id, time) {
                     self.wake(states, id, by, *context, time, wakings);
                 }
             }
-            Kind::Born { task, by } => {
+            EntryKind::Born { task, by } => {
                 let parent = census.of(*by);
                 let child = census.born(*task);
                 let Some(child) = child else { return };
@@ -501,10 +501,10 @@ impl Lives {
                     self.all[child].forked = true;
                 }
             }
-            Kind::Task { task, .. } => {
+            EntryKind::Task { task, .. } => {
                 census.of(*task);
             }
-            Kind::Group(_) => {}
+            EntryKind::Group(_) => {}
         }
     }
 

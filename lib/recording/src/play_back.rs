@@ -9,7 +9,7 @@ use fairground_events::{
 use crate::file::Recording;
 use crate::lives::{Census, Life, Lives};
 use crate::load::names;
-use crate::record::{Context, Entry, Kind};
+use crate::record::{Context, Entry, EntryKind};
 use crate::steps::LifeId;
 
 /// A chosen task's present activity.
@@ -70,7 +70,7 @@ impl Teller<'_> {
     fn tell(&mut self, entry: &Entry, time: Option<u64>) {
         let cpu = CpuId(u32::from(entry.cpu));
         match &entry.kind {
-            Kind::Switch { task, next, state, preempted, .. } => {
+            EntryKind::Switch { task, next, state, preempted, .. } => {
                 let (leaves, comes) = (self.census.of(*task), self.census.of(*next));
                 let Some(time) = time else { return };
                 let prev = leaves.filter(|id| self.tasks.contains_key(id));
@@ -110,24 +110,24 @@ impl Teller<'_> {
                     self.give_to_others(time, cpu, true);
                 }
             }
-            Kind::Waking { task, by, context } => {
+            EntryKind::Waking { task, by, context } => {
                 let (id, by) = (self.census.of(*task), self.census.of(*by));
                 let waker = by.filter(|_| *context == Context::Task);
                 if let (Some(id), Some(time)) = (id, time) {
                     self.wake(id, time, cpu, waker);
                 }
             }
-            Kind::Born { task, by } => {
+            EntryKind::Born { task, by } => {
                 let parent = self.census.of(*by);
                 let child = self.census.born(*task);
                 if let (Some(id), Some(time)) = (child, time) {
                     self.wake(id, time, cpu, parent);
                 }
             }
-            Kind::Task { task, .. } => {
+            EntryKind::Task { task, .. } => {
                 self.census.of(*task);
             }
-            Kind::Group(_) => {}
+            EntryKind::Group(_) => {}
         }
     }
 

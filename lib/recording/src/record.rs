@@ -79,7 +79,7 @@ pub struct GroupDescription {
 
 /// The kind of an event, with its data.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum EntryKind {
     /// A CPU switched from `task` to `next`; 0 is no task.
     Switch {
         /// The task that leaves the CPU.
@@ -126,10 +126,10 @@ pub enum Kind {
     Group(GroupDescription),
 }
 
-impl Kind {
+impl EntryKind {
     /// Whether the task that leaves the CPU has ended.
     pub(crate) fn is_end(&self) -> bool {
-        matches!(self, Kind::Switch { state, .. } if state & ENDED != 0)
+        matches!(self, EntryKind::Switch { state, .. } if state & ENDED != 0)
     }
 }
 
@@ -141,7 +141,7 @@ pub struct Entry {
     /// The CPU.
     pub cpu: u16,
     /// The event.
-    pub kind: Kind,
+    pub kind: EntryKind,
 }
 
 /// Why bytes are not an entry.
@@ -178,7 +178,7 @@ impl Entry {
         let size = Self::size(bytes)?;
         let (task, other, flags) = (number(bytes, 8), number(bytes, 12), bytes[19]);
         let kind = match bytes[18] {
-            1 => Kind::Switch {
+            1 => EntryKind::Switch {
                 task,
                 next: other,
                 state: number(bytes, 36),
@@ -188,7 +188,7 @@ impl Entry {
                 first: wide(bytes, 24),
                 second: number(bytes, 32),
             },
-            2 => Kind::Waking {
+            2 => EntryKind::Waking {
                 task,
                 by: other,
                 context: match flags {
@@ -199,9 +199,9 @@ impl Entry {
                     _ => return Err("a wake-up from an unknown context"),
                 },
             },
-            3 => Kind::Born { task, by: other },
-            6 => Kind::Group(group(bytes)?),
-            described => Kind::Task {
+            3 => EntryKind::Born { task, by: other },
+            6 => EntryKind::Group(group(bytes)?),
+            described => EntryKind::Task {
                 task,
                 description: Description {
                     process: number(bytes, 40),
@@ -239,7 +239,7 @@ impl Entry {
         };
         let mut size = USUAL;
         match &self.kind {
-            Kind::Switch { task, next, state, preempted, disk, call, first, second } => {
+            EntryKind::Switch { task, next, state, preempted, disk, call, first, second } => {
                 let flags = u8::from(*preempted) | u8::from(*disk) << 1;
                 pair(1, flags, *task, *next);
                 put(20, &call.to_le_bytes());
@@ -247,9 +247,9 @@ impl Entry {
                 put(32, &second.to_le_bytes());
                 put(36, &state.to_le_bytes());
             }
-            Kind::Waking { task, by, context } => pair(2, *context as u8, *task, *by),
-            Kind::Born { task, by } => pair(3, 0, *task, *by),
-            Kind::Task { task, description } => {
+            EntryKind::Waking { task, by, context } => pair(2, *context as u8, *task, *by),
+            EntryKind::Born { task, by } => pair(3, 0, *task, *by),
+            EntryKind::Task { task, description } => {
                 size = DESCRIPTION;
                 let flags = u8::from(description.kernel) | u8::from(description.ending) << 1;
                 pair(5, flags, *task, description.parent);
@@ -263,7 +263,7 @@ impl Entry {
                 put(48, &name[..name.len().min(15)]);
                 put(64, &description.group.to_le_bytes());
             }
-            Kind::Group(group) => {
+            EntryKind::Group(group) => {
                 size = GROUP;
                 let flags = u8::from(group.idle) | u8::from(group.session) << 1;
                 pair(6, flags, 0, 0);

@@ -11,7 +11,7 @@ use std::process::ExitCode;
 use clap::Args;
 use fairground_lab::Error;
 use fairground_report::{
-    Comparison, Groups, Kept, Run, Style, TaskTables, comparison_csv, comparison_markdown,
+    Comparison, Groups, Run, StoredRun, Style, TaskTables, comparison_csv, comparison_markdown,
     comparison_table, overall_table,
 };
 
@@ -82,7 +82,7 @@ impl Sweep {
         mut each: impl FnMut(Identity, &str),
     ) -> Result<(), Error> {
         for file in self.files(cells)? {
-            let read = fairground_report::kept(&file.runs, |Kept { cell, status }| {
+            let read = fairground_report::kept(&file.runs, |StoredRun { cell, status }| {
                 if let Some(identity) = parse(&cell) {
                     each(identity, &status);
                 }

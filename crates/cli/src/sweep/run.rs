@@ -73,7 +73,8 @@ pub fn main(arguments: &Arguments) -> Result<ExitCode, Stop> {
         abandon: Some(&abandon),
     };
     let progress = Progress::new("cells".into());
-    let Outcome { finished, failed, left } = job.run(&mut LastOpened::default(), Some(progress))?;
+    let JobResult { finished, failed, left } =
+        job.run(&mut LastOpened::default(), Some(progress))?;
     output::say!(
         "fairground: {finished} cells done, {failed} of them failed; {} were done before, {left} are left",
         job.cells.len() - finished - left
@@ -117,7 +118,7 @@ pub struct Job<'a> {
 }
 
 /// What became of the cells of a job.
-pub struct Outcome {
+pub struct JobResult {
     /// Those that were run.
     pub finished: usize,
     /// Those among them that failed.
@@ -128,7 +129,11 @@ pub struct Outcome {
 
 impl Job<'_> {
     /// Runs those that have no result, and writes their results.
-    pub fn run(&self, last: &mut LastOpened, progress: Option<Progress>) -> Result<Outcome, Error> {
+    pub fn run(
+        &self,
+        last: &mut LastOpened,
+        progress: Option<Progress>,
+    ) -> Result<JobResult, Error> {
         let mut done: HashSet<Identity> = HashSet::new();
         self.sweep.done(&self.cells, |identity, _| {
             done.insert(identity);
@@ -155,7 +160,7 @@ impl Job<'_> {
         }
         let left = outcome?;
         written.map_err(|(path, cause)| Error::Write { path, cause })?;
-        Ok(Outcome {
+        Ok(JobResult {
             finished: runner.finished.load(Ordering::Relaxed),
             failed: runner.failed.load(Ordering::Relaxed),
             left,

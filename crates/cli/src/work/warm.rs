@@ -26,12 +26,12 @@ const MOST_SCHEDULERS: usize = 64;
 type Shared<T> = Arc<Mutex<Option<T>>>;
 
 /// Values by their sources.
-struct Kept<T> {
+struct Memo<T> {
     values: Mutex<HashMap<String, Shared<T>>>,
     most: usize,
 }
 
-impl<T: Clone> Kept<T> {
+impl<T: Clone> Memo<T> {
     fn of(most: usize) -> Self {
         Self { values: Mutex::default(), most }
     }
@@ -55,8 +55,8 @@ impl<T: Clone> Kept<T> {
 
 /// Schedulers and cells that were used before, for as long as their files are as they were.
 pub struct Warm {
-    cells: Kept<Arc<Cells<Box<Plan>>>>,
-    schedulers: Kept<Contender>,
+    cells: Memo<Arc<Cells<Box<Plan>>>>,
+    schedulers: Memo<Contender>,
     /// What was opened for shards, one for each that ran at the same time.
     of_shards: Mutex<Vec<LastOpened>>,
     /// Whether no further cell of a shard is to begin.
@@ -66,8 +66,8 @@ pub struct Warm {
 impl Default for Warm {
     fn default() -> Self {
         Self {
-            cells: Kept::of(MOST_CELLS),
-            schedulers: Kept::of(MOST_SCHEDULERS),
+            cells: Memo::of(MOST_CELLS),
+            schedulers: Memo::of(MOST_SCHEDULERS),
             of_shards: Mutex::default(),
             stop: Arc::default(),
         }

@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use fairground_recording::{Description, Ending, Entry, Header, Kind, Roots, Writer};
+use fairground_recording::{Description, Ending, Entry, EntryKind, Header, Roots, Writer};
 
 use crate::support::{fairground, folder, json, refuse, succeed};
 
@@ -44,13 +44,13 @@ fn a_recording_is_described_for_programs_too() {
 fn with_a_gap() -> Vec<u8> {
     let header = Header { cpus: 1, ..Header::default() };
     let mut entries = Vec::new();
-    let mut add = |time: u64, kind: Kind| Entry { time, cpu: 0, kind }.write(&mut entries);
+    let mut add = |time: u64, kind: EntryKind| Entry { time, cpu: 0, kind }.write(&mut entries);
     for task in 1..=40 {
         let description =
             Description { process: task, name: format!("task{task}"), ..Description::default() };
-        add(0, Kind::Task { task, description });
+        add(0, EntryKind::Task { task, description });
     }
-    let switch = |task: u32, next: u32| Kind::Switch {
+    let switch = |task: u32, next: u32| EntryKind::Switch {
         task,
         next,
         state: 1,
@@ -175,7 +175,7 @@ fn player_beside_hogs_of(roots: Roots) -> Vec<u8> {
     const MS: u64 = 1_000_000;
     let header = Header { cpus: 1, roots, command: vec!["play".to_owned()], ..Header::default() };
     let mut entries = Vec::new();
-    let mut add = |time: u64, kind: Kind| Entry { time, cpu: 0, kind }.write(&mut entries);
+    let mut add = |time: u64, kind: EntryKind| Entry { time, cpu: 0, kind }.write(&mut entries);
     for (task, name) in [(1, "player"), (2, "hog"), (3, "hog"), (4, "hog"), (5, "hog")] {
         let description = Description {
             process: task,
@@ -184,9 +184,9 @@ fn player_beside_hogs_of(roots: Roots) -> Vec<u8> {
             allowed: 1,
             ..Description::default()
         };
-        add(0, Kind::Task { task, description });
+        add(0, EntryKind::Task { task, description });
     }
-    let switch = |task: u32, next: u32, state: u32| Kind::Switch {
+    let switch = |task: u32, next: u32, state: u32| EntryKind::Switch {
         task,
         next,
         state,
@@ -205,7 +205,7 @@ fn player_beside_hogs_of(roots: Roots) -> Vec<u8> {
         }
         let (task, by) = (1, 5);
         let context = fairground_recording::Context::Timer;
-        add(begin + 18 * MS, Kind::Waking { task, by, context });
+        add(begin + 18 * MS, EntryKind::Waking { task, by, context });
         add(begin + 20 * MS, switch(5, 1, 0));
     }
     let mut file = Vec::new();
@@ -478,7 +478,7 @@ fn perf_file() -> Vec<u8> {
 /// A recording of a machine with four CPUs, on which a task ran that may use the last of them alone.
 fn bound_to_the_last_cpu() -> Vec<u8> {
     let header = Header { cpus: 4, ..Header::default() };
-    let switch = |task: u32, next: u32, state: u32| Kind::Switch {
+    let switch = |task: u32, next: u32, state: u32| EntryKind::Switch {
         task,
         next,
         state,
@@ -495,7 +495,7 @@ fn bound_to_the_last_cpu() -> Vec<u8> {
         allowed: 1,
         ..Description::default()
     };
-    let kinds = [Kind::Task { task: 7, description }, switch(0, 7, 0), switch(7, 0, 0x80)];
+    let kinds = [EntryKind::Task { task: 7, description }, switch(0, 7, 0), switch(7, 0, 0x80)];
     let mut file = Vec::new();
     let mut writer = Writer::new(&mut file, &header).unwrap();
     for (kind, time) in kinds.into_iter().zip([0, 0, 5_000_000]) {

@@ -48,7 +48,7 @@ impl Extra {
 
 /// Which scheduler to put in charge.
 #[derive(Clone, Copy, Debug)]
-pub enum Kind {
+pub enum Probe {
     /// Without callbacks.
     Bare,
     /// With callbacks that do only the requested work.
@@ -64,20 +64,20 @@ pub enum Kind {
 pub struct Scheduler(#[allow(dead_code)] Running);
 
 impl Scheduler {
-    pub fn start(kind: Kind) -> Result<Self, Error> {
+    pub fn start(kind: Probe) -> Result<Self, Error> {
         host::check_can_load()?;
         let (name, object, setting): (_, &[u8], Option<(&str, bool)>) = match kind {
-            Kind::Bare => (
+            Probe::Bare => (
                 "calibrate_bare",
                 include_bytes!(concat!(env!("OUT_DIR"), "/calibrate_bare.bpf.o")),
                 None,
             ),
-            Kind::Callbacks(extra) => (
+            Probe::Callbacks(extra) => (
                 "calibrate",
                 include_bytes!(concat!(env!("OUT_DIR"), "/calibrate_callbacks.bpf.o")),
                 extra.map(|extra| (extra.variable(), true)),
             ),
-            Kind::Walk { walks } => (
+            Probe::Walk { walks } => (
                 "calibrate_walk",
                 include_bytes!(concat!(env!("OUT_DIR"), "/calibrate_walk.bpf.o")),
                 Some(("walks", walks)),
@@ -94,13 +94,13 @@ impl Scheduler {
 }
 
 /// A handoff under a scheduler.
-fn handoff_under(kind: Kind, cpu: u32) -> io::Result<u64> {
+fn handoff_under(kind: Probe, cpu: u32) -> io::Result<u64> {
     let _scheduler = Scheduler::start(kind).map_err(io::Error::other)?;
     handoff(cpu)
 }
 
 pub fn measure(result: &mut Calibration, cpu: u32, basis: Basis) -> io::Result<()> {
-    let callbacks = |extra| handoff_under(Kind::Callbacks(extra), cpu);
+    let callbacks = |extra| handoff_under(Probe::Callbacks(extra), cpu);
     let bare = basis.handoff();
     let empty = callbacks(None)?;
     let how = "fairground calibrate: two threads that wake one another under a sched_ext scheduler";
@@ -145,7 +145,7 @@ pub fn measure(result: &mut Calibration, cpu: u32, basis: Basis) -> io::Result<(
 
 /// A handoff while tasks wait that never get a turn: they have the idle policy, and this scheduler keeps such tasks waiting.
 fn walk(cpu: u32, walks: bool) -> io::Result<u64> {
-    let _scheduler = Scheduler::start(Kind::Walk { walks }).map_err(io::Error::other)?;
+    let _scheduler = Scheduler::start(Probe::Walk { walks }).map_err(io::Error::other)?;
     let waiting = (0..WAITING)
         .map(|_| Helper::start(cpu, Some(Policy::Idle), None, std::thread::yield_now))
         .collect::<io::Result<Vec<_>>>()?;

@@ -110,7 +110,7 @@ fn system_call(result: &mut Calibration) {
 /// Wake-ups and switches, and the parts that callbacks and the kernel's own scheduler add to them.
 fn sched_ext(result: &mut Calibration, cpu: u32) -> io::Result<Basis> {
     let own = switches::basis(cpu)?;
-    match bpf::Scheduler::start(bpf::Kind::Bare) {
+    match bpf::Scheduler::start(bpf::Probe::Bare) {
         Ok(scheduler) => {
             let basis = switches::basis(cpu)?;
             recorders(result, cpu, basis);

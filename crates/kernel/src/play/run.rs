@@ -17,7 +17,7 @@ use super::Options;
 use super::deadlock::{self, WaitRecord};
 use super::groups::Groups;
 use super::resources::{Over, Resources, Semaphore};
-use super::worker::{Outcome, Worker, first_job};
+use super::worker::{ThreadRecord, Worker, first_job};
 use crate::attributes::AttributeMap;
 use crate::recorder::stream::NoteKind;
 use crate::recorder::{Notes, Tracker};
@@ -50,7 +50,7 @@ struct Progress {
     /// The thing that it waits for.
     waiting: WaitRecord,
     /// Its own record of its life, once it has ended.
-    outcome: Mutex<Option<Outcome>>,
+    outcome: Mutex<Option<ThreadRecord>>,
 }
 
 impl Progress {
@@ -72,7 +72,7 @@ pub struct Ended {
     /// Whether it was on a CPU before the end.
     pub ran: bool,
     /// The thread's own record of its life.
-    pub outcome: Outcome,
+    pub outcome: ThreadRecord,
 }
 
 /// How the recorder learns about the run.
@@ -239,7 +239,7 @@ impl Run {
                     let _ = thread.handle.join();
                 }
                 let task = &self.workload.tasks[thread.definition];
-                let nothing = || Outcome::of_nothing(task, *lock(&self.start), stop);
+                let nothing = || ThreadRecord::of_nothing(task, *lock(&self.start), stop);
                 Ended {
                     name: thread.name,
                     ran: thread.progress.began.load(Ordering::Acquire) <= stop,

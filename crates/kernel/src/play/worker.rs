@@ -16,7 +16,7 @@ use crate::{clock, scheduling};
 
 /// A thread's own record of its life.
 #[derive(Clone, Debug, Default)]
-pub struct Outcome {
+pub struct ThreadRecord {
     /// CPU time since the start of the run.
     pub cpu_time: u64,
     /// Times it left a CPU because it waited.
@@ -51,7 +51,7 @@ impl From<std::io::Error> for Stop {
     }
 }
 
-impl Outcome {
+impl ThreadRecord {
     /// The outcome of a thread of this task that did not reach its program in a run from `start` to `stop`.
     pub(super) fn of_nothing(task: &Task, start: u64, stop: u64) -> Self {
         let periods = first_job(task, start).map(|job| {
@@ -113,7 +113,7 @@ pub(super) struct Worker<'run> {
     lap: Option<u64>,
     /// The random numbers of its varied events.
     draws: Draws,
-    outcome: Outcome,
+    outcome: ThreadRecord,
 }
 
 impl<'run> Worker<'run> {
@@ -137,7 +137,7 @@ impl<'run> Worker<'run> {
             job: None,
             lap: None,
             draws: Draws::new(run.options.seed, definition, instance),
-            outcome: Outcome::default(),
+            outcome: ThreadRecord::default(),
         }
     }
 
@@ -169,7 +169,7 @@ impl<'run> Worker<'run> {
     }
 
     /// Carries out the program from `start` on; returns the thread's own record.
-    pub(super) fn carry_out(mut self, start: u64) -> Result<Outcome, String> {
+    pub(super) fn carry_out(mut self, start: u64) -> Result<ThreadRecord, String> {
         let cpu_time = clock::thread_cpu_time();
         self.first = start + self.task.delay;
         let end = self.follow_program();

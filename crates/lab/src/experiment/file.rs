@@ -26,7 +26,7 @@ pub(crate) struct ExperimentFile {
     pub(crate) section: String,
     /// What its stated lines are about.
     #[serde(default)]
-    pub(crate) kind: fairground_results::Kind,
+    pub(crate) kind: fairground_results::Subject,
     /// Name of the machine's file.
     pub(crate) machine: String,
     /// Timer ticks per second, if not the machine's.

@@ -11,7 +11,7 @@ use serde::Deserialize;
 
 use super::file::{ColumnFile, CpusFile, ExperimentFile, KernelFile, PointFile};
 use super::load::Experiment;
-use super::reproduce::{Measured, Measures, Outcome, Request, Setup, World, keep};
+use super::reproduce::{Measured, Measures, Reproduced, Request, Setup, World, keep};
 use super::script;
 use crate::cell::Failure;
 use crate::error::Error;
@@ -196,14 +196,14 @@ impl Experiment {
 ///
 /// # Errors
 ///
-/// If a file of the experiment cannot be used, or if `run` returns an error. A failed run is not an error: see [`Outcome::failures`].
+/// If a file of the experiment cannot be used, or if `run` returns an error. A failed run is not an error: see [`Reproduced::failures`].
 pub fn reproduce_on_kernel(
     experiment: &Experiment,
     request: &Request,
     machine: &KernelMachine,
     run: &mut dyn FnMut(&KernelRun) -> Result<KernelOutput, Error>,
     progress: &dyn Fn(usize, usize),
-) -> Result<Outcome, Error> {
+) -> Result<Reproduced, Error> {
     let (Some(kernel), Some(experiment)) = (&experiment.file.kernel, experiment.on_kernel()?)
     else {
         return Err(experiment.wrong("has no [kernel] table".to_owned()));

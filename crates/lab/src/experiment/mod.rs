@@ -12,4 +12,4 @@ mod script;
 pub use fit::fit;
 pub use kernel::{KernelLoad, KernelMachine, KernelOutput, KernelRun, reproduce_on_kernel};
 pub use load::{Experiment, Experiments};
-pub use reproduce::{Histogram, Outcome, Request, reproduce};
+pub use reproduce::{Histogram, Reproduced, Request, reproduce};

@@ -36,12 +36,12 @@ pub struct Request {
     pub duration: Option<Nanoseconds>,
     /// Simulations at once; `None` for one per CPU of this machine.
     pub threads: Option<NonZero<usize>>,
-    /// Whether [`Outcome::moments`] will be asked for.
+    /// Whether [`Reproduced::moments`] will be asked for.
     pub moments: bool,
 }
 
 /// The results of an experiment.
-pub struct Outcome {
+pub struct Reproduced {
     /// Figures and verdicts.
     pub reproduction: Reproduction,
     /// Samples for the plots that are histograms: by plot, then point and column.
@@ -54,7 +54,7 @@ pub struct Outcome {
     alternatives: Vec<(Cell, Run)>,
 }
 
-impl Outcome {
+impl Reproduced {
     /// The decisive moments at the last point, with the first seed. Runs the simulations that show them again.
     pub fn moments(&self) -> Result<Vec<Moment>, Error> {
         let alternatives: Vec<(&Cell, &Run)> =
@@ -98,12 +98,12 @@ pub(super) struct Measured {
 ///
 /// # Errors
 ///
-/// If a file of an experiment or a scheduler cannot be used. A failed simulation is not an error: see [`Outcome::failures`].
+/// If a file of an experiment or a scheduler cannot be used. A failed simulation is not an error: see [`Reproduced::failures`].
 pub fn reproduce(
     experiments: &[Experiment],
     request: &Request,
     progress: &(dyn Fn(usize, usize) + Sync),
-) -> Result<Vec<Outcome>, Error> {
+) -> Result<Vec<Reproduced>, Error> {
     let mut all = Vec::new();
     let mut cells = Vec::new();
     // The experiment and the point of each cell.
@@ -136,7 +136,7 @@ pub fn reproduce(
             alternatives.extend(shown.map(|run| (cell, run)));
         }
         let outcome = simulations.setup.outcome(measured, simulations.world())?;
-        Ok(Outcome { cost: costs, alternatives, ..outcome })
+        Ok(Reproduced { cost: costs, alternatives, ..outcome })
     };
     all.iter().enumerate().map(outcome).collect()
 }
@@ -366,7 +366,7 @@ impl Setup<'_> {
         &self,
         results: Vec<(Measured, Option<Failure>, Vec<String>)>,
         mut world: World,
-    ) -> Result<Outcome, Error> {
+    ) -> Result<Reproduced, Error> {
         let mut failures = Vec::new();
         world.notes.extend(self.experiment.file.caveats.iter().cloned());
         let mut measured = Vec::new();
@@ -379,7 +379,7 @@ impl Setup<'_> {
                 }
             }
         }
-        Ok(Outcome {
+        Ok(Reproduced {
             reproduction: self.judge(&measured, world)?,
             histograms: self.histograms(&measured),
             failures,

@@ -36,7 +36,7 @@ const MANY_CPUS: usize = 32;
 type Tasks = Map<String, Value>;
 
 /// A kind of tasks.
-struct Kind {
+struct Family {
     draw: fn(&mut Draw) -> Tasks,
     /// How often it is drawn.
     weight: usize,
@@ -44,15 +44,15 @@ struct Kind {
     is_fine: bool,
 }
 
-const fn coarse(weight: usize, draw: fn(&mut Draw) -> Tasks) -> Kind {
-    Kind { draw, weight, is_fine: false }
+const fn coarse(weight: usize, draw: fn(&mut Draw) -> Tasks) -> Family {
+    Family { draw, weight, is_fine: false }
 }
 
-const fn fine(weight: usize, draw: fn(&mut Draw) -> Tasks) -> Kind {
-    Kind { draw, weight, is_fine: true }
+const fn fine(weight: usize, draw: fn(&mut Draw) -> Tasks) -> Family {
+    Family { draw, weight, is_fine: true }
 }
 
-const KINDS: &[Kind] = &[
+const FAMILIES: &[Family] = &[
     coarse(8, |draw| draw.hogs()),
     coarse(5, |draw| draw.sleepers()),
     coarse(3, |draw| draw.periodic()),
@@ -92,7 +92,7 @@ pub(super) fn machine(dice: &mut Dice) -> usize {
 
 /// Tasks of some kind for a machine with this many CPUs, as the text of an rt-app file, and a fitting length of the run in nanoseconds.
 pub(super) fn tasks(dice: &mut Dice, cpus: usize) -> (String, u64) {
-    let kind = weighted(dice, KINDS, |kind| kind.weight);
+    let kind = weighted(dice, FAMILIES, |kind| kind.weight);
     let mut draw = Draw { dice, cpus };
     let tasks = (kind.draw)(&mut draw);
     let milliseconds = match (kind.is_fine, cpus > MANY_CPUS) {

@@ -17,7 +17,7 @@ use fairground_results::{Patience, Requirement, Status};
 use fairground_simulator::Options;
 use serde::{Deserialize, Serialize};
 
-use self::scenario::Kept;
+use self::scenario::ParentCase;
 pub use self::scenario::Scenario;
 use crate::cell::{Cell, CellResult, Failure};
 use crate::check::{Finding, findings};
@@ -128,7 +128,7 @@ struct State {
     #[serde(skip)]
     began_with_former: bool,
     /// By rule, the nearest to breaking it first.
-    kept: BTreeMap<String, Vec<Kept>>,
+    kept: BTreeMap<String, Vec<ParentCase>>,
     /// The requirements that some run was judged by.
     #[serde(default)]
     judged: BTreeSet<String>,
@@ -220,7 +220,7 @@ impl Hunt<'_> {
                 return first.clone();
             }
             let mut dice = Dice::new(self.seed, number as u64);
-            let rules: Vec<&Vec<Kept>> = state.kept.values().collect();
+            let rules: Vec<&Vec<ParentCase>> = state.kept.values().collect();
             if rules.is_empty() || dice.once_in(2) {
                 return Scenario::drawn(&mut dice);
             }
@@ -304,7 +304,7 @@ impl Hunt<'_> {
             }
             let place = kept.partition_point(|one| one.score > score);
             let scenario = scenario.clone();
-            kept.insert(place, Kept { scenario, score, events: tried.events });
+            kept.insert(place, ParentCase { scenario, score, events: tried.events });
             kept.truncate(KEPT);
         }
         state.kept.retain(|_, kept| !kept.is_empty());

@@ -39,7 +39,7 @@ pub struct Scenario {
 
 /// A case that is kept, to make others from.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub(super) struct Kept {
+pub(super) struct ParentCase {
     pub(super) scenario: Scenario,
     /// How near it comes to breaking a rule.
     pub(super) score: f64,
@@ -69,7 +69,7 @@ impl Scenario {
     }
 
     /// A case from one that is kept, and perhaps a part of another.
-    pub(super) fn changed(dice: &mut Dice, one: &Kept, other: &Kept) -> Self {
+    pub(super) fn changed(dice: &mut Dice, one: &ParentCase, other: &ParentCase) -> Self {
         for _ in 0..20 {
             let mut changed = one.scenario.clone();
             let mut events = one.events;
@@ -210,7 +210,7 @@ mod tests {
 
     #[test]
     fn cases_are_made_from_others_and_stay_valid() {
-        let mut kept: Vec<Kept> = Vec::new();
+        let mut kept: Vec<ParentCase> = Vec::new();
         for number in 0..400 {
             let mut dice = Dice::new(7, number);
             let scenario = match kept.as_slice() {
@@ -221,9 +221,9 @@ mod tests {
                 }
             };
             assert!(scenario.is_valid(), "{scenario:?}");
-            kept.push(Kept { scenario, score: 0.5, events: 1000 });
+            kept.push(ParentCase { scenario, score: 0.5, events: 1000 });
         }
-        let is_first = |one: &Kept| one.scenario == kept[0].scenario;
+        let is_first = |one: &ParentCase| one.scenario == kept[0].scenario;
         assert!(!kept[1..].iter().any(is_first));
     }
 
@@ -243,7 +243,7 @@ mod tests {
     #[test]
     fn a_change_that_makes_a_run_long_shortens_it() {
         let mut dice = Dice::new(1, 1);
-        let kept = Kept {
+        let kept = ParentCase {
             scenario: Scenario {
                 workload: r#"{"tasks": {"a": {"run": 2, "sleep": 2}}}"#.to_owned(),
                 machine: "1".to_owned(),

@@ -18,7 +18,7 @@ pub use answer::{Answer, Candidate, Finding, Matrix, MatrixRow};
 pub use fairground_results::Better;
 pub use fairground_results::{Mark, Moment};
 pub use overview::Row;
-pub use plot::{Axis, Kind, Plot, Point, Series};
+pub use plot::{Axis, Plot, PlotKind, Point, Series};
 pub use strip::{Scale, Strip};
 pub use table::{Cell, Table};
 

@@ -45,7 +45,7 @@ pub struct Plot {
     /// A hint where to look, or how to read it; may be empty.
     pub text: String,
     /// How it is drawn.
-    pub kind: Kind,
+    pub kind: PlotKind,
     /// The horizontal axis of lines and histograms; unused by rows.
     pub x: Axis,
     /// The axis of the values: the vertical one of lines and histograms, the horizontal one of rows.
@@ -58,7 +58,7 @@ pub struct Plot {
 
 /// How a plot is drawn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum PlotKind {
     /// Points at numbers, joined by lines, with intervals.
     Lines,
     /// Counts per bin: each point's `x` is the beginning of a bin; the last point ends the last bin.
@@ -69,7 +69,7 @@ pub enum Kind {
     Quantiles,
 }
 
-impl Kind {
+impl PlotKind {
     fn in_rows(self) -> bool {
         matches!(self, Self::Dots | Self::Quantiles)
     }
@@ -138,7 +138,7 @@ impl Plot {
         Self {
             title,
             text: String::new(),
-            kind: Kind::Histogram,
+            kind: PlotKind::Histogram,
             x,
             y: Axis { label: String::new(), unit: Unit::Fraction, log: false },
             categories: Vec::new(),
@@ -161,7 +161,7 @@ impl Plot {
             title,
             text: "The large dot is the median; the small ones, from left to right, are the 5th, 95th, 99th and 99.9th percentile. Logarithmic."
                 .to_owned(),
-            kind: Kind::Quantiles,
+            kind: PlotKind::Quantiles,
             x: Axis {
                 label: "percentile".to_owned(),
                 unit: Unit::Percentile,
@@ -204,8 +204,8 @@ pub(super) fn markup(plot: &Plot, figures: &mut Figures) -> Markup {
     let number = figures.next();
     let rows = rows(plot);
     let drawing = match plot.kind {
-        Kind::Lines | Kind::Histogram => curves(plot, figures),
-        Kind::Dots | Kind::Quantiles => in_rows(plot, &rows, figures),
+        PlotKind::Lines | PlotKind::Histogram => curves(plot, figures),
+        PlotKind::Dots | PlotKind::Quantiles => in_rows(plot, &rows, figures),
     };
     html! {
         figure {
@@ -271,7 +271,7 @@ fn in_rows(plot: &Plot, rows: &[String], figures: &Figures) -> kuva::render::ren
     };
     let mut drawings: Vec<Drawing> = Vec::new();
     for (number, series) in plot.series.iter().enumerate() {
-        if plot.kind == Kind::Quantiles {
+        if plot.kind == PlotKind::Quantiles {
             let at = |point: &Point| height(row_of(plot, rows, series, point));
             let ends = series.points.iter().map(|point| (point.y, at(point)));
             let line = LinePlot::new()
@@ -310,7 +310,7 @@ fn in_rows(plot: &Plot, rows: &[String], figures: &Figures) -> kuva::render::ren
 /// The smallest number that is drawn for a point.
 fn drawn(plot: &Plot, point: &Point) -> f64 {
     match plot.kind {
-        Kind::Quantiles => point.y,
+        PlotKind::Quantiles => point.y,
         _ => point.low.min(point.y),
     }
 }
@@ -329,7 +329,7 @@ fn mark(
     if row != label {
         label = format!("{row}, {label}");
     }
-    if plot.kind == Kind::Quantiles {
+    if plot.kind == PlotKind::Quantiles {
         label = format!("{label}, {}", value(Some(point.x), plot.x.unit));
     }
     label = format!("{label}: {}", with_interval(point, plot.y.unit));
@@ -337,7 +337,7 @@ fn mark(
         .with_data([(point.y, at)])
         .with_size(match plot.kind {
             // All but the median.
-            Kind::Quantiles if point.x != 2.0 => 2.5,
+            PlotKind::Quantiles if point.x != 2.0 => 2.5,
             _ => DOT,
         })
         .with_color(colour)
@@ -346,7 +346,7 @@ fn mark(
     if series.printed {
         dot = dot.with_marker_opacity(0.15).with_marker_stroke_width(1.5);
     }
-    if plot.kind != Kind::Quantiles && interval(point, plot.y.unit).is_some() {
+    if plot.kind != PlotKind::Quantiles && interval(point, plot.y.unit).is_some() {
         dot = dot.with_x_err_asymmetric([(point.y - point.low, point.high - point.y)]);
     }
     dot.into()
@@ -362,11 +362,11 @@ fn curves(plot: &Plot, figures: &Figures) -> kuva::render::render::Scene {
         if series.printed {
             line = line.with_dashed();
         }
-        if plot.kind == Kind::Histogram {
+        if plot.kind == PlotKind::Histogram {
             line = line.with_step().with_fill().with_fill_opacity(0.15);
         }
         drawings.push(line.into());
-        if plot.kind == Kind::Lines && series.points.len() <= MOST_MARKED {
+        if plot.kind == PlotKind::Lines && series.points.len() <= MOST_MARKED {
             let labels = series.points.iter().map(|&point| {
                 let x = value(Some(point.x), plot.x.unit);
                 format!("{}, {x}: {}", series.name, with_interval(point, plot.y.unit))
@@ -395,7 +395,7 @@ fn curves(plot: &Plot, figures: &Figures) -> kuva::render::render::Scene {
     layout = labelled(layout, &plot.y.label, Layout::with_y_label);
     if plot.y.log && values().all(|point| point.low.min(point.y) > 0.0) {
         layout = layout.with_log_y();
-    } else if plot.kind == Kind::Lines && is_narrow(values()) {
+    } else if plot.kind == PlotKind::Lines && is_narrow(values()) {
         // The library chooses an axis that fits the values.
     } else if values().all(|point| point.low.min(point.y) >= 0.0) {
         layout = layout.with_y_axis_min(0.0);
@@ -472,7 +472,7 @@ fn interval(point: Point, unit: Unit) -> Option<String> {
 
 /// A row for each position on the x axis or each category, and a column for each series.
 fn data(plot: &Plot, rows: &[String]) -> Table {
-    let in_rows = plot.kind.in_rows() && plot.kind != Kind::Quantiles;
+    let in_rows = plot.kind.in_rows() && plot.kind != PlotKind::Quantiles;
     let own_rows = in_rows && plot.categories.is_empty();
     // If rows are schedulers, there are at most two columns: ours, and a document's.
     let columns: Vec<(String, Vec<&Series>)> = if own_rows {

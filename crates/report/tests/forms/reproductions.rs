@@ -1,7 +1,7 @@
 //! Reproductions as a page.
 
 use expect_test::expect_file;
-use fairground_report::page::Kind;
+use fairground_report::page::PlotKind;
 use fairground_report::{reproductions_markdown, reproductions_page, reproductions_table};
 use fairground_results::{
     Claim, Figure, Fit, Headline, Interval, Level, OnKernel, PrintedTable, Reproduction, Verdict,
@@ -70,7 +70,7 @@ fn reproduction(id: &str, points: &[&str], holds: Claim) -> Reproduction {
         title: format!("Experiment {id}"),
         document: "A document".to_owned(),
         section: "its table 1".to_owned(),
-        kind: fairground_results::Kind::Results,
+        kind: fairground_results::Subject::Results,
         world: Where::Simulator,
         machine: "four CPUs at 1 GHz".to_owned(),
         repeats: 20,
@@ -229,9 +229,9 @@ fn numbers_are_joined_by_lines_and_names_are_rows() {
         let plot = section.plots.first().unwrap_or_else(|| &section.folded[0]);
         (plot.kind, plot.categories.len(), plot.series.len())
     };
-    assert_eq!(kind(&["1", "2", "4"]), (Kind::Lines, 3, 4));
-    assert_eq!(kind(&["make", "tar", "dbench"]), (Kind::Dots, 3, 4));
-    assert_eq!(kind(&[""]), (Kind::Dots, 0, 4));
+    assert_eq!(kind(&["1", "2", "4"]), (PlotKind::Lines, 3, 4));
+    assert_eq!(kind(&["make", "tar", "dbench"]), (PlotKind::Dots, 3, 4));
+    assert_eq!(kind(&[""]), (PlotKind::Dots, 0, 4));
 }
 
 #[test]
@@ -258,7 +258,7 @@ fn markdown_has_a_table_for_each_document_and_counts_what_holds() {
     other.document = "Another".to_owned();
     other.verdicts[0].level = Level::S;
     let mut failed = reproduction("two", &[""], Claim::Fails);
-    failed.kind = fairground_results::Kind::Rules;
+    failed.kind = fairground_results::Subject::Rules;
     failed.verdicts[0].cause = Some("clock of the board".to_owned());
     let mut forced = reproduction("four", &[""], Claim::Holds);
     forced.verdicts[0].level = Level::C;

@@ -2,7 +2,7 @@
 
 use fairground_metrics::{Slice, Timeline, Wait};
 use fairground_report::page::{
-    Answer, Axis, Candidate, Cell, Finding, Kind, Mark, Matrix, MatrixRow, Moment, Page, Plot,
+    Answer, Axis, Candidate, Cell, Finding, Mark, Matrix, MatrixRow, Moment, Page, Plot, PlotKind,
     Point, Scale, Section, Series, Table,
 };
 use fairground_results::{Claim, Level, Verdict};
@@ -44,7 +44,7 @@ fn plots() -> Vec<Plot> {
             })
             .collect(),
     };
-    [Kind::Lines, Kind::Histogram, Kind::Dots]
+    [PlotKind::Lines, PlotKind::Histogram, PlotKind::Dots]
         .into_iter()
         .map(|kind| Plot {
             title: format!("{kind:?}"),
@@ -53,7 +53,7 @@ fn plots() -> Vec<Plot> {
             x: Axis::default(),
             y: Axis::default(),
             categories: match kind {
-                Kind::Dots => ["p", "q", "r"].map(str::to_owned).into(),
+                PlotKind::Dots => ["p", "q", "r"].map(str::to_owned).into(),
                 _ => Vec::new(),
             },
             series: vec![series("cfs", false), series("cfs (document)", true)],

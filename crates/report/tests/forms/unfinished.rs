@@ -1,6 +1,6 @@
 //! What is said of runs that do not come to the end of their work.
 
-use fairground_results::{Condition, GateOutcome as Outcome, Judgement, STATUS, differences};
+use fairground_results::{Condition, GateOutcome, Judgement, STATUS, differences};
 
 use crate::small_machine::run;
 
@@ -31,7 +31,8 @@ fn those_that_end_do_not_speak_for_those_that_do_not() {
         condition.gates(&runs, "cfs", &found).remove(0).outcome
     };
     let failed = "hogs on 1: 50.0 % of the runs of o1 end well, 100.0 % of those of cfs";
-    assert_eq!(gate("makespan > 1 %"), Outcome::Failed(failed.to_owned()));
-    let undecided = Outcome::Undecided { why: "2 of 4 pairs lack it".to_owned(), is_open: false };
+    assert_eq!(gate("makespan > 1 %"), GateOutcome::Failed(failed.to_owned()));
+    let undecided =
+        GateOutcome::Undecided { why: "2 of 4 pairs lack it".to_owned(), is_open: false };
     assert_eq!(gate("makespan < -1 %"), undecided);
 }

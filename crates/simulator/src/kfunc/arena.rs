@@ -6,7 +6,7 @@ use std::ops::Range;
 use region::Protection;
 
 use super::kernel_functions;
-use crate::lockstep::Companion;
+use crate::beside::LoaderBeside;
 use crate::strays;
 
 /// Size of the window that an arena address can reach.
@@ -92,7 +92,7 @@ pub struct Arena {
 
 impl Arena {
     /// An empty arena of `pages` pages, or the reason why there is no memory for it. With a loader that has an arena, its memory is the loader's.
-    pub fn new(pages: usize, companion: Option<&mut Companion>) -> Result<Arena, String> {
+    pub fn new(pages: usize, companion: Option<&mut LoaderBeside>) -> Result<Arena, String> {
         let loaders = companion.and_then(|companion| Some((companion.arena()?, companion)));
         let Some((user, companion)) = loaders else {
             return Arena::at(USER_BASE, pages);

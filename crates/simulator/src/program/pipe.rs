@@ -35,7 +35,7 @@ pub(super) trait Channel {
     fn write(&mut self, all: u64, left: u64, writer: &mut Execution) -> Step;
 }
 
-enum Kind {
+enum Buffer {
     /// As in newer kernels: waiters are exclusive, so one is woken, the one that came first.
     Paged(PagedPipe),
     /// As in early 2.6: readers and writers wait in one queue, and all of them are woken, the last one first.
@@ -46,7 +46,7 @@ enum Kind {
 
 /// A pipe, with the tasks that wait at it.
 pub(super) struct Pipe {
-    kind: Kind,
+    kind: Buffer,
     readers: VecDeque<TaskRef>,
     writers: VecDeque<TaskRef>,
 }
@@ -55,31 +55,31 @@ impl Pipe {
     /// An empty pipe.
     pub fn new(described: &Described) -> Pipe {
         let kind = match described.kind {
-            PipeKind::Paged { capacity } => Kind::Paged(PagedPipe::new(capacity)),
-            PipeKind::Early => Kind::Early(EarlyPipe::default()),
-            PipeKind::Socket => Kind::Socket(Socket::default()),
+            PipeKind::Paged { capacity } => Buffer::Paged(PagedPipe::new(capacity)),
+            PipeKind::Early => Buffer::Early(EarlyPipe::default()),
+            PipeKind::Socket => Buffer::Socket(Socket::default()),
         };
         Pipe { kind, readers: VecDeque::new(), writers: VecDeque::new() }
     }
 
     fn channel(&mut self) -> &mut dyn Channel {
         match &mut self.kind {
-            Kind::Paged(pipe) => pipe,
-            Kind::Early(pipe) => pipe,
-            Kind::Socket(socket) => socket,
+            Buffer::Paged(pipe) => pipe,
+            Buffer::Early(pipe) => pipe,
+            Buffer::Socket(socket) => socket,
         }
     }
 
     /// The queue of those who wait for room, or for data.
     fn queue(&mut self, waiting: Waiting) -> &mut VecDeque<TaskRef> {
         match (&self.kind, waiting) {
-            (Kind::Paged(_) | Kind::Socket(_), Waiting::Room(_)) => &mut self.writers,
+            (Buffer::Paged(_) | Buffer::Socket(_), Waiting::Room(_)) => &mut self.writers,
             _ => &mut self.readers,
         }
     }
 
     fn add(&mut self, task: TaskRef, waiting: Waiting) {
-        let is_exclusive = matches!(self.kind, Kind::Paged(_));
+        let is_exclusive = matches!(self.kind, Buffer::Paged(_));
         let queue = self.queue(waiting);
         match is_exclusive {
             true => queue.push_back(task),
@@ -89,8 +89,8 @@ impl Pipe {
 
     fn take_woken(&mut self, waiting: Waiting) -> VecDeque<TaskRef> {
         match self.kind {
-            Kind::Paged(_) => self.queue(waiting).pop_front().into_iter().collect(),
-            Kind::Early(_) | Kind::Socket(_) => std::mem::take(self.queue(waiting)),
+            Buffer::Paged(_) => self.queue(waiting).pop_front().into_iter().collect(),
+            Buffer::Early(_) | Buffer::Socket(_) => std::mem::take(self.queue(waiting)),
         }
     }
 }

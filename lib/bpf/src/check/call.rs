@@ -4,8 +4,8 @@ use super::access::Access;
 use super::state::{Held, State};
 use super::value::{Null, Number, Offset, Pointer, Root, Target, Value};
 use super::{Facts, Verdict};
-use crate::btf::{Kind, Member, TypeId};
-use crate::contract::{Argument, Contract, Effect, Outcome, Region};
+use crate::btf::{Member, TypeId, TypeKind};
+use crate::contract::{Argument, CallResult, Contract, Effect, Region};
 use crate::link::{Linked, Operand, Operation};
 use crate::linker::Linker;
 use crate::maps::kind;
@@ -55,8 +55,8 @@ fn kernel_function<'a>(
 ) -> Option<Callee<'a>> {
     let external = &object.externs()[index];
     let ExternKind::Function { type_id } = external.kind else { return None };
-    let Kind::Function { prototype, .. } = object.btf().get(type_id).kind else { return None };
-    let Kind::Prototype { returns, parameters } = &object.btf().get(prototype).kind else {
+    let TypeKind::Function { prototype, .. } = object.btf().get(type_id).kind else { return None };
+    let TypeKind::Prototype { returns, parameters } = &object.btf().get(prototype).kind else {
         return None;
     };
     let name = external.essential_name();
@@ -250,12 +250,12 @@ impl Facts<'_> {
     fn has_pointers(&self, type_id: TypeId, depth: usize) -> bool {
         let btf = self.object.btf();
         match btf.resolved(type_id) {
-            Kind::Pointer(_) => true,
-            Kind::Structure { members, .. } | Kind::Union { members, .. } => {
+            TypeKind::Pointer(_) => true,
+            TypeKind::Structure { members, .. } | TypeKind::Union { members, .. } => {
                 let inside = |member: &Member| self.has_pointers(member.type_id, depth - 1);
                 depth > 0 && members.iter().any(inside)
             }
-            Kind::Array { element, .. } => depth > 0 && self.has_pointers(*element, depth - 1),
+            TypeKind::Array { element, .. } => depth > 0 && self.has_pointers(*element, depth - 1),
             _ => false,
         }
     }
@@ -423,9 +423,9 @@ impl Facts<'_> {
         };
         let number = Value::Number(Number::fresh(8, Root::Instruction(at)));
         match callee.contract.result {
-            Outcome::Any => Value::Any,
-            Outcome::Number => number,
-            Outcome::MapValue => match state.registers[1] {
+            CallResult::Any => Value::Any,
+            CallResult::Number => number,
+            CallResult::MapValue => match state.registers[1] {
                 Value::Pointer(Pointer { target: Target::Map(map), .. })
                     if self.object.maps()[map].inner.is_none() =>
                 {
@@ -439,22 +439,22 @@ impl Facts<'_> {
                 }
                 _ => Value::Any,
             },
-            Outcome::Object => made(Target::Object, Null::Untested),
-            Outcome::Memory => match state.registers[2].constant() {
+            CallResult::Object => made(Target::Object, Null::Untested),
+            CallResult::Memory => match state.registers[2].constant() {
                 Some(size) => made(Target::Memory(size), Null::Untested),
                 None => Value::Any,
             },
-            outcome @ (Outcome::Declared | Outcome::OrNull) => {
+            outcome @ (CallResult::Declared | CallResult::OrNull) => {
                 let null = match outcome {
-                    Outcome::OrNull => Null::Untested,
+                    CallResult::OrNull => Null::Untested,
                     _ => Null::No,
                 };
                 match self.object.btf().resolved(callee.returns) {
-                    Kind::Pointer(target) => match self.object.btf().resolved(*target) {
-                        Kind::Structure { .. } | Kind::Union { .. } => {
+                    TypeKind::Pointer(target) => match self.object.btf().resolved(*target) {
+                        TypeKind::Structure { .. } | TypeKind::Union { .. } => {
                             made(Target::Kernel(self.object.btf().resolve(*target)), null)
                         }
-                        Kind::Integer { size, .. } if null == Null::Untested => {
+                        TypeKind::Integer { size, .. } if null == Null::Untested => {
                             made(Target::Memory(u64::from(*size)), null)
                         }
                         _ if callee.contract.effect == Effect::Acquire
@@ -464,7 +464,7 @@ impl Facts<'_> {
                         }
                         _ => Value::Any,
                     },
-                    Kind::Void => Value::Unset,
+                    TypeKind::Void => Value::Unset,
                     // The bits above those of the result are undefined.
                     _ => number,
                 }

@@ -20,7 +20,7 @@ mod value;
 use self::call::{Callee, callees};
 use self::depth::check_depth;
 use self::value::{Null, Number, Offset, Pointer, Root, Target, Value};
-use crate::btf::{Kind, TypeId};
+use crate::btf::{TypeId, TypeKind};
 use crate::error::Error;
 use crate::link::{Linked, Operand};
 use crate::linker::Linker;
@@ -231,14 +231,14 @@ impl<'a> Facts<'a> {
         let Some(member) = members.into_iter().find(|member| member.value == named) else {
             return Vec::new();
         };
-        let Kind::Pointer(prototype) = *btf.resolved(member.type_id) else { return Vec::new() };
-        let Kind::Prototype { parameters, .. } = btf.resolved(prototype) else {
+        let TypeKind::Pointer(prototype) = *btf.resolved(member.type_id) else { return Vec::new() };
+        let TypeKind::Prototype { parameters, .. } = btf.resolved(prototype) else {
             return Vec::new();
         };
         let argument = |(number, &(_, type_id)): (usize, &(String, TypeId))| {
             let Some(target) = self.structure_behind(type_id) else {
                 return match btf.resolved(type_id) {
-                    Kind::Pointer(_) => Value::Any,
+                    TypeKind::Pointer(_) => Value::Any,
                     _ => Value::Number(Number::fresh(8, Root::Instruction(usize::MAX - number))),
                 };
             };
@@ -315,7 +315,7 @@ impl<'a> Facts<'a> {
     /// The type to which a pointer type points.
     fn pointee(&self, type_id: TypeId) -> Option<TypeId> {
         match *self.object.btf().resolved(type_id) {
-            Kind::Pointer(target) => Some(self.object.btf().resolve(target)),
+            TypeKind::Pointer(target) => Some(self.object.btf().resolve(target)),
             _ => None,
         }
     }
@@ -324,7 +324,7 @@ impl<'a> Facts<'a> {
     fn structure_behind(&self, type_id: TypeId) -> Option<TypeId> {
         let target = self.pointee(type_id)?;
         let kind = &self.object.btf().get(target).kind;
-        let is_structure = matches!(kind, Kind::Structure { .. } | Kind::Forward);
+        let is_structure = matches!(kind, TypeKind::Structure { .. } | TypeKind::Forward);
         is_structure.then_some(target)
     }
 }

@@ -230,7 +230,7 @@ pub struct Extern {
 pub enum ExternKind {
     /// A kernel function (kfunc).
     Function {
-        /// Its BTF type ([`Kind::Function`]).
+        /// Its BTF type ([`TypeKind::Function`]).
         type_id: TypeId,
     },
     /// A kernel variable.

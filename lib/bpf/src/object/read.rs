@@ -4,7 +4,7 @@ use super::{
     Extern, ExternKind, Function, Object, Program, Reference, Section, StructOps, StructOpsMember,
     StructOpsValue, Variable, VariableKind, without_flavor,
 };
-use crate::btf::{Btf, Kind, TypeId};
+use crate::btf::{Btf, TypeId, TypeKind};
 use crate::btf_ext::BtfExt;
 use crate::bytes::string_at;
 use crate::elf::{Elf, ElfKind, ElfSection, ElfSymbol};
@@ -95,11 +95,10 @@ impl Object {
     }
 
     fn data_section(&self, name: &str) -> Option<TypeId> {
-        let index = self
-            .btf
-            .types()
-            .iter()
-            .position(|one| one.name == name && matches!(one.kind, Kind::DataSection { .. }))?;
+        let index =
+            self.btf.types().iter().position(|one| {
+                one.name == name && matches!(one.kind, TypeKind::DataSection { .. })
+            })?;
         u32::try_from(index).ok()
     }
 
@@ -123,7 +122,7 @@ impl Object {
     fn extern_kind(&mut self, name: &str) -> Result<Option<ExternKind>, Error> {
         for (section_name, is_configuration) in [(".ksyms", false), (".kconfig", true)] {
             let Some(section) = self.data_section(section_name) else { continue };
-            let Kind::DataSection { variables, .. } = &self.btf.get(section).kind else {
+            let TypeKind::DataSection { variables, .. } = &self.btf.get(section).kind else {
                 continue;
             };
             let Some(entry) =
@@ -132,10 +131,10 @@ impl Object {
                 continue;
             };
             let type_id = match self.btf.get(entry.type_id).kind {
-                Kind::Function { .. } if !is_configuration => {
+                TypeKind::Function { .. } if !is_configuration => {
                     return Ok(Some(ExternKind::Function { type_id: entry.type_id }));
                 }
-                Kind::Variable { type_id, .. } => type_id,
+                TypeKind::Variable { type_id, .. } => type_id,
                 _ => continue,
             };
             if !is_configuration {
@@ -370,7 +369,7 @@ impl Object {
         offset: u64,
     ) -> Result<Vec<StructOpsMember>, Error> {
         let place = format!("section {}, variable {name}", section.name);
-        let Kind::Structure { members, .. } = self.btf.resolved(type_id) else {
+        let TypeKind::Structure { members, .. } = self.btf.resolved(type_id) else {
             return Err(malformed(place, "not a structure"));
         };
         let mut values = Vec::new();
@@ -416,13 +415,13 @@ impl Object {
 fn section_variables(btf: &Btf, section: &str) -> Vec<(String, TypeId, u64)> {
     let mut variables = Vec::new();
     for one in btf.types() {
-        let Kind::DataSection { variables: entries, .. } = &one.kind else { continue };
+        let TypeKind::DataSection { variables: entries, .. } = &one.kind else { continue };
         if one.name != section {
             continue;
         }
         for entry in entries {
             let variable = btf.get(entry.type_id);
-            if let Kind::Variable { type_id, .. } = variable.kind {
+            if let TypeKind::Variable { type_id, .. } = variable.kind {
                 variables.push((variable.name.clone(), type_id, u64::from(entry.offset)));
             }
         }
@@ -484,15 +483,15 @@ fn is_variable_section(name: &str) -> bool {
     })
 }
 
-fn variable_kind(kind: &Kind) -> VariableKind {
+fn variable_kind(kind: &TypeKind) -> VariableKind {
     match *kind {
-        Kind::Integer { boolean: true, .. } => VariableKind::Boolean,
-        Kind::Integer { signed, .. } => VariableKind::Integer { signed },
-        Kind::Enumeration { signed, .. } => VariableKind::Enumeration { signed },
-        Kind::Float { .. } => VariableKind::Float,
-        Kind::Pointer(_) => VariableKind::Pointer,
-        Kind::Array { .. } => VariableKind::Array,
-        Kind::Structure { .. } | Kind::Union { .. } => VariableKind::Structure,
+        TypeKind::Integer { boolean: true, .. } => VariableKind::Boolean,
+        TypeKind::Integer { signed, .. } => VariableKind::Integer { signed },
+        TypeKind::Enumeration { signed, .. } => VariableKind::Enumeration { signed },
+        TypeKind::Float { .. } => VariableKind::Float,
+        TypeKind::Pointer(_) => VariableKind::Pointer,
+        TypeKind::Array { .. } => VariableKind::Array,
+        TypeKind::Structure { .. } | TypeKind::Union { .. } => VariableKind::Structure,
         _ => VariableKind::Other,
     }
 }
@@ -504,16 +503,18 @@ fn is_const_volatile(btf: &Btf, type_id: TypeId) -> bool {
     // No type has more layers than this.
     for _ in 0..64 {
         id = match btf.get(id).kind {
-            Kind::Const(target) => {
+            TypeKind::Const(target) => {
                 constant = true;
                 target
             }
-            Kind::Volatile(target) => {
+            TypeKind::Volatile(target) => {
                 volatile = true;
                 target
             }
-            Kind::Typedef(target) | Kind::Restrict(target) | Kind::TypeTag(target) => target,
-            Kind::Array { element, .. } => element,
+            TypeKind::Typedef(target) | TypeKind::Restrict(target) | TypeKind::TypeTag(target) => {
+                target
+            }
+            TypeKind::Array { element, .. } => element,
             _ => break,
         };
     }

@@ -11,7 +11,7 @@ use super::{Step, Supervisor};
 use crate::attributes;
 use crate::calls::Ask;
 use crate::process::{self, Answer, Call};
-use crate::waits::{self, Cause, Outcome, Waiter, Wake};
+use crate::waits::{self, Cause, Treatment, Waiter, Wake};
 
 /// System calls that create and end threads, and those by which threads know each other.
 pub(super) const CALLS: &[i64] = &[
@@ -278,10 +278,10 @@ impl Supervisor {
         let now = self.now();
         if let Some(outcome) = waits::carry_out(self.loader.pid(), &call, now) {
             return Ok(match outcome {
-                Ok(Outcome::Answer(answer)) => Step::Answer(answer),
-                Ok(Outcome::Yield) => Step::Yield,
-                Ok(Outcome::Wake(wake)) => Step::Answer(Answer::Value(self.wake(&wake))),
-                Ok(Outcome::Wait(waiter)) => {
+                Ok(Treatment::Answer(answer)) => Step::Answer(answer),
+                Ok(Treatment::Yield) => Step::Yield,
+                Ok(Treatment::Wake(wake)) => Step::Answer(Answer::Value(self.wake(&wake))),
+                Ok(Treatment::Wait(waiter)) => {
                     self.arrivals += 1;
                     let thread = &mut self.threads[number];
                     thread.arrival = self.arrivals;

@@ -1,6 +1,6 @@
 //! Programs that the loader loads or runs.
 
-use fairground_bpf::{Kind, Passed, ProgramRun, RunTime, TypeId};
+use fairground_bpf::{Passed, ProgramRun, RunTime, TypeId, TypeKind};
 use rhai::INT;
 use toml::Spanned;
 
@@ -179,15 +179,16 @@ impl Preparation<'_> {
         }
         let btf = self.object.btf();
         let prototype = btf.types().iter().find_map(|one| match one.kind {
-            Kind::Function { prototype, .. } if one.name == program => Some(prototype),
+            TypeKind::Function { prototype, .. } if one.name == program => Some(prototype),
             _ => None,
         });
-        let Some(Kind::Prototype { parameters, .. }) = prototype.map(|id| btf.resolved(id)) else {
+        let Some(TypeKind::Prototype { parameters, .. }) = prototype.map(|id| btf.resolved(id))
+        else {
             return Ok(None);
         };
         let Some((_, parameter)) = parameters.first() else { return Ok(None) };
         Ok(match *btf.resolved(*parameter) {
-            Kind::Pointer(target) => Some(target).filter(|id| btf.size_of(*id).is_some()),
+            TypeKind::Pointer(target) => Some(target).filter(|id| btf.size_of(*id).is_some()),
             _ => None,
         })
     }

@@ -1,6 +1,6 @@
 //! Global variables, and the table of callbacks.
 
-use fairground_bpf::{Btf, Kind, StructOps, StructOpsValue, TypeId, VariablePatch};
+use fairground_bpf::{Btf, StructOps, StructOpsValue, TypeId, TypeKind, VariablePatch};
 use rhai::{Array, Dynamic};
 
 use super::{Absent, Preparation, nearest, wrong};
@@ -81,7 +81,7 @@ impl Preparation<'_> {
         let mut size = variable.size as usize;
         let mut spot = spot;
         if let (true, Some(list)) = (rest.is_empty(), value.read_lock::<Array>())
-            && let Kind::Array { element, count } = *btf.resolved(variable.type_id)
+            && let TypeKind::Array { element, count } = *btf.resolved(variable.type_id)
             && list.len() > count as usize
             && section.variables.len() == 1
         {

@@ -7,8 +7,8 @@ use std::collections::BTreeSet;
 
 use fairground_events::{Event as Told, EventKind, Nanoseconds, Sink, TaskId, TaskInfo};
 use fairground_recording::{
-    Chance, Context, Description, Ending, Entry, GroupDescription, Header, KernelWork, Kind, Load,
-    Recording, Roots, Writer, rt_app,
+    Chance, Context, Description, Ending, Entry, EntryKind, GroupDescription, Header, KernelWork,
+    Load, Recording, Roots, Writer, rt_app,
 };
 use fairground_workload::{Event, Phase, Task, TimerMode, Workload};
 use proptest::prelude::*;
@@ -793,7 +793,7 @@ fn recordings_of_version_1_are_read() {
     let entry = Entry {
         time: ORIGIN,
         cpu: 0,
-        kind: Kind::Task {
+        kind: EntryKind::Task {
             task: 1,
             description: Description { name: "old".to_owned(), ..Description::default() },
         },
@@ -866,7 +866,7 @@ fn deadline_tasks_without_their_reservations_are_named() {
 fn entries_that_come_too_late_are_counted() {
     let entry = |time: u64| {
         let mut bytes = Vec::new();
-        let kind = Kind::Born { task: 1, by: 2 };
+        let kind = EntryKind::Born { task: 1, by: 2 };
         Entry { time, cpu: 0, kind }.write(&mut bytes);
         bytes
     };
@@ -1038,7 +1038,7 @@ fn other_threads_vary_too() {
 
 /// A switch on a CPU.
 fn switch(time: u64, cpu: u16, task: u32, next: u32, state: u32) -> Entry {
-    let kind = Kind::Switch {
+    let kind = EntryKind::Switch {
         task,
         next,
         state,
@@ -1140,8 +1140,8 @@ proptest! {
                 time: support::ORIGIN + time,
                 cpu,
                 kind: match kind {
-                    0 if task > 0 => Kind::Born { task, by: next },
-                    1 if task > 0 => Kind::Waking { task, by: next, context: Context::Task },
+                    0 if task > 0 => EntryKind::Born { task, by: next },
+                    1 if task > 0 => EntryKind::Waking { task, by: next, context: Context::Task },
                     _ => switch(time, cpu, task, next, [0, 1, 0x80][state as usize]).kind,
                 },
             };

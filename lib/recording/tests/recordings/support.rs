@@ -1,7 +1,8 @@
 //! Recordings made by hand.
 
 use fairground_recording::{
-    Context, Description, Ending, Entry, GroupDescription, Header, Kind, Recording, Roots, Writer,
+    Context, Description, Ending, Entry, EntryKind, GroupDescription, Header, Recording, Roots,
+    Writer,
 };
 
 pub const FUTEX: i32 = 202;
@@ -41,7 +42,7 @@ impl Script {
         script
     }
 
-    fn add(&mut self, time: u64, kind: Kind) {
+    fn add(&mut self, time: u64, kind: EntryKind) {
         self.entries.push(Entry { time: ORIGIN + time, cpu: 0, kind });
     }
 
@@ -62,7 +63,7 @@ impl Script {
             ..Description::default()
         };
         self.described.push((task, description.clone()));
-        self.add(0, Kind::Task { task, description });
+        self.add(0, EntryKind::Task { task, description });
     }
 
     pub fn describe_kernel(&mut self, task: u32, name: &str) {
@@ -72,12 +73,12 @@ impl Script {
             kernel: true,
             ..Description::default()
         };
-        self.add(0, Kind::Task { task, description });
+        self.add(0, EntryKind::Task { task, description });
     }
 
     /// A control group from this time on.
     pub fn group(&mut self, time: u64, group: GroupDescription) {
-        self.add(time, Kind::Group(group));
+        self.add(time, EntryKind::Group(group));
     }
 
     /// Moves a described task to the control group with this number.
@@ -86,7 +87,7 @@ impl Script {
         let (_, description) = described.expect("it has been described");
         description.group = group;
         let description = description.clone();
-        self.add(time, Kind::Task { task, description });
+        self.add(time, EntryKind::Task { task, description });
     }
 
     /// Describes a task that is ending, which is in no session any more.
@@ -94,15 +95,15 @@ impl Script {
         let described = self.described.iter().find(|(one, _)| *one == task);
         let (_, description) = described.expect("it has been described");
         let description = Description { group: 0, ending: true, ..description.clone() };
-        self.add(time, Kind::Task { task, description });
+        self.add(time, EntryKind::Task { task, description });
     }
 
     pub fn born(&mut self, time: u64, task: u32, by: u32) {
-        self.add(time, Kind::Born { task, by });
+        self.add(time, EntryKind::Born { task, by });
         // As the recorder does, which describes every new task.
         if let Some((_, description)) = self.described.iter().find(|(one, _)| *one == task) {
             let description = description.clone();
-            self.add(time, Kind::Task { task, description });
+            self.add(time, EntryKind::Task { task, description });
         }
     }
 
@@ -117,7 +118,7 @@ impl Script {
     ) {
         self.add(
             time,
-            Kind::Switch {
+            EntryKind::Switch {
                 task,
                 next,
                 state,
@@ -152,7 +153,7 @@ impl Script {
     }
 
     pub fn wake(&mut self, time: u64, task: u32, by: u32, context: Context) {
-        self.add(time, Kind::Waking { task, by, context });
+        self.add(time, EntryKind::Waking { task, by, context });
     }
 
     /// Task 1 is woken, by no other, while the CPU is idle.

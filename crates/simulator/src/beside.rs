@@ -23,7 +23,7 @@ use crate::task::{Class, TaskRef};
 const DEMANDS_PER_INSTANT: u32 = 100_000;
 
 /// A loader that keeps running, and its threads.
-pub(crate) struct Companion<'a> {
+pub(crate) struct LoaderBeside<'a> {
     loader: &'a mut dyn Loader,
     threads: Vec<Thread>,
 }
@@ -41,7 +41,7 @@ struct Thread {
     instant: (u64, u32),
 }
 
-impl<'a> Companion<'a> {
+impl<'a> LoaderBeside<'a> {
     pub(crate) fn new(loader: &'a mut dyn Loader) -> Self {
         Self { loader, threads: Vec::new() }
     }
