@@ -130,7 +130,7 @@ static u32 nr_cpus;
 
 #include "earliest_deadline.h"
 
-/* ---- Slices and deadlines -------------------------------------------------------------------------------------- */
+/* ---- Slices and deadlines -------------------------------------------------------------------- */
 
 /* One slice for every nice value. */
 static __always_inline s64 timeslice(void)
@@ -153,7 +153,8 @@ static __always_inline u64 deadline_from(s32 nice, u64 now)
 }
 
 /* A new slice, and with it a new deadline: nothing else renews either. */
-static __always_inline void time_slice_expired(struct task_struct *p, struct task_ctx *data, u64 now)
+static __always_inline void time_slice_expired(struct task_struct *p, struct task_ctx *data,
+					       u64 now)
 {
 	data->nice = task_nice(p);
 	data->time_slice = timeslice();
@@ -178,7 +179,8 @@ static __always_inline void update_cpu_clock(struct task_ctx *data, u64 now)
 
 	if (!data->running)
 		return;
-	used = min(elapsed(data->last_ran, now), max(elapsed(data->turn_began, now), tick_length()));
+	used = min(elapsed(data->last_ran, now),
+		   max(elapsed(data->turn_began, now), tick_length()));
 	data->time_slice -= used / NSEC_PER_USEC * NSEC_PER_USEC;
 	data->last_ran = now;
 }
@@ -197,7 +199,7 @@ static __always_inline void set_rq_task(struct task_struct *p)
 	scx_bpf_task_set_slice(p, KERNEL_SLICE);
 }
 
-/* ---- Classes --------------------------------------------------------------------------------------------------- */
+/* ---- Classes --------------------------------------------------------------------------------- */
 
 /* SCHED_ISO is an attribute here: Linux has no such policy. */
 static __always_inline bool iso_task(struct task_struct *p)
@@ -221,7 +223,7 @@ static __always_inline s32 effective_prio(struct task_struct *p, const struct ta
 	return NORMAL_PRIO;
 }
 
-/* ---- CPUs ------------------------------------------------------------------------------------------------------ */
+/* ---- CPUs ------------------------------------------------------------------------------------ */
 
 /* How far two CPUs are from each other. */
 static __always_inline s32 locality_diff(s32 cpu, s32 other)
@@ -323,7 +325,7 @@ static __always_inline bool resched_best_idle(struct task_struct *p, s32 from, s
 	return true;
 }
 
-/* ---- Isochronous tasks: 70 percent of all CPUs over five seconds ----------------------------------------------- */
+/* ---- Isochronous tasks: 70 percent of all CPUs over five seconds ----------------------------- */
 
 /* Five seconds of ticks of all CPUs */
 static __always_inline u64 iso_period(void)
@@ -405,7 +407,7 @@ __noinline bool count_iso_ticks(s32 cpu, u32 use, u64 now)
 	return refractory_now;
 }
 
-/* ---- Wake-up --------------------------------------------------------------------------------------------------- */
+/* ---- Wake-up --------------------------------------------------------------------------------- */
 
 /*
  * The time by which a distance moves a deadline of a task with this nice value: that many of its
@@ -564,7 +566,7 @@ void BPF_STRUCT_OPS(bfs_enqueue, struct task_struct *p, u64 enq_flags)
 		try_preempt(p, data);
 }
 
-/* ---- schedule() ------------------------------------------------------------------------------------------------ */
+/* ---- schedule() ------------------------------------------------------------------------------ */
 
 /*
  * CPUs are idle although tasks wait: several tasks that woke at once have kicked the same CPU. BFS leaves them to the next interrupt or
@@ -574,7 +576,8 @@ void BPF_STRUCT_OPS(bfs_enqueue, struct task_struct *p, u64 enq_flags)
 __noinline int wake_idle_cpus(s32 cpu)
 {
 	const struct cpumask *idle = scx_bpf_get_idle_cpumask();
-	bool others_idle = !bpf_cpumask_empty(idle) && (!bpf_cpumask_test_cpu(cpu, idle) || bpf_cpumask_weight(idle) > 1);
+	bool others_idle = !bpf_cpumask_empty(idle) &&
+			   (!bpf_cpumask_test_cpu(cpu, idle) || bpf_cpumask_weight(idle) > 1);
 	struct task_struct *p;
 
 	scx_bpf_put_idle_cpumask(idle);
@@ -684,7 +687,8 @@ void BPF_STRUCT_OPS(bfs_tick, struct task_struct *p)
 		return;
 	update_cpu_clock(data, now);
 	/* The share is used up: the task goes on as an ordinary one, after the others */
-	if (count_iso_ticks(scx_bpf_task_cpu(p), use_by(p), now) || (data->prio == ISO_PRIO && iso.refractory && iso_task(p)))
+	if (count_iso_ticks(scx_bpf_task_cpu(p), use_by(p), now) ||
+	    (data->prio == ISO_PRIO && iso.refractory && iso_task(p)))
 		data->time_slice = 0;
 	/* The kernel's ticks may come more often than those of the era */
 	if (!ticks_between(rq->last_tick, now))
@@ -748,7 +752,7 @@ void BPF_STRUCT_OPS(bfs_enable, struct task_struct *p)
 		data->running = false;
 }
 
-/* ---- Yield, nice, fork, exit ----------------------------------------------------------------------------------- */
+/* ---- Yield, nice, fork, exit ----------------------------------------------------------------- */
 
 /* Adds the rest of another task's slice to a slice, up to the length of a new one. */
 static __always_inline void lengthen_slice(struct task_ctx *data, s64 left)
@@ -837,7 +841,8 @@ s32 BPF_STRUCT_OPS(bfs_init_task, struct task_struct *p, struct scx_init_task_ar
 	data->deadline = parent_data->own_deadline;
 	data->nice = parent_data->nice;
 	if (parent_data->time_slice > 0)
-		parent_data->time_slice = parent_data->time_slice / 2 / NSEC_PER_USEC * NSEC_PER_USEC;
+		parent_data->time_slice = parent_data->time_slice / 2 / NSEC_PER_USEC *
+					  NSEC_PER_USEC;
 	data->time_slice = parent_data->time_slice;
 	return 0;
 }
@@ -864,7 +869,7 @@ s32 BPF_STRUCT_OPS_SLEEPABLE(bfs_init)
 }
 
 DEFINE_SCHEDULER(bfs,
-	CALLBACKS_OF(bfs, select_cpu, enqueue, dispatch, tick, running, stopping, quiescent, yield, set_weight,
-		     update_idle, enable, init_task, init)
+	CALLBACKS_OF(bfs, select_cpu, enqueue, dispatch, tick, running, stopping, quiescent, yield,
+		     set_weight, update_idle, enable, init_task, init)
 	.flags = SCX_OPS_KEEP_BUILTIN_IDLE | SCX_OPS_ENQ_EXITING | SCX_OPS_ENQ_MIGRATION_DISABLED,
 	.name = "bfs");

@@ -18,7 +18,7 @@
 #include "tick_counter.h"
 #include "topology.h"
 
-/* ---- Tunables -------------------------------------------------------------------------------------------------- */
+/* ---- Tunables -------------------------------------------------------------------------------- */
 
 /* Timer ticks per second */
 const volatile u32 hz = 100;
@@ -64,7 +64,7 @@ const volatile u32 dual_queue_threshold;
 #define REALTIME_FIFO 1
 #define DUAL_QUEUE_FIFO 1
 
-/* ---- Statistics, in the order of scheduler.toml ---------------------------------------------------------------- */
+/* ---- Statistics, in the order of scheduler.toml ---------------------------------------------- */
 
 enum statistic {
 	STAT_SCHEDULES,
@@ -92,7 +92,7 @@ enum statistic {
 
 DEFINE_STATISTICS(NR_STATISTICS)
 
-/* ---- Tasks and run queues -------------------------------------------------------------------------------------- */
+/* ---- Tasks and run queues -------------------------------------------------------------------- */
 
 /* Run queues are numbered by their CPUs; this is the one of global real-time tasks. */
 #define RT_QID (-1)
@@ -243,12 +243,13 @@ static __noinline void count_on(struct task_ctx *t, s32 qid)
 	add_to_length(qid, 1);
 }
 
-/* ---- Time slices ----------------------------------------------------------------------------------------------- */
+/* ---- Time slices ----------------------------------------------------------------------------- */
 
 /* Time slice of a nice value: linear from MIN_NICE_TSLICE for 19 to MAX_NICE_TSLICE for -20, in whole ticks, at least one. */
 static __always_inline s32 nice_to_ticks(s32 nice)
 {
-	u64 step = max_nice_tslice > min_nice_tslice ? (max_nice_tslice - min_nice_tslice) / nice_tslice_steps : 0;
+	u64 step = max_nice_tslice > min_nice_tslice ?
+		   (max_nice_tslice - min_nice_tslice) / nice_tslice_steps : 0;
 	u64 ticks = (min_nice_tslice + step * (u32)(MAX_NICE - nice)) * hz / 1000000;
 
 	return ticks ?: 1;
@@ -271,7 +272,8 @@ static __noinline void charge_ticks(struct task_ctx *t, struct run_queue *rq, u6
  * Lets @p run until the tick at which the timer would ask for another task. The running kernel checks the slice only at its own
  * ticks; idle_tick() ends it at this scheduler's ticks.
  */
-static __always_inline void run_slice_down(struct task_struct *p, const struct task_ctx *t, struct run_queue *rq, u64 now)
+static __always_inline void run_slice_down(struct task_struct *p, const struct task_ctx *t,
+					   struct run_queue *rq, u64 now)
 {
 	s32 ticks = t->counter.left > 0 && !t->rescued ? t->counter.left : 1;
 
@@ -279,7 +281,7 @@ static __always_inline void run_slice_down(struct task_struct *p, const struct t
 	run_for_ticks(p, ticks, now);
 }
 
-/* ---- Goodness -------------------------------------------------------------------------------------------------- */
+/* ---- Goodness -------------------------------------------------------------------------------- */
 
 /*
  * How good it is to run @p on a CPU where the address space @this_mm is loaded:
@@ -289,7 +291,8 @@ static __always_inline void run_slice_down(struct task_struct *p, const struct t
  *	else	dyn_prio + 1 + 20 - nice, and 1 more if no address space has to be loaded
  *	1000	and more: real time
  */
-static __always_inline s32 goodness(struct task_struct *p, const struct task_ctx *t, u64 this_mm, u64 now)
+static __always_inline s32 goodness(struct task_struct *p, const struct task_ctx *t, u64 this_mm,
+				    u64 now)
 {
 	s32 weight;
 
@@ -306,13 +309,15 @@ static __always_inline s32 goodness(struct task_struct *p, const struct task_ctx
 }
 
 /* The gain of a CPU from running @p instead of @current_task. */
-static __always_inline s32 preemption_goodness(struct task_struct *current_task, const struct task_ctx *current_data,
-					       struct task_struct *p, const struct task_ctx *t, u64 this_mm, u64 now)
+static __always_inline s32 preemption_goodness(struct task_struct *current_task,
+					       const struct task_ctx *current_data,
+					       struct task_struct *p, const struct task_ctx *t,
+					       u64 this_mm, u64 now)
 {
 	return goodness(p, t, this_mm, now) - goodness(current_task, current_data, this_mm, now);
 }
 
-/* ---- Dual queue ------------------------------------------------------------------------------------------------ */
+/* ---- Dual queue ------------------------------------------------------------------------------ */
 
 /*
  * Which list of its queue a task belongs in. The document classifies tasks by 2.4's counter, to which sleeping adds slices. Here
@@ -350,7 +355,7 @@ static __always_inline bool in_fifo(const struct task_ctx *t)
 	return dual_queue == DUAL_QUEUE_FIFO && is_cpu_bound(t);
 }
 
-/* ---- Waking up ------------------------------------------------------------------------------------------------- */
+/* ---- Waking up ------------------------------------------------------------------------------- */
 
 /* A task gets a point for each recalculation that it has missed on the queue it belongs to, up to max_dynprio. */
 static __always_inline void collect_dyn_prio(struct task_ctx *t)
@@ -430,7 +435,8 @@ static __always_inline void std_reschedule_idle(struct task_struct *p, const str
 	if (tsk->pid == p->pid || !is_ordinary(tsk))
 		return;
 	current_data = task_ctx_of(tsk);
-	if (current_data && preemption_goodness(tsk, current_data, p, t, rq->active_mm, scx_bpf_now()) > 0) {
+	if (current_data &&
+	    preemption_goodness(tsk, current_data, p, t, rq->active_mm, scx_bpf_now()) > 0) {
 		count(STAT_PREEMPTIONS);
 		resched_cpu(rq, best_cpu, SCX_KICK_PREEMPT);
 	}
@@ -522,7 +528,7 @@ void BPF_STRUCT_OPS(bmqs_enqueue, struct task_struct *p, u64 enq_flags)
 	}
 }
 
-/* ---- The idle CPUs' tick --------------------------------------------------------------------------------------- */
+/* ---- The idle CPUs' tick --------------------------------------------------------------------- */
 
 /* The timer tick, also for idle CPUs, which get none from the kernel. sched_wake_idle(): every idle CPU calls schedule(). */
 static bool idle_tick(void)
@@ -549,7 +555,7 @@ static bool idle_tick(void)
 
 DEFINE_TIMER(idle_timer, idle_tick, time_to_tick(scx_bpf_now(), 1))
 
-/* ---- Picking the next task ------------------------------------------------------------------------------------- */
+/* ---- Picking the next task ------------------------------------------------------------------- */
 
 /* The task that schedule() has found */
 struct choice {
@@ -567,7 +573,8 @@ struct choice {
 /* A task of the first list with slice left is better than all of the second; in a FIFO, all tasks with slice left are equal. */
 #define FIRST_LIST_WEIGHT 200
 
-static __always_inline s32 weigh(struct task_struct *p, const struct task_ctx *t, const struct choice *c)
+static __always_inline s32 weigh(struct task_struct *p, const struct task_ctx *t,
+				 const struct choice *c)
 {
 	s32 weight;
 
@@ -578,7 +585,8 @@ static __always_inline s32 weigh(struct task_struct *p, const struct task_ctx *t
 }
 
 /* The task that ran until now is in no list, but counts as if it were at its place. */
-static __always_inline void begin_with_prev(struct choice *c, struct task_struct *prev, const struct task_ctx *t)
+static __always_inline void begin_with_prev(struct choice *c, struct task_struct *prev,
+					    const struct task_ctx *t)
 {
 	count(STAT_LIST_STEPS);
 	c->weight = weigh(prev, t, c);
@@ -607,7 +615,8 @@ __noinline int scan_list(struct choice *c __arg_nonnull, s32 qid)
 			continue;
 		weight = weigh(p, t, c);
 		/* The first one wins among equals */
-		if ((weight > c->weight || (weight == c->weight && t->place < c->place)) && keep_task(&next, p)) {
+		if ((weight > c->weight || (weight == c->weight && t->place < c->place)) &&
+		    keep_task(&next, p)) {
 			c->weight = weight;
 			c->place = t->place;
 			c->prev_wins = false;
@@ -624,7 +633,8 @@ __noinline int scan_list(struct choice *c __arg_nonnull, s32 qid)
 }
 
 /* A task that is runnable at a recalculation gets a full slice, and no point. */
-static __always_inline void refill(struct task_struct *p, struct task_ctx *t, const struct run_queue *rq)
+static __always_inline void refill(struct task_struct *p, struct task_ctx *t,
+				   const struct run_queue *rq)
 {
 	t->counter.left = nice_to_ticks(nice_of(p));
 	t->rcl_last = rq->rcl_curr;
@@ -666,7 +676,8 @@ __noinline int recalculate(s32 cpu)
 /* Nobody waits for ever (not BMQS's). Global real-time tasks go first. */
 __noinline bool rescue_starved(s32 cpu)
 {
-	struct task_ctx *t = rescue_from_queue(list_dsq(RT_QID), 0, 0) ?: rescue_from_queue(list_dsq(cpu), 0, 0);
+	struct task_ctx *t = rescue_from_queue(list_dsq(RT_QID), 0, 0) ?:
+			     rescue_from_queue(list_dsq(cpu), 0, 0);
 
 	if (!t)
 		return false;
@@ -698,7 +709,8 @@ void BPF_STRUCT_OPS(bmqs_dispatch, s32 cpu, struct task_struct *prev)
 			return;
 		}
 		/* SCHED_RR: the next one's turn */
-		if (!prev_data->counter.left && is_realtime(prev_data) && realtime_policy != REALTIME_FIFO) {
+		if (!prev_data->counter.left && is_realtime(prev_data) &&
+		    realtime_policy != REALTIME_FIFO) {
 			prev_data->counter.left = nice_to_ticks(nice_of(prev));
 			move_last_runqueue(prev_data);
 		}
@@ -710,7 +722,8 @@ void BPF_STRUCT_OPS(bmqs_dispatch, s32 cpu, struct task_struct *prev)
 		return;
 
 	bpf_for(attempt, 0, WALKS) {
-		struct choice c = { .cpu = cpu, .this_mm = rq->active_mm, .now = now, .weight = NOTHING };
+		struct choice c = { .cpu = cpu, .this_mm = rq->active_mm, .now = now,
+				    .weight = NOTHING };
 		u64 chkp = grt_chkp;
 
 		count(STAT_SCHEDULES);
@@ -757,7 +770,7 @@ void BPF_STRUCT_OPS(bmqs_dispatch, s32 cpu, struct task_struct *prev)
 	scx_bpf_dsq_move_to_local(list_dsq(cpu), 0);
 }
 
-/* ---- Running --------------------------------------------------------------------------------------------------- */
+/* ---- Running --------------------------------------------------------------------------------- */
 
 void BPF_STRUCT_OPS(bmqs_running, struct task_struct *p)
 {
@@ -851,7 +864,7 @@ bool BPF_STRUCT_OPS(bmqs_yield, struct task_struct *from, struct task_struct *to
 	return false;
 }
 
-/* ---- Fork and exit --------------------------------------------------------------------------------------------- */
+/* ---- Fork and exit --------------------------------------------------------------------------- */
 
 /*
  * do_fork(): parent and child share the rest of the parent's ticks; the child gets the odd tick. A parent left with nothing gives way.
@@ -935,7 +948,7 @@ void BPF_STRUCT_OPS(bmqs_exit_task, struct task_struct *p, struct scx_exit_task_
 	}
 }
 
-/* ---- Start ----------------------------------------------------------------------------------------------------- */
+/* ---- Start ----------------------------------------------------------------------------------- */
 
 s32 BPF_STRUCT_OPS_SLEEPABLE(bmqs_init)
 {
@@ -962,7 +975,7 @@ s32 BPF_STRUCT_OPS_SLEEPABLE(bmqs_init)
 }
 
 DEFINE_SCHEDULER(bmqs,
-	CALLBACKS_OF(bmqs, select_cpu, enqueue, dispatch, tick, runnable, running, stopping, quiescent, yield, init_task,
-		     exit_task, disable, init)
+	CALLBACKS_OF(bmqs, select_cpu, enqueue, dispatch, tick, runnable, running, stopping,
+		     quiescent, yield, init_task, exit_task, disable, init)
 	.flags = SCX_OPS_ENQ_MIGRATION_DISABLED,
 	.name = "bmqs");

@@ -51,7 +51,7 @@ static __always_inline s64 rt_cpu_dist(const struct run_queue *src_rq, s32 src_c
 	return (s64)cpu_distance(src_cpu, dst_cpu) * kd + queue_weight(src_rq);
 }
 
-/* ---- New tasks ------------------------------------------------------------------------------------------------- */
+/* ---- New tasks ------------------------------------------------------------------------------- */
 
 /* task_cpu_place(): the CPU of a new task, this one unless another is closer by distance plus load. */
 __noinline s32 task_cpu_place(struct task_struct *p __arg_trusted, s32 this_cpu)
@@ -76,10 +76,11 @@ __noinline s32 task_cpu_place(struct task_struct *p __arg_trusted, s32 this_cpu)
 	return best_cpu;
 }
 
-/* ---- Balancing ------------------------------------------------------------------------------------------------- */
+/* ---- Balancing ------------------------------------------------------------------------------- */
 
 /* The longer ago a task last ran, the better it is to move. */
-static __always_inline s64 move_goodness(const struct task_struct *p, const struct task_ctx *t, u64 this_mm, u64 jiffies)
+static __always_inline s64 move_goodness(const struct task_struct *p, const struct task_ctx *t,
+					 u64 this_mm, u64 jiffies)
 {
 	s64 mgds = jiffies - t->run_jtime;
 
@@ -148,8 +149,10 @@ __noinline bool count_hits(s32 this_cpu)
 
 		if (i >= MAX_CPUS)
 			break;
-		if ((s32)i != this_cpu && rq && rq->online && rq->qnr_running + higher_class_runs(i) >= min_mov_rqlen)
-			hits = this_rq->ldhits[i] < MAX_DISTANCE ? this_rq->ldhits[i] + 1 : MAX_DISTANCE;
+		if ((s32)i != this_cpu && rq && rq->online &&
+		    rq->qnr_running + higher_class_runs(i) >= min_mov_rqlen)
+			hits = this_rq->ldhits[i] < MAX_DISTANCE ? this_rq->ldhits[i] + 1 :
+								   MAX_DISTANCE;
 		this_rq->ldhits[i] = hits;
 		this_rq->hcpus[i] = hits && hits >= cpu_distance(this_cpu, i);
 		found |= this_rq->hcpus[i];

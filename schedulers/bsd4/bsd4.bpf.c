@@ -14,7 +14,7 @@
 #include "in_interrupt.h"
 #include "starvation.h"
 
-/* ---- Tunables -------------------------------------------------------------------------------------------------- */
+/* ---- Tunables -------------------------------------------------------------------------------- */
 
 /* Whose rules: enum freebsd_release */
 const volatile u32 release = 0;
@@ -35,7 +35,7 @@ const volatile u32 initial_load = 0;
  */
 const volatile bool clock_thread = true;
 
-/* ---- Statistics, in the order of scheduler.toml ---------------------------------------------------------------- */
+/* ---- Statistics, in the order of scheduler.toml ---------------------------------------------- */
 
 enum statistic {
 	STAT_TICKS,
@@ -61,7 +61,7 @@ enum statistic {
 
 DEFINE_STATISTICS(NR_STATISTICS)
 
-/* ---- Threads --------------------------------------------------------------------------------------------------- */
+/* ---- Threads --------------------------------------------------------------------------------- */
 
 struct td_sched {
 	/* Decayed CPU use, ticks */
@@ -99,7 +99,7 @@ struct td_sched {
 
 DEFINE_TASK_DATA(struct td_sched, td_sched_map, td_sched)
 
-/* ---- Run queues ------------------------------------------------------------------------------------------------ */
+/* ---- Run queues ------------------------------------------------------------------------------ */
 
 #include "freebsd.h"
 #include "sleep_priority.h"
@@ -182,7 +182,7 @@ static __always_inline void sched_load_rem(struct td_sched *ts)
 /* averunnable.ldavg[0]: load of the last minute */
 static u64 ldavg;
 
-/* ---- Formulas -------------------------------------------------------------------------------------------------- */
+/* ---- Formulas -------------------------------------------------------------------------------- */
 
 /* INVERSE_ESTCPU_WEIGHT: 8 for each CPU */
 static __always_inline u32 estcpu_weight(void)
@@ -242,7 +242,7 @@ static __always_inline void resetpriority_thread(struct td_sched *ts)
 		sched_prio(ts, ts->user_pri);
 }
 
-/* ---- The tick -------------------------------------------------------------------------------------------------- */
+/* ---- The tick -------------------------------------------------------------------------------- */
 
 /* sched_clock() */
 static __always_inline void sched_clock(struct task_struct *p, struct td_sched *ts)
@@ -259,7 +259,7 @@ static __always_inline void sched_clock(struct task_struct *p, struct td_sched *
 		count(STAT_SLICE_ENDS);
 }
 
-/* ---- Adding a thread to a run queue ---------------------------------------------------------------------------- */
+/* ---- Adding a thread to a run queue ---------------------------------------------------------- */
 
 /* TSF_AFFINITY and td_pinned: may not run on every CPU */
 static __always_inline bool is_limited(struct task_struct *p)
@@ -496,7 +496,7 @@ s32 BPF_STRUCT_OPS(bsd4_select_cpu, struct task_struct *p, s32 prev_cpu, u64 wak
 	return pc->idle ? prev_cpu : first_idle_cpu(me, prev_cpu);
 }
 
-/* ---- Sleep and wake-up ----------------------------------------------------------------------------------------- */
+/* ---- Sleep and wake-up ----------------------------------------------------------------------- */
 
 /* updatepri(): makes up for the passes that skipped the thread while it slept, all but one. */
 static void updatepri(struct td_sched *ts)
@@ -564,7 +564,7 @@ void BPF_STRUCT_OPS(bsd4_quiescent, struct task_struct *p, u64 deq_flags)
 		ts->priority = priority;
 }
 
-/* ---- Choosing -------------------------------------------------------------------------------------------------- */
+/* ---- Choosing -------------------------------------------------------------------------------- */
 
 /* Finds the best thread of a queue, in which @prev, unless NULL, counts as waiting. True if that is @prev. */
 static __always_inline bool best_of(struct runq_head *head, u64 queue, const struct td_sched *prev)
@@ -723,7 +723,7 @@ bool BPF_STRUCT_OPS(bsd4_yield, struct task_struct *from, struct task_struct *to
 	return true;
 }
 
-/* ---- Once a second --------------------------------------------------------------------------------------------- */
+/* ---- Once a second --------------------------------------------------------------------------- */
 
 /* schedcpu() for one thread */
 static __always_inline void schedcpu_thread(struct task_struct *p, struct td_sched *ts, s32 cpu,
@@ -840,9 +840,10 @@ static bool loadav(void)
 }
 
 /* The next sample of the load: after 5 seconds on average, at random to avoid running in step with a thread of that period */
-DEFINE_TIMER(loadav_callout, loadav, time_to_tick(scx_bpf_now(), hz * 4 + bpf_get_prandom_u32() % (hz * 2 + 1)))
+DEFINE_TIMER(loadav_callout, loadav,
+	     time_to_tick(scx_bpf_now(), hz * 4 + bpf_get_prandom_u32() % (hz * 2 + 1)))
 
-/* ---- Fork, exit, nice ------------------------------------------------------------------------------------------ */
+/* ---- Fork, exit, nice ------------------------------------------------------------------------ */
 
 /* sched_fork(): the child starts with its parent's estcpu and a slice of one tick. */
 static __always_inline void sched_fork(struct task_struct *p, struct td_sched *ts,
@@ -920,7 +921,7 @@ void BPF_STRUCT_OPS(bsd4_set_weight, struct task_struct *p, u32 weight)
 	resetpriority_thread(ts);
 }
 
-/* ---- Start ----------------------------------------------------------------------------------------------------- */
+/* ---- Start ----------------------------------------------------------------------------------- */
 
 s32 BPF_STRUCT_OPS_SLEEPABLE(bsd4_init)
 {
@@ -935,12 +936,13 @@ s32 BPF_STRUCT_OPS_SLEEPABLE(bsd4_init)
 		if (error)
 			return error;
 	}
-	return init_schedcpu_callout() ?: init_loadav_callout() ?: start_schedcpu_callout() ?: start_loadav_callout();
+	return init_schedcpu_callout() ?: init_loadav_callout() ?:
+	       start_schedcpu_callout() ?: start_loadav_callout();
 }
 
 DEFINE_SCHEDULER(bsd4,
-	CALLBACKS_OF(bsd4, select_cpu, enqueue, dispatch, runnable, running, stopping, quiescent, yield, set_weight,
-		     update_idle, init_task, exit_task, init)
+	CALLBACKS_OF(bsd4, select_cpu, enqueue, dispatch, runnable, running, stopping, quiescent,
+		     yield, set_weight, update_idle, init_task, exit_task, init)
 	CALLBACKS_OF(freebsd, tick)
 	.flags = SCX_OPS_ENQ_LAST | SCX_OPS_ENQ_EXITING | SCX_OPS_ENQ_MIGRATION_DISABLED,
 	.name = "bsd4");

@@ -14,7 +14,7 @@
 #include "fair_state.h"
 #include "topology.h"
 
-/* ---- Tunables; scheduler.toml explains them ---------------------------------------------------------------------- */
+/* ---- Tunables; scheduler.toml explains them -------------------------------------------------- */
 
 /* Which kernel's rules: enum cfs_release */
 const volatile u32 release = RELEASE_2_6_24;
@@ -37,7 +37,7 @@ const volatile u64 sched_migration_cost = 500 * NSEC_PER_USEC;
 #define CHILD_RUNS_LATER 1
 #define CHILD_RUNS_FIRST 2
 
-/* ---- Statistics, in the order of scheduler.toml ------------------------------------------------------------------ */
+/* ---- Statistics, in the order of scheduler.toml ---------------------------------------------- */
 
 enum statistic {
 	STAT_WAKEUPS,
@@ -162,34 +162,38 @@ static __always_inline void charge_besides(struct run_queue *rq, u64 delta_exec)
 
 #include "fair.h"
 
-/* ---- Balancing --------------------------------------------------------------------------------------------------- */
+/* ---- Balancing ------------------------------------------------------------------------------- */
 
 /* Moves task @p of an iteration over the busiest CPU's queue to this CPU's; there it is still the last event. */
-#define pull_task(p, t, busiest, this_rq, now)									\
-	({													\
-		u64 vruntime_;											\
-		bool moved_;											\
-														\
-		(busiest)->min_vruntime = min_vruntime_at(busiest, (busiest)->exec_start);			\
-		vruntime_ = vruntime_on(this_rq, busiest, (p)->scx.dsq_vtime, now);				\
-		scx_bpf_dsq_move_set_vtime(DSQ_ITERATOR, vruntime_);						\
-		moved_ = scx_bpf_dsq_move_vtime(DSQ_ITERATOR, p, (this_rq)->cpu, 0);				\
-		if (moved_) {											\
-			(t)->vruntime_cpu = (this_rq)->cpu + 1;						\
-			clear_buddies(busiest, (p)->pid);							\
-			account_move(t, busiest, this_rq, now);						\
-			if ((this_rq)->curr && check_preempt_wakeup(this_rq, p, (t)->weight, vruntime_))	\
-				(this_rq)->need_resched = true;							\
-		}												\
-		moved_;												\
+#define pull_task(p, t, busiest, this_rq, now)							\
+	({											\
+		u64 vruntime_;									\
+		bool moved_;									\
+												\
+		(busiest)->min_vruntime = min_vruntime_at(busiest, (busiest)->exec_start);	\
+		vruntime_ = vruntime_on(this_rq, busiest, (p)->scx.dsq_vtime, now);		\
+		scx_bpf_dsq_move_set_vtime(DSQ_ITERATOR, vruntime_);				\
+		moved_ = scx_bpf_dsq_move_vtime(DSQ_ITERATOR, p, (this_rq)->cpu, 0);		\
+		if (moved_) {									\
+			(t)->vruntime_cpu = (this_rq)->cpu + 1;					\
+			clear_buddies(busiest, (p)->pid);					\
+			account_move(t, busiest, this_rq, now);					\
+			if ((this_rq)->curr &&							\
+			    check_preempt_wakeup(this_rq, p, (t)->weight, vruntime_))		\
+				(this_rq)->need_resched = true;					\
+		}										\
+		moved_;										\
 	})
 
 /*
  * May the task be moved, and is it light enough? A task heavier than twice the load left to move stays, the document's W / 2 > L_imbal.
  * 2.6.24 adds some slack, takes the task anyway if it would have the best priority here, and judges heat by the clock of the task's CPU.
  */
-static __always_inline bool can_migrate_task(struct run_queue *this_rq, const struct run_queue *busiest, const struct sched_domain *sd,
-					     const struct task_struct *p, const struct task_ctx *t, s32 this_best_prio)
+static __always_inline bool can_migrate_task(struct run_queue *this_rq,
+					     const struct run_queue *busiest,
+					     const struct sched_domain *sd,
+					     const struct task_struct *p, const struct task_ctx *t,
+					     s32 this_best_prio)
 {
 	struct balance_attempt *attempt = &this_rq->domains.attempt;
 	s64 fuzz = release == RELEASE_2_6_24 ? BALANCE_FUZZ : 0;
@@ -207,7 +211,8 @@ static __always_inline bool can_migrate_task(struct run_queue *this_rq, const st
  * 3.0 walks the tasks of a CPU in reverse order of becoming runnable there. Moves the first task of that walk that comes after number
  * @before and may be moved. Returns its number, 0 if there is none; subtracts its weight from the load left to move.
  */
-__noinline u64 move_latest(struct run_queue *this_rq __arg_nonnull, struct run_queue *busiest __arg_nonnull,
+__noinline u64 move_latest(struct run_queue *this_rq __arg_nonnull,
+			   struct run_queue *busiest __arg_nonnull,
 			   const struct sched_domain *sd __arg_nonnull, u64 before)
 {
 	struct balance_attempt *attempt = &this_rq->domains.attempt;
@@ -216,7 +221,8 @@ __noinline u64 move_latest(struct run_queue *this_rq __arg_nonnull, struct run_q
 	u64 found = 0;
 
 	for_each_queued(p, t, busiest->cpu, 0)
-		if (t->enqueued < before && t->enqueued > found && can_migrate_task(this_rq, busiest, sd, p, t, 0))
+		if (t->enqueued < before && t->enqueued > found &&
+		    can_migrate_task(this_rq, busiest, sd, p, t, 0))
 			found = t->enqueued;
 	if (!found)
 		return 0;
@@ -233,7 +239,8 @@ __noinline u64 move_latest(struct run_queue *this_rq __arg_nonnull, struct run_q
 }
 
 /* 2.6.24: leftmost first. */
-static __noinline void move_leftmost(struct run_queue *this_rq, struct run_queue *busiest, const struct sched_domain *sd)
+static __noinline void move_leftmost(struct run_queue *this_rq, struct run_queue *busiest,
+				     const struct sched_domain *sd)
 {
 	struct balance_attempt *attempt = &this_rq->domains.attempt;
 	/* On a CPU that is about to be idle, that of the task that has left it */
@@ -248,7 +255,8 @@ static __noinline void move_leftmost(struct run_queue *this_rq, struct run_queue
 		if (loops++ > sched_nr_migrate)
 			break;
 		t = task_ctx_of(p);
-		if (!t || !can_migrate_task(this_rq, busiest, sd, p, t, this_best_prio) || !pull_task(p, t, busiest, this_rq, attempt->now))
+		if (!t || !can_migrate_task(this_rq, busiest, sd, p, t, this_best_prio) ||
+		    !pull_task(p, t, busiest, this_rq, attempt->now))
 			continue;
 		attempt->pulled++;
 		attempt->imbalance -= t->weight;
@@ -264,7 +272,8 @@ static __noinline void move_leftmost(struct run_queue *this_rq, struct run_queue
  * attempt->all_pinned if it found no task that was light enough and allowed here. 3.0 looks at the running task as well: it does not move,
  * but if it could, force helps.
  */
-__noinline s32 move_tasks(struct run_queue *this_rq __arg_nonnull, struct run_queue *busiest __arg_nonnull,
+__noinline s32 move_tasks(struct run_queue *this_rq __arg_nonnull,
+			  struct run_queue *busiest __arg_nonnull,
 			  const struct sched_domain *sd __arg_nonnull)
 {
 	struct balance_attempt *attempt = &this_rq->domains.attempt;
@@ -295,7 +304,8 @@ __noinline s32 move_tasks(struct run_queue *this_rq __arg_nonnull, struct run_qu
  * Hands one task to the CPU that asked for it; the running task @prev counts as put back. 2.6.24 takes the leftmost that may run
  * there, 3.0 the one that became runnable last. Returns true if that is @prev, which enqueue() then inserts there.
  */
-static __noinline bool active_load_balance(struct run_queue *busiest, struct task_struct *prev, u64 now)
+static __noinline bool active_load_balance(struct run_queue *busiest, struct task_struct *prev,
+					   u64 now)
 {
 	struct run_queue *target = run_queue_of(busiest->push_cpu - 1);
 	struct task_ctx *t, *prev_ctx = prev ? task_ctx_of(prev) : NULL;
@@ -315,8 +325,9 @@ static __noinline bool active_load_balance(struct run_queue *busiest, struct tas
 				latest = t->enqueued;
 	}
 	bpf_for_each(scx_dsq, p, busiest->cpu, 0) {
-		if (push_prev && (release == RELEASE_3_0 ? latest == prev_ctx->enqueued :
-							  time_before(busiest->curr_vruntime, p->scx.dsq_vtime)))
+		if (push_prev && (release == RELEASE_3_0 ?
+				  latest == prev_ctx->enqueued :
+				  time_before(busiest->curr_vruntime, p->scx.dsq_vtime)))
 			break;
 		t = task_ctx_of(p);
 		if (!t || !task_allowed(p, target->cpu) || (latest && t->enqueued != latest))
@@ -336,7 +347,7 @@ static __noinline bool active_load_balance(struct run_queue *busiest, struct tas
 	return push_prev;
 }
 
-/* ---- Placement of a waking or new task on a CPU ------------------------------------------------------------------ */
+/* ---- Placement of a waking or new task on a CPU ---------------------------------------------- */
 
 s32 BPF_STRUCT_OPS(cfs_select_cpu, struct task_struct *p, s32 prev_cpu, u64 wake_flags)
 {
@@ -348,14 +359,15 @@ s32 BPF_STRUCT_OPS(cfs_select_cpu, struct task_struct *p, s32 prev_cpu, u64 wake
 	return t ? select_task_rq(p, t, prev_cpu, wake_flags) : prev_cpu;
 }
 
-/* ---- Queueing ---------------------------------------------------------------------------------------------------- */
+/* ---- Queueing -------------------------------------------------------------------------------- */
 
 /*
  * Virtual runtime of a new task. The current period is already promised, so the task begins where its slot would be, at the period's
  * end. A child that should run first takes its parent's place if that is better. 3.0 does all this on the parent's CPU, wherever
  * the child will run, and does not place it before its parent.
  */
-static __always_inline u64 place_new_task(struct run_queue *rq, const struct task_ctx *t, bool *first, u64 now)
+static __always_inline u64 place_new_task(struct run_queue *rq, const struct task_ctx *t,
+					  bool *first, u64 now)
 {
 	struct run_queue *parent_rq = this_run_queue();
 	bool here = parent_rq == rq, child_first = sched_child_runs_first == CHILD_RUNS_FIRST;
@@ -368,12 +380,14 @@ static __always_inline u64 place_new_task(struct run_queue *rq, const struct tas
 		parent_rq = rq;
 	vruntime = min_vruntime_at(parent_rq, now);
 	nr_running = parent_rq->nr_running + (parent_rq != rq);
-	vruntime += sched_vslice(nr_running, parent_rq->load_weight + (parent_rq != rq ? t->weight : 0));
+	vruntime += sched_vslice(nr_running,
+				 parent_rq->load_weight + (parent_rq != rq ? t->weight : 0));
 	if (parent_rq->curr) {
 		parent_vruntime = curr_vruntime_at(parent_rq, now);
 		if (release == RELEASE_3_0)
 			vruntime = max_vruntime(parent_vruntime, vruntime);
-		if (child_first && (here || release == RELEASE_3_0) && time_before(parent_vruntime, vruntime)) {
+		if (child_first && (here || release == RELEASE_3_0) &&
+		    time_before(parent_vruntime, vruntime)) {
 			parent_rq->curr_vruntime += vruntime - parent_vruntime;
 			vruntime = parent_vruntime;
 			*first = true;
@@ -444,7 +458,8 @@ void BPF_STRUCT_OPS(cfs_enqueue, struct task_struct *p, u64 enq_flags)
 	}
 
 	/* 2.6.24 picks again after every fork */
-	if ((a.new_task && (first || release == RELEASE_2_6_24)) || (a.changing && t->weight > t->old_weight)) {
+	if ((a.new_task && (first || release == RELEASE_2_6_24)) ||
+	    (a.changing && t->weight > t->old_weight)) {
 		resched_curr(rq);
 	} else if (check_preempt_wakeup(rq, p, t->weight, vruntime)) {
 		count(STAT_WAKEUP_PREEMPTIONS);
@@ -510,7 +525,7 @@ bool BPF_STRUCT_OPS(cfs_yield, struct task_struct *from, struct task_struct *to)
 	return false;
 }
 
-/* ---- No task waits for ever (not in CFS) -------------------------------------------------------------------------- */
+/* ---- No task waits for ever (not in CFS) ----------------------------------------------------- */
 
 /*
  * Runs a task that has waited too long, out of turn: a new task among much heavier ones waits for a slice of its own in virtual time,
@@ -521,10 +536,11 @@ __noinline bool rescue_starved(s32 cpu)
 	return rescue_from_queue(cpu, SCX_DSQ_ITER_REV, 0);
 }
 
-/* ---- Running ----------------------------------------------------------------------------------------------------- */
+/* ---- Running --------------------------------------------------------------------------------- */
 
 /* 3.0: may @buddy run instead of @left, which is not more than the granularity before it? */
-static __always_inline bool buddy_may_run(const struct candidate *buddy, const struct candidate *left)
+static __always_inline bool buddy_may_run(const struct candidate *buddy,
+					  const struct candidate *left)
 {
 	return buddy->pid && !wakeup_preempt_entity(buddy->vruntime, left->vruntime, left->weight);
 }
@@ -611,7 +627,8 @@ static __always_inline bool pick_leftmost(struct run_queue *rq, bool prev)
 
 static __always_inline bool pick_next(struct run_queue *rq, bool prev, u64 now)
 {
-	bool moved = release == RELEASE_2_6_24 ? pick_leftmost(rq, prev) : pick_next_entity(rq, prev);
+	bool moved = release == RELEASE_2_6_24 ? pick_leftmost(rq, prev) :
+						 pick_next_entity(rq, prev);
 
 	rq->picked_at = moved ? now : 0;
 	return moved;
@@ -700,7 +717,7 @@ void BPF_STRUCT_OPS(cfs_stopping, struct task_struct *p, bool runnable)
 
 DEFINE_CPU_RELEASE(cfs)
 
-/* ---- Tasks and the machine --------------------------------------------------------------------------------------- */
+/* ---- Tasks and the machine ------------------------------------------------------------------- */
 
 DEFINE_INIT_TASK(cfs)
 
@@ -743,8 +760,8 @@ s32 BPF_STRUCT_OPS_SLEEPABLE(cfs_init)
 }
 
 DEFINE_SCHEDULER(cfs,
-	CALLBACKS_OF(cfs, select_cpu, enqueue, dispatch, tick, running, stopping, cpu_release, quiescent, yield, init_task,
-		     enable, init)
+	CALLBACKS_OF(cfs, select_cpu, enqueue, dispatch, tick, running, stopping, cpu_release,
+		     quiescent, yield, init_task, enable, init)
 	/* A task that nothing else displaces is put back only to be pushed to another CPU */
 	.flags = SCX_OPS_ENQ_LAST | SCX_OPS_ENQ_EXITING | SCX_OPS_ENQ_MIGRATION_DISABLED,
 	.name = "cfs");

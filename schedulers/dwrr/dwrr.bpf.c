@@ -16,7 +16,7 @@
 #include "fair_state.h"
 #include "topology.h"
 
-/* ---- Tunables -------------------------------------------------------------------------------------------------- */
+/* ---- Tunables -------------------------------------------------------------------------------- */
 
 /* B, the round slice of nice 0 */
 const volatile u64 round_slice = 25 * NSEC_PER_MSEC;
@@ -30,7 +30,7 @@ const volatile u32 hz = 200;
 /* The host's load balancer */
 const volatile bool host_balance = true;
 
-/* ---- Statistics, in the order of scheduler.toml ---------------------------------------------------------------- */
+/* ---- Statistics, in the order of scheduler.toml ---------------------------------------------- */
 
 enum statistic {
 	STAT_WAKEUPS,
@@ -56,7 +56,7 @@ enum statistic {
 
 DEFINE_STATISTICS(NR_STATISTICS)
 
-/* ---- Threads --------------------------------------------------------------------------------------------------- */
+/* ---- Threads --------------------------------------------------------------------------------- */
 
 struct task_ctx {
 	/* The round that the slice is for, and the rest of the slice, nanoseconds; while the thread runs, that is in its run queue */
@@ -67,7 +67,7 @@ struct task_ctx {
 
 DEFINE_TASK_DATA(struct task_ctx, task_ctx_map, task_ctx)
 
-/* ---- Run queues ------------------------------------------------------------------------------------------------ */
+/* ---- Run queues ------------------------------------------------------------------------------ */
 
 /* Why threads are moved: by round balancing, because the CPU would be idle, or by the host's balancer */
 enum reason {
@@ -160,7 +160,7 @@ static __always_inline u64 eq_dsq(const struct run_queue *rq)
 	return (u64)rq->cpu * 2 + !(rq->active & 1);
 }
 
-/* ---- Rounds and round slices ----------------------------------------------------------------------------------- */
+/* ---- Rounds and round slices ----------------------------------------------------------------- */
 
 /* w * B, where w is 1 for nice 0. */
 static __always_inline u64 round_slice_of(const struct task_ctx *t)
@@ -240,7 +240,7 @@ static __always_inline bool round_is_open(const struct run_queue *rq)
 	return !rq->nr_running || rq->round + 1 >= highest;
 }
 
-/* ---- CFS: virtual time and slices ------------------------------------------------------------------------------ */
+/* ---- CFS: virtual time and slices ------------------------------------------------------------ */
 
 /* In the load, a real-time task weighs as much as two of nice -20. Real-time tasks do not enter rounds. */
 #define REAL_TIME_WEIGHT (2 * 88761)
@@ -277,13 +277,14 @@ static __always_inline u64 place_new_thread(const struct run_queue *rq)
 	return rq->curr ? max_vruntime(rq->curr_vruntime, vruntime) : vruntime;
 }
 
-/* ---- Taking threads from other CPUs ---------------------------------------------------------------------------- */
+/* ---- Taking threads from other CPUs ---------------------------------------------------------- */
 
 /*
  * Moves the threads that this CPU searches for from RQ of @victim, or EQ if @expired, to its own RQ, or EQ if @to_expired, in the
  * order of the queue. The host's balancer skips threads that are too heavy or cache-hot. Returns how many threads were moved.
  */
-__noinline u32 take_threads(struct run_queue *rq __arg_nonnull, struct run_queue *victim __arg_nonnull, bool expired, bool to_expired)
+__noinline u32 take_threads(struct run_queue *rq __arg_nonnull,
+			    struct run_queue *victim __arg_nonnull, bool expired, bool to_expired)
 {
 	struct search *search = &rq->search;
 	struct task_struct *p;
@@ -304,12 +305,15 @@ __noinline u32 take_threads(struct run_queue *rq __arg_nonnull, struct run_queue
 			continue;
 		now = scx_bpf_now();
 		/* The document's W / 2 > L_imbal */
-		if (search->reason == HOST_BALANCING && (t->weight / 2 > search->rem_load_move ||
-							 (s64)(now - t->last_ran) < (s64)sched_migration_cost))
+		if (search->reason == HOST_BALANCING &&
+		    (t->weight / 2 > search->rem_load_move ||
+		     (s64)(now - t->last_ran) < (s64)sched_migration_cost))
 			continue;
 
-		scx_bpf_dsq_move_set_vtime(DSQ_ITERATOR, vruntime_on(rq, victim, p->scx.dsq_vtime, now));
-		if (!scx_bpf_dsq_move_vtime(DSQ_ITERATOR, p, to_expired ? eq_dsq(rq) : rq_dsq(rq), 0))
+		scx_bpf_dsq_move_set_vtime(DSQ_ITERATOR,
+					   vruntime_on(rq, victim, p->scx.dsq_vtime, now));
+		if (!scx_bpf_dsq_move_vtime(DSQ_ITERATOR, p,
+					    to_expired ? eq_dsq(rq) : rq_dsq(rq), 0))
 			continue;
 		t->vruntime_cpu = rq->cpu + 1;
 		account_move(t, victim, rq, now);
@@ -395,7 +399,8 @@ static __always_inline void next_round(struct run_queue *rq)
 	raise_highest(rq->round);
 	count(STAT_ROUNDS);
 	if (rq->lowest_round != ~0ULL && rq->round > rq->lowest_round + 1)
-		count(rq->round == rq->lowest_round + 2 ? STAT_ROUNDS_TWO_APART : STAT_ROUNDS_FURTHER_APART);
+		count(rq->round == rq->lowest_round + 2 ? STAT_ROUNDS_TWO_APART :
+							  STAT_ROUNDS_FURTHER_APART);
 	rq->lowest_round = ~0ULL;
 }
 
@@ -465,13 +470,14 @@ __noinline int balance_load(struct run_queue *rq __arg_nonnull)
 	return 0;
 }
 
-/* ---- Slices and preemption ------------------------------------------------------------------------------------- */
+/* ---- Slices and preemption ------------------------------------------------------------------- */
 
 /*
  * When the CPU must next go through schedule(): at the end of the running thread's round slice or of the host's slice, or when balancing
  * is due. A thread that is just coming to RQ is not there yet: if one @arrives, @arriving is its virtual runtime.
  */
-static __always_inline u64 next_event(const struct run_queue *rq, bool arrives, u64 arriving, u64 now)
+static __always_inline u64 next_event(const struct run_queue *rq, bool arrives, u64 arriving,
+				      u64 now)
 {
 	u64 end = now + MAX_RUN;
 
@@ -479,11 +485,12 @@ static __always_inline u64 next_event(const struct run_queue *rq, bool arrives, 
 		end = now + (rq->curr_round_slice > 0 ? rq->curr_round_slice : 1);
 	end = preempt_tick(rq, arrives, arriving, end, now);
 	if (nr_cpus > 1 && host_balance && nr_overloaded)
-		end = min(end, time_before(now, rq->next_balance) ? rq->next_balance : tick_from(now + 1));
+		end = min(end, time_before(now, rq->next_balance) ? rq->next_balance :
+								    tick_from(now + 1));
 	return end;
 }
 
-/* ---- Placement of a waking or new thread ----------------------------------------------------------------------- */
+/* ---- Placement of a waking or new thread ----------------------------------------------------- */
 
 /* An idle CPU that may take @p: @cpu itself, one that shares its cache, or any. Negative if there is none. */
 static __always_inline s32 idle_cpu_near(s32 cpu, const struct task_struct *p)
@@ -518,7 +525,8 @@ static __always_inline s32 least_loaded_cpu(s32 cpu, const struct task_struct *p
 	s32 best = cpu;
 
 	for_each_rq_in_span(rq, position, 0, nr_cpus) {
-		if (!rq->exists || !bpf_cpumask_test_cpu(rq->cpu, p->cpus_ptr) || !round_is_open(rq))
+		if (!rq->exists || !bpf_cpumask_test_cpu(rq->cpu, p->cpus_ptr) ||
+		    !round_is_open(rq))
 			continue;
 		if (rq->load_weight < min_load) {
 			min_load = rq->load_weight;
@@ -529,8 +537,9 @@ static __always_inline s32 least_loaded_cpu(s32 cpu, const struct task_struct *p
 }
 
 /* Should a thread that last ran on @prev_rq wake on the CPU of its waker? */
-static __always_inline bool wake_affine(const struct run_queue *this_rq, const struct run_queue *prev_rq,
-					const struct task_ctx *t, bool sync)
+static __always_inline bool wake_affine(const struct run_queue *this_rq,
+					const struct run_queue *prev_rq, const struct task_ctx *t,
+					bool sync)
 {
 	u64 this_load = this_rq->load_weight, prev_load = prev_rq->load_weight;
 
@@ -556,7 +565,8 @@ s32 BPF_STRUCT_OPS(dwrr_select_cpu, struct task_struct *p, s32 prev_cpu, u64 wak
 	if (!this_rq || !prev_rq || !t)
 		return prev_cpu;
 
-	if (!(wake_flags & SCX_WAKE_FORK) && this_cpu != prev_cpu && bpf_cpumask_test_cpu(this_cpu, p->cpus_ptr) &&
+	if (!(wake_flags & SCX_WAKE_FORK) && this_cpu != prev_cpu &&
+	    bpf_cpumask_test_cpu(this_cpu, p->cpus_ptr) &&
 	    wake_affine(this_rq, prev_rq, t, wake_flags & SCX_WAKE_SYNC))
 		cpu = this_cpu;
 
@@ -576,7 +586,7 @@ s32 BPF_STRUCT_OPS(dwrr_select_cpu, struct task_struct *p, s32 prev_cpu, u64 wak
 	return least_loaded_cpu(cpu, p);
 }
 
-/* ---- Queueing -------------------------------------------------------------------------------------------------- */
+/* ---- Queueing -------------------------------------------------------------------------------- */
 
 void BPF_STRUCT_OPS(dwrr_enqueue, struct task_struct *p, u64 enq_flags)
 {
@@ -625,7 +635,8 @@ void BPF_STRUCT_OPS(dwrr_enqueue, struct task_struct *p, u64 enq_flags)
 	}
 
 	expired = !in_round(rq, t);
-	scx_bpf_dsq_insert_vtime(p, expired ? eq_dsq(rq) : rq_dsq(rq), MAX_RUN, vruntime, enq_flags);
+	scx_bpf_dsq_insert_vtime(p, expired ? eq_dsq(rq) : rq_dsq(rq), MAX_RUN, vruntime,
+				 enq_flags);
 
 	if (put_prev) {
 		wake_idle_cpu(p);
@@ -668,7 +679,7 @@ bool BPF_STRUCT_OPS(dwrr_yield, struct task_struct *from, struct task_struct *to
 	return false;
 }
 
-/* ---- Nobody waits for ever (not DWRR's) ------------------------------------------------------------------------ */
+/* ---- Nobody waits for ever (not DWRR's) ------------------------------------------------------ */
 
 /* Runs a thread that has waited too long, in any round: round slices of nice -20 last seconds. True if there is one. */
 __noinline bool rescue_starved(s32 cpu)
@@ -679,7 +690,7 @@ __noinline bool rescue_starved(s32 cpu)
 	return true;
 }
 
-/* ---- Picking --------------------------------------------------------------------------------------------------- */
+/* ---- Picking --------------------------------------------------------------------------------- */
 
 enum pick {
 	PICK_NONE,
@@ -692,7 +703,9 @@ enum pick {
 static __always_inline bool prev_is_first(const struct run_queue *rq, u64 leftmost)
 {
 	if (rq->skip == rq->curr_pid)
-		return !time_before(leftmost, rq->curr_vruntime + calc_delta_fair(wakeup_granularity, rq->curr_weight));
+		return !time_before(leftmost,
+				    rq->curr_vruntime +
+					    calc_delta_fair(wakeup_granularity, rq->curr_weight));
 	/* If they are equal, the waiting thread comes first */
 	return time_before(rq->curr_vruntime, leftmost);
 }
@@ -744,7 +757,8 @@ static __noinline enum pick pick_next(struct run_queue *rq, struct task_ctx *pre
 	}
 	/* The last thread of RQ may just have been sent to EQ */
 	return scx_bpf_dsq_move_to_local(rq_dsq(rq), 0) ||
-	       (round_balance(rq, false) && scx_bpf_dsq_move_to_local(rq_dsq(rq), 0)) ? PICK_OTHER : PICK_NONE;
+	       (round_balance(rq, false) && scx_bpf_dsq_move_to_local(rq_dsq(rq), 0)) ?
+	       PICK_OTHER : PICK_NONE;
 }
 
 void BPF_STRUCT_OPS(dwrr_dispatch, s32 cpu, struct task_struct *prev)
@@ -795,7 +809,7 @@ void BPF_STRUCT_OPS(dwrr_dispatch, s32 cpu, struct task_struct *prev)
 	rq->skip = 0;
 }
 
-/* ---- Running --------------------------------------------------------------------------------------------------- */
+/* ---- Running --------------------------------------------------------------------------------- */
 
 void BPF_STRUCT_OPS(dwrr_running, struct task_struct *p)
 {
@@ -844,7 +858,7 @@ static __always_inline void balance_in_vain(struct run_queue *rq, u64 now)
 
 #include "idle_tick.h"
 
-/* ---- Tasks and the machine ------------------------------------------------------------------------------------- */
+/* ---- Tasks and the machine ------------------------------------------------------------------- */
 
 s32 BPF_STRUCT_OPS_SLEEPABLE(dwrr_init_task, struct task_struct *p, struct scx_init_task_args *args)
 {
@@ -880,7 +894,8 @@ s32 BPF_STRUCT_OPS_SLEEPABLE(dwrr_init)
 		const volatile struct cpu_topology *place = topology_of(cpu);
 
 		rq->cpu = cpu;
-		error = scx_bpf_create_dsq(rq_dsq(rq), NUMA_NO_NODE) ?: scx_bpf_create_dsq(eq_dsq(rq), NUMA_NO_NODE);
+		error = scx_bpf_create_dsq(rq_dsq(rq), NUMA_NO_NODE) ?:
+			scx_bpf_create_dsq(eq_dsq(rq), NUMA_NO_NODE);
 		if (error)
 			return error;
 		rq->exists = cpu_exists(cpu);
@@ -898,7 +913,7 @@ s32 BPF_STRUCT_OPS_SLEEPABLE(dwrr_init)
 }
 
 DEFINE_SCHEDULER(dwrr,
-	CALLBACKS_OF(dwrr, select_cpu, enqueue, dispatch, running, stopping, cpu_release, quiescent, yield, init_task,
-		     enable, init)
+	CALLBACKS_OF(dwrr, select_cpu, enqueue, dispatch, running, stopping, cpu_release, quiescent,
+		     yield, init_task, enable, init)
 	.flags = SCX_OPS_ENQ_LAST | SCX_OPS_ENQ_EXITING | SCX_OPS_ENQ_MIGRATION_DISABLED,
 	.name = "dwrr");

@@ -37,7 +37,7 @@
 #define DEFAULT_SHARES 20
 #define MAX_SHARES 420
 
-/* ---- Tunables -------------------------------------------------------------------------------------------------- */
+/* ---- Tunables -------------------------------------------------------------------------------- */
 
 /* Ticks of the era per second */
 const volatile u32 hz = 1000;
@@ -51,7 +51,7 @@ const volatile u32 patch;
 
 #define PATCH_BASIC 1
 
-/* ---- Statistics, in the order of scheduler.toml ---------------------------------------------------------------- */
+/* ---- Statistics, in the order of scheduler.toml ---------------------------------------------- */
 
 enum statistic {
 	STAT_WAKEUPS,
@@ -82,7 +82,7 @@ struct parameters {
 
 DEFINE_ARRAY(ARRAY, parameters, 1, struct parameters)
 
-/* ---- Tasks ----------------------------------------------------------------------------------------------------- */
+/* ---- Tasks ----------------------------------------------------------------------------------- */
 
 /* Bits of ebs_task.flags */
 enum ebs_task_flags {
@@ -164,7 +164,7 @@ struct task_ctx {
 
 DEFINE_TASK_DATA(struct task_ctx, task_statistics, task_ctx)
 
-/* ---- Run queues ------------------------------------------------------------------------------------------------ */
+/* ---- Run queues ------------------------------------------------------------------------------ */
 
 static u32 nr_cpu_ids;
 static u32 num_online_cpus;
@@ -221,7 +221,7 @@ static __always_inline u64 sinbin_dsq(s32 cpu)
 	return (u64)cpu * 2 + 1;
 }
 
-/* ---- The filter ------------------------------------------------------------------------------------------------ */
+/* ---- The filter ------------------------------------------------------------------------------ */
 
 /* Response half life in nanoseconds, slice in ticks */
 static u64 half_life_ns;
@@ -251,16 +251,18 @@ __noinline int estimate_usage(struct task_ctx *t __arg_nonnull, u64 now)
 		t->busy += time;
 	if (t->period < NSEC_PER_MSEC)
 		return 0;
-	part = t->busy == t->period ? ONE : t->busy < ONE << 10 ? (t->busy << 20) / t->period << 12 : ONE;
+	part = t->busy == t->period ? ONE :
+	       t->busy < ONE << 10 ? (t->busy << 20) / t->period << 12 : ONE;
 	left = decay_over(t->period, half_life_ns);
-	t->public.usage = min((t->public.usage * left >> 32) + ((ONE - left) * (part >> 1) >> 31), ONE);
+	t->public.usage = min((t->public.usage * left >> 32) + ((ONE - left) * (part >> 1) >> 31),
+			      ONE);
 	t->public.estimated_at = now;
 	t->period = 0;
 	t->busy = 0;
 	return 0;
 }
 
-/* ---- Shares and caps ------------------------------------------------------------------------------------------- */
+/* ---- Shares and caps ------------------------------------------------------------------------- */
 
 static __always_inline u32 nice_to_shares(s32 nice)
 {
@@ -298,9 +300,11 @@ static __noinline void read_attributes(struct task_struct *p, struct task_ctx *t
 	u32 flags = t->public.flags & EBS_IN_SINBIN;
 
 	if (patch != PATCH_BASIC && a && (a->present & TASK_ATTRIBUTE_SHARES))
-		shares = a->shares < MIN_SHARES ? MIN_SHARES : a->shares > MAX_SHARES ? MAX_SHARES : a->shares;
+		shares = a->shares < MIN_SHARES ? MIN_SHARES :
+			 a->shares > MAX_SHARES ? MAX_SHARES : a->shares;
 	/* A hard cap of 0 is not permitted */
-	if (patch != PATCH_BASIC && a && (a->present & TASK_ATTRIBUTE_HARD_CAP) && a->hard_cap_numerator) {
+	if (patch != PATCH_BASIC && a && (a->present & TASK_ATTRIBUTE_HARD_CAP) &&
+	    a->hard_cap_numerator) {
 		hard = rate(a->hard_cap_numerator, a->hard_cap_denominator) ?: 1;
 		flags |= EBS_HARD_CAP;
 	}
@@ -322,7 +326,7 @@ static __noinline void read_attributes(struct task_struct *p, struct task_ctx *t
 	t->hard_cap = hard;
 }
 
-/* ---- Priorities ------------------------------------------------------------------------------------------------ */
+/* ---- Priorities ------------------------------------------------------------------------------ */
 
 /*
  * Promotion. At a constant entitlement, the ratio of a waiting task falls from (k + 1) / 20 to k / 20 in half life *
@@ -346,7 +350,8 @@ static u64 intervals_since;
 /* Number of the current promotion interval */
 static __always_inline u64 promotion_clock(u64 now)
 {
-	return intervals_base + elapsed(intervals_since, now) / (promotion_interval ?: NSEC_PER_SEC);
+	return intervals_base +
+	       elapsed(intervals_since, now) / (promotion_interval ?: NSEC_PER_SEC);
 }
 
 /* Level of a task that is due at interval @due. It improves as time passes: this is the promotion. */
@@ -407,7 +412,8 @@ __noinline int set_parameters(u32 half_life_ms, u32 time_slice_ms)
 }
 
 /* The run queue's effective entitlement per share: the highest usage per share seen, which decays like any usage. */
-__noinline u64 effective_entitlement(struct run_queue *rq __arg_nonnull, u64 usage_per_share, u64 now)
+__noinline u64 effective_entitlement(struct run_queue *rq __arg_nonnull, u64 usage_per_share,
+				     u64 now)
 {
 	u64 time = elapsed(rq->entitlement_at, now);
 	u64 highest = rq->effective_entitlement_per_share;
@@ -425,7 +431,8 @@ __noinline u64 effective_entitlement(struct run_queue *rq __arg_nonnull, u64 usa
  * The task's level on a run queue: the ratio of its usage per share to the smaller of its cap per share and the effective entitlement
  * per share, mapped so that 1.0 is the mean level and each 1/20 is one level.
  */
-static __noinline s32 calculate_priority(struct task_struct *p, struct task_ctx *t, struct run_queue *rq, u64 now)
+static __noinline s32 calculate_priority(struct task_struct *p, struct task_ctx *t,
+					 struct run_queue *rq, u64 now)
 {
 	u64 usage_per_share, allowed;
 	u64 level = 0;
@@ -456,7 +463,7 @@ static __always_inline bool over_hard_cap(struct task_struct *p, const struct ta
 	return t->public.usage > t->hard_cap && !(p->flags & PF_EXITING) && !signal_is_pending(p);
 }
 
-/* ---- Queueing -------------------------------------------------------------------------------------------------- */
+/* ---- Queueing -------------------------------------------------------------------------------- */
 
 /* Number of tasks in all sinbins */
 static u32 nr_in_sinbin;
@@ -527,7 +534,8 @@ static void to_sinbin(struct task_ctx *t, struct run_queue *rq, s32 cpu, u64 now
 }
 
 /* Counts a task that starts to wait on @rq. It may have waited elsewhere before, so rescue() may have to look earlier. */
-static __always_inline void start_waiting(struct run_queue *rq, struct task_ctx *t, s32 level, u64 now)
+static __always_inline void start_waiting(struct run_queue *rq, struct task_ctx *t, s32 level,
+					  u64 now)
 {
 	t->level = level;
 	account_enqueue(rq, t, 1, now);
@@ -535,18 +543,19 @@ static __always_inline void start_waiting(struct run_queue *rq, struct task_ctx 
 }
 
 /* Puts task @p, found while iterating over a queue of @rq, back among the waiting tasks. */
-#define requeue(p, t, rq, new_level, now)								\
-	({												\
-		bool moved_;										\
-													\
-		scx_bpf_dsq_move_set_vtime(DSQ_ITERATOR, due_at(new_level, now));			\
-		moved_ = scx_bpf_dsq_move_vtime(DSQ_ITERATOR, p, waiting_dsq((rq)->cpu), 0);		\
-		if (moved_) {										\
-			start_waiting(rq, t, new_level, now);						\
-			if ((rq)->idle || task_preempts_curr(rq, new_level))				\
-				scx_bpf_kick_cpu((rq)->cpu, (rq)->idle ? SCX_KICK_IDLE : SCX_KICK_PREEMPT);	\
-		}											\
-		moved_;											\
+#define requeue(p, t, rq, new_level, now)							\
+	({											\
+		bool moved_;									\
+												\
+		scx_bpf_dsq_move_set_vtime(DSQ_ITERATOR, due_at(new_level, now));		\
+		moved_ = scx_bpf_dsq_move_vtime(DSQ_ITERATOR, p, waiting_dsq((rq)->cpu), 0);	\
+		if (moved_) {									\
+			start_waiting(rq, t, new_level, now);					\
+			if ((rq)->idle || task_preempts_curr(rq, new_level))			\
+				scx_bpf_kick_cpu((rq)->cpu, (rq)->idle ? SCX_KICK_IDLE :	\
+									 SCX_KICK_PREEMPT);	\
+		}										\
+		moved_;										\
 	})
 
 /* Time until the tick at which the task's turn ends, nanoseconds */
@@ -629,7 +638,7 @@ void BPF_STRUCT_OPS(ebs_enqueue, struct task_struct *p, u64 enq_flags)
 	scx_bpf_kick_cpu(cpu, SCX_KICK_PREEMPT);
 }
 
-/* ---- The tick -------------------------------------------------------------------------------------------------- */
+/* ---- The tick -------------------------------------------------------------------------------- */
 
 /* Charges the running task the ticks since it was last charged. True if its turn is over. */
 __noinline bool charge_ticks(struct task_ctx *t __arg_nonnull, u64 now)
@@ -754,7 +763,7 @@ void BPF_STRUCT_OPS(ebs_update_idle, s32 cpu, bool idle)
 		scx_bpf_kick_cpu(cpu, 0);
 }
 
-/* ---- Balancing ------------------------------------------------------------------------------------------------- */
+/* ---- Balancing ------------------------------------------------------------------------------- */
 
 /* Pulls the waiting task with the best priority that may migrate, the last queued among equals. When it is due does not change. False if none. */
 __noinline bool pull_task(struct balance *b __arg_nonnull)
@@ -805,7 +814,7 @@ __noinline int pull_tasks(struct balance *b __arg_nonnull)
 	return 0;
 }
 
-/* ---- The sinbin, and tasks that wait too long ------------------------------------------------------------------- */
+/* ---- The sinbin, and tasks that wait too long ------------------------------------------------ */
 
 /*
  * Releases the tasks in a CPU's sinbin whose usage has decayed to their cap. With @review, checks all tasks there: caps may
@@ -940,7 +949,7 @@ static bool timer_tick(void)
 
 DEFINE_TIMER(tick_timer, timer_tick, time_to_tick(scx_bpf_now() + tick_length() / 2, 1))
 
-/* ---- Picking the next task ------------------------------------------------------------------------------------- */
+/* ---- Picking the next task ------------------------------------------------------------------- */
 
 /* Moves the first waiting task to this CPU's local queue, if it is due by interval @last. */
 static __noinline bool pick_next(s32 cpu, u64 last)
@@ -1006,7 +1015,7 @@ void BPF_STRUCT_OPS(ebs_dispatch, s32 cpu, struct task_struct *prev)
 	scx_bpf_task_set_slice(prev, slice_time(t, now));
 }
 
-/* ---- Fork, exit, nice ------------------------------------------------------------------------------------------ */
+/* ---- Fork, exit, nice ------------------------------------------------------------------------ */
 
 /*
  * The only heuristic: a child starts with its parent's usage rate. It also inherits the parent's attributes and, by the rules of
@@ -1090,7 +1099,7 @@ void BPF_STRUCT_OPS(ebs_set_weight, struct task_struct *p, u32 weight)
 	read_attributes(p, t);
 }
 
-/* ---- Start ----------------------------------------------------------------------------------------------------- */
+/* ---- Start ----------------------------------------------------------------------------------- */
 
 /* Initializes a CPU's run queue and creates its DSQs. */
 static s32 init_cpu(s32 cpu, u64 now)
@@ -1136,7 +1145,7 @@ s32 BPF_STRUCT_OPS_SLEEPABLE(ebs_init)
 }
 
 DEFINE_SCHEDULER(ebs,
-	CALLBACKS_OF(ebs, select_cpu, enqueue, dispatch, tick, running, stopping, cpu_release, yield, set_weight,
-		     update_idle, init_task, exit_task, disable, init)
+	CALLBACKS_OF(ebs, select_cpu, enqueue, dispatch, tick, running, stopping, cpu_release,
+		     yield, set_weight, update_idle, init_task, exit_task, disable, init)
 	.flags = SCX_OPS_ENQ_LAST | SCX_OPS_ENQ_EXITING | SCX_OPS_ENQ_MIGRATION_DISABLED,
 	.name = "ebs");

@@ -121,7 +121,8 @@ __noinline bool find_busiest_queue(struct balance *b __arg_nonnull)
 }
 
 /* can_migrate_task() for a waiting task: allowed on this CPU and, unless that is idle, cache-cold. */
-static __always_inline bool can_migrate_task(struct task_struct *p, u64 last_ran, const struct balance *b, u64 now)
+static __always_inline bool can_migrate_task(struct task_struct *p, u64 last_ran,
+					     const struct balance *b, u64 now)
 {
 	if (!bpf_cpumask_test_cpu(b->cpu, p->cpus_ptr) || is_migration_disabled(p))
 		return false;
@@ -177,7 +178,8 @@ __noinline bool find_busiest_node(struct balance *b __arg_nonnull)
 		position = place->node_cpus.first + place->node_cpus.count;
 		if (place->node == this_node)
 			continue;
-		load = node_load(b->cpu, place->node, place->node_cpus.first, place->node_cpus.count);
+		load = node_load(b->cpu, place->node, place->node_cpus.first,
+				 place->node_cpus.count);
 		if (load > max_load && 100 * load > NODE_THRESHOLD * this_load) {
 			max_load = load;
 			b->span = place->node_cpus;

@@ -52,13 +52,15 @@ static __always_inline bool set_delayed(struct run_queue *cfs_rq, struct task_ct
  * The lag of a task that wakes or is picked while delayed. It was negative when the task fell asleep, and has grown since; it must not
  * shrink, nor exceed zero.
  */
-static __always_inline s64 delayed_lag(struct run_queue *cfs_rq, const struct task_ctx *se, u64 avruntime)
+static __always_inline s64 delayed_lag(struct run_queue *cfs_rq, const struct task_ctx *se,
+				       u64 avruntime)
 {
 	return clamp(entity_lag(cfs_rq, se, avruntime), se->vlag, 0);
 }
 
 /* Removes the entry of a delayed task from @cfs_rq, and puts the sums without it into @time. False if another CPU has removed it. */
-static __always_inline bool clear_delayed(struct run_queue *cfs_rq, struct delayed_entity *delayed, struct virtual_time *time)
+static __always_inline bool clear_delayed(struct run_queue *cfs_rq, struct delayed_entity *delayed,
+					  struct virtual_time *time)
 {
 	u64 vruntime = delayed->vruntime, slice = delayed->slice, weight = delayed->h_load;
 	s32 pid = delayed->pid;
@@ -102,7 +104,8 @@ __noinline int finish_delayed(struct run_queue *cfs_rq __arg_nonnull, u32 slot)
  * The task wakes, or leaves this scheduler: removes its entry, wherever it is, and sets the lag that the task had while the sums included
  * the entry. Puts the sums without it into @time. True if the lag did not have to be limited.
  */
-static __always_inline bool cancel_delayed(struct run_queue *near, struct task_ctx *se, struct virtual_time *time, u64 now)
+static __always_inline bool cancel_delayed(struct run_queue *near, struct task_ctx *se,
+					   struct virtual_time *time, u64 now)
 {
 	struct run_queue *cfs_rq = run_queue_beside(near, se->delayed_cpu - 1);
 	struct virtual_time with;
@@ -124,14 +127,14 @@ static __always_inline bool cancel_delayed(struct run_queue *near, struct task_c
 	return avruntime - se->vlag == se->vruntime;
 }
 
-/* ---- Picking the next task --------------------------------------------------------------------------------------- */
+/* ---- Picking the next task ------------------------------------------------------------------- */
 
 /*
  * The eligible delayed task, at @time, with the earliest deadline, which must be before @deadline if @limit; -1 if there is none. Stores its
  * deadline in cfs_rq->delayed_deadline.
  */
-__noinline s32 best_delayed(struct run_queue *cfs_rq __arg_nonnull, const struct virtual_time *time __arg_nonnull, bool limit,
-			    u64 deadline)
+__noinline s32 best_delayed(struct run_queue *cfs_rq __arg_nonnull,
+			    const struct virtual_time *time __arg_nonnull, bool limit, u64 deadline)
 {
 	struct delayed_entity *delayed;
 	s32 best = -1;

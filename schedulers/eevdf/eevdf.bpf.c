@@ -23,7 +23,7 @@
 #include "pelt.h"
 #include "clocks.h"
 
-/* ---- Tunables; scheduler.toml explains them ---------------------------------------------------------------------- */
+/* ---- Tunables; scheduler.toml explains them -------------------------------------------------- */
 
 const volatile u32 hz = 250;
 const volatile u64 sched_base_slice = 700 * NSEC_PER_USEC;
@@ -37,7 +37,7 @@ const volatile u32 preempt = 0;
 const volatile u64 sched_migration_cost = 500 * NSEC_PER_USEC;
 const volatile bool sched_energy_aware = true;
 
-/* ---- Statistics, in the order of scheduler.toml ------------------------------------------------------------------ */
+/* ---- Statistics, in the order of scheduler.toml ---------------------------------------------- */
 
 enum statistic {
 	STAT_WAKEUPS,
@@ -341,7 +341,7 @@ static __always_inline u32 h_nr_queued(const struct run_queue *cfs_rq)
 	return cfs_rq->nr_running + cfs_rq->nr_delayed;
 }
 
-/* ---- Virtual time ------------------------------------------------------------------------------------------------ */
+/* ---- Virtual time ---------------------------------------------------------------------------- */
 
 /* Time in which a task of @weight uses up @vdelta of virtual time, rounded up. */
 static __always_inline u64 time_of_virtual(u64 vdelta, u64 weight)
@@ -394,7 +394,8 @@ static __always_inline void unlock_sums(struct rq_lock *lock)
  * Adds a waiting or delayed entity to the sums, or removes it if the weight is negative: sum_w_vruntime = Sum (v_i - v0) * w_i. Returns
  * the sums, without the running task.
  */
-static __always_inline struct virtual_time sum_w_vruntime_add(struct run_queue *cfs_rq, u64 vruntime, s64 weight)
+static __always_inline struct virtual_time sum_w_vruntime_add(struct run_queue *cfs_rq,
+							      u64 vruntime, s64 weight)
 {
 	struct rq_lock *lock = lock_sums(cfs_rq);
 	struct virtual_time time;
@@ -413,7 +414,8 @@ static __always_inline struct virtual_time sum_w_vruntime_add(struct run_queue *
 static __always_inline u64 avg_vruntime(struct run_queue *cfs_rq, u64 now)
 {
 	bool curr = cfs_rq->curr;
-	u64 curr_vruntime = curr_vruntime_at(cfs_rq, now), curr_weight = cfs_rq->curr_weight, weight, vruntime;
+	u64 curr_vruntime = curr_vruntime_at(cfs_rq, now);
+	u64 curr_weight = cfs_rq->curr_weight, weight, vruntime;
 	struct rq_lock *lock = lock_sums(cfs_rq);
 	s64 runtime, delta = 0;
 
@@ -446,7 +448,8 @@ static __always_inline void move_zero(struct run_queue *cfs_rq, s64 delta)
 }
 
 /* Adds the running task to sums of the others. */
-static __always_inline void add_curr(const struct run_queue *cfs_rq, struct virtual_time *time, u64 now)
+static __always_inline void add_curr(const struct run_queue *cfs_rq, struct virtual_time *time,
+				     u64 now)
 {
 	if (!cfs_rq->curr)
 		return;
@@ -455,7 +458,8 @@ static __always_inline void add_curr(const struct run_queue *cfs_rq, struct virt
 }
 
 /* The current sums over all competing tasks, for any number of calls of vruntime_eligible(). */
-static __always_inline void virtual_time_of(struct run_queue *cfs_rq, struct virtual_time *time, u64 now)
+static __always_inline void virtual_time_of(struct run_queue *cfs_rq, struct virtual_time *time,
+					    u64 now)
 {
 	*time = sum_w_vruntime_add(cfs_rq, 0, 0);
 	add_curr(cfs_rq, time, now);
@@ -487,7 +491,8 @@ static __always_inline bool vruntime_eligible(const struct virtual_time *time, u
  */
 __noinline u64 scan_slices(struct run_queue *cfs_rq __arg_nonnull, bool want_longest)
 {
-	u64 shortest = cfs_rq->curr ? cfs_rq->curr_slice : ~0ULL, longest = cfs_rq->curr ? cfs_rq->curr_slice : 0;
+	u64 shortest = cfs_rq->curr ? cfs_rq->curr_slice : ~0ULL;
+	u64 longest = cfs_rq->curr ? cfs_rq->curr_slice : 0;
 	struct delayed_entity *delayed;
 	struct task_ctx *se;
 	struct task_struct *p;
@@ -495,7 +500,8 @@ __noinline u64 scan_slices(struct run_queue *cfs_rq __arg_nonnull, bool want_lon
 
 	bpf_rcu_read_lock();
 	bpf_for(i, 0, 2) {
-		for_each_queued(p, se, i ? ineligible_dsq(cfs_rq->cpu) : eligible_dsq(cfs_rq->cpu), 0) {
+		for_each_queued(p, se, i ? ineligible_dsq(cfs_rq->cpu) : eligible_dsq(cfs_rq->cpu),
+				0) {
 			shortest = min(shortest, se->slice);
 			longest = max(longest, se->slice);
 		}
@@ -527,7 +533,8 @@ static __always_inline s64 max_lag(const struct task_ctx *se, u64 max_slice)
 }
 
 /* vlag = V - v, within limits. */
-static __always_inline s64 entity_lag(struct run_queue *cfs_rq, const struct task_ctx *se, u64 avruntime)
+static __always_inline s64 entity_lag(struct run_queue *cfs_rq, const struct task_ctx *se,
+				      u64 avruntime)
 {
 	s64 limit = max_lag(se, cfs_rq_max_slice(cfs_rq));
 
@@ -560,7 +567,7 @@ static __always_inline void tree_del(struct run_queue *near, struct task_ctx *se
 		sum_w_vruntime_add(cfs_rq, se->vruntime, -(s64)se->h_load);
 }
 
-/* ---- Placement --------------------------------------------------------------------------------------------------- */
+/* ---- Placement ------------------------------------------------------------------------------- */
 
 /* Keeps lag and deadline when the weight changes: the service owed is lag * weight. */
 static __always_inline void rescale_entity(struct task_ctx *se, u64 weight)
@@ -594,8 +601,8 @@ static __always_inline s64 inflate_lag(struct run_queue *cfs_rq, s64 vlag, u64 w
 }
 
 /* Gives a task that comes to @cfs_rq its virtual runtime and deadline; @nr_queued others compete there, with V at @avruntime. */
-static __always_inline void place_entity(struct run_queue *cfs_rq, struct task_ctx *se, u32 nr_queued, bool initial,
-					 u64 avruntime)
+static __always_inline void place_entity(struct run_queue *cfs_rq, struct task_ctx *se,
+					 u32 nr_queued, bool initial, u64 avruntime)
 {
 	u64 vslice = calc_delta_fair(se->slice, se->h_load);
 
@@ -619,7 +626,8 @@ static __always_inline void place_entity(struct run_queue *cfs_rq, struct task_c
 }
 
 /* A leaving task keeps its lag and, unless it sleeps, its deadline relative to its virtual runtime. */
-static __always_inline void save_lag(struct run_queue *cfs_rq, struct task_ctx *se, bool sleep, u64 now)
+static __always_inline void save_lag(struct run_queue *cfs_rq, struct task_ctx *se, bool sleep,
+				     u64 now)
 {
 	se->vlag = entity_lag(cfs_rq, se, avg_vruntime(cfs_rq, now));
 	if (!sleep && !se->rel_deadline) {
@@ -628,7 +636,7 @@ static __always_inline void save_lag(struct run_queue *cfs_rq, struct task_ctx *
 	}
 }
 
-/* ---- Delayed dequeue --------------------------------------------------------------------------------------------- */
+/* ---- Delayed dequeue ------------------------------------------------------------------------- */
 
 /*
  * The kernel leaves a task that sleeps with negative lag in its tree, flagged, until it would be picked or
@@ -637,7 +645,7 @@ static __always_inline void save_lag(struct run_queue *cfs_rq, struct task_ctx *
 
 #include "delayed_dequeue.h"
 
-/* ---- Pick -------------------------------------------------------------------------------------------------------- */
+/* ---- Pick ------------------------------------------------------------------------------------ */
 
 static __always_inline bool protect_slice(const struct run_queue *cfs_rq)
 {
@@ -661,7 +669,8 @@ static __always_inline void set_next_buddy(struct run_queue *cfs_rq, const struc
 }
 
 /* Finds the deadline of the best waiting task except @other, moving none, for cfs_rq->best_deadline. False if none is eligible. */
-__noinline bool best_waiting(struct run_queue *cfs_rq __arg_nonnull, const struct virtual_time *time __arg_nonnull, s32 other)
+__noinline bool best_waiting(struct run_queue *cfs_rq __arg_nonnull,
+			     const struct virtual_time *time __arg_nonnull, s32 other)
 {
 	struct task_ctx *se;
 	struct task_struct *p;
@@ -689,7 +698,8 @@ __noinline bool best_waiting(struct run_queue *cfs_rq __arg_nonnull, const struc
 }
 
 /* Is the first task of a queue eligible? If so, sets cfs_rq->best_deadline to its deadline. */
-static __always_inline bool first_is_eligible(struct run_queue *cfs_rq, const struct virtual_time *time, u64 dsq)
+static __always_inline bool first_is_eligible(struct run_queue *cfs_rq,
+					      const struct virtual_time *time, u64 dsq)
 {
 	struct task_struct *p = scx_bpf_dsq_peek(dsq);
 	struct task_ctx *se = p ? task_ctx_of(p) : NULL;
@@ -701,7 +711,8 @@ static __always_inline bool first_is_eligible(struct run_queue *cfs_rq, const st
 }
 
 /* Sorts the waiting tasks of a CPU by the current V. True if one is eligible: the first of eligible_dsq(), cfs_rq->best_deadline. */
-__noinline bool sort_waiting(struct run_queue *cfs_rq __arg_nonnull, const struct virtual_time *time __arg_nonnull)
+__noinline bool sort_waiting(struct run_queue *cfs_rq __arg_nonnull,
+			     const struct virtual_time *time __arg_nonnull)
 {
 	s32 cpu = cfs_rq->cpu;
 	struct task_ctx *se;
@@ -710,7 +721,8 @@ __noinline bool sort_waiting(struct run_queue *cfs_rq __arg_nonnull, const struc
 	u32 moved = 0;
 
 	/* Usually there is nothing to sort, which is cheap to check */
-	if (cfs_rq->nr_running == cfs_rq->curr + 1 && first_is_eligible(cfs_rq, time, eligible_dsq(cpu)))
+	if (cfs_rq->nr_running == cfs_rq->curr + 1 &&
+	    first_is_eligible(cfs_rq, time, eligible_dsq(cpu)))
 		return true;
 
 	/* V passes them in the order of their virtual runtimes */
@@ -794,11 +806,13 @@ __noinline s32 pick_eevdf(struct run_queue *cfs_rq __arg_nonnull, u64 now)
 	virtual_time_of(cfs_rq, &time, now);
 	/* Some task is eligible: if no delayed one is, the only waiting one, which is already in its queue */
 	if (!curr && cfs_rq->nr_running == 1 && cfs_rq->last_dsq == eligible_dsq(cpu) &&
-	    best_delayed(cfs_rq, &time, false, 0) < 0 && (pick = take_first(cfs_rq, cfs_rq->last_dsq, now)))
+	    best_delayed(cfs_rq, &time, false, 0) < 0 &&
+	    (pick = take_first(cfs_rq, cfs_rq->last_dsq, now)))
 		return pick;
 	found = sort_waiting(cfs_rq, &time);
 
-	if (cfs_rq->next_pid && vruntime_eligible(&time, cfs_rq->next_vruntime) && move_buddy_to_local(cfs_rq)) {
+	if (cfs_rq->next_pid && vruntime_eligible(&time, cfs_rq->next_vruntime) &&
+	    move_buddy_to_local(cfs_rq)) {
 		cfs_rq->next_pid = 0;
 		return PICK_MOVED;
 	}
@@ -838,7 +852,7 @@ static __always_inline s32 pick_next_entity(struct run_queue *cfs_rq, u64 now)
 	return pick;
 }
 
-/* ---- The running task -------------------------------------------------------------------------------------------- */
+/* ---- The running task ------------------------------------------------------------------------ */
 
 /*
  * Gives the running task a new deadline if it has used up its request: vd_i = ve_i + r_i / w_i. The kernel checks at every tick, and
@@ -856,7 +870,8 @@ static __always_inline bool update_deadline(struct run_queue *cfs_rq, u64 now)
 		cfs_rq->curr_slice = base_slice;
 	vslice = calc_delta_fair(cfs_rq->curr_slice, weight);
 
-	first = tick_from(now - min(now, time_of_virtual(vruntime - cfs_rq->curr_deadline, weight)));
+	first = tick_from(now -
+			  min(now, time_of_virtual(vruntime - cfs_rq->curr_deadline, weight)));
 	if (hz && first < now) {
 		period = tick_from(cfs_rq->curr_slice) ?: tick_nsec;
 		since = (now - first) % period;
@@ -912,12 +927,14 @@ static __always_inline void set_protect_slice(struct run_queue *cfs_rq)
 }
 
 /* @se, which is in no queue yet, has come and did not preempt: limits the protection to one slice from now, the shortest one. */
-static __always_inline void update_protect_slice(struct run_queue *cfs_rq, const struct task_ctx *se, u64 avruntime)
+static __always_inline void update_protect_slice(struct run_queue *cfs_rq,
+						 const struct task_ctx *se, u64 avruntime)
 {
 	u64 slice = min(cfs_rq_min_slice(cfs_rq), se->slice);
 	u64 vruntime = min_vruntime(cfs_rq->curr_vruntime, avruntime);
 
-	cfs_rq->vprot = min_vruntime(cfs_rq->vprot, vruntime + calc_delta_fair(slice, cfs_rq->curr_weight));
+	cfs_rq->vprot = min_vruntime(cfs_rq->vprot,
+				     vruntime + calc_delta_fair(slice, cfs_rq->curr_weight));
 }
 
 /* Makes the CPU's timer fire at @time. One that fires earlier stays and is set again then, which costs less than moving it each time. */
@@ -941,7 +958,8 @@ static __always_inline void hrtick_start(struct run_queue *cfs_rq, u64 now)
 	vruntime = curr_vruntime_at(cfs_rq, now);
 	if (!time_before(vruntime, cfs_rq->curr_deadline))
 		return;
-	time = now + max(time_of_virtual(cfs_rq->curr_deadline - vruntime, cfs_rq->curr_weight), HRTICK_SHORTEST);
+	time = now + max(time_of_virtual(cfs_rq->curr_deadline - vruntime, cfs_rq->curr_weight),
+			 HRTICK_SHORTEST);
 	if (cfs_rq->hrtick_time && elapsed(cfs_rq->hrtick_time, time) <= HRTICK_MARGIN &&
 	    elapsed(time, cfs_rq->hrtick_time) <= HRTICK_MARGIN)
 		return;
@@ -987,7 +1005,8 @@ static __always_inline long init_hrtick(s32 cpu)
 
 	if (!lock)
 		return 0;
-	return bpf_timer_init(&lock->hrtick, &rq_locks, CLOCK_MONOTONIC) ?: bpf_timer_set_callback(&lock->hrtick, hrtick_fires);
+	return bpf_timer_init(&lock->hrtick, &rq_locks, CLOCK_MONOTONIC) ?:
+	       bpf_timer_set_callback(&lock->hrtick, hrtick_fires);
 }
 
 /* Clock of the next tick that has something to do for the running task: its request or its protection ends, or balancing is due. */
@@ -1001,7 +1020,8 @@ static __always_inline u64 next_event(const struct run_queue *cfs_rq, u64 now)
 			left = time_of_virtual(until - cfs_rq->curr_vruntime, cfs_rq->curr_weight);
 		tick = tick_from(now + (left ?: 1));
 		/* The timer may fire first, after which this is asked again */
-		if (!cfs_rq->timer_time || !cfs_rq->hrtick_time || !time_before(cfs_rq->hrtick_time, tick))
+		if (!cfs_rq->timer_time || !cfs_rq->hrtick_time ||
+		    !time_before(cfs_rq->hrtick_time, tick))
 			end = min(end, tick);
 	}
 	/* The tick updates the weight of a task in a group */
@@ -1018,7 +1038,7 @@ static __always_inline u64 next_event(const struct run_queue *cfs_rq, u64 now)
 	return end;
 }
 
-/* ---- Preemption by an arriving task ------------------------------------------------------------------------------ */
+/* ---- Preemption by an arriving task ---------------------------------------------------------- */
 
 /* preempt= of the kernel's command line, in the order of scheduler.toml. The others differ only within the kernel's own code. */
 enum preempt_model {
@@ -1031,7 +1051,8 @@ enum preempt_model {
  */
 static __always_inline void resched_curr_lazy(struct run_queue *cfs_rq, bool interrupted, u64 now)
 {
-	if (preempt != PREEMPT_LAZY || interrupted || cfs_rq->cpu == (s32)bpf_get_smp_processor_id()) {
+	if (preempt != PREEMPT_LAZY || interrupted ||
+	    cfs_rq->cpu == (s32)bpf_get_smp_processor_id()) {
 		resched_curr(cfs_rq);
 		return;
 	}
@@ -1055,8 +1076,9 @@ static __always_inline void honour_lazy(struct run_queue *this_rq)
  * Would @p, which is in the sums of @time and perhaps in a queue, be picked now? Delayed tasks that would be are dequeued, and removed
  * from @time.
  */
-static __always_inline bool is_the_pick(struct run_queue *cfs_rq, struct task_struct *p, struct task_ctx *se,
-					struct virtual_time *time, bool protect, u64 now)
+static __always_inline bool is_the_pick(struct run_queue *cfs_rq, struct task_struct *p,
+					struct task_ctx *se, struct virtual_time *time,
+					bool protect, u64 now)
 {
 	bool curr, eligible, found;
 	u64 deadline;
@@ -1100,8 +1122,10 @@ static __always_inline bool is_the_pick(struct run_queue *cfs_rq, struct task_st
  * Should the task that has come, by itself or from another CPU, preempt the running task? If not, the protection of the latter may become
  * shorter.
  */
-__noinline bool wakeup_preempt(struct task_struct *p __arg_trusted, struct run_queue *cfs_rq __arg_nonnull,
-			       struct task_ctx *se __arg_nonnull, struct virtual_time *time __arg_nonnull, bool fork)
+__noinline bool wakeup_preempt(struct task_struct *p __arg_trusted,
+			       struct run_queue *cfs_rq __arg_nonnull,
+			       struct task_ctx *se __arg_nonnull,
+			       struct virtual_time *time __arg_nonnull, bool fork)
 {
 	/* The running task has just been charged up to now */
 	u64 now = cfs_rq->exec_start;
@@ -1110,7 +1134,8 @@ __noinline bool wakeup_preempt(struct task_struct *p __arg_trusted, struct run_q
 	/* An idle task gives way to any other, and is not preempted by another idle one; batch tasks never preempt */
 	if (cfs_rq->curr_idle_policy && !se->idle_policy)
 		goto preempt;
-	if (cfs_rq->curr_idle_policy != se->idle_policy || p->policy == SCHED_BATCH || p->policy == SCHED_IDLE)
+	if (cfs_rq->curr_idle_policy != se->idle_policy || p->policy == SCHED_BATCH ||
+	    p->policy == SCHED_IDLE)
 		goto update;
 
 	shorter = se->slice < cfs_rq->curr_slice;
@@ -1137,7 +1162,7 @@ preempt:
 	return true;
 }
 
-/* ---- Balancing --------------------------------------------------------------------------------------------------- */
+/* ---- Balancing ------------------------------------------------------------------------------- */
 
 /* Brings the record of the running task up to date. */
 static __always_inline void store_curr(struct run_queue *cfs_rq, struct task_ctx *se, u64 now)
@@ -1156,7 +1181,8 @@ static __always_inline void store_curr(struct run_queue *cfs_rq, struct task_ctx
  * Gives the running task the weight that its groups leave it now, at a tick. It keeps its lag, and the rest of its request and protection:
  * in virtual time they are as much longer as the weight is smaller.
  */
-__noinline int reweight_curr(struct run_queue *cfs_rq __arg_nonnull, struct task_struct *curr __arg_trusted, u64 now)
+__noinline int reweight_curr(struct run_queue *cfs_rq __arg_nonnull,
+			     struct task_struct *curr __arg_trusted, u64 now)
 {
 	struct task_ctx *se = task_ctx_of(curr);
 	u64 old = cfs_rq->curr_weight, weight, avruntime;
@@ -1169,16 +1195,20 @@ __noinline int reweight_curr(struct run_queue *cfs_rq __arg_nonnull, struct task
 		return 0;
 	avruntime = avg_vruntime(cfs_rq, now);
 	if (protect_slice(cfs_rq))
-		cfs_rq->vprot = avruntime + divide((s64)(cfs_rq->vprot - avruntime) * (s64)old, weight);
-	cfs_rq->curr_deadline = avruntime + divide((s64)(cfs_rq->curr_deadline - avruntime) * (s64)old, weight);
-	cfs_rq->curr_vruntime = avruntime + divide((s64)(cfs_rq->curr_vruntime - avruntime) * (s64)old, weight);
+		cfs_rq->vprot = avruntime +
+				divide((s64)(cfs_rq->vprot - avruntime) * (s64)old, weight);
+	cfs_rq->curr_deadline = avruntime +
+				divide((s64)(cfs_rq->curr_deadline - avruntime) * (s64)old, weight);
+	cfs_rq->curr_vruntime = avruntime +
+				divide((s64)(cfs_rq->curr_vruntime - avruntime) * (s64)old, weight);
 	cfs_rq->curr_weight = weight;
 	se->h_load = weight;
 	return 0;
 }
 
 /* The same for a task that has been picked and is still in the sums; removes it from them. */
-__noinline int reweight_picked(struct run_queue *cfs_rq __arg_nonnull, struct task_ctx *se __arg_nonnull, u64 now)
+__noinline int reweight_picked(struct run_queue *cfs_rq __arg_nonnull,
+			       struct task_ctx *se __arg_nonnull, u64 now)
 {
 	u64 old = se->h_load, weight = calc_prop_weight(se, cfs_rq->cpu), avruntime;
 
@@ -1203,7 +1233,7 @@ static __always_inline void clear_curr(struct run_queue *cfs_rq)
 
 #include "fair_balance.h"
 
-/* ---- Choosing a CPU ---------------------------------------------------------------------------------------------- */
+/* ---- Choosing a CPU -------------------------------------------------------------------------- */
 
 #include "fair_select_cpu.h"
 
@@ -1240,10 +1270,13 @@ s32 BPF_STRUCT_OPS(eevdf_select_cpu, struct task_struct *p, s32 prev_cpu, u64 wa
 	if (load_is_left_alone())
 		return find_energy_efficient_cpu(p, se, &this_rq->env.eenv, prev_cpu);
 
-	if (this_cpu != prev_cpu && bpf_cpumask_test_cpu(this_cpu, p->cpus_ptr) && !(waker && wake_wide(this_rq, waker, se))) {
+	if (this_cpu != prev_cpu && bpf_cpumask_test_cpu(this_cpu, p->cpus_ptr) &&
+	    !(waker && wake_wide(this_rq, waker, se))) {
 		level = common_level(this_rq, prev_rq);
-		if (is_within(level, LEVEL_SMT, NR_LEVELS) && (this_rq->sd[level].flags & SD_WAKE_AFFINE) &&
-		    wake_affine(this_rq, prev_rq, se, waker, this_rq->sd[level].imbalance_pct, sync, now)) {
+		if (is_within(level, LEVEL_SMT, NR_LEVELS) &&
+		    (this_rq->sd[level].flags & SD_WAKE_AFFINE) &&
+		    wake_affine(this_rq, prev_rq, se, waker, this_rq->sd[level].imbalance_pct, sync,
+				now)) {
 			cpu = this_cpu;
 			count(STAT_AFFINE_WAKEUPS);
 		}
@@ -1254,10 +1287,11 @@ s32 BPF_STRUCT_OPS(eevdf_select_cpu, struct task_struct *p, s32 prev_cpu, u64 wa
 	return new_cpu;
 }
 
-/* ---- Queueing ---------------------------------------------------------------------------------------------------- */
+/* ---- Queueing -------------------------------------------------------------------------------- */
 
 /* Reads the current attributes of @p, which has @weight: slice, policy. */
-static __always_inline void read_attributes(struct task_ctx *se, const struct task_struct *p, u32 weight)
+static __always_inline void read_attributes(struct task_ctx *se, const struct task_struct *p,
+					    u32 weight)
 {
 	se->own_weight = weight;
 	se->slice = task_slice(p);
@@ -1286,11 +1320,12 @@ static __always_inline void find_weight(struct task_ctx *se, s32 cpu, u64 now)
 }
 
 /* A task that wakes, is new, has been changed or comes from another CPU begins to compete on @cfs_rq. */
-static __always_inline void join(struct run_queue *cfs_rq, struct task_ctx *se, struct task_struct *p, bool initial,
-				 u64 now)
+static __always_inline void join(struct run_queue *cfs_rq, struct task_ctx *se,
+				 struct task_struct *p, bool initial, u64 now)
 {
 	u32 weight = task_weight(p);
-	bool here = se->delayed_cpu == cfs_rq->cpu + 1, never_left = here && se->own_weight == weight, same_lag;
+	bool here = se->delayed_cpu == cfs_rq->cpu + 1;
+	bool never_left = here && se->own_weight == weight, same_lag;
 	struct virtual_time time = {};
 
 	if (se->delayed_cpu) {
@@ -1306,12 +1341,13 @@ static __always_inline void join(struct run_queue *cfs_rq, struct task_ctx *se, 
 	}
 	read_attributes(se, p, weight);
 	find_weight(se, cfs_rq->cpu, now);
-	place_entity(cfs_rq, se, h_nr_queued(cfs_rq), initial, here ? average_of(&time) : avg_vruntime(cfs_rq, now));
+	place_entity(cfs_rq, se, h_nr_queued(cfs_rq), initial,
+		     here ? average_of(&time) : avg_vruntime(cfs_rq, now));
 }
 
 /* A task that has joined enters the tree, whose time is @time then. Returns whether it is eligible; last_dsq says which queue that means. */
-static __always_inline bool enter(struct run_queue *cfs_rq, struct task_ctx *se, s32 cpu, struct virtual_time *time,
-				  u64 now)
+static __always_inline bool enter(struct run_queue *cfs_rq, struct task_ctx *se, s32 cpu,
+				  struct virtual_time *time, u64 now)
 {
 	bool eligible;
 
@@ -1346,7 +1382,8 @@ __noinline int leave_moved(struct task_ctx *se __arg_nonnull, s32 pid, u64 now)
 }
 
 /* A task has come to a CPU: its frequency may have to change. A new task's utilization is too uncertain to end energy-aware placement. */
-static __always_inline void tell_of_arrival(const struct task_struct *p, struct run_queue *cfs_rq, const struct arrival *a, u64 now)
+static __always_inline void tell_of_arrival(const struct task_struct *p, struct run_queue *cfs_rq,
+					    const struct arrival *a, u64 now)
 {
 	if (p->in_iowait && a->wakeup)
 		cpufreq_update_util(cfs_rq, true, now);
@@ -1460,7 +1497,8 @@ void BPF_STRUCT_OPS(eevdf_quiescent, struct task_struct *p, u64 deq_flags)
 		update_load_avg(se, now, true, 0);
 	}
 
-	delay = delay_dequeue && sleep && runs && se->vlag < 0 && !(p->__state & SPECIAL_STATES) && !(p->flags & PF_EXITING);
+	delay = delay_dequeue && sleep && runs && se->vlag < 0 && !(p->__state & SPECIAL_STATES) &&
+		!(p->flags & PF_EXITING);
 	if (sleep)
 		util_est_update(se);
 	account_dequeue_from(cfs_rq, se, now);
@@ -1498,7 +1536,7 @@ bool BPF_STRUCT_OPS(eevdf_yield, struct task_struct *from, struct task_struct *t
 	return false;
 }
 
-/* ---- No task waits for ever (not in EEVDF) ------------------------------------------------------------------------ */
+/* ---- No task waits for ever (not in EEVDF) --------------------------------------------------- */
 
 /*
  * Runs a task that has waited too long, out of turn. Weights differ by up to 29,587, so that EEVDF alone would let a light
@@ -1510,10 +1548,11 @@ __noinline bool rescue_starved(s32 cpu)
 	       rescue_from_queue(eligible_dsq(cpu), SCX_DSQ_ITER_REV, 0);
 }
 
-/* ---- Running ----------------------------------------------------------------------------------------------------- */
+/* ---- Running --------------------------------------------------------------------------------- */
 
 /* Brings the accounts of @prev, which would go on, up to date; true if it has to be preempted. */
-static __always_inline bool account_prev(struct run_queue *cfs_rq, struct task_struct *prev, u64 now)
+static __always_inline bool account_prev(struct run_queue *cfs_rq, struct task_struct *prev,
+					 u64 now)
 {
 	bool resched = update_curr(cfs_rq, now);
 	struct task_ctx *se;
@@ -1536,7 +1575,8 @@ static __always_inline bool push_task(struct run_queue *cfs_rq, struct task_stru
 	struct run_queue *target = run_queue_of(cfs_rq->push_cpu - 1);
 
 	cfs_rq->push_cpu = 0;
-	return target && !push_waiting(cfs_rq, target) && prev && push_running(prev, cfs_rq, target->cpu);
+	return target && !push_waiting(cfs_rq, target) && prev &&
+	       push_running(prev, cfs_rq, target->cpu);
 }
 
 /* Balancing at the tick, if it is due; true if this was an idle CPU's. */
@@ -1553,7 +1593,8 @@ static __always_inline bool balance_at_tick(struct run_queue *cfs_rq, u64 now)
 }
 
 /* Lets @prev go on, unless another task goes first or its groups have used up their quotas: then false. */
-static __always_inline bool keep_prev(struct run_queue *cfs_rq, struct task_struct *prev, bool resched, u64 now)
+static __always_inline bool keep_prev(struct run_queue *cfs_rq, struct task_struct *prev,
+				      bool resched, u64 now)
 {
 	if (resched && !cfs_rq->need_resched)
 		count(STAT_TICK_PREEMPTIONS);
@@ -1652,8 +1693,8 @@ void BPF_STRUCT_OPS(eevdf_running, struct task_struct *p)
 		old_rq = run_queue_of(se->vruntime_cpu - 1);
 		if (old_rq)
 			save_lag(old_rq, se, false, now);
-		place_entity(cfs_rq, se, h_nr_queued(cfs_rq) - (se->on_rq == cfs_rq->cpu + 1), false,
-			     avg_vruntime(cfs_rq, now));
+		place_entity(cfs_rq, se, h_nr_queued(cfs_rq) - (se->on_rq == cfs_rq->cpu + 1),
+			     false, avg_vruntime(cfs_rq, now));
 	}
 	account_entity_enqueue(cfs_rq, se, now);
 	attach_entity_load_avg(cfs_rq, se);
@@ -1713,9 +1754,10 @@ void BPF_STRUCT_OPS(eevdf_stopping, struct task_struct *p, bool runnable)
 
 DEFINE_CPU_RELEASE(eevdf)
 
-/* ---- Tasks and the machine --------------------------------------------------------------------------------------- */
+/* ---- Tasks and the machine ------------------------------------------------------------------- */
 
-s32 BPF_STRUCT_OPS_SLEEPABLE(eevdf_init_task, struct task_struct *p, struct scx_init_task_args *args)
+s32 BPF_STRUCT_OPS_SLEEPABLE(eevdf_init_task, struct task_struct *p,
+			     struct scx_init_task_args *args)
 {
 	struct task_ctx *se = new_task_ctx(p);
 
@@ -1757,7 +1799,8 @@ void BPF_STRUCT_OPS(eevdf_disable, struct task_struct *p)
 }
 
 /* The task, which is in no queue now, goes to another group. */
-void BPF_STRUCT_OPS(eevdf_cgroup_move, struct task_struct *p, struct cgroup *from, struct cgroup *to)
+void BPF_STRUCT_OPS(eevdf_cgroup_move, struct task_struct *p, struct cgroup *from,
+		    struct cgroup *to)
 {
 	struct task_ctx *se = task_ctx_of(p);
 	struct virtual_time time;
@@ -1814,8 +1857,10 @@ __noinline int init_rq(struct run_queue *cfs_rq __arg_nonnull, s32 cpu)
 	bpf_for(level, LEVEL_SMT, NR_LEVELS)
 		sd_init(cfs_rq, level);
 	cfs_rq->last_dsq = eligible_dsq(cpu);
-	return init_hrtick(cpu) ?: scx_bpf_create_dsq(eligible_dsq(cpu), NUMA_NO_NODE) ?:
-	       scx_bpf_create_dsq(ineligible_dsq(cpu), NUMA_NO_NODE) ?: scx_bpf_create_dsq(throttled_dsq(cpu), NUMA_NO_NODE);
+	return init_hrtick(cpu) ?:
+	       scx_bpf_create_dsq(eligible_dsq(cpu), NUMA_NO_NODE) ?:
+	       scx_bpf_create_dsq(ineligible_dsq(cpu), NUMA_NO_NODE) ?:
+	       scx_bpf_create_dsq(throttled_dsq(cpu), NUMA_NO_NODE);
 }
 
 s32 BPF_STRUCT_OPS_SLEEPABLE(eevdf_init)
@@ -1841,8 +1886,9 @@ s32 BPF_STRUCT_OPS_SLEEPABLE(eevdf_init)
 }
 
 DEFINE_SCHEDULER(eevdf,
-	CALLBACKS_OF(eevdf, select_cpu, enqueue, dispatch, running, stopping, cpu_release, quiescent, yield, update_idle,
-		     init_task, enable, disable, cgroup_init, cgroup_exit, cgroup_move, cgroup_set_weight, cgroup_set_idle,
+	CALLBACKS_OF(eevdf, select_cpu, enqueue, dispatch, running, stopping, cpu_release,
+		     quiescent, yield, update_idle, init_task, enable, disable, cgroup_init,
+		     cgroup_exit, cgroup_move, cgroup_set_weight, cgroup_set_idle,
 		     cgroup_set_bandwidth, init)
 	/* A task that nothing else displaces is put back only to be pushed to another CPU */
 	.flags = SCX_OPS_ENQ_LAST | SCX_OPS_ENQ_EXITING | SCX_OPS_ENQ_MIGRATION_DISABLED,

@@ -7,9 +7,11 @@
  */
 #pragma once
 
-__noinline s32 sched_balance_rq(struct run_queue *this_rq __arg_nonnull, struct sched_domain *sd __arg_nonnull, u32 level, u32 idle);
+__noinline s32 sched_balance_rq(struct run_queue *this_rq __arg_nonnull,
+				struct sched_domain *sd __arg_nonnull, u32 level, u32 idle);
 
-static __always_inline s32 balance_domain(struct run_queue *rq, struct sched_domain *sd, u32 level, u32 idle)
+static __always_inline s32 balance_domain(struct run_queue *rq, struct sched_domain *sd, u32 level,
+					  u32 idle)
 {
 	return sched_balance_rq(rq, sd, level, idle);
 }
@@ -77,7 +79,8 @@ static __always_inline bool capacity_greater(u64 capacity, u64 other)
 #include "fair_energy.h"
 
 /* Remembers the load of the running task if this CPU is too slow for it and a faster one is not. */
-static __always_inline void update_misfit_status(struct run_queue *cfs_rq, const struct task_struct *p,
+static __always_inline void update_misfit_status(struct run_queue *cfs_rq,
+						 const struct task_struct *p,
 						 const struct task_ctx *se)
 {
 	u64 load = 0;
@@ -109,7 +112,8 @@ static __always_inline bool group_has_capacity(u32 imbalance_pct, const struct s
 	return sgs->group_capacity * 100 > sgs->group_util * imbalance_pct;
 }
 
-static __always_inline u32 group_classify(u32 imbalance_pct, const struct sg_lb_stats *sgs, bool imbalanced, bool smt_balance)
+static __always_inline u32 group_classify(u32 imbalance_pct, const struct sg_lb_stats *sgs,
+					  bool imbalanced, bool smt_balance)
 {
 	if (group_is_overloaded(imbalance_pct, sgs))
 		return GROUP_OVERLOADED;
@@ -125,7 +129,8 @@ static __always_inline u32 group_classify(u32 imbalance_pct, const struct sg_lb_
 }
 
 /* Adds the load of a CPU to the sums of its group. */
-static __always_inline void add_cpu_load(struct sg_lb_stats *sgs, const struct run_queue *cfs_rq, u64 now)
+static __always_inline void add_cpu_load(struct sg_lb_stats *sgs, const struct run_queue *cfs_rq,
+					 u64 now)
 {
 	sgs->group_load += cpu_load(cfs_rq, now);
 	sgs->group_util += cpu_util_cfs(cfs_rq, now);
@@ -136,8 +141,10 @@ static __always_inline void add_cpu_load(struct sg_lb_stats *sgs, const struct r
 }
 
 /* Adds up the group of @count CPUs whose first is @group_rq into env->sgs of @this_rq. */
-__noinline int update_sg_lb_stats(struct run_queue *this_rq __arg_nonnull, const struct sched_domain *sd __arg_nonnull,
-				  const struct run_queue *group_rq __arg_nonnull, u32 count, bool local_group)
+__noinline int update_sg_lb_stats(struct run_queue *this_rq __arg_nonnull,
+				  const struct sched_domain *sd __arg_nonnull,
+				  const struct run_queue *group_rq __arg_nonnull, u32 count,
+				  bool local_group)
 {
 	struct lb_env *env = &this_rq->env;
 	struct sg_lb_stats *sgs = &env->sgs;
@@ -168,23 +175,27 @@ __noinline int update_sg_lb_stats(struct run_queue *this_rq __arg_nonnull, const
 		add_cpu_load(sgs, cfs_rq, env->now);
 		if (cpu_overutilized(cfs_rq, env->now))
 			env->overutilized = true;
-		if (!local_group && (sd->flags & SD_ASYM_CPUCAPACITY) && !available_idle_cpu(cfs_rq))
-			sgs->misfit_task_load = max(sgs->misfit_task_load, cfs_rq->misfit_task_load);
+		if (!local_group && (sd->flags & SD_ASYM_CPUCAPACITY) &&
+		    !available_idle_cpu(cfs_rq))
+			sgs->misfit_task_load = max(sgs->misfit_task_load,
+						    cfs_rq->misfit_task_load);
 	}
 	/* A CPU that is not faster cannot help a misfit task */
 	if (sgs->misfit_task_load && !capacity_greater(this_rq->capacity, sgs->max_capacity))
 		sgs->misfit_task_load = 0;
 
 	imbalanced = is_within(level, LEVEL_SMT, NR_LEVELS) && group_rq->group_imbalance[level];
-	sgs->group_type = group_classify(sd->imbalance_pct, sgs, imbalanced, !local_group && env->idle != CPU_NOT_IDLE && sgs->smt &&
-					 sgs->sum_h_nr_running > 1);
+	sgs->group_type = group_classify(sd->imbalance_pct, sgs, imbalanced,
+					 !local_group && env->idle != CPU_NOT_IDLE && sgs->smt &&
+						 sgs->sum_h_nr_running > 1);
 	if (sgs->group_type == GROUP_OVERLOADED)
 		sgs->avg_load = sgs->group_load * SCHED_CAPACITY_SCALE / (sgs->group_capacity ?: 1);
 	return 0;
 }
 
 /* Is the group env->sgs busier than env->busiest, the busiest so far? */
-static __always_inline bool update_sd_pick_busiest(const struct run_queue *this_rq, const struct lb_env *env, u32 flags)
+static __always_inline bool update_sd_pick_busiest(const struct run_queue *this_rq,
+						   const struct lb_env *env, u32 flags)
 {
 	const struct sg_lb_stats *sgs = &env->sgs, *busiest = &env->busiest;
 
@@ -242,10 +253,12 @@ static __always_inline s64 sibling_imbalance(const struct lb_env *env)
 		return imbalance > 0 ? imbalance : 0;
 	}
 
-	imbalance = (s64)local->cores * busiest->sum_nr_running - (s64)busiest->cores * local->sum_nr_running;
+	imbalance = (s64)local->cores * busiest->sum_nr_running -
+		    (s64)busiest->cores * local->sum_nr_running;
 	if (imbalance < 0)
 		imbalance = 0;
-	imbalance = (u64)(2 * imbalance + local->cores + busiest->cores) / (local->cores + busiest->cores);
+	imbalance = (u64)(2 * imbalance + local->cores + busiest->cores) /
+		    (local->cores + busiest->cores);
 	if (imbalance <= 1 && !local->sum_nr_running && busiest->sum_nr_running > 1)
 		imbalance = 2;
 	return imbalance;
@@ -292,9 +305,12 @@ static __always_inline void calculate_imbalance(struct lb_env *env, const struct
 		if (busiest->group_weight == 1 || env->prefer_sibling)
 			env->imbalance = sibling_imbalance(env);
 		else
-			env->imbalance = local->idle_cpus > busiest->idle_cpus ? local->idle_cpus - busiest->idle_cpus : 0;
+			env->imbalance = local->idle_cpus > busiest->idle_cpus ?
+					 local->idle_cpus - busiest->idle_cpus : 0;
 		if (sd->flags & SD_NUMA)
-			env->imbalance = adjust_numa_imbalance(env->imbalance, local->sum_nr_running + 1, sd->imb_numa_nr);
+			env->imbalance = adjust_numa_imbalance(env->imbalance,
+							       local->sum_nr_running + 1,
+							       sd->imb_numa_nr);
 		env->imbalance >>= 1;
 		return;
 	}
@@ -303,23 +319,28 @@ static __always_inline void calculate_imbalance(struct lb_env *env, const struct
 	env->migration_type = MIGRATE_LOAD;
 	env->imbalance = 0;
 	if (local->group_type < GROUP_OVERLOADED)
-		local->avg_load = local->group_load * SCHED_CAPACITY_SCALE / (local->group_capacity ?: 1);
-	if (local->avg_load >= busiest->avg_load || local->avg_load >= avg_load || busiest->avg_load <= avg_load)
+		local->avg_load = local->group_load * SCHED_CAPACITY_SCALE /
+				  (local->group_capacity ?: 1);
+	if (local->avg_load >= busiest->avg_load || local->avg_load >= avg_load ||
+	    busiest->avg_load <= avg_load)
 		return;
 
 	/* Bring neither this group above the average nor the busiest below it */
 	env->imbalance = min((busiest->avg_load - avg_load) * busiest->group_capacity,
-			     (avg_load - local->avg_load) * local->group_capacity) / SCHED_CAPACITY_SCALE;
+			     (avg_load - local->avg_load) * local->group_capacity) /
+			 SCHED_CAPACITY_SCALE;
 }
 
 /* How many CPUs of a last-level cache a wake-up looks at: fewer the busier they are, none from 85 % on. */
-static __always_inline void update_idle_cpu_scan(const struct run_queue *this_rq, const struct sched_domain *sd)
+static __always_inline void update_idle_cpu_scan(const struct run_queue *this_rq,
+						 const struct sched_domain *sd)
 {
 	u64 weight = this_rq->span[LEVEL_MC].count, x, y, pct = sd->imbalance_pct;
 	struct run_queue *llc_rq = llc_of(this_rq);
 	const struct lb_env *env = &this_rq->env;
 
-	if (env->idle == CPU_NEWLY_IDLE || env->level >= NR_LEVELS || !llc_rq || this_rq->span[env->level].count != weight)
+	if (env->idle == CPU_NEWLY_IDLE || env->level >= NR_LEVELS || !llc_rq ||
+	    this_rq->span[env->level].count != weight)
 		return;
 	x = env->sum_util / (weight ?: 1);
 	y = min(x * x * pct * pct / (10000 * SCHED_CAPACITY_SCALE), SCHED_CAPACITY_SCALE);
@@ -327,7 +348,8 @@ static __always_inline void update_idle_cpu_scan(const struct run_queue *this_rq
 }
 
 /* Looks at all groups of the domain, beginning with this CPU's own: env->local, env->busiest. */
-__noinline int update_sd_lb_stats(struct run_queue *this_rq __arg_nonnull, const struct sched_domain *sd __arg_nonnull)
+__noinline int update_sd_lb_stats(struct run_queue *this_rq __arg_nonnull,
+				  const struct sched_domain *sd __arg_nonnull)
 {
 	struct lb_env *env = &this_rq->env;
 	u32 level = env->level, own, step;
@@ -351,7 +373,8 @@ __noinline int update_sd_lb_stats(struct run_queue *this_rq __arg_nonnull, const
 			env->busiest = env->sgs;
 			env->has_busiest = true;
 			/* The groups are domains of their own, whose tasks should rather be spread */
-			env->prefer_sibling = env->walk.count > 1 && (group_rq->sd[level - 1].flags & SD_PREFER_SIBLING);
+			env->prefer_sibling = env->walk.count > 1 &&
+					      (group_rq->sd[level - 1].flags & SD_PREFER_SIBLING);
 		}
 		env->total_load += env->sgs.group_load;
 		env->total_capacity += env->sgs.group_capacity;
@@ -365,7 +388,8 @@ __noinline int update_sd_lb_stats(struct run_queue *this_rq __arg_nonnull, const
 }
 
 /* Is there a group to take from, and how much? False if all is balanced. */
-__noinline bool sched_balance_find_src_group(struct lb_env *env __arg_nonnull, const struct sched_domain *sd __arg_nonnull)
+__noinline bool sched_balance_find_src_group(struct lb_env *env __arg_nonnull,
+					     const struct sched_domain *sd __arg_nonnull)
 {
 	const struct sg_lb_stats *local = &env->local, *busiest = &env->busiest;
 	u64 avg_load;
@@ -390,7 +414,8 @@ __noinline bool sched_balance_find_src_group(struct lb_env *env __arg_nonnull, c
 			return false;
 	}
 
-	if (env->prefer_sibling && local->group_type == GROUP_HAS_SPARE && sibling_imbalance(env) > 1)
+	if (env->prefer_sibling && local->group_type == GROUP_HAS_SPARE &&
+	    sibling_imbalance(env) > 1)
 		goto force_balance;
 
 	if (busiest->group_type != GROUP_OVERLOADED) {
@@ -415,7 +440,8 @@ force_balance:
  * nothing should be taken from it. A function of its own, because the verifier would follow each of its branches through the rest
  * of the walk.
  */
-__noinline u64 load_to_move(const struct run_queue *this_rq __arg_nonnull, const struct sched_domain *sd __arg_nonnull,
+__noinline u64 load_to_move(const struct run_queue *this_rq __arg_nonnull,
+			    const struct sched_domain *sd __arg_nonnull,
 			    const struct run_queue *cfs_rq __arg_nonnull)
 {
 	const struct lb_env *env = &this_rq->env;
@@ -426,17 +452,21 @@ __noinline u64 load_to_move(const struct run_queue *this_rq __arg_nonnull, const
 		return 0;
 	/* No single task from a faster CPU to a slower one */
 	if ((sd->flags & SD_ASYM_CPUCAPACITY) && nr_running == 1 &&
-	    !capacity_greater(this_rq->capacity, cfs_rq->capacity) && !(smt_active && !is_core_idle(cfs_rq)))
+	    !capacity_greater(this_rq->capacity, cfs_rq->capacity) &&
+	    !(smt_active && !is_core_idle(cfs_rq)))
 		return 0;
 
 	switch (env->migration_type) {
 	case MIGRATE_LOAD:
 		load = cpu_load(cfs_rq, env->now);
-		return nr_running == 1 && !cfs_rq->real_time && (s64)load > env->imbalance ? 0 : load;
+		if (nr_running == 1 && !cfs_rq->real_time && (s64)load > env->imbalance)
+			return 0;
+		return load;
 	case MIGRATE_UTIL:
 		if (nr_running == 1)
 			return 0;
-		return max(cpu_util_cfs(cfs_rq, env->now), min(cpu_runnable(cfs_rq, env->now), cfs_rq->capacity));
+		return max(cpu_util_cfs(cfs_rq, env->now),
+			   min(cpu_runnable(cfs_rq, env->now), cfs_rq->capacity));
 	case MIGRATE_TASK:
 		return nr_running;
 	case MIGRATE_MISFIT:
@@ -446,7 +476,8 @@ __noinline u64 load_to_move(const struct run_queue *this_rq __arg_nonnull, const
 }
 
 /* The CPU of the busiest group to take from, -1 if there is none. Loads are compared relative to capacities. */
-__noinline s32 sched_balance_find_src_rq(const struct run_queue *this_rq __arg_nonnull, const struct sched_domain *sd __arg_nonnull)
+__noinline s32 sched_balance_find_src_rq(const struct run_queue *this_rq __arg_nonnull,
+					 const struct sched_domain *sd __arg_nonnull)
 {
 	u64 busiest_load = 0, busiest_capacity = 1, load, capacity;
 	const struct lb_env *env = &this_rq->env;
@@ -473,7 +504,8 @@ static __always_inline bool kthread_is_per_cpu(const struct task_struct *p)
 
 /* Did the task run so recently that its data may still be in the CPU's cache? */
 static __always_inline bool task_hot(const struct task_struct *p, const struct task_ctx *se,
-				     const struct run_queue *src_rq, const struct run_queue *dst_rq, u32 flags, u64 now)
+				     const struct run_queue *src_rq, const struct run_queue *dst_rq,
+				     u32 flags, u64 now)
 {
 	if (se->idle_policy || (flags & SD_SHARE_CPUCAPACITY))
 		return false;
@@ -483,14 +515,16 @@ static __always_inline bool task_hot(const struct task_struct *p, const struct t
 }
 
 /* May the waiting task be moved? */
-static __always_inline bool can_migrate_task(struct lb_env *env, const struct sched_domain *sd, struct task_struct *p,
-					     const struct task_ctx *se, struct run_queue *src_rq, struct run_queue *dst_rq)
+static __always_inline bool can_migrate_task(struct lb_env *env, const struct sched_domain *sd,
+					     struct task_struct *p, const struct task_ctx *se,
+					     struct run_queue *src_rq, struct run_queue *dst_rq)
 {
 	u32 position;
 	s32 cpu;
 
 	/* It would be ineligible there, too: moved only if all else has failed */
-	if (!sd->nr_balance_failed && place_lag && h_nr_queued(dst_rq) && !vruntime_eligible(&env->src_time, se->vruntime))
+	if (!sd->nr_balance_failed && place_lag && h_nr_queued(dst_rq) &&
+	    !vruntime_eligible(&env->src_time, se->vruntime))
 		return false;
 	if (dst_rq->nr_throttled && throttled_hierarchy(se->group, dst_rq->cpu))
 		return false;
@@ -502,7 +536,8 @@ static __always_inline bool can_migrate_task(struct lb_env *env, const struct sc
 		if (env->idle == CPU_NEWLY_IDLE || env->dst_pinned || is_migration_disabled(p))
 			return false;
 		/* Another CPU of this group may take it */
-		for_each_cpu_in_span(cpu, position, env->dst_grpmask.first, env->dst_grpmask.count) {
+		for_each_cpu_in_span(cpu, position, env->dst_grpmask.first,
+				     env->dst_grpmask.count) {
 			if (cpu != dst_rq->cpu && bpf_cpumask_test_cpu(cpu, p->cpus_ptr)) {
 				env->dst_pinned = true;
 				env->new_dst_cpu = cpu;
@@ -513,11 +548,13 @@ static __always_inline bool can_migrate_task(struct lb_env *env, const struct sc
 	}
 	env->all_pinned = false;
 
-	return !task_hot(p, se, src_rq, dst_rq, sd->flags, env->now) || sd->nr_balance_failed > sd->cache_nice_tries;
+	return !task_hot(p, se, src_rq, dst_rq, sd->flags, env->now) ||
+	       sd->nr_balance_failed > sd->cache_nice_tries;
 }
 
 /* Is the task within the amount left to move? Subtracts it if so. */
-static __always_inline bool within_imbalance(struct lb_env *env, const struct sched_domain *sd, const struct task_ctx *se,
+static __always_inline bool within_imbalance(struct lb_env *env, const struct sched_domain *sd,
+					     const struct task_ctx *se,
 					     const struct run_queue *src_rq)
 {
 	s64 amount = 1;
@@ -526,7 +563,8 @@ static __always_inline bool within_imbalance(struct lb_env *env, const struct sc
 	case MIGRATE_LOAD:
 	case MIGRATE_UTIL:
 		/* A task that is too large becomes small enough after several failures */
-		amount = env->migration_type == MIGRATE_LOAD ? max(task_h_load(se), 1) : task_util_est(se);
+		amount = env->migration_type == MIGRATE_LOAD ? max(task_h_load(se), 1) :
+							       task_util_est(se);
 		if (amount >> min(sd->nr_balance_failed, 63) > env->imbalance)
 			return false;
 		break;
@@ -541,7 +579,8 @@ static __always_inline bool within_imbalance(struct lb_env *env, const struct sc
 }
 
 /* The weight of a waiting task on another CPU, where it counts in its groups from now on; its lag, place->vlag, remains the same service. */
-static __always_inline void weigh_on(struct run_queue *dst_rq, struct task_ctx *se, struct placement *place, u64 now)
+static __always_inline void weigh_on(struct run_queue *dst_rq, struct task_ctx *se,
+				     struct placement *place, u64 now)
 {
 	place->h_load = se->h_load;
 	if (!se->group)
@@ -555,7 +594,8 @@ static __always_inline void weigh_on(struct run_queue *dst_rq, struct task_ctx *
  * The place of a waiting task that weighs place->h_load on another CPU: it keeps its lag, place->vlag, and its relative deadline. A function
  * of its own, as is account_moved_entity(), because the verifier would follow each of its branches through the rest of the walk.
  */
-__noinline int place_on(struct run_queue *dst_rq __arg_nonnull, const struct task_ctx *se __arg_nonnull,
+__noinline int place_on(struct run_queue *dst_rq __arg_nonnull,
+			const struct task_ctx *se __arg_nonnull,
 			struct placement *place __arg_nonnull, u64 now)
 {
 	struct virtual_time time = {};
@@ -575,8 +615,10 @@ __noinline int place_on(struct run_queue *dst_rq __arg_nonnull, const struct tas
 }
 
 /* Moves the accounting of a task that has been moved to another queue; the task may have left meanwhile. */
-__noinline int account_moved_entity(struct task_ctx *se __arg_nonnull, struct run_queue *from __arg_nonnull,
-				    struct run_queue *to __arg_nonnull, const struct placement *place __arg_nonnull, u64 now)
+__noinline int account_moved_entity(struct task_ctx *se __arg_nonnull,
+				    struct run_queue *from __arg_nonnull,
+				    struct run_queue *to __arg_nonnull,
+				    const struct placement *place __arg_nonnull, u64 now)
 {
 	u64 vruntime = se->vruntime;
 
@@ -598,31 +640,35 @@ __noinline int account_moved_entity(struct task_ctx *se __arg_nonnull, struct ru
 }
 
 /* Moves task @p of an iteration over a queue of @from to @to, with the lag in @place; the rest of @place is set to its new place. */
-#define move_entity(p, se, from, to, place, now)									\
-	({														\
-		bool moved_;												\
-															\
-		weigh_on(to, se, place, now);										\
-		place_on(to, se, place, now);										\
-		scx_bpf_dsq_move_set_vtime(DSQ_ITERATOR, (place)->eligible ? (place)->deadline : (place)->vruntime);	\
-		moved_ = scx_bpf_dsq_move_vtime(DSQ_ITERATOR, p, (place)->eligible ? eligible_dsq((to)->cpu) :		\
-						ineligible_dsq((to)->cpu), 0);						\
-		if (moved_) {												\
-			clear_buddies(from, (p)->pid);									\
-			account_moved_entity(se, from, to, place, now);							\
-			(to)->pulled_pid = (p)->pid;									\
-		} else if ((se)->group) {										\
-			count_in_groups(se, (from)->cpu, true, now);							\
-		}													\
-		moved_;													\
+#define move_entity(p, se, from, to, place, now)						\
+	({											\
+		bool moved_;									\
+												\
+		weigh_on(to, se, place, now);							\
+		place_on(to, se, place, now);							\
+		scx_bpf_dsq_move_set_vtime(DSQ_ITERATOR, (place)->eligible ? (place)->deadline : \
+									     (place)->vruntime); \
+		moved_ = scx_bpf_dsq_move_vtime(DSQ_ITERATOR, p,				\
+						(place)->eligible ? eligible_dsq((to)->cpu) :	\
+								    ineligible_dsq((to)->cpu), 0); \
+		if (moved_) {									\
+			clear_buddies(from, (p)->pid);						\
+			account_moved_entity(se, from, to, place, now);				\
+			(to)->pulled_pid = (p)->pid;						\
+		} else if ((se)->group) {							\
+			count_in_groups(se, (from)->cpu, true, now);				\
+		}										\
+		moved_;										\
 	})
 
 /*
  * Takes tasks from one queue of @src_rq to @dst_rq, until env->imbalance is used up or all have been looked at. Adds their number
  * to env->pulled.
  */
-__noinline int detach_tasks(struct lb_env *env __arg_nonnull, const struct sched_domain *sd __arg_nonnull,
-			    struct run_queue *src_rq __arg_nonnull, struct run_queue *dst_rq __arg_nonnull, bool eligible)
+__noinline int detach_tasks(struct lb_env *env __arg_nonnull,
+			    const struct sched_domain *sd __arg_nonnull,
+			    struct run_queue *src_rq __arg_nonnull,
+			    struct run_queue *dst_rq __arg_nonnull, bool eligible)
 {
 	u64 dsq = eligible ? eligible_dsq(src_rq->cpu) : ineligible_dsq(src_rq->cpu);
 	struct task_struct *p;
@@ -640,7 +686,8 @@ __noinline int detach_tasks(struct lb_env *env __arg_nonnull, const struct sched
 		if (env->loop++ >= env->loop_max)
 			break;
 		se = task_ctx_of(p);
-		if (!se || !can_migrate_task(env, sd, p, se, src_rq, dst_rq) || !within_imbalance(env, sd, se, src_rq))
+		if (!se || !can_migrate_task(env, sd, p, se, src_rq, dst_rq) ||
+		    !within_imbalance(env, sd, se, src_rq))
 			continue;
 
 		limit = max_lag(se, env->src_max_slice);
@@ -660,8 +707,8 @@ __noinline int detach_tasks(struct lb_env *env __arg_nonnull, const struct sched
 }
 
 /* Moves tasks from @src_rq to @dst_rq, starting with those that are owed service. Returns how many. */
-static __always_inline s32 move_tasks(struct lb_env *env, const struct sched_domain *sd, struct run_queue *src_rq,
-				      struct run_queue *dst_rq)
+static __always_inline s32 move_tasks(struct lb_env *env, const struct sched_domain *sd,
+				      struct run_queue *src_rq, struct run_queue *dst_rq)
 {
 	env->loop = 0;
 	env->dst_pinned = false;
@@ -689,7 +736,8 @@ static __always_inline void kick_for_pulled(struct run_queue *cfs_rq)
  * Should this CPU balance the domain? The first idle CPU of its group should, preferably on an idle core, otherwise the first CPU
  * of the group. A newly idle CPU always may.
  */
-static __always_inline bool should_we_balance(const struct run_queue *this_rq, const struct sched_domain *sd, u32 level, u32 idle)
+static __always_inline bool should_we_balance(const struct run_queue *this_rq,
+					      const struct sched_domain *sd, u32 level, u32 idle)
 {
 	struct topology_span group = own_group(this_rq, level);
 	struct run_queue *cfs_rq;
@@ -700,7 +748,8 @@ static __always_inline bool should_we_balance(const struct run_queue *this_rq, c
 		return !this_rq->nr_running;
 
 	for_each_rq_in_span(cfs_rq, position, group.first, group.count) {
-		if (!available_idle_cpu(cfs_rq) && !(cfs_rq->cpu == this_rq->cpu && idle == CPU_IDLE))
+		if (!available_idle_cpu(cfs_rq) &&
+		    !(cfs_rq->cpu == this_rq->cpu && idle == CPU_IDLE))
 			continue;
 		if (smt_active && !(sd->flags & SD_SHARE_CPUCAPACITY) && !is_core_idle(cfs_rq)) {
 			if (idle_smt < 0)
@@ -713,7 +762,8 @@ static __always_inline bool should_we_balance(const struct run_queue *this_rq, c
 }
 
 /* Balances one domain of this CPU. Returns how many tasks moved, or BALANCE_ELSEWHERE. */
-__noinline s32 sched_balance_rq(struct run_queue *this_rq __arg_nonnull, struct sched_domain *sd __arg_nonnull, u32 level, u32 idle)
+__noinline s32 sched_balance_rq(struct run_queue *this_rq __arg_nonnull,
+				struct sched_domain *sd __arg_nonnull, u32 level, u32 idle)
 {
 	struct run_queue *busiest = NULL, *dst_rq, *group_rq;
 	bool all_pinned = false, balanced = true;
@@ -763,7 +813,8 @@ __noinline s32 sched_balance_rq(struct run_queue *this_rq __arg_nonnull, struct 
 			}
 
 			/* The next level may even out load that affinities keep here */
-			if (parent < NR_LEVELS && group_rq && env->some_pinned && env->imbalance > 0)
+			if (parent < NR_LEVELS && group_rq && env->some_pinned &&
+			    env->imbalance > 0)
 				group_rq->group_imbalance[parent] = true;
 		}
 		if (!env->all_pinned)
@@ -792,7 +843,8 @@ __noinline s32 sched_balance_rq(struct run_queue *this_rq __arg_nonnull, struct 
 		sd->nr_balance_failed++;
 	/* Must the running task of the busiest CPU be moved by force? */
 	if (busiest && (env->migration_type == MIGRATE_MISFIT ||
-			(env->migration_type == MIGRATE_TASK && sd->nr_balance_failed > sd->cache_nice_tries + 2))) {
+			(env->migration_type == MIGRATE_TASK &&
+			 sd->nr_balance_failed > sd->cache_nice_tries + 2))) {
 		if (curr_is_pinned(busiest->cpu, this_rq->cpu)) {
 			all_pinned = true;
 			goto backoff;
@@ -806,7 +858,8 @@ unbalanced:
 backoff:
 	/* Balanced, or nothing can be done: look less often */
 	if (idle != CPU_NEWLY_IDLE && env->migration_type != MIGRATE_MISFIT &&
-	    ((all_pinned && sd->balance_interval < MAX_PINNED_INTERVAL) || sd->balance_interval < sd->max_interval))
+	    ((all_pinned && sd->balance_interval < MAX_PINNED_INTERVAL) ||
+	     sd->balance_interval < sd->max_interval))
 		sd->balance_interval *= 2;
 	return 0;
 }
@@ -856,7 +909,8 @@ __noinline int sched_balance_newidle(struct run_queue *cfs_rq __arg_nonnull)
 	for_each_domain(sd, level, cfs_rq) {
 		u32 weight = 1, dice;
 
-		next_balance = min(next_balance, sd->last_balance + balance_interval(cfs_rq, sd, CPU_IDLE));
+		next_balance = min(next_balance,
+				   sd->last_balance + balance_interval(cfs_rq, sd, CPU_IDLE));
 
 		/* No CPU has two tasks, or the time until this one has work again is too short for the search */
 		if (!nr_overloaded || cfs_rq->avg_idle < curr_cost + sd->max_newidle_lb_cost)
@@ -907,7 +961,8 @@ __noinline bool pulled_preempts(struct run_queue *cfs_rq __arg_nonnull)
 }
 
 /* Hands the first suitable waiting task to the CPU that asked for one. False if there is none. */
-__noinline bool push_waiting(struct run_queue *busiest __arg_nonnull, struct run_queue *target __arg_nonnull)
+__noinline bool push_waiting(struct run_queue *busiest __arg_nonnull,
+			     struct run_queue *target __arg_nonnull)
 {
 	struct placement *place = &busiest->env.place;
 	u64 now = scx_bpf_now();
@@ -934,7 +989,8 @@ __noinline bool push_waiting(struct run_queue *busiest __arg_nonnull, struct run
  * Gives the running task to the CPU that asked for one. It leaves this CPU at once, so that the next pick ignores it, and enqueue()
  * inserts it there. False if it may not run there.
  */
-__noinline bool push_running(struct task_struct *prev __arg_trusted, struct run_queue *busiest __arg_nonnull, s32 target_cpu)
+__noinline bool push_running(struct task_struct *prev __arg_trusted,
+			     struct run_queue *busiest __arg_nonnull, s32 target_cpu)
 {
 	struct task_ctx *se = task_ctx_of(prev);
 	u64 now = scx_bpf_now();
@@ -1010,7 +1066,8 @@ __noinline int sd_init(struct run_queue *cfs_rq __arg_nonnull, u32 level)
 		}
 		/* An eighth of a node with one cache, or a task for each cache */
 		nr_llcs = cfs_rq->span[LEVEL_PKG].count / (cfs_rq->span[LEVEL_MC].count ?: 1);
-		sd->imb_numa_nr = max(1, nr_llcs == 1 ? cfs_rq->span[LEVEL_PKG].count >> 3 : nr_llcs);
+		sd->imb_numa_nr = max(1, nr_llcs == 1 ? cfs_rq->span[LEVEL_PKG].count >> 3 :
+							nr_llcs);
 	}
 
 	sd->last_balance = balance_ticks_at(now);

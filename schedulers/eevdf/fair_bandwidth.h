@@ -52,7 +52,7 @@ static __always_inline struct cfs_bandwidth *cfs_bandwidth_of(u32 group)
 	return bpf_map_lookup_elem(&cfs_bandwidths, &group);
 }
 
-/* ---- Taking from the pool and giving back ------------------------------------------------------------------------- */
+/* ---- Taking from the pool and giving back ---------------------------------------------------- */
 
 /* Moves the end of the period beyond @now. Returns how many periods have ended. */
 static __always_inline u64 forward_period(struct cfs_bandwidth *cfs_b, u64 now)
@@ -67,7 +67,8 @@ static __always_inline u64 forward_period(struct cfs_bandwidth *cfs_b, u64 now)
 }
 
 /* Takes up to @target from the pool, less the CPU's own; starts the period if there is none. True if the CPU may go on. */
-static __always_inline bool assign_cfs_rq_runtime(u32 group, struct group_rq *rq, u64 target, u64 now)
+static __always_inline bool assign_cfs_rq_runtime(u32 group, struct group_rq *rq, u64 target,
+						  u64 now)
 {
 	struct cfs_bandwidth *cfs_b = cfs_bandwidth_of(group);
 	u64 amount = 0, left;
@@ -104,7 +105,8 @@ __noinline bool account_cfs_rq_runtime(u32 group, s32 cpu, u64 delta, u64 now)
 	for_each_group_rq(tg, rq, above, level, group, cpu) {
 		if (!tg->has_quota)
 			continue;
-		if ((s64)(__sync_fetch_and_add(&rq->runtime_remaining, -(s64)delta) - delta) > 0 || rq->throttled)
+		if ((s64)(__sync_fetch_and_add(&rq->runtime_remaining, -(s64)delta) - delta) > 0 ||
+		    rq->throttled)
 			continue;
 		if (!assign_cfs_rq_runtime(tg->cgroup.number, rq, BANDWIDTH_SLICE, now))
 			resched = true;
@@ -113,7 +115,8 @@ __noinline bool account_cfs_rq_runtime(u32 group, s32 cpu, u64 delta, u64 now)
 }
 
 /* The group has no runtime left on this CPU: it is throttled, unless a last attempt to get some succeeds. */
-static __always_inline bool throttle_cfs_rq(const struct fair_group *tg, struct group_rq *rq, s32 cpu, u64 now)
+static __always_inline bool throttle_cfs_rq(const struct fair_group *tg, struct group_rq *rq,
+					    s32 cpu, u64 now)
 {
 	struct cfs_bandwidth *cfs_b = cfs_bandwidth_of(tg->cgroup.number);
 	struct run_queue *cfs_rq = run_queue_of(cpu);
@@ -161,7 +164,8 @@ __noinline bool throttled_hierarchy(u32 group, s32 cpu)
  * Something comes to a queue of a group that was empty and does not run: it may have to be throttled at once. This and the next are functions of
  * their own, because the verifier would follow each of their branches through the rest of a walk over the groups.
  */
-__noinline int check_enqueue_throttle(const struct fair_group *tg __arg_nonnull, struct group_rq *rq __arg_nonnull, s32 cpu, u64 now)
+__noinline int check_enqueue_throttle(const struct fair_group *tg __arg_nonnull,
+				      struct group_rq *rq __arg_nonnull, s32 cpu, u64 now)
 {
 	if (!tg->has_quota || rq->throttled || rq->runtime_remaining > 0)
 		return 0;
@@ -171,7 +175,8 @@ __noinline int check_enqueue_throttle(const struct fair_group *tg __arg_nonnull,
 }
 
 /* The last of a group has left a CPU, which gives back its runtime, but for a little. */
-__noinline int return_cfs_rq_runtime(const struct fair_group *tg __arg_nonnull, struct group_rq *rq __arg_nonnull, u64 now)
+__noinline int return_cfs_rq_runtime(const struct fair_group *tg __arg_nonnull,
+				     struct group_rq *rq __arg_nonnull, u64 now)
 {
 	struct cfs_bandwidth *cfs_b = cfs_bandwidth_of(tg->cgroup.number);
 	s64 slack_runtime = rq->runtime_remaining - (s64)MIN_CFS_RQ_RUNTIME;
@@ -183,8 +188,10 @@ __noinline int return_cfs_rq_runtime(const struct fair_group *tg __arg_nonnull, 
 		return 0;
 	bpf_spin_lock(&cfs_b->lock);
 	cfs_b->runtime += slack_runtime;
-	hand_out = cfs_b->runtime > BANDWIDTH_SLICE && cfs_b->nr_throttled_rqs && !cfs_b->slack_started &&
-		   !time_before(cfs_b->expires, now + BANDWIDTH_SLACK_PERIOD + MIN_BANDWIDTH_EXPIRATION);
+	hand_out = cfs_b->runtime > BANDWIDTH_SLICE && cfs_b->nr_throttled_rqs &&
+		   !cfs_b->slack_started &&
+		   !time_before(cfs_b->expires,
+				now + BANDWIDTH_SLACK_PERIOD + MIN_BANDWIDTH_EXPIRATION);
 	if (hand_out)
 		cfs_b->slack_started = true;
 	bpf_spin_unlock(&cfs_b->lock);
@@ -195,7 +202,7 @@ __noinline int return_cfs_rq_runtime(const struct fair_group *tg __arg_nonnull, 
 	return 0;
 }
 
-/* ---- Refilling ---------------------------------------------------------------------------------------------------- */
+/* ---- Refilling ------------------------------------------------------------------------------- */
 
 /* In fair_throttle.h */
 int unthrottle(struct run_queue *cfs_rq __arg_nonnull, u64 now);
@@ -300,15 +307,17 @@ static int slack_timer_fires(void *map, u32 *group, struct slack *slack)
 	if (!cfs_b)
 		return 0;
 	cfs_b->slack_started = false;
-	if (cfs_b->quota && cfs_b->runtime > BANDWIDTH_SLICE && !time_before(cfs_b->expires, now + MIN_BANDWIDTH_EXPIRATION))
+	if (cfs_b->quota && cfs_b->runtime > BANDWIDTH_SLICE &&
+	    !time_before(cfs_b->expires, now + MIN_BANDWIDTH_EXPIRATION))
 		distribute_cfs_runtime(*group);
 	return 0;
 }
 
-/* ---- Settings ----------------------------------------------------------------------------------------------------- */
+/* ---- Settings -------------------------------------------------------------------------------- */
 
 /* Gives a group a quota per period and a burst, in us; all ones for no quota. The pool is filled, and throttled CPUs go on. */
-static __always_inline void tg_set_cfs_bandwidth(u32 group, u64 period_us, u64 quota_us, u64 burst_us)
+static __always_inline void tg_set_cfs_bandwidth(u32 group, u64 period_us, u64 quota_us,
+						 u64 burst_us)
 {
 	struct cfs_bandwidth *cfs_b = cfs_bandwidth_of(group);
 	struct fair_group *tg = fair_group_of(group);
@@ -344,7 +353,8 @@ static __always_inline void tg_set_cfs_bandwidth(u32 group, u64 period_us, u64 q
 }
 
 /* A new group, whose first period ends at a random time. */
-static __always_inline void init_cfs_bandwidth(u32 group, struct cgroup *cgrp, const struct scx_cgroup_init_args *args)
+static __always_inline void init_cfs_bandwidth(u32 group, struct cgroup *cgrp,
+					       const struct scx_cgroup_init_args *args)
 {
 	struct slack *slack = bpf_map_lookup_elem(&slack_timers, &group);
 	struct cfs_bandwidth *cfs_b = cfs_bandwidth_of(group);
@@ -359,7 +369,8 @@ static __always_inline void init_cfs_bandwidth(u32 group, struct cgroup *cgrp, c
 	bpf_timer_set_callback(&slack->timer, slack_timer_fires);
 	cfs_b->expires = bpf_ktime_get_ns() + bpf_get_prandom_u32() % (100 * NSEC_PER_MSEC);
 	if (args->bw_quota_us != ~0ULL)
-		tg_set_cfs_bandwidth(group, args->bw_period_us, args->bw_quota_us, args->bw_burst_us);
+		tg_set_cfs_bandwidth(group, args->bw_period_us, args->bw_quota_us,
+				     args->bw_burst_us);
 }
 
 static __always_inline void exit_cfs_bandwidth(u32 group)

@@ -17,7 +17,8 @@ static __always_inline bool has_energy_model(void)
 	const volatile struct clock_step *step;
 	u32 i;
 
-	if (!asym_active || smt_active || !topology_nr_clocks || topology_nr_clock_cpus != topology_nr_online)
+	if (!asym_active || smt_active || !topology_nr_clocks ||
+	    topology_nr_clock_cpus != topology_nr_online)
 		return false;
 	bpf_for(i, 0, topology_nr_clock_steps) {
 		step = clock_step_at(i);
@@ -38,7 +39,8 @@ static __always_inline bool cpu_overutilized(const struct run_queue *cfs_rq, u64
 	return energy_aware && !fits_capacity(cpu_util_cfs(cfs_rq, now), cfs_rq->capacity);
 }
 
-static __always_inline void check_update_overutilized_status(const struct run_queue *cfs_rq, u64 now)
+static __always_inline void check_update_overutilized_status(const struct run_queue *cfs_rq,
+							     u64 now)
 {
 	if (load_is_left_alone() && cpu_overutilized(cfs_rq, now))
 		rd_overutilized = true;
@@ -53,13 +55,15 @@ static __always_inline u64 with_task(u64 value, u64 task, bool here, bool comes)
 }
 
 /* Utilization of a CPU when the waking task is on @dst_cpu, or nowhere if that is -1. */
-static __always_inline u64 cpu_util(const struct run_queue *cfs_rq, const struct task_ctx *se, s32 dst_cpu, bool boost, u64 now)
+static __always_inline u64 cpu_util(const struct run_queue *cfs_rq, const struct task_ctx *se,
+				    s32 dst_cpu, bool boost, u64 now)
 {
 	bool here = se->pelt_cpu == cfs_rq->cpu + 1, comes = dst_cpu == cfs_rq->cpu;
 	u64 util = with_task(cpu_util_avg(cfs_rq, now), se->util_avg >> PELT_SHIFT, here, comes);
 
 	if (boost)
-		util = max(util, with_task(cpu_runnable(cfs_rq, now), se->load_avg >> PELT_SHIFT, here, comes));
+		util = max(util, with_task(cpu_runnable(cfs_rq, now), se->load_avg >> PELT_SHIFT,
+					   here, comes));
 	util = max(util, cfs_rq->util_est + (comes ? se->util_est >> PELT_SHIFT : 0));
 	return min(util, cfs_rq->capacity);
 }
@@ -70,7 +74,8 @@ static __always_inline u64 cpu_util(const struct run_queue *cfs_rq, const struct
 		if (!((cfs_rq) = run_queue_of(clock_cpu_at(i)))) {} else
 
 /* The CPUs of a domain: what they use without the task, and how much capacity they would have to spare beside it where it fits. */
-__noinline bool find_candidates(struct task_struct *p __arg_trusted, const struct task_ctx *se __arg_nonnull,
+__noinline bool find_candidates(struct task_struct *p __arg_trusted,
+				const struct task_ctx *se __arg_nonnull,
 				struct energy_env *eenv __arg_nonnull, u32 number, s32 prev_cpu)
 {
 	const volatile struct cpu_clock *pd = clock_at(number);
@@ -91,7 +96,8 @@ __noinline bool find_candidates(struct task_struct *p __arg_trusted, const struc
 
 		eenv->pd_cap += cfs_rq->capacity;
 		eenv->pd_busy_time += cpu_util(cfs_rq, se, -1, false, eenv->now);
-		if (!bpf_cpumask_test_cpu(cfs_rq->cpu, p->cpus_ptr) || !fits_capacity(util, cfs_rq->capacity))
+		if (!bpf_cpumask_test_cpu(cfs_rq->cpu, p->cpus_ptr) ||
+		    !fits_capacity(util, cfs_rq->capacity))
 			continue;
 		if (cfs_rq->cpu == prev_cpu) {
 			eenv->prev_spare_cap = spare;
@@ -104,7 +110,8 @@ __noinline bool find_candidates(struct task_struct *p __arg_trusted, const struc
 }
 
 /* The highest utilization of a CPU of the domain for which the governor will provide, if the task is on @dst_cpu. */
-static __always_inline u64 eenv_pd_max_util(const struct energy_env *eenv, const volatile struct cpu_clock *pd,
+static __always_inline u64 eenv_pd_max_util(const struct energy_env *eenv,
+					    const volatile struct cpu_clock *pd,
 					    const struct task_ctx *se, s32 dst_cpu)
 {
 	struct run_queue *cfs_rq;
@@ -113,14 +120,16 @@ static __always_inline u64 eenv_pd_max_util(const struct energy_env *eenv, const
 
 	for_each_rq_of_clock(cfs_rq, i, pd) {
 		util = cpu_util(cfs_rq, se, dst_cpu, true, eenv->now);
-		util = cfs_rq->real_time ? cfs_rq->capacity : min(util + util / 4, cfs_rq->capacity);
+		util = cfs_rq->real_time ? cfs_rq->capacity :
+					   min(util + util / 4, cfs_rq->capacity);
 		max_util = max(max_util, util);
 	}
 	return max_util;
 }
 
 /* Energy of the domain if the task is on @dst_cpu, or without it: cost at the lowest frequency that suffices, times use. */
-__noinline u64 compute_energy(const struct energy_env *eenv __arg_nonnull, const struct task_ctx *se __arg_nonnull, u32 number, s32 dst_cpu)
+__noinline u64 compute_energy(const struct energy_env *eenv __arg_nonnull,
+			      const struct task_ctx *se __arg_nonnull, u32 number, s32 dst_cpu)
 {
 	const volatile struct cpu_clock *pd = clock_at(number);
 	const volatile struct clock_step *step;
@@ -147,7 +156,8 @@ __noinline u64 compute_energy(const struct energy_env *eenv __arg_nonnull, const
  * The CPU on which the waking task costs least: of each domain, its last CPU or the one with the most capacity to spare may be that. Its
  * last CPU, if no other is better.
  */
-__noinline s32 find_energy_efficient_cpu(struct task_struct *p __arg_trusted, const struct task_ctx *se __arg_nonnull,
+__noinline s32 find_energy_efficient_cpu(struct task_struct *p __arg_trusted,
+					 const struct task_ctx *se __arg_nonnull,
 					 struct energy_env *eenv __arg_nonnull, s32 prev_cpu)
 {
 	u64 prev_delta = ~0ULL, best_delta = ~0ULL, base_energy, energy;

@@ -18,7 +18,7 @@
 /* From this utilization on, of 1024, a CPU counts as always running */
 #define NO_IDLE_TIME_UTIL 1012
 
-/* ---- The clock of the averages ----------------------------------------------------------------------------------- */
+/* ---- The clock of the averages --------------------------------------------------------------- */
 
 /* Averages serve balancing between CPUs, and the frequency. */
 static __always_inline bool tracks_load(void)
@@ -35,8 +35,9 @@ static __always_inline u64 clock_by_frequency(const struct run_queue *cfs_rq, u6
 	u64 clock = now;
 
 	if (!cfs_rq->idle && time_before(cfs_rq->clock_task, now))
-		clock = cfs_rq->clock_pelt + ((now - cfs_rq->clock_task) * cfs_rq->capacity / SCHED_CAPACITY_SCALE *
-					      scx_bpf_cpuperf_cur(cfs_rq->cpu) / SCHED_CAPACITY_SCALE);
+		clock = cfs_rq->clock_pelt +
+			((now - cfs_rq->clock_task) * cfs_rq->capacity / SCHED_CAPACITY_SCALE *
+			 scx_bpf_cpuperf_cur(cfs_rq->cpu) / SCHED_CAPACITY_SCALE);
 	else if (!cfs_rq->idle)
 		clock = cfs_rq->clock_pelt;
 	return clock - cfs_rq->lost_idle_time;
@@ -91,7 +92,7 @@ static __always_inline u32 running_util(const struct run_queue *cfs_rq)
 	return topology_nr_clocks ? SCHED_CAPACITY_SCALE : cfs_rq->capacity;
 }
 
-/* ---- schedutil --------------------------------------------------------------------------------------------------- */
+/* ---- schedutil ------------------------------------------------------------------------------- */
 
 static __always_inline u64 cpu_util_cfs_boost(const struct run_queue *cfs_rq, u64 now);
 
@@ -112,7 +113,8 @@ static __always_inline u64 sugov_iowait_boost(struct run_queue *cfs_rq, bool iow
 __noinline int sugov_update(struct run_queue *cfs_rq __arg_nonnull, bool iowait, u64 now)
 {
 	cfs_rq->decayed = false;
-	scx_bpf_cpuperf_set(cfs_rq->cpu, max(cpu_util_cfs_boost(cfs_rq, now), sugov_iowait_boost(cfs_rq, iowait, now)));
+	scx_bpf_cpuperf_set(cfs_rq->cpu, max(cpu_util_cfs_boost(cfs_rq, now),
+					     sugov_iowait_boost(cfs_rq, iowait, now)));
 	return 0;
 }
 

@@ -81,16 +81,18 @@ static __always_inline struct group_rq *group_rq_of(u32 group, s32 cpu)
  * Walk over the groups that a task of @group is in on @cpu, from the inside out, without the root: their records @tg and @rq, and @above, that of
  * the group around, NULL if it is the root.
  */
-#define for_each_group_rq(tg, rq, above, level, group, cpu)				\
-	bpf_for(level, 0, MAX_GROUP_DEPTH)						\
-		if (!(group) || !((tg) = fair_group_of(group)) || !((rq) = group_rq_of(group, cpu)) ||		\
-		    ((group) = (tg)->cgroup.parent, (above) = (group) ? group_rq_of(group, cpu) : NULL, 0))		\
-			break;								\
+#define for_each_group_rq(tg, rq, above, level, group, cpu)			\
+	bpf_for(level, 0, MAX_GROUP_DEPTH)					\
+		if (!(group) || !((tg) = fair_group_of(group)) ||		\
+		    !((rq) = group_rq_of(group, cpu)) ||			\
+		    ((group) = (tg)->cgroup.parent,				\
+		     (above) = (group) ? group_rq_of(group, cpu) : NULL, 0))	\
+			break;							\
 		else
 
 #include "fair_bandwidth.h"
 
-/* ---- The weight of a group's entity ------------------------------------------------------------------------------- */
+/* ---- The weight of a group's entity ---------------------------------------------------------- */
 
 static __always_inline void update_group_rq_load_avg(struct group_rq *rq, s32 cpu, u64 now)
 {
@@ -100,7 +102,8 @@ static __always_inline void update_group_rq_load_avg(struct group_rq *rq, s32 cp
 	if (time_before(rq->pelt_last, now)) {
 		factor = pelt_factor(now - rq->pelt_last);
 		rq->load_avg = pelt_average(rq->load_avg, rq->load_weight / LOAD_SCALE, factor);
-		rq->runnable_avg = pelt_average(rq->runnable_avg, rq->h_nr_runnable * 1024ULL, factor);
+		rq->runnable_avg = pelt_average(rq->runnable_avg, rq->h_nr_runnable * 1024ULL,
+						factor);
 		rq->pelt_last = now;
 	}
 	take_moved(&rq->load_avg, &rq->moved_load);
@@ -138,9 +141,11 @@ static __always_inline u64 tg_tasks(const struct fair_group *tg)
 }
 
 /* The weight of a group's entity: shares * load here / load everywhere. A function of its own, because stacks are small and calls deep. */
-__noinline u64 calc_group_shares(const struct fair_group *tg __arg_nonnull, const struct group_rq *rq __arg_nonnull)
+__noinline u64 calc_group_shares(const struct fair_group *tg __arg_nonnull,
+				 const struct group_rq *rq __arg_nonnull)
 {
-	u64 load = max(rq->load_weight / LOAD_SCALE, rq->load_avg >> PELT_SHIFT), shares = tg->cgroup.shares, limit;
+	u64 load = max(rq->load_weight / LOAD_SCALE, rq->load_avg >> PELT_SHIFT);
+	u64 shares = tg->cgroup.shares, limit;
 	s64 total = tg->load_avg - (s64)rq->contributed_load + (s64)load;
 
 	if (topology_cgroup_mode == CGROUP_UP)
@@ -153,7 +158,8 @@ __noinline u64 calc_group_shares(const struct fair_group *tg __arg_nonnull, cons
 }
 
 /* Another task or entity comes to a group's queue on @cpu if @number is 1, or leaves it if -1. */
-static __always_inline void count_queued(const struct fair_group *tg, struct group_rq *rq, s32 cpu, s32 number, u64 now)
+static __always_inline void count_queued(const struct fair_group *tg, struct group_rq *rq, s32 cpu,
+					 s32 number, u64 now)
 {
 	u32 before = __sync_fetch_and_add(&rq->nr_queued, number);
 
@@ -166,8 +172,8 @@ static __always_inline void count_queued(const struct fair_group *tg, struct gro
 }
 
 /* Makes @weight the weight of the entity of @rq, a queue on @cpu of @tg, in the queue above, if there is one. */
-static __always_inline void count_entity(const struct fair_group *tg, struct group_rq *rq, struct group_rq *above, s32 cpu, u64 weight,
-					 u64 now)
+static __always_inline void count_entity(const struct fair_group *tg, struct group_rq *rq,
+					 struct group_rq *above, s32 cpu, u64 weight, u64 now)
 {
 	u64 counted = __sync_lock_test_and_set(&rq->counted, weight);
 
@@ -180,7 +186,8 @@ static __always_inline void count_entity(const struct fair_group *tg, struct gro
 }
 
 /* The load of a group's entity: its weight times the part of the time for which the group has been runnable on @cpu. */
-static __always_inline void update_entity_load(const struct fair_group *tg, struct group_rq *rq, s32 cpu)
+static __always_inline void update_entity_load(const struct fair_group *tg, struct group_rq *rq,
+					       s32 cpu)
 {
 	u64 average = rq->load_avg >> PELT_SHIFT, load;
 	struct run_queue *cfs_rq;
@@ -195,7 +202,8 @@ static __always_inline void update_entity_load(const struct fair_group *tg, stru
 }
 
 /* Updates the averages of a group on this CPU, and its entity's weight. */
-static __always_inline void update_cfs_group(struct fair_group *tg, struct group_rq *rq, struct group_rq *above, s32 cpu, u64 now)
+static __always_inline void update_cfs_group(struct fair_group *tg, struct group_rq *rq,
+					     struct group_rq *above, s32 cpu, u64 now)
 {
 	update_group_rq_load_avg(rq, cpu, now);
 	update_tg_load_avg(tg, rq, now);
@@ -205,7 +213,7 @@ static __always_inline void update_cfs_group(struct fair_group *tg, struct group
 	count_entity(tg, rq, above, cpu, rq->nr_queued ? rq->weight : 0, now);
 }
 
-/* ---- The weight of a task in its groups ---------------------------------------------------------------------------- */
+/* ---- The weight of a task in its groups ------------------------------------------------------ */
 
 /*
  * Adds a task of @weight to the sums of @group on @cpu, or takes it away if that is negative, or leaves them; @runnable is the change of the number of
@@ -240,7 +248,8 @@ static __always_inline void move_group_averages(const struct task_ctx *se, s32 c
 	for_each_group_rq(tg, rq, above, level, group, cpu) {
 		__sync_fetch_and_add(&rq->moved_load, sign * (s64)load);
 		__sync_fetch_and_add(&rq->moved_runnable, sign * (s64)se->load_avg);
-		load = load * (rq->weight / LOAD_SCALE) / (rq->load_weight / LOAD_SCALE ?: se->own_weight);
+		load = load * (rq->weight / LOAD_SCALE) /
+		       (rq->load_weight / LOAD_SCALE ?: se->own_weight);
 		update_group_rq_load_avg(rq, cpu, now);
 		update_entity_load(tg, rq, cpu);
 	}
@@ -269,7 +278,8 @@ static __always_inline void count_in_groups(struct task_ctx *se, s32 cpu, bool r
 	bool stays = old == cpu && se->group_weight == weight;
 
 	if (old >= 0)
-		change_group_sums(se->group, old, stays ? 0 : -(s64)se->group_weight, -(s32)se->group_runnable, now);
+		change_group_sums(se->group, old, stays ? 0 : -(s64)se->group_weight,
+				  -(s32)se->group_runnable, now);
 	if (cpu >= 0)
 		change_group_sums(se->group, cpu, stays ? 0 : weight, runnable, now);
 	se->group_cpu = cpu + 1;
@@ -346,7 +356,7 @@ __noinline int update_blocked_groups(s32 cpu, u64 now)
 	return 0;
 }
 
-/* ---- Groups come, change and go ----------------------------------------------------------------------------------- */
+/* ---- Groups come, change and go -------------------------------------------------------------- */
 
 /* A group's shares have changed: so do its entities' weights on all CPUs. */
 static __always_inline void set_shares(u32 group, u64 shares)
@@ -362,7 +372,8 @@ static __always_inline void set_shares(u32 group, u64 shares)
 		change_group_sums(group, cpu, 0, 0, now);
 }
 
-s32 BPF_STRUCT_OPS_SLEEPABLE(eevdf_cgroup_init, struct cgroup *cgrp, struct scx_cgroup_init_args *args)
+s32 BPF_STRUCT_OPS_SLEEPABLE(eevdf_cgroup_init, struct cgroup *cgrp,
+			     struct scx_cgroup_init_args *args)
 {
 	s32 error = number_group(cgrp, args);
 	u32 number = own_group_number(cgrp);
@@ -407,7 +418,8 @@ void BPF_STRUCT_OPS(eevdf_cgroup_set_idle, struct cgroup *cgrp, bool idle)
 	set_shares(number, shares_of(idle, DEFAULT_CGROUP_WEIGHT));
 }
 
-void BPF_STRUCT_OPS(eevdf_cgroup_set_bandwidth, struct cgroup *cgrp, u64 period_us, u64 quota_us, u64 burst_us)
+void BPF_STRUCT_OPS(eevdf_cgroup_set_bandwidth, struct cgroup *cgrp, u64 period_us, u64 quota_us,
+		    u64 burst_us)
 {
 	tg_set_cfs_bandwidth(own_group_number(cgrp), period_us, quota_us, burst_us);
 }

@@ -27,11 +27,14 @@ static __always_inline void update_cfs_rq_load_avg(struct run_queue *cfs_rq, u64
 	if (time_before(cfs_rq->pelt_last, now)) {
 		u64 factor = pelt_factor(now - cfs_rq->pelt_last);
 
-		if (topology_nr_clocks && cfs_rq->pelt_last >> PELT_PERIOD_SHIFT != now >> PELT_PERIOD_SHIFT)
+		if (topology_nr_clocks &&
+		    cfs_rq->pelt_last >> PELT_PERIOD_SHIFT != now >> PELT_PERIOD_SHIFT)
 			cfs_rq->decayed = true;
 		cfs_rq->load_avg = pelt_average(cfs_rq->load_avg, cfs_rq->load_weight, factor);
-		cfs_rq->runnable_avg = pelt_average(cfs_rq->runnable_avg, cfs_rq->nr_running * 1024ULL, factor);
-		cfs_rq->util_avg = pelt_average(cfs_rq->util_avg, cfs_rq->curr ? running_util(cfs_rq) : 0, factor);
+		cfs_rq->runnable_avg = pelt_average(cfs_rq->runnable_avg,
+						    cfs_rq->nr_running * 1024ULL, factor);
+		cfs_rq->util_avg = pelt_average(cfs_rq->util_avg,
+						cfs_rq->curr ? running_util(cfs_rq) : 0, factor);
 		cfs_rq->pelt_last = now;
 	}
 
@@ -56,20 +59,21 @@ static __always_inline u64 load_factor(const struct run_queue *cfs_rq, u64 now)
 
 static __always_inline u64 cpu_load(const struct run_queue *cfs_rq, u64 now)
 {
-	return average_at(cfs_rq->load_avg, cfs_rq->load_weight, cfs_rq->moved_load, load_factor(cfs_rq, now)) +
+	return average_at(cfs_rq->load_avg, cfs_rq->load_weight, cfs_rq->moved_load,
+			  load_factor(cfs_rq, now)) +
 	       cfs_rq->group_load;
 }
 
 static __always_inline u64 cpu_runnable(const struct run_queue *cfs_rq, u64 now)
 {
-	return average_at(cfs_rq->runnable_avg, cfs_rq->nr_running * 1024ULL, cfs_rq->moved_runnable,
-			  load_factor(cfs_rq, now));
+	return average_at(cfs_rq->runnable_avg, cfs_rq->nr_running * 1024ULL,
+			  cfs_rq->moved_runnable, load_factor(cfs_rq, now));
 }
 
 static __always_inline u64 cpu_util_avg(const struct run_queue *cfs_rq, u64 now)
 {
-	return average_at(cfs_rq->util_avg, cfs_rq->curr ? running_util(cfs_rq) : 0, cfs_rq->moved_util,
-			  load_factor(cfs_rq, now));
+	return average_at(cfs_rq->util_avg, cfs_rq->curr ? running_util(cfs_rq) : 0,
+			  cfs_rq->moved_util, load_factor(cfs_rq, now));
 }
 
 /* Utilization: its average, or the estimated need of the CPU's tasks if that is more. */
@@ -85,7 +89,8 @@ static __always_inline u64 cpu_util_cfs_boost(const struct run_queue *cfs_rq, u6
 }
 
 /* Updates the averages of a task to @now; it has been in the given state since the last update. */
-static __always_inline void update_load_avg(struct task_ctx *se, u64 now, bool runnable, u32 running_util)
+static __always_inline void update_load_avg(struct task_ctx *se, u64 now, bool runnable,
+					    u32 running_util)
 {
 	u64 factor;
 
@@ -117,7 +122,8 @@ static __always_inline u64 task_util_est(const struct task_ctx *se)
 
 static __always_inline void move_group_averages(const struct task_ctx *se, s32 cpu, s64 sign);
 
-static __always_inline void move_averages(struct run_queue *cfs_rq, const struct task_ctx *se, s64 sign)
+static __always_inline void move_averages(struct run_queue *cfs_rq, const struct task_ctx *se,
+					  s64 sign)
 {
 	__sync_fetch_and_add(&cfs_rq->moved_load, sign * (s64)(se->weight * se->load_avg / 1024));
 	__sync_fetch_and_add(&cfs_rq->moved_runnable, sign * (s64)se->load_avg);
@@ -129,7 +135,8 @@ static __always_inline void move_averages(struct run_queue *cfs_rq, const struct
 /* Moves the averages of a task from the CPU that has them to @cfs_rq, which may be NULL. */
 static __always_inline void attach_entity_load_avg(struct run_queue *cfs_rq, struct task_ctx *se)
 {
-	u64 now = topology_nr_clocks ? scx_bpf_now() : 0, passed = clock_pelt_of(se->pelt_cpu, now) - se->pelt_last;
+	u64 now = topology_nr_clocks ? scx_bpf_now() : 0;
+	u64 passed = clock_pelt_of(se->pelt_cpu, now) - se->pelt_last;
 	struct run_queue *old_rq;
 
 	if (!tracks_load() || se->pelt_cpu == (cfs_rq ? cfs_rq->cpu + 1 : 0))
@@ -161,7 +168,8 @@ static __always_inline void util_est_update(struct task_ctx *se)
 }
 
 /* A new task counts as always runnable, and as using up to half of its CPU's spare capacity. */
-static __always_inline void post_init_entity_util_avg(struct run_queue *cfs_rq, struct task_ctx *se, u64 now)
+static __always_inline void post_init_entity_util_avg(struct run_queue *cfs_rq, struct task_ctx *se,
+						      u64 now)
 {
 	u64 util = cpu_util_cfs(cfs_rq, now);
 	u64 cap = cfs_rq->capacity > util ? (cfs_rq->capacity - util) / 2 : 0;
@@ -170,11 +178,12 @@ static __always_inline void post_init_entity_util_avg(struct run_queue *cfs_rq, 
 	se->load_avg = 1024ULL << PELT_SHIFT;
 	se->util_avg = cap;
 	if (util)
-		se->util_avg = min(cap, util * (se->h_load / LOAD_SCALE) / (cpu_load(cfs_rq, now) + 1));
+		se->util_avg = min(cap,
+				   util * (se->h_load / LOAD_SCALE) / (cpu_load(cfs_rq, now) + 1));
 	se->util_avg <<= PELT_SHIFT;
 }
 
-/* ---- Counts of a CPU --------------------------------------------------------------------------------------------- */
+/* ---- Counts of a CPU ------------------------------------------------------------------------- */
 
 static __always_inline void before_load_changes(struct run_queue *cfs_rq, u64 now)
 {
@@ -209,7 +218,8 @@ static __always_inline u64 capacity_of(const struct run_queue *cfs_rq)
 }
 
 /* Makes the task count on @cfs_rq and nowhere else. */
-static __always_inline void account_entity_enqueue(struct run_queue *cfs_rq, struct task_ctx *se, u64 now)
+static __always_inline void account_entity_enqueue(struct run_queue *cfs_rq, struct task_ctx *se,
+						   u64 now)
 {
 	if (!se->on_rq)
 		se->util_est_counted = se->util_est >> PELT_SHIFT;

@@ -11,7 +11,8 @@
  * Adds up into env->sgs the CPUs that a new task may use, of the group of @count CPUs at position @first. False if there are
  * none.
  */
-__noinline bool update_sg_wakeup_stats(struct task_struct *p __arg_trusted, struct lb_env *env __arg_nonnull, u32 first, u32 count,
+__noinline bool update_sg_wakeup_stats(struct task_struct *p __arg_trusted,
+				       struct lb_env *env __arg_nonnull, u32 first, u32 count,
 				       u32 imbalance_pct)
 {
 	struct sg_lb_stats *sgs = &env->sgs;
@@ -38,7 +39,8 @@ __noinline bool update_sg_wakeup_stats(struct task_struct *p __arg_trusted, stru
 }
 
 /* Is the group @sgs idler than the idlest so far? */
-static __always_inline bool update_pick_idlest(const struct sg_lb_stats *idlest, const struct sg_lb_stats *sgs)
+static __always_inline bool update_pick_idlest(const struct sg_lb_stats *idlest,
+					       const struct sg_lb_stats *sgs)
 {
 	if (sgs->group_type != idlest->group_type)
 		return sgs->group_type < idlest->group_type;
@@ -56,7 +58,8 @@ static __always_inline bool update_pick_idlest(const struct sg_lb_stats *idlest,
 
 /* Is the idlest group enough better than this CPU's own? */
 static __always_inline bool worth_leaving(struct task_struct *p, const struct sg_lb_stats *local,
-					  const struct sg_lb_stats *idlest, const struct sched_domain *sd)
+					  const struct sg_lb_stats *idlest,
+					  const struct sched_domain *sd)
 {
 	u64 imbalance = NICE_0_LOAD * (sd->imbalance_pct - 100) / 100;
 	s64 difference;
@@ -75,7 +78,8 @@ static __always_inline bool worth_leaving(struct task_struct *p, const struct sg
 		/* Stay near the parent as long as the node has few tasks */
 		if (sd->flags & SD_NUMA) {
 			difference = (s64)local->idle_cpus - idlest->idle_cpus;
-			if (!adjust_numa_imbalance(difference < 0 ? -difference : difference, local->sum_nr_running + 1,
+			if (!adjust_numa_imbalance(difference < 0 ? -difference : difference,
+						   local->sum_nr_running + 1,
 						   min(sd->imb_numa_nr, p->nr_cpus_allowed)))
 				return false;
 		}
@@ -85,8 +89,10 @@ static __always_inline bool worth_leaving(struct task_struct *p, const struct sg
 }
 
 /* The idlest group of a domain of @this_rq, in env->busiest. False if the task should stay in the group of that CPU. */
-__noinline bool sched_balance_find_dst_group(struct task_struct *p __arg_trusted, struct lb_env *env __arg_nonnull,
-					     const struct run_queue *this_rq __arg_nonnull, u32 level)
+__noinline bool sched_balance_find_dst_group(struct task_struct *p __arg_trusted,
+					     struct lb_env *env __arg_nonnull,
+					     const struct run_queue *this_rq __arg_nonnull,
+					     u32 level)
 {
 	bool has_local = false, has_idlest = false;
 	const struct sched_domain *sd;
@@ -115,7 +121,8 @@ __noinline bool sched_balance_find_dst_group(struct task_struct *p __arg_trusted
 }
 
 /* The CPU of the group env->busiest that was idle last, else the least loaded; @cpu if there is none. */
-__noinline s32 sched_balance_find_dst_group_cpu(struct task_struct *p __arg_trusted, const struct lb_env *env __arg_nonnull, s32 cpu,
+__noinline s32 sched_balance_find_dst_group_cpu(struct task_struct *p __arg_trusted,
+						const struct lb_env *env __arg_nonnull, s32 cpu,
 						bool idle_policy)
 {
 	u64 latest_idle_timestamp = 0, min_load = ~0ULL, load;
@@ -147,7 +154,8 @@ __noinline s32 sched_balance_find_dst_group_cpu(struct task_struct *p __arg_trus
 }
 
 /* A new task goes to the idlest CPU of the idlest group, domain by domain inward. The CPU of @env searches. */
-__noinline s32 sched_balance_find_dst_cpu(struct task_struct *p __arg_trusted, struct lb_env *env __arg_nonnull, s32 cpu,
+__noinline s32 sched_balance_find_dst_cpu(struct task_struct *p __arg_trusted,
+					  struct lb_env *env __arg_nonnull, s32 cpu,
 					  bool idle_policy)
 {
 	u32 level, step;
@@ -159,14 +167,16 @@ __noinline s32 sched_balance_find_dst_cpu(struct task_struct *p __arg_trusted, s
 		level = NR_LEVELS - 1 - step;
 		if (!cfs_rq)
 			break;
-		if (domain_exists(cfs_rq->span, level) && (cfs_rq->sd[level].flags & SD_BALANCE_FORK) &&
+		if (domain_exists(cfs_rq->span, level) &&
+		    (cfs_rq->sd[level].flags & SD_BALANCE_FORK) &&
 		    sched_balance_find_dst_group(p, env, cfs_rq, level))
 			cpu = sched_balance_find_dst_group_cpu(p, env, cpu, idle_policy);
 	}
 	return cpu;
 }
 
-static __always_inline void record_wakee(struct task_ctx *waker, const struct task_struct *p, u64 now)
+static __always_inline void record_wakee(struct task_ctx *waker, const struct task_struct *p,
+					 u64 now)
 {
 	if (now > waker->wakee_flip_decay + NSEC_PER_SEC) {
 		waker->wakee_flips >>= 1;
@@ -182,20 +192,23 @@ static __always_inline void record_wakee(struct task_ctx *waker, const struct ta
 static __always_inline bool wake_wide(const struct run_queue *this_rq, const struct task_ctx *waker,
 				      const struct task_ctx *se)
 {
-	u32 master = max(waker->wakee_flips, se->wakee_flips), slave = min(waker->wakee_flips, se->wakee_flips);
+	u32 master = max(waker->wakee_flips, se->wakee_flips);
+	u32 slave = min(waker->wakee_flips, se->wakee_flips);
 	u32 factor = this_rq->span[LEVEL_MC].count;
 
 	return slave >= factor && master >= slave * factor;
 }
 
-static __always_inline bool cpus_share_cache(const struct run_queue *one, const struct run_queue *other)
+static __always_inline bool cpus_share_cache(const struct run_queue *one,
+					     const struct run_queue *other)
 {
 	return one->span[LEVEL_MC].first == other->span[LEVEL_MC].first;
 }
 
 /* Should a task that last ran on @prev_rq wake on its waker's CPU? */
-static __always_inline bool wake_affine(struct run_queue *this_rq, struct run_queue *prev_rq, const struct task_ctx *se,
-					const struct task_ctx *waker, u32 imbalance_pct, bool sync, u64 now)
+static __always_inline bool wake_affine(struct run_queue *this_rq, struct run_queue *prev_rq,
+					const struct task_ctx *se, const struct task_ctx *waker,
+					u32 imbalance_pct, bool sync, u64 now)
 {
 	u64 this_load, prev_load, current_load, task_load = task_h_load(se);
 
@@ -226,11 +239,13 @@ static __always_inline bool asym_fits_cpu(const struct task_ctx *se, const struc
 {
 	if (!asym_active)
 		return true;
-	return fits_capacity(task_util_est(se), cfs_rq->capacity) && (!smt_active || is_core_idle(cfs_rq));
+	return fits_capacity(task_util_est(se), cfs_rq->capacity) &&
+	       (!smt_active || is_core_idle(cfs_rq));
 }
 
 /* With CPUs of different speeds: the first idle one that is fast enough, else the fastest idle one. */
-__noinline s32 select_idle_capacity(struct task_struct *p __arg_trusted, const struct task_ctx *se __arg_nonnull,
+__noinline s32 select_idle_capacity(struct task_struct *p __arg_trusted,
+				    const struct task_ctx *se __arg_nonnull,
 				    const struct run_queue *target_rq __arg_nonnull)
 {
 	struct topology_span span = target_rq->span[LEVEL_PKG];
@@ -245,7 +260,8 @@ __noinline s32 select_idle_capacity(struct task_struct *p __arg_trusted, const s
 		position = start + step;
 		i = cpu_at(span.first + (position < span.count ? position : position - span.count));
 		cfs_rq = run_queue_of(i);
-		if (!cfs_rq || !bpf_cpumask_test_cpu(i, p->cpus_ptr) || !choose_idle_cpu(cfs_rq, se->idle_policy))
+		if (!cfs_rq || !bpf_cpumask_test_cpu(i, p->cpus_ptr) ||
+		    !choose_idle_cpu(cfs_rq, se->idle_policy))
 			continue;
 		if (asym_fits_cpu(se, cfs_rq))
 			return i;
@@ -279,7 +295,8 @@ __noinline u32 match_idle_cpu(struct task_struct *p __arg_trusted, s32 cpu, bool
 }
 
 /* An idle CPU that shares the cache of @target_rq: a wholly idle core if has_idle_core, otherwise the first idle one of a few. */
-__noinline s32 select_idle_cpu(struct task_struct *p __arg_trusted, const struct run_queue *target_rq __arg_nonnull, bool has_idle_core,
+__noinline s32 select_idle_cpu(struct task_struct *p __arg_trusted,
+			       const struct run_queue *target_rq __arg_nonnull, bool has_idle_core,
 			       bool idle_policy)
 {
 	struct topology_span span = target_rq->span[LEVEL_MC];
@@ -313,23 +330,27 @@ __noinline s32 select_idle_cpu(struct task_struct *p __arg_trusted, const struct
 }
 
 /* Another idle thread of the core of @target_rq. */
-__noinline s32 select_idle_smt(struct task_struct *p __arg_trusted, const struct run_queue *target_rq __arg_nonnull, bool idle_policy)
+__noinline s32 select_idle_smt(struct task_struct *p __arg_trusted,
+			       const struct run_queue *target_rq __arg_nonnull, bool idle_policy)
 {
 	struct run_queue *sibling;
 	u32 position;
 
-	for_each_rq_in_span(sibling, position, target_rq->span[LEVEL_SMT].first, target_rq->span[LEVEL_SMT].count)
-		if (sibling->cpu != target_rq->cpu && bpf_cpumask_test_cpu(sibling->cpu, p->cpus_ptr) &&
+	for_each_rq_in_span(sibling, position, target_rq->span[LEVEL_SMT].first,
+			    target_rq->span[LEVEL_SMT].count)
+		if (sibling->cpu != target_rq->cpu &&
+		    bpf_cpumask_test_cpu(sibling->cpu, p->cpus_ptr) &&
 		    choose_idle_cpu(sibling, idle_policy))
 			return sibling->cpu;
 	return -1;
 }
 
 /* The CPU for a waking task: @target or an idle one close to it. */
-static __always_inline s32 select_idle_sibling(struct task_struct *p, struct task_ctx *se, s32 prev, s32 target,
-					       const struct task_struct *waker)
+static __always_inline s32 select_idle_sibling(struct task_struct *p, struct task_ctx *se, s32 prev,
+					       s32 target, const struct task_struct *waker)
 {
-	struct run_queue *target_rq = run_queue_of(target), *prev_rq = run_queue_of(prev), *recent_rq, *llc_rq;
+	struct run_queue *target_rq = run_queue_of(target), *prev_rq = run_queue_of(prev);
+	struct run_queue *recent_rq, *llc_rq;
 	bool idle_policy = se->idle_policy, has_idle_core = false;
 	s32 recent_used_cpu, i;
 
@@ -338,21 +359,24 @@ static __always_inline s32 select_idle_sibling(struct task_struct *p, struct tas
 
 	if (choose_idle_cpu(target_rq, idle_policy) && asym_fits_cpu(se, target_rq))
 		return target;
-	if (prev != target && cpus_share_cache(prev_rq, target_rq) && choose_idle_cpu(prev_rq, idle_policy) &&
-	    asym_fits_cpu(se, prev_rq))
+	if (prev != target && cpus_share_cache(prev_rq, target_rq) &&
+	    choose_idle_cpu(prev_rq, idle_policy) && asym_fits_cpu(se, prev_rq))
 		return prev;
 
 	/* A kernel thread of a CPU has finished work that the task queued there, and is about to sleep */
-	if (kthread_is_per_cpu(waker) && !in_interrupt() && prev == (s32)bpf_get_smp_processor_id() &&
-	    prev_rq->nr_running <= 1 && asym_fits_cpu(se, prev_rq))
+	if (kthread_is_per_cpu(waker) && !in_interrupt() &&
+	    prev == (s32)bpf_get_smp_processor_id() && prev_rq->nr_running <= 1 &&
+	    asym_fits_cpu(se, prev_rq))
 		return prev;
 
 	recent_used_cpu = se->recent_used_cpu - 1;
 	se->recent_used_cpu = prev + 1;
 	if (recent_used_cpu >= 0 && recent_used_cpu != prev && recent_used_cpu != target) {
 		recent_rq = run_queue_of(recent_used_cpu);
-		if (recent_rq && cpus_share_cache(recent_rq, target_rq) && choose_idle_cpu(recent_rq, idle_policy) &&
-		    bpf_cpumask_test_cpu(recent_used_cpu, p->cpus_ptr) && asym_fits_cpu(se, recent_rq))
+		if (recent_rq && cpus_share_cache(recent_rq, target_rq) &&
+		    choose_idle_cpu(recent_rq, idle_policy) &&
+		    bpf_cpumask_test_cpu(recent_used_cpu, p->cpus_ptr) &&
+		    asym_fits_cpu(se, recent_rq))
 			return recent_used_cpu;
 	}
 

@@ -9,7 +9,8 @@
 #pragma once
 
 /* The task stops competing on @cfs_rq, as if it fell asleep. */
-static __always_inline void dequeue_throttled(struct run_queue *cfs_rq, struct task_ctx *se, u64 now)
+static __always_inline void dequeue_throttled(struct run_queue *cfs_rq, struct task_ctx *se,
+					      u64 now)
 {
 	u32 level, group = se->group;
 	struct group_rq *rq, *above;
@@ -34,11 +35,13 @@ static __always_inline void dequeue_throttled(struct run_queue *cfs_rq, struct t
 }
 
 /* Of the running task, if it has to leave: it will be put into limbo when it is put. */
-__noinline bool throttle_curr(struct run_queue *cfs_rq __arg_nonnull, struct task_struct *curr __arg_trusted, u64 now)
+__noinline bool throttle_curr(struct run_queue *cfs_rq __arg_nonnull,
+			      struct task_struct *curr __arg_trusted, u64 now)
 {
 	struct task_ctx *se = task_ctx_of(curr);
 
-	if (!se || (curr->flags & (PF_KTHREAD | PF_EXITING)) || !check_cfs_rq_runtime(se->group, cfs_rq->cpu, now))
+	if (!se || (curr->flags & (PF_KTHREAD | PF_EXITING)) ||
+	    !check_cfs_rq_runtime(se->group, cfs_rq->cpu, now))
 		return false;
 	store_curr(cfs_rq, se, now);
 	dequeue_throttled(cfs_rq, se, now);
@@ -54,7 +57,8 @@ __noinline bool throttle_first(struct run_queue *cfs_rq __arg_nonnull, u64 dsq, 
 	bool moved = false;
 
 	for_each_queued(p, se, dsq, 0) {
-		if (se->group && !(p->flags & (PF_KTHREAD | PF_EXITING)) && check_cfs_rq_runtime(se->group, cfs_rq->cpu, now))
+		if (se->group && !(p->flags & (PF_KTHREAD | PF_EXITING)) &&
+		    check_cfs_rq_runtime(se->group, cfs_rq->cpu, now))
 			moved = scx_bpf_dsq_move(DSQ_ITERATOR, p, throttled_dsq(cfs_rq->cpu), 0);
 		if (moved) {
 			clear_buddies(cfs_rq, p->pid);
@@ -66,7 +70,8 @@ __noinline bool throttle_first(struct run_queue *cfs_rq __arg_nonnull, u64 dsq, 
 }
 
 /* A task in limbo that was taken off its queue for a change, or has just been put: goes back there if its groups are still throttled. */
-static __always_inline bool enqueue_throttled(struct task_struct *p, struct task_ctx *se, s32 cpu, u64 enq_flags)
+static __always_inline bool enqueue_throttled(struct task_struct *p, struct task_ctx *se, s32 cpu,
+					      u64 enq_flags)
 {
 	if (throttled_hierarchy(se->group, cpu)) {
 		scx_bpf_dsq_insert(p, throttled_dsq(cpu), MAX_RUN, enq_flags);
@@ -95,7 +100,8 @@ static __always_inline void unthrottle_groups(struct run_queue *cfs_rq, u64 now)
 		if (!rq->throttled || !cfs_b || !stat || rq->runtime_remaining <= 0)
 			continue;
 		if (rq->throttled_clock)
-			__sync_fetch_and_add(&stat->throttled_time, elapsed(rq->throttled_clock, now));
+			__sync_fetch_and_add(&stat->throttled_time,
+					     elapsed(rq->throttled_clock, now));
 		rq->throttled = 0;
 		rq->throttled_clock = 0;
 		__sync_fetch_and_add(&cfs_b->nr_throttled_rqs, -1);
@@ -107,8 +113,8 @@ static __always_inline void unthrottle_groups(struct run_queue *cfs_rq, u64 now)
  * A task in limbo comes back as one that wakes. True if it is eligible. A function of its own, because the verifier would follow each of its
  * branches through the rest of the walk over the queue.
  */
-__noinline bool rejoin(struct run_queue *cfs_rq __arg_nonnull, struct task_struct *p __arg_trusted, struct task_ctx *se __arg_nonnull,
-		       u64 now)
+__noinline bool rejoin(struct run_queue *cfs_rq __arg_nonnull, struct task_struct *p __arg_trusted,
+		       struct task_ctx *se __arg_nonnull, u64 now)
 {
 	struct virtual_time time;
 

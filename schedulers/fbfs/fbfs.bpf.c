@@ -73,7 +73,7 @@ DEFINE_TASK_DATA(struct td_sched, td_sched_map, td_sched)
 /* When `ticks` was 0 */
 static u64 first_tick;
 
-/* ---- Priorities ------------------------------------------------------------------------------------------------ */
+/* ---- Priorities ------------------------------------------------------------------------------ */
 
 /* A thread's own priority. In user mode all timeshare threads are equal: nice affects only the deadline. */
 static __always_inline s32 own_priority(struct task_struct *p)
@@ -113,7 +113,7 @@ static __always_inline u32 queue_of(s32 priority)
 	return min(list, LAST_STATIC_LIST);
 }
 
-/* ---- Slices and deadlines -------------------------------------------------------------------------------------- */
+/* ---- Slices and deadlines -------------------------------------------------------------------- */
 
 static __always_inline s32 ticks(u64 now)
 {
@@ -135,7 +135,7 @@ static __always_inline void sched_clock(struct task_struct *p, struct td_sched *
 		renew_deadline(p, ts, scx_bpf_now());
 }
 
-/* ---- Notifying CPUs -------------------------------------------------------------------------------------------- */
+/* ---- Notifying CPUs -------------------------------------------------------------------------- */
 
 /* Asks a CPU to call mi_switch(), by an interrupt if it is another one. */
 static __always_inline void request_reschedule(s32 cpu, bool idle)
@@ -274,7 +274,8 @@ static __always_inline void notify_cpus(struct task_struct *p, const struct td_s
 	bool idle = cpu_is_idle(ts->cpu);
 
 	if (bpf_cpumask_test_cpu(ts->cpu, p->cpus_ptr) &&
-	    (idle || (running_on(ts->cpu, p, &c) && goes_first(&own, &c) && (own.prio < c.prio || queue_of(own.prio) >= TIMESHARE_LIST)))) {
+	    (idle || (running_on(ts->cpu, p, &c) && goes_first(&own, &c) &&
+		      (own.prio < c.prio || queue_of(own.prio) >= TIMESHARE_LIST)))) {
 		if (!idle) {
 			count(STAT_PREEMPTIONS);
 			request_reschedule(ts->cpu, false);
@@ -314,7 +315,7 @@ static __always_inline void run_clock_thread(struct task_struct *p, enum adder a
 	displace_worst(p, adder);
 }
 
-/* ---- The run queue --------------------------------------------------------------------------------------------- */
+/* ---- The run queue --------------------------------------------------------------------------- */
 
 s32 BPF_STRUCT_OPS(fbfs_select_cpu, struct task_struct *p, s32 prev_cpu, u64 wake_flags)
 {
@@ -514,7 +515,8 @@ s32 BPF_STRUCT_OPS_SLEEPABLE(fbfs_init)
 }
 
 DEFINE_SCHEDULER(fbfs,
-	CALLBACKS_OF(fbfs, select_cpu, enqueue, dispatch, running, stopping, quiescent, yield, update_idle, init_task, init)
+	CALLBACKS_OF(fbfs, select_cpu, enqueue, dispatch, running, stopping, quiescent, yield,
+		     update_idle, init_task, init)
 	CALLBACKS_OF(freebsd, tick)
 	.flags = SCX_OPS_KEEP_BUILTIN_IDLE | SCX_OPS_ENQ_EXITING | SCX_OPS_ENQ_MIGRATION_DISABLED,
 	.name = "fbfs");

@@ -38,7 +38,8 @@ static __always_inline struct topology_span own_group(const struct run_queue *rq
  * The next group of @rq's domain of a level: its first CPU, or NULL after the last group. The walk begins at position @from and wraps around.
  * Its state is in a CPU's record, because the verifier would follow every value of local variables.
  */
-static __always_inline struct run_queue *next_group(struct group_walk *walk, const struct run_queue *rq, u32 level, u32 from, u32 step)
+static __always_inline struct run_queue *
+next_group(struct group_walk *walk, const struct run_queue *rq, u32 level, u32 from, u32 step)
 {
 	const struct topology_span *span = &rq->span[level];
 	struct run_queue *group_rq;
@@ -71,7 +72,8 @@ static __always_inline u32 common_level(const struct run_queue *rq, const struct
 	u32 level, position = other->span[LEVEL_SELF].first;
 
 	for (level = LEVEL_SMT; level < NR_LEVELS; level++)
-		if (position >= rq->span[level].first && position < rq->span[level].first + rq->span[level].count)
+		if (position >= rq->span[level].first &&
+		    position < rq->span[level].first + rq->span[level].count)
 			return level;
 	return NR_LEVELS;
 }
@@ -86,7 +88,8 @@ static __always_inline bool ask_for_push(struct run_queue *busiest, s32 this_cpu
 }
 
 /* Ticks between two balancings of a domain. In 7.3 those of a busy CPU are not multiples of each other, so that levels do not coincide. */
-static __always_inline u64 balance_interval(const struct run_queue *rq, const struct sched_domain *sd, u32 idle)
+static __always_inline u64 balance_interval(const struct run_queue *rq,
+					    const struct sched_domain *sd, u32 idle)
 {
 	bool busy = idle != CPU_IDLE && !sched_idle_rq(rq);
 	u64 interval = msecs_to_jiffies(sd->balance_interval * (busy ? sd->busy_factor : 1));
@@ -102,7 +105,8 @@ static __always_inline u64 balance_interval(const struct run_queue *rq, const st
 /* Balances the domains that are due, innermost first, as the timer tick does. */
 __noinline int rebalance_domains(struct run_queue *rq __arg_nonnull, u32 idle, u64 now)
 {
-	u64 ticks = balance_ticks_at(now), next_balance = ticks + balance_ticks_at(60 * NSEC_PER_SEC);
+	u64 ticks = balance_ticks_at(now);
+	u64 next_balance = ticks + balance_ticks_at(60 * NSEC_PER_SEC);
 	struct sched_domain *sd;
 	u32 level;
 
@@ -111,7 +115,8 @@ __noinline int rebalance_domains(struct run_queue *rq __arg_nonnull, u32 idle, u
 		s32 moved = 0;
 
 		if (ticks >= sd->last_balance + interval) {
-			bool serialize = sd->flags & SD_SERIALIZE, taken = serialize && __sync_val_compare_and_swap(&balancing, 0, 1);
+			bool serialize = sd->flags & SD_SERIALIZE;
+			bool taken = serialize && __sync_val_compare_and_swap(&balancing, 0, 1);
 
 			if (!taken) {
 				moved = balance_domain(rq, sd, level, idle);
@@ -157,7 +162,8 @@ static __always_inline bool worth_balancing(void)
 	for_each_rq_in_span(rq, position, 0, nr_cpus) {
 		if (!rq->nr_running)
 			continue;
-		if (rq->span[LEVEL_SMT].first == core || (caches && rq->span[LEVEL_MC].first == llc))
+		if (rq->span[LEVEL_SMT].first == core ||
+		    (caches && rq->span[LEVEL_MC].first == llc))
 			return true;
 		core = rq->span[LEVEL_SMT].first;
 		llc = rq->span[LEVEL_MC].first;

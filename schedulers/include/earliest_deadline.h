@@ -39,7 +39,7 @@ static __always_inline bool goes_first(const struct candidate *a, const struct c
 	return a->prio < b->prio || (a->prio == b->prio && a->deadline < b->deadline);
 }
 
-/* ---- Nice values ----------------------------------------------------------------------------------------------- */
+/* ---- Nice values ----------------------------------------------------------------------------- */
 
 /* 41, because FreeBSD has nice 20. */
 #define NR_PRIO_RATIOS 41
@@ -68,7 +68,7 @@ static __always_inline u32 prio_ratio(s32 nice)
 	return prio_ratios[min(index, NR_PRIO_RATIOS - 1)];
 }
 
-/* ---- The choice ------------------------------------------------------------------------------------------------ */
+/* ---- The choice ------------------------------------------------------------------------------ */
 
 /* The queue */
 #define RUNQ 0
@@ -107,7 +107,8 @@ __noinline bool earliest_deadline_task(s32 cpu, u32 prev_list, s64 prev_deadline
 			ended = ends_scan(list, &c, now);
 		}
 		count_by(STAT_LIST_STEPS, steps);
-		if (!edt || (edt_list == prev_list && !ended && prev_deadline < earliest_deadline)) {
+		if (!edt ||
+		    (edt_list == prev_list && !ended && prev_deadline < earliest_deadline)) {
 			end_walk(&it, edt);
 			return false;
 		}
@@ -117,7 +118,7 @@ __noinline bool earliest_deadline_task(s32 cpu, u32 prev_list, s64 prev_deadline
 	return false;
 }
 
-/* ---- Preemption ------------------------------------------------------------------------------------------------ */
+/* ---- Preemption ------------------------------------------------------------------------------ */
 
 /* The task that runs on @cpu; false if it is the idle task, @p itself, or a kernel real-time task. */
 static __always_inline bool running_on(s32 cpu, const struct task_struct *p, struct candidate *c)
@@ -127,7 +128,7 @@ static __always_inline bool running_on(s32 cpu, const struct task_struct *p, str
 	return curr && is_ordinary(curr) && curr->pid != p->pid && candidate_of(curr, ANY_CPU, c);
 }
 
-/* ---- No task waits for ever ------------------------------------------------------------------------------------ */
+/* ---- No task waits for ever ------------------------------------------------------------------ */
 
 /* When to look for a starved task next, nanoseconds */
 static u64 starvation_check_at;

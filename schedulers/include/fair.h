@@ -50,7 +50,8 @@ static __always_inline u64 sched_period(u64 nr_running)
 {
 	if (nr_running <= nr_latency)
 		return latency;
-	return release == RELEASE_2_6_24 ? latency * nr_running / nr_latency : min_granularity * nr_running;
+	return release == RELEASE_2_6_24 ? latency * nr_running / nr_latency :
+					   min_granularity * nr_running;
 }
 
 /* The running task's share of the period: s = p * w / W. */
@@ -100,7 +101,8 @@ static __always_inline u64 min_vruntime_at(const struct run_queue *rq, u64 now)
 }
 
 /* Converts a virtual runtime on @from to one on @to: v -= old min_vruntime - new min_vruntime, in 2.6.24 as each CPU's last event left them. */
-static __always_inline u64 vruntime_on(const struct run_queue *to, const struct run_queue *from, u64 vruntime, u64 now)
+static __always_inline u64 vruntime_on(const struct run_queue *to, const struct run_queue *from,
+				       u64 vruntime, u64 now)
 {
 	if (release == RELEASE_2_6_24)
 		return vruntime - (from->min_vruntime - to->min_vruntime);
@@ -108,7 +110,8 @@ static __always_inline u64 vruntime_on(const struct run_queue *to, const struct 
 }
 
 /* The virtual runtime of a task that comes to @rq, relative to @rq. */
-static __always_inline u64 set_task_cpu(struct run_queue *rq, struct task_ctx *t, const struct task_struct *p, u64 now)
+static __always_inline u64 set_task_cpu(struct run_queue *rq, struct task_ctx *t,
+					const struct task_struct *p, u64 now)
 {
 	u64 vruntime = p->scx.dsq_vtime;
 	struct run_queue *old_rq;
@@ -189,7 +192,8 @@ static __always_inline void update_curr(struct run_queue *rq, u64 now)
  * The task gets the CPU; returns when. After a mere change of attributes it comes here without having been enqueued, and
  * with another weight, or from another class, it may no longer be the one to run. Only another policy begins a slice.
  */
-static __always_inline u64 set_curr_task(struct run_queue *rq, struct task_ctx *t, const struct task_struct *p)
+static __always_inline u64 set_curr_task(struct run_queue *rq, struct task_ctx *t,
+					 const struct task_struct *p)
 {
 	bool changed = t->changing, same_policy = rq->curr_policy == p->policy;
 	u64 now = clock_of_pick(rq);
@@ -212,7 +216,8 @@ static __always_inline u64 set_curr_task(struct run_queue *rq, struct task_ctx *
 }
 
 /* The task has lost the CPU. */
-static __always_inline void put_prev_task(struct run_queue *rq, struct task_ctx *t, struct task_struct *p, bool runnable)
+static __always_inline void put_prev_task(struct run_queue *rq, struct task_ctx *t,
+					  struct task_struct *p, bool runnable)
 {
 	u64 now = scx_bpf_now();
 
@@ -231,7 +236,7 @@ static __always_inline void put_prev_task(struct run_queue *rq, struct task_ctx 
 		hand_back(p);
 }
 
-/* ---- The tick -------------------------------------------------------------------------------------------------- */
+/* ---- The tick -------------------------------------------------------------------------------- */
 
 /*
  * At the last tick, had the running task exceeded its slice? 3.0: or was the leftmost task more than a slice behind in virtual time,
@@ -261,7 +266,8 @@ static __always_inline bool check_preempt_tick(struct run_queue *rq, u64 now)
  * The tick at which check_preempt_tick() will be true if nothing changes, but @never at the latest. A task that is just coming to the CPU is
  * not in the queue yet: if one @arrives, @arriving is its virtual runtime.
  */
-static __always_inline u64 preempt_tick(const struct run_queue *rq, bool arrives, u64 arriving, u64 never, u64 now)
+static __always_inline u64 preempt_tick(const struct run_queue *rq, bool arrives, u64 arriving,
+					u64 never, u64 now)
 {
 	u64 ideal_runtime, left, least, leftmost = 0;
 	bool waits;
@@ -287,7 +293,7 @@ static __always_inline u64 preempt_tick(const struct run_queue *rq, bool arrives
 	return min(never, tick_from(now + left + 1));
 }
 
-/* ---- Preemption and placement ---------------------------------------------------------------------------------- */
+/* ---- Preemption and placement ---------------------------------------------------------------- */
 
 /* 3.0: is @vruntime more than the granularity, as a task of @weight counts it, before @later? */
 static __always_inline bool wakeup_preempt_entity(u64 later, u64 vruntime, u32 weight)
@@ -300,12 +306,14 @@ static __always_inline bool wakeup_preempt_entity(u64 later, u64 vruntime, u32 w
  * arriving task, which then becomes the next buddy, and SCHED_IDLE tasks give way to all others at once. With many runnable tasks the
  * preempted one becomes the last buddy.
  */
-static __always_inline bool check_preempt_wakeup(struct run_queue *rq, const struct task_struct *p, u32 weight, u64 vruntime)
+static __always_inline bool check_preempt_wakeup(struct run_queue *rq, const struct task_struct *p,
+						 u32 weight, u64 vruntime)
 {
 	bool no_preemption = p->policy == SCHED_BATCH || !wakeup_preempt;
 
 	if (release == RELEASE_2_6_24)
-		return !no_preemption && wakeup_preempt_entity(rq->curr_vruntime, vruntime, rq->curr_weight);
+		return !no_preemption &&
+		       wakeup_preempt_entity(rq->curr_vruntime, vruntime, rq->curr_weight);
 
 	if (rq->need_resched)
 		return false;

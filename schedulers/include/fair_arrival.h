@@ -20,7 +20,8 @@ struct arrival {
 };
 
 /* Why ops.enqueue() is called. */
-static __always_inline struct arrival arrival_of(struct task_struct *p, struct task_ctx *t, u64 enq_flags)
+static __always_inline struct arrival arrival_of(struct task_struct *p, struct task_ctx *t,
+						 u64 enq_flags)
 {
 	s32 cpu = scx_bpf_task_cpu(p);
 	struct arrival a = {
@@ -49,7 +50,8 @@ static __always_inline struct arrival arrival_of(struct task_struct *p, struct t
 }
 
 /* The task has joined the queue of a CPU where no task of this scheduler runs. */
-static __always_inline void arrive_where_none_runs(struct run_queue *rq, const struct arrival *a, u64 now)
+static __always_inline void arrive_where_none_runs(struct run_queue *rq, const struct arrival *a,
+						   u64 now)
 {
 	if (higher_class_runs(a->cpu))
 		count_real_time(rq, now);
@@ -59,13 +61,14 @@ static __always_inline void arrive_where_none_runs(struct run_queue *rq, const s
 }
 
 /* Defines ops.init_task(): all that is known about a task is whether it is new. */
-#define DEFINE_INIT_TASK(id)								\
-	s32 BPF_STRUCT_OPS_SLEEPABLE(id##_init_task, struct task_struct *p, struct scx_init_task_args *args)		\
-	{										\
-		struct task_ctx *t = new_task_ctx(p);					\
-											\
-		if (!t)									\
-			return -ENOMEM;							\
-		t->new_task = args->fork;						\
-		return 0;								\
+#define DEFINE_INIT_TASK(id)							\
+	s32 BPF_STRUCT_OPS_SLEEPABLE(id##_init_task, struct task_struct *p,	\
+				     struct scx_init_task_args *args)		\
+	{									\
+		struct task_ctx *t = new_task_ctx(p);				\
+										\
+		if (!t)								\
+			return -ENOMEM;						\
+		t->new_task = args->fork;					\
+		return 0;							\
 	}

@@ -19,6 +19,8 @@
 #include <bpf/bpf_tracing.h>
 #include <bpf/bpf_core_read.h>
 
+#define __maybe_unused __attribute__((unused))
+
 /* A map of records numbered from 0: DEFINE_ARRAY(PERCPU_ARRAY, name of the map, how many, type of a record). */
 #define DEFINE_ARRAY(kind, name, number, record_type)					\
 	struct {									\
@@ -124,14 +126,14 @@ static __always_inline s32 unlinked(s32 number)
 
 /* The counting loop bpf_for(i, from, to) of libbpf, but with is_within() */
 #undef bpf_for
-#define bpf_for(i, from, to)								\
-	for (struct bpf_iter_num it_ __attribute__((aligned(8), cleanup(bpf_iter_num_destroy))),	\
-	     *once_ __attribute__((unused)) = (bpf_iter_num_new(&it_, (from), (to)),	\
-					       (void)bpf_iter_num_destroy, (void *)0);	\
-	     ({										\
-		int *next_ = bpf_iter_num_next(&it_);					\
-											\
-		next_ && ((i) = *next_, is_within(i, from, to));			\
+#define bpf_for(i, from, to)									\
+	for (struct bpf_iter_num it_ __attribute__((aligned(8), cleanup(bpf_iter_num_destroy))), \
+	     *once_ __maybe_unused = (bpf_iter_num_new(&it_, (from), (to)),			\
+				      (void)bpf_iter_num_destroy, (void *)0);			\
+	     ({											\
+		int *next_ = bpf_iter_num_next(&it_);						\
+												\
+		next_ && ((i) = *next_, is_within(i, from, to));				\
 	     });)
 
 static __always_inline u64 min(u64 a, u64 b)

@@ -20,7 +20,7 @@ enum freebsd_release {
 	FREEBSD_8,
 };
 
-/* ---- Priorities ------------------------------------------------------------------------------------------------ */
+/* ---- Priorities ------------------------------------------------------------------------------ */
 
 /* FreeBSD 9: priority range of each class of threads */
 #define PRI_MAX_ITHD 47
@@ -72,7 +72,7 @@ static __always_inline s32 static_priority(const struct task_struct *p)
 	}
 }
 
-/* ---- Clocks ---------------------------------------------------------------------------------------------------- */
+/* ---- Clocks ---------------------------------------------------------------------------------- */
 
 /* Length of a tick of stathz, and number of the one in which @now lies; the ticks of hz are the kernel's `ticks`. */
 static __always_inline u64 stat_tick_length(void)
@@ -85,7 +85,7 @@ static __always_inline u64 stat_tick_at(u64 now)
 	return now / stat_tick_length();
 }
 
-/* ---- The slice ------------------------------------------------------------------------------------------------- */
+/* ---- The slice ------------------------------------------------------------------------------- */
 
 /* Time until the tick at which the slice ends, nanoseconds */
 static __always_inline u64 slice_left(const struct td_sched *ts, u64 now)
@@ -133,7 +133,7 @@ void BPF_STRUCT_OPS(freebsd_tick, struct task_struct *p)
 	scx_bpf_task_set_slice(p, ts->sliceend ? 0 : slice_left(ts, now));
 }
 
-/* ---- Run queues ------------------------------------------------------------------------------------------------ */
+/* ---- Run queues ------------------------------------------------------------------------------ */
 
 /* Lists of a run queue, and priorities that share one */
 #define RQ_NQS 64
@@ -197,7 +197,7 @@ __noinline bool runq_choose(u64 runq, struct runq_head *head __arg_nonnull)
 	return head->priority != NO_PRIORITY;
 }
 
-/* ---- No thread waits for ever ----------------------------------------------------------------------------------- */
+/* ---- No thread waits for ever ---------------------------------------------------------------- */
 
 /* Moves the threads of a run queue that have waited too long to the front of run queue @front, for a slice. */
 __noinline u32 rescue(u64 runq, u64 front)

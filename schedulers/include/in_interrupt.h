@@ -30,8 +30,9 @@ static __always_inline bool preempt_count_has(int mask)
 /* The bits that count hardware interrupts, including the timer's */
 static __always_inline int hard_interrupt_mask(void)
 {
-	return bpf_ksym_exists(&local_interrupt_disable_state) ? HARD_INTERRUPT_MASK_ABOVE_DISABLED :
-								 HARD_INTERRUPT_MASK;
+	if (bpf_ksym_exists(&local_interrupt_disable_state))
+		return HARD_INTERRUPT_MASK_ABOVE_DISABLED;
+	return HARD_INTERRUPT_MASK;
 }
 
 /* True in an interrupt handler, and in a task that has disabled soft interrupts. */

@@ -22,7 +22,7 @@
 /* 3.0: the capacity of a core's threads together */
 #define SMT_GAIN 1178ULL
 
-/* ---- Load history ---------------------------------------------------------------------------------------------- */
+/* ---- Load history ---------------------------------------------------------------------------- */
 
 /* One average after @ticks ticks under a constant @load: (old * (2^i - 1) + new) / 2^i, rounded up when it rises. */
 __noinline u64 decay_load(u64 old_load, u64 load, u32 i, u64 ticks)
@@ -112,13 +112,15 @@ static __always_inline u64 cpu_avg_load_per_task(struct run_queue *rq)
 	return rq->domains.avg_load_per_task;
 }
 
-/* ---- Domains --------------------------------------------------------------------------------------------------- */
+/* ---- Domains --------------------------------------------------------------------------------- */
 
-__noinline s32 load_balance(struct run_queue *this_rq __arg_nonnull, struct sched_domain *sd __arg_nonnull, u32 level, u32 idle);
+__noinline s32 load_balance(struct run_queue *this_rq __arg_nonnull,
+			    struct sched_domain *sd __arg_nonnull, u32 level, u32 idle);
 
 #include "domain_balance.h"
 
-static __always_inline s32 balance_domain(struct run_queue *rq, struct sched_domain *sd, u32 level, u32 idle)
+static __always_inline s32 balance_domain(struct run_queue *rq, struct sched_domain *sd, u32 level,
+					  u32 idle)
 {
 	return load_balance(rq, sd, level, idle);
 }
@@ -154,13 +156,14 @@ static bool task_hot(const struct task_ctx *t, u32 level, u64 now);
 /* The clock of a CPU as others see it, at @now */
 static u64 most_recent_timestamp(const struct run_queue *rq, u64 now);
 
-/* ---- Balancing ------------------------------------------------------------------------------------------------- */
+/* ---- Balancing ------------------------------------------------------------------------------- */
 
 /*
  * Moves up to attempt->imbalance of load from the busiest CPU to this one, returns how many tasks moved, and sets attempt->all_pinned if
  * it met none that may run here.
  */
-__noinline s32 move_tasks(struct run_queue *this_rq __arg_nonnull, struct run_queue *busiest __arg_nonnull,
+__noinline s32 move_tasks(struct run_queue *this_rq __arg_nonnull,
+			  struct run_queue *busiest __arg_nonnull,
 			  const struct sched_domain *sd __arg_nonnull);
 
 /*
@@ -175,13 +178,15 @@ static __always_inline u64 group_power(const struct run_queue *group_rq, u32 lev
 		u32 threads = group_rq->span[LEVEL_SMT].count;
 		u64 power = threads > 1 ? SMT_GAIN / threads : SCHED_LOAD_SCALE;
 
-		return is_within(level, LEVEL_SMT, NR_LEVELS) ? group_rq->span[level - 1].count * power : power;
+		return is_within(level, LEVEL_SMT, NR_LEVELS) ?
+		       group_rq->span[level - 1].count * power : power;
 	}
 	if (level != LEVEL_NODE)
 		return SCHED_LOAD_SCALE;
 
 	first = topology_of(cpu_at(group_rq->span[LEVEL_CPU].first));
-	last = topology_of(cpu_at(group_rq->span[LEVEL_CPU].first + group_rq->span[LEVEL_CPU].count - 1));
+	last = topology_of(cpu_at(group_rq->span[LEVEL_CPU].first +
+				  group_rq->span[LEVEL_CPU].count - 1));
 	if (!first || !last || last->llc < first->llc)
 		return SCHED_LOAD_SCALE;
 	return SCHED_LOAD_SCALE * (last->llc - first->llc + 1);
@@ -196,7 +201,8 @@ static __always_inline u64 group_capacity(u64 power)
 }
 
 /* Adds up the group of @count CPUs at the position @first into attempt->group, with high or low estimates of loads. */
-__noinline int sum_group(struct balance_attempt *attempt __arg_nonnull, u32 load_idx, u32 first, u32 count, bool guess_high)
+__noinline int sum_group(struct balance_attempt *attempt __arg_nonnull, u32 load_idx, u32 first,
+			 u32 count, bool guess_high)
 {
 	struct group_stats *group = &attempt->group;
 	struct run_queue *rq;
@@ -225,7 +231,8 @@ __noinline int sum_group(struct balance_attempt *attempt __arg_nonnull, u32 load
 			if (group->first_idle_cpu < 0)
 				group->first_idle_cpu = rq->cpu;
 		}
-		load = guess_high ? target_load(rq, load_idx, attempt->now) : source_load(rq, load_idx, attempt->now);
+		load = guess_high ? target_load(rq, load_idx, attempt->now) :
+				    source_load(rq, load_idx, attempt->now);
 		if (load > group->max_cpu_load) {
 			group->max_cpu_load = load;
 			group->max_nr_running = rq->nr_running;
@@ -239,19 +246,22 @@ __noinline int sum_group(struct balance_attempt *attempt __arg_nonnull, u32 load
 }
 
 /* Is the domain balanced, that is, has the busiest group nothing to spare for this one? */
-static __always_inline bool is_balanced(const struct balance_attempt *attempt, const struct sched_domain *sd, u64 avg_load)
+static __always_inline bool is_balanced(const struct balance_attempt *attempt,
+					const struct sched_domain *sd, u64 avg_load)
 {
 	const struct group_stats *local = &attempt->local, *busiest = &attempt->busiest;
 
 	if (balance_rules() == BALANCE_3_0) {
 		/* Affinities got in the way, or this CPU would idle beside a full group */
-		if (busiest->imb || (attempt->idle == CPU_NEWLY_IDLE && local->has_capacity && !busiest->has_capacity))
+		if (busiest->imb || (attempt->idle == CPU_NEWLY_IDLE && local->has_capacity &&
+				     !busiest->has_capacity))
 			return false;
 	}
 	if (local->avg_load >= busiest->avg_load || local->avg_load >= avg_load)
 		return true;
 	if (balance_rules() == BALANCE_3_0 && attempt->idle == CPU_IDLE)
-		return local->idle_cpus <= busiest->idle_cpus + 1 && busiest->sum_nr_running <= busiest->count;
+		return local->idle_cpus <= busiest->idle_cpus + 1 &&
+		       busiest->sum_nr_running <= busiest->count;
 	return 100 * busiest->avg_load <= sd->imbalance_pct * local->avg_load;
 }
 
@@ -259,12 +269,15 @@ static __always_inline bool is_balanced(const struct balance_attempt *attempt, c
  * The imbalance is less than @per_task, the mean load of a task of the busiest group: raises it to that if the difference is worth it,
  * or if the two groups would get more done, where a CPU's use is at most its load.
  */
-static __always_inline void fix_small_imbalance(struct balance_attempt *attempt, struct run_queue *this_rq, u64 per_task)
+static __always_inline void fix_small_imbalance(struct balance_attempt *attempt,
+						struct run_queue *this_rq, u64 per_task)
 {
 	const struct group_stats *local = &attempt->local;
 	u64 power = attempt->busiest.power ?: 1, this_per_task = SCHED_LOAD_SCALE;
 	u64 max_load = attempt->busiest.avg_load, this_load = local->avg_load;
-	u64 scaled_per_task = per_task, slack = balance_rules() == BALANCE_2_6_24 ? BALANCE_FUZZ : 0, less, more, now, move;
+	u64 scaled_per_task = per_task;
+	u64 slack = balance_rules() == BALANCE_2_6_24 ? BALANCE_FUZZ : 0;
+	u64 less, more, now, move;
 	u32 imbn = 2;
 
 	if (local->sum_nr_running) {
@@ -295,7 +308,8 @@ static __always_inline void fix_small_imbalance(struct balance_attempt *attempt,
 }
 
 /* Decides how much load to move from the busiest group to this one; 0 in attempt->imbalance if none is due. */
-__noinline bool calculate_imbalance(struct run_queue *this_rq __arg_nonnull, const struct sched_domain *sd __arg_nonnull)
+__noinline bool calculate_imbalance(struct run_queue *this_rq __arg_nonnull,
+				    const struct sched_domain *sd __arg_nonnull)
 {
 	struct balance_attempt *attempt = &this_rq->domains.attempt;
 	const struct group_stats *local = &attempt->local, *busiest = &attempt->busiest;
@@ -324,9 +338,12 @@ __noinline bool calculate_imbalance(struct run_queue *this_rq __arg_nonnull, con
 		else if (busiest->imb)
 			max_pull = ~0ULL;
 		else
-			max_pull = (busiest->sum_nr_running - busiest->capacity) * SCHED_LOAD_SCALE * SCHED_LOAD_SCALE / power;
+			max_pull = (busiest->sum_nr_running - busiest->capacity) *
+				   SCHED_LOAD_SCALE * SCHED_LOAD_SCALE / power;
 		max_pull = min(max_load - avg_load, max_pull);
-		attempt->imbalance = min(max_pull * power, (avg_load - local->avg_load) * local->power) / SCHED_LOAD_SCALE;
+		attempt->imbalance = min(max_pull * power,
+					 (avg_load - local->avg_load) * local->power) /
+				     SCHED_LOAD_SCALE;
 		if (attempt->imbalance >= per_task)
 			return true;
 	}
@@ -359,7 +376,8 @@ static __always_inline bool prefers_siblings(const struct run_queue *rq, u32 lev
 }
 
 /* Finds the group of the domain with the highest load, and how much of it to take. Returns whether there is one. */
-__noinline bool find_busiest_group(struct run_queue *this_rq __arg_nonnull, const struct sched_domain *sd __arg_nonnull)
+__noinline bool find_busiest_group(struct run_queue *this_rq __arg_nonnull,
+				   const struct sched_domain *sd __arg_nonnull)
 {
 	struct balance_attempt *attempt = &this_rq->domains.attempt;
 	struct group_stats *group = &attempt->group;
@@ -399,7 +417,8 @@ __noinline bool find_busiest_group(struct run_queue *this_rq __arg_nonnull, cons
 		if (attempt->prefer_sibling && attempt->local.has_capacity)
 			group->capacity = 1;
 		group->imb = group_is_imbalanced(group);
-		if (group->avg_load > attempt->busiest.avg_load && (group->sum_nr_running > group->capacity || group->imb))
+		if (group->avg_load > attempt->busiest.avg_load &&
+		    (group->sum_nr_running > group->capacity || group->imb))
 			attempt->busiest = *group;
 	}
 	return attempt->busiest.sum_nr_running && calculate_imbalance(this_rq, sd);
@@ -414,7 +433,8 @@ __noinline s32 find_busiest_queue(const struct balance_attempt *attempt __arg_no
 	u32 position;
 
 	for_each_rq_in_span(rq, position, attempt->busiest.first, attempt->busiest.count) {
-		if (is_pinned(&attempt->pinned, rq->cpu) || (rq->nr_running == 1 && rq->load_weight > attempt->imbalance))
+		if (is_pinned(&attempt->pinned, rq->cpu) ||
+		    (rq->nr_running == 1 && rq->load_weight > attempt->imbalance))
 			continue;
 		if (rq->load_weight > max_load) {
 			max_load = rq->load_weight;
@@ -428,7 +448,8 @@ __noinline s32 find_busiest_queue(const struct balance_attempt *attempt __arg_no
  * Balances one domain of this CPU. Returns how many tasks came, or in 2.6.24 -1 if none did but a CPU of this core is busy, so that
  * the core does not count as idle. With CPU_NEWLY_IDLE the failure count does not grow, nor in 2.6.24 the interval.
  */
-__noinline s32 load_balance(struct run_queue *this_rq __arg_nonnull, struct sched_domain *sd __arg_nonnull, u32 level, u32 idle)
+__noinline s32 load_balance(struct run_queue *this_rq __arg_nonnull,
+			    struct sched_domain *sd __arg_nonnull, u32 level, u32 idle)
 {
 	bool all_pinned = false, active_balance = false, found = false, failed = false, newidle;
 	bool share_power = sd->flags & SD_SHARE_CPUPOWER;
@@ -441,7 +462,8 @@ __noinline s32 load_balance(struct run_queue *this_rq __arg_nonnull, struct sche
 	attempt->level = level;
 	attempt->idle = idle;
 	attempt->balance = true;
-	attempt->prefer_sibling = balance_rules() == BALANCE_3_0 && prefers_siblings(this_rq, level);
+	attempt->prefer_sibling = balance_rules() == BALANCE_3_0 &&
+				  prefers_siblings(this_rq, level);
 	attempt->sd_idle = share_power && idle != CPU_NOT_IDLE && balance_rules() != BALANCE_3_0;
 	attempt->pinned.number = 0;
 	count(STAT_BALANCES);
@@ -494,12 +516,15 @@ __noinline s32 load_balance(struct run_queue *this_rq __arg_nonnull, struct sche
 	/* Balanced, or only force helps: look less often. Otherwise look again soon. */
 	if (!failed && !active_balance)
 		sd->balance_interval = sd->min_interval;
-	else if (sd->balance_interval < sd->max_interval || (failed && all_pinned && sd->balance_interval < MAX_PINNED_INTERVAL))
+	else if (sd->balance_interval < sd->max_interval ||
+		 (failed && all_pinned && sd->balance_interval < MAX_PINNED_INTERVAL))
 		sd->balance_interval *= 2;
 out:
 	if (!attempt->balance)
 		return BALANCE_ELSEWHERE;
-	return !moved && share_power && !attempt->sd_idle && balance_rules() != BALANCE_3_0 ? -1 : moved;
+	if (!moved && share_power && !attempt->sd_idle && balance_rules() != BALANCE_3_0)
+		return -1;
+	return moved;
 }
 
 /* The tick of an idle CPU when there is nothing to find. */
@@ -523,7 +548,8 @@ static __always_inline void balance_in_vain(struct run_queue *rq, u64 now)
 static __always_inline void idle_balance(struct run_queue *rq, u64 now)
 {
 	u64 ticks = balance_ticks_at(now);
-	u64 next_balance = ticks + balance_ticks_at((balance_rules() == BALANCE_2_6_22 ? 60 : 1) * NSEC_PER_SEC);
+	u64 longest = (balance_rules() == BALANCE_2_6_22 ? 60 : 1) * NSEC_PER_SEC;
+	u64 next_balance = ticks + balance_ticks_at(longest);
 	s32 pulled_task = balance_rules() == BALANCE_2_6_22 ? 0 : -1;
 	struct sched_domain *sd;
 	bool reset;
@@ -548,7 +574,8 @@ static __always_inline void idle_balance(struct run_queue *rq, u64 now)
 			if (pulled_task > 0)
 				rq->idle_stamp = 0;
 		}
-		next_balance = min(next_balance, sd->last_balance + msecs_to_jiffies(sd->balance_interval));
+		next_balance = min(next_balance,
+				   sd->last_balance + msecs_to_jiffies(sd->balance_interval));
 		if (pulled_task)
 			break;
 	}
@@ -562,7 +589,7 @@ static __always_inline void idle_balance(struct run_queue *rq, u64 now)
 		rq->next_balance = next_balance;
 }
 
-/* ---- Placement of a waking or new task ------------------------------------------------------------------------- */
+/* ---- Placement of a waking or new task ------------------------------------------------------- */
 
 /* May the task run somewhere in this span? */
 static __always_inline bool allowed_in(const struct task_struct *p, u32 first, u32 count)
@@ -600,7 +627,8 @@ __noinline s32 find_idlest(struct task_struct *p __arg_trusted, s32 cpu, u32 lev
 		if (!allowed_in(p, first, count))
 			continue;
 		sum_group(attempt, sd->forkexec_idx, first, count, first != own);
-		avg_load = attempt->group.avg_load * SCHED_LOAD_SCALE / group_power(group_rq, level);
+		avg_load = attempt->group.avg_load * SCHED_LOAD_SCALE /
+			   group_power(group_rq, level);
 		if (first == own) {
 			this_load = avg_load;
 		} else if (avg_load < min_load) {
@@ -643,15 +671,17 @@ static __always_inline s32 sched_balance_fork(struct task_struct *p, s32 cpu)
 }
 
 /* Should a task that last ran on @prev_rq wake on its waker's CPU? */
-static __always_inline bool wake_affine(struct run_queue *this_rq, struct run_queue *prev_rq, struct task_struct *p,
-					struct task_ctx *t, bool sync, u64 now)
+static __always_inline bool wake_affine(struct run_queue *this_rq, struct run_queue *prev_rq,
+					struct task_struct *p, struct task_ctx *t, bool sync,
+					u64 now)
 {
 	u32 level = common_level(this_rq, prev_rq);
 	u64 load, this_load, tl, imbalance, prev_target;
 	const struct sched_domain *sd;
 	bool balanced;
 
-	if (!bpf_cpumask_test_cpu(this_rq->cpu, p->cpus_ptr) || !is_within(level, LEVEL_SMT, NR_LEVELS))
+	if (!bpf_cpumask_test_cpu(this_rq->cpu, p->cpus_ptr) ||
+	    !is_within(level, LEVEL_SMT, NR_LEVELS))
 		return false;
 	sd = &this_rq->sd[level];
 	imbalance = 100 + (sd->imbalance_pct - 100) / 2;
@@ -666,10 +696,12 @@ static __always_inline bool wake_affine(struct run_queue *this_rq, struct run_qu
 	balanced = 100 * (tl + t->weight) <= imbalance * load;
 
 	if (balance_rules() == BALANCE_3_0)
-		return balanced || !tl || (!sync && tl <= load && tl + prev_target <= cpu_avg_load_per_task(this_rq));
+		return balanced || !tl ||
+		       (!sync && tl <= load && tl + prev_target <= cpu_avg_load_per_task(this_rq));
 	if (sd->flags & SD_WAKE_AFFINE) {
 		/* And the woken task's cache is cold anyway */
-		if (balance_rules() == BALANCE_2_6_24 && sync && !task_hot(t, level, most_recent_timestamp(prev_rq, now)))
+		if (balance_rules() == BALANCE_2_6_24 && sync &&
+		    !task_hot(t, level, most_recent_timestamp(prev_rq, now)))
 			return true;
 		if (balanced || (tl <= load && tl + prev_target <= cpu_avg_load_per_task(this_rq)))
 			return true;
@@ -699,7 +731,8 @@ static __always_inline s32 wake_idle(s32 cpu, struct task_struct *p)
 
 		if (!(sd->flags & SD_WAKE_IDLE))
 			break;
-		found = count == nr_cpus ? (s32)first_idle : idle_cpu_in(first, count, idle_mask, p);
+		found = count == nr_cpus ? (s32)first_idle :
+					   idle_cpu_in(first, count, idle_mask, p);
 		if (found >= 0)
 			break;
 		found = cpu;
@@ -710,9 +743,11 @@ out:
 }
 
 /* 3.0: an idle CPU among those that share a cache with @target, up to a domain that has both the waker's CPU and the task's last one. */
-static __always_inline s32 select_idle_sibling(s32 target, s32 this_cpu, s32 prev_cpu, struct task_struct *p)
+static __always_inline s32 select_idle_sibling(s32 target, s32 this_cpu, s32 prev_cpu,
+					       struct task_struct *p)
 {
-	struct run_queue *this_rq = run_queue_of(this_cpu), *prev_rq = run_queue_of(prev_cpu), *rq = run_queue_of(target);
+	struct run_queue *this_rq = run_queue_of(this_cpu), *prev_rq = run_queue_of(prev_cpu),
+			 *rq = run_queue_of(target);
 	const struct cpumask *idle_mask;
 	struct sched_domain *sd;
 	u32 level, here, before;
@@ -744,7 +779,8 @@ out:
 }
 
 /* The CPU for a waking or new task. */
-static __always_inline s32 select_task_rq(struct task_struct *p, struct task_ctx *t, s32 prev_cpu, u64 wake_flags)
+static __always_inline s32 select_task_rq(struct task_struct *p, struct task_ctx *t, s32 prev_cpu,
+					  u64 wake_flags)
 {
 	s32 this_cpu = bpf_get_smp_processor_id(), cpu = prev_cpu, new_cpu;
 	struct run_queue *this_rq, *prev_rq;
@@ -754,13 +790,16 @@ static __always_inline s32 select_task_rq(struct task_struct *p, struct task_ctx
 
 	this_rq = run_queue_of(this_cpu);
 	prev_rq = run_queue_of(prev_cpu);
-	if (!this_rq || !prev_rq || (balance_rules() == BALANCE_3_0 && !bpf_cpumask_test_cpu(this_cpu, p->cpus_ptr)))
+	if (!this_rq || !prev_rq ||
+	    (balance_rules() == BALANCE_3_0 && !bpf_cpumask_test_cpu(this_cpu, p->cpus_ptr)))
 		return prev_cpu;
-	if (this_cpu != prev_cpu && wake_affine(this_rq, prev_rq, p, t, wake_flags & SCX_WAKE_SYNC, scx_bpf_now())) {
+	if (this_cpu != prev_cpu &&
+	    wake_affine(this_rq, prev_rq, p, t, wake_flags & SCX_WAKE_SYNC, scx_bpf_now())) {
 		count(STAT_AFFINE_WAKEUPS);
 		cpu = this_cpu;
 	}
-	new_cpu = balance_rules() == BALANCE_3_0 ? select_idle_sibling(cpu, this_cpu, prev_cpu, p) : wake_idle(cpu, p);
+	new_cpu = balance_rules() == BALANCE_3_0 ? select_idle_sibling(cpu, this_cpu, prev_cpu, p) :
+						   wake_idle(cpu, p);
 	if (new_cpu != cpu)
 		count(STAT_IDLE_WAKEUPS);
 	return new_cpu;

@@ -65,17 +65,17 @@ static u32 balance_rules(void);
 #define BALANCE_ELSEWHERE (-2)
 
 /* A CPU's balancing state, as members of its run queue; struct sched_domain is that of the release */
-#define BALANCE_STATE									\
-	/* Numbers of CPUs may have gaps */						\
-	bool exists;									\
-	/* The CPUs around it at each level */						\
-	struct topology_span span[NR_LEVELS];						\
-	struct sched_domain sd[NR_LEVELS];						\
+#define BALANCE_STATE										\
+	/* Numbers of CPUs may have gaps */							\
+	bool exists;										\
+	/* The CPUs around it at each level */							\
+	struct topology_span span[NR_LEVELS];							\
+	struct sched_domain sd[NR_LEVELS];							\
 	/* When balancing is due (tick), and one plus the CPU that asked for a push, or 0 */	\
-	u64 next_balance;								\
-	s32 push_cpu;									\
-	/* Clock since when the CPU has been idle, 0 if it is not, and how long it is on average */	\
-	u64 idle_stamp;									\
+	u64 next_balance;									\
+	s32 push_cpu;										\
+	/* Clock since when the CPU has been idle, 0 if it is not; how long it is on average */	\
+	u64 idle_stamp;										\
 	u64 avg_idle;
 
 /* CPUs found to have only pinned tasks, which are left out */
@@ -157,7 +157,8 @@ static __always_inline bool domain_exists(const struct topology_span *span, u32 
  * Sets the spans of a CPU. Caches that span nodes count as the node's. Without @caches they are not a level; without a known
  * topology they are like level @unknown.
  */
-static __always_inline void init_spans(struct topology_span *span, s32 cpu, bool caches, enum level unknown)
+static __always_inline void init_spans(struct topology_span *span, s32 cpu, bool caches,
+				       enum level unknown)
 {
 	const volatile struct cpu_topology *place = topology_of(cpu);
 

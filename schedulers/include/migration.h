@@ -21,7 +21,8 @@ static __always_inline bool is_migration_disabled(const struct task_struct *p)
  */
 static __always_inline bool can_run_on(const struct task_struct *p, s32 cpu)
 {
-	return bpf_cpumask_test_cpu(cpu, p->cpus_ptr) && (!is_migration_disabled(p) || scx_bpf_task_cpu(p) == cpu);
+	return bpf_cpumask_test_cpu(cpu, p->cpus_ptr) &&
+	       (!is_migration_disabled(p) || scx_bpf_task_cpu(p) == cpu);
 }
 
 /* True if @prev, which has run on @cpu until now, is still runnable and may stay there. */

@@ -9,26 +9,26 @@
  */
 #pragma once
 
-#define DEFINE_PER_CPU(record_type, name)						\
-	DEFINE_ARRAY(PERCPU_ARRAY, name##_map, 1, record_type)				\
-											\
-	static __always_inline __attribute__((unused)) record_type *name##_of(s32 cpu)				\
-	{										\
-		u32 key = 0;								\
-											\
-		return bpf_map_lookup_percpu_elem(&name##_map, &key, cpu);		\
-	}										\
-											\
-	static __always_inline __attribute__((unused)) record_type *this_##name(void)				\
-	{										\
-		u32 key = 0;								\
-											\
-		return bpf_map_lookup_elem(&name##_map, &key);				\
-	}										\
-											\
-	static __always_inline __attribute__((unused)) record_type *near_##name(s32 cpu)			\
-	{										\
-		return cpu == (s32)bpf_get_smp_processor_id() ? this_##name() : name##_of(cpu);			\
+#define DEFINE_PER_CPU(record_type, name)							\
+	DEFINE_ARRAY(PERCPU_ARRAY, name##_map, 1, record_type)					\
+												\
+	static __always_inline __maybe_unused record_type *name##_of(s32 cpu)			\
+	{											\
+		u32 key = 0;									\
+												\
+		return bpf_map_lookup_percpu_elem(&name##_map, &key, cpu);			\
+	}											\
+												\
+	static __always_inline __maybe_unused record_type *this_##name(void)			\
+	{											\
+		u32 key = 0;									\
+												\
+		return bpf_map_lookup_elem(&name##_map, &key);					\
+	}											\
+												\
+	static __always_inline __maybe_unused record_type *near_##name(s32 cpu)			\
+	{											\
+		return cpu == (s32)bpf_get_smp_processor_id() ? this_##name() : name##_of(cpu);	\
 	}
 
 /* Number of online CPUs. */

@@ -37,7 +37,8 @@ static __always_inline void load_change(struct run_queue *rq, u32 weight, s32 nu
 		__sync_fetch_and_add(&nr_overloaded, number);
 }
 
-static __always_inline void count_task(struct run_queue *rq, struct task_ctx *t, s32 number, u64 now)
+static __always_inline void count_task(struct run_queue *rq, struct task_ctx *t, s32 number,
+				       u64 now)
 {
 	load_change(rq, t->weight, number, now);
 	count_besides(rq, t, number);
@@ -76,7 +77,8 @@ static __always_inline void notice_real_time(struct run_queue *rq, u64 now)
 	}
 
 /* Makes the task count on @rq and nowhere else; with @weight, if it did not count yet. */
-static __always_inline void account_enqueue(struct run_queue *rq, struct task_ctx *t, u32 weight, u64 now)
+static __always_inline void account_enqueue(struct run_queue *rq, struct task_ctx *t, u32 weight,
+					    u64 now)
 {
 	struct run_queue *old_rq;
 	s32 old;
@@ -116,7 +118,8 @@ static __always_inline void account_dequeue_from(struct run_queue *rq, struct ta
 }
 
 /* Moves the load of a task that has been moved to another queue; false if the task has left meanwhile. */
-static __always_inline bool account_move(struct task_ctx *t, struct run_queue *from, struct run_queue *to, u64 now)
+static __always_inline bool account_move(struct task_ctx *t, struct run_queue *from,
+					 struct run_queue *to, u64 now)
 {
 	if (__sync_val_compare_and_swap(&t->on_rq, from->cpu + 1, to->cpu + 1) != from->cpu + 1)
 		return false;

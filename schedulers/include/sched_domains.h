@@ -43,25 +43,30 @@ struct sched_domain {
 #define SD_3_0 (SD_BALANCE_NEWIDLE | SD_BALANCE_FORK | SD_WAKE_AFFINE)
 
 #define CPU_DOMAIN { 1, 4, 64, 125, 1,  2, 1, 2, 1, 1,  SD_2_6 }
-#define NODE_DOMAIN { 8, 32, 32, 125, 2,  3, 2, 0, 1, 1,  SD_BALANCE_FORK | SD_WAKE_BALANCE | SD_SERIALIZE }
+#define NODE_DOMAIN { 8, 32, 32, 125, 2,  3, 2, 0, 1, 1, \
+		      SD_BALANCE_FORK | SD_WAKE_BALANCE | SD_SERIALIZE }
 
 static const struct sched_domain domains_2_6_22[NR_LEVELS] = {
-	[LEVEL_SMT] = { 1, 2, 64, 110, 0,  0, 0, 1, 0, 0,  SD_2_6 | SD_WAKE_IDLE | SD_SHARE_CPUPOWER },
+	[LEVEL_SMT] = { 1, 2, 64, 110, 0,  0, 0, 1, 0, 0,
+			SD_2_6 | SD_WAKE_IDLE | SD_SHARE_CPUPOWER },
 	[LEVEL_MC] = CPU_DOMAIN,
 	[LEVEL_CPU] = CPU_DOMAIN,
 	[LEVEL_NODE] = NODE_DOMAIN,
 };
 
 static const struct sched_domain domains_2_6_24[NR_LEVELS] = {
-	[LEVEL_SMT] = { 1, 2, 64, 110, 0,  0, 0, 0, 0, 0,  SD_2_6 | SD_WAKE_IDLE | SD_SHARE_CPUPOWER },
+	[LEVEL_SMT] = { 1, 2, 64, 110, 0,  0, 0, 0, 0, 0,
+			SD_2_6 | SD_WAKE_IDLE | SD_SHARE_CPUPOWER },
 	[LEVEL_MC] = { 1, 4, 64, 125, 1,  2, 0, 0, 1, 1,  SD_2_6 | SD_WAKE_IDLE },
 	[LEVEL_CPU] = CPU_DOMAIN,
 	[LEVEL_NODE] = NODE_DOMAIN,
 };
 
 static const struct sched_domain domains_3_0[NR_LEVELS] = {
-	[LEVEL_SMT] = { 1, 2, 64, 110, 0,  0, 0, 0, 0, 0,  SD_3_0 | SD_SHARE_CPUPOWER | SD_SHARE_PKG_RESOURCES },
-	[LEVEL_MC] = { 1, 4, 64, 125, 1,  2, 0, 0, 0, 0,  SD_3_0 | SD_SHARE_PKG_RESOURCES | SD_PREFER_SIBLING },
+	[LEVEL_SMT] = { 1, 2, 64, 110, 0,  0, 0, 0, 0, 0,
+			SD_3_0 | SD_SHARE_CPUPOWER | SD_SHARE_PKG_RESOURCES },
+	[LEVEL_MC] = { 1, 4, 64, 125, 1,  2, 0, 0, 0, 0,
+		       SD_3_0 | SD_SHARE_PKG_RESOURCES | SD_PREFER_SIBLING },
 	[LEVEL_CPU] = { 1, 4, 64, 125, 1,  2, 1, 0, 0, 0,  SD_3_0 | SD_PREFER_SIBLING },
 	[LEVEL_NODE] = { 8, 32, 32, 125, 1,  3, 2, 0, 0, 0,  SD_3_0 | SD_SERIALIZE },
 };

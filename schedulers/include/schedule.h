@@ -75,7 +75,7 @@ static __always_inline void resched_cpu(s32 cpu)
 	scx_bpf_kick_cpu(cpu, SCX_KICK_PREEMPT);
 }
 
-/* ---- The choice ------------------------------------------------------------------------------------------------ */
+/* ---- The choice ------------------------------------------------------------------------------ */
 
 /*
  * A waiting task is served by whichever CPU is done first, and these schedulers rely on it: a CPU
@@ -107,7 +107,8 @@ static __always_inline void recalculate(u64 now)
  * One walk, with @prev at its place if it can go on; a starving bound task goes first. Returns whether that settles which task runs: the
  * chosen task may have been taken meanwhile, and an epoch may begin with another search.
  */
-__noinline bool search(s32 cpu, struct task_struct *prev __arg_trusted __arg_nullable, u64 this_mm, u64 now)
+__noinline bool search(s32 cpu, struct task_struct *prev __arg_trusted __arg_nullable, u64 this_mm,
+		       u64 now)
 {
 	struct task_ctx *prev_data = prev && can_go_on(prev, cpu) ? task_ctx_of(prev) : NULL;
 	bool moved = false, prev_wins = false, epoch_ends;
@@ -129,7 +130,8 @@ __noinline bool search(s32 cpu, struct task_struct *prev __arg_trusted __arg_nul
 		candidate = goodness(p, data, cpu, this_mm, now);
 		if (candidate == NOTHING)
 			continue;
-		starved = p->nr_cpus_allowed < nr_cpu_ids ? starved_for(data->waiting_since, now) : 0;
+		starved = p->nr_cpus_allowed < nr_cpu_ids ?
+			  starved_for(data->waiting_since, now) : 0;
 		if (longest ? starved > longest : starved || candidate > weight) {
 			if (!keep_task(&next, p))
 				continue;
@@ -141,7 +143,8 @@ __noinline bool search(s32 cpu, struct task_struct *prev __arg_trusted __arg_nul
 	if (prev && prev_data && !longest) {
 		steps++;
 		candidate = goodness(prev, prev_data, cpu, this_mm, now);
-		prev_wins = candidate > weight || (candidate == weight && time_before(prev_data->place, place));
+		prev_wins = candidate > weight ||
+			    (candidate == weight && time_before(prev_data->place, place));
 		if (prev_wins)
 			weight = candidate;
 	}
@@ -211,7 +214,7 @@ void BPF_STRUCT_OPS(one_list_dispatch, s32 cpu, struct task_struct *prev)
 	}
 }
 
-/* ---- Having a CPU ---------------------------------------------------------------------------------------------- */
+/* ---- Having a CPU ---------------------------------------------------------------------------- */
 
 /* processor of a task that has not run yet */
 #define NO_PROC_ID -1

@@ -22,7 +22,9 @@ const volatile u32 starvation_limit = STARVATION_LIMIT;
 /* How long a task has waited beyond the limit; 0 if it has not. */
 static __always_inline u64 starved_for(u64 waiting_since, u64 now)
 {
-	return starvation_limit ? elapsed(waiting_since + starvation_limit * NSEC_PER_MSEC, now) : 0;
+	if (!starvation_limit)
+		return 0;
+	return elapsed(waiting_since + starvation_limit * NSEC_PER_MSEC, now);
 }
 
 /* Whether a CPU whose next look is due at @check_at should look now. */

@@ -12,7 +12,7 @@
 	DEFINE_ARRAY(PERCPU_ARRAY, statistics, number, u64)				\
 											\
 	/* Adds @amount to a counter of this CPU. */					\
-	static __always_inline __attribute__((unused)) void count_by(u32 statistic, u64 amount)		\
+	static __always_inline __maybe_unused void count_by(u32 statistic, u64 amount)	\
 	{										\
 		u64 *counter = bpf_map_lookup_elem(&statistics, &statistic);		\
 											\
@@ -21,7 +21,7 @@
 	}										\
 											\
 	/* Adds one to a counter of this CPU. */					\
-	static __always_inline __attribute__((unused)) void count(u32 statistic)				\
+	static __always_inline __maybe_unused void count(u32 statistic)			\
 	{										\
 		count_by(statistic, 1);							\
 	}

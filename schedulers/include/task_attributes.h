@@ -52,12 +52,14 @@ DEFINE_TASK_STORAGE(struct task_attributes, task_attributes, attributes)
 
 static __always_inline bool asks_for_isochronous(const struct task_attributes *attributes)
 {
-	return attributes && (attributes->present & TASK_ATTRIBUTE_ISOCHRONOUS) && attributes->isochronous;
+	return attributes && (attributes->present & TASK_ATTRIBUTE_ISOCHRONOUS) &&
+	       attributes->isochronous;
 }
 
 static __always_inline bool asks_for_realtime(const struct task_attributes *attributes)
 {
-	return attributes && (attributes->present & TASK_ATTRIBUTE_REALTIME) && attributes->realtime_kind != REALTIME_NONE;
+	return attributes && (attributes->present & TASK_ATTRIBUTE_REALTIME) &&
+	       attributes->realtime_kind != REALTIME_NONE;
 }
 
 /* Gives a child that the current task is forking the attributes of its parent, unless it already has its own. */

@@ -15,41 +15,41 @@
 /* The unit of a member, "ns" or "2^-32", for fairground task, which prints what the map task_statistics begins with */
 #define __unit(text) __attribute__((btf_decl_tag(text)))
 
-#define DEFINE_TASK_STORAGE(record_type, map_name, name)				\
-	struct {									\
-		__uint(type, BPF_MAP_TYPE_TASK_STORAGE);				\
-		__uint(map_flags, BPF_F_NO_PREALLOC);					\
-		__type(key, int);							\
-		__type(value, record_type);						\
-	} map_name SEC(".maps");							\
-											\
-	static __always_inline __attribute__((unused)) record_type *name##_of(struct task_struct *p)		\
-	{										\
-		return bpf_task_storage_get(&map_name, p, NULL, 0);			\
-	}										\
-											\
-	static __always_inline __attribute__((unused)) record_type *expected_##name(struct task_struct *p)	\
-	{										\
-		record_type *record = name##_of(p);					\
-											\
-		if (!record)								\
-			scx_bpf_error("task %d has no data", p->pid);			\
-		return record;								\
-	}										\
-											\
-	static __always_inline __attribute__((unused)) record_type *new_##name(struct task_struct *p)		\
-	{										\
-		return bpf_task_storage_get(&map_name, p, NULL, BPF_LOCAL_STORAGE_GET_F_CREATE);		\
+#define DEFINE_TASK_STORAGE(record_type, map_name, name)					\
+	struct {										\
+		__uint(type, BPF_MAP_TYPE_TASK_STORAGE);					\
+		__uint(map_flags, BPF_F_NO_PREALLOC);						\
+		__type(key, int);								\
+		__type(value, record_type);							\
+	} map_name SEC(".maps");								\
+												\
+	static __always_inline __maybe_unused record_type *name##_of(struct task_struct *p)	\
+	{											\
+		return bpf_task_storage_get(&map_name, p, NULL, 0);				\
+	}											\
+												\
+	static __always_inline __maybe_unused record_type *expected_##name(struct task_struct *p) \
+	{											\
+		record_type *record = name##_of(p);						\
+												\
+		if (!record)									\
+			scx_bpf_error("task %d has no data", p->pid);				\
+		return record;									\
+	}											\
+												\
+	static __always_inline __maybe_unused record_type *new_##name(struct task_struct *p)	\
+	{											\
+		return bpf_task_storage_get(&map_name, p, NULL, BPF_LOCAL_STORAGE_GET_F_CREATE); \
 	}
 
-#define DEFINE_TASK_DATA(record_type, map_name, name)					\
-	DEFINE_TASK_STORAGE(record_type, map_name, name)				\
-											\
-	typedef record_type task_record;						\
-											\
-	static __always_inline __attribute__((unused)) task_record *record_of(struct task_struct *p)		\
-	{										\
-		return name##_of(p);							\
+#define DEFINE_TASK_DATA(record_type, map_name, name)						\
+	DEFINE_TASK_STORAGE(record_type, map_name, name)					\
+												\
+	typedef record_type task_record;							\
+												\
+	static __always_inline __maybe_unused task_record *record_of(struct task_struct *p)	\
+	{											\
+		return name##_of(p);								\
 	}
 
 #define for_each_queued(p, t, dsq, flags)						\
@@ -57,7 +57,8 @@
 		if (!((t) = task_ctx_of(p))) {} else
 
 /* The heir of a task that is exiting: its parent, or for a thread the leader of its process. NULL if it only leaves the scheduler. */
-static __always_inline struct task_struct *heir_of(struct task_struct *p, const struct scx_exit_task_args *args)
+static __always_inline struct task_struct *heir_of(struct task_struct *p,
+						   const struct scx_exit_task_args *args)
 {
 	if (args->cancelled || !(p->flags & PF_EXITING))
 		return NULL;

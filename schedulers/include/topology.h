@@ -127,7 +127,8 @@ static __always_inline s32 cpu_at(s32 position)
 		if (!((rq) = run_queue_of(cpu))) {} else
 
 /* The first CPU at positions @first to @first + @count - 1 that is in @idle_mask and may run @p, or -1. */
-static __always_inline s32 idle_cpu_in(u32 first, u32 count, const struct cpumask *idle_mask, const struct task_struct *p)
+static __always_inline s32 idle_cpu_in(u32 first, u32 count, const struct cpumask *idle_mask,
+				       const struct task_struct *p)
 {
 	u32 position;
 	s32 cpu;

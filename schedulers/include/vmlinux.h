@@ -973,7 +973,8 @@ struct sched_ext_ops {
 	void (*cgroup_move)(struct task_struct *p, struct cgroup *from, struct cgroup *to);
 	void (*cgroup_cancel_move)(struct task_struct *p, struct cgroup *from, struct cgroup *to);
 	void (*cgroup_set_weight)(struct cgroup *cgrp, u32 weight);
-	void (*cgroup_set_bandwidth)(struct cgroup *cgrp, u64 period_us, u64 quota_us, u64 burst_us);
+	void (*cgroup_set_bandwidth)(struct cgroup *cgrp, u64 period_us, u64 quota_us,
+				     u64 burst_us);
 	void (*cgroup_set_idle)(struct cgroup *cgrp, bool idle);
 	s32 (*sub_attach)(struct scx_sub_attach_args *args);
 	void (*sub_detach)(struct scx_sub_detach_args *args);
@@ -1027,7 +1028,8 @@ struct sched_ext_ops_cid {
 	void (*cpuctl_move)(struct task_struct *p, struct cgroup *from, struct cgroup *to);
 	void (*cpuctl_cancel_move)(struct task_struct *p, struct cgroup *from, struct cgroup *to);
 	void (*cpuctl_set_weight)(struct cgroup *cgrp, u32 weight);
-	void (*cpuctl_set_bandwidth)(struct cgroup *cgrp, u64 period_us, u64 quota_us, u64 burst_us);
+	void (*cpuctl_set_bandwidth)(struct cgroup *cgrp, u64 period_us, u64 quota_us,
+				     u64 burst_us);
 	void (*cpuctl_set_idle)(struct cgroup *cgrp, bool idle);
 	s32 (*sub_attach)(struct scx_sub_attach_args *args);
 	void (*sub_detach)(struct scx_sub_detach_args *args);

@@ -11,7 +11,7 @@
 #include "pending_signals.h"
 #include "tick_counter.h"
 
-/* ---- Tunables ---------------------------------------------------------------------------------------------------- */
+/* ---- Tunables -------------------------------------------------------------------------------- */
 
 /* Timer ticks per second */
 const volatile u32 hz = 100;
@@ -28,7 +28,7 @@ const volatile u32 timed_sleep;
 #define IDLE_COUNTER -100
 #define NOTHING -1000
 
-/* ---- Statistics, in the order of scheduler.toml ------------------------------------------------------------------ */
+/* ---- Statistics, in the order of scheduler.toml ---------------------------------------------- */
 
 enum statistic {
 	STAT_SCHEDULES,
@@ -43,7 +43,7 @@ enum statistic {
 };
 DEFINE_STATISTICS(NR_STATISTICS)
 
-/* ---- Tasks and their quanta -------------------------------------------------------------------------------------- */
+/* ---- Tasks and their quanta ------------------------------------------------------------------ */
 
 /* The scheduler's part of a task. */
 struct task_ctx {
@@ -74,15 +74,17 @@ static __always_inline s32 quantum_of(const struct task_struct *p)
 }
 
 /* The task leaves the CPU at the tick that finds its counter at 0: a quantum of k ticks lasts k + 1. */
-static __always_inline void run_counter_down(struct task_struct *p, const struct task_ctx *data, u64 now)
+static __always_inline void run_counter_down(struct task_struct *p, const struct task_ctx *data,
+					     u64 now)
 {
 	run_for_ticks(p, data->counter.left + 1, now);
 }
 
-/* ---- schedule() -------------------------------------------------------------------------------------------------- */
+/* ---- schedule() ------------------------------------------------------------------------------ */
 
 /* 1.2 has no goodness() yet: the runnable task with the largest counter runs. */
-static __always_inline s32 goodness(struct task_struct *p, const struct task_ctx *data, s32 cpu, u64 this_mm, u64 now)
+static __always_inline s32 goodness(struct task_struct *p, const struct task_ctx *data, s32 cpu,
+				    u64 this_mm, u64 now)
 {
 	return data->state == TASK_RUNNING ? ticks_left_at(&data->counter, now) : NOTHING;
 }
@@ -139,7 +141,7 @@ static __always_inline void switched_out(struct task_ctx *data, u64 now)
 {
 }
 
-/* ---- Waking up --------------------------------------------------------------------------------------------------- */
+/* ---- Waking up ------------------------------------------------------------------------------- */
 
 /*
  * wake_up(): the current task gives way if the woken one has more than 3 ticks more. With several CPUs the one with the fewest ticks
@@ -147,7 +149,8 @@ static __always_inline void switched_out(struct task_ctx *data, u64 now)
  */
 static __always_inline void wake_up(struct task_struct *p, struct task_ctx *data, bool preempting)
 {
-	s32 cpu, target = -1, smallest = preempting ? data->counter.left - (s32)wakeup_margin : IDLE_COUNTER + 1;
+	s32 cpu, target = -1;
+	s32 smallest = preempting ? data->counter.left - (s32)wakeup_margin : IDLE_COUNTER + 1;
 	const struct cpumask *online = scx_bpf_get_online_cpumask();
 	struct cpu_data *cpu_data;
 	u64 now = scx_bpf_now();
@@ -172,7 +175,8 @@ static __always_inline void wake_up(struct task_struct *p, struct task_ctx *data
 				continue;
 			counter = ticks_left_at(&current_data->counter, now);
 		}
-		if (counter < smallest || (counter == smallest && target >= 0 && cpu == data->processor)) {
+		if (counter < smallest ||
+		    (counter == smallest && target >= 0 && cpu == data->processor)) {
 			smallest = counter;
 			target = cpu;
 		}
@@ -205,7 +209,7 @@ static __always_inline void select_at_next_tick(void)
 	run_for_ticks(current_task, 1, scx_bpf_now());
 }
 
-/* ---- Sleep, wake-up and waiting ---------------------------------------------------------------------------------- */
+/* ---- Sleep, wake-up and waiting -------------------------------------------------------------- */
 
 /* A task stays where it was; schedule() on any CPU may take it. */
 s32 BPF_STRUCT_OPS(linux12_select_cpu, struct task_struct *p, s32 prev_cpu, u64 wake_flags)
@@ -283,7 +287,7 @@ void BPF_STRUCT_OPS(linux12_update_idle, s32 cpu, bool idle)
 	look_again(cpu);
 }
 
-/* ---- Fork, and start --------------------------------------------------------------------------------------------- */
+/* ---- Fork, and start ------------------------------------------------------------------------- */
 
 /*
  * fork(): the child gets half of its parent's ticks, but the parent keeps all of them. The child is linked in before task 0, at
@@ -315,7 +319,8 @@ s32 BPF_STRUCT_OPS_SLEEPABLE(linux12_init)
 }
 
 DEFINE_SCHEDULER(linux12,
-	CALLBACKS_OF(linux12, select_cpu, enqueue, runnable, quiescent, yield, update_idle, init_task, init)
+	CALLBACKS_OF(linux12, select_cpu, enqueue, runnable, quiescent, yield, update_idle,
+		     init_task, init)
 	CALLBACKS_OF(one_list, dispatch, running, stopping, cpu_online, cpu_offline)
 	.flags = SCX_OPS_ENQ_EXITING | SCX_OPS_ENQ_MIGRATION_DISABLED,
 	.name = "linux12");

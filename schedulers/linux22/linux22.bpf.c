@@ -12,7 +12,7 @@
 #include "task_attributes.h"
 #include "tick_counter.h"
 
-/* ---- Tunables ---------------------------------------------------------------------------------------------------- */
+/* ---- Tunables -------------------------------------------------------------------------------- */
 
 /* Timer ticks per second */
 const volatile u32 hz = 100;
@@ -39,7 +39,7 @@ const volatile u32 realtime_policy;
 #define NOTHING -1000
 #define REALTIME_GOODNESS 1000
 
-/* ---- Statistics, in the order of scheduler.toml ------------------------------------------------------------------ */
+/* ---- Statistics, in the order of scheduler.toml ---------------------------------------------- */
 
 enum statistic {
 	STAT_SCHEDULES,
@@ -54,7 +54,7 @@ enum statistic {
 };
 DEFINE_STATISTICS(NR_STATISTICS)
 
-/* ---- Tasks and their quanta -------------------------------------------------------------------------------------- */
+/* ---- Tasks and their quanta ------------------------------------------------------------------ */
 
 /* The scheduler's part of a task. */
 struct task_ctx {
@@ -106,12 +106,13 @@ static __always_inline u32 rt_priority_of(struct task_struct *p)
 }
 
 /* The task leaves the CPU at the tick that finds its counter at 0: a quantum of k ticks lasts k + 1. */
-static __always_inline void run_counter_down(struct task_struct *p, const struct task_ctx *data, u64 now)
+static __always_inline void run_counter_down(struct task_struct *p, const struct task_ctx *data,
+					     u64 now)
 {
 	run_for_ticks(p, data->counter.left + 1, now);
 }
 
-/* ---- schedule() -------------------------------------------------------------------------------------------------- */
+/* ---- schedule() ------------------------------------------------------------------------------ */
 
 /*
  * How good it is to run @p on @cpu after a task with the address space @prev_mm:
@@ -122,8 +123,8 @@ static __always_inline void run_counter_down(struct task_struct *p, const struct
  *
  * A function of its own, since the verifier would otherwise follow each of its branches through the rest of the walk.
  */
-__noinline s32 goodness(struct task_struct *p __arg_trusted, struct task_ctx *data __arg_nonnull, s32 cpu, u64 prev_mm,
-			u64 now)
+__noinline s32 goodness(struct task_struct *p __arg_trusted, struct task_ctx *data __arg_nonnull,
+			s32 cpu, u64 prev_mm, u64 now)
 {
 	u32 rt_priority = rt_priority_of(p);
 	s32 weight;
@@ -170,7 +171,8 @@ static __always_inline void goes_on(struct task_struct *prev, struct task_ctx *d
 /* A round robin task that has used up its quantum gets the next one at once and goes behind the others. */
 static __always_inline void prepare_search(struct task_struct *prev, struct task_ctx *data)
 {
-	if (!prev || !data || realtime_policy != REALTIME_POLICY_RR || !rt_priority_of(prev) || data->counter.left)
+	if (!prev || !data || realtime_policy != REALTIME_POLICY_RR || !rt_priority_of(prev) ||
+	    data->counter.left)
 		return;
 	data->counter.left = quantum_of(prev);
 	data->place = place_at_end();
@@ -196,7 +198,7 @@ static __always_inline void switched_out(struct task_ctx *data, u64 now)
 	update_avg_slice(data, now);
 }
 
-/* ---- Which CPU is notified: reschedule_idle() -------------------------------------------------------------------- */
+/* ---- Which CPU is notified: reschedule_idle() ------------------------------------------------ */
 
 /* The effects of a wake-up on the CPU where it happens. */
 enum wakeup {
@@ -210,7 +212,8 @@ enum wakeup {
  * than 3 ticks more. Otherwise, if its slices are short on average and both hold the big kernel lock, it will soon be gone, and
  * the woken task waits for that. The idle task has a counter of -100, so it always gives way.
  */
-static __always_inline enum wakeup effect_of_wakeup(struct task_struct *p, struct task_ctx *data, s32 this_cpu, u64 now)
+static __always_inline enum wakeup effect_of_wakeup(struct task_struct *p, struct task_ctx *data,
+						    s32 this_cpu, u64 now)
 {
 	struct task_struct *current_task = scx_bpf_cpu_curr(this_cpu);
 	struct task_ctx *current_data;
@@ -222,8 +225,9 @@ static __always_inline enum wakeup effect_of_wakeup(struct task_struct *p, struc
 	current_data = task_ctx_of(current_task);
 	if (!current_data || !is_ordinary(current_task))
 		return LOOK_FOR_IDLE_CPU;
-	if (rt_priority_of(p) || ticks_left_at(&data->counter, now) >
-					 ticks_left_at(&current_data->counter, now) + (s32)wakeup_margin)
+	if (rt_priority_of(p) ||
+	    ticks_left_at(&data->counter, now) >
+	    ticks_left_at(&current_data->counter, now) + (s32)wakeup_margin)
 		return PREEMPT_CURRENT;
 	if (current_data->avg_slice < CACHEFLUSH_TIME && big_kernel_lock && !in_interrupt() &&
 	    !data->is_new)
@@ -232,7 +236,8 @@ static __always_inline enum wakeup effect_of_wakeup(struct task_struct *p, struc
 }
 
 /* The second part: the woken task's last CPU if that is idle, otherwise the last idle CPU in the scan, except the waking one. */
-static __always_inline s32 find_idle_cpu(struct task_struct *p, const struct task_ctx *data, s32 this_cpu)
+static __always_inline s32 find_idle_cpu(struct task_struct *p, const struct task_ctx *data,
+					 s32 this_cpu)
 {
 	const struct cpumask *online;
 	s32 cpu, target = -1;
@@ -243,8 +248,8 @@ static __always_inline s32 find_idle_cpu(struct task_struct *p, const struct tas
 
 	online = scx_bpf_get_online_cpumask();
 	bpf_for(cpu, 0, nr_cpu_ids) {
-		if (cpu != this_cpu && bpf_cpumask_test_cpu(cpu, p->cpus_ptr) && bpf_cpumask_test_cpu(cpu, online) &&
-		    cpu_is_idle(cpu))
+		if (cpu != this_cpu && bpf_cpumask_test_cpu(cpu, p->cpus_ptr) &&
+		    bpf_cpumask_test_cpu(cpu, online) && cpu_is_idle(cpu))
 			target = cpu;
 	}
 	scx_bpf_put_cpumask(online);
@@ -275,7 +280,7 @@ static __always_inline void reschedule_idle(struct task_struct *p, struct task_c
 	}
 }
 
-/* ---- Sleep, wake-up and waiting ---------------------------------------------------------------------------------- */
+/* ---- Sleep, wake-up and waiting -------------------------------------------------------------- */
 
 /* sched_setscheduler(): a runnable task goes to the front of the list, and the caller reschedules. */
 static __always_inline void notice_policy(struct task_struct *p, struct task_ctx *data)
@@ -372,7 +377,7 @@ void BPF_STRUCT_OPS(linux22_update_idle, s32 cpu, bool idle)
 		look_again(cpu);
 }
 
-/* ---- Idle CPUs --------------------------------------------------------------------------------------------------- */
+/* ---- Idle CPUs ------------------------------------------------------------------------------- */
 
 /*
  * cpu_idle() on several CPUs calls schedule() only after need_resched has been set: by a wake-up on
@@ -399,7 +404,7 @@ static bool idle_tick(void)
 
 DEFINE_TIMER(idle_timer, idle_tick, time_to_tick(scx_bpf_now(), 1))
 
-/* ---- Fork, and start --------------------------------------------------------------------------------------------- */
+/* ---- Fork, and start ------------------------------------------------------------------------- */
 
 /*
  * do_fork(): parent and child each get half of the parent's remaining ticks, and an odd tick is lost. Tasks that existed before this
@@ -443,7 +448,8 @@ s32 BPF_STRUCT_OPS_SLEEPABLE(linux22_init)
 }
 
 DEFINE_SCHEDULER(linux22,
-	CALLBACKS_OF(linux22, select_cpu, enqueue, runnable, quiescent, yield, update_idle, init_task, init)
+	CALLBACKS_OF(linux22, select_cpu, enqueue, runnable, quiescent, yield, update_idle,
+		     init_task, init)
 	CALLBACKS_OF(one_list, dispatch, running, stopping, cpu_online, cpu_offline)
 	.flags = SCX_OPS_ENQ_EXITING | SCX_OPS_ENQ_MIGRATION_DISABLED,
 	.name = "linux22");

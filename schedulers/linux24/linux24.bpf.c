@@ -10,7 +10,7 @@
 #include "tick_counter.h"
 #include "topology.h"
 
-/* ---- Tunables ---------------------------------------------------------------------------------------------------- */
+/* ---- Tunables -------------------------------------------------------------------------------- */
 
 /* Timer ticks per second */
 const volatile u32 hz = 100;
@@ -24,7 +24,7 @@ const volatile u32 max_counter = 20;
 /* Goodness below that of every task */
 #define NOTHING -1000
 
-/* ---- Statistics, in the order of scheduler.toml ------------------------------------------------------------------ */
+/* ---- Statistics, in the order of scheduler.toml ---------------------------------------------- */
 
 enum statistic {
 	STAT_SCHEDULES,
@@ -39,7 +39,7 @@ enum statistic {
 };
 DEFINE_STATISTICS(NR_STATISTICS)
 
-/* ---- Tasks and their quanta -------------------------------------------------------------------------------------- */
+/* ---- Tasks and their quanta ------------------------------------------------------------------ */
 
 /* The scheduler's part of a task. */
 struct task_ctx {
@@ -80,12 +80,13 @@ static __always_inline s32 quantum_of(const struct task_struct *p)
 }
 
 /* Lets @p run until the tick that takes its last one, or until the next tick if none is left. */
-static __always_inline void run_counter_down(struct task_struct *p, const struct task_ctx *data, u64 now)
+static __always_inline void run_counter_down(struct task_struct *p, const struct task_ctx *data,
+					     u64 now)
 {
 	run_for_ticks(p, data->counter.left, now);
 }
 
-/* ---- schedule() -------------------------------------------------------------------------------------------------- */
+/* ---- schedule() ------------------------------------------------------------------------------ */
 
 /*
  * How good it is to run @p on @cpu while the address space @this_mm is loaded there:
@@ -96,8 +97,8 @@ static __always_inline void run_counter_down(struct task_struct *p, const struct
  *
  * A function of its own, since the verifier would otherwise follow each of its branches through the rest of the walk.
  */
-__noinline s32 goodness(struct task_struct *p __arg_trusted, struct task_ctx *data __arg_nonnull, s32 cpu, u64 this_mm,
-			u64 now)
+__noinline s32 goodness(struct task_struct *p __arg_trusted, struct task_ctx *data __arg_nonnull,
+			s32 cpu, u64 this_mm, u64 now)
 {
 	s32 weight;
 
@@ -155,13 +156,15 @@ static __always_inline void switched_out(struct task_ctx *data, u64 now)
 {
 }
 
-/* ---- Which CPU is notified: reschedule_idle() -------------------------------------------------------------------- */
+/* ---- Which CPU is notified: reschedule_idle() ------------------------------------------------ */
 
 /* How much better it is to run @p on @cpu than @current_task. */
-static __always_inline s32 preemption_goodness(struct task_struct *current_task, struct task_ctx *current_data,
-					       struct task_struct *p, struct task_ctx *data, s32 cpu, u64 this_mm, u64 now)
+static __always_inline s32 preemption_goodness(struct task_struct *current_task,
+					       struct task_ctx *current_data, struct task_struct *p,
+					       struct task_ctx *data, s32 cpu, u64 this_mm, u64 now)
 {
-	return goodness(p, data, cpu, this_mm, now) - goodness(current_task, current_data, cpu, this_mm, now);
+	return goodness(p, data, cpu, this_mm, now) -
+	       goodness(current_task, current_data, cpu, this_mm, now);
 }
 
 /* True if the core has two siblings and both are idle: such a CPU is taken at once. */
@@ -198,7 +201,8 @@ static __always_inline void reschedule_idle(struct task_struct *p, struct task_c
 		struct cpu_data *cpu_data = cpu_data_of(cpu);
 		struct task_struct *current_task;
 
-		if (!cpu_data || !bpf_cpumask_test_cpu(cpu, p->cpus_ptr) || !bpf_cpumask_test_cpu(cpu, online))
+		if (!cpu_data || !bpf_cpumask_test_cpu(cpu, p->cpus_ptr) ||
+		    !bpf_cpumask_test_cpu(cpu, online))
 			continue;
 		current_task = scx_bpf_cpu_curr(cpu);
 		if (!current_task || current_task->pid == p->pid)
@@ -220,7 +224,8 @@ static __always_inline void reschedule_idle(struct task_struct *p, struct task_c
 
 			if (!current_data)
 				continue;
-			prio = preemption_goodness(current_task, current_data, p, data, cpu, cpu_data->active_mm, now);
+			prio = preemption_goodness(current_task, current_data, p, data, cpu,
+						   cpu_data->active_mm, now);
 			if (prio > max_prio) {
 				max_prio = prio;
 				target = cpu;
@@ -240,7 +245,7 @@ static __always_inline void reschedule_idle(struct task_struct *p, struct task_c
 	}
 }
 
-/* ---- Sleep, wake-up and waiting ---------------------------------------------------------------------------------- */
+/* ---- Sleep, wake-up and waiting -------------------------------------------------------------- */
 
 /*
  * The task stays where it was; schedule() on any CPU may take it. But the kernel notifies an idle
@@ -323,7 +328,7 @@ void BPF_STRUCT_OPS(linux24_update_idle, s32 cpu, bool idle)
 	look_again(cpu);
 }
 
-/* ---- Fork, exit and start ---------------------------------------------------------------------------------------- */
+/* ---- Fork, exit and start -------------------------------------------------------------------- */
 
 /*
  * do_fork(): parent and child share the parent's remaining ticks; the child gets the odd tick. Tasks that existed before this
@@ -367,7 +372,8 @@ void BPF_STRUCT_OPS(linux24_exit_task, struct task_struct *p, struct scx_exit_ta
 
 	parent_data = data && parent ? task_ctx_of(parent) : NULL;
 	if (parent_data)
-		parent_data->counter.left = min(parent_data->counter.left + data->counter.left, max_counter);
+		parent_data->counter.left = min(parent_data->counter.left + data->counter.left,
+						max_counter);
 }
 
 s32 BPF_STRUCT_OPS_SLEEPABLE(linux24_init)
@@ -376,7 +382,8 @@ s32 BPF_STRUCT_OPS_SLEEPABLE(linux24_init)
 }
 
 DEFINE_SCHEDULER(linux24,
-	CALLBACKS_OF(linux24, select_cpu, enqueue, runnable, quiescent, yield, update_idle, init_task, exit_task, init)
+	CALLBACKS_OF(linux24, select_cpu, enqueue, runnable, quiescent, yield, update_idle,
+		     init_task, exit_task, init)
 	CALLBACKS_OF(one_list, dispatch, running, stopping, cpu_online, cpu_offline)
 	.flags = SCX_OPS_ENQ_EXITING | SCX_OPS_ENQ_MIGRATION_DISABLED,
 	.name = "linux24");

@@ -36,7 +36,7 @@
 /* A run queue without an ordinary task running: nothing can be better than this */
 #define NO_CURRENT (-1)
 
-/* ---- Tunables -------------------------------------------------------------------------------------------------- */
+/* ---- Tunables -------------------------------------------------------------------------------- */
 
 /* Whose priorities: O1_2_6_22, or O1_2_6_2 for the kernel that EBS was compared with */
 const volatile u32 release = 0;
@@ -50,7 +50,7 @@ const volatile u32 def_timeslice = 100;
 /* CONFIG_SCHED_MC */
 const volatile bool sched_mc = true;
 
-/* ---- Statistics, in the order of scheduler.toml ---------------------------------------------------------------- */
+/* ---- Statistics, in the order of scheduler.toml ---------------------------------------------- */
 
 enum statistic {
 	STAT_WAKEUPS,
@@ -88,7 +88,7 @@ static __always_inline u64 migration_cost(void)
 	return 0;
 }
 
-/* ---- Tasks ----------------------------------------------------------------------------------------------------- */
+/* ---- Tasks ----------------------------------------------------------------------------------- */
 
 struct task_ctx {
 	/* Nanoseconds of sleep credit, 0 to NS_MAX_SLEEP_AVG */
@@ -144,7 +144,7 @@ static __always_inline u64 waits_since(const struct task_ctx *t)
 
 #include "starving_queue.h"
 
-/* ---- Run queues ------------------------------------------------------------------------------------------------ */
+/* ---- Run queues ------------------------------------------------------------------------------ */
 
 struct run_queue {
 	/* A bit for each list of an array that may hold tasks; 0 is priority 100 */
@@ -221,7 +221,8 @@ static __always_inline void clear_list_bit(struct run_queue *rq, u32 array, u32 
  * A task has been picked from a list. If no other task waited, the list is empty now, and clearing its bit spares the next pick finding
  * out. A CPU that moves a task here counts it before it sets the bit, so checking the number again catches either order of the two.
  */
-static __always_inline void picked_from_list(struct run_queue *rq, u32 array, u32 index, u32 not_waiting)
+static __always_inline void picked_from_list(struct run_queue *rq, u32 array, u32 index,
+					     u32 not_waiting)
 {
 	if (rq->nr_running != not_waiting + 1)
 		return;
@@ -241,7 +242,8 @@ static __always_inline bool is_expired(const struct run_queue *rq, const struct 
 	return t->array != (rq->active & 1);
 }
 
-static __always_inline void set_expired(const struct run_queue *rq, struct task_ctx *t, bool expired)
+static __always_inline void set_expired(const struct run_queue *rq, struct task_ctx *t,
+					bool expired)
 {
 	set_array(t, rq, rq->active + expired);
 }
@@ -259,7 +261,7 @@ static u32 load_weight(s32 static_prio)
 	return static_prio_timeslice(static_prio) * SCHED_LOAD_SCALE / (timeslice_default() ?: 1);
 }
 
-/* ---- The tick -------------------------------------------------------------------------------------------------- */
+/* ---- The tick -------------------------------------------------------------------------------- */
 
 /* task_running_tick() for one tick: true if the task has to make way. */
 static __noinline bool task_running_tick(struct run_queue *rq, struct task_ctx *t, u64 jiffies)
@@ -329,7 +331,7 @@ static __always_inline u64 slice_left(const struct task_ctx *t, u64 now)
 	return time_to_tick(now, t->rescued ? 1 : t->time_slice ?: 1);
 }
 
-/* ---- Counting and queueing ------------------------------------------------------------------------------------- */
+/* ---- Counting and queueing ------------------------------------------------------------------- */
 
 static bool balance_tick(void);
 
@@ -374,7 +376,7 @@ static __always_inline bool task_preempts_curr(const struct task_ctx *t, const s
 	return t->prio < rq->curr_prio;
 }
 
-/* ---- Sleeping and waking up ------------------------------------------------------------------------------------ */
+/* ---- Sleeping and waking up ------------------------------------------------------------------ */
 
 /* most_recent_timestamp: a CPU's clock, which stands still between its ticks and schedule() */
 static __always_inline u64 most_recent_timestamp(const struct run_queue *rq, u64 now)
@@ -436,7 +438,7 @@ static __always_inline void activate_without_credit(struct task_ctx *t, struct r
 	t->at_head = false;
 }
 
-/* ---- Choosing a CPU for a waking task -------------------------------------------------------------------------- */
+/* ---- Choosing a CPU for a waking task -------------------------------------------------------- */
 
 s32 BPF_STRUCT_OPS(o1_select_cpu, struct task_struct *p, s32 prev_cpu, u64 wake_flags)
 {
@@ -454,7 +456,7 @@ s32 BPF_STRUCT_OPS(o1_select_cpu, struct task_struct *p, s32 prev_cpu, u64 wake_
 	return select_task_rq(p, t, prev_cpu, wake_flags);
 }
 
-/* ---- No task waits for ever (not in O(1)) ------------------------------------------------------------------------ */
+/* ---- No task waits for ever (not in O(1)) ---------------------------------------------------- */
 
 __noinline bool rescue_from_list(s32 cpu, u32 array, u32 index)
 {
@@ -501,13 +503,14 @@ static __always_inline bool rescue_overdue(const struct run_queue *rq, u64 now)
 	return rescue_is_due(rq, now - RESCUE_INTERVAL);
 }
 
-/* ---- Runnable, queued, running, stopped ------------------------------------------------------------------------ */
+/* ---- Runnable, queued, running, stopped ------------------------------------------------------ */
 
 /*
  * wake_up_new_task(): lowers the credit of child and parent. On the parent's CPU, a child with an address space of its
  * own goes directly in front of its parent: returns true; otherwise it queues like any other.
  */
-static __noinline bool wake_up_new_task(struct task_struct *p, struct task_ctx *t, struct run_queue *rq, u64 now)
+static __noinline bool wake_up_new_task(struct task_struct *p, struct task_ctx *t,
+					struct run_queue *rq, u64 now)
 {
 	struct task_struct *parent = bpf_get_current_task_btf();
 	struct task_ctx *parent_ctx = task_ctx_of(parent);
@@ -523,7 +526,8 @@ static __noinline bool wake_up_new_task(struct task_struct *p, struct task_ctx *
 
 	t->sleep_avg = jiffies_to_ns((u64)(current_bonus(t) * CHILD_PENALTY / 100) * step);
 	t->prio = effective_prio(t);
-	parent_ctx->sleep_avg = jiffies_to_ns((u64)(current_bonus(parent_ctx) * PARENT_PENALTY / 100) * step);
+	parent_ctx->sleep_avg = jiffies_to_ns((u64)(current_bonus(parent_ctx) *
+						    PARENT_PENALTY / 100) * step);
 
 	if (rq->cpu != (s32)bpf_get_smp_processor_id() || p->mm == parent->mm)
 		return false;
@@ -536,7 +540,8 @@ static __noinline bool wake_up_new_task(struct task_struct *p, struct task_ctx *
 }
 
 /* A waking or new task: try_to_wake_up() and wake_up_new_task(), apart from the choice of a CPU. */
-static __always_inline void wake_up(struct task_struct *p, struct task_ctx *t, struct run_queue *rq, u64 enq_flags, bool sync, u64 now)
+static __always_inline void wake_up(struct task_struct *p, struct task_ctx *t, struct run_queue *rq,
+				    u64 enq_flags, bool sync, u64 now)
 {
 	if (t->new) {
 		t->new = false;
@@ -728,7 +733,7 @@ void BPF_STRUCT_OPS(o1_update_idle, s32 cpu, bool idle)
 		scx_bpf_kick_cpu(cpu, 0);
 }
 
-/* ---- Balancing: which tasks move ------------------------------------------------------------------------------- */
+/* ---- Balancing: which tasks move ------------------------------------------------------------- */
 
 /* The rest of the work of move_tasks() */
 struct move {
@@ -750,7 +755,8 @@ static __always_inline s32 rq_best_prio(const struct run_queue *rq)
 }
 
 /* Pulls tasks from one list of the busiest CPU, last queued first. Returns how many more may be pulled. */
-__noinline u32 move_list(struct run_queue *this_rq __arg_nonnull, struct run_queue *rq __arg_nonnull, struct move *m __arg_nonnull,
+__noinline u32 move_list(struct run_queue *this_rq __arg_nonnull,
+			 struct run_queue *rq __arg_nonnull, struct move *m __arg_nonnull,
 			 u32 source, u32 index)
 {
 	struct balance_attempt *attempt = &this_rq->domains.attempt;
@@ -767,7 +773,8 @@ __noinline u32 move_list(struct run_queue *this_rq __arg_nonnull, struct run_que
 			skip = !m->best_prio_seen && prio == m->best_prio;
 		if (!skip && task_allowed(p, this_cpu)) {
 			attempt->all_pinned = false;
-			skip = !m->ignore_heat && task_hot(t, attempt->level, most_recent_timestamp(rq, attempt->now));
+			skip = !m->ignore_heat &&
+			       task_hot(t, attempt->level, most_recent_timestamp(rq, attempt->now));
 		} else {
 			skip = true;
 		}
@@ -801,7 +808,8 @@ __noinline u32 move_list(struct run_queue *this_rq __arg_nonnull, struct run_que
  * move_tasks(): pulls waiting tasks from the busiest CPU: from the expired array first, then from the active one,
  * each in order of priority. Pulled tasks keep array and priority. Returns their number.
  */
-__noinline s32 move_tasks(struct run_queue *this_rq __arg_nonnull, struct run_queue *rq __arg_nonnull,
+__noinline s32 move_tasks(struct run_queue *this_rq __arg_nonnull,
+			  struct run_queue *rq __arg_nonnull,
 			  const struct sched_domain *sd __arg_nonnull)
 {
 	struct balance_attempt *attempt = &this_rq->domains.attempt;
@@ -830,10 +838,12 @@ __noinline s32 move_tasks(struct run_queue *this_rq __arg_nonnull, struct run_qu
 		u32 index = expired ? i : i - MAX_USER_PRIO;
 		u32 source = (expired ? 1 - rq->active : rq->active) & 1;
 		m.target = (expired ? 1 - this_rq->active : this_rq->active) & 1;
-		if ((rq->bitmap[source] & (1ULL << index)) && !move_list(this_rq, rq, &m, source, index))
+		if ((rq->bitmap[source] & (1ULL << index)) &&
+		    !move_list(this_rq, rq, &m, source, index))
 			break;
 	}
-	count_by(attempt->idle == CPU_NEWLY_IDLE ? STAT_PULLED_NEWLY_IDLE : STAT_PULLED_PERIODIC, attempt->pulled);
+	count_by(attempt->idle == CPU_NEWLY_IDLE ? STAT_PULLED_NEWLY_IDLE : STAT_PULLED_PERIODIC,
+		 attempt->pulled);
 	if (attempt->pulled && attempt->idle != CPU_NEWLY_IDLE && this_rq->idle)
 		scx_bpf_kick_cpu(this_rq->cpu, SCX_KICK_IDLE);
 	return attempt->pulled;
@@ -881,7 +891,7 @@ static bool balance_tick(void)
 	return true;
 }
 
-/* ---- Picking the next task ------------------------------------------------------------------------------------- */
+/* ---- Picking the next task ------------------------------------------------------------------- */
 
 /* Accepts the tasks that other CPUs have pushed here, and sends back those that may not run here after all. */
 static __noinline void accept_pushed(s32 cpu, struct run_queue *rq)
@@ -1031,7 +1041,7 @@ void BPF_STRUCT_OPS(o1_dispatch, s32 cpu, struct task_struct *prev)
 	}
 }
 
-/* ---- Fork, exit, nice ------------------------------------------------------------------------------------------ */
+/* ---- Fork, exit, nice ------------------------------------------------------------------------ */
 
 /* sched_fork(): parent and child share the rest of the parent's slice. Runs in the parent. */
 static __always_inline void sched_fork(struct task_ctx *t, u64 now)
@@ -1092,9 +1102,11 @@ void BPF_STRUCT_OPS(o1_exit_task, struct task_struct *p, struct scx_exit_task_ar
 
 	if (!t || !parent_ctx || args->cancelled || !(p->flags & PF_EXITING))
 		return;
-	if (t->first_time_slice && (release != O1_2_6_22 || scx_bpf_task_cpu(p) == scx_bpf_task_cpu(parent))) {
+	if (t->first_time_slice &&
+	    (release != O1_2_6_22 || scx_bpf_task_cpu(p) == scx_bpf_task_cpu(parent))) {
 		count(STAT_SLICES_RETURNED);
-		parent_ctx->time_slice = min(parent_ctx->time_slice + t->time_slice, task_timeslice(t));
+		parent_ctx->time_slice = min(parent_ctx->time_slice + t->time_slice,
+					     task_timeslice(t));
 	}
 	if (t->sleep_avg < parent_ctx->sleep_avg)
 		parent_ctx->sleep_avg = parent_ctx->sleep_avg / (EXIT_WEIGHT + 1) * EXIT_WEIGHT +
@@ -1159,7 +1171,7 @@ void BPF_STRUCT_OPS(o1_set_weight, struct task_struct *p, u32 weight)
 		scx_bpf_kick_cpu(scx_bpf_task_cpu(p), SCX_KICK_PREEMPT);
 }
 
-/* ---- Start ----------------------------------------------------------------------------------------------------- */
+/* ---- Start ----------------------------------------------------------------------------------- */
 
 /* Starts one CPU: its queues, empty arrays, balancing due from now on. */
 static s32 init_cpu(s32 cpu)
@@ -1201,7 +1213,8 @@ s32 BPF_STRUCT_OPS_SLEEPABLE(o1_init)
 }
 
 DEFINE_SCHEDULER(o1,
-	CALLBACKS_OF(o1, select_cpu, enqueue, dispatch, tick, running, stopping, cpu_release, yield, set_weight,
-		     update_idle, init_task, exit_task, disable, init)
-	.flags = SCX_OPS_KEEP_BUILTIN_IDLE | SCX_OPS_ENQ_LAST | SCX_OPS_ENQ_EXITING | SCX_OPS_ENQ_MIGRATION_DISABLED,
+	CALLBACKS_OF(o1, select_cpu, enqueue, dispatch, tick, running, stopping, cpu_release, yield,
+		     set_weight, update_idle, init_task, exit_task, disable, init)
+	.flags = SCX_OPS_KEEP_BUILTIN_IDLE | SCX_OPS_ENQ_LAST | SCX_OPS_ENQ_EXITING |
+		 SCX_OPS_ENQ_MIGRATION_DISABLED,
 	.name = "o1");

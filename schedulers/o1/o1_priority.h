@@ -39,7 +39,7 @@ enum sleep_type {
 	SLEEP_INTERRUPTED,
 };
 
-/* ---- Formulas -------------------------------------------------------------------------------------------------- */
+/* ---- Formulas -------------------------------------------------------------------------------- */
 
 /* Ticks since the clock's zero, plus one: 0 means "never" in expired_timestamp. */
 static __always_inline u64 jiffies_at(u64 now)
@@ -85,7 +85,8 @@ static __always_inline u32 task_timeslice(const struct task_ctx *t)
 /* Slice of nice 0, ticks: 100 ms, in 2.6.2 102 ms */
 static __always_inline u32 timeslice_default(void)
 {
-	return release == O1_2_6_22 ? ms_to_ticks(def_timeslice) : static_prio_timeslice(DEFAULT_PRIO);
+	return release == O1_2_6_22 ? ms_to_ticks(def_timeslice) :
+				      static_prio_timeslice(DEFAULT_PRIO);
 }
 
 /* MAX_SLEEP_AVG, which is also STARVATION_LIMIT, ticks */
@@ -126,8 +127,10 @@ static s32 interactivity_delta(const struct task_ctx *t)
 	s32 nice = t->static_prio - DEFAULT_PRIO;
 
 	if (release == O1_2_6_22)
-		return (s32)((u32)(nice + 20) * MAX_BONUS / 40) - 20 * MAX_BONUS / 40 + INTERACTIVE_DELTA;
-	return INTERACTIVE_DELTA + (nice < 0 ? -(s32)((u32)-nice * MAX_BONUS / 40) : (s32)((u32)nice * MAX_BONUS / 40));
+		return (s32)((u32)(nice + 20) * MAX_BONUS / 40) - 20 * MAX_BONUS / 40 +
+		       INTERACTIVE_DELTA;
+	return INTERACTIVE_DELTA +
+	       (nice < 0 ? -(s32)((u32)-nice * MAX_BONUS / 40) : (s32)((u32)nice * MAX_BONUS / 40));
 }
 
 /* TASK_INTERACTIVE: goes back to the active array when its slice is used up */
@@ -165,7 +168,7 @@ static __always_inline bool batch_task(const struct task_struct *p)
 	return p->policy == SCHED_BATCH || p->policy == SCHED_IDLE;
 }
 
-/* ---- Sleep credit ---------------------------------------------------------------------------------------------- */
+/* ---- Sleep credit ---------------------------------------------------------------------------- */
 
 /* 2.6.2: only tasks proven interactive are charged less, only tasks proven hogs are credited less */
 static __always_inline bool high_credit(const struct task_ctx *t)
@@ -279,7 +282,7 @@ static __noinline void charge_run_time(struct task_ctx *t, u64 now)
 	t->last_ran = now;
 }
 
-/* ---- Starvation --------------------------------------------------------------------------------------------------- */
+/* ---- Starvation ------------------------------------------------------------------------------ */
 
 /*
  * EXPIRED_STARVING: interactive tasks may not go back to the active array, because tasks in the expired array have waited too

@@ -110,7 +110,8 @@ static __always_inline void begin_group(struct found *f, bool highest)
 #define PREFERENCE 64
 
 /* Compares the candidate of one child of a group, itself a CPU or a group, with the best so far. */
-static __always_inline void compare_child(struct found *f, bool highest, s64 load, s64 cpu_load, s32 cpu)
+static __always_inline void compare_child(struct found *f, bool highest, s64 load, s64 cpu_load,
+					  s32 cpu)
 {
 	bool better;
 
@@ -161,7 +162,8 @@ __noinline int visit_cpu(struct cpu_search *s __arg_nonnull, u32 position, bool 
 		cpu_load -= bpf_get_prandom_u32() & (PREFERENCE - 1);
 	total = load;
 	if (allowed && tdq->left_out_by < s->number &&
-	    (s->highest ? threads >= s->limit && tdq->transferable : threads <= s->limit && tdq->lowpri > s->pri))
+	    (s->highest ? threads >= s->limit && tdq->transferable :
+			  threads <= s->limit && tdq->lowpri > s->pri))
 		candidate = cpu;
 
 	/* The walk goes down: at the first CPU of a group the group is complete, and becomes a child of the next larger one */
@@ -186,7 +188,8 @@ __noinline int visit_cpu(struct cpu_search *s __arg_nonnull, u32 position, bool 
  * cpu_search() among the CPUs of a group that @p may run on, from last to first. Groups are compared by the sum of their loads, and
  * CPUs by their load. Returns the CPU, or -1.
  */
-__noinline s32 cpu_search(struct cpu_search *s __arg_nonnull, struct task_struct *p __arg_trusted __arg_nullable)
+__noinline s32 cpu_search(struct cpu_search *s __arg_nonnull,
+			  struct task_struct *p __arg_trusted __arg_nullable)
 {
 	const struct cpumask *online = scx_bpf_get_online_cpumask();
 	u32 i, level;
@@ -197,7 +200,8 @@ __noinline s32 cpu_search(struct cpu_search *s __arg_nonnull, struct task_struct
 	bpf_for(i, 0, s->span.count) {
 		u32 position = s->span.first + s->span.count - 1 - i;
 		s32 cpu = cpu_at(position);
-		bool allowed = bpf_cpumask_test_cpu(cpu, online) && (!p || bpf_cpumask_test_cpu(cpu, p->cpus_ptr));
+		bool allowed = bpf_cpumask_test_cpu(cpu, online) &&
+			       (!p || bpf_cpumask_test_cpu(cpu, p->cpus_ptr));
 
 		visit_cpu(s, position, allowed);
 	}

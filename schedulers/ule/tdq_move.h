@@ -9,7 +9,7 @@
  */
 #pragma once
 
-/* ---- Moving threads between CPUs ------------------------------------------------------------------------------- */
+/* ---- Moving threads between CPUs ------------------------------------------------------------- */
 
 /* Moves the counts of a waiting thread that has moved. If it has run or slept since, it is counted where it did. */
 static __always_inline void recount(struct td_sched *ts, s32 from, s32 to)
@@ -161,7 +161,8 @@ __noinline bool tdq_idled(s32 cpu)
 	s.number = __sync_fetch_and_add(&searches, 1) + 1;
 	tdq->left_out_by = s.number;
 	bpf_for(level, 0, NR_LEVELS) {
-		if (level < NR_LEVELS && group_exists(level, cpu) && steal_in_group(&s, cpu, level)) {
+		if (level < NR_LEVELS && group_exists(level, cpu) &&
+		    steal_in_group(&s, cpu, level)) {
 			count(STAT_STEALS);
 			return true;
 		}
@@ -169,7 +170,7 @@ __noinline bool tdq_idled(s32 cpu)
 	return false;
 }
 
-/* ---- The balancer ---------------------------------------------------------------------------------------------- */
+/* ---- The balancer ---------------------------------------------------------------------------- */
 
 /* Its searches for a CPU that gives a thread and for one that gets it: too large for the stack. Only one CPU balances at a time. */
 static struct cpu_search balance_high = { .limit = 1, .prefer = -1, .highest = true };
@@ -255,7 +256,7 @@ __noinline int sched_balance(void)
 	return 0;
 }
 
-/* ---- The balancer of 8 ----------------------------------------------------------------------------------------- */
+/* ---- The balancer of 8 ----------------------------------------------------------------------- */
 
 /* sched_balance_pair(): gives half of the difference. */
 __noinline bool balance_pair_8(s32 high, s32 low)

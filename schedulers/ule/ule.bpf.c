@@ -16,7 +16,7 @@
 #include "starvation.h"
 #include "topology.h"
 
-/* ---- Tunables -------------------------------------------------------------------------------------------------- */
+/* ---- Tunables -------------------------------------------------------------------------------- */
 
 /* Whose rules: enum freebsd_release */
 const volatile u32 release = 0;
@@ -47,7 +47,7 @@ const volatile bool random_ties = true;
  */
 const volatile bool clock_thread = true;
 
-/* ---- Statistics, in the order of scheduler.toml ---------------------------------------------------------------- */
+/* ---- Statistics, in the order of scheduler.toml ---------------------------------------------- */
 
 enum statistic {
 	STAT_TICKS,
@@ -69,7 +69,7 @@ enum statistic {
 
 DEFINE_STATISTICS(NR_STATISTICS)
 
-/* ---- Threads --------------------------------------------------------------------------------------------------- */
+/* ---- Threads --------------------------------------------------------------------------------- */
 
 /* Fixed point of histories */
 #define SCHED_TICK_SHIFT 10
@@ -126,7 +126,7 @@ DEFINE_TASK_DATA(struct td_sched, td_sched_map, td_sched)
 
 #include "freebsd.h"
 
-/* ---- Run queues ------------------------------------------------------------------------------------------------ */
+/* ---- Run queues ------------------------------------------------------------------------------ */
 
 enum queue {
 	QUEUE_REALTIME,
@@ -177,7 +177,7 @@ DEFINE_PER_CPU(struct tdq, tdq)
 static u32 nr_cpu_ids;
 static u32 num_online_cpus;
 
-/* ---- Formulas -------------------------------------------------------------------------------------------------- */
+/* ---- Formulas -------------------------------------------------------------------------------- */
 
 /* Half of the range of nice, and the range of priorities that CPU use spans */
 #define SCHED_PRI_NHALF 20
@@ -302,7 +302,8 @@ static u32 sched_pri_ticks(const struct td_sched *ts)
 
 	if (total < hz)
 		total = hz;
-	used = (ts->ticks >> SCHED_TICK_SHIFT) / ((total + SCHED_PRI_RANGE - 1) / SCHED_PRI_RANGE ?: 1);
+	used = (ts->ticks >> SCHED_TICK_SHIFT) /
+	       ((total + SCHED_PRI_RANGE - 1) / SCHED_PRI_RANGE ?: 1);
 	return release == FREEBSD_8 || used < SCHED_PRI_RANGE - 1 ? used : SCHED_PRI_RANGE - 1;
 }
 
@@ -338,11 +339,12 @@ static void sched_priority(struct task_struct *p, struct td_sched *ts)
 	if (score < (s32)interact)
 		ts->user_pri = interactive_priority(score);
 	else
-		ts->user_pri = clamped(PRI_MIN_BATCH + sched_pri_ticks(ts) + task_nice(p) + SCHED_PRI_NHALF,
+		ts->user_pri = clamped(PRI_MIN_BATCH + sched_pri_ticks(ts) +
+				       task_nice(p) + SCHED_PRI_NHALF,
 				       PRI_MIN_BATCH, PRI_MAX_TIMESHARE);
 }
 
-/* ---- The lists ------------------------------------------------------------------------------------------------- */
+/* ---- The lists ------------------------------------------------------------------------------- */
 
 /* Which of a CPU's queues a priority belongs to */
 static __always_inline u32 queue_of(s32 priority)
@@ -360,8 +362,8 @@ static __always_inline void follow_idx(struct tdq *tdq, s32 cpu)
 {
 	struct runq_head head;
 
-	if (tdq->ridx != tdq->idx &&
-	    (!runq_choose(runq_of(cpu, QUEUE_TIMESHARE), &head) || list_at(head.place) != tdq->ridx))
+	if (tdq->ridx != tdq->idx && (!runq_choose(runq_of(cpu, QUEUE_TIMESHARE), &head) ||
+				      list_at(head.place) != tdq->ridx))
 		tdq->ridx++;
 }
 
@@ -372,7 +374,8 @@ static __always_inline void follow_idx(struct tdq *tdq, s32 cpu)
 static __always_inline u16 calendar_list(const struct tdq *tdq, s32 priority, bool preempted)
 {
 	u32 range = PRI_MAX_TIMESHARE - PRI_MIN_BATCH + 1;
-	u16 ridx = tdq->ridx, distance = RQ_NQS * (u32)(priority - PRI_MIN_BATCH) / range + tdq->idx - ridx;
+	u16 ridx = tdq->ridx;
+	u16 distance = RQ_NQS * (u32)(priority - PRI_MIN_BATCH) / range + tdq->idx - ridx;
 
 	if (preempted)
 		return ridx;
@@ -384,7 +387,8 @@ static __always_inline u64 runq_place(const struct tdq *tdq, s32 priority, bool 
 {
 	bool calendar = queue_of(priority) == QUEUE_TIMESHARE;
 
-	return place_in(calendar ? calendar_list(tdq, priority, preempted) : list_of(priority), preempted);
+	return place_in(calendar ? calendar_list(tdq, priority, preempted) : list_of(priority),
+			preempted);
 }
 
 /* THREAD_CAN_MIGRATE: not bound to its CPU; affinity is not checked. */
@@ -393,7 +397,7 @@ static __always_inline bool thread_can_migrate(const struct task_struct *p)
 	return !is_migration_disabled(p) && thread_class_of(p) != THREAD_INTERRUPT;
 }
 
-/* ---- Counting -------------------------------------------------------------------------------------------------- */
+/* ---- Counting -------------------------------------------------------------------------------- */
 
 static __always_inline void add_to(s32 cpu, s32 load, s32 transferable)
 {
@@ -457,7 +461,7 @@ static __always_inline void tdq_setlowpri(struct tdq *tdq, s32 cpu)
 	tdq->lowpri = waiting < current ? waiting : current;
 }
 
-/* ---- The tick -------------------------------------------------------------------------------------------------- */
+/* ---- The tick -------------------------------------------------------------------------------- */
 
 /* sched_clock() */
 static __always_inline void sched_clock(struct task_struct *p, struct td_sched *ts)
@@ -491,7 +495,7 @@ static __always_inline void sched_clock(struct task_struct *p, struct td_sched *
 
 #include "cpu_search.h"
 
-/* ---- Choosing a CPU -------------------------------------------------------------------------------------------- */
+/* ---- Choosing a CPU -------------------------------------------------------------------------- */
 
 /* SCHED_AFFINITY: the thread's cache of this level is still warm */
 static __always_inline bool sched_affinity(const struct td_sched *ts, u32 level, u64 ticks)
@@ -588,7 +592,7 @@ s32 BPF_STRUCT_OPS(ule_select_cpu, struct task_struct *p, s32 prev_cpu, u64 wake
 	return release == FREEBSD_8 ? sched_pickcpu_8(p, prev_cpu) : sched_pickcpu(p, prev_cpu);
 }
 
-/* ---- Adding a thread to a run queue ---------------------------------------------------------------------------- */
+/* ---- Adding a thread to a run queue ---------------------------------------------------------- */
 
 /* sched_shouldpreempt(): whether a thread of priority @pri preempts one of @cpri at once. */
 static bool sched_shouldpreempt(s32 pri, s32 cpri, bool remote)
@@ -727,7 +731,8 @@ void BPF_STRUCT_OPS(ule_enqueue, struct task_struct *p, u64 enq_flags)
 	if (num_online_cpus > 1)
 		transferable_on(ts, thread_can_migrate(p) ? cpu : -1);
 	tdq->last_runq = runq_of(cpu, queue_of(ts->priority));
-	scx_bpf_dsq_insert_vtime(p, tdq->last_runq, slice_left(ts, now), runq_place(tdq, ts->priority, ts->preempted), 0);
+	scx_bpf_dsq_insert_vtime(p, tdq->last_runq, slice_left(ts, now),
+				 runq_place(tdq, ts->priority, ts->preempted), 0);
 	ts->preempted = false;
 
 	if ((!requeued || migrates) && cpu != (s32)bpf_get_smp_processor_id())
@@ -740,7 +745,7 @@ void BPF_STRUCT_OPS(ule_enqueue, struct task_struct *p, u64 enq_flags)
 		tdq->lowpri = ts->priority;
 }
 
-/* ---- Sleep ----------------------------------------------------------------------------------------------------- */
+/* ---- Sleep ----------------------------------------------------------------------------------- */
 
 /* sched_sleep() */
 void BPF_STRUCT_OPS(ule_quiescent, struct task_struct *p, u64 deq_flags)
@@ -768,7 +773,7 @@ void BPF_STRUCT_OPS(ule_quiescent, struct task_struct *p, u64 deq_flags)
 
 #include "tdq_move.h"
 
-/* ---- The clock of idle CPUs and of the balancer ---------------------------------------------------------------- */
+/* ---- The clock of idle CPUs and of the balancer ---------------------------------------------- */
 
 /* stathz ticks to the next pass of the balancer */
 static u64 balance_ticks;
@@ -839,7 +844,7 @@ static bool stat_clock_tick(void)
 
 DEFINE_TIMER(stat_clock, stat_clock_tick, time_to_multiple(scx_bpf_now(), 1, stat_tick_length()))
 
-/* ---- Choosing the next thread ---------------------------------------------------------------------------------- */
+/* ---- Choosing the next thread ---------------------------------------------------------------- */
 
 enum pick {
 	PICK_NONE,
@@ -863,7 +868,8 @@ static __noinline enum pick tdq_choose(s32 cpu, struct tdq *tdq, struct td_sched
 		return PICK_OTHER;
 	for (queue = 0; queue < NR_QUEUES && tdq->load > (prev != NULL); queue++) {
 		if (prev && queue == queue_of(prev->priority) &&
-		    (!runq_choose(runq_of(cpu, queue), &head) || time_before(prev_place, head.place)))
+		    (!runq_choose(runq_of(cpu, queue), &head) ||
+		     time_before(prev_place, head.place)))
 			return PICK_PREV;
 		if (scx_bpf_dsq_move_to_local(runq_of(cpu, queue), 0))
 			return PICK_OTHER;
@@ -1028,7 +1034,7 @@ bool BPF_STRUCT_OPS(ule_yield, struct task_struct *from, struct task_struct *to)
 	return true;
 }
 
-/* ---- Fork, exit, nice ------------------------------------------------------------------------------------------ */
+/* ---- Fork, exit, nice ------------------------------------------------------------------------ */
 
 /* sched_fork(): the child has its parent's history, shortened, and one tick of slice; the parent pays a tick. */
 static void sched_fork(struct task_struct *p, struct td_sched *ts)
@@ -1049,7 +1055,8 @@ static void sched_fork(struct task_struct *p, struct td_sched *ts)
 	ts->slice = 1;
 	ts->priority = parent_ts->priority;
 	sched_interact_fork(ts);
-	count_by(STAT_FORKED_HISTORY, (ts->runtime + ts->slptime) * 1000 / (hz ?: 1) >> SCHED_TICK_SHIFT);
+	count_by(STAT_FORKED_HISTORY,
+		 (ts->runtime + ts->slptime) * 1000 / (hz ?: 1) >> SCHED_TICK_SHIFT);
 
 	parent_ts->runtime += tickincr();
 	sched_interact_update(parent_ts);
@@ -1125,7 +1132,7 @@ void BPF_STRUCT_OPS(ule_set_weight, struct task_struct *p, u32 weight)
 		ts->priority = ts->user_pri;
 }
 
-/* ---- Start ----------------------------------------------------------------------------------------------------- */
+/* ---- Start ----------------------------------------------------------------------------------- */
 
 s32 BPF_STRUCT_OPS_SLEEPABLE(ule_init)
 {
@@ -1154,8 +1161,8 @@ s32 BPF_STRUCT_OPS_SLEEPABLE(ule_init)
 }
 
 DEFINE_SCHEDULER(ule,
-	CALLBACKS_OF(ule, select_cpu, enqueue, dispatch, running, stopping, quiescent, yield, set_weight, update_idle,
-		     init_task, exit_task, init)
+	CALLBACKS_OF(ule, select_cpu, enqueue, dispatch, running, stopping, quiescent, yield,
+		     set_weight, update_idle, init_task, exit_task, init)
 	CALLBACKS_OF(freebsd, tick)
 	.flags = SCX_OPS_ENQ_LAST | SCX_OPS_ENQ_EXITING | SCX_OPS_ENQ_MIGRATION_DISABLED,
 	.name = "ule");
