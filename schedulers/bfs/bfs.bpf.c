@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * BFS: one queue for all CPUs, one slice for all tasks, and a virtual deadline that is renewed when the slice is used up.
- * The waiting task with the earliest deadline runs, on whichever CPU looks first. The rules are those of 0.318, the release whose
- * scan sched-BFS.txt describes.
+ * BFS: one queue for all CPUs, one slice for all tasks, and a virtual deadline that is renewed when
+ * the slice is used up. The waiting task with the earliest deadline runs, on whichever CPU looks
+ * first. The rules are those of 0.318, the release whose scan sched-BFS.txt describes.
  *
  * README.md lists the mechanisms' places and the departures.
  */
@@ -15,13 +15,13 @@
 const volatile u32 hz = 1000;
 /* Slice of every task, milliseconds */
 const volatile u32 rr_interval = 6;
-/* Percent of all CPUs' time over five seconds that isochronous tasks may use before they become ordinary ones */
+/* Percent of all CPUs' time over 5 s that isochronous tasks may use before they become ordinary */
 const volatile u32 iso_cpu = 70;
 /* Whether idle CPUs tick, which counts against the share of isochronous tasks */
 const volatile u32 idle_ticks = 1;
 /* Whether a CPU that leaves tasks waiting notifies an idle one */
 const volatile u32 offer_waiting = 1;
-/* Priorities, which are also the ids of the lists. Below 100 are real-time tasks, which the kernel schedules itself. */
+/* Priorities, also the ids of the lists. Those below 100 are real-time, for the kernel itself. */
 #define ISO_PRIO 100
 #define NORMAL_PRIO 101
 #define IDLE_PRIO 102
@@ -56,7 +56,7 @@ enum statistic {
 };
 DEFINE_STATISTICS(NR_STATISTICS)
 
-/* The scheduler's part of a task. Deadline and slice stay as they are through sleep, preemption and migration. */
+/* The scheduler's part of a task. Sleep, preemption and migration leave deadline and slice. */
 struct task_ctx {
 	/*
 	 * Virtual deadline, nanoseconds on the clock: while the task runs, the run queue's copy,
@@ -138,7 +138,7 @@ static __always_inline s64 timeslice(void)
 	return (s64)scaled_rr_interval * NSEC_PER_MSEC;
 }
 
-/* How far away a deadline is set, in whole jiffies: 10 percent more for each nice value, the slice for the strongest. */
+/* A deadline's distance in whole jiffies: the slice for the strongest, 10 % more per nice value. */
 static __always_inline u64 prio_deadline_diff(s32 nice)
 {
 	u64 jiffies = (u64)prio_ratio(nice) * scaled_rr_interval * hz / (1000 * PRIO_RATIO_BASE);
@@ -170,8 +170,9 @@ static __always_inline void check_deadline(struct task_struct *p, struct task_ct
 }
 
 /*
- * Charges the running task whole microseconds of real time. The first charge of a turn begins when the task last ran, but a tick ago at most: a task
- * that gets the CPU in the middle of a tick pays all of the tick.
+ * Charges the running task whole microseconds of real time. The first charge of a turn begins when
+ * the task last ran, but a tick ago at most: a task that gets the CPU in the middle of a tick pays
+ * all of the tick.
  */
 static __always_inline void update_cpu_clock(struct task_ctx *data, u64 now)
 {
@@ -333,7 +334,10 @@ static __always_inline u64 iso_period(void)
 	return 5ULL * hz * nr_cpus + 1;
 }
 
-/* Ticks at which no isochronous task ran; each subtracts the current count / iso_period + 1. Equal steps are taken together. */
+/*
+ * Ticks at which no isochronous task ran; each subtracts the current count / iso_period + 1. Equal
+ * steps are taken together.
+ */
 static __always_inline void no_iso_ticks(u64 ticks)
 {
 	u64 period = iso_period();
@@ -358,8 +362,9 @@ static __always_inline void iso_ticks(u64 ticks)
 }
 
 /*
- * Counts the ticks that have hit a CPU; @use is the kind of task that occupies it from now on. Ticks of idle CPUs are counted when the next task comes.
- * True if the running isochronous task must become an ordinary one.
+ * Counts the ticks that have hit a CPU; @use is the kind of task that occupies it from now on.
+ * Ticks of idle CPUs are counted when the next task comes. True if the running isochronous task
+ * must become an ordinary one.
  */
 __noinline bool count_iso_ticks(s32 cpu, u32 use, u64 now)
 {
@@ -556,12 +561,15 @@ void BPF_STRUCT_OPS(bfs_enqueue, struct task_struct *p, u64 enq_flags)
 		return;
 	if (resched_best_idle(p, data->cpu, -1) || descheduled)
 		return;
-	/* The parent of a process gives way: their deadlines are equal, and the child is queued first. A thread's parent is a different task. */
+	/*
+	 * The parent of a process gives way: their deadlines are equal, and the child is queued
+	 * first. A thread's parent is a different task.
+	 */
 	if (new && is_process(p) && scx_bpf_task_cpu(p) == this_cpu) {
 		resched_cpu(this_cpu, SCX_KICK_PREEMPT);
 		return;
 	}
-	/* A synchronous waker is about to leave its CPU; unless another one is idle, that is early enough */
+	/* A synchronous waker soon leaves its CPU; unless another is idle, that is early enough */
 	if (!synchronous)
 		try_preempt(p, data);
 }
@@ -569,9 +577,10 @@ void BPF_STRUCT_OPS(bfs_enqueue, struct task_struct *p, u64 enq_flags)
 /* ---- schedule() ------------------------------------------------------------------------------ */
 
 /*
- * CPUs are idle although tasks wait: several tasks that woke at once have kicked the same CPU. BFS leaves them to the next interrupt or
- * kernel thread there; here the next CPU that goes through schedule() offers the first task that may use an idle CPU. It counts as idle
- * itself until it has switched.
+ * CPUs are idle although tasks wait: several tasks that woke at once have kicked the same CPU. BFS
+ * leaves them to the next interrupt or kernel thread there; here the next CPU that goes through
+ * schedule() offers the first task that may use an idle CPU. It counts as idle itself until it has
+ * switched.
  */
 __noinline int wake_idle_cpus(s32 cpu)
 {
@@ -720,9 +729,10 @@ void BPF_STRUCT_OPS(bfs_stopping, struct task_struct *p, bool runnable)
 }
 
 /*
- * A CPU that goes idle has found nothing, but another CPU may have queued a task since, while it still saw this one busy. BFS
- * does both under one lock; here the CPU looks again. One that leaves idling for a real-time task goes through BFS's schedule() as well,
- * but not through ops.dispatch(): the tasks that had chosen it are offered to another one here.
+ * A CPU that goes idle has found nothing, but another CPU may have queued a task since, while it
+ * still saw this one busy. BFS does both under one lock; here the CPU looks again. One that leaves
+ * idling for a real-time task goes through BFS's schedule() as well, but not through
+ * ops.dispatch(): the tasks that had chosen it are offered to another one here.
  */
 void BPF_STRUCT_OPS(bfs_update_idle, s32 cpu, bool idle)
 {
@@ -763,8 +773,8 @@ static __always_inline void lengthen_slice(struct task_ctx *data, s64 left)
 }
 
 /*
- * sched_yield(): the task is put back as it is, and goes on at once if its deadline is the earliest. yield_to(): the other one
- * gets the earlier of both deadlines and the rest of the slice.
+ * sched_yield(): the task is put back as it is, and goes on at once if its deadline is the
+ * earliest. yield_to(): the other one gets the earlier of both deadlines and the rest of the slice.
  */
 bool BPF_STRUCT_OPS(bfs_yield, struct task_struct *from, struct task_struct *to)
 {
@@ -792,8 +802,9 @@ bool BPF_STRUCT_OPS(bfs_yield, struct task_struct *from, struct task_struct *to)
 }
 
 /*
- * set_user_nice(): the deadline of a waiting task moves at once by the difference of the distances. A running task that gets worse has to compete, but
- * with its old deadline: the run queue's copy overwrites the new one.
+ * set_user_nice(): the deadline of a waiting task moves at once by the difference of the distances.
+ * A running task that gets worse has to compete, but with its old deadline: the run queue's copy
+ * overwrites the new one.
  */
 void BPF_STRUCT_OPS(bfs_set_weight, struct task_struct *p, u32 weight)
 {
@@ -812,8 +823,8 @@ void BPF_STRUCT_OPS(bfs_set_weight, struct task_struct *p, u32 weight)
 }
 
 /*
- * sched_fork(): parent and child share what the last charge left of the slice, and have the same deadline. Tasks older than this scheduler start
- * with a full slice.
+ * sched_fork(): parent and child share what the last charge left of the slice, and have the same
+ * deadline. Tasks older than this scheduler start with a full slice.
  */
 s32 BPF_STRUCT_OPS(bfs_init_task, struct task_struct *p, struct scx_init_task_args *args)
 {

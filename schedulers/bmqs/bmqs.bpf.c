@@ -2,13 +2,14 @@
 /*
  * bmqs - Davide Libenzi's Balanced Multi Queue Scheduler for Linux 2.5, second version
  *
- * Each CPU has its own list of runnable tasks and chooses from it by goodness, as Linux 2.4 did from its only list. A task
- * belongs to its CPU: it wakes there, and nothing looks for an idle CPU. Only idle CPUs look around, at every tick: one takes
- * a task from a CPU that it has found overloaded N times in a row, where N is the distance between the two in ticks.
- * Global real-time tasks have a list of their own and may preempt on any CPU.
+ * Each CPU has its own list of runnable tasks and chooses from it by goodness, as Linux 2.4 did
+ * from its only list. A task belongs to its CPU: it wakes there, and nothing looks for an idle CPU.
+ * Only idle CPUs look around, at every tick: one takes a task from a CPU that it has found
+ * overloaded N times in a row, where N is the distance between the two in ticks. Global real-time
+ * tasks have a list of their own and may preempt on any CPU.
  *
- * Names are those of the document and of kernel/sched.c of that time. README.md lists the mechanisms' places and the
- * departures.
+ * Names are those of the document and of kernel/sched.c of that time. README.md lists the
+ * mechanisms' places and the departures.
  */
 #include "fairground.bpf.h"
 #include "best_task.h"
@@ -31,14 +32,23 @@ const volatile u32 nice_tslice_steps = 39;
 const volatile u32 max_tslice = 200;
 const volatile u32 max_dynprio = 40;
 const volatile u32 mm_affinity_bonus = 1;
-/* Effect of sched_yield(): 0 ends the slice and takes a point; 1, as in 2.5.1, does neither but moves the task to the end of its list */
+/*
+ * Effect of sched_yield(): 0 ends the slice and takes a point; 1, as in 2.5.1, does neither but
+ * moves the task to the end of its list
+ */
 const volatile u32 yield_rule;
 
-/* Distances between CPUs, MSI, by what the two share: how long one may idle while it sees the other overloaded, ms */
+/*
+ * Distances between CPUs, MSI, by what the two share: how long one may idle while it sees the other
+ * overloaded, ms
+ */
 const volatile u32 msi_core = 20;
 const volatile u32 msi_cache = 50;
 const volatile u32 msi_node = 50;
-/* For CPUs of different nodes: for each 10 by which the distance between the nodes exceeds 10, the distance of a node to itself */
+/*
+ * For CPUs of different nodes: for each 10 by which the distance between the nodes exceeds 10, the
+ * distance of a node to itself
+ */
 const volatile u32 msi_remote = 100;
 
 /* Weight of a task in a run queue, MSTW, ms */
@@ -55,9 +65,9 @@ const volatile u32 move_mm_bonus = 20;
 /* Real-time tasks of the same priority: 0 take turns (SCHED_RR), 1 keep the CPU (SCHED_FIFO) */
 const volatile u32 realtime_policy;
 
-/* Two lists per CPU: 0 no; 1 yes, CPU-bound tasks run in order; 2 yes, CPU-bound tasks run by goodness */
+/* Two lists per CPU: 0 no; 1 yes, CPU-bound tasks in order; 2 yes, CPU-bound tasks by goodness */
 const volatile u32 dual_queue;
-/* A task with more ticks than this belongs in the I/O-bound list; 0 stands for the slice of nice 0 */
+/* With more ticks than this a task belongs in the I/O-bound list; 0: the slice of nice 0 */
 const volatile u32 dual_queue_threshold;
 
 #define YIELD_OLD 1
@@ -170,7 +180,10 @@ struct run_queue {
 	u64 slice_end;
 	/* When this CPU next looks for a starved task, nanoseconds */
 	u64 rescue_at;
-	/* Balancing: how many looks in a row found each CPU overloaded, and whether they are enough to take a task from it */
+	/*
+	 * Balancing: how many looks in a row found each CPU overloaded, and whether they are enough
+	 * to take a task from it
+	 */
 	u8 ldhits[MAX_CPUS];
 	bool hcpus[MAX_CPUS];
 };
@@ -245,7 +258,10 @@ static __noinline void count_on(struct task_ctx *t, s32 qid)
 
 /* ---- Time slices ----------------------------------------------------------------------------- */
 
-/* Time slice of a nice value: linear from MIN_NICE_TSLICE for 19 to MAX_NICE_TSLICE for -20, in whole ticks, at least one. */
+/*
+ * Time slice of a nice value: linear from MIN_NICE_TSLICE for 19 to MAX_NICE_TSLICE for -20, in
+ * whole ticks, at least one.
+ */
 static __always_inline s32 nice_to_ticks(s32 nice)
 {
 	u64 step = max_nice_tslice > min_nice_tslice ?
@@ -255,7 +271,10 @@ static __always_inline s32 nice_to_ticks(s32 nice)
 	return ticks ?: 1;
 }
 
-/* expire_task() for the timer ticks since the running task last paid: the tick that takes the last of the slice also takes a point. */
+/*
+ * expire_task() for the timer ticks since the running task last paid: the tick that takes the last
+ * of the slice also takes a point.
+ */
 static __noinline void charge_ticks(struct task_ctx *t, struct run_queue *rq, u64 now)
 {
 	u64 ticks = ticks_between(t->counter.paid_until, now);
@@ -269,8 +288,8 @@ static __noinline void charge_ticks(struct task_ctx *t, struct run_queue *rq, u6
 }
 
 /*
- * Lets @p run until the tick at which the timer would ask for another task. The running kernel checks the slice only at its own
- * ticks; idle_tick() ends it at this scheduler's ticks.
+ * Lets @p run until the tick at which the timer would ask for another task. The running kernel
+ * checks the slice only at its own ticks; idle_tick() ends it at this scheduler's ticks.
  */
 static __always_inline void run_slice_down(struct task_struct *p, const struct task_ctx *t,
 					   struct run_queue *rq, u64 now)
@@ -320,8 +339,8 @@ static __always_inline s32 preemption_goodness(struct task_struct *current_task,
 /* ---- Dual queue ------------------------------------------------------------------------------ */
 
 /*
- * Which list of its queue a task belongs in. The document classifies tasks by 2.4's counter, to which sleeping adds slices. Here
- * sleeping adds points instead, each of which counts as a slice.
+ * Which list of its queue a task belongs in. The document classifies tasks by 2.4's counter, to
+ * which sleeping adds slices. Here sleeping adds points instead, each of which counts as a slice.
  */
 static __always_inline u64 list_for(const struct task_struct *p, const struct task_ctx *t)
 {
@@ -357,7 +376,7 @@ static __always_inline bool in_fifo(const struct task_ctx *t)
 
 /* ---- Waking up ------------------------------------------------------------------------------- */
 
-/* A task gets a point for each recalculation that it has missed on the queue it belongs to, up to max_dynprio. */
+/* A task gets a point for each recalculation missed on its queue, up to max_dynprio. */
 static __always_inline void collect_dyn_prio(struct task_ctx *t)
 {
 	struct run_queue *rq = run_queue_of(t->task_qid);
@@ -375,7 +394,7 @@ static __always_inline void collect_dyn_prio(struct task_ctx *t)
 	count_by(STAT_DYN_PRIO_GAINED, gained);
 }
 
-/* Makes a run queue the task's own. Each queue counts its own recalculations, so a move gains no points. */
+/* Makes a run queue the task's own. Each counts its own recalculations: a move gains no points. */
 static __always_inline void belong_to(struct task_ctx *t, s32 qid)
 {
 	struct run_queue *rq = run_queue_of(qid);
@@ -385,7 +404,7 @@ static __always_inline void belong_to(struct task_ctx *t, s32 qid)
 	move_first_runqueue(t);
 }
 
-/* The queue for a task that becomes runnable or waits again: its own, unless it may no longer run there. */
+/* The queue of a task that becomes runnable or waits again: its own if it may run there. */
 static __always_inline s32 queue_for(struct task_struct *p, const struct task_ctx *t)
 {
 	s32 cpu = t->task_qid;
@@ -465,7 +484,7 @@ s32 BPF_STRUCT_OPS(bmqs_select_cpu, struct task_struct *p, s32 prev_cpu, u64 wak
 	return cpu;
 }
 
-/* add_to_runqueue(): gives the task the points it has missed, and puts it at the front of its list. */
+/* add_to_runqueue(): gives the task the points it has missed, and puts it at the front. */
 void BPF_STRUCT_OPS(bmqs_runnable, struct task_struct *p, u64 enq_flags)
 {
 	struct task_ctx *t = task_ctx_of(p);
@@ -530,7 +549,10 @@ void BPF_STRUCT_OPS(bmqs_enqueue, struct task_struct *p, u64 enq_flags)
 
 /* ---- The idle CPUs' tick --------------------------------------------------------------------- */
 
-/* The timer tick, also for idle CPUs, which get none from the kernel. sched_wake_idle(): every idle CPU calls schedule(). */
+/*
+ * The timer tick, also for idle CPUs, which get none from the kernel. sched_wake_idle(): every idle
+ * CPU calls schedule().
+ */
 static bool idle_tick(void)
 {
 	u64 now = scx_bpf_now();
@@ -562,7 +584,7 @@ struct choice {
 	s32 cpu;
 	u64 this_mm;
 	u64 now;
-	/* The best task so far: a waiting one, or the one that ran until now (prev_wins). NOTHING if there is none. */
+	/* Best task so far: a waiting one, the one that ran until now (prev_wins), or NOTHING. */
 	s32 weight;
 	u64 place;
 	bool prev_wins;
@@ -570,7 +592,10 @@ struct choice {
 	bool moved;
 };
 
-/* A task of the first list with slice left is better than all of the second; in a FIFO, all tasks with slice left are equal. */
+/*
+ * A task of the first list with slice left is better than all of the second; in a FIFO, all tasks
+ * with slice left are equal.
+ */
 #define FIRST_LIST_WEIGHT 200
 
 static __always_inline s32 weigh(struct task_struct *p, const struct task_ctx *t,
@@ -594,7 +619,10 @@ static __always_inline void begin_with_prev(struct choice *c, struct task_struct
 	c->prev_wins = true;
 }
 
-/* Walks over a list and moves the best task to the CPU if it has slice left. In a FIFO only the first task that may run here counts. */
+/*
+ * Walks over a list and moves the best task to the CPU if it has slice left. In a FIFO only the
+ * first task that may run here counts.
+ */
 __noinline int scan_list(struct choice *c __arg_nonnull, s32 qid)
 {
 	struct task_struct *p, *next = NULL;
@@ -641,8 +669,8 @@ static __always_inline void refill(struct task_struct *p, struct task_ctx *t,
 }
 
 /*
- * New slices for the runnable tasks of this run queue only: sleepers collect points instead. With two lists, a new slice may make a
- * task I/O-bound.
+ * New slices for the runnable tasks of this run queue only: sleepers collect points instead. With
+ * two lists, a new slice may make a task I/O-bound.
  */
 __noinline int recalculate(s32 cpu)
 {
@@ -687,8 +715,8 @@ __noinline bool rescue_starved(s32 cpu)
 }
 
 /*
- * schedule(): a waiting global real-time task, if any has woken since this CPU's checkpoint; otherwise the best task of this
- * CPU's run queue; otherwise one from another CPU.
+ * schedule(): a waiting global real-time task, if any has woken since this CPU's checkpoint;
+ * otherwise the best task of this CPU's run queue; otherwise one from another CPU.
  */
 void BPF_STRUCT_OPS(bmqs_dispatch, s32 cpu, struct task_struct *prev)
 {
@@ -727,7 +755,7 @@ void BPF_STRUCT_OPS(bmqs_dispatch, s32 cpu, struct task_struct *prev)
 		u64 chkp = grt_chkp;
 
 		count(STAT_SCHEDULES);
-		/* rt_queue_select: the best waiting global real-time task, unless all such tasks have a CPU */
+		/* rt_queue_select: the best waiting global real-time task, unless all have a CPU */
 		if (chkp != rq->rtt_chkp && rt_qnr_running) {
 			if (prev && prev_data && is_global(prev_data))
 				begin_with_prev(&c, prev, prev_data);
@@ -809,7 +837,10 @@ void BPF_STRUCT_OPS(bmqs_stopping, struct task_struct *p, bool runnable)
 	rq->slice_end = 0;
 	t->run_jtime = tick_at(now);
 	t->put_prev = runnable;
-	/* A task displaced by one of the kernel's real-time tasks also goes back to its list, and is not kept in front. */
+	/*
+	 * A task displaced by one of the kernel's real-time tasks also goes back to its list, and
+	 * is not kept in front.
+	 */
 	if (runnable)
 		hand_back(p);
 }
@@ -836,9 +867,10 @@ void BPF_STRUCT_OPS(bmqs_tick, struct task_struct *p)
 }
 
 /*
- * sched_yield(): does nothing unless another task is in the run queue. The yielder loses the rest of its slice and a point,
- * waits for the next recalculation and keeps its place. A real-time task, or any task under the yield rule of 2.5.1, instead
- * keeps its slice and goes to the end of the list. Yielding to a given task came later.
+ * sched_yield(): does nothing unless another task is in the run queue. The yielder loses the rest
+ * of its slice and a point, waits for the next recalculation and keeps its place. A real-time task,
+ * or any task under the yield rule of 2.5.1, instead keeps its slice and goes to the end of the
+ * list. Yielding to a given task came later.
  */
 bool BPF_STRUCT_OPS(bmqs_yield, struct task_struct *from, struct task_struct *to)
 {
@@ -867,8 +899,8 @@ bool BPF_STRUCT_OPS(bmqs_yield, struct task_struct *from, struct task_struct *to
 /* ---- Fork and exit --------------------------------------------------------------------------- */
 
 /*
- * do_fork(): parent and child share the rest of the parent's ticks; the child gets the odd tick. A parent left with nothing gives way.
- * The child inherits the points.
+ * do_fork(): parent and child share the rest of the parent's ticks; the child gets the odd tick. A
+ * parent left with nothing gives way. The child inherits the points.
  */
 static __always_inline void share_slice(struct task_ctx *t)
 {

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * cpu_distance.h - balancing by distance, the second half of BMQS: where a new task goes, and which tasks an idle CPU takes from others
+ * cpu_distance.h - balancing by distance, the second half of BMQS: where a new task goes, and which
+ * tasks an idle CPU takes from others
  *
- * The including file first defines struct run_queue and struct task_ctx, their functions, and the tunables for distances (MSI) and
- * costs.
+ * The including file first defines struct run_queue and struct task_ctx, their functions, and the
+ * tunables for distances (MSI) and costs.
  */
 #pragma once
 
@@ -39,7 +40,7 @@ static __always_inline s64 queue_weight(const struct run_queue *rq)
 	return (u64)rq->qnr_running * mvtsk_cost * hz * kd / 1000;
 }
 
-/* MC(i, j) = DIST(i, j) * Kd - QNR(i) * Kq: the cost of moving a task from a loaded CPU to an idle one */
+/* MC(i, j) = DIST(i, j) * Kd - QNR(i) * Kq: the cost of moving a task from i to an idle CPU j */
 static __always_inline s64 move_cost(const struct run_queue *src_rq, s32 src_cpu, s32 dst_cpu)
 {
 	return (s64)cpu_distance(src_cpu, dst_cpu) * kd - queue_weight(src_rq);
@@ -53,7 +54,7 @@ static __always_inline s64 rt_cpu_dist(const struct run_queue *src_rq, s32 src_c
 
 /* ---- New tasks ------------------------------------------------------------------------------- */
 
-/* task_cpu_place(): the CPU of a new task, this one unless another is closer by distance plus load. */
+/* task_cpu_place(): a new task's CPU, this one unless another is closer by distance plus load. */
 __noinline s32 task_cpu_place(struct task_struct *p __arg_trusted, s32 this_cpu)
 {
 	struct run_queue *rq = run_queue_of(this_cpu);
@@ -107,7 +108,7 @@ __noinline bool try_steal_task(s32 src_cpu, s32 dst_cpu)
 		struct task_ctx *t = task_ctx_of(tsk);
 		s64 mvg;
 
-		/* task_foreign(): the balancer leaves alone real-time tasks and tasks that belong to another queue */
+		/* task_foreign(): real-time tasks and tasks of another queue are left alone */
 		if (!t || is_realtime(t) || t->task_qid != src_cpu || !can_schedule(tsk, dst_cpu))
 			continue;
 		mvg = move_goodness(tsk, t, rq->active_mm, jiffies);
@@ -132,8 +133,9 @@ __noinline bool try_steal_task(s32 src_cpu, s32 dst_cpu)
 }
 
 /*
- * Looks at all other CPUs: counts how often in a row each was overloaded, and lists those that were for long enough. A kernel real-time
- * task that runs on a CPU counts as part of its queue, like a local one.
+ * Looks at all other CPUs: counts how often in a row each was overloaded, and lists those that were
+ * for long enough. A kernel real-time task that runs on a CPU counts as part of its queue, like a
+ * local one.
  */
 __noinline bool count_hits(s32 this_cpu)
 {
@@ -188,7 +190,7 @@ __noinline s32 cheapest_cpu(s32 this_cpu)
 	return max_cpu;
 }
 
-/* get_remote_task(): called when this CPU has nothing to run. True if it has taken a task from another one. */
+/* get_remote_task(): for a CPU that has nothing to run. True if it took a task from another. */
 __noinline bool get_remote_task(s32 this_cpu)
 {
 	struct run_queue *this_rq = run_queue_of(this_cpu);

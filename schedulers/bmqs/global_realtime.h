@@ -2,15 +2,15 @@
 /*
  * global_realtime.h - which CPU of BMQS is interrupted for a global real-time task
  *
- * The including file first defines struct run_queue, struct task_ctx, preemption_goodness(), resched_cpu(), the run queue
- * RT_QID and the checkpoint grt_chkp.
+ * The including file first defines struct run_queue, struct task_ctx, preemption_goodness(),
+ * resched_cpu(), the run queue RT_QID and the checkpoint grt_chkp.
  */
 #pragma once
 
 /* After waiting this long, a global real-time task is again looked for by all CPUs, ms */
 const volatile u32 rt_recheck = 1000;
 
-/* task_realtime() for the current task of a CPU; tasks of the kernel's own classes count as real-time tasks too. */
+/* task_realtime() for a CPU's current task; tasks of the kernel's own classes count, too. */
 static __always_inline bool runs_realtime(struct task_struct *tsk)
 {
 	struct task_ctx *t;
@@ -23,7 +23,7 @@ static __always_inline bool runs_realtime(struct task_struct *tsk)
 	return t && is_realtime(t);
 }
 
-/* Steps one and two: interrupts the CPU for a global real-time task if it runs no real-time task. */
+/* Steps one and two: interrupts the CPU for a global real-time task if it runs none. */
 static __always_inline bool resched_unless_realtime(struct task_struct *p, s32 cpu)
 {
 	struct run_queue *rq = run_queue_of(cpu);
@@ -82,8 +82,8 @@ static __always_inline void resched_weakest(struct task_struct *p, const struct 
 }
 
 /*
- * For global real-time tasks, in three steps: the CPU it last ran on if that runs no real-time task; otherwise the first CPU that
- * runs none; otherwise the one whose real-time task is weakest.
+ * For global real-time tasks, in three steps: the CPU it last ran on if that runs no real-time
+ * task; otherwise the first CPU that runs none; otherwise the one whose real-time task is weakest.
  */
 __noinline int rtt_reschedule_idle(struct task_struct *p __arg_trusted)
 {
@@ -110,9 +110,9 @@ told:
 }
 
 /*
- * A global real-time task that has lost its CPU is overlooked by CPUs that have passed the checkpoint, until another one wakes. Here it
- * is treated as woken again after a while; so is one that was not queued yet when the CPU interrupted for it looked, because no lock
- * covers both.
+ * A global real-time task that has lost its CPU is overlooked by CPUs that have passed the
+ * checkpoint, until another one wakes. Here it is treated as woken again after a while; so is one
+ * that was not queued yet when the CPU interrupted for it looked, because no lock covers both.
  */
 static __always_inline void recheck_realtime(u64 now)
 {

@@ -7,7 +7,8 @@
  * values decay; the higher the load, the less. The rules are those of 9.1 to 9.3, or of 8.
  * README.md maps the document to this file and lists the departures.
  *
- * Names are those of FreeBSD's sched_4bsd.c. A sleeper's CPU use decays at its wake-up, for the passes it slept through.
+ * Names are those of FreeBSD's sched_4bsd.c. A sleeper's CPU use decays at its wake-up, for the
+ * passes it slept through.
  */
 #include "fairground.bpf.h"
 #include "best_task.h"
@@ -113,7 +114,7 @@ static __always_inline u64 private_runq(s32 cpu)
 }
 
 struct pcpu {
-	/* Priority of the current thread: the worst for the idle thread, the best for one above sched_ext */
+	/* Priority of the current thread: worst if idle, best for one above sched_ext */
 	s32 curpri;
 	bool idle;
 	/*
@@ -158,8 +159,8 @@ static u32 nr_cpu_ids;
 static u32 smp_cpus;
 
 /*
- * Zero, which the verifier cannot know. If it knew where a sum starts, it would follow the sum through every iteration of a
- * loop and give up.
+ * Zero, which the verifier cannot know. If it knew where a sum starts, it would follow the sum
+ * through every iteration of a loop and give up.
  */
 static volatile u64 unknown_zero;
 
@@ -233,8 +234,9 @@ static __always_inline void sched_prio(struct td_sched *ts, s32 priority)
 }
 
 /*
- * resetpriority_thread(): puts the user priority into effect, unless the thread has a kernel priority. Whether this CPU's thread
- * must give way, which maybe_resched() decides by the old priority, is for the caller to test.
+ * resetpriority_thread(): puts the user priority into effect, unless the thread has a kernel
+ * priority. Whether this CPU's thread must give way, which maybe_resched() decides by the old
+ * priority, is for the caller to test.
  */
 static __always_inline void resetpriority_thread(struct td_sched *ts)
 {
@@ -317,7 +319,8 @@ __noinline s32 sched_pickcpu(struct task_struct *p __arg_trusted, s32 comes, s32
 }
 
 /*
- * forward_wakeup(): interrupts all idle CPUs so that one of them takes the thread, though one interrupt would do. False if none is idle.
+ * forward_wakeup(): interrupts all idle CPUs so that one of them takes the thread, though one
+ * interrupt would do. False if none is idle.
  */
 __noinline bool forward_wakeup(s32 me)
 {
@@ -347,9 +350,10 @@ static __always_inline void displace(s32 cpu, struct pcpu *pc, bool in_kernel)
 }
 
 /*
- * maybe_preempt() and, failing that, maybe_resched(); kick_other_cpu() has its own version of them. A better thread gets @cpu: at
- * once if it is an interrupt thread or @cpu runs a thread of the idle class, otherwise when the current thread returns to user
- * mode. For sched_ext the two are the same: the kernel decides where a thread may be preempted.
+ * maybe_preempt() and, failing that, maybe_resched(); kick_other_cpu() has its own version of them.
+ * A better thread gets @cpu: at once if it is an interrupt thread or @cpu runs a thread of the idle
+ * class, otherwise when the current thread returns to user mode. For sched_ext the two are the
+ * same: the kernel decides where a thread may be preempted.
  */
 static __always_inline void preempt_cpu(s32 cpu, struct pcpu *pc, s32 curpri, s32 priority)
 {
@@ -365,7 +369,7 @@ static __always_inline void preempt_cpu(s32 cpu, struct pcpu *pc, s32 curpri, s3
 	displace(cpu, pc, at_once);
 }
 
-/* Notifies the CPUs that sched_add() would that a thread of this priority waits; @cpu is -1 if it may run anywhere. */
+/* Notifies the CPUs that sched_add() would, of such a thread; @cpu -1: it may run anywhere. */
 static __noinline void notify_cpus(s32 cpu, s32 priority, bool srq_intr)
 {
 	s32 me = bpf_get_smp_processor_id();
@@ -379,7 +383,10 @@ static __noinline void notify_cpus(s32 cpu, s32 priority, bool srq_intr)
 			preempt_cpu(cpu, pc, pc->curpri, priority);
 		return;
 	}
-	/* On an idle CPU, FreeBSD's clock thread does the waking: the CPU does not count as idle, and picks a moment later */
+	/*
+	 * On an idle CPU, FreeBSD's clock thread does the waking: the CPU does not count as idle,
+	 * and picks a moment later
+	 */
 	if (cpu < 0 && smp_cpus > 1 && !srq_intr && forward_wakeup(me) && !my_pc->idle)
 		return;
 	preempt_cpu(me, my_pc, my_pc->curpri, priority);
@@ -506,7 +513,7 @@ static void updatepri(struct td_sched *ts)
 	u32 i;
 
 	count(STAT_UPDATED);
-	/* Meant to compare seconds, but loadfac is a fixed-point number: true only for loads near 0 */
+	/* Meant to compare seconds, but loadfac is in fixed point: true only for loads near 0 */
 	if (ts->slptime > 5 * loadfac) {
 		ts->estcpu = 0;
 		return;
@@ -541,7 +548,7 @@ void BPF_STRUCT_OPS(bsd4_runnable, struct task_struct *p, u64 enq_flags)
 	ts->slice = slice;
 }
 
-/* sched_sleep(): a timeshare thread has the priority that its sleep passes, if any, until it is back in user mode. */
+/* sched_sleep(): a timeshare thread has the priority of its sleep, if any, until in user mode. */
 void BPF_STRUCT_OPS(bsd4_quiescent, struct task_struct *p, u64 deq_flags)
 {
 	struct td_sched *ts = td_sched_of(p);
@@ -566,7 +573,7 @@ void BPF_STRUCT_OPS(bsd4_quiescent, struct task_struct *p, u64 deq_flags)
 
 /* ---- Choosing -------------------------------------------------------------------------------- */
 
-/* Finds the best thread of a queue, in which @prev, unless NULL, counts as waiting. True if that is @prev. */
+/* Finds the best thread of a queue; @prev, if any, counts as waiting. True if that is @prev. */
 static __always_inline bool best_of(struct runq_head *head, u64 queue, const struct td_sched *prev)
 {
 	bool empty = !runq_choose(queue, head);
@@ -578,8 +585,9 @@ static __always_inline bool best_of(struct runq_head *head, u64 queue, const str
 }
 
 /*
- * sched_choose(): the first thread of the global queue, or that of this CPU's own queue if its priority is strictly better. True if
- * that is @prev, which is in no list but counts as if it were in its own.
+ * sched_choose(): the first thread of the global queue, or that of this CPU's own queue if its
+ * priority is strictly better. True if that is @prev, which is in no list but counts as if it were
+ * in its own.
  */
 static __noinline bool sched_choose(s32 cpu, struct td_sched *prev, bool limited)
 {
@@ -617,7 +625,7 @@ static __always_inline s32 sched_quantum(u64 now)
 	return stat_tick_at(end + stat_tick_length() - 1) - stat_tick_at(now);
 }
 
-/* The thread leaves the scheduler, with its user priority; returns the time until its slice ends. */
+/* The thread leaves the scheduler, with its user priority; returns what is left of its slice. */
 static __always_inline u64 switched_to(struct td_sched *ts, struct pcpu *pc, u64 now)
 {
 	if (release == FREEBSD_8)
@@ -709,7 +717,7 @@ void BPF_STRUCT_OPS(bsd4_update_idle, s32 cpu, bool idle)
 		scx_bpf_kick_cpu(cpu, SCX_KICK_IDLE);
 }
 
-/* A timeshare thread that yields has the worst priority of its class until it is back in user mode. */
+/* A timeshare thread that yields has the worst priority of its class until in user mode. */
 bool BPF_STRUCT_OPS(bsd4_yield, struct task_struct *from, struct task_struct *to)
 {
 	struct td_sched *ts = td_sched_of(from);
@@ -796,7 +804,10 @@ __noinline int requeue(u64 queue, s32 displaced)
 	return 0;
 }
 
-/* schedcpu(): a pass over all threads. Then FreeBSD's schedcpu thread sleeps, so this CPU picks the thread that is best by now. */
+/*
+ * schedcpu(): a pass over all threads. Then FreeBSD's schedcpu thread sleeps, so this CPU picks the
+ * thread that is best by now.
+ */
 static bool schedcpu(void)
 {
 	s32 displaced, cpu = bpf_get_smp_processor_id();
@@ -839,7 +850,10 @@ static bool loadav(void)
 	return true;
 }
 
-/* The next sample of the load: after 5 seconds on average, at random to avoid running in step with a thread of that period */
+/*
+ * The next sample of the load: after 5 seconds on average, at random to avoid running in step with
+ * a thread of that period
+ */
 DEFINE_TIMER(loadav_callout, loadav,
 	     time_to_tick(scx_bpf_now(), hz * 4 + bpf_get_prandom_u32() % (hz * 2 + 1)))
 

@@ -2,13 +2,15 @@
 /*
  * cfs - the Completely Fair Scheduler of Linux 2.6.24 and 3.0
  *
- * Every task has a virtual runtime: the time it ran, divided by its weight. Each CPU keeps its waiting tasks ordered by
- * it and runs the leftmost. There are no time slices in the old sense; a task may run for its share of a period in which
- * every task of the CPU should run once, and the timer tick checks whether it has. Between CPUs, load means the sum of
- * weights, and a balancer evens it out level by level of the machine.
+ * Every task has a virtual runtime: the time it ran, divided by its weight. Each CPU keeps its
+ * waiting tasks ordered by it and runs the leftmost. There are no time slices in the old sense; a
+ * task may run for its share of a period in which every task of the CPU should run once, and the
+ * timer tick checks whether it has. Between CPUs, load means the sum of weights, and a balancer
+ * evens it out level by level of the machine.
  *
- * Names are those of kernel/sched.c and kernel/sched_fair.c of those releases. The red-black tree of a CPU is a dispatch
- * queue ordered by virtual time whose number is the CPU's; the running task is not in it.
+ * Names are those of kernel/sched.c and kernel/sched_fair.c of those releases. The red-black tree
+ * of a CPU is a dispatch queue ordered by virtual time whose number is the CPU's; the running task
+ * is not in it.
  */
 #include "fairground.bpf.h"
 #include "fair_state.h"
@@ -83,7 +85,7 @@ struct candidate {
 	s32 pid;
 };
 
-/* In a CPU's record, because the verifier would follow the values of variables through every iteration */
+/* In a CPU's record, as the verifier would follow variables through every iteration */
 struct candidates {
 	struct candidate left;
 	struct candidate second;
@@ -98,7 +100,10 @@ struct run_queue {
 	struct candidates candidates;
 	/* Last number given to a task, in the order in which they become runnable here */
 	u64 enqueued;
-	/* 2.6.24's clock of this CPU stands still between its ticks, wake-ups and schedule(); other CPUs see it as it is */
+	/*
+	 * 2.6.24's clock of this CPU stands still between its ticks, wake-ups and schedule(); other
+	 * CPUs see it as it is
+	 */
 	u64 clock;
 	/* A tick of its running task has found balancing due */
 	bool balance_at_tick;
@@ -164,7 +169,7 @@ static __always_inline void charge_besides(struct run_queue *rq, u64 delta_exec)
 
 /* ---- Balancing ------------------------------------------------------------------------------- */
 
-/* Moves task @p of an iteration over the busiest CPU's queue to this CPU's; there it is still the last event. */
+/* Moves task @p of an iteration over the busiest CPU's queue here; it stays the last event. */
 #define pull_task(p, t, busiest, this_rq, now)							\
 	({											\
 		u64 vruntime_;									\
@@ -186,8 +191,9 @@ static __always_inline void charge_besides(struct run_queue *rq, u64 delta_exec)
 	})
 
 /*
- * May the task be moved, and is it light enough? A task heavier than twice the load left to move stays, the document's W / 2 > L_imbal.
- * 2.6.24 adds some slack, takes the task anyway if it would have the best priority here, and judges heat by the clock of the task's CPU.
+ * May the task be moved, and is it light enough? A task heavier than twice the load left to move
+ * stays, the document's W / 2 > L_imbal. 2.6.24 adds some slack, takes the task anyway if it would
+ * have the best priority here, and judges heat by the clock of the task's CPU.
  */
 static __always_inline bool can_migrate_task(struct run_queue *this_rq,
 					     const struct run_queue *busiest,
@@ -208,8 +214,9 @@ static __always_inline bool can_migrate_task(struct run_queue *this_rq,
 }
 
 /*
- * 3.0 walks the tasks of a CPU in reverse order of becoming runnable there. Moves the first task of that walk that comes after number
- * @before and may be moved. Returns its number, 0 if there is none; subtracts its weight from the load left to move.
+ * 3.0 walks the tasks of a CPU in reverse order of becoming runnable there. Moves the first task of
+ * that walk that comes after number @before and may be moved. Returns its number, 0 if there is
+ * none; subtracts its weight from the load left to move.
  */
 __noinline u64 move_latest(struct run_queue *this_rq __arg_nonnull,
 			   struct run_queue *busiest __arg_nonnull,
@@ -268,9 +275,10 @@ static __noinline void move_leftmost(struct run_queue *this_rq, struct run_queue
 }
 
 /*
- * Moves up to attempt->imbalance of load from the waiting tasks of the busiest CPU to this CPU. Returns how many tasks moved; sets
- * attempt->all_pinned if it found no task that was light enough and allowed here. 3.0 looks at the running task as well: it does not move,
- * but if it could, force helps.
+ * Moves up to attempt->imbalance of load from the waiting tasks of the busiest CPU to this CPU.
+ * Returns how many tasks moved; sets attempt->all_pinned if it found no task that was light enough
+ * and allowed here. 3.0 looks at the running task as well: it does not move, but if it could, force
+ * helps.
  */
 __noinline s32 move_tasks(struct run_queue *this_rq __arg_nonnull,
 			  struct run_queue *busiest __arg_nonnull,
@@ -301,8 +309,9 @@ __noinline s32 move_tasks(struct run_queue *this_rq __arg_nonnull,
 }
 
 /*
- * Hands one task to the CPU that asked for it; the running task @prev counts as put back. 2.6.24 takes the leftmost that may run
- * there, 3.0 the one that became runnable last. Returns true if that is @prev, which enqueue() then inserts there.
+ * Hands one task to the CPU that asked for it; the running task @prev counts as put back. 2.6.24
+ * takes the leftmost that may run there, 3.0 the one that became runnable last. Returns true if
+ * that is @prev, which enqueue() then inserts there.
  */
 static __noinline bool active_load_balance(struct run_queue *busiest, struct task_struct *prev,
 					   u64 now)
@@ -362,9 +371,10 @@ s32 BPF_STRUCT_OPS(cfs_select_cpu, struct task_struct *p, s32 prev_cpu, u64 wake
 /* ---- Queueing -------------------------------------------------------------------------------- */
 
 /*
- * Virtual runtime of a new task. The current period is already promised, so the task begins where its slot would be, at the period's
- * end. A child that should run first takes its parent's place if that is better. 3.0 does all this on the parent's CPU, wherever
- * the child will run, and does not place it before its parent.
+ * Virtual runtime of a new task. The current period is already promised, so the task begins where
+ * its slot would be, at the period's end. A child that should run first takes its parent's place if
+ * that is better. 3.0 does all this on the parent's CPU, wherever the child will run, and does not
+ * place it before its parent.
  */
 static __always_inline u64 place_new_task(struct run_queue *rq, const struct task_ctx *t,
 					  bool *first, u64 now)
@@ -438,7 +448,7 @@ void BPF_STRUCT_OPS(cfs_enqueue, struct task_struct *p, u64 enq_flags)
 
 	if (a.new_task) {
 		vruntime = place_new_task(rq, t, &first, clock);
-		/* enqueue_entity() charges once more, now that the child may have its parent's place */
+		/* enqueue_entity() charges again, now that the child may have its parent's place */
 		update_curr(rq, clock);
 		count(STAT_FORKS);
 	} else if (a.wakeup) {
@@ -474,7 +484,10 @@ void BPF_STRUCT_OPS(cfs_enqueue, struct task_struct *p, u64 enq_flags)
 
 DEFINE_QUIESCENT(cfs)
 
-/* The original charges at each tick, so it rounds there. A slice has got shorter if the balancer has taken tasks away. dispatch() balances. */
+/*
+ * The original charges at each tick, so it rounds there. A slice has got shorter if the balancer
+ * has taken tasks away. dispatch() balances.
+ */
 void BPF_STRUCT_OPS(cfs_tick, struct task_struct *p)
 {
 	struct run_queue *rq = run_queue_of(scx_bpf_task_cpu(p));
@@ -510,8 +523,8 @@ bool BPF_STRUCT_OPS(cfs_yield, struct task_struct *from, struct task_struct *to)
 		rq->skip = from->pid;
 	} else if (sched_compat_yield || from->policy == SCHED_BATCH) {
 		/*
-		 * To the end of the queue: just after the rightmost, unless it is there already. The time since the last charge comes on top,
-		 * because schedule() charges it.
+		 * To the end of the queue: just after the rightmost, unless it is there already.
+		 * The time since the last charge comes on top, because schedule() charges it.
 		 */
 		bpf_for_each(scx_dsq, rightmost, rq->cpu, SCX_DSQ_ITER_REV) {
 			if (!time_before(rightmost->scx.dsq_vtime, rq->curr_vruntime))
@@ -528,8 +541,9 @@ bool BPF_STRUCT_OPS(cfs_yield, struct task_struct *from, struct task_struct *to)
 /* ---- No task waits for ever (not in CFS) ----------------------------------------------------- */
 
 /*
- * Runs a task that has waited too long, out of turn: a new task among much heavier ones waits for a slice of its own in virtual time,
- * which may be minutes, longer than sched_ext's watchdog allows. True if there is one.
+ * Runs a task that has waited too long, out of turn: a new task among much heavier ones waits for a
+ * slice of its own in virtual time, which may be minutes, longer than sched_ext's watchdog allows.
+ * True if there is one.
  */
 __noinline bool rescue_starved(s32 cpu)
 {
@@ -545,7 +559,7 @@ static __always_inline bool buddy_may_run(const struct candidate *buddy,
 	return buddy->pid && !wakeup_preempt_entity(buddy->vruntime, left->vruntime, left->weight);
 }
 
-/* Takes the next one in the order of virtual runtimes: is it one of the leftmost two, or a buddy? */
+/* Takes the next one by virtual runtime: is it one of the leftmost two, or a buddy? */
 static __always_inline void consider(struct run_queue *rq, const struct candidate *one)
 {
 	struct candidates *c = &rq->candidates;
@@ -561,9 +575,10 @@ static __always_inline void consider(struct run_queue *rq, const struct candidat
 }
 
 /*
- * pick_next_entity() of 3.0: the leftmost, which is skipped if it has yielded; or the last buddy, whose cache is warm; or the next
- * buddy, whose waker waits for it; if that is not too unfair. @prev is the running task if it may go on; it counts as put back.
- * Moves the choice to the CPU's local queue; returns false if it is @prev or there is none.
+ * pick_next_entity() of 3.0: the leftmost, which is skipped if it has yielded; or the last buddy,
+ * whose cache is warm; or the next buddy, whose waker waits for it; if that is not too unfair.
+ * @prev is the running task if it may go on; it counts as put back. Moves the choice to the CPU's
+ * local queue; returns false if it is @prev or there is none.
  */
 __noinline bool pick_next_entity(struct run_queue *rq __arg_nonnull, bool prev)
 {

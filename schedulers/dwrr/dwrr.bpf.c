@@ -2,15 +2,18 @@
 /*
  * dwrr - Distributed Weighted Round-Robin
  *
- * A layer over a host scheduler, CFS, that makes it fair across CPUs. In each round every thread may run for one round slice,
- * w * B: w is its weight, and B is the same for the whole system. Each CPU has two queues: RQ holds the threads that have not
- * used up their slice of the CPU's current round, EQ those that have and wait for the next. When RQ is empty, the CPU does round
- * balancing: before it begins a new round, it takes threads that have not finished the highest round from other CPUs. So all
- * threads go through the same number of rounds, however many CPUs there are. Within a round the host's rules decide which task
- * runs, by virtual runtime. README.md maps the documents to this file and lists the departures.
+ * A layer over a host scheduler, CFS, that makes it fair across CPUs. In each round every thread
+ * may run for one round slice, w * B: w is its weight, and B is the same for the whole system. Each
+ * CPU has two queues: RQ holds the threads that have not used up their slice of the CPU's current
+ * round, EQ those that have and wait for the next. When RQ is empty, the CPU does round balancing:
+ * before it begins a new round, it takes threads that have not finished the highest round from
+ * other CPUs. So all threads go through the same number of rounds, however many CPUs there are.
+ * Within a round the host's rules decide which task runs, by virtual runtime. README.md maps the
+ * documents to this file and lists the departures.
  *
- * The document's round(p) is run_queue.round; highest has the same name here. task_ctx.round is the round that a thread's slice
- * is for: the thread belongs in RQ of a CPU that has reached that round, and in EQ of one that has not.
+ * The document's round(p) is run_queue.round; highest has the same name here. task_ctx.round is the
+ * round that a thread's slice is for: the thread belongs in RQ of a CPU that has reached that
+ * round, and in EQ of one that has not.
  */
 #include "fairground.bpf.h"
 #include "fair_state.h"
@@ -59,7 +62,10 @@ DEFINE_STATISTICS(NR_STATISTICS)
 /* ---- Threads --------------------------------------------------------------------------------- */
 
 struct task_ctx {
-	/* The round that the slice is for, and the rest of the slice, nanoseconds; while the thread runs, that is in its run queue */
+	/*
+	 * The round that the slice is for, and the rest of the slice, nanoseconds; while the thread
+	 * runs, that is in its run queue
+	 */
 	u64 round;
 	s64 round_slice;
 	CFS_TASK_STATE
@@ -69,24 +75,27 @@ DEFINE_TASK_DATA(struct task_ctx, task_ctx_map, task_ctx)
 
 /* ---- Run queues ------------------------------------------------------------------------------ */
 
-/* Why threads are moved: by round balancing, because the CPU would be idle, or by the host's balancer */
+/* Why threads are moved: round balancing, the CPU would be idle, or the host's balancer */
 enum reason {
 	ROUND_BALANCING,
 	WOULD_BE_IDLE,
 	HOST_BALANCING,
 };
 
-/* The threads that a CPU looks for in another CPU's queue: up to @wanted threads whose round is @up_to or earlier */
+/* What a CPU looks for in another's queue: up to @wanted threads of round @up_to or earlier */
 struct search {
 	enum reason reason;
 	u64 up_to;
 	u32 wanted;
 	/* The host's balancer: load still to be moved */
 	s64 rem_load_move;
-	/* In the queue being searched; not local variables, whose values the verifier would follow through every iteration */
+	/*
+	 * In the queue being searched; not local variables, whose values the verifier would follow
+	 * through every iteration
+	 */
 	u32 looked_at;
 	u32 moved;
-	/* In the scan of all CPUs: the number of threads taken, and the lowest round of a busy CPU */
+	/* In the scan of all CPUs: number of threads taken, and lowest round of a busy CPU */
 	u32 taken;
 	u64 lowest_round;
 };
@@ -122,13 +131,19 @@ static u32 nr_cpus;
 static u32 num_online_cpus;
 static u64 tick_nsec;
 
-/* How many threads and rounds one pick steps over before it takes a thread no matter how far ahead it is */
+/* How many threads and rounds one pick steps over before it takes a thread however far ahead */
 #define MAX_PICKS 256
 
-/* A thread moves to its waker's CPU if the load there, with it, is at most this percentage of its last CPU's: 100 + (125 - 100) / 2 */
+/*
+ * A thread moves to its waker's CPU if the load there, with it, is at most this percentage of its
+ * last CPU's: 100 + (125 - 100) / 2
+ */
 #define WAKE_IMBALANCE 112
 
-/* The host's load balancer: its interval, how long it considers a thread cache-hot, and after how many threads of a queue it stops looking */
+/*
+ * The host's load balancer: its interval, how long it considers a thread cache-hot, and after how
+ * many threads of a queue it stops looking
+ */
 #define BALANCE_INTERVAL (64 * NSEC_PER_MSEC)
 #define sched_migration_cost (500 * NSEC_PER_USEC)
 #define sched_nr_migrate 32
@@ -188,8 +203,9 @@ static __always_inline void raise_highest(u64 round)
 }
 
 /*
- * The thread has used up its round slice: it gets that of the next round. Since the kernel ends slices at ticks, it may have run for
- * longer; the excess is taken from the new slice. If that leaves nothing, the thread has run ahead by another round, and so on.
+ * The thread has used up its round slice: it gets that of the next round. Since the kernel ends
+ * slices at ticks, it may have run for longer; the excess is taken from the new slice. If that
+ * leaves nothing, the thread has run ahead by another round, and so on.
  */
 static __always_inline void finish_round_slice(const struct run_queue *rq, struct task_ctx *t)
 {
@@ -207,8 +223,9 @@ static __always_inline void finish_round_slice(const struct run_queue *rq, struc
 }
 
 /*
- * The thread comes to a CPU. The rest of its slice counts only in its own round: if it slept into a later one, it gets a full
- * slice. If it stayed runnable (@slept is false) and comes from a CPU that was behind, it keeps the rest on top of that.
+ * The thread comes to a CPU. The rest of its slice counts only in its own round: if it slept into a
+ * later one, it gets a full slice. If it stayed runnable (@slept is false) and comes from a CPU
+ * that was behind, it keeps the rest on top of that.
  */
 static __always_inline void join_round(const struct run_queue *rq, struct task_ctx *t, bool slept)
 {
@@ -219,8 +236,9 @@ static __always_inline void join_round(const struct run_queue *rq, struct task_c
 }
 
 /*
- * The thread comes from another CPU. One that has finished its CPU's round there waits here for the next, and has run ahead by as many rounds
- * as there: the rounds of CPUs that bound threads keep apart are not comparable.
+ * The thread comes from another CPU. One that has finished its CPU's round there waits here for the
+ * next, and has run ahead by as many rounds as there: the rounds of CPUs that bound threads keep
+ * apart are not comparable.
  */
 static __always_inline void convert_round(const struct run_queue *rq, struct task_ctx *t)
 {
@@ -234,7 +252,10 @@ static __always_inline void convert_round(const struct run_queue *rq, struct tas
 	t->round = min(t->round, rq->round + ahead);
 }
 
-/* May a thread be woken or forked here: is round(p) highest or highest - 1? A CPU without threads joins the highest. */
+/*
+ * May a thread be woken or forked here: is round(p) highest or highest - 1? A CPU without threads
+ * joins the highest.
+ */
 static __always_inline bool round_is_open(const struct run_queue *rq)
 {
 	return !rq->nr_running || rq->round + 1 >= highest;
@@ -242,7 +263,7 @@ static __always_inline bool round_is_open(const struct run_queue *rq)
 
 /* ---- CFS: virtual time and slices ------------------------------------------------------------ */
 
-/* In the load, a real-time task weighs as much as two of nice -20. Real-time tasks do not enter rounds. */
+/* In the load a real-time task weighs as much as two of nice -20. It enters no rounds. */
 #define REAL_TIME_WEIGHT (2 * 88761)
 
 static __always_inline void before_load_changes(struct run_queue *rq, u64 now)
@@ -269,7 +290,10 @@ static __always_inline void charge_besides(struct run_queue *rq, u64 delta_exec)
 
 #include "fair.h"
 
-/* Virtual runtime of a new thread: the end of the current period, which is already promised, but not before the running thread's. */
+/*
+ * Virtual runtime of a new thread: the end of the current period, which is already promised, but
+ * not before the running thread's.
+ */
 static __always_inline u64 place_new_thread(const struct run_queue *rq)
 {
 	u64 vruntime = rq->min_vruntime + sched_vslice(rq->nr_running, rq->load_weight);
@@ -280,8 +304,9 @@ static __always_inline u64 place_new_thread(const struct run_queue *rq)
 /* ---- Taking threads from other CPUs ---------------------------------------------------------- */
 
 /*
- * Moves the threads that this CPU searches for from RQ of @victim, or EQ if @expired, to its own RQ, or EQ if @to_expired, in the
- * order of the queue. The host's balancer skips threads that are too heavy or cache-hot. Returns how many threads were moved.
+ * Moves the threads that this CPU searches for from RQ of @victim, or EQ if @expired, to its own
+ * RQ, or EQ if @to_expired, in the order of the queue. The host's balancer skips threads that are
+ * too heavy or cache-hot. Returns how many threads were moved.
  */
 __noinline u32 take_threads(struct run_queue *rq __arg_nonnull,
 			    struct run_queue *victim __arg_nonnull, bool expired, bool to_expired)
@@ -321,7 +346,10 @@ __noinline u32 take_threads(struct run_queue *rq __arg_nonnull,
 		search->wanted--;
 
 		if (search->reason == WOULD_BE_IDLE && t->round > rq->round) {
-			/* It has finished this round; the idle CPU begins the next round with it, and no later one */
+			/*
+			 * It has finished this round; the idle CPU begins the next round with it,
+			 * and no later one
+			 */
 			t->round = rq->round + 1;
 			rq->round = t->round;
 			raise_highest(t->round);
@@ -336,9 +364,10 @@ __noinline u32 take_threads(struct run_queue *rq __arg_nonnull,
 }
 
 /*
- * Scans the other CPUs, starting with the next one, for waiting threads that have not finished round @top, and takes up to X of
- * them. They are in RQ of a CPU in that round, or in RQ or EQ of one that is behind: by one round, or by more if threads are bound
- * to it or a single thread is entitled to more than a CPU. With @any, takes one waiting thread of any round.
+ * Scans the other CPUs, starting with the next one, for waiting threads that have not finished
+ * round @top, and takes up to X of them. They are in RQ of a CPU in that round, or in RQ or EQ of
+ * one that is behind: by one round, or by more if threads are bound to it or a single thread is
+ * entitled to more than a CPU. With @any, takes one waiting thread of any round.
  */
 __noinline u32 scan_cpus(struct run_queue *rq __arg_nonnull, u64 top, bool any)
 {
@@ -405,8 +434,9 @@ static __always_inline void next_round(struct run_queue *rq)
 }
 
 /*
- * Round balancing, when RQ of this CPU is empty. If @prev_expired, the thread that ran until now is runnable and has finished its
- * round: it counts as in EQ although it is not queued yet. Returns false if there is nothing to run.
+ * Round balancing, when RQ of this CPU is empty. If @prev_expired, the thread that ran until now is
+ * runnable and has finished its round: it counts as in EQ although it is not queued yet. Returns
+ * false if there is nothing to run.
  */
 __noinline bool round_balance(struct run_queue *rq __arg_nonnull, bool prev_expired)
 {
@@ -423,7 +453,10 @@ __noinline bool round_balance(struct run_queue *rq __arg_nonnull, bool prev_expi
 			return true;
 		}
 		if (eq_empty) {
-			/* A CPU without threads joins the highest round and, as in the host, takes any thread */
+			/*
+			 * A CPU without threads joins the highest round and, as in the host, takes
+			 * any thread
+			 */
 			rq->round = top;
 			return nr_overloaded && scan_cpus(rq, top, true);
 		}
@@ -433,8 +466,9 @@ __noinline bool round_balance(struct run_queue *rq __arg_nonnull, bool prev_expi
 }
 
 /*
- * The host's balancer, as in the document: L_k = sum of weights of CPU k, L_imbal = min(min(L_busiest, L_avg), L_avg - L_k), and a
- * thread of weight W does not move if L_imbal < W / 2. It balances only CPUs in the same round, from RQ to RQ and from EQ to EQ.
+ * The host's balancer, as in the document: L_k = sum of weights of CPU k, L_imbal =
+ * min(min(L_busiest, L_avg), L_avg - L_k), and a thread of weight W does not move if L_imbal < W /
+ * 2. It balances only CPUs in the same round, from RQ to RQ and from EQ to EQ.
  */
 __noinline int balance_load(struct run_queue *rq __arg_nonnull)
 {
@@ -473,8 +507,9 @@ __noinline int balance_load(struct run_queue *rq __arg_nonnull)
 /* ---- Slices and preemption ------------------------------------------------------------------- */
 
 /*
- * When the CPU must next go through schedule(): at the end of the running thread's round slice or of the host's slice, or when balancing
- * is due. A thread that is just coming to RQ is not there yet: if one @arrives, @arriving is its virtual runtime.
+ * When the CPU must next go through schedule(): at the end of the running thread's round slice or
+ * of the host's slice, or when balancing is due. A thread that is just coming to RQ is not there
+ * yet: if one @arrives, @arriving is its virtual runtime.
  */
 static __always_inline u64 next_event(const struct run_queue *rq, bool arrives, u64 arriving,
 				      u64 now)
@@ -492,7 +527,7 @@ static __always_inline u64 next_event(const struct run_queue *rq, bool arrives, 
 
 /* ---- Placement of a waking or new thread ----------------------------------------------------- */
 
-/* An idle CPU that may take @p: @cpu itself, one that shares its cache, or any. Negative if there is none. */
+/* An idle CPU that may take @p: @cpu, one that shares its cache, or any; negative if none is. */
 static __always_inline s32 idle_cpu_near(s32 cpu, const struct task_struct *p)
 {
 	struct run_queue *rq = run_queue_of(cpu);
@@ -516,7 +551,7 @@ static __always_inline s32 idle_cpu_near(s32 cpu, const struct task_struct *p)
 	return found;
 }
 
-/* The CPU with the least load among those in the highest round or the one before; @cpu if there is none. */
+/* The CPU with the least load of those in the highest round or the one before; @cpu if none is. */
 static __always_inline s32 least_loaded_cpu(s32 cpu, const struct task_struct *p)
 {
 	struct run_queue *rq;
@@ -681,7 +716,7 @@ bool BPF_STRUCT_OPS(dwrr_yield, struct task_struct *from, struct task_struct *to
 
 /* ---- Nobody waits for ever (not DWRR's) ------------------------------------------------------ */
 
-/* Runs a thread that has waited too long, in any round: round slices of nice -20 last seconds. True if there is one. */
+/* Runs a thread that waited too long, in any round: those of nice -20 last seconds. True if so. */
 __noinline bool rescue_starved(s32 cpu)
 {
 	if (!rescue_from_queue((u64)cpu * 2, 0, 0) && !rescue_from_queue((u64)cpu * 2 + 1, 0, 0))
@@ -699,7 +734,7 @@ enum pick {
 	PICK_OTHER,
 };
 
-/* The host's rule: does the thread that ran until now come before the first one in RQ, as if it were queued there? */
+/* The host's rule: does the thread that ran come before RQ's first, as if it were queued there? */
 static __always_inline bool prev_is_first(const struct run_queue *rq, u64 leftmost)
 {
 	if (rq->skip == rq->curr_pid)
@@ -727,8 +762,9 @@ static __always_inline bool defer_first(struct run_queue *rq, struct task_struct
 }
 
 /*
- * Picks a thread from RQ by the host's rule, after round balancing if RQ is empty, and moves it to this CPU's local queue. @prev is the
- * thread that ran until now, if it is still runnable; it is in no queue but counts as if it were in its own.
+ * Picks a thread from RQ by the host's rule, after round balancing if RQ is empty, and moves it to
+ * this CPU's local queue. @prev is the thread that ran until now, if it is still runnable; it is in
+ * no queue but counts as if it were in its own.
  */
 static __noinline enum pick pick_next(struct run_queue *rq, struct task_ctx *prev)
 {
@@ -841,7 +877,7 @@ void BPF_STRUCT_OPS(dwrr_stopping, struct task_struct *p, bool runnable)
 
 DEFINE_CPU_RELEASE(dwrr)
 
-/* The host's balancer makes idle CPUs look for waiting threads: at every tick, while there are any. */
+/* The host's balancer makes idle CPUs look for threads: at every tick, while any waits. */
 static __always_inline bool worth_balancing(void)
 {
 	return nr_overloaded;

@@ -2,13 +2,15 @@
 /*
  * ebs - the O(1) Entitlement Based Scheduler for Linux 2.6.2, Aurema 2004
  *
- * Every task holds shares. A filter estimates the fraction of a CPU that a task uses; usage divided by shares is compared with
- * the highest usage per share seen on its CPU, and the ratio becomes its priority: tasks that get less than others, or sleep
- * much, have better priorities. Caps limit the usage: soft caps through the priority, hard caps by moving the task from the
- * run queue to the sinbin. README.md maps the document to this file, describes the maps that can be read, and lists the
- * departures.
+ * Every task holds shares. A filter estimates the fraction of a CPU that a task uses; usage divided
+ * by shares is compared with the highest usage per share seen on its CPU, and the ratio becomes its
+ * priority: tasks that get less than others, or sleep much, have better priorities. Caps limit the
+ * usage: soft caps through the priority, hard caps by moving the task from the run queue to the
+ * sinbin. README.md maps the document to this file, describes the maps that can be read, and lists
+ * the departures.
  *
- * Usage rates and caps are in units of 2^-32. Priorities appear as levels: 0 to 39 for 100 to 139, 40 for background.
+ * Usage rates and caps are in units of 2^-32. Priorities appear as levels: 0 to 39 for 100 to 139,
+ * 40 for background.
  */
 #include "fairground.bpf.h"
 
@@ -46,7 +48,10 @@ const volatile u32 hz = 1000;
 const volatile u32 half_life = 5000;
 const volatile u32 time_slice = 100;
 
-/* Which of the two patches: the full one, or the basic one with shares by nice, soft caps, and a fixed half life and slice */
+/*
+ * Which of the two patches: the full one, or the basic one with shares by nice, soft caps, and a
+ * fixed half life and slice
+ */
 const volatile u32 patch;
 
 #define PATCH_BASIC 1
@@ -72,8 +77,8 @@ enum statistic {
 DEFINE_STATISTICS(NR_STATISTICS)
 
 /*
- * /proc/cpu_half_life and /proc/timeslice, in milliseconds. The administrator may write them while the scheduler runs. Values
- * out of range are ignored.
+ * /proc/cpu_half_life and /proc/timeslice, in milliseconds. The administrator may write them while
+ * the scheduler runs. Values out of range are ignored.
  */
 struct parameters {
 	u32 half_life_ms;
@@ -93,8 +98,8 @@ enum ebs_task_flags {
 };
 
 /*
- * A task's public statistics, at the start of its record in the map task_statistics. The layout is stable: new members are
- * added at the end. Times are in nanoseconds.
+ * A task's public statistics, at the start of its record in the map task_statistics. The layout is
+ * stable: new members are added at the end. Times are in nanoseconds.
  */
 struct ebs_task {
 	/* sizeof(struct ebs_task) */
@@ -115,25 +120,31 @@ struct ebs_task {
 	u64 wait_time __unit("ns");
 	u64 sinbin_time __unit("ns");
 	u64 wakeups;
-	/* How often it got a CPU, used up a slice, lost the CPU before that, and was put into the sinbin */
+	/* How often it got a CPU, used up a slice, lost the CPU before that, went to the sinbin */
 	u64 runs;
 	u64 slices;
 	u64 preempted;
 	u64 sinbinned;
-	/* Levels gained by promotion while it waited, and how often it ran because it had waited too long */
+	/* Levels gained by promotion while it waited; how often it ran after waiting too long */
 	u64 promotions;
 	u64 overdue;
 };
 
 struct task_ctx {
 	struct ebs_task public;
-	/* Time up to which usage is accounted for; length of the period not yet in the estimate, and time on a CPU in it */
+	/*
+	 * Time up to which usage is accounted for; length of the period not yet in the estimate,
+	 * and time on a CPU in it
+	 */
 	u64 accounted;
 	u64 period;
 	u64 busy;
 	/* Cap above which it is kept off the run queue; ONE if there is none */
 	u64 hard_cap;
-	/* When it last became runnable or lost the CPU, time spent in the sinbin since, and when it last went there */
+	/*
+	 * When it last became runnable or lost the CPU, time spent in the sinbin since, and when it
+	 * last went there
+	 */
 	u64 waiting_since;
 	u64 waited_in_sinbin;
 	u64 sinbinned_at;
@@ -142,13 +153,16 @@ struct task_ctx {
 	/* Time up to which run_time is counted, and tick up to which the slice is charged */
 	u64 started;
 	u64 charged_until;
-	/* Ticks left of the slice; and of the turn of a task that has waited too long, 0 for others */
+	/* Ticks left of the slice; and of the turn of a task that has waited too long, or 0 */
 	u32 slice_left;
 	u32 overdue;
 	/* Level at which it was queued */
 	s32 level;
 	s32 static_prio;
-	/* One plus the CPU whose run queue counts the task, or 0; its weight there; and the CPU in whose sinbin it is */
+	/*
+	 * One plus the CPU whose run queue counts the task, or 0; its weight there; and the CPU in
+	 * whose sinbin it is
+	 */
 	s32 on_rq;
 	u32 weight;
 	s32 sinbin_cpu;
@@ -170,7 +184,7 @@ static u32 nr_cpu_ids;
 static u32 num_online_cpus;
 static u64 tick_nsec;
 
-/* A CPU's run queue. It begins with public statistics, whose layout is as stable as that of struct ebs_task. */
+/* A CPU's run queue. It begins with public statistics, laid out as stably as struct ebs_task. */
 struct run_queue {
 	/* Number of bytes up to and including in_sinbin */
 	u32 size;
@@ -178,7 +192,7 @@ struct run_queue {
 	/* Highest usage per share, as of `entitlement_at`, in units of 2^-32 */
 	u64 effective_entitlement_per_share;
 	u64 entitlement_at;
-	/* Priority of the running task, 100 to 140; 99 if it has waited too long, 141 if there is none */
+	/* Priority of the running task, 100 to 140; 99 if it has waited too long, 141: none */
 	s32 curr_prio;
 	u32 in_sinbin;
 
@@ -210,7 +224,7 @@ static __always_inline void count_besides(struct run_queue *rq, struct task_ctx 
 #include "runnable_load.h"
 #include "queue_length_balance.h"
 
-/* DSQs of a CPU: the waiting tasks, ordered by when they are due, and the sinbin, ordered by time of release */
+/* DSQs of a CPU: the waiting tasks, by when they are due, and the sinbin, by time of release */
 static __always_inline u64 waiting_dsq(s32 cpu)
 {
 	return (u64)cpu * 2;
@@ -236,9 +250,9 @@ __noinline u64 time_to_decay(u64 usage, u64 target)
 }
 
 /*
- * Moves the estimate towards the fraction of time that the task was on a CPU, half of the way in each half life. This is exact
- * for a stretch of running or of not running, however long. Stretches are added up to at least a millisecond, since shorter
- * steps would be lost to rounding.
+ * Moves the estimate towards the fraction of time that the task was on a CPU, half of the way in
+ * each half life. This is exact for a stretch of running or of not running, however long. Stretches
+ * are added up to at least a millisecond, since shorter steps would be lost to rounding.
  */
 __noinline int estimate_usage(struct task_ctx *t __arg_nonnull, u64 now)
 {
@@ -329,9 +343,10 @@ static __noinline void read_attributes(struct task_struct *p, struct task_ctx *t
 /* ---- Priorities ------------------------------------------------------------------------------ */
 
 /*
- * Promotion. At a constant entitlement, the ratio of a waiting task falls from (k + 1) / 20 to k / 20 in half life *
- * log2((k + 1) / k): this inverts the filter and the priority function. The shortest of these times, that of the last level, is
- * the promotion interval; promotion_steps[k] is the number of intervals from level k to the best list, through all levels between.
+ * Promotion. At a constant entitlement, the ratio of a waiting task falls from (k + 1) / 20 to k /
+ * 20 in half life * log2((k + 1) / k): this inverts the filter and the priority function. The
+ * shortest of these times, that of the last level, is the promotion interval; promotion_steps[k] is
+ * the number of intervals from level k to the best list, through all levels between.
  */
 static u64 promotion_interval;
 static u32 promotion_steps[NR_LEVELS];
@@ -340,7 +355,10 @@ static u32 promotion_steps[NR_LEVELS];
 #define NR_STEPS 256
 static u8 level_by_steps[NR_STEPS];
 
-/* More intervals than ever pass: background tasks are due this far in the future, tasks that have waited too long this far in the past */
+/*
+ * More intervals than ever pass: background tasks are due this far in the future, tasks that have
+ * waited too long this far in the past
+ */
 #define FAR (1ULL << 32)
 
 /* Number of the interval that began at intervals_since, when the half life last changed */
@@ -354,7 +372,7 @@ static __always_inline u64 promotion_clock(u64 now)
 	       elapsed(intervals_since, now) / (promotion_interval ?: NSEC_PER_SEC);
 }
 
-/* Level of a task that is due at interval @due. It improves as time passes: this is the promotion. */
+/* Level of a task due at interval @due. It improves as time passes: this is the promotion. */
 static __always_inline s32 level_at(u64 due, u64 clock)
 {
 	u64 steps = due - clock;
@@ -365,9 +383,10 @@ static __always_inline s32 level_at(u64 due, u64 clock)
 }
 
 /*
- * The interval at which a task that enters a level now will reach the best one. Waiting tasks are ordered by it, so one queue is both
- * the promotion list and the priority list: tasks of the same priority lie side by side, in order of arrival, and are promoted
- * together. Tasks promoted to a level and tasks that enter it in the same interval are due together.
+ * The interval at which a task that enters a level now will reach the best one. Waiting tasks are
+ * ordered by it, so one queue is both the promotion list and the priority list: tasks of the same
+ * priority lie side by side, in order of arrival, and are promoted together. Tasks promoted to a
+ * level and tasks that enter it in the same interval are due together.
  */
 static __always_inline u64 due_at(s32 level, u64 now)
 {
@@ -411,7 +430,7 @@ __noinline int set_parameters(u32 half_life_ms, u32 time_slice_ms)
 	return 0;
 }
 
-/* The run queue's effective entitlement per share: the highest usage per share seen, which decays like any usage. */
+/* The run queue's effective entitlement per share: the highest usage per share seen, decaying. */
 __noinline u64 effective_entitlement(struct run_queue *rq __arg_nonnull, u64 usage_per_share,
 				     u64 now)
 {
@@ -428,8 +447,9 @@ __noinline u64 effective_entitlement(struct run_queue *rq __arg_nonnull, u64 usa
 }
 
 /*
- * The task's level on a run queue: the ratio of its usage per share to the smaller of its cap per share and the effective entitlement
- * per share, mapped so that 1.0 is the mean level and each 1/20 is one level.
+ * The task's level on a run queue: the ratio of its usage per share to the smaller of its cap per
+ * share and the effective entitlement per share, mapped so that 1.0 is the mean level and each 1/20
+ * is one level.
  */
 static __noinline s32 calculate_priority(struct task_struct *p, struct task_ctx *t,
 					 struct run_queue *rq, u64 now)
@@ -443,7 +463,10 @@ static __noinline s32 calculate_priority(struct task_struct *p, struct task_ctx 
 	shares = t->public.shares ?: DEFAULT_SHARES;
 	usage_per_share = t->public.usage / shares;
 	allowed = effective_entitlement(rq, usage_per_share, now);
-	/* Without a cap only the entitlement limits a task: a cap of a whole CPU would restrict one with many shares */
+	/*
+	 * Without a cap only the entitlement limits a task: a cap of a whole CPU would restrict one
+	 * with many shares
+	 */
 	if (t->public.flags & (EBS_HARD_CAP | EBS_SOFT_CAP))
 		allowed = min(t->public.cap / shares, allowed);
 
@@ -457,7 +480,10 @@ static __noinline s32 calculate_priority(struct task_struct *p, struct task_ctx 
 	return level;
 }
 
-/* True if the task must go to the sinbin. Not if it is exiting or has a pending signal, which may be the one that ends it. */
+/*
+ * True if the task must go to the sinbin. Not if it is exiting or has a pending signal, which may
+ * be the one that ends it.
+ */
 static __always_inline bool over_hard_cap(struct task_struct *p, const struct task_ctx *t)
 {
 	return t->public.usage > t->hard_cap && !(p->flags & PF_EXITING) && !signal_is_pending(p);
@@ -468,7 +494,7 @@ static __always_inline bool over_hard_cap(struct task_struct *p, const struct ta
 /* Number of tasks in all sinbins */
 static u32 nr_in_sinbin;
 
-/* Updates all records when a task leaves the sinbin, for any reason; does nothing if it is not there. */
+/* Updates all records when a task leaves the sinbin, for any reason; if it is there. */
 __noinline int leave_sinbin(struct task_ctx *t __arg_nonnull, u64 now)
 {
 	struct run_queue *rq;
@@ -498,7 +524,7 @@ static __always_inline void set_current_level(struct run_queue *rq, s32 level)
 	rq->curr_prio = MAX_RT_PRIO + level;
 }
 
-/* TASK_PREEMPTS_CURR: strictly better than the running task, by the priority stored in the run queue */
+/* TASK_PREEMPTS_CURR: strictly better than the running task's priority stored in the run queue */
 static __always_inline bool task_preempts_curr(const struct run_queue *rq, s32 level)
 {
 	return current_level(rq) <= BACKGROUND_LEVEL && level < current_level(rq);
@@ -513,8 +539,8 @@ static __always_inline u64 patience(const struct task_ctx *t, u64 now)
 }
 
 /*
- * Puts a task into the sinbin: off the run queue until t->release_at, when its usage rate has decayed to the cap. A task that
- * would wait there too long comes out earlier, for a short turn.
+ * Puts a task into the sinbin: off the run queue until t->release_at, when its usage rate has
+ * decayed to the cap. A task that would wait there too long comes out earlier, for a short turn.
  */
 static void to_sinbin(struct task_ctx *t, struct run_queue *rq, s32 cpu, u64 now)
 {
@@ -533,7 +559,7 @@ static void to_sinbin(struct task_ctx *t, struct run_queue *rq, s32 cpu, u64 now
 	account_dequeue(t, now);
 }
 
-/* Counts a task that starts to wait on @rq. It may have waited elsewhere before, so rescue() may have to look earlier. */
+/* A task starts to wait on @rq. It may have waited elsewhere: rescue() may look earlier. */
 static __always_inline void start_waiting(struct run_queue *rq, struct task_ctx *t, s32 level,
 					  u64 now)
 {
@@ -579,7 +605,7 @@ s32 BPF_STRUCT_OPS(ebs_select_cpu, struct task_struct *p, s32 prev_cpu, u64 wake
 	if (!t)
 		return prev_cpu;
 	t->sync = sync;
-	/* try_to_wake_up() of 2.6.2: a task stays where it was, unless its waker is about to sleep */
+	/* try_to_wake_up() of 2.6.2: a task stays where it was, unless its waker soon sleeps */
 	if (sync && bpf_cpumask_test_cpu(this_cpu, p->cpus_ptr))
 		return this_cpu;
 	return prev_cpu;
@@ -598,7 +624,7 @@ void BPF_STRUCT_OPS(ebs_enqueue, struct task_struct *p, u64 enq_flags)
 		scx_bpf_dsq_insert(p, SCX_DSQ_GLOBAL, SCX_SLICE_DFL, enq_flags);
 		return;
 	}
-	/* Reset here: the kernel does not call ops.select_cpu() for a task that may use only one CPU */
+	/* Reset here: the kernel does not call ops.select_cpu() for a task with one CPU */
 	sync = t->sync;
 	t->sync = false;
 	if (t->in_sinbin)
@@ -765,7 +791,10 @@ void BPF_STRUCT_OPS(ebs_update_idle, s32 cpu, bool idle)
 
 /* ---- Balancing ------------------------------------------------------------------------------- */
 
-/* Pulls the waiting task with the best priority that may migrate, the last queued among equals. When it is due does not change. False if none. */
+/*
+ * Pulls the waiting task with the best priority that may migrate, the last queued among equals.
+ * When it is due does not change. False if none.
+ */
 __noinline bool pull_task(struct balance *b __arg_nonnull)
 {
 	struct run_queue *this_rq = run_queue_of(b->cpu);
@@ -817,8 +846,8 @@ __noinline int pull_tasks(struct balance *b __arg_nonnull)
 /* ---- The sinbin, and tasks that wait too long ------------------------------------------------ */
 
 /*
- * Releases the tasks in a CPU's sinbin whose usage has decayed to their cap. With @review, checks all tasks there: caps may
- * have changed.
+ * Releases the tasks in a CPU's sinbin whose usage has decayed to their cap. With @review, checks
+ * all tasks there: caps may have changed.
  */
 __noinline int release_sinbin(struct run_queue *rq __arg_nonnull, bool review)
 {
@@ -875,7 +904,10 @@ __noinline int rescue(struct run_queue *rq __arg_nonnull)
 	return 0;
 }
 
-/* Requeues waiting background tasks that by their attributes no longer are: otherwise they would have to run first. */
+/*
+ * Requeues waiting background tasks that by their attributes no longer are: otherwise they would
+ * have to run first.
+ */
 __noinline int review_background(struct run_queue *rq __arg_nonnull)
 {
 	u64 now = scx_bpf_now();
@@ -896,7 +928,10 @@ __noinline int review_background(struct run_queue *rq __arg_nonnull)
 	return 0;
 }
 
-/* Milliseconds between checks of `parameters`, of attributes of tasks in the sinbin or background, and of tasks that wait too long */
+/*
+ * Milliseconds between checks of `parameters`, of attributes of tasks in the sinbin or background,
+ * and of tasks that wait too long
+ */
 #define REVIEW_INTERVAL 100
 
 /* Applies the values written to `parameters`, if they are in range. */
@@ -915,9 +950,10 @@ static __noinline void read_parameters(void)
 }
 
 /*
- * The part of 2.6.2's scheduler_tick() that moves tasks, for every CPU: sched_ext allows moves between queues here and in dispatch, but
- * not in ops.tick(), which is not called on idle CPUs at all. It runs half a tick early: the original balances before the task
- * whose slice has just ended is switched out and counts as cache-hot.
+ * The part of 2.6.2's scheduler_tick() that moves tasks, for every CPU: sched_ext allows moves
+ * between queues here and in dispatch, but not in ops.tick(), which is not called on idle CPUs at
+ * all. It runs half a tick early: the original balances before the task whose slice has just ended
+ * is switched out and counts as cache-hot.
  */
 static bool timer_tick(void)
 {
@@ -992,7 +1028,7 @@ void BPF_STRUCT_OPS(ebs_dispatch, s32 cpu, struct task_struct *prev)
 		/* The task goes behind the others of its new level, if there are any */
 		level = calculate_priority(prev, t, rq, now);
 		if (over_hard_cap(prev, t)) {
-			/* With no slice left, the kernel enqueues it again even if there is no other task */
+			/* With no slice left the kernel enqueues it again, even if alone */
 			scx_bpf_task_set_slice(prev, 0);
 			pick_any(cpu);
 			return;
@@ -1018,8 +1054,9 @@ void BPF_STRUCT_OPS(ebs_dispatch, s32 cpu, struct task_struct *prev)
 /* ---- Fork, exit, nice ------------------------------------------------------------------------ */
 
 /*
- * The only heuristic: a child starts with its parent's usage rate. It also inherits the parent's attributes and, by the rules of
- * 2.6.2, half of the rest of the parent's slice. Runs in the parent's context.
+ * The only heuristic: a child starts with its parent's usage rate. It also inherits the parent's
+ * attributes and, by the rules of 2.6.2, half of the rest of the parent's slice. Runs in the
+ * parent's context.
  */
 static void sched_fork(struct task_struct *p, struct task_ctx *t)
 {
@@ -1081,8 +1118,9 @@ void BPF_STRUCT_OPS(ebs_disable, struct task_struct *p)
 }
 
 /*
- * A new nice value sets the shares, even if they were set directly before. Also called when a task joins sched_ext. The priority
- * changes when it is next calculated: at once for a waiting task, since the kernel enqueues it again.
+ * A new nice value sets the shares, even if they were set directly before. Also called when a task
+ * joins sched_ext. The priority changes when it is next calculated: at once for a waiting task,
+ * since the kernel enqueues it again.
  */
 void BPF_STRUCT_OPS(ebs_set_weight, struct task_struct *p, u32 weight)
 {

@@ -9,12 +9,16 @@
 #define ONE (1ULL << 32)
 #define LN_2 2977044472ULL
 
-/* Zero, but unknown to the verifier, which would follow a sum that starts from a known number through every iteration of a loop. */
+/*
+ * Zero, but unknown to the verifier, which would follow a sum that starts from a known number
+ * through every iteration of a loop.
+ */
 static volatile u64 unknown_zero;
 
 /*
- * 2^(-time / half life): the part left after @time of something that halves in @half_life. Whole half lives are shifts; the
- * rest is the series of e^-x, whose terms beyond the eighth are below 2^-24.
+ * 2^(-time / half life): the part left after @time of something that halves in @half_life. Whole
+ * half lives are shifts; the rest is the series of e^-x, whose terms beyond the eighth are below
+ * 2^-24.
  */
 __noinline u64 decay_over(u64 time, u64 half_life)
 {

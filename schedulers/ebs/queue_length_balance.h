@@ -2,9 +2,10 @@
 /*
  * queue_length_balance.h - the balancer of Linux 2.6.2: by the length of run queues
  *
- * A CPU takes waiting tasks from the longest run queue of its node: every tick when idle, every 200 ms when busy, and when it has just
- * run out of tasks. Less often it takes them from the busiest node. It remembers how long the queues were when it last looked, so
- * that short fluctuations do not count.
+ * A CPU takes waiting tasks from the longest run queue of its node: every tick when idle, every 200
+ * ms when busy, and when it has just run out of tasks. Less often it takes them from the busiest
+ * node. It remembers how long the queues were when it last looked, so that short fluctuations do
+ * not count.
  *
  * The including file first defines
  *
@@ -13,8 +14,9 @@
  *   nr_overloaded         number of CPUs with waiting tasks (runnable_load.h)
  *   unknown_zero          0 (fixed_point.h)
  *
- * and defines pull_tasks(), which moves up to balance->imbalance waiting tasks from balance->busiest to balance->cpu and adds their
- * number to balance->pulled, subject to can_migrate_task().
+ * and defines pull_tasks(), which moves up to balance->imbalance waiting tasks from
+ * balance->busiest to balance->cpu and adds their number to balance->pulled, subject to
+ * can_migrate_task().
  */
 #pragma once
 
@@ -27,7 +29,10 @@
 /* Load of another node, in percent of this one's, beyond which tasks are pulled */
 #define NODE_THRESHOLD 125
 
-/* cache_decay_ticks, which was measured at boot: how long a task that has lost its CPU is too cache-hot for a busy CPU to pull */
+/*
+ * cache_decay_ticks, which was measured at boot: how long a task that has lost its CPU is too
+ * cache-hot for a busy CPU to pull
+ */
 #define CACHE_DECAY (2 * NSEC_PER_MSEC)
 
 /* How many CPUs and nodes a CPU remembers the load of; beyond that it uses the current load */
@@ -67,8 +72,9 @@ static __always_inline void node_span(s32 cpu, struct topology_span *span)
 }
 
 /*
- * The length of the run queue of @cpu, which it also remembers: to filter out fluctuations, it is the lesser of the current and the
- * remembered length for other CPUs, and the greater for this one. Idle CPUs use the current one.
+ * The length of the run queue of @cpu, which it also remembers: to filter out fluctuations, it is
+ * the lesser of the current and the remembered length for other CPUs, and the greater for this one.
+ * Idle CPUs use the current one.
  */
 static __always_inline u32 cpu_load(s32 this_cpu, s32 cpu, bool idle, bool local)
 {
@@ -88,7 +94,10 @@ static __always_inline u32 cpu_load(s32 this_cpu, s32 cpu, bool idle, bool local
 	return local ? max(load, before) : min(load, before);
 }
 
-/* find_busiest_queue(): the longest run queue of the span if it is enough longer than this one; sets b->busiest and b->imbalance. */
+/*
+ * find_busiest_queue(): the longest run queue of the span if it is enough longer than this one;
+ * sets b->busiest and b->imbalance.
+ */
 __noinline bool find_busiest_queue(struct balance *b __arg_nonnull)
 {
 	u64 nr_running = cpu_load(b->cpu, b->cpu, b->idle, true), max_load = 1;
@@ -120,7 +129,7 @@ __noinline bool find_busiest_queue(struct balance *b __arg_nonnull)
 	return true;
 }
 
-/* can_migrate_task() for a waiting task: allowed on this CPU and, unless that is idle, cache-cold. */
+/* can_migrate_task() of a waiting task: allowed on this CPU and, unless that is idle, cold. */
 static __always_inline bool can_migrate_task(struct task_struct *p, u64 last_ran,
 					     const struct balance *b, u64 now)
 {
@@ -155,7 +164,10 @@ __noinline u32 node_load(s32 this_cpu, u32 node, u32 first, u32 count)
 	return load;
 }
 
-/* find_busiest_node(): puts the CPUs of the node with the highest load into b->span, if it is enough higher than this one's. */
+/*
+ * find_busiest_node(): puts the CPUs of the node with the highest load into b->span, if it is
+ * enough higher than this one's.
+ */
 __noinline bool find_busiest_node(struct balance *b __arg_nonnull)
 {
 	const volatile struct cpu_topology *place = topology_of(b->cpu);

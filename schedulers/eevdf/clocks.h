@@ -1,14 +1,19 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * clocks.h - the clocks that give CPUs their frequencies, as read-only data that the loader fills in before the scheduler is loaded
+ * clocks.h - the clocks that give CPUs their frequencies, as read-only data that the loader fills
+ * in before the scheduler is loaded
  *
- * Where the kernel sets no frequencies, or the loader does not know them, there are no clocks. See topology.h for how the arrays grow.
+ * Where the kernel sets no frequencies, or the loader does not know them, there are no clocks. See
+ * topology.h for how the arrays grow.
  */
 #pragma once
 
 #include "topology.h"
 
-/* A clock (a cpufreq policy, a performance domain): its CPUs in clock_cpus[], its frequencies in clock_steps[] */
+/*
+ * A clock (a cpufreq policy, a performance domain): its CPUs in clock_cpus[], its frequencies in
+ * clock_steps[]
+ */
 struct cpu_clock {
 	u16 first_cpu;
 	u16 nr_cpus;
@@ -16,7 +21,7 @@ struct cpu_clock {
 	u16 nr_steps;
 };
 
-/* A frequency, in ascending order, as the kernel's energy model has it (kernel/power/energy_model.c) */
+/* A frequency, in ascending order, as in the kernel's energy model (kernel/power/energy_model.c) */
 struct clock_step {
 	/* Capacity of a CPU at it */
 	u32 performance;

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * delayed_dequeue.h - sleeping tasks that keep competing until their debt is paid, Linux 6.12 to 7.3
+ * delayed_dequeue.h - sleeping tasks that compete until their debt is paid, Linux 6.12 to 7.3
  *
- * A task that went to sleep having received more service than its due would come back with its debt forgotten. So it stays, as an entry that
- * may be picked, and leaves when that happens or when its lag reaches zero. The entries of a CPU are in struct run_queue.
+ * A task that went to sleep having received more service than its due would come back with its debt
+ * forgotten. So it stays, as an entry that may be picked, and leaves when that happens or when its
+ * lag reaches zero. The entries of a CPU are in struct run_queue.
  */
 #pragma once
 
@@ -49,8 +50,8 @@ static __always_inline bool set_delayed(struct run_queue *cfs_rq, struct task_ct
 }
 
 /*
- * The lag of a task that wakes or is picked while delayed. It was negative when the task fell asleep, and has grown since; it must not
- * shrink, nor exceed zero.
+ * The lag of a task that wakes or is picked while delayed. It was negative when the task fell
+ * asleep, and has grown since; it must not shrink, nor exceed zero.
  */
 static __always_inline s64 delayed_lag(struct run_queue *cfs_rq, const struct task_ctx *se,
 				       u64 avruntime)
@@ -58,7 +59,10 @@ static __always_inline s64 delayed_lag(struct run_queue *cfs_rq, const struct ta
 	return clamp(entity_lag(cfs_rq, se, avruntime), se->vlag, 0);
 }
 
-/* Removes the entry of a delayed task from @cfs_rq, and puts the sums without it into @time. False if another CPU has removed it. */
+/*
+ * Removes the entry of a delayed task from @cfs_rq, and puts the sums without it into @time. False
+ * if another CPU has removed it.
+ */
 static __always_inline bool clear_delayed(struct run_queue *cfs_rq, struct delayed_entity *delayed,
 					  struct virtual_time *time)
 {
@@ -101,8 +105,9 @@ __noinline int finish_delayed(struct run_queue *cfs_rq __arg_nonnull, u32 slot)
 }
 
 /*
- * The task wakes, or leaves this scheduler: removes its entry, wherever it is, and sets the lag that the task had while the sums included
- * the entry. Puts the sums without it into @time. True if the lag did not have to be limited.
+ * The task wakes, or leaves this scheduler: removes its entry, wherever it is, and sets the lag
+ * that the task had while the sums included the entry. Puts the sums without it into @time. True if
+ * the lag did not have to be limited.
  */
 static __always_inline bool cancel_delayed(struct run_queue *near, struct task_ctx *se,
 					   struct virtual_time *time, u64 now)
@@ -130,8 +135,8 @@ static __always_inline bool cancel_delayed(struct run_queue *near, struct task_c
 /* ---- Picking the next task ------------------------------------------------------------------- */
 
 /*
- * The eligible delayed task, at @time, with the earliest deadline, which must be before @deadline if @limit; -1 if there is none. Stores its
- * deadline in cfs_rq->delayed_deadline.
+ * The eligible delayed task, at @time, with the earliest deadline, which must be before @deadline
+ * if @limit; -1 if there is none. Stores its deadline in cfs_rq->delayed_deadline.
  */
 __noinline s32 best_delayed(struct run_queue *cfs_rq __arg_nonnull,
 			    const struct virtual_time *time __arg_nonnull, bool limit, u64 deadline)
@@ -143,7 +148,7 @@ __noinline s32 best_delayed(struct run_queue *cfs_rq __arg_nonnull,
 	if (!cfs_rq->nr_delayed)
 		return -1;
 
-	/* From the top, as the verifier would try every value of a counter that starts from a constant */
+	/* From the top: the verifier would try every value of a counter from a constant on */
 	for (i = cfs_rq->delayed_top; i && i <= NR_DELAYED && can_loop; i--) {
 		delayed = &cfs_rq->delayed[i - 1];
 		if (!delayed->pid || (limit && !time_before(delayed->deadline, deadline)) ||

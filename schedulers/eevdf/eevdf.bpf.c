@@ -2,15 +2,19 @@
 /*
  * eevdf - the fair class of Linux 7.3: Earliest Eligible Virtual Deadline First
  *
- * As in CFS a task's virtual runtime grows with the time it runs, divided by its weight. The weighted average
- * of all virtual runtimes is the virtual time V of a CPU: a task behind it is owed service (its lag is positive) and is eligible,
- * one ahead of it has had too much. A task asks for a slice at a time; the virtual time by which it should have it is its deadline.
- * The CPU goes to the eligible task with the earliest deadline. A sleeping task keeps its lag, positive or negative.
+ * As in CFS a task's virtual runtime grows with the time it runs, divided by its weight. The
+ * weighted average of all virtual runtimes is the virtual time V of a CPU: a task behind it is owed
+ * service (its lag is positive) and is eligible, one ahead of it has had too much. A task asks for
+ * a slice at a time; the virtual time by which it should have it is its deadline. The CPU goes to
+ * the eligible task with the earliest deadline. A sleeping task keeps its lag, positive or
+ * negative.
  *
- * Names are those of kernel/sched/fair.c. The kernel keeps the waiting tasks of a CPU in one tree ordered by deadline, augmented
- * with the least virtual runtime of each subtree, and finds the task to run in O(log n). A dispatch queue cannot be augmented, so
- * the waiting tasks are in two: those known to be eligible, ordered by deadline, and the others, ordered by virtual runtime. When
- * V passes the first of the others that one changes queues, once for each request: O(log n) each, like the tree's.
+ * Names are those of kernel/sched/fair.c. The kernel keeps the waiting tasks of a CPU in one tree
+ * ordered by deadline, augmented with the least virtual runtime of each subtree, and finds the task
+ * to run in O(log n). A dispatch queue cannot be augmented, so the waiting tasks are in two: those
+ * known to be eligible, ordered by deadline, and the others, ordered by virtual runtime. When V
+ * passes the first of the others that one changes queues, once for each request: O(log n) each,
+ * like the tree's.
  */
 #include "fairground.bpf.h"
 
@@ -81,7 +85,7 @@ DEFINE_STATISTICS(NR_STATISTICS)
 /* Number of sleeping tasks that a CPU can keep competing; any more are dequeued at once */
 #define NR_DELAYED 64
 
-/* CPUs with a lock and a timer of their own, a power of two; others share a lock, and have no timer */
+/* CPUs with a lock and a timer of their own, a power of two; others share a lock, without timer */
 #define NR_LOCKS 1024
 
 /* No timer is set for less time, nor reset for a smaller difference */
@@ -101,7 +105,10 @@ DEFINE_STATISTICS(NR_STATISTICS)
 /* Sides of a newly idle CPU's dice */
 #define NEWIDLE_DICE 1024
 
-/* Bits of task_struct.__state for states that are not ordinary sleep: stopped, traced, parked, dead, waking, frozen */
+/*
+ * Bits of task_struct.__state for states that are not ordinary sleep: stopped, traced, parked,
+ * dead, waking, frozen
+ */
 #define SPECIAL_STATES 0x82cc
 
 /* Virtual time of a CPU, such that v is eligible if avg >= (v - zero) * load */
@@ -137,7 +144,7 @@ struct delayed_entity {
 /* Run queue of a CPU */
 struct run_queue {
 	FAIR_QUEUE_STATE
-	/* Sums over the waiting and delayed tasks, without the running one; under the CPU's lock in rq_locks */
+	/* Sums over waiting and delayed tasks, not the running one; under the lock in rq_locks */
 	s64 sum_w_vruntime;
 	u64 sum_weight;
 	u64 zero_vruntime;
@@ -151,7 +158,7 @@ struct run_queue {
 	bool idle;
 	u32 capacity;
 
-	/* Groups throttled here; whether some may go on; and whether the running task's groups have no runtime left */
+	/* Groups throttled here; may some go on; have the running task's groups no runtime left */
 	u32 nr_throttled;
 	bool refilled;
 	bool out_of_runtime;
@@ -164,7 +171,10 @@ struct run_queue {
 	u64 curr_slice;
 	/* Virtual time until which it keeps the CPU if it is eligible */
 	u64 vprot;
-	/* Clock at which the request ends between ticks, and at which the timer fires, which may be earlier; 0: not set */
+	/*
+	 * Clock at which the request ends between ticks, and at which the timer fires, which may be
+	 * earlier; 0: not set
+	 */
 	u64 hrtick_time;
 	u64 timer_time;
 	/* need_resched was set without an interrupt */
@@ -186,7 +196,10 @@ struct run_queue {
 
 	/* Load of the entities of groups */
 	u64 group_load;
-	/* Averages of the load of other tasks, of runnable and running ones, and the amounts that other CPUs added or took away */
+	/*
+	 * Averages of the load of other tasks, of runnable and running ones, and the amounts that
+	 * other CPUs added or took away
+	 */
 	u64 pelt_last;
 	u64 load_avg;
 	u64 runnable_avg;
@@ -201,14 +214,17 @@ struct run_queue {
 	u64 clock_pelt;
 	u64 clock_task;
 	u64 lost_idle_time;
-	/* The averages have changed since the last request for a frequency; clocks of that, and of the last update while idle */
+	/*
+	 * The averages have changed since the last request for a frequency; clocks of that, and of
+	 * the last update while idle
+	 */
 	bool decayed;
 	u64 sugov_last_update;
 	u64 blocked_at;
 	u64 iowait_boost;
 
 	BALANCE_STATE
-	/* In the first CPU of a group, by the group's level: pinned tasks kept it from being balanced */
+	/* In a group's first CPU, by the group's level: pinned tasks kept it from being balanced */
 	bool group_imbalance[NR_LEVELS];
 	/* In the first CPU of a last-level cache: shared by its CPUs */
 	bool has_idle_cores;
@@ -238,10 +254,16 @@ static __always_inline struct run_queue *run_queue_beside(struct run_queue *near
 /* The scheduler's record of a task */
 struct task_ctx {
 	FAIR_TASK_STATE
-	/* Weight of its policy and nice value, which weight is for a task of the root, otherwise 0; and in the tree */
+	/*
+	 * Weight of its policy and nice value, which weight is for a task of the root, otherwise 0;
+	 * and in the tree
+	 */
 	u32 own_weight;
 	u64 h_load;
-	/* Number of its group, 0 for the root; one plus the CPU where it counts there, with which weight, and whether as runnable */
+	/*
+	 * Number of its group, 0 for the root; one plus the CPU where it counts there, with which
+	 * weight, and whether as runnable
+	 */
 	u32 group;
 	s32 group_cpu;
 	u64 group_weight;
@@ -268,7 +290,7 @@ struct task_ctx {
 	/* Clock when it last ran */
 	u64 exec_start;
 
-	/* Averages of being runnable and running, out of 1024; one plus the CPU whose sums include them */
+	/* Averages of being runnable and running, out of 1024; one plus the CPU that sums them */
 	u64 pelt_last;
 	u64 load_avg;
 	u64 util_avg;
@@ -276,7 +298,7 @@ struct task_ctx {
 	u64 util_est_counted;
 	s32 pelt_cpu;
 
-	/* How often it wakes a different task than before: the wake-up rate in the description of wake_wide() */
+	/* How often it wakes a different task than before: the wake-up rate of wake_wide() */
 	u32 wakee_flips;
 	u64 wakee_flip_decay;
 	s32 last_wakee;
@@ -324,7 +346,7 @@ static __always_inline s64 divide_floor(s64 n, u64 d)
 	return n < 0 ? -(s64)(((u64)-n + d - 1) / (d ?: 1)) : (s64)((u64)n / (d ?: 1));
 }
 
-/* Dispatch queues of a CPU: tasks known to be eligible, by deadline, and the others, by virtual runtime. */
+/* Dispatch queues of a CPU: tasks known to be eligible, by deadline; others, by virtual runtime. */
 static __always_inline u64 eligible_dsq(s32 cpu)
 {
 	return (u64)(u32)cpu * 2;
@@ -374,7 +396,7 @@ static __always_inline struct rq_lock *lock_of(const struct run_queue *cfs_rq)
 	return bpf_map_lookup_elem(&rq_locks, &key);
 }
 
-/* Takes the lock of a CPU's sums; none, NULL, on a single CPU, where nothing interrupts a callback. */
+/* Takes the lock of a CPU's sums; NULL on a single CPU, where nothing interrupts a callback. */
 static __always_inline struct rq_lock *lock_sums(const struct run_queue *cfs_rq)
 {
 	struct rq_lock *lock = topology_nr_online == 1 ? NULL : lock_of(cfs_rq);
@@ -391,8 +413,8 @@ static __always_inline void unlock_sums(struct rq_lock *lock)
 }
 
 /*
- * Adds a waiting or delayed entity to the sums, or removes it if the weight is negative: sum_w_vruntime = Sum (v_i - v0) * w_i. Returns
- * the sums, without the running task.
+ * Adds a waiting or delayed entity to the sums, or removes it if the weight is negative:
+ * sum_w_vruntime = Sum (v_i - v0) * w_i. Returns the sums, without the running task.
  */
 static __always_inline struct virtual_time sum_w_vruntime_add(struct run_queue *cfs_rq,
 							      u64 vruntime, s64 weight)
@@ -408,8 +430,8 @@ static __always_inline struct virtual_time sum_w_vruntime_add(struct run_queue *
 }
 
 /*
- * Virtual time V = v0 + Sum (v_i - v0) * w_i / Sum w_i over all competing tasks, including the running one, rounded down, so that
- * a task placed there is eligible. The reference v0 becomes V.
+ * Virtual time V = v0 + Sum (v_i - v0) * w_i / Sum w_i over all competing tasks, including the
+ * running one, rounded down, so that a task placed there is eligible. The reference v0 becomes V.
  */
 static __always_inline u64 avg_vruntime(struct run_queue *cfs_rq, u64 now)
 {
@@ -486,8 +508,8 @@ static __always_inline bool vruntime_eligible(const struct virtual_time *time, u
 }
 
 /*
- * Shortest or longest slice of all competing tasks. The kernel has them at the root of its tree; here a CPU that has tasks with
- * slices of their own examines all its tasks.
+ * Shortest or longest slice of all competing tasks. The kernel has them at the root of its tree;
+ * here a CPU that has tasks with slices of their own examines all its tasks.
  */
 __noinline u64 scan_slices(struct run_queue *cfs_rq __arg_nonnull, bool want_longest)
 {
@@ -580,7 +602,8 @@ static __always_inline void rescale_entity(struct task_ctx *se, u64 weight)
 }
 
 /*
- * Lag with which to place a task so that it has @vlag afterwards: its arrival moves V by w * lag / (W + w) toward itself, so
+ * Lag with which to place a task so that it has @vlag afterwards: its arrival moves V by w * lag /
+ * (W + w) toward itself, so
  *
  *	lag = vlag * (W + w) / W
  */
@@ -594,13 +617,16 @@ static __always_inline s64 inflate_lag(struct run_queue *cfs_rq, s64 vlag, u64 w
 	if (!place_lag || !vlag || !load)
 		return 0;
 	lag = vlag + divide(vlag * (s64)weight, load);
-	/* The reference moves toward a heavy task, of whose key a multiple would not fit in 64 bits */
+	/* The reference moves toward a heavy task, of whose key a multiple would not fit 64 bits */
 	if (weight > load)
 		move_zero(cfs_rq, -lag);
 	return lag;
 }
 
-/* Gives a task that comes to @cfs_rq its virtual runtime and deadline; @nr_queued others compete there, with V at @avruntime. */
+/*
+ * Gives a task that comes to @cfs_rq its virtual runtime and deadline; @nr_queued others compete
+ * there, with V at @avruntime.
+ */
 static __always_inline void place_entity(struct run_queue *cfs_rq, struct task_ctx *se,
 					 u32 nr_queued, bool initial, u64 avruntime)
 {
@@ -617,7 +643,7 @@ static __always_inline void place_entity(struct run_queue *cfs_rq, struct task_c
 		return;
 	}
 
-	/* The others are halfway through their slices on average: a new one begins with half a slice */
+	/* The others are halfway through their slices on average: a new one begins with half */
 	if (place_deadline_initial && initial)
 		vslice /= 2;
 
@@ -625,7 +651,7 @@ static __always_inline void place_entity(struct run_queue *cfs_rq, struct task_c
 	se->deadline = se->vruntime + vslice;
 }
 
-/* A leaving task keeps its lag and, unless it sleeps, its deadline relative to its virtual runtime. */
+/* A leaving task keeps its lag and, unless it sleeps, its deadline relative to vruntime. */
 static __always_inline void save_lag(struct run_queue *cfs_rq, struct task_ctx *se, bool sleep,
 				     u64 now)
 {
@@ -639,8 +665,9 @@ static __always_inline void save_lag(struct run_queue *cfs_rq, struct task_ctx *
 /* ---- Delayed dequeue ------------------------------------------------------------------------- */
 
 /*
- * The kernel leaves a task that sleeps with negative lag in its tree, flagged, until it would be picked or
- * wakes. A sched_ext scheduler does not keep sleeping tasks, so an entry in delayed[] competes in its place.
+ * The kernel leaves a task that sleeps with negative lag in its tree, flagged, until it would be
+ * picked or wakes. A sched_ext scheduler does not keep sleeping tasks, so an entry in delayed[]
+ * competes in its place.
  */
 
 #include "delayed_dequeue.h"
@@ -668,7 +695,10 @@ static __always_inline void set_next_buddy(struct run_queue *cfs_rq, const struc
 	cfs_rq->next_slice = se->slice;
 }
 
-/* Finds the deadline of the best waiting task except @other, moving none, for cfs_rq->best_deadline. False if none is eligible. */
+/*
+ * Finds the deadline of the best waiting task except @other, moving none, for
+ * cfs_rq->best_deadline. False if none is eligible.
+ */
 __noinline bool best_waiting(struct run_queue *cfs_rq __arg_nonnull,
 			     const struct virtual_time *time __arg_nonnull, s32 other)
 {
@@ -710,7 +740,10 @@ static __always_inline bool first_is_eligible(struct run_queue *cfs_rq,
 	return true;
 }
 
-/* Sorts the waiting tasks of a CPU by the current V. True if one is eligible: the first of eligible_dsq(), cfs_rq->best_deadline. */
+/*
+ * Sorts the waiting tasks of a CPU by the current V. True if one is eligible: the first of
+ * eligible_dsq(), cfs_rq->best_deadline.
+ */
 __noinline bool sort_waiting(struct run_queue *cfs_rq __arg_nonnull,
 			     const struct virtual_time *time __arg_nonnull)
 {
@@ -777,7 +810,10 @@ enum pick {
 
 __noinline bool throttle_first(struct run_queue *cfs_rq __arg_nonnull, u64 dsq, u64 now);
 
-/* Makes the first task of a queue this CPU's next one, or puts it into limbo if its groups have no runtime. */
+/*
+ * Makes the first task of a queue this CPU's next one, or puts it into limbo if its groups have no
+ * runtime.
+ */
 static __always_inline s32 take_first(struct run_queue *cfs_rq, u64 dsq, u64 now)
 {
 	if (nr_quotas && throttle_first(cfs_rq, dsq, now))
@@ -786,8 +822,9 @@ static __always_inline s32 take_first(struct run_queue *cfs_rq, u64 dsq, u64 now
 }
 
 /*
- * Earliest Eligible Virtual Deadline First: of the eligible tasks the one with the earliest deadline; the running task keeps
- * the CPU for its protected slice, and if its deadline is strictly earlier. Moves the pick to the local queue.
+ * Earliest Eligible Virtual Deadline First: of the eligible tasks the one with the earliest
+ * deadline; the running task keeps the CPU for its protected slice, and if its deadline is strictly
+ * earlier. Moves the pick to the local queue.
  */
 __noinline s32 pick_eevdf(struct run_queue *cfs_rq __arg_nonnull, u64 now)
 {
@@ -804,7 +841,7 @@ __noinline s32 pick_eevdf(struct run_queue *cfs_rq __arg_nonnull, u64 now)
 		return pick;
 
 	virtual_time_of(cfs_rq, &time, now);
-	/* Some task is eligible: if no delayed one is, the only waiting one, which is already in its queue */
+	/* Some task is eligible: if no delayed one, the only waiting one, already in its queue */
 	if (!curr && cfs_rq->nr_running == 1 && cfs_rq->last_dsq == eligible_dsq(cpu) &&
 	    best_delayed(cfs_rq, &time, false, 0) < 0 &&
 	    (pick = take_first(cfs_rq, cfs_rq->last_dsq, now)))
@@ -855,8 +892,9 @@ static __always_inline s32 pick_next_entity(struct run_queue *cfs_rq, u64 now)
 /* ---- The running task ------------------------------------------------------------------------ */
 
 /*
- * Gives the running task a new deadline if it has used up its request: vd_i = ve_i + r_i / w_i. The kernel checks at every tick, and
- * @now; here the ticks of an undisturbed task are made up for. True if there is a new deadline.
+ * Gives the running task a new deadline if it has used up its request: vd_i = ve_i + r_i / w_i. The
+ * kernel checks at every tick, and @now; here the ticks of an undisturbed task are made up for.
+ * True if there is a new deadline.
  */
 static __always_inline bool update_deadline(struct run_queue *cfs_rq, u64 now)
 {
@@ -910,7 +948,10 @@ static __always_inline bool update_curr(struct run_queue *cfs_rq, u64 now)
 	return true;
 }
 
-/* The virtual time until which a picked task keeps the CPU: its deadline, or less if another task's slice is shorter. */
+/*
+ * The virtual time until which a picked task keeps the CPU: its deadline, or less if another task's
+ * slice is shorter.
+ */
 static __always_inline void set_protect_slice(struct run_queue *cfs_rq)
 {
 	u64 slice = sched_base_slice;
@@ -926,7 +967,10 @@ static __always_inline void set_protect_slice(struct run_queue *cfs_rq)
 	cfs_rq->vprot = min_vruntime(cfs_rq->vprot, average_of(&time) + 1);
 }
 
-/* @se, which is in no queue yet, has come and did not preempt: limits the protection to one slice from now, the shortest one. */
+/*
+ * @se, which is in no queue yet, has come and did not preempt: limits the protection to one slice
+ * from now, the shortest one.
+ */
 static __always_inline void update_protect_slice(struct run_queue *cfs_rq,
 						 const struct task_ctx *se, u64 avruntime)
 {
@@ -937,7 +981,10 @@ static __always_inline void update_protect_slice(struct run_queue *cfs_rq,
 				     vruntime + calc_delta_fair(slice, cfs_rq->curr_weight));
 }
 
-/* Makes the CPU's timer fire at @time. One that fires earlier stays and is set again then, which costs less than moving it each time. */
+/*
+ * Makes the CPU's timer fire at @time. One that fires earlier stays and is set again then, which
+ * costs less than moving it each time.
+ */
 static __always_inline void set_timer(struct run_queue *cfs_rq, u64 time, u64 now)
 {
 	struct rq_lock *lock = lock_of(cfs_rq);
@@ -948,7 +995,7 @@ static __always_inline void set_timer(struct run_queue *cfs_rq, u64 time, u64 no
 	cfs_rq->timer_time = bpf_timer_start(&lock->hrtick, time - now, 0) ? 0 : time;
 }
 
-/* HRTICK: the request of the running task ends when it is used up, not at the tick after that, if others compete. */
+/* HRTICK: if others compete, a request ends when it is used up, not at the tick after that. */
 static __always_inline void hrtick_start(struct run_queue *cfs_rq, u64 now)
 {
 	u64 vruntime, time;
@@ -967,7 +1014,7 @@ static __always_inline void hrtick_start(struct run_queue *cfs_rq, u64 now)
 	set_timer(cfs_rq, time, now);
 }
 
-/* A task has come: as in the original, a timer that is already set stays as it is. True if it has been set. */
+/* A task has come: as in the original, a timer that is set stays as it is. True if it was set. */
 static __always_inline bool hrtick_update(struct run_queue *cfs_rq, u64 now)
 {
 	if (!cfs_rq->curr || cfs_rq->hrtick_time)
@@ -1009,7 +1056,10 @@ static __always_inline long init_hrtick(s32 cpu)
 	       bpf_timer_set_callback(&lock->hrtick, hrtick_fires);
 }
 
-/* Clock of the next tick that has something to do for the running task: its request or its protection ends, or balancing is due. */
+/*
+ * Clock of the next tick that has something to do for the running task: its request or its
+ * protection ends, or balancing is due.
+ */
 static __always_inline u64 next_event(const struct run_queue *cfs_rq, u64 now)
 {
 	u64 end = now + MAX_RUN, until = cfs_rq->curr_deadline, left = 0, tick;
@@ -1040,14 +1090,18 @@ static __always_inline u64 next_event(const struct run_queue *cfs_rq, u64 now)
 
 /* ---- Preemption by an arriving task ---------------------------------------------------------- */
 
-/* preempt= of the kernel's command line, in the order of scheduler.toml. The others differ only within the kernel's own code. */
+/*
+ * preempt= of the kernel's command line, in the order of scheduler.toml. The others differ only
+ * within the kernel's own code.
+ */
 enum preempt_model {
 	PREEMPT_LAZY,
 };
 
 /*
- * Lazy preemption: the running task goes on until it next returns to user mode, for which no interrupt is sent. On this CPU that is at
- * once. Another CPU has to be @interrupted for some other reason, or the preemption waits for HRTICK, the tick, or honour_lazy().
+ * Lazy preemption: the running task goes on until it next returns to user mode, for which no
+ * interrupt is sent. On this CPU that is at once. Another CPU has to be @interrupted for some other
+ * reason, or the preemption waits for HRTICK, the tick, or honour_lazy().
  */
 static __always_inline void resched_curr_lazy(struct run_queue *cfs_rq, bool interrupted, u64 now)
 {
@@ -1062,7 +1116,7 @@ static __always_inline void resched_curr_lazy(struct run_queue *cfs_rq, bool int
 	end_slice_at(cfs_rq, tick_from(now + 1));
 }
 
-/* This CPU is in the kernel, and returns to user mode soon: a preemption that waits for that comes then. */
+/* This CPU is in the kernel and soon in user mode: a preemption that waits for that comes then. */
 static __always_inline void honour_lazy(struct run_queue *this_rq)
 {
 	if (!this_rq || !this_rq->need_resched_lazy)
@@ -1073,8 +1127,8 @@ static __always_inline void honour_lazy(struct run_queue *this_rq)
 }
 
 /*
- * Would @p, which is in the sums of @time and perhaps in a queue, be picked now? Delayed tasks that would be are dequeued, and removed
- * from @time.
+ * Would @p, which is in the sums of @time and perhaps in a queue, be picked now? Delayed tasks that
+ * would be are dequeued, and removed from @time.
  */
 static __always_inline bool is_the_pick(struct run_queue *cfs_rq, struct task_struct *p,
 					struct task_ctx *se, struct virtual_time *time,
@@ -1085,7 +1139,10 @@ static __always_inline bool is_the_pick(struct run_queue *cfs_rq, struct task_st
 	u32 rounds;
 	s32 slot;
 
-	/* Each round but the last dequeues a task. The verifier would try every value of a counter that starts from a constant. */
+	/*
+	 * Each round but the last dequeues a task. The verifier would try every value of a counter
+	 * that starts from a constant.
+	 */
 	for (rounds = cfs_rq->nr_delayed + 1; rounds && can_loop; rounds--) {
 		if (protect && cfs_rq->next_pid && vruntime_eligible(time, cfs_rq->next_vruntime))
 			return cfs_rq->next_pid == p->pid;
@@ -1119,8 +1176,8 @@ static __always_inline bool is_the_pick(struct run_queue *cfs_rq, struct task_st
 }
 
 /*
- * Should the task that has come, by itself or from another CPU, preempt the running task? If not, the protection of the latter may become
- * shorter.
+ * Should the task that has come, by itself or from another CPU, preempt the running task? If not,
+ * the protection of the latter may become shorter.
  */
 __noinline bool wakeup_preempt(struct task_struct *p __arg_trusted,
 			       struct run_queue *cfs_rq __arg_nonnull,
@@ -1131,7 +1188,7 @@ __noinline bool wakeup_preempt(struct task_struct *p __arg_trusted,
 	u64 now = cfs_rq->exec_start;
 	bool shorter = false;
 
-	/* An idle task gives way to any other, and is not preempted by another idle one; batch tasks never preempt */
+	/* An idle task gives way to any other but idle ones; batch tasks never preempt */
 	if (cfs_rq->curr_idle_policy && !se->idle_policy)
 		goto preempt;
 	if (cfs_rq->curr_idle_policy != se->idle_policy || p->policy == SCHED_BATCH ||
@@ -1178,8 +1235,9 @@ static __always_inline void store_curr(struct run_queue *cfs_rq, struct task_ctx
 }
 
 /*
- * Gives the running task the weight that its groups leave it now, at a tick. It keeps its lag, and the rest of its request and protection:
- * in virtual time they are as much longer as the weight is smaller.
+ * Gives the running task the weight that its groups leave it now, at a tick. It keeps its lag, and
+ * the rest of its request and protection: in virtual time they are as much longer as the weight is
+ * smaller.
  */
 __noinline int reweight_curr(struct run_queue *cfs_rq __arg_nonnull,
 			     struct task_struct *curr __arg_trusted, u64 now)
@@ -1300,7 +1358,7 @@ static __always_inline void read_attributes(struct task_ctx *se, const struct ta
 	se->counts_idle = se->idle_policy || group_is_idle(se->group);
 }
 
-/* The task is to have the weight in the tree of @cpu that its own weight and its groups give it there. */
+/* The task is to have the weight in the tree of @cpu that its own and its groups' give it. */
 static __always_inline void find_weight(struct task_ctx *se, s32 cpu, u64 now)
 {
 	u64 weight;
@@ -1319,7 +1377,7 @@ static __always_inline void find_weight(struct task_ctx *se, s32 cpu, u64 now)
 	se->weight = 0;
 }
 
-/* A task that wakes, is new, has been changed or comes from another CPU begins to compete on @cfs_rq. */
+/* A task that wakes, is new, was changed or comes from another CPU begins to compete on @cfs_rq. */
 static __always_inline void join(struct run_queue *cfs_rq, struct task_ctx *se,
 				 struct task_struct *p, bool initial, u64 now)
 {
@@ -1345,7 +1403,10 @@ static __always_inline void join(struct run_queue *cfs_rq, struct task_ctx *se,
 		     here ? average_of(&time) : avg_vruntime(cfs_rq, now));
 }
 
-/* A task that has joined enters the tree, whose time is @time then. Returns whether it is eligible; last_dsq says which queue that means. */
+/*
+ * A task that has joined enters the tree, whose time is @time then. Returns whether it is eligible;
+ * last_dsq says which queue that means.
+ */
 static __always_inline bool enter(struct run_queue *cfs_rq, struct task_ctx *se, s32 cpu,
 				  struct virtual_time *time, u64 now)
 {
@@ -1364,8 +1425,8 @@ static __always_inline bool enter(struct run_queue *cfs_rq, struct task_ctx *se,
 #include "fair_throttle.h"
 
 /*
- * The kernel has moved a waiting task here because it may not stay where it was, of which a scheduler learns only that it is enqueued
- * elsewhere: it leaves that CPU with its lag.
+ * The kernel has moved a waiting task here because it may not stay where it was, of which a
+ * scheduler learns only that it is enqueued elsewhere: it leaves that CPU with its lag.
  */
 __noinline int leave_moved(struct task_ctx *se __arg_nonnull, s32 pid, u64 now)
 {
@@ -1381,7 +1442,10 @@ __noinline int leave_moved(struct task_ctx *se __arg_nonnull, s32 pid, u64 now)
 	return 0;
 }
 
-/* A task has come to a CPU: its frequency may have to change. A new task's utilization is too uncertain to end energy-aware placement. */
+/*
+ * A task has come to a CPU: its frequency may have to change. A new task's utilization is too
+ * uncertain to end energy-aware placement.
+ */
 static __always_inline void tell_of_arrival(const struct task_struct *p, struct run_queue *cfs_rq,
 					    const struct arrival *a, u64 now)
 {
@@ -1440,7 +1504,10 @@ void BPF_STRUCT_OPS(eevdf_enqueue, struct task_struct *p, u64 enq_flags)
 	if (a.put_prev)
 		return;
 	honour_lazy(this_rq);
-	/* Setting the timer of another CPU takes an interrupt there, and so does a wake-up in another cache, by way of its wake list */
+	/*
+	 * Setting the timer of another CPU takes an interrupt there, and so does a wake-up in
+	 * another cache, by way of its wake list
+	 */
 	interrupted = (!delayed && hrtick_update(cfs_rq, now)) ||
 		      (a.wakeup && !delayed && !cpus_share_cache(this_rq, cfs_rq));
 	if (!cfs_rq->curr) {
@@ -1539,8 +1606,9 @@ bool BPF_STRUCT_OPS(eevdf_yield, struct task_struct *from, struct task_struct *t
 /* ---- No task waits for ever (not in EEVDF) --------------------------------------------------- */
 
 /*
- * Runs a task that has waited too long, out of turn. Weights differ by up to 29,587, so that EEVDF alone would let a light
- * task wait for minutes, longer than sched_ext's watchdog does. True if there is one.
+ * Runs a task that has waited too long, out of turn. Weights differ by up to 29,587, so that EEVDF
+ * alone would let a light task wait for minutes, longer than sched_ext's watchdog does. True if
+ * there is one.
  */
 __noinline bool rescue_starved(s32 cpu)
 {
@@ -1569,7 +1637,7 @@ static __always_inline bool account_prev(struct run_queue *cfs_rq, struct task_s
 	return resched;
 }
 
-/* Active balancing: one task to the CPU that asked for it, preferably a waiting one; true if that was @prev. */
+/* Active balancing: a task to the CPU that asked, rather a waiting one; true if it was @prev. */
 static __always_inline bool push_task(struct run_queue *cfs_rq, struct task_struct *prev)
 {
 	struct run_queue *target = run_queue_of(cfs_rq->push_cpu - 1);
@@ -1592,7 +1660,7 @@ static __always_inline bool balance_at_tick(struct run_queue *cfs_rq, u64 now)
 	return idle;
 }
 
-/* Lets @prev go on, unless another task goes first or its groups have used up their quotas: then false. */
+/* Lets @prev go on; false if another task goes first or its groups have used up their quotas. */
 static __always_inline bool keep_prev(struct run_queue *cfs_rq, struct task_struct *prev,
 				      bool resched, u64 now)
 {
@@ -1686,7 +1754,7 @@ void BPF_STRUCT_OPS(eevdf_running, struct task_struct *p)
 		tree_del(cfs_rq, se);
 	changing = se->changing;
 	if (!se->on_rq) {
-		/* A running task whose attributes were changed comes here without having been enqueued */
+		/* A running task whose attributes changed comes here without being enqueued */
 		join(cfs_rq, se, p, false, now);
 	} else if (se->vruntime_cpu != cfs_rq->cpu + 1) {
 		/* It was moved while another CPU was moving it */

@@ -2,8 +2,8 @@
 /*
  * fair_balance.h - the balancer of the fair class of Linux 7.3
  *
- * CPUs pull tasks from the busiest CPU of the busiest group, domain by domain: at intervals, and when they run out of work. Names are those
- * of kernel/sched/fair.c and topology.c.
+ * CPUs pull tasks from the busiest CPU of the busiest group, domain by domain: at intervals, and
+ * when they run out of work. Names are those of kernel/sched/fair.c and topology.c.
  */
 #pragma once
 
@@ -272,7 +272,7 @@ static __always_inline s64 adjust_numa_imbalance(s64 imbalance, u32 dst_running,
 	return imbalance <= NUMA_IMBALANCE_MIN ? 0 : imbalance;
 }
 
-/* The amount to move from the busiest group to this one, and in which unit; env->imbalance is 0 if nothing. */
+/* What to move from the busiest group to this one, in which unit; env->imbalance 0: nothing. */
 static __always_inline void calculate_imbalance(struct lb_env *env, const struct sched_domain *sd)
 {
 	struct sg_lb_stats *local = &env->local, *busiest = &env->busiest;
@@ -331,7 +331,7 @@ static __always_inline void calculate_imbalance(struct lb_env *env, const struct
 			 SCHED_CAPACITY_SCALE;
 }
 
-/* How many CPUs of a last-level cache a wake-up looks at: fewer the busier they are, none from 85 % on. */
+/* How many CPUs of an LLC a wake-up looks at: fewer the busier they are, none from 85 % on. */
 static __always_inline void update_idle_cpu_scan(const struct run_queue *this_rq,
 						 const struct sched_domain *sd)
 {
@@ -372,7 +372,7 @@ __noinline int update_sd_lb_stats(struct run_queue *this_rq __arg_nonnull,
 		} else if (update_sd_pick_busiest(this_rq, env, sd->flags)) {
 			env->busiest = env->sgs;
 			env->has_busiest = true;
-			/* The groups are domains of their own, whose tasks should rather be spread */
+			/* The groups are domains themselves, whose tasks should rather be spread */
 			env->prefer_sibling = env->walk.count > 1 &&
 					      (group_rq->sd[level - 1].flags & SD_PREFER_SIBLING);
 		}
@@ -436,9 +436,9 @@ force_balance:
 }
 
 /*
- * How much a CPU of the busiest group has of the kind that @this_rq should pull: load, utilization, tasks, or the load of a misfit task; 0 if
- * nothing should be taken from it. A function of its own, because the verifier would follow each of its branches through the rest
- * of the walk.
+ * How much a CPU of the busiest group has of the kind that @this_rq should pull: load, utilization,
+ * tasks, or the load of a misfit task; 0 if nothing should be taken from it. A function of its own,
+ * because the verifier would follow each of its branches through the rest of the walk.
  */
 __noinline u64 load_to_move(const struct run_queue *this_rq __arg_nonnull,
 			    const struct sched_domain *sd __arg_nonnull,
@@ -475,7 +475,7 @@ __noinline u64 load_to_move(const struct run_queue *this_rq __arg_nonnull,
 	return 0;
 }
 
-/* The CPU of the busiest group to take from, -1 if there is none. Loads are compared relative to capacities. */
+/* The CPU of the busiest group to take from, relative to capacities; -1 if there is none. */
 __noinline s32 sched_balance_find_src_rq(const struct run_queue *this_rq __arg_nonnull,
 					 const struct sched_domain *sd __arg_nonnull)
 {
@@ -578,7 +578,10 @@ static __always_inline bool within_imbalance(struct lb_env *env, const struct sc
 	return true;
 }
 
-/* The weight of a waiting task on another CPU, where it counts in its groups from now on; its lag, place->vlag, remains the same service. */
+/*
+ * The weight of a waiting task on another CPU, where it counts in its groups from now on; its lag,
+ * place->vlag, remains the same service.
+ */
 static __always_inline void weigh_on(struct run_queue *dst_rq, struct task_ctx *se,
 				     struct placement *place, u64 now)
 {
@@ -591,8 +594,9 @@ static __always_inline void weigh_on(struct run_queue *dst_rq, struct task_ctx *
 }
 
 /*
- * The place of a waiting task that weighs place->h_load on another CPU: it keeps its lag, place->vlag, and its relative deadline. A function
- * of its own, as is account_moved_entity(), because the verifier would follow each of its branches through the rest of the walk.
+ * The place of a waiting task that weighs place->h_load on another CPU: it keeps its lag,
+ * place->vlag, and its relative deadline. A function of its own, as is account_moved_entity(),
+ * because the verifier would follow each of its branches through the rest of the walk.
  */
 __noinline int place_on(struct run_queue *dst_rq __arg_nonnull,
 			const struct task_ctx *se __arg_nonnull,
@@ -614,7 +618,7 @@ __noinline int place_on(struct run_queue *dst_rq __arg_nonnull,
 	return 0;
 }
 
-/* Moves the accounting of a task that has been moved to another queue; the task may have left meanwhile. */
+/* Moves the accounting of a task moved to another queue; it may have left meanwhile. */
 __noinline int account_moved_entity(struct task_ctx *se __arg_nonnull,
 				    struct run_queue *from __arg_nonnull,
 				    struct run_queue *to __arg_nonnull,
@@ -639,7 +643,10 @@ __noinline int account_moved_entity(struct task_ctx *se __arg_nonnull,
 	return 0;
 }
 
-/* Moves task @p of an iteration over a queue of @from to @to, with the lag in @place; the rest of @place is set to its new place. */
+/*
+ * Moves task @p of an iteration over a queue of @from to @to, with the lag in @place; the rest of
+ * @place is set to its new place.
+ */
 #define move_entity(p, se, from, to, place, now)						\
 	({											\
 		bool moved_;									\
@@ -662,8 +669,8 @@ __noinline int account_moved_entity(struct task_ctx *se __arg_nonnull,
 	})
 
 /*
- * Takes tasks from one queue of @src_rq to @dst_rq, until env->imbalance is used up or all have been looked at. Adds their number
- * to env->pulled.
+ * Takes tasks from one queue of @src_rq to @dst_rq, until env->imbalance is used up or all have
+ * been looked at. Adds their number to env->pulled.
  */
 __noinline int detach_tasks(struct lb_env *env __arg_nonnull,
 			    const struct sched_domain *sd __arg_nonnull,
@@ -706,7 +713,7 @@ __noinline int detach_tasks(struct lb_env *env __arg_nonnull,
 	return 0;
 }
 
-/* Moves tasks from @src_rq to @dst_rq, starting with those that are owed service. Returns how many. */
+/* Moves tasks from @src_rq to @dst_rq, first those that are owed service. Returns how many. */
 static __always_inline s32 move_tasks(struct lb_env *env, const struct sched_domain *sd,
 				      struct run_queue *src_rq, struct run_queue *dst_rq)
 {
@@ -733,8 +740,8 @@ static __always_inline void kick_for_pulled(struct run_queue *cfs_rq)
 }
 
 /*
- * Should this CPU balance the domain? The first idle CPU of its group should, preferably on an idle core, otherwise the first CPU
- * of the group. A newly idle CPU always may.
+ * Should this CPU balance the domain? The first idle CPU of its group should, preferably on an idle
+ * core, otherwise the first CPU of the group. A newly idle CPU always may.
  */
 static __always_inline bool should_we_balance(const struct run_queue *this_rq,
 					      const struct sched_domain *sd, u32 level, u32 idle)
@@ -864,7 +871,7 @@ backoff:
 	return 0;
 }
 
-/* Counts an attempt of a newly idle CPU; after 1024 of them, their success decides how often to try. */
+/* Counts an attempt of a newly idle CPU; after 1024 their success decides how often to try. */
 static __always_inline void update_newidle_stats(struct sched_domain *sd, u32 success)
 {
 	u64 now;
@@ -912,7 +919,7 @@ __noinline int sched_balance_newidle(struct run_queue *cfs_rq __arg_nonnull)
 		next_balance = min(next_balance,
 				   sd->last_balance + balance_interval(cfs_rq, sd, CPU_IDLE));
 
-		/* No CPU has two tasks, or the time until this one has work again is too short for the search */
+		/* No CPU has two tasks, or this one has work again too soon for the search */
 		if (!nr_overloaded || cfs_rq->avg_idle < curr_cost + sd->max_newidle_lb_cost)
 			break;
 
@@ -986,8 +993,8 @@ __noinline bool push_waiting(struct run_queue *busiest __arg_nonnull,
 }
 
 /*
- * Gives the running task to the CPU that asked for one. It leaves this CPU at once, so that the next pick ignores it, and enqueue()
- * inserts it there. False if it may not run there.
+ * Gives the running task to the CPU that asked for one. It leaves this CPU at once, so that the
+ * next pick ignores it, and enqueue() inserts it there. False if it may not run there.
  */
 __noinline bool push_running(struct task_struct *prev __arg_trusted,
 			     struct run_queue *busiest __arg_nonnull, s32 target_cpu)

@@ -2,9 +2,10 @@
 /*
  * fair_bandwidth.h - CPU time that task groups may use (cpu.max), in the fair class of Linux 7.3
  *
- * A group has a pool, which gets a quota every period. Its CPUs take slices from the pool and use them up. A CPU that gets none is throttled
- * until a timer has refilled the pool and pays its debt. Its tasks leave the tree when they are next picked, or run
- * (fair_throttle.h). Each level of the hierarchy has a pool of its own.
+ * A group has a pool, which gets a quota every period. Its CPUs take slices from the pool and use
+ * them up. A CPU that gets none is throttled until a timer has refilled the pool and pays its debt.
+ * Its tasks leave the tree when they are next picked, or run (fair_throttle.h). Each level of the
+ * hierarchy has a pool of its own.
  *
  * Names are those of kernel/sched/fair.c. Included by fair_groups.h.
  */
@@ -13,7 +14,7 @@
 /* The runtime that a CPU takes from a pool at a time, and keeps when the group leaves */
 #define BANDWIDTH_SLICE (5 * NSEC_PER_MSEC)
 #define MIN_CFS_RQ_RUNTIME NSEC_PER_MSEC
-/* Runtime that was given back is handed out after the former, unless a refill is nearer than the latter */
+/* Runtime given back is handed out after the former, unless a refill is nearer than the latter */
 #define BANDWIDTH_SLACK_PERIOD (5 * NSEC_PER_MSEC)
 #define MIN_BANDWIDTH_EXPIRATION (2 * NSEC_PER_MSEC)
 
@@ -66,7 +67,10 @@ static __always_inline u64 forward_period(struct cfs_bandwidth *cfs_b, u64 now)
 	return ended;
 }
 
-/* Takes up to @target from the pool, less the CPU's own; starts the period if there is none. True if the CPU may go on. */
+/*
+ * Takes up to @target from the pool, less the CPU's own; starts the period if there is none. True
+ * if the CPU may go on.
+ */
 static __always_inline bool assign_cfs_rq_runtime(u32 group, struct group_rq *rq, u64 target,
 						  u64 now)
 {
@@ -94,7 +98,7 @@ static __always_inline bool assign_cfs_rq_runtime(u32 group, struct group_rq *rq
 	return (s64)(__sync_fetch_and_add(&rq->runtime_remaining, amount) + amount) > 0;
 }
 
-/* A task of @group has run for @delta on @cpu: charges each group that it is in. True if one has no runtime left. */
+/* A task of @group ran for @delta on @cpu: charges its groups. True if one has no runtime left. */
 __noinline bool account_cfs_rq_runtime(u32 group, s32 cpu, u64 delta, u64 now)
 {
 	struct group_rq *rq, *above;
@@ -114,7 +118,7 @@ __noinline bool account_cfs_rq_runtime(u32 group, s32 cpu, u64 delta, u64 now)
 	return resched;
 }
 
-/* The group has no runtime left on this CPU: it is throttled, unless a last attempt to get some succeeds. */
+/* The group has no runtime left on this CPU: throttled, unless a last attempt gets some. */
 static __always_inline bool throttle_cfs_rq(const struct fair_group *tg, struct group_rq *rq,
 					    s32 cpu, u64 now)
 {
@@ -161,8 +165,9 @@ __noinline bool throttled_hierarchy(u32 group, s32 cpu)
 }
 
 /*
- * Something comes to a queue of a group that was empty and does not run: it may have to be throttled at once. This and the next are functions of
- * their own, because the verifier would follow each of their branches through the rest of a walk over the groups.
+ * Something comes to a queue of a group that was empty and does not run: it may have to be
+ * throttled at once. This and the next are functions of their own, because the verifier would
+ * follow each of their branches through the rest of a walk over the groups.
  */
 __noinline int check_enqueue_throttle(const struct fair_group *tg __arg_nonnull,
 				      struct group_rq *rq __arg_nonnull, s32 cpu, u64 now)
@@ -207,7 +212,10 @@ __noinline int return_cfs_rq_runtime(const struct fair_group *tg __arg_nonnull,
 /* In fair_throttle.h */
 int unthrottle(struct run_queue *cfs_rq __arg_nonnull, u64 now);
 
-/* The CPU may go on, as soon as it looks; it is told to. One that a real-time task has would not look, so its tasks come back at once. */
+/*
+ * The CPU may go on, as soon as it looks; it is told to. One that a real-time task has would not
+ * look, so its tasks come back at once.
+ */
 static __always_inline void unthrottle_on(s32 cpu, struct group_rq *rq)
 {
 	struct run_queue *cfs_rq = run_queue_of(cpu);
@@ -226,7 +234,10 @@ static __always_inline void unthrottle_on(s32 cpu, struct group_rq *rq)
 		scx_bpf_kick_cpu(cpu, SCX_KICK_PREEMPT);
 }
 
-/* The CPU of @group that has been throttled for longest, of those that have not been given anything since; -1 if there is none. */
+/*
+ * The CPU of @group that has been throttled for longest, of those that have not been given anything
+ * since; -1 if there is none.
+ */
 static __always_inline s32 first_throttled(u32 group)
 {
 	struct group_rq *rq;
@@ -243,7 +254,7 @@ static __always_inline s32 first_throttled(u32 group)
 	return found;
 }
 
-/* Pays the debts of throttled CPUs, in their order, and gives each 1 ns, as long as the pool has any. */
+/* Pays the debts of throttled CPUs, in order, and gives each 1 ns, while the pool has any. */
 __noinline int distribute_cfs_runtime(u32 group)
 {
 	struct cfs_bandwidth *cfs_b = cfs_bandwidth_of(group);
@@ -315,7 +326,10 @@ static int slack_timer_fires(void *map, u32 *group, struct slack *slack)
 
 /* ---- Settings -------------------------------------------------------------------------------- */
 
-/* Gives a group a quota per period and a burst, in us; all ones for no quota. The pool is filled, and throttled CPUs go on. */
+/*
+ * Gives a group a quota per period and a burst, in us; all ones for no quota. The pool is filled,
+ * and throttled CPUs go on.
+ */
 static __always_inline void tg_set_cfs_bandwidth(u32 group, u64 period_us, u64 quota_us,
 						 u64 burst_us)
 {

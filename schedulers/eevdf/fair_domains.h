@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * fair_domains.h - the data with which the fair class of Linux 7.3 balances load at the levels of the machine (machine_levels.h)
+ * fair_domains.h - the data with which the fair class of Linux 7.3 balances load at the levels of
+ * the machine (machine_levels.h)
  *
  * The functions are in fair_balance.h.
  */
@@ -37,7 +38,7 @@ struct sched_domain {
 	u32 nr_balance_failed;
 	/* Allowed imbalance between nodes, tasks */
 	u32 imb_numa_nr;
-	/* Success of newly idle balancing: calls, successes, and how many of 1024 are worth a try */
+	/* Of newly idle balancing: calls, successes, and how many of 1024 are worth a try */
 	u32 newidle_call;
 	u32 newidle_success;
 	u32 newidle_ratio;
@@ -74,22 +75,22 @@ struct placement {
 	bool eligible;
 };
 
-/* The search for the CPU on which a waking task costs least; the rest is of the performance domain at hand */
+/* Search for the CPU on which a waking task costs least; the rest is of the domain at hand */
 struct energy_env {
 	u64 now;
 	u64 task_busy_time;
 	/* Use of its CPUs without the task, and their capacity */
 	u64 pd_busy_time;
 	u64 pd_cap;
-	/* What the task's last CPU has to spare, -1 if it is of no use; and the other CPU that has most to spare */
+	/* What the task's last CPU can spare, -1: of no use; the other that can spare most */
 	s64 prev_spare_cap;
 	s64 max_spare_cap;
 	s32 max_spare_cap_cpu;
 };
 
 /*
- * One attempt of a CPU to balance a domain, or a search for the idlest CPU for a new task. It is kept here because a program and all the
- * functions it calls share a stack of 512 bytes.
+ * One attempt of a CPU to balance a domain, or a search for the idlest CPU for a new task. It is
+ * kept here because a program and all the functions it calls share a stack of 512 bytes.
  */
 struct lb_env {
 	u64 now;

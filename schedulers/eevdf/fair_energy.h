@@ -2,8 +2,9 @@
 /*
  * fair_energy.h - energy-aware placement of the fair class of Linux 7.3
  *
- * On a machine whose CPUs differ in capacity and whose clocks all have an energy model, a task wakes on the CPU where it costs least, as
- * long as no CPU is overutilized: then load is balanced instead. Names are those of kernel/sched/fair.c and include/linux/energy_model.h.
+ * On a machine whose CPUs differ in capacity and whose clocks all have an energy model, a task
+ * wakes on the CPU where it costs least, as long as no CPU is overutilized: then load is balanced
+ * instead. Names are those of kernel/sched/fair.c and include/linux/energy_model.h.
  */
 #pragma once
 
@@ -11,7 +12,10 @@
 static bool energy_aware;
 static bool rd_overutilized;
 
-/* Can it be? Not where threads share a core, and only if every CPU has an energy model (sched_is_eas_possible(), build_perf_domains()). */
+/*
+ * Can it be? Not where threads share a core, and only if every CPU has an energy model
+ * (sched_is_eas_possible(), build_perf_domains()).
+ */
 static __always_inline bool has_energy_model(void)
 {
 	const volatile struct clock_step *step;
@@ -73,7 +77,10 @@ static __always_inline u64 cpu_util(const struct run_queue *cfs_rq, const struct
 	bpf_for(i, (pd)->first_cpu, (pd)->first_cpu + (pd)->nr_cpus)			\
 		if (!((cfs_rq) = run_queue_of(clock_cpu_at(i)))) {} else
 
-/* The CPUs of a domain: what they use without the task, and how much capacity they would have to spare beside it where it fits. */
+/*
+ * The CPUs of a domain: what they use without the task, and how much capacity they would have to
+ * spare beside it where it fits.
+ */
 __noinline bool find_candidates(struct task_struct *p __arg_trusted,
 				const struct task_ctx *se __arg_nonnull,
 				struct energy_env *eenv __arg_nonnull, u32 number, s32 prev_cpu)
@@ -109,7 +116,7 @@ __noinline bool find_candidates(struct task_struct *p __arg_trusted,
 	return eenv->max_spare_cap >= 0 || eenv->prev_spare_cap >= 0;
 }
 
-/* The highest utilization of a CPU of the domain for which the governor will provide, if the task is on @dst_cpu. */
+/* The highest utilization of a CPU for which the governor provides, with the task on @dst_cpu. */
 static __always_inline u64 eenv_pd_max_util(const struct energy_env *eenv,
 					    const volatile struct cpu_clock *pd,
 					    const struct task_ctx *se, s32 dst_cpu)
@@ -127,7 +134,10 @@ static __always_inline u64 eenv_pd_max_util(const struct energy_env *eenv,
 	return max_util;
 }
 
-/* Energy of the domain if the task is on @dst_cpu, or without it: cost at the lowest frequency that suffices, times use. */
+/*
+ * Energy of the domain if the task is on @dst_cpu, or without it: cost at the lowest frequency that
+ * suffices, times use.
+ */
 __noinline u64 compute_energy(const struct energy_env *eenv __arg_nonnull,
 			      const struct task_ctx *se __arg_nonnull, u32 number, s32 dst_cpu)
 {
@@ -153,8 +163,8 @@ __noinline u64 compute_energy(const struct energy_env *eenv __arg_nonnull,
 }
 
 /*
- * The CPU on which the waking task costs least: of each domain, its last CPU or the one with the most capacity to spare may be that. Its
- * last CPU, if no other is better.
+ * The CPU on which the waking task costs least: of each domain, its last CPU or the one with the
+ * most capacity to spare may be that. Its last CPU, if no other is better.
  */
 __noinline s32 find_energy_efficient_cpu(struct task_struct *p __arg_trusted,
 					 const struct task_ctx *se __arg_nonnull,

@@ -1,11 +1,14 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * fair_frequency.h - what the frequencies of CPUs mean for the load averages of Linux 7.3, and these for the frequencies
+ * fair_frequency.h - what the frequencies of CPUs mean for the load averages of Linux 7.3, and
+ * these for the frequencies
  *
- * Averages go by a clock that is as slow as the CPU computes, by capacity and frequency, and that catches up when the CPU is idle. So they
- * come to the same at each frequency (kernel/sched/pelt.h). The fair class tells the governor when utilization has changed, and schedutil
- * finds the frequency from it (kernel/sched/cpufreq_schedutil.c): a full sched_ext scheduler has to say instead what is utilized. Where
- * there are no clocks, nothing of this happens.
+ * Averages go by a clock that is as slow as the CPU computes, by capacity and frequency, and that
+ * catches up when the CPU is idle. So they come to the same at each frequency
+ * (kernel/sched/pelt.h). The fair class tells the governor when utilization has changed, and
+ * schedutil finds the frequency from it (kernel/sched/cpufreq_schedutil.c): a full sched_ext
+ * scheduler has to say instead what is utilized. Where there are no clocks, nothing of this
+ * happens.
  */
 #pragma once
 
@@ -27,8 +30,8 @@ static __always_inline bool tracks_load(void)
 }
 
 /*
- * A CPU's clock for averages at @now. What is called where there are clocks is verified once and has a stack of its own: that of its callers would
- * become too large.
+ * A CPU's clock for averages at @now. What is called where there are clocks is verified once and
+ * has a stack of its own: that of its callers would become too large.
  */
 static __always_inline u64 clock_by_frequency(const struct run_queue *cfs_rq, u64 now)
 {
@@ -75,7 +78,10 @@ static __always_inline void update_rq_clock_pelt(struct run_queue *cfs_rq, u64 n
 	cfs_rq->clock_task = now;
 }
 
-/* The CPU becomes idle or busy. Being slow has shortened its idle time, unless it would have had none at full speed either. */
+/*
+ * The CPU becomes idle or busy. Being slow has shortened its idle time, unless it would have had
+ * none at full speed either.
+ */
 static __always_inline void idle_changes_clock(struct run_queue *cfs_rq, bool idle, u64 now)
 {
 	update_rq_clock_pelt(cfs_rq, now);
@@ -96,7 +102,10 @@ static __always_inline u32 running_util(const struct run_queue *cfs_rq)
 
 static __always_inline u64 cpu_util_cfs_boost(const struct run_queue *cfs_rq, u64 now);
 
-/* The utilization that waits for disks ask for: doubled by each wake-up, halved by each other update, none after a tick without any. */
+/*
+ * The utilization that waits for disks ask for: doubled by each wake-up, halved by each other
+ * update, none after a tick without any.
+ */
 static __always_inline u64 sugov_iowait_boost(struct run_queue *cfs_rq, bool iowait, u64 now)
 {
 	u64 boost = now - cfs_rq->sugov_last_update > tick_nsec ? 0 : cfs_rq->iowait_boost;
@@ -118,14 +127,17 @@ __noinline int sugov_update(struct run_queue *cfs_rq __arg_nonnull, bool iowait,
 	return 0;
 }
 
-/* Asks for the frequency that the CPU's utilization needs. The CPU's run queue is locked, or none is. */
+/* Asks for the frequency that the utilization needs. The CPU's run queue is locked, or none is. */
 static __always_inline void cpufreq_update_util(struct run_queue *cfs_rq, bool iowait, u64 now)
 {
 	if (topology_nr_clocks)
 		sugov_update(cfs_rq, iowait, now);
 }
 
-/* Does so if averages have changed enough since: by a period, or by a task that came from another CPU or left for one. */
+/*
+ * Does so if averages have changed enough since: by a period, or by a task that came from another
+ * CPU or left for one.
+ */
 static __always_inline void cfs_rq_util_change(struct run_queue *cfs_rq, u64 now)
 {
 	if (cfs_rq->decayed)

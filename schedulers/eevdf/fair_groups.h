@@ -2,13 +2,15 @@
 /*
  * fair_groups.h - task groups of the fair class of Linux 7.3, whose tasks are all in one tree
  *
- * A group has, for each CPU, the sum of the weights in it, and an entity whose weight is the part of the group's shares that goes to this
- * CPU: that of its load here in its load everywhere. A task's weight in the tree is its own, times the entity's weight and divided by the sum
- * of the queue that it is in, at each level:
+ * A group has, for each CPU, the sum of the weights in it, and an entity whose weight is the part
+ * of the group's shares that goes to this CPU: that of its load here in its load everywhere. A
+ * task's weight in the tree is its own, times the entity's weight and divided by the sum of the
+ * queue that it is in, at each level:
  *
  *	h = w * product(entity's weight / sum of weights)
  *
- * Tasks of the root have h = w, and nothing here is called for them. Names are those of kernel/sched/fair.c.
+ * Tasks of the root have h = w, and nothing here is called for them. Names are those of
+ * kernel/sched/fair.c.
  */
 #pragma once
 
@@ -41,19 +43,22 @@ static __always_inline struct control_group *control_group_of(u32 number)
 
 /* A group on one CPU; other CPUs change sums too, atomically */
 struct group_rq {
-	/* Sum of the weights of the tasks and entities in it, sleeping ones that still compete included, and their number */
+	/*
+	 * Sum of the weights of the tasks and entities in it, sleeping ones that still compete
+	 * included, and their number
+	 */
 	u64 load_weight;
 	u32 nr_queued;
 	/* Runnable tasks in it and below */
 	u32 h_nr_runnable;
-	/* Weight of its entity, and the part of it that counts in the queue above: 0 if nothing is in it */
+	/* Weight of its entity, and the part that counts in the queue above: 0 if it is empty */
 	u64 weight;
 	u64 counted;
 	/* Averages, and the amounts that other CPUs added or took away */
 	u64 pelt_last;
 	u64 load_avg;
 	u64 runnable_avg;
-	/* Sum of weights, without fraction, when there was one; and the entity's part in the load of the queue above */
+	/* Sum of weights, without fraction, when there was one; the entity's load above */
 	u64 last_weight;
 	u64 entity_load;
 	s64 moved_load;
@@ -64,7 +69,10 @@ struct group_rq {
 	u64 contributed_at;
 	/* Its part of the group's runtime, or its debt */
 	s64 runtime_remaining;
-	/* Its place among the group's throttled CPUs, or 0; since when its tasks have been leaving; and whether it may go on */
+	/*
+	 * Its place among the group's throttled CPUs, or 0; since when its tasks have been leaving;
+	 * and whether it may go on
+	 */
 	u64 throttled;
 	u64 throttled_clock;
 	bool refilled;
@@ -78,8 +86,8 @@ static __always_inline struct group_rq *group_rq_of(u32 group, s32 cpu)
 }
 
 /*
- * Walk over the groups that a task of @group is in on @cpu, from the inside out, without the root: their records @tg and @rq, and @above, that of
- * the group around, NULL if it is the root.
+ * Walk over the groups that a task of @group is in on @cpu, from the inside out, without the root:
+ * their records @tg and @rq, and @above, that of the group around, NULL if it is the root.
  */
 #define for_each_group_rq(tg, rq, above, level, group, cpu)			\
 	bpf_for(level, 0, MAX_GROUP_DEPTH)					\
@@ -118,7 +126,7 @@ static __always_inline bool differs(u64 average, u64 contributed)
 	return delta > contributed / 64;
 }
 
-/* Brings a CPU's contribution to the group's sums up to date: once a millisecond at most, and if it has changed much. */
+/* Updates a CPU's part of the group's sums: at most once a millisecond, if it has changed much. */
 static __always_inline void update_tg_load_avg(struct fair_group *tg, struct group_rq *rq, u64 now)
 {
 	u64 load = rq->load_avg >> PELT_SHIFT, runnable = rq->runnable_avg >> PELT_SHIFT;
@@ -140,7 +148,10 @@ static __always_inline u64 tg_tasks(const struct fair_group *tg)
 	return tg->runnable_avg < 1024 ? 1 : (u64)tg->runnable_avg / 1024;
 }
 
-/* The weight of a group's entity: shares * load here / load everywhere. A function of its own, because stacks are small and calls deep. */
+/*
+ * The weight of a group's entity: shares * load here / load everywhere. A function of its own,
+ * because stacks are small and calls deep.
+ */
 __noinline u64 calc_group_shares(const struct fair_group *tg __arg_nonnull,
 				 const struct group_rq *rq __arg_nonnull)
 {
@@ -171,7 +182,7 @@ static __always_inline void count_queued(const struct fair_group *tg, struct gro
 		return_cfs_rq_runtime(tg, rq, now);
 }
 
-/* Makes @weight the weight of the entity of @rq, a queue on @cpu of @tg, in the queue above, if there is one. */
+/* Makes @weight that of the entity of @rq, a queue on @cpu of @tg, in the queue above, if any. */
 static __always_inline void count_entity(const struct fair_group *tg, struct group_rq *rq,
 					 struct group_rq *above, s32 cpu, u64 weight, u64 now)
 {
@@ -185,7 +196,7 @@ static __always_inline void count_entity(const struct fair_group *tg, struct gro
 		count_queued(fair_group_of(tg->cgroup.parent), above, cpu, weight ? 1 : -1, now);
 }
 
-/* The load of a group's entity: its weight times the part of the time for which the group has been runnable on @cpu. */
+/* Load of a group's entity: its weight times the part of the time it has been runnable on @cpu. */
 static __always_inline void update_entity_load(const struct fair_group *tg, struct group_rq *rq,
 					       s32 cpu)
 {
@@ -216,8 +227,9 @@ static __always_inline void update_cfs_group(struct fair_group *tg, struct group
 /* ---- The weight of a task in its groups ------------------------------------------------------ */
 
 /*
- * Adds a task of @weight to the sums of @group on @cpu, or takes it away if that is negative, or leaves them; @runnable is the change of the number of
- * runnable tasks. Brings the weights of the entities up to date.
+ * Adds a task of @weight to the sums of @group on @cpu, or takes it away if that is negative, or
+ * leaves them; @runnable is the change of the number of runnable tasks. Brings the weights of the
+ * entities up to date.
  */
 __noinline int change_group_sums(u32 group, s32 cpu, s64 weight, s32 runnable, u64 now)
 {
@@ -237,7 +249,10 @@ __noinline int change_group_sums(u32 group, s32 cpu, s64 weight, s32 runnable, u
 	return 0;
 }
 
-/* Adds the averages of a task to those of its groups on @cpu, or takes them away: of its load, the part that the weights leave at each level. */
+/*
+ * Adds the averages of a task to those of its groups on @cpu, or takes them away: of its load, the
+ * part that the weights leave at each level.
+ */
 static __always_inline void move_group_averages(const struct task_ctx *se, s32 cpu, s64 sign)
 {
 	struct group_rq *rq, *above;
@@ -269,7 +284,8 @@ __noinline u64 load_in_groups(const struct task_ctx *se __arg_nonnull)
 }
 
 /*
- * Makes the task count in its groups on @cpu and nowhere else, as runnable or as a sleeper that still competes; nowhere if @cpu is -1.
+ * Makes the task count in its groups on @cpu and nowhere else, as runnable or as a sleeper that
+ * still competes; nowhere if @cpu is -1.
  */
 static __always_inline void count_in_groups(struct task_ctx *se, s32 cpu, bool runnable, u64 now)
 {

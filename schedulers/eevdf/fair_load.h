@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * fair_load.h - how much tasks and CPUs have been runnable and running lately, as averaged by the fair class of Linux 7.3
+ * fair_load.h - how much tasks and CPUs have been runnable and running lately, as averaged by the
+ * fair class of Linux 7.3
  *
- * Per-entity load tracking: averages out of 1024 in which the weight of the past halves every 32 ms (pelt.h), for each task,
- * and summed up for each CPU; and an estimate of a task's use when it wakes.
+ * Per-entity load tracking: averages out of 1024 in which the weight of the past halves every 32 ms
+ * (pelt.h), for each task, and summed up for each CPU; and an estimate of a task's use when it
+ * wakes.
  */
 #pragma once
 
@@ -107,7 +109,10 @@ static __always_inline void update_load_avg(struct task_ctx *se, u64 now, bool r
 
 u64 load_in_groups(const struct task_ctx *se __arg_nonnull);
 
-/* Load of a task: its weight times the fraction of time it is runnable; in a group, its part of the load of the group's entity. */
+/*
+ * Load of a task: its weight times the fraction of time it is runnable; in a group, its part of the
+ * load of the group's entity.
+ */
 static __always_inline u64 task_h_load(const struct task_ctx *se)
 {
 	if (se->group)
@@ -158,7 +163,7 @@ static __always_inline void attach_entity_load_avg(struct run_queue *cfs_rq, str
 		se->pelt_last = clock_pelt_of(se->pelt_cpu, now) - passed;
 }
 
-/* The task's use when it goes to sleep, as an estimate for when it wakes: rises at once, falls slowly. */
+/* The task's use when it goes to sleep, to estimate its wake-up: rises at once, falls slowly. */
 static __always_inline void util_est_update(struct task_ctx *se)
 {
 	if (se->util_avg >= se->util_est)

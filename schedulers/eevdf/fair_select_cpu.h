@@ -2,14 +2,15 @@
 /*
  * fair_select_cpu.h - where the fair class of Linux 7.3 puts a waking or new task
  *
- * A new task goes to the idlest CPU of the idlest group, domain by domain. A waking one goes to its waker's CPU or its last one, or to an idle
- * one that shares the cache with that. Names are those of kernel/sched/fair.c.
+ * A new task goes to the idlest CPU of the idlest group, domain by domain. A waking one goes to its
+ * waker's CPU or its last one, or to an idle one that shares the cache with that. Names are those
+ * of kernel/sched/fair.c.
  */
 #pragma once
 
 /*
- * Adds up into env->sgs the CPUs that a new task may use, of the group of @count CPUs at position @first. False if there are
- * none.
+ * Adds up into env->sgs the CPUs that a new task may use, of the group of @count CPUs at position
+ * @first. False if there are none.
  */
 __noinline bool update_sg_wakeup_stats(struct task_struct *p __arg_trusted,
 				       struct lb_env *env __arg_nonnull, u32 first, u32 count,
@@ -88,7 +89,7 @@ static __always_inline bool worth_leaving(struct task_struct *p, const struct sg
 	return false;
 }
 
-/* The idlest group of a domain of @this_rq, in env->busiest. False if the task should stay in the group of that CPU. */
+/* The idlest group of a domain of @this_rq, in env->busiest; false: better stay in that CPU's. */
 __noinline bool sched_balance_find_dst_group(struct task_struct *p __arg_trusted,
 					     struct lb_env *env __arg_nonnull,
 					     const struct run_queue *this_rq __arg_nonnull,
@@ -120,7 +121,7 @@ __noinline bool sched_balance_find_dst_group(struct task_struct *p __arg_trusted
 	return has_idlest && (!has_local || worth_leaving(p, &env->local, &env->busiest, sd));
 }
 
-/* The CPU of the group env->busiest that was idle last, else the least loaded; @cpu if there is none. */
+/* The CPU of env->busiest that was idle last, else the least loaded; @cpu if there is none. */
 __noinline s32 sched_balance_find_dst_group_cpu(struct task_struct *p __arg_trusted,
 						const struct lb_env *env __arg_nonnull, s32 cpu,
 						bool idle_policy)
@@ -153,7 +154,7 @@ __noinline s32 sched_balance_find_dst_group_cpu(struct task_struct *p __arg_trus
 	return idle_cpu >= 0 ? idle_cpu : least_loaded_cpu;
 }
 
-/* A new task goes to the idlest CPU of the idlest group, domain by domain inward. The CPU of @env searches. */
+/* A new task: the idlest CPU of the idlest group, domain by domain inward. env's CPU searches. */
 __noinline s32 sched_balance_find_dst_cpu(struct task_struct *p __arg_trusted,
 					  struct lb_env *env __arg_nonnull, s32 cpu,
 					  bool idle_policy)
@@ -243,7 +244,7 @@ static __always_inline bool asym_fits_cpu(const struct task_ctx *se, const struc
 	       (!smt_active || is_core_idle(cfs_rq));
 }
 
-/* With CPUs of different speeds: the first idle one that is fast enough, else the fastest idle one. */
+/* With CPUs of different speeds: the first idle one that is fast enough, else the fastest idle. */
 __noinline s32 select_idle_capacity(struct task_struct *p __arg_trusted,
 				    const struct task_ctx *se __arg_nonnull,
 				    const struct run_queue *target_rq __arg_nonnull)
@@ -294,7 +295,10 @@ __noinline u32 match_idle_cpu(struct task_struct *p __arg_trusted, s32 cpu, bool
 	return available_idle_cpu(cfs_rq) && is_core_idle(cfs_rq) ? IDLE_CORE : IDLE_CPU;
 }
 
-/* An idle CPU that shares the cache of @target_rq: a wholly idle core if has_idle_core, otherwise the first idle one of a few. */
+/*
+ * An idle CPU that shares the cache of @target_rq: a wholly idle core if has_idle_core, otherwise
+ * the first idle one of a few.
+ */
 __noinline s32 select_idle_cpu(struct task_struct *p __arg_trusted,
 			       const struct run_queue *target_rq __arg_nonnull, bool has_idle_core,
 			       bool idle_policy)
@@ -363,7 +367,7 @@ static __always_inline s32 select_idle_sibling(struct task_struct *p, struct tas
 	    choose_idle_cpu(prev_rq, idle_policy) && asym_fits_cpu(se, prev_rq))
 		return prev;
 
-	/* A kernel thread of a CPU has finished work that the task queued there, and is about to sleep */
+	/* A kernel thread of a CPU has done what the task queued there, and is about to sleep */
 	if (kthread_is_per_cpu(waker) && !in_interrupt() &&
 	    prev == (s32)bpf_get_smp_processor_id() && prev_rq->nr_running <= 1 &&
 	    asym_fits_cpu(se, prev_rq))

@@ -2,8 +2,9 @@
 /*
  * fair_throttle.h - tasks of throttled groups, in the fair class of Linux 6.18 to 7.3
  *
- * A group that has no runtime on a CPU stays in its tree. The running task leaves the tree on its return to user mode, and so does any other once it
- * has been picked: into limbo, a queue from which nobody picks. When the group has runtime again they come back like tasks that wake, but
+ * A group that has no runtime on a CPU stays in its tree. The running task leaves the tree on its
+ * return to user mode, and so does any other once it has been picked: into limbo, a queue from
+ * which nobody picks. When the group has runtime again they come back like tasks that wake, but
  * preempt nobody.
  */
 #pragma once
@@ -69,7 +70,10 @@ __noinline bool throttle_first(struct run_queue *cfs_rq __arg_nonnull, u64 dsq, 
 	return moved;
 }
 
-/* A task in limbo that was taken off its queue for a change, or has just been put: goes back there if its groups are still throttled. */
+/*
+ * A task in limbo that was taken off its queue for a change, or has just been put: goes back there
+ * if its groups are still throttled.
+ */
 static __always_inline bool enqueue_throttled(struct task_struct *p, struct task_ctx *se, s32 cpu,
 					      u64 enq_flags)
 {
@@ -110,8 +114,9 @@ static __always_inline void unthrottle_groups(struct run_queue *cfs_rq, u64 now)
 }
 
 /*
- * A task in limbo comes back as one that wakes. True if it is eligible. A function of its own, because the verifier would follow each of its
- * branches through the rest of the walk over the queue.
+ * A task in limbo comes back as one that wakes. True if it is eligible. A function of its own,
+ * because the verifier would follow each of its branches through the rest of the walk over the
+ * queue.
  */
 __noinline bool rejoin(struct run_queue *cfs_rq __arg_nonnull, struct task_struct *p __arg_trusted,
 		       struct task_ctx *se __arg_nonnull, u64 now)

@@ -1,20 +1,24 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * pelt.h - per-entity load tracking: averages over the recent past, as Linux has kept them since 3.8
+ * pelt.h - per-entity load tracking: averages over the recent past, as in Linux since 3.8
  *
- * Time is cut into periods of 2^20 ns, and an event n periods ago counts y^n, where y^32 = 1/2. So an average loses half
- * of its value in 32 periods, about 34 ms. If the averaged value stays the same for some time, the average after that is
+ * Time is cut into periods of 2^20 ns, and an event n periods ago counts y^n, where y^32 = 1/2. So
+ * an average loses half of its value in 32 periods, about 34 ms. If the averaged value stays the
+ * same for some time, the average after that is
  *
  *	value' = target - (target - value) * y^(time / period)
  *
- * which is what these functions compute, at any time and in one step. Within a period the curve is a straight line. Averages
- * have PELT_SHIFT fraction bits. Pure functions.
+ * which is what these functions compute, at any time and in one step. Within a period the curve is
+ * a straight line. Averages have PELT_SHIFT fraction bits. Pure functions.
  */
 #pragma once
 
 /* Fraction bits of an average */
 #define PELT_SHIFT 10
-/* Bits of a period's nanoseconds, periods in which the past loses half its weight, fraction bits of such a weight */
+/*
+ * Bits of a period's nanoseconds, periods in which the past loses half its weight, fraction bits of
+ * such a weight
+ */
 #define PELT_PERIOD_SHIFT 20
 #define PELT_HALF_LIFE 32
 #define PELT_FACTOR_SHIFT 24
@@ -41,7 +45,10 @@ static __always_inline u64 pelt_factor(u64 time)
 			(1ULL << PELT_PERIOD_SHIFT);
 }
 
-/* The average @value (with fraction) after the time of @factor with its input at @target (without). Both below 2^29. */
+/*
+ * The average @value (with fraction) after the time of @factor with its input at @target (without).
+ * Both below 2^29.
+ */
 static __always_inline u64 pelt_average(u64 value, u64 target, u64 factor)
 {
 	target <<= PELT_SHIFT;

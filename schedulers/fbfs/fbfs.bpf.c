@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * FBFS: BFS for FreeBSD. One run queue of 64 lists for all CPUs: interrupt, real-time and kernel threads run by static
- * priority, round robin; user threads are in one list and idle threads in another, earliest deadline first. Clocks,
- * priorities, slices and the way CPUs are notified are still FreeBSD's.
+ * FBFS: BFS for FreeBSD. One run queue of 64 lists for all CPUs: interrupt, real-time and kernel
+ * threads run by static priority, round robin; user threads are in one list and idle threads in
+ * another, earliest deadline first. Clocks, priorities, slices and the way CPUs are notified are
+ * still FreeBSD's.
  *
  * README.md lists the mechanisms' places and the departures.
  */
@@ -15,7 +16,7 @@
 /* Slice of every thread, ticks of stathz */
 const volatile u32 sched_slice = 12;
 
-/* Priorities of kernel threads: software interrupts (PI_SOFT) for those bound to a CPU, PVM for the others */
+/* Of kernel threads: software interrupts (PI_SOFT) if bound to a CPU, PVM for others */
 #define INTERRUPT_PRIORITY 24
 #define KERNEL_PRIORITY 84
 /* The clock's thread: PI_SWI(SWI_CLOCK) */
@@ -75,12 +76,12 @@ static u64 first_tick;
 
 /* ---- Priorities ------------------------------------------------------------------------------ */
 
-/* A thread's own priority. In user mode all timeshare threads are equal: nice affects only the deadline. */
+/* A thread's own priority. In user mode all timeshare threads have one: nice moves the deadline. */
 static __always_inline s32 own_priority(struct task_struct *p)
 {
 	const struct task_attributes *attributes = attributes_of(p);
 
-	/* rtprio, 32 priorities; and the report's SCHED_ISO: static and round robin, the weakest of these */
+	/* rtprio, 32 priorities; SCHED_ISO of the report: static and round robin, the weakest */
 	if (asks_for_realtime(attributes))
 		return PRI_MIN_REALTIME + (99 - min(attributes->realtime_priority, 99)) * 32 / 99;
 	if (asks_for_isochronous(attributes))
@@ -120,7 +121,10 @@ static __always_inline s32 ticks(u64 now)
 	return tick_at(now) - first_tick;
 }
 
-/* The end of a slice. The distance is computed in ticks of stathz but added to ticks of hz: a defect of the original. */
+/*
+ * The end of a slice. The distance is computed in ticks of stathz but added to ticks of hz: a
+ * defect of the original.
+ */
 static __always_inline void renew_deadline(struct task_struct *p, struct td_sched *ts, u64 now)
 {
 	ts->deadline = ticks(now) + (s32)(sched_slice * prio_ratio(task_nice(p)) / PRIO_RATIO_BASE);
@@ -145,7 +149,10 @@ static __always_inline void request_reschedule(s32 cpu, bool idle)
 	scx_bpf_kick_cpu(cpu, idle ? 0 : SCX_KICK_PREEMPT);
 }
 
-/* Interrupts the idle CPUs at positions @first to @first + @number - 1 that the thread may use, and returns their number. */
+/*
+ * Interrupts the idle CPUs at positions @first to @first + @number - 1 that the thread may use, and
+ * returns their number.
+ */
 __noinline u32 interrupt_idle(struct task_struct *p __arg_trusted, u32 first, u32 number)
 {
 	const struct cpumask *idle = scx_bpf_get_idle_cpumask();
@@ -168,8 +175,9 @@ static __always_inline u32 interrupt_all_idle(struct task_struct *p)
 }
 
 /*
- * Interrupts the idle CPUs in the last CPU's group: its core if that has several threads, otherwise its cache. If there are none,
- * interrupts all idle CPUs. The original was meant to climb to the next group, but looks only at the first.
+ * Interrupts the idle CPUs in the last CPU's group: its core if that has several threads, otherwise
+ * its cache. If there are none, interrupts all idle CPUs. The original was meant to climb to the
+ * next group, but looks only at the first.
  */
 static __always_inline u32 interrupt_idle_neighbours(struct task_struct *p, s32 cpu)
 {
@@ -201,7 +209,7 @@ static __always_inline bool ends_scan(u32 list, const struct candidate *c, u64 n
 	return list < TIMESHARE_LIST;
 }
 
-/* The worst priority, and among equals the earliest deadline: a defect of the original, which should take the latest. */
+/* The worst priority, then the earliest deadline: a defect; the latest is meant. */
 static __always_inline bool is_worse(const struct candidate *a, const struct candidate *b)
 {
 	return a->prio > b->prio || (a->prio == b->prio && a->deadline < b->deadline);
@@ -265,8 +273,9 @@ static __always_inline void displace_worst(struct task_struct *p, enum adder add
 }
 
 /*
- * The end of sched_add(): notifies the last CPU if it is idle or runs a worse thread, and all other idle CPUs too; otherwise the
- * idle CPUs near the last CPU, or else all idle CPUs; if none is idle, the CPU that runs the worst thread, if @p is better.
+ * The end of sched_add(): notifies the last CPU if it is idle or runs a worse thread, and all other
+ * idle CPUs too; otherwise the idle CPUs near the last CPU, or else all idle CPUs; if none is idle,
+ * the CPU that runs the worst thread, if @p is better.
  */
 static __always_inline void notify_cpus(struct task_struct *p, const struct td_sched *ts)
 {
@@ -323,8 +332,9 @@ s32 BPF_STRUCT_OPS(fbfs_select_cpu, struct task_struct *p, s32 prev_cpu, u64 wak
 }
 
 /*
- * sched_add(): a thread waits: it was woken, forked or changed, or has lost its CPU. In sched_switch() only a thread preempted
- * inside the kernel would go to the front, since `flags & SWT_RELINQUISH` is true for every switch on the way to user mode.
+ * sched_add(): a thread waits: it was woken, forked or changed, or has lost its CPU. In
+ * sched_switch() only a thread preempted inside the kernel would go to the front, since `flags &
+ * SWT_RELINQUISH` is true for every switch on the way to user mode.
  */
 void BPF_STRUCT_OPS(fbfs_enqueue, struct task_struct *p, u64 enq_flags)
 {
@@ -360,8 +370,9 @@ static __always_inline void go_on(struct task_struct *prev, struct td_sched *ts,
 }
 
 /*
- * sched_choose(): the first list that has a thread for this CPU. Among user or idle threads the one with the earliest deadline
- * runs, among all others the first. @prev, if it can go on, counts as if it had been put back at the end.
+ * sched_choose(): the first list that has a thread for this CPU. Among user or idle threads the one
+ * with the earliest deadline runs, among all others the first. @prev, if it can go on, counts as if
+ * it had been put back at the end.
  */
 void BPF_STRUCT_OPS(fbfs_dispatch, s32 cpu, struct task_struct *prev)
 {
@@ -382,7 +393,7 @@ void BPF_STRUCT_OPS(fbfs_dispatch, s32 cpu, struct task_struct *prev)
 		go_on(prev, ts, now);
 }
 
-/* Idle threads look for work until there is some, so they also find a thread of which only a busy CPU was notified. */
+/* Idle threads look for work, so they also find a thread of which only a busy CPU was notified. */
 static __always_inline void idle_threads_look(void)
 {
 	const struct cpumask *idle;
@@ -412,7 +423,7 @@ void BPF_STRUCT_OPS(fbfs_running, struct task_struct *p)
 	ts->running = true;
 	ts->sliceend = false;
 	ts->charged_until = stat_tick_at(now);
-	/* Back in user mode it has its own priority again; nothing checks whether it should still run */
+	/* Back in user mode it has its own priority; nothing checks if it should still run */
 	ts->priority = own_priority(p);
 	scx_bpf_task_set_slice(p, slice_left(ts, now));
 	idle_threads_look();
@@ -426,12 +437,12 @@ void BPF_STRUCT_OPS(fbfs_stopping, struct task_struct *p, bool runnable)
 		return;
 	charge_ticks(p, ts, scx_bpf_now());
 	ts->running = false;
-	/* Whether displaced by a real-time task of the kernel or not, it waits where all threads wait */
+	/* Displaced by a real-time task of the kernel or not, it waits where all wait */
 	if (runnable)
 		hand_back(p);
 }
 
-/* sched_sleep(): a thread has the priority that its sleep passes, if any, until it is back in user mode. */
+/* sched_sleep(): a thread has the priority that its sleep passes, if any, until in user mode. */
 void BPF_STRUCT_OPS(fbfs_quiescent, struct task_struct *p, u64 deq_flags)
 {
 	struct td_sched *ts = td_sched_of(p);
@@ -447,7 +458,10 @@ void BPF_STRUCT_OPS(fbfs_update_idle, s32 cpu, bool idle)
 		scx_bpf_kick_cpu(cpu, 0);
 }
 
-/* sched_relinquish(): the thread goes to the end of its list. Deadline and slice stay, so it goes on if its deadline is the earliest. */
+/*
+ * sched_relinquish(): the thread goes to the end of its list. Deadline and slice stay, so it goes
+ * on if its deadline is the earliest.
+ */
 bool BPF_STRUCT_OPS(fbfs_yield, struct task_struct *from, struct task_struct *to)
 {
 	struct td_sched *ts = td_sched_of(from);
@@ -461,8 +475,9 @@ bool BPF_STRUCT_OPS(fbfs_yield, struct task_struct *from, struct task_struct *to
 }
 
 /*
- * sched_fork(): the parent keeps half of its slice, and the child gets as much, with the same deadline. Threads that existed
- * before this scheduler have deadline 0 until their first slice ends.
+ * sched_fork(): the parent keeps half of its slice, and the child gets as much, with the same
+ * deadline. Threads that existed before this scheduler have deadline 0 until their first slice
+ * ends.
  */
 s32 BPF_STRUCT_OPS(fbfs_init_task, struct task_struct *p, struct scx_init_task_args *args)
 {

@@ -8,12 +8,12 @@
  *			...
  *	moved = take_task(&it, best);
  *
- * The walk holds a reference to the best task so far. Another CPU may still take that task; then it is not moved, and
- * the caller walks again.
+ * The walk holds a reference to the best task so far. Another CPU may still take that task; then it
+ * is not moved, and the caller walks again.
  */
 #pragma once
 
-/* The last and first places handed out, for lists ordered by place; there is room on either side. */
+/* The last and first places handed out, for lists by place; there is room on either side. */
 static u64 last_place = 1ULL << 61;
 static u64 first_place = 1ULL << 61;
 
@@ -29,7 +29,7 @@ static __always_inline u64 place_at_front(void)
 	return __sync_fetch_and_add(&first_place, -1ULL) - 1;
 }
 
-/* Number of walks, repeated if another CPU takes the chosen task meanwhile, before it is left to the next event. */
+/* Walks, repeated if another CPU takes the chosen task meanwhile, until the next event. */
 #define SCHEDULE_ATTEMPTS 4
 
 /* Keeps @p in place of the task kept so far; false if @p is about to be freed. */
@@ -53,7 +53,7 @@ static __always_inline void end_walk(struct bpf_iter_scx_dsq *it, struct task_st
 		bpf_task_release(best);
 }
 
-/* Ends the walk and moves the kept task to this CPU. False if there is none, or if another CPU has taken it. */
+/* Ends the walk and moves the kept task to this CPU. False if none, or taken by another CPU. */
 static __always_inline bool take_task(struct bpf_iter_scx_dsq *it, struct task_struct *best)
 {
 	bool moved = best && scx_bpf_dsq_move(it, best, SCX_DSQ_LOCAL, 0);

@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * domain_balance.h - when a CPU balances, and the walk over its domains: the same from Linux 2.6.22 to 7.3
+ * domain_balance.h - when a CPU balances, and the walk over its domains, in Linux 2.6.22 to 7.3
  *
- * See machine_levels.h; runnable_load.h counts the tasks. The functions declared first differ between releases.
+ * See machine_levels.h; runnable_load.h counts the tasks. The functions declared first differ
+ * between releases.
  */
 #pragma once
 
 /*
- * Balances one domain of a CPU: returns how many tasks came, a negative number if none did but the CPU must not count as idle, or
- * BALANCE_ELSEWHERE.
+ * Balances one domain of a CPU: returns how many tasks came, a negative number if none did but the
+ * CPU must not count as idle, or BALANCE_ELSEWHERE.
  */
 static s32 balance_domain(struct run_queue *rq, struct sched_domain *sd, u32 level, u32 idle);
 
@@ -18,7 +19,10 @@ static bool sched_idle_rq(const struct run_queue *rq);
 /* Do tasks stay where they are, however load is spread? Then idle CPUs have nothing to look for. */
 static bool load_is_left_alone(void);
 
-/* The cost of moving a task away from its cache, nanoseconds: a CPU that is idle for less than that on average does not look for tasks. */
+/*
+ * The cost of moving a task away from its cache, nanoseconds: a CPU that is idle for less than that
+ * on average does not look for tasks.
+ */
 static u64 migration_cost(void);
 
 /* Held while a domain with SD_SERIALIZE is balanced */
@@ -35,8 +39,9 @@ static __always_inline struct topology_span own_group(const struct run_queue *rq
 }
 
 /*
- * The next group of @rq's domain of a level: its first CPU, or NULL after the last group. The walk begins at position @from and wraps around.
- * Its state is in a CPU's record, because the verifier would follow every value of local variables.
+ * The next group of @rq's domain of a level: its first CPU, or NULL after the last group. The walk
+ * begins at position @from and wraps around. Its state is in a CPU's record, because the verifier
+ * would follow every value of local variables.
  */
 static __always_inline struct run_queue *
 next_group(struct group_walk *walk, const struct run_queue *rq, u32 level, u32 from, u32 step)
@@ -78,7 +83,10 @@ static __always_inline u32 common_level(const struct run_queue *rq, const struct
 	return NR_LEVELS;
 }
 
-/* Asks the busiest CPU to hand this CPU one task, running or not, the next time it schedules; false if it has been asked already. */
+/*
+ * Asks the busiest CPU to hand this CPU one task, running or not, the next time it schedules; false
+ * if it has been asked already.
+ */
 static __always_inline bool ask_for_push(struct run_queue *busiest, s32 this_cpu)
 {
 	if (__sync_val_compare_and_swap(&busiest->push_cpu, 0, this_cpu + 1))
@@ -87,7 +95,10 @@ static __always_inline bool ask_for_push(struct run_queue *busiest, s32 this_cpu
 	return true;
 }
 
-/* Ticks between two balancings of a domain. In 7.3 those of a busy CPU are not multiples of each other, so that levels do not coincide. */
+/*
+ * Ticks between two balancings of a domain. In 7.3 those of a busy CPU are not multiples of each
+ * other, so that levels do not coincide.
+ */
 static __always_inline u64 balance_interval(const struct run_queue *rq,
 					    const struct sched_domain *sd, u32 idle)
 {
@@ -126,7 +137,7 @@ __noinline int rebalance_domains(struct run_queue *rq __arg_nonnull, u32 idle, u
 			/* Tasks have come, or the core is busy: no longer idle */
 			if (moved)
 				idle = moved < 0 || rq->nr_running ? CPU_NOT_IDLE : CPU_IDLE;
-			/* Before 7.3, a CPU that finds another one balancing tries again at the next tick */
+			/* Before 7.3, a CPU that finds another balancing tries at the next tick */
 			if (!taken || balance_rules() == BALANCE_7_3)
 				sd->last_balance = ticks;
 			if (balance_rules() == BALANCE_7_3)
@@ -145,7 +156,10 @@ static __always_inline bool balancing_is_due(const struct run_queue *rq, u64 now
 	return balance_ticks_at(now) >= rq->next_balance;
 }
 
-/* Can idle CPUs find anything? Two tasks on a CPU, two busy threads of a core, or two busy CPUs of a cache if there are more caches. */
+/*
+ * Can idle CPUs find anything? Two tasks on a CPU, two busy threads of a core, or two busy CPUs of
+ * a cache if there are more caches.
+ */
 static __always_inline bool worth_balancing(void)
 {
 	bool caches = topology_nr_llcs > 1 && topology_nr_llcs < topology_nr_online;

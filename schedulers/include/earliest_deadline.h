@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * earliest_deadline.h - the choice of BFS, and of FBFS after it: by class, and within a class by virtual deadline
+ * earliest_deadline.h - the choice of BFS, and of FBFS after it: by class, and within a class by
+ * virtual deadline
  *
- * One queue for all CPUs holds the waiting tasks, best class first, and each class in order of arrival. It is a dispatch queue whose virtual
- * times are the numbers of the classes' lists. A list is not sorted by deadline, so a CPU walks over the first list that has a task
- * for it.
+ * One queue for all CPUs holds the waiting tasks, best class first, and each class in order of
+ * arrival. It is a dispatch queue whose virtual times are the numbers of the classes' lists. A list
+ * is not sorted by deadline, so a CPU walks over the first list that has a task for it.
  *
- * The including file first defines STAT_LIST_STEPS, STAT_RESCUES, and the records of tasks (task_data.h) with waiting_since; and it defines
+ * The including file first defines STAT_LIST_STEPS, STAT_RESCUES, and the records of tasks
+ * (task_data.h) with waiting_since; and it defines
  *
  *	candidate_of()	class and deadline of a task
  *	ends_scan()	whether a waiting task is taken without looking at the rest of its list
@@ -28,7 +30,7 @@ struct candidate {
 	s64 deadline;
 };
 
-/* Class and deadline of a task as @cpu sees them, or as they are for ANY_CPU; false if the task has no data. */
+/* Class and deadline of a task as @cpu sees them, or to ANY_CPU; false if it has no data. */
 #define ANY_CPU (-1)
 static bool candidate_of(struct task_struct *p, s32 cpu, struct candidate *c);
 static bool ends_scan(u32 list, const struct candidate *c, u64 now);
@@ -74,15 +76,16 @@ static __always_inline u32 prio_ratio(s32 nice)
 #define RUNQ 0
 
 /*
- * earliest_deadline_task(): moves the best waiting task to @cpu; false if there is none, or if the previous task goes on, which counts with
- * @prev_deadline as if it had been put back at the end of @prev_list.
+ * earliest_deadline_task(): moves the best waiting task to @cpu; false if there is none, or if the
+ * previous task goes on, which counts with @prev_deadline as if it had been put back at the end of
+ * @prev_list.
  */
 __noinline bool earliest_deadline_task(s32 cpu, u32 prev_list, s64 prev_deadline, u64 now)
 {
 	struct candidate c;
 	s32 attempt;
 
-	/* If ends_scan() does not use it the compiler would not pass it, but the verifier wants it passed. */
+	/* If ends_scan() ignores it the compiler would not pass it, but the verifier wants it. */
 	barrier_var(now);
 	bpf_for(attempt, 0, SCHEDULE_ATTEMPTS) {
 		struct task_struct *p, *edt = NULL;
@@ -120,7 +123,7 @@ __noinline bool earliest_deadline_task(s32 cpu, u32 prev_list, s64 prev_deadline
 
 /* ---- Preemption ------------------------------------------------------------------------------ */
 
-/* The task that runs on @cpu; false if it is the idle task, @p itself, or a kernel real-time task. */
+/* The task that runs on @cpu; false if it is idle, @p itself, or a kernel real-time task. */
 static __always_inline bool running_on(s32 cpu, const struct task_struct *p, struct candidate *c)
 {
 	struct task_struct *curr = scx_bpf_cpu_curr(cpu);
@@ -133,7 +136,10 @@ static __always_inline bool running_on(s32 cpu, const struct task_struct *p, str
 /* When to look for a starved task next, nanoseconds */
 static u64 starvation_check_at;
 
-/* Moves the first starved task of the best class to this CPU; true if there is one. It gets a slice, or the rest of its own. */
+/*
+ * Moves the first starved task of the best class to this CPU; true if there is one. It gets a
+ * slice, or the rest of its own.
+ */
 static __always_inline bool rescue_starved(u64 now)
 {
 	if (!starvation_check_is_due(&starvation_check_at, now) || !rescue_from_queue(RUNQ, 0, 0))

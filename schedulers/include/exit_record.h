@@ -2,8 +2,8 @@
 /*
  * Why a scheduler was switched off, as the loader reads it.
  *
- * The kernel gives the reason for a scheduler's end only to its ops.exit(). So that callback copies it into one global record, which the
- * loader reads once the kernel has released the scheduler.
+ * The kernel gives the reason for a scheduler's end only to its ops.exit(). So that callback copies
+ * it into one global record, which the loader reads once the kernel has released the scheduler.
  */
 #pragma once
 
@@ -25,7 +25,7 @@ struct exit_record {
 	char dump[EXIT_DUMP_LENGTH];
 };
 
-/* Copies the kernel's record, the kind last, so that a loader that sees the kind also sees the texts. */
+/* Copies the kernel's record, the kind last: a loader that sees the kind also sees the texts. */
 static __always_inline void record_exit(struct exit_record *record, struct scx_exit_info *info)
 {
 	bpf_probe_read_kernel_str(record->reason, EXIT_REASON_LENGTH, info->reason);

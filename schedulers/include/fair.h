@@ -1,15 +1,17 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * fair.h - virtual time, slices and preemption of the Completely Fair Scheduler, Linux 2.6.24 and 3.0
+ * fair.h - virtual time, slices and preemption of the Completely Fair Scheduler (2.6.24, 3.0)
  *
- * The work of kernel/sched_fair.c on one CPU, without its tree, for schedulers that order tasks by virtual runtime. The virtual runtime of a
- * waiting task is in p->scx.dsq_vtime; that of the running task, which is in no queue, is in the run queue.
+ * The work of kernel/sched_fair.c on one CPU, without its tree, for schedulers that order tasks by
+ * virtual runtime. The virtual runtime of a waiting task is in p->scx.dsq_vtime; that of the
+ * running task, which is in no queue, is in the run queue.
  *
  * The including file first defines
  *
  *   release              of enum cfs_release (fair_state.h), as a tunable or as a constant
- *   CFS's settings       hz, sched_latency, sched_min_granularity, sched_wakeup_granularity, sched_tunable_scaling, wakeup_preempt,
- *                        new_fair_sleepers, as tunables or as constants
+ *   CFS's settings       hz, sched_latency, sched_min_granularity, sched_wakeup_granularity,
+ *                        sched_tunable_scaling, wakeup_preempt, new_fair_sleepers, as tunables or
+ *                        as constants
  *   tick_nsec, nr_cpus   length of a tick of the era, number of CPUs
  *   struct run_queue     with CFS_QUEUE_STATE (fair_state.h)
  *   struct task_ctx      with CFS_TASK_STATE
@@ -30,8 +32,9 @@ static void charge_besides(struct run_queue *rq, u64 delta_exec);
 #define LATENCY_LIMIT (200 * NSEC_PER_MSEC)
 
 /*
- * Constants, the release's or as set, scaled by the number of CPUs. Volatile, because otherwise clang keeps a variable that can only have one
- * value besides 0 in a byte, and the kernel rejects a variable whose length is not that of its type.
+ * Constants, the release's or as set, scaled by the number of CPUs. Volatile, because otherwise
+ * clang keeps a variable that can only have one value besides 0 in a byte, and the kernel rejects a
+ * variable whose length is not that of its type.
  */
 static volatile u64 latency;
 static volatile u64 min_granularity;
@@ -45,7 +48,10 @@ static __always_inline u32 task_weight(const struct task_struct *p)
 	return weight_of_nice(task_nice(p));
 }
 
-/* The period in which every task runs once: p = latency, or latency * n / nr_latency for many tasks; 3.0: min_granularity * n. */
+/*
+ * The period in which every task runs once: p = latency, or latency * n / nr_latency for many
+ * tasks; 3.0: min_granularity * n.
+ */
 static __always_inline u64 sched_period(u64 nr_running)
 {
 	if (nr_running <= nr_latency)
@@ -100,7 +106,10 @@ static __always_inline u64 min_vruntime_at(const struct run_queue *rq, u64 now)
 	return max_vruntime(rq->min_vruntime, vruntime);
 }
 
-/* Converts a virtual runtime on @from to one on @to: v -= old min_vruntime - new min_vruntime, in 2.6.24 as each CPU's last event left them. */
+/*
+ * Converts a virtual runtime on @from to one on @to: v -= old min_vruntime - new min_vruntime, in
+ * 2.6.24 as each CPU's last event left them.
+ */
 static __always_inline u64 vruntime_on(const struct run_queue *to, const struct run_queue *from,
 				       u64 vruntime, u64 now)
 {
@@ -116,7 +125,7 @@ static __always_inline u64 set_task_cpu(struct run_queue *rq, struct task_ctx *t
 	u64 vruntime = p->scx.dsq_vtime;
 	struct run_queue *old_rq;
 
-	/* Otherwise clang loads one of the two through a pointer of either kind, which the verifier rejects */
+	/* Otherwise clang loads one through a pointer of either kind, which the verifier rejects */
 	barrier_var(vruntime);
 	if (t->put)
 		vruntime = t->vruntime;
@@ -153,7 +162,10 @@ static __always_inline void clear_buddies(struct run_queue *rq, s32 pid)
 		rq->skip = 0;
 }
 
-/* Charges the running task up to @now. 2.6.24 moves min_vruntime even if no time has passed: the queue, or the running task, may be another. */
+/*
+ * Charges the running task up to @now. 2.6.24 moves min_vruntime even if no time has passed: the
+ * queue, or the running task, may be another.
+ */
 static __always_inline void update_curr(struct run_queue *rq, u64 now)
 {
 	bool ran = time_before(rq->exec_start, now);
@@ -172,7 +184,10 @@ static __always_inline void update_curr(struct run_queue *rq, u64 now)
 	charge_besides(rq, delta_exec);
 }
 
-/* Defines ops.quiescent(): a task that leaves the queue, to sleep or for a change of attributes, no longer counts and is no buddy. */
+/*
+ * Defines ops.quiescent(): a task that leaves the queue, to sleep or for a change of attributes, no
+ * longer counts and is no buddy.
+ */
 #define DEFINE_QUIESCENT(id)								\
 	void BPF_STRUCT_OPS(id##_quiescent, struct task_struct *p, u64 deq_flags)	\
 	{										\
@@ -189,8 +204,9 @@ static __always_inline void update_curr(struct run_queue *rq, u64 now)
 	}
 
 /*
- * The task gets the CPU; returns when. After a mere change of attributes it comes here without having been enqueued, and
- * with another weight, or from another class, it may no longer be the one to run. Only another policy begins a slice.
+ * The task gets the CPU; returns when. After a mere change of attributes it comes here without
+ * having been enqueued, and with another weight, or from another class, it may no longer be the one
+ * to run. Only another policy begins a slice.
  */
 static __always_inline u64 set_curr_task(struct run_queue *rq, struct task_ctx *t,
 					 const struct task_struct *p)
@@ -221,7 +237,7 @@ static __always_inline void put_prev_task(struct run_queue *rq, struct task_ctx 
 {
 	u64 now = scx_bpf_now();
 
-	/* Of one that is put back, dispatch() has done this, and the next one has left the queue since */
+	/* If put back, dispatch() has done this, and the next one has left the queue since */
 	if (!runnable)
 		rq->min_vruntime = min_vruntime_at(rq, now);
 	if (time_before(rq->exec_start, now))
@@ -239,8 +255,9 @@ static __always_inline void put_prev_task(struct run_queue *rq, struct task_ctx 
 /* ---- The tick -------------------------------------------------------------------------------- */
 
 /*
- * At the last tick, had the running task exceeded its slice? 3.0: or was the leftmost task more than a slice behind in virtual time,
- * after the running one had run for min_granularity? So a task that narrowly missed preempting waits for less than a whole slice.
+ * At the last tick, had the running task exceeded its slice? 3.0: or was the leftmost task more
+ * than a slice behind in virtual time, after the running one had run for min_granularity? So a task
+ * that narrowly missed preempting waits for less than a whole slice.
  */
 static __always_inline bool check_preempt_tick(struct run_queue *rq, u64 now)
 {
@@ -263,8 +280,9 @@ static __always_inline bool check_preempt_tick(struct run_queue *rq, u64 now)
 }
 
 /*
- * The tick at which check_preempt_tick() will be true if nothing changes, but @never at the latest. A task that is just coming to the CPU is
- * not in the queue yet: if one @arrives, @arriving is its virtual runtime.
+ * The tick at which check_preempt_tick() will be true if nothing changes, but @never at the latest.
+ * A task that is just coming to the CPU is not in the queue yet: if one @arrives, @arriving is its
+ * virtual runtime.
  */
 static __always_inline u64 preempt_tick(const struct run_queue *rq, bool arrives, u64 arriving,
 					u64 never, u64 now)
@@ -302,9 +320,10 @@ static __always_inline bool wakeup_preempt_entity(u64 later, u64 vruntime, u32 w
 }
 
 /*
- * Should a task of @vruntime that has come to a busy CPU preempt: v + G * 1024 / w_curr < v_curr? In 3.0 G is scaled by the weight of the
- * arriving task, which then becomes the next buddy, and SCHED_IDLE tasks give way to all others at once. With many runnable tasks the
- * preempted one becomes the last buddy.
+ * Should a task of @vruntime that has come to a busy CPU preempt: v + G * 1024 / w_curr < v_curr?
+ * In 3.0 G is scaled by the weight of the arriving task, which then becomes the next buddy, and
+ * SCHED_IDLE tasks give way to all others at once. With many runnable tasks the preempted one
+ * becomes the last buddy.
  */
 static __always_inline bool check_preempt_wakeup(struct run_queue *rq, const struct task_struct *p,
 						 u32 weight, u64 vruntime)
@@ -334,13 +353,16 @@ static __always_inline u64 place_entity(const struct run_queue *rq, u64 se_vrunt
 {
 	u64 vruntime = rq->min_vruntime;
 
-	/* A sleeper gains at most one latency over min_vruntime; GENTLE_FAIR_SLEEPERS of 3.0: half of that */
+	/* A sleeper gains at most a latency over min_vruntime; 3.0's GENTLE_FAIR_SLEEPERS: half */
 	if (new_fair_sleepers)
 		vruntime -= release == RELEASE_2_6_24 ? latency : latency / 2;
 	return max_vruntime(se_vruntime, vruntime);
 }
 
-/* The constants of the release, or as set, multiplied by 1 + log2(CPUs); 3.0 counts at most 8 CPUs, 2.6.24 limits the latency. */
+/*
+ * The constants of the release, or as set, multiplied by 1 + log2(CPUs); 3.0 counts at most 8 CPUs,
+ * 2.6.24 limits the latency.
+ */
 static __always_inline void set_constants(u32 online)
 {
 	bool v3_0 = release == RELEASE_3_0;

@@ -2,8 +2,9 @@
 /*
  * fair_arrival.h - a task comes to a CPU's queue, in fair classes that balance load by domains
  *
- * The including file first defines the counter STAT_PUSHED_ACTIVE and struct task_ctx with FAIR_TASK_STATE and push_cpu, one plus the CPU to
- * which active balancing pushes the task, or 0; and includes runnable_load.h.
+ * The including file first defines the counter STAT_PUSHED_ACTIVE and struct task_ctx with
+ * FAIR_TASK_STATE and push_cpu, one plus the CPU to which active balancing pushes the task, or 0;
+ * and includes runnable_load.h.
  */
 #pragma once
 
@@ -42,7 +43,7 @@ static __always_inline struct arrival arrival_of(struct task_struct *p, struct t
 		}
 		t->push_cpu = 0;
 	} else if (a.changing && t->vruntime_cpu && task_allowed(p, t->vruntime_cpu - 1)) {
-		/* The balancer may have moved the task to a queue that has not run it yet: it stays there */
+		/* The balancer may have moved it to a queue that has not run it yet: it stays */
 		a.cpu = t->vruntime_cpu - 1;
 	}
 	a.put_prev = t->on_rq == a.cpu + 1 && !a.wakeup && !(enq_flags & SCX_ENQ_LAST);

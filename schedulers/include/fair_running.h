@@ -1,16 +1,17 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * fair_running.h - the running task of a fair class: its virtual runtime, and its slice, which ends at a tick of the era, or earlier if
- * another task comes
+ * fair_running.h - the running task of a fair class: its virtual runtime, and its slice, which ends
+ * at a tick of the era, or earlier if another task comes
  *
- * The including file first defines hz, tick_nsec and struct run_queue with FAIR_QUEUE_STATE (fair_state.h).
+ * The including file first defines hz, tick_nsec and struct run_queue with FAIR_QUEUE_STATE
+ * (fair_state.h).
  */
 #pragma once
 
 /* A task that nothing limits reschedules at least this often */
 #define MAX_RUN NSEC_PER_SEC
 
-/* The clock for a task that begins to run: that of its pick, because the kernel reads the clock once for both. */
+/* The clock when a task begins to run: that of its pick; the kernel reads it once for both. */
 static __always_inline u64 clock_of_pick(struct run_queue *rq)
 {
 	u64 now = rq->picked_at ?: scx_bpf_now();
@@ -51,7 +52,7 @@ static __always_inline void run_until(struct run_queue *rq, struct task_struct *
 		scx_bpf_task_set_slice(p, end - now);
 }
 
-/* Another task has come to the CPU: shortens the running task's slice, which the kernel counts down, to end at @end. */
+/* Another task has come: ends the running one's slice, which the kernel counts down, at @end. */
 static __always_inline void end_slice_at(struct run_queue *rq, u64 end)
 {
 	struct task_struct *curr;
@@ -65,7 +66,7 @@ static __always_inline void end_slice_at(struct run_queue *rq, u64 end)
 	slice = curr->scx.slice;
 	if (!slice)
 		return;
-	/* The kernel last charged it at some earlier time, so subtract the difference between the ends */
+	/* The kernel last charged it earlier, so subtract the difference between the ends */
 	earlier = rq->slice_end - end;
 	scx_bpf_task_set_slice(curr, slice > earlier ? slice - earlier : 1);
 	rq->slice_end = end;

@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * fair_state.h - the state of Linux's fair classes for a CPU and a task, as members of their records
+ * fair_state.h - the state of Linux's fair classes for a CPU and a task, as members of their
+ * records
  *
- * FAIR_* is common to all of them; CFS_QUEUE_STATE and CFS_TASK_STATE add the further state of CFS (fair.h).
+ * FAIR_* is common to all of them; CFS_QUEUE_STATE and CFS_TASK_STATE add the further state of CFS
+ * (fair.h).
  */
 #pragma once
 

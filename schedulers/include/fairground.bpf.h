@@ -2,11 +2,13 @@
 /*
  * fairground.bpf.h - the header that every scheduler includes
  *
- * It provides the kernel's interface (types, constants, kfuncs), libbpf's helpers and macros, and the parts that every scheduler
- * has: the licence, the exit record, counters, loops. Shared pieces that define maps or variables are included by
- * the schedulers that use them: task_attributes.h, topology.h.
+ * It provides the kernel's interface (types, constants, kfuncs), libbpf's helpers and macros, and
+ * the parts that every scheduler has: the licence, the exit record, counters, loops. Shared pieces
+ * that define maps or variables are included by the schedulers that use them: task_attributes.h,
+ * topology.h.
  *
- * A scheduler does not know where it runs: the same object is loaded into a kernel or the simulator.
+ * A scheduler does not know where it runs: the same object is loaded into a kernel or the
+ * simulator.
  */
 #pragma once
 
@@ -21,7 +23,7 @@
 
 #define __maybe_unused __attribute__((unused))
 
-/* A map of records numbered from 0: DEFINE_ARRAY(PERCPU_ARRAY, name of the map, how many, type of a record). */
+/* A map of records numbered from 0: DEFINE_ARRAY(PERCPU_ARRAY, name, how many, record's type). */
 #define DEFINE_ARRAY(kind, name, number, record_type)					\
 	struct {									\
 		__uint(type, BPF_MAP_TYPE_##kind);					\
@@ -53,9 +55,10 @@
 	BPF_PROG(name, ##args)
 
 /*
- * Members of the operations table for callbacks named after the scheduler and the operation: CALLBACKS_OF(o1, enqueue, dispatch) is
- * .enqueue = (void *)o1_enqueue, .dispatch = (void *)o1_dispatch,. The preprocessor does not expand a macro within itself, so the
- * rest of the list waits for the next scan; there are enough scans for 32 names.
+ * Members of the operations table for callbacks named after the scheduler and the operation:
+ * CALLBACKS_OF(o1, enqueue, dispatch) is .enqueue = (void *)o1_enqueue, .dispatch = (void
+ * *)o1_dispatch,. The preprocessor does not expand a macro within itself, so the rest of the list
+ * waits for the next scan; there are enough scans for 32 names.
  */
 #define CALLBACKS_OF(id, names...) SCANS(CALLBACK(id, names))
 #define CALLBACK(id, callback, ...)							\
@@ -67,8 +70,9 @@
 #define SCANS_2(list...) list
 
 /*
- * Ends a scheduler's file: DEFINE_SCHEDULER(o1, CALLBACKS_OF(o1, enqueue, dispatch, ...) .name = "o1"). Defines the operations
- * table, the licence, and the exit callback that fills the exit record. The watchdog's timeout is the maximum, 30 s.
+ * Ends a scheduler's file: DEFINE_SCHEDULER(o1, CALLBACKS_OF(o1, enqueue, dispatch, ...) .name =
+ * "o1"). Defines the operations table, the licence, and the exit callback that fills the exit
+ * record. The watchdog's timeout is the maximum, 30 s.
  */
 #define DEFINE_SCHEDULER(id, members...)						\
 	char _license[] SEC("license") = "GPL";						\
@@ -86,8 +90,9 @@
 	}
 
 /*
- * True until a loop has run for some millions of iterations: the verifier takes while (can_loop && ...) and
- * for (...; ... && can_loop; ...) to be bounded. Use bpf_for(i, from, to) for counting loops.
+ * True until a loop has run for some millions of iterations: the verifier takes while (can_loop &&
+ * ...) and for (...; ... && can_loop; ...) to be bounded. Use bpf_for(i, from, to) for counting
+ * loops.
  */
 #define can_loop									\
 	({										\
@@ -103,8 +108,8 @@
 	})
 
 /*
- * from <= @variable < to. The barrier keeps clang from checking @variable - from in a register of its own, from which the
- * verifier of 6.18 learns nothing about @variable.
+ * from <= @variable < to. The barrier keeps clang from checking @variable - from in a register of
+ * its own, from which the verifier of 6.18 learns nothing about @variable.
  */
 #define is_within(variable, from, to)							\
 	({										\
@@ -115,8 +120,9 @@
 	})
 
 /*
- * @number, which is not negative, as a separate value. If a loop keeps a plain copy of a number for later, the verifier of some 6.18
- * kernels fails with "backtracking call unexpected regs", a bug that is fixed in later kernels.
+ * @number, which is not negative, as a separate value. If a loop keeps a plain copy of a number for
+ * later, the verifier of some 6.18 kernels fails with "backtracking call unexpected regs", a bug
+ * that is fixed in later kernels.
  */
 static __always_inline s32 unlinked(s32 number)
 {
@@ -157,7 +163,7 @@ static __always_inline bool time_before(u64 a, u64 b)
 	return (s64)(a - b) < 0;
 }
 
-/* Nanoseconds from one moment to another; 0 if the clocks of two CPUs have them in reverse order. */
+/* Nanoseconds from one moment to another; 0 if the clocks of two CPUs have them reversed. */
 static __always_inline u64 elapsed(u64 from, u64 to)
 {
 	return time_before(from, to) ? to - from : 0;

@@ -1,12 +1,15 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * freebsd.h - the common parts of FreeBSD's schedulers: two clocks, priorities by range, a thread's slice, run queues of 64 lists
+ * freebsd.h - the common parts of FreeBSD's schedulers: two clocks, priorities by range, a thread's
+ * slice, run queues of 64 lists
  *
- * FreeBSD counts `ticks` at hz and calls the scheduler at stathz, a different rate so that no thread can hide from both. Priorities are
- * 0 to 255, smaller is better; four share a list of a run queue.
+ * FreeBSD counts `ticks` at hz and calls the scheduler at stathz, a different rate so that no
+ * thread can hide from both. Priorities are 0 to 255, smaller is better; four share a list of a run
+ * queue.
  *
- * The including file first defines struct td_sched with priority, slice, sliceend, running, charged_until and waiting_since,
- * and STAT_RESCUES, which counts threads that had waited for too long. This header defines the tunables hz and stathz.
+ * The including file first defines struct td_sched with priority, slice, sliceend, running,
+ * charged_until and waiting_since, and STAT_RESCUES, which counts threads that had waited for too
+ * long. This header defines the tunables hz and stathz.
  */
 #pragma once
 
@@ -74,7 +77,10 @@ static __always_inline s32 static_priority(const struct task_struct *p)
 
 /* ---- Clocks ---------------------------------------------------------------------------------- */
 
-/* Length of a tick of stathz, and number of the one in which @now lies; the ticks of hz are the kernel's `ticks`. */
+/*
+ * Length of a tick of stathz, and number of the one in which @now lies; the ticks of hz are the
+ * kernel's `ticks`.
+ */
 static __always_inline u64 stat_tick_length(void)
 {
 	return NSEC_PER_SEC / (stathz ?: 1);
@@ -148,8 +154,9 @@ static __always_inline u32 list_of(s32 priority)
 }
 
 /*
- * A run queue is one dispatch queue ordered by place: a thread's list, best first, and in the lower bits its place in the list. Threads at
- * the same place stay in order of arrival. List numbers may wrap around, as ULE's calendar does.
+ * A run queue is one dispatch queue ordered by place: a thread's list, best first, and in the lower
+ * bits its place in the list. Threads at the same place stay in order of arrival. List numbers may
+ * wrap around, as ULE's calendar does.
  */
 #define LIST_SHIFT 48
 
@@ -199,7 +206,7 @@ __noinline bool runq_choose(u64 runq, struct runq_head *head __arg_nonnull)
 
 /* ---- No thread waits for ever ---------------------------------------------------------------- */
 
-/* Moves the threads of a run queue that have waited too long to the front of run queue @front, for a slice. */
+/* Moves a run queue's threads that have waited too long to the front of @front, for a slice. */
 __noinline u32 rescue(u64 runq, u64 front)
 {
 	u64 now = scx_bpf_now();

@@ -2,8 +2,8 @@
 /*
  * idle_task.h - the task of a CPU, seen from another one
  *
- * A CPU is idle here if its idle task is running: a CPU that has been kicked but has not responded yet still counts,
- * as it did for schedulers without a mask of idle CPUs.
+ * A CPU is idle here if its idle task is running: a CPU that has been kicked but has not responded
+ * yet still counts, as it did for schedulers without a mask of idle CPUs.
  */
 #pragma once
 

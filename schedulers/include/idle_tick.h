@@ -2,10 +2,12 @@
 /*
  * idle_tick.h - the tick of idle CPUs, which get none from the kernel
  *
- * It wakes those whose balancing is due, so that they look for tasks, and notices tasks that wait behind a real-time task that took an
- * idle CPU. ops.init() starts it: init_idle_tick() ?: start_idle_tick().
+ * It wakes those whose balancing is due, so that they look for tasks, and notices tasks that wait
+ * behind a real-time task that took an idle CPU. ops.init() starts it: init_idle_tick() ?:
+ * start_idle_tick().
  *
- * The including file first defines nr_cpus, tick_nsec, and struct run_queue with exists and nr_running, and includes runnable_load.h.
+ * The including file first defines nr_cpus, tick_nsec, and struct run_queue with exists and
+ * nr_running, and includes runnable_load.h.
  */
 #pragma once
 

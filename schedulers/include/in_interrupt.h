@@ -2,11 +2,12 @@
 /*
  * in_interrupt.h - whether the scheduler was called from an interrupt handler
  *
- * Older schedulers treat a wake-up by a device or timer differently from one by another task. On x86 the preemption counter, which tells
- * the two apart, is the per-CPU variable __preempt_count; bits 8 to 15 count soft interrupts (and sections with soft interrupts
- * disabled). Four bits count hardware interrupts, including non-maskable ones: from bit 16, or from bit 24 in kernels whose counter also
- * counts sections with interrupts disabled, which have a second variable for that. Without such a counter the answer is
- * false: every wake-up then counts as one by a task.
+ * Older schedulers treat a wake-up by a device or timer differently from one by another task. On
+ * x86 the preemption counter, which tells the two apart, is the per-CPU variable __preempt_count;
+ * bits 8 to 15 count soft interrupts (and sections with soft interrupts disabled). Four bits count
+ * hardware interrupts, including non-maskable ones: from bit 16, or from bit 24 in kernels whose
+ * counter also counts sections with interrupts disabled, which have a second variable for that.
+ * Without such a counter the answer is false: every wake-up then counts as one by a task.
  */
 #pragma once
 

@@ -2,8 +2,8 @@
 /*
  * kernel_constants.h - constants that the kernel defines as macros
  *
- * BTF has no macros, so they are not in vmlinux.h. Values of Linux 6.18 to 7.3; all are part of the interface to user space
- * or have not changed for many years.
+ * BTF has no macros, so they are not in vmlinux.h. Values of Linux 6.18 to 7.3; all are part of the
+ * interface to user space or have not changed for many years.
  */
 #pragma once
 

@@ -2,31 +2,32 @@
 /*
  * kfuncs.bpf.h - the kernel functions that schedulers call, Linux 6.18 to 7.3
  *
- * Where a kfunc was renamed or changed its signature between 6.18 and 7.3, this file settles the difference, and
- * nothing else does: schedulers call the plain name. The variants are weak symbols; bpf_ksym_exists() of the absent one
- * is 0 and the verifier (and the simulator) drop the branch.
+ * Where a kfunc was renamed or changed its signature between 6.18 and 7.3, this file settles the
+ * difference, and nothing else does: schedulers call the plain name. The variants are weak symbols;
+ * bpf_ksym_exists() of the absent one is 0 and the verifier (and the simulator) drop the branch.
  *
- * How variants get their names: the loader cuts the last "___suffix" off a symbol's name before it looks the symbol up.
- * So scx_bpf_dsq_insert___void names the kernel's scx_bpf_dsq_insert, and scx_bpf_dsq_insert___v2___bool names the
- * kernel's scx_bpf_dsq_insert___v2.
+ * How variants get their names: the loader cuts the last "___suffix" off a symbol's name before it
+ * looks the symbol up. So scx_bpf_dsq_insert___void names the kernel's scx_bpf_dsq_insert, and
+ * scx_bpf_dsq_insert___v2___bool names the kernel's scx_bpf_dsq_insert___v2.
  *
- * The parts under RCU below are so in every callback that may not sleep. To the verifier of 6.18, timer callbacks can sleep, and
- * every function that is neither static nor inline: those take the read lock themselves. Others must not, for where it is let go,
- * 6.18 invalidates the iterators of their callers.
+ * The parts under RCU below are so in every callback that may not sleep. To the verifier of 6.18,
+ * timer callbacks can sleep, and every function that is neither static nor inline: those take the
+ * read lock themselves. Others must not, for where it is let go, 6.18 invalidates the iterators of
+ * their callers.
  */
 #ifndef FAIRGROUND_KFUNCS_BPF_H
 #define FAIRGROUND_KFUNCS_BPF_H
 
 /*
- * Enumerators whose value is not the same in 6.18 and 7.3 (6.19 renumbered the kernel's enqueue flags): read from the
- * running kernel. Use the names as ever.
+ * Enumerators whose value is not the same in 6.18 and 7.3 (6.19 renumbered the kernel's enqueue
+ * flags): read from the running kernel. Use the names as ever.
  */
 #define SCX_ENQ_HEAD bpf_core_enum_value(enum scx_enq_flags, SCX_ENQ_HEAD)
 #define SCX_ENQ_CPU_SELECTED bpf_core_enum_value(enum scx_enq_flags, SCX_ENQ_CPU_SELECTED)
 
 /*
- * An enumerator that older kernels lack: its value, or 0 there. For instance ENUMERATOR_OR_ZERO(enum scx_enq_flags,
- * SCX_ENQ_IMMED), which is 7.1.
+ * An enumerator that older kernels lack: its value, or 0 there. For instance
+ * ENUMERATOR_OR_ZERO(enum scx_enq_flags, SCX_ENQ_IMMED), which is 7.1.
  */
 #define ENUMERATOR_OR_ZERO(type, enumerator)						\
 	(bpf_core_enum_value_exists(type, enumerator) ?					\
@@ -53,7 +54,10 @@ bool scx_bpf_dsq_move_vtime(struct bpf_iter_scx_dsq *it__iter, struct task_struc
 
 struct task_struct *scx_bpf_dsq_peek___since619(u64 dsq_id) __ksym __weak;
 
-/* The first task of a dispatch queue, NULL if there is none. An iterator, which 6.18 needs, takes three times as long. */
+/*
+ * The first task of a dispatch queue, NULL if there is none. An iterator, which 6.18 needs, takes
+ * three times as long.
+ */
 static __always_inline struct task_struct *scx_bpf_dsq_peek(u64 dsq_id)
 {
 	struct task_struct *p;
@@ -66,7 +70,7 @@ static __always_inline struct task_struct *scx_bpf_dsq_peek(u64 dsq_id)
 	return NULL;
 }
 
-/* The iterator inside a bpf_for_each(scx_dsq, ...) loop, as the first argument of scx_bpf_dsq_move() */
+/* The iterator inside bpf_for_each(scx_dsq, ...), as the first argument of scx_bpf_dsq_move() */
 #define DSQ_ITERATOR (&___it)
 
 bool scx_bpf_dsq_insert___v2___bool(struct task_struct *p, u64 dsq_id, u64 slice,
@@ -75,8 +79,8 @@ void scx_bpf_dsq_insert___void(struct task_struct *p, u64 dsq_id, u64 slice,
 			       u64 enq_flags) __ksym __weak;
 
 /*
- * Puts @p into a FIFO dispatch queue for @slice nanoseconds (0 keeps its own). False if the kernel found @p
- * not to be this scheduler's to insert; 6.18 does not tell and the answer is true.
+ * Puts @p into a FIFO dispatch queue for @slice nanoseconds (0 keeps its own). False if the kernel
+ * found @p not to be this scheduler's to insert; 6.18 does not tell and the answer is true.
  */
 static __always_inline bool scx_bpf_dsq_insert(struct task_struct *p, u64 dsq_id, u64 slice,
 					       u64 enq_flags)
@@ -116,8 +120,8 @@ bool scx_bpf_dsq_move_to_local___v2___flags(u64 dsq_id, u64 enq_flags) __ksym __
 bool scx_bpf_dsq_move_to_local___plain(u64 dsq_id) __ksym __weak;
 
 /*
- * Moves the first task of a dispatch queue that may run here to this CPU's local queue. Kernels before 7.1 know no
- * @enq_flags and leave them out.
+ * Moves the first task of a dispatch queue that may run here to this CPU's local queue. Kernels
+ * before 7.1 know no @enq_flags and leave them out.
  */
 static __always_inline bool scx_bpf_dsq_move_to_local(u64 dsq_id, u64 enq_flags)
 {
@@ -132,7 +136,8 @@ void scx_bpf_reenqueue_local___v2___void(void) __ksym __weak;
 u32 scx_bpf_reenqueue_local___count(void) __ksym __weak;
 
 /*
- * Hands all tasks of this CPU's local queue back to ops.enqueue(). Before 6.19 only callable from ops.cpu_release().
+ * Hands all tasks of this CPU's local queue back to ops.enqueue(). Before 6.19 only callable from
+ * ops.cpu_release().
  */
 static __always_inline void scx_bpf_reenqueue_local(void)
 {

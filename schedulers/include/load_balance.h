@@ -1,15 +1,18 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * load_balance.h - the balancer of Linux 2.6.22 to 3.0: load history, placement of waking and new tasks, busiest group, busiest queue
+ * load_balance.h - the balancer of Linux 2.6.22 to 3.0: load history, placement of waking and new
+ * tasks, busiest group, busiest queue
  *
- * CPUs balance their loads domain by domain (sched_domains.h): at intervals, and when one has just run out of tasks. The scheduler decides
- * which tasks move.
+ * CPUs balance their loads domain by domain (sched_domains.h): at intervals, and when one has just
+ * run out of tasks. The scheduler decides which tasks move.
  *
- * The including file first defines, besides the names that sched_domains.h and runnable_load.h ask for,
+ * The including file first defines, besides the names that sched_domains.h and runnable_load.h ask
+ * for,
  *
  *   SCHED_LOAD_SCALE     load of a nice 0 task, and power of a CPU
  *   struct run_queue     with curr, curr_weight
- *   STAT_BALANCES, STAT_AFFINE_WAKEUPS, STAT_IDLE_WAKEUPS  counters of attempts, and of wake-ups on the waker's CPU and on an idle one
+ *   STAT_BALANCES, STAT_AFFINE_WAKEUPS, STAT_IDLE_WAKEUPS
+ *                        counters of attempts, and of wake-ups on the waker's CPU and an idle one
  */
 #pragma once
 
@@ -24,7 +27,7 @@
 
 /* ---- Load history ---------------------------------------------------------------------------- */
 
-/* One average after @ticks ticks under a constant @load: (old * (2^i - 1) + new) / 2^i, rounded up when it rises. */
+/* An average after @ticks ticks of @load: (old * (2^i - 1) + new) / 2^i, a rise rounded up. */
 __noinline u64 decay_load(u64 old_load, u64 load, u32 i, u64 ticks)
 {
 	u32 tick;
@@ -53,7 +56,7 @@ static __always_inline u64 missed_load_ticks(const struct run_queue *rq, u64 now
 	return (now - rq->domains.next_load_tick) / (tick_nsec ?: 1) + 1;
 }
 
-/* Updates the averages to @now; called before the load changes, so it has been constant since the last update. */
+/* Updates the averages to @now, before the load changes: it has been constant since then. */
 static __always_inline void update_cpu_load(struct run_queue *rq, u64 now)
 {
 	u64 ticks = missed_load_ticks(rq, now);
@@ -68,7 +71,10 @@ static __always_inline void update_cpu_load(struct run_queue *rq, u64 now)
 	rq->domains.next_load_tick += ticks * tick_nsec;
 }
 
-/* The average of type 1 to 3 at @now. A CPU that runs a task updates it at its own ticks; others may have ticked already. */
+/*
+ * The average of type 1 to 3 at @now. A CPU that runs a task updates it at its own ticks; others
+ * may have ticked already.
+ */
 static __always_inline u64 load_history(const struct run_queue *rq, u32 type, u64 now)
 {
 	u64 ticks = rq->curr ? 0 : missed_load_ticks(rq, now);
@@ -159,16 +165,17 @@ static u64 most_recent_timestamp(const struct run_queue *rq, u64 now);
 /* ---- Balancing ------------------------------------------------------------------------------- */
 
 /*
- * Moves up to attempt->imbalance of load from the busiest CPU to this one, returns how many tasks moved, and sets attempt->all_pinned if
- * it met none that may run here.
+ * Moves up to attempt->imbalance of load from the busiest CPU to this one, returns how many tasks
+ * moved, and sets attempt->all_pinned if it met none that may run here.
  */
 __noinline s32 move_tasks(struct run_queue *this_rq __arg_nonnull,
 			  struct run_queue *busiest __arg_nonnull,
 			  const struct sched_domain *sd __arg_nonnull);
 
 /*
- * Power of the group of a CPU. 2.6.24: each last-level cache counts as one CPU at the level above, and so does each of its parts. 3.0: every
- * CPU counts, and the threads of a core for 1.15 CPUs together.
+ * Power of the group of a CPU. 2.6.24: each last-level cache counts as one CPU at the level above,
+ * and so does each of its parts. 3.0: every CPU counts, and the threads of a core for 1.15 CPUs
+ * together.
  */
 static __always_inline u64 group_power(const struct run_queue *group_rq, u32 level)
 {
@@ -200,7 +207,7 @@ static __always_inline u64 group_capacity(u64 power)
 	return (power + SCHED_LOAD_SCALE / 2) / SCHED_LOAD_SCALE ?: 1;
 }
 
-/* Adds up the group of @count CPUs at the position @first into attempt->group, with high or low estimates of loads. */
+/* Adds up @count CPUs from position @first into attempt->group; loads estimated high or low. */
 __noinline int sum_group(struct balance_attempt *attempt __arg_nonnull, u32 load_idx, u32 first,
 			 u32 count, bool guess_high)
 {
@@ -266,8 +273,9 @@ static __always_inline bool is_balanced(const struct balance_attempt *attempt,
 }
 
 /*
- * The imbalance is less than @per_task, the mean load of a task of the busiest group: raises it to that if the difference is worth it,
- * or if the two groups would get more done, where a CPU's use is at most its load.
+ * The imbalance is less than @per_task, the mean load of a task of the busiest group: raises it to
+ * that if the difference is worth it, or if the two groups would get more done, where a CPU's use
+ * is at most its load.
  */
 static __always_inline void fix_small_imbalance(struct balance_attempt *attempt,
 						struct run_queue *this_rq, u64 per_task)
@@ -307,7 +315,7 @@ static __always_inline void fix_small_imbalance(struct balance_attempt *attempt,
 		attempt->imbalance = per_task;
 }
 
-/* Decides how much load to move from the busiest group to this one; 0 in attempt->imbalance if none is due. */
+/* How much load to move from the busiest group here: attempt->imbalance, 0 if none is due. */
 __noinline bool calculate_imbalance(struct run_queue *this_rq __arg_nonnull,
 				    const struct sched_domain *sd __arg_nonnull)
 {
@@ -328,9 +336,9 @@ __noinline bool calculate_imbalance(struct run_queue *this_rq __arg_nonnull,
 		return false;
 
 	/*
-	 * The document's L_imbal = min(min(L_busiest, L_avg), L_avg - L_k). The kernels use L_max - L_avg for the first;
-	 * 2.6.24 leaves the busiest group one task's load, 3.0 takes no more than its tasks beyond its capacity, at 1024 each,
-	 * unless affinities keep them there.
+	 * The document's L_imbal = min(min(L_busiest, L_avg), L_avg - L_k). The kernels use L_max -
+	 * L_avg for the first; 2.6.24 leaves the busiest group one task's load, 3.0 takes no more
+	 * than its tasks beyond its capacity, at 1024 each, unless affinities keep them there.
 	 */
 	if (max_load >= avg_load) {
 		if (balance_rules() != BALANCE_3_0)
@@ -352,7 +360,10 @@ __noinline bool calculate_imbalance(struct run_queue *this_rq __arg_nonnull,
 	return balance_rules() != BALANCE_2_6_22 || attempt->imbalance >= per_task;
 }
 
-/* From 2.6.24 on: do the CPUs of a group differ by more than weight 1024, or in 3.0 by a mean task if a CPU has tasks to spare? */
+/*
+ * From 2.6.24 on: do the CPUs of a group differ by more than weight 1024, or in 3.0 by a mean task
+ * if a CPU has tasks to spare?
+ */
 static __always_inline bool group_is_imbalanced(const struct group_stats *group)
 {
 	u64 per_task = group->sum_nr_running ? group->sum_weighted_load / group->sum_nr_running : 0;
@@ -364,7 +375,7 @@ static __always_inline bool group_is_imbalanced(const struct group_stats *group)
 	return group->max_cpu_load - group->min_cpu_load >= per_task && group->max_nr_running > 1;
 }
 
-/* 3.0: does the CPU's next lower domain prefer to spread tasks to sibling groups, so that each has one? */
+/* 3.0: does the CPU's next lower domain prefer to spread tasks, one to each sibling group? */
 static __always_inline bool prefers_siblings(const struct run_queue *rq, u32 level)
 {
 	u32 below;
@@ -375,7 +386,7 @@ static __always_inline bool prefers_siblings(const struct run_queue *rq, u32 lev
 	return false;
 }
 
-/* Finds the group of the domain with the highest load, and how much of it to take. Returns whether there is one. */
+/* Finds the domain's group with the highest load, and how much to take. Returns if there is one. */
 __noinline bool find_busiest_group(struct run_queue *this_rq __arg_nonnull,
 				   const struct sched_domain *sd __arg_nonnull)
 {
@@ -398,7 +409,10 @@ __noinline bool find_busiest_group(struct run_queue *this_rq __arg_nonnull,
 	for_each_group(group_rq, step, &attempt->walk, this_rq, level, own) {
 		sum_group(attempt, load_idx, attempt->walk.first, attempt->walk.count, !step);
 
-		/* The first idle CPU of a group, or else its first, balances for the group; newly idle CPUs always may */
+		/*
+		 * The first idle CPU of a group, or else its first, balances for the group; newly
+		 * idle CPUs always may
+		 */
 		balance_cpu = group->first_idle_cpu < 0 ? group->first_cpu : group->first_idle_cpu;
 		if (!step && attempt->idle != CPU_NEWLY_IDLE && balance_cpu != this_rq->cpu) {
 			attempt->balance = false;
@@ -445,8 +459,9 @@ __noinline s32 find_busiest_queue(const struct balance_attempt *attempt __arg_no
 }
 
 /*
- * Balances one domain of this CPU. Returns how many tasks came, or in 2.6.24 -1 if none did but a CPU of this core is busy, so that
- * the core does not count as idle. With CPU_NEWLY_IDLE the failure count does not grow, nor in 2.6.24 the interval.
+ * Balances one domain of this CPU. Returns how many tasks came, or in 2.6.24 -1 if none did but a
+ * CPU of this core is busy, so that the core does not count as idle. With CPU_NEWLY_IDLE the
+ * failure count does not grow, nor in 2.6.24 the interval.
  */
 __noinline s32 load_balance(struct run_queue *this_rq __arg_nonnull,
 			    struct sched_domain *sd __arg_nonnull, u32 level, u32 idle)
@@ -476,10 +491,10 @@ __noinline s32 load_balance(struct run_queue *this_rq __arg_nonnull,
 		if (!busiest)
 			break;
 
-		/* With one task there is nothing to take; the group stays unbalanced, which counts as a failure below */
+		/* With one task there is nothing to take; that counts as a failure below */
 		if (busiest->nr_running > 1)
 			moved = move_tasks(this_rq, busiest, sd);
-		/* 2.6.22: a newly idle CPU that got nothing goes on to the next one, pinned or not */
+		/* 2.6.22: a newly idle CPU without success takes the next one, pinned or not */
 		newidle = balance_rules() == BALANCE_2_6_22 && idle == CPU_NEWLY_IDLE;
 		if (newidle && busiest->nr_running > 1 ? moved : !attempt->all_pinned) {
 			found = true;
@@ -564,7 +579,7 @@ static __always_inline void idle_balance(struct run_queue *rq, u64 now)
 
 	for_each_domain(sd, level, rq) {
 		if (sd->flags & SD_BALANCE_NEWIDLE) {
-			/* Where there is nothing to find the search cannot end otherwise, so it is skipped */
+			/* Where nothing is to be found the search cannot end otherwise: skipped */
 			if (level == LEVEL_SMT || worth_balancing()) {
 				pulled_task = load_balance(rq, sd, level, CPU_NEWLY_IDLE);
 			} else {
@@ -603,7 +618,7 @@ static __always_inline bool allowed_in(const struct task_struct *p, u32 first, u
 	return false;
 }
 
-/* The idlest CPU of the idlest group of @cpu's domain, if that is clearly idler than @cpu's own; otherwise -1. */
+/* The idlest CPU of the idlest group of @cpu's domain, if clearly idler than @cpu's; else -1. */
 __noinline s32 find_idlest(struct task_struct *p __arg_trusted, s32 cpu, u32 level)
 {
 	struct run_queue *this_rq = this_run_queue(), *cpu_rq = run_queue_of(cpu), *group_rq, *rq;
@@ -652,7 +667,7 @@ __noinline s32 find_idlest(struct task_struct *p __arg_trusted, s32 cpu, u32 lev
 	return idlest;
 }
 
-/* Fork balancing: to the idlest CPU of the idlest group, in each domain that asks for it, from the machine inwards. */
+/* Fork balancing: the idlest CPU of the idlest group, in each domain that asks for it, inwards. */
 static __always_inline s32 sched_balance_fork(struct task_struct *p, s32 cpu)
 {
 	u32 step;
@@ -709,7 +724,7 @@ static __always_inline bool wake_affine(struct run_queue *this_rq, struct run_qu
 	return (sd->flags & SD_WAKE_BALANCE) && imbalance * this_load <= 100 * load;
 }
 
-/* An idle CPU close to @cpu if @cpu is busy with one task; with more, its neighbours are assumed to be busy too. */
+/* An idle CPU near @cpu if that has one task; with more, its neighbours are assumed busy, too. */
 static __always_inline s32 wake_idle(s32 cpu, struct task_struct *p)
 {
 	struct run_queue *rq = run_queue_of(cpu);
@@ -742,7 +757,10 @@ out:
 	return found;
 }
 
-/* 3.0: an idle CPU among those that share a cache with @target, up to a domain that has both the waker's CPU and the task's last one. */
+/*
+ * 3.0: an idle CPU among those that share a cache with @target, up to a domain that has both the
+ * waker's CPU and the task's last one.
+ */
 static __always_inline s32 select_idle_sibling(s32 target, s32 this_cpu, s32 prev_cpu,
 					       struct task_struct *p)
 {

@@ -2,9 +2,9 @@
 /*
  * machine_levels.h - the levels of the machine at which Linux balances load, from 2.6.22 on
  *
- * A CPU balances in a domain for each level that has more CPUs than the one below: the threads of its core, the CPUs that share its
- * last-level cache, its node, the machine. The groups of a domain are the domains of the level below. The work that all releases do
- * at them is in domain_balance.h.
+ * A CPU balances in a domain for each level that has more CPUs than the one below: the threads of
+ * its core, the CPUs that share its last-level cache, its node, the machine. The groups of a domain
+ * are the domains of the level below. The work that all releases do at them is in domain_balance.h.
  *
  * The including file first defines
  *
@@ -20,7 +20,10 @@
 /* Limit to which pinned tasks lengthen the interval, milliseconds */
 #define MAX_PINNED_INTERVAL 512
 
-/* Innermost first; the groups of a domain of level l are the spans of level l - 1. Current releases call two of them differently. */
+/*
+ * Innermost first; the groups of a domain of level l are the spans of level l - 1. Current releases
+ * call two of them differently.
+ */
 enum level {
 	LEVEL_SELF,
 	LEVEL_SMT,
@@ -64,7 +67,7 @@ static u32 balance_rules(void);
 /* Result of balancing a domain: another CPU of the group balances it and those above */
 #define BALANCE_ELSEWHERE (-2)
 
-/* A CPU's balancing state, as members of its run queue; struct sched_domain is that of the release */
+/* A CPU's balancing state, in its run queue; struct sched_domain is that of the release */
 #define BALANCE_STATE										\
 	/* Numbers of CPUs may have gaps */							\
 	bool exists;										\
@@ -84,7 +87,10 @@ struct pinned_cpus {
 	s32 cpus[MAX_PINNED_CPUS];
 };
 
-/* A walk over the groups of a domain: beginning and size of the current group; beginning of the next one, number of CPUs left */
+/*
+ * A walk over the groups of a domain: beginning and size of the current group; beginning of the
+ * next one, number of CPUs left
+ */
 struct group_walk {
 	u32 first;
 	u32 count;
@@ -123,7 +129,10 @@ static u32 nr_cpus;
 static u32 nr_online;
 static u64 tick_nsec;
 
-/* The first thing that ops.init() does. Even with the running kernel's ticks (hz = 0) the balancer needs a tick length. */
+/*
+ * The first thing that ops.init() does. Even with the running kernel's ticks (hz = 0) the balancer
+ * needs a tick length.
+ */
 static __always_inline void init_machine(void)
 {
 	nr_cpus = topology_nr_cpus ?: scx_bpf_nr_cpu_ids();
@@ -154,8 +163,8 @@ static __always_inline bool domain_exists(const struct topology_span *span, u32 
 		if (!domain_exists((rq)->span, level) || !((sd) = &(rq)->sd[level])) {} else
 
 /*
- * Sets the spans of a CPU. Caches that span nodes count as the node's. Without @caches they are not a level; without a known
- * topology they are like level @unknown.
+ * Sets the spans of a CPU. Caches that span nodes count as the node's. Without @caches they are not
+ * a level; without a known topology they are like level @unknown.
  */
 static __always_inline void init_spans(struct topology_span *span, s32 cpu, bool caches,
 				       enum level unknown)

@@ -5,8 +5,9 @@
 #pragma once
 
 /*
- * True if the task has disabled migration for itself. A task cannot migrate while it runs a BPF program, so the current task, which calls
- * the scheduler when it is put back, always shows one level that is the program's and not its own.
+ * True if the task has disabled migration for itself. A task cannot migrate while it runs a BPF
+ * program, so the current task, which calls the scheduler when it is put back, always shows one
+ * level that is the program's and not its own.
  */
 static __always_inline bool is_migration_disabled(const struct task_struct *p)
 {
@@ -16,8 +17,9 @@ static __always_inline bool is_migration_disabled(const struct task_struct *p)
 }
 
 /*
- * True if @cpu may run @p. A waiting task that has disabled migration can only continue where it was; for a moment after it has lost
- * its CPU its mask does not say so yet, and moving it then ends the scheduler.
+ * True if @cpu may run @p. A waiting task that has disabled migration can only continue where it
+ * was; for a moment after it has lost its CPU its mask does not say so yet, and moving it then ends
+ * the scheduler.
  */
 static __always_inline bool can_run_on(const struct task_struct *p, s32 cpu)
 {

@@ -19,7 +19,7 @@ static const u32 nice_to_weight[NICE_WIDTH] = {
 	36,    29,    23,    18,    15,
 };
 
-/* The nice value of a task, -20 to 19. Real-time tasks have one too, which applies once they are ordinary again. */
+/* The nice value of a task, -20 to 19; real-time tasks have one for when they are ordinary. */
 static __always_inline int task_nice(const struct task_struct *p)
 {
 	int nice = p->static_prio - DEFAULT_PRIO;

@@ -2,8 +2,8 @@
 /*
  * pending_signals.h - whether a signal has been sent to a task but not delivered yet
  *
- * Schedulers from before wait queues were used for everything treat a task woken by a signal differently. In a kernel model without signals
- * there are none.
+ * Schedulers from before wait queues were used for everything treat a task woken by a signal
+ * differently. In a kernel model without signals there are none.
  */
 #pragma once
 
@@ -27,7 +27,7 @@ struct task_struct___signals {
 	struct sigpending___signals pending;
 } __attribute__((preserve_access_index));
 
-/* True if one of the 64 signals is pending for the task or its process, and not blocked by the task. */
+/* True if one of the 64 signals is pending for the task or its process, and not blocked. */
 static __always_inline bool signal_is_pending(struct task_struct *task)
 {
 	struct task_struct___signals *p = (void *)task;

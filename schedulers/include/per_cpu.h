@@ -2,10 +2,11 @@
 /*
  * per_cpu.h - one record per CPU, for any number of CPUs
  *
- * DEFINE_PER_CPU(struct run_queue, run_queue) defines the map run_queue_map and three functions: run_queue_of(cpu),
- * this_run_queue(), and near_run_queue(cpu), which is cheaper for a CPU that is mostly this one. They return NULL for a CPU
- * that does not exist, so callers must check. Records start zeroed.
- * A record may have up to 32 KiB, but no bpf_spin_lock or bpf_timer, which the kernel allows only in arrays.
+ * DEFINE_PER_CPU(struct run_queue, run_queue) defines the map run_queue_map and three functions:
+ * run_queue_of(cpu), this_run_queue(), and near_run_queue(cpu), which is cheaper for a CPU that is
+ * mostly this one. They return NULL for a CPU that does not exist, so callers must check. Records
+ * start zeroed. A record may have up to 32 KiB, but no bpf_spin_lock or bpf_timer, which the kernel
+ * allows only in arrays.
  */
 #pragma once
 

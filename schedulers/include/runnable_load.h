@@ -2,14 +2,17 @@
 /*
  * runnable_load.h - number and total weight of the runnable tasks of a CPU
  *
- * A task, running or waiting, counts on one CPU from when it becomes runnable until it sleeps, and its count moves with it between queues.
- * Other CPUs move tasks too, so counts change atomically, and the CPU that changes a task's mark (on_rq) changes the counts.
+ * A task, running or waiting, counts on one CPU from when it becomes runnable until it sleeps, and
+ * its count moves with it between queues. Other CPUs move tasks too, so counts change atomically,
+ * and the CPU that changes a task's mark (on_rq) changes the counts.
  *
  * The including file first defines
  *
- *   struct run_queue               with cpu, nr_running, load_weight, real_time, and curr, true if a task of the scheduler runs
- *   struct task_ctx                with on_rq (the CPU plus one, or 0) and weight
- *   REAL_TIME_WEIGHT               the weight of a real-time task in the sums; or count_real_time_task(rq, number, now), if it is counted otherwise
+ *   struct run_queue   with cpu, nr_running, load_weight, real_time, and curr, true if a task of
+ *                      the scheduler runs
+ *   struct task_ctx    with on_rq (the CPU plus one, or 0) and weight
+ *   REAL_TIME_WEIGHT   the weight of a real-time task in the sums; or count_real_time_task(rq,
+ *                      number, now), if it is counted otherwise
  */
 #pragma once
 
@@ -117,7 +120,7 @@ static __always_inline void account_dequeue_from(struct run_queue *rq, struct ta
 		account_dequeue(t, now);
 }
 
-/* Moves the load of a task that has been moved to another queue; false if the task has left meanwhile. */
+/* Moves the load of a task that was moved to another queue; false if it has left meanwhile. */
 static __always_inline bool account_move(struct task_ctx *t, struct run_queue *from,
 					 struct run_queue *to, u64 now)
 {

@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * sched_domains.h - how Linux 2.6.22 to 3.0 balance load at the levels of the machine, and a CPU's record of each
+ * sched_domains.h - how Linux 2.6.22 to 3.0 balance load at the levels of the machine, and a CPU's
+ * record of each
  *
- * The functions are in load_balance.h. The including file first defines, besides the names that machine_levels.h asks for,
+ * The functions are in load_balance.h. The including file first defines, besides the names that
+ * machine_levels.h asks for,
  *
  *   sched_mc   CONFIG_SCHED_MC: whether CPUs that share a cache are a level
  *
@@ -15,7 +17,10 @@
 /* Load averages kept; domains use source_load() and target_load() of types 0 to 3 */
 #define CPU_LOAD_IDX_MAX 3
 
-/* A CPU's domain of one level: parameters from include/linux/topology.h, or x86-64's for nodes, and the CPU's balancing state */
+/*
+ * A CPU's domain of one level: parameters from include/linux/topology.h, or x86-64's for nodes, and
+ * the CPU's balancing state
+ */
 struct sched_domain {
 	/* Milliseconds */
 	u32 min_interval;
@@ -36,8 +41,9 @@ struct sched_domain {
 };
 
 /*
- * Initial values of the levels: shortest and longest interval, busy_factor, imbalance_pct, cache_nice_tries; the load index for busy, idle and
- * newly idle CPUs, wake-ups and forks; flags. CPU and NODE are the same in 2.6.22 and 2.6.24; 2.6.22 does not tune MC yet.
+ * Initial values of the levels: shortest and longest interval, busy_factor, imbalance_pct,
+ * cache_nice_tries; the load index for busy, idle and newly idle CPUs, wake-ups and forks; flags.
+ * CPU and NODE are the same in 2.6.22 and 2.6.24; 2.6.22 does not tune MC yet.
  */
 #define SD_2_6 (SD_BALANCE_NEWIDLE | SD_WAKE_AFFINE)
 #define SD_3_0 (SD_BALANCE_NEWIDLE | SD_BALANCE_FORK | SD_WAKE_AFFINE)
@@ -71,7 +77,7 @@ static const struct sched_domain domains_3_0[NR_LEVELS] = {
 	[LEVEL_NODE] = { 8, 32, 32, 125, 1,  3, 2, 0, 0, 0,  SD_3_0 | SD_SERIALIZE },
 };
 
-/* Initial values of a level. If balance_rules() is constant, the compiler drops the other releases' tables. */
+/* Initial values of a level. If balance_rules() is constant, only that release's table remains. */
 static __always_inline const struct sched_domain *initial_domain(u32 level)
 {
 	if (level >= NR_LEVELS)
@@ -83,12 +89,12 @@ static __always_inline const struct sched_domain *initial_domain(u32 level)
 
 /* A group of CPUs in one balancing attempt */
 struct group_stats {
-	/* Position of its first CPU, and how many it has; the first one that exists and the first idle one, or -1 */
+	/* Position of its first CPU, how many it has; first that exists, first idle, or -1 */
 	u32 first;
 	u32 count;
 	s32 first_cpu;
 	s32 first_idle_cpu;
-	/* Sum of the loads, estimated high or low, then relative to its power; actual load of its tasks */
+	/* Sum of the loads, estimated high or low, then relative to power; actual load */
 	u64 avg_load;
 	u64 sum_weighted_load;
 	u64 power;
@@ -97,7 +103,7 @@ struct group_stats {
 	/* Tasks that it has room for, and whether it has fewer */
 	u64 capacity;
 	bool has_capacity;
-	/* Extreme loads of its CPUs, tasks of the CPU with the highest; whether the loads differ too much */
+	/* Extreme loads of its CPUs, tasks of the most loaded; whether loads differ too much */
 	u64 max_cpu_load;
 	u64 min_cpu_load;
 	u64 max_nr_running;
@@ -118,14 +124,14 @@ struct balance_attempt {
 	struct pinned_cpus pinned;
 	struct group_walk walk;
 
-	/* The group being examined, this CPU's, and the busiest of the others; sums over the domain */
+	/* The group being examined, this CPU's, the busiest other one; sums over the domain */
 	struct group_stats group;
 	struct group_stats local;
 	struct group_stats busiest;
 	u64 total_load;
 	u64 total_power;
 
-	/* Load still to be moved, number of tasks moved, and whether none of those examined may run here */
+	/* Load still to be moved, number of tasks moved, whether none examined may run here */
 	s64 imbalance;
 	u32 pulled;
 	bool all_pinned;
@@ -133,7 +139,10 @@ struct balance_attempt {
 
 /* A CPU's balancing state besides BALANCE_STATE */
 struct sched_domains {
-	/* Averages of the load over ticks, the clock of the next tick that will update them, and the last load per task */
+	/*
+	 * Averages of the load over ticks, the clock of the next tick that will update them, and
+	 * the last load per task
+	 */
 	u64 cpu_load[CPU_LOAD_IDX_MAX];
 	u64 next_load_tick;
 	u64 avg_load_per_task;

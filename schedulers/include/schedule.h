@@ -2,17 +2,20 @@
 /*
  * schedule.h - schedule() of Linux 1.2 to 2.4
  *
- * All CPUs take from one list of runnable tasks. schedule() walks over all of it and takes the task with the largest goodness, the
- * first among equals. If that is 0 an epoch begins: every task of the system, asleep or not, keeps half of its remaining ticks and gets
- * a quantum. So sleepers gain, up to nearly twice their quantum.
+ * All CPUs take from one list of runnable tasks. schedule() walks over all of it and takes the task
+ * with the largest goodness, the first among equals. If that is 0 an epoch begins: every task of
+ * the system, asleep or not, keeps half of its remaining ticks and gets a quantum. So sleepers
+ * gain, up to nearly twice their quantum.
  *
- * The list without the running tasks is a dispatch queue whose virtual times are the tasks' places in the list, smaller is nearer the
- * front. A task that leaves the queue for a CPU keeps its place and may come back to it.
+ * The list without the running tasks is a dispatch queue whose virtual times are the tasks' places
+ * in the list, smaller is nearer the front. A task that leaves the queue for a CPU keeps its place
+ * and may come back to it.
  *
  * The including file first defines
  *
  *	struct task_ctx	with counter, processor, place, running_since, waiting_since
- *	SEARCHES_AGAIN		whether another search follows when an epoch begins, as in 2.4; before, the task that has been found runs anyway
+ *	SEARCHES_AGAIN		whether another search follows when an epoch begins, as in 2.4;
+ *				before, the task that has been found runs anyway
  *	NOTHING			less than any goodness
  *	prepare_search()	the work of schedule() before it searches
  *	goodness()		of a task on a CPU, given its loaded address space, or NOTHING
@@ -60,7 +63,7 @@ static void run_counter_down(struct task_struct *p, const struct task_ctx *data,
 /* The address space that is loaded on a CPU, for goodness(). */
 static u64 loaded_mm(const struct cpu_data *cpu_data, struct task_struct *prev);
 
-/* The task that ran until now has been chosen again; a task has been given its CPU, or leaves it. */
+/* The task that ran until now is chosen again; a task has been given its CPU, or leaves it. */
 static void goes_on(struct task_struct *prev, struct task_ctx *data, u64 now);
 static void switched_in(struct task_struct *p, struct task_ctx *data, u64 now);
 static void switched_out(struct task_ctx *data, u64 now);
@@ -104,8 +107,9 @@ static __always_inline void recalculate(u64 now)
 }
 
 /*
- * One walk, with @prev at its place if it can go on; a starving bound task goes first. Returns whether that settles which task runs: the
- * chosen task may have been taken meanwhile, and an epoch may begin with another search.
+ * One walk, with @prev at its place if it can go on; a starving bound task goes first. Returns
+ * whether that settles which task runs: the chosen task may have been taken meanwhile, and an epoch
+ * may begin with another search.
  */
 __noinline bool search(s32 cpu, struct task_struct *prev __arg_trusted __arg_nullable, u64 this_mm,
 		       u64 now)
@@ -117,7 +121,7 @@ __noinline bool search(s32 cpu, struct task_struct *prev __arg_trusted __arg_nul
 	struct task_struct *p, *next = NULL;
 	struct bpf_iter_scx_dsq it;
 
-	/* If goodness() does not use it the compiler would not pass it, but the verifier wants it passed. */
+	/* If goodness() ignores it the compiler would not pass it, but the verifier wants it. */
 	barrier_var(this_mm);
 	count(STAT_SCHEDULES);
 	bpf_iter_scx_dsq_new(&it, RUNQUEUE, 0);
@@ -233,7 +237,10 @@ void BPF_STRUCT_OPS(one_list_running, struct task_struct *p)
 	switched_in(p, data, now);
 }
 
-/* Whether displaced by a real-time task or not, the task goes back to the list, and is not kept on the CPU's local queue. */
+/*
+ * Whether displaced by a real-time task or not, the task goes back to the list, and is not kept on
+ * the CPU's local queue.
+ */
 void BPF_STRUCT_OPS(one_list_stopping, struct task_struct *p, bool runnable)
 {
 	struct task_ctx *data = task_ctx_of(p);
@@ -250,8 +257,8 @@ void BPF_STRUCT_OPS(one_list_stopping, struct task_struct *p, bool runnable)
 }
 
 /*
- * A CPU that goes idle has found nothing, but another CPU may have listed a task since, while it still saw this one busy. The original
- * does both under one lock; here the CPU looks again.
+ * A CPU that goes idle has found nothing, but another CPU may have listed a task since, while it
+ * still saw this one busy. The original does both under one lock; here the CPU looks again.
  */
 static __always_inline void look_again(s32 cpu)
 {

@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * sleep_priority.h - the kernel priority that a sleep passes to FreeBSD's sched_sleep(), by what the thread waits for
+ * sleep_priority.h - the kernel priority that a sleep passes to FreeBSD's sched_sleep(), by what
+ * the thread waits for
  *
- * FreeBSD names a priority where it sleeps: PRIBIO for disks and pipes, PSOCK for sockets and kqueue, PWAIT for nanosleep() and wait(),
- * PPAUSE for signals, none for the mutexes and conditions of programs (umtx) and for select(). Here the system call that a thread
- * sleeps in tells these apart. That is visible on x86 only; elsewhere every sleep but one for a disk passes PWAIT.
+ * FreeBSD names a priority where it sleeps: PRIBIO for disks and pipes, PSOCK for sockets and
+ * kqueue, PWAIT for nanosleep() and wait(), PPAUSE for signals, none for the mutexes and conditions
+ * of programs (umtx) and for select(). Here the system call that a thread sleeps in tells these
+ * apart. That is visible on x86 only; elsewhere every sleep but one for a disk passes PWAIT.
  *
  * The including file has included freebsd.h.
  */

@@ -2,9 +2,10 @@
 /*
  * starvation.h - tasks that wait too long
  *
- * Old schedulers may let a task wait for ever: behind real-time tasks, behind better priorities, or on a CPU that the others forget.
- * The kernel's watchdog ends a scheduler for that after 30 s. So a CPU occasionally looks, before its search, for tasks that have
- * waited for starvation_limit: the one that has waited longest goes first, for a tick. Times are in nanoseconds, the limit in
+ * Old schedulers may let a task wait for ever: behind real-time tasks, behind better priorities, or
+ * on a CPU that the others forget. The kernel's watchdog ends a scheduler for that after 30 s. So a
+ * CPU occasionally looks, before its search, for tasks that have waited for starvation_limit: the
+ * one that has waited longest goes first, for a tick. Times are in nanoseconds, the limit in
  * milliseconds.
  */
 #pragma once
@@ -16,7 +17,7 @@
 /* How long a task may wait, ms; 0: for ever */
 const volatile u32 starvation_limit = STARVATION_LIMIT;
 
-/* How often a CPU looks. Each look rescues one task, so 150 of them within the 15 s left until the watchdog acts. */
+/* How often a CPU looks. Each look rescues one task: 150 in the 15 s until the watchdog acts. */
 #define STARVATION_CHECK_INTERVAL (100 * NSEC_PER_MSEC)
 
 /* How long a task has waited beyond the limit; 0 if it has not. */

@@ -10,8 +10,9 @@
 static u64 waits_since(const task_record *t);
 
 /*
- * Moves the first task of a queue that has waited for starvation_limit and may run here to this CPU's local queue, and returns its
- * record; NULL if there is none. Looks at @depth tasks, 0 for all, from the front or, with SCX_DSQ_ITER_REV in @flags, from the back.
+ * Moves the first task of a queue that has waited for starvation_limit and may run here to this
+ * CPU's local queue, and returns its record; NULL if there is none. Looks at @depth tasks, 0 for
+ * all, from the front or, with SCX_DSQ_ITER_REV in @flags, from the back.
  */
 static __always_inline task_record *rescue_from_queue(u64 dsq, u64 flags, u32 depth)
 {

@@ -2,8 +2,9 @@
 /*
  * statistics.h - event counters of a scheduler
  *
- * A scheduler lists its counters in an enum in the order of the [[statistic]] tables of its scheduler.toml, ends it with
- * NR_STATISTICS and uses DEFINE_STATISTICS(NR_STATISTICS). Loaders add up the per-CPU counters.
+ * A scheduler lists its counters in an enum in the order of the [[statistic]] tables of its
+ * scheduler.toml, ends it with NR_STATISTICS and uses DEFINE_STATISTICS(NR_STATISTICS). Loaders add
+ * up the per-CPU counters.
  */
 #pragma once
 

@@ -2,9 +2,10 @@
 /*
  * task_attributes.h - task attributes that the kernel's policies cannot express
  *
- * One layout for all schedulers. In the simulator the workload sets them; on a real kernel `fairground task` does,
- * through a pidfd. A scheduler reads those that its document describes and ignores the others. Nice, SCHED_IDLE,
- * SCHED_BATCH, SCHED_FIFO and SCHED_RR are not here: they keep their kernel meaning.
+ * One layout for all schedulers. In the simulator the workload sets them; on a real kernel
+ * `fairground task` does, through a pidfd. A scheduler reads those that its document describes and
+ * ignores the others. Nice, SCHED_IDLE, SCHED_BATCH, SCHED_FIFO and SCHED_RR are not here: they
+ * keep their kernel meaning.
  *
  * Include this header only in a scheduler that reads attributes: it defines the map.
  */
@@ -32,7 +33,7 @@ struct task_attributes {
 	u32 present;
 	/* Shares (EBS) */
 	u32 shares;
-	/* Caps (EBS): the most that a task gets, as a fraction of one CPU; hard always, soft unless a CPU would idle */
+	/* Caps (EBS): the most that a task gets of a CPU; hard always, soft unless one idles */
 	u32 hard_cap_numerator;
 	u32 hard_cap_denominator;
 	u32 soft_cap_numerator;
@@ -62,7 +63,7 @@ static __always_inline bool asks_for_realtime(const struct task_attributes *attr
 	       attributes->realtime_kind != REALTIME_NONE;
 }
 
-/* Gives a child that the current task is forking the attributes of its parent, unless it already has its own. */
+/* Gives a child being forked its parent's attributes, unless it already has its own. */
 static __always_inline void inherit_attributes(struct task_struct *child)
 {
 	const struct task_attributes *theirs = attributes_of(bpf_get_current_task_btf());

@@ -2,17 +2,22 @@
 /*
  * task_data.h - a scheduler's record of every task
  *
- * DEFINE_TASK_DATA(struct task_ctx, task_ctx_map, task_ctx) defines the map task_ctx_map and three functions. task_ctx_of(p) returns the
- * record of a task, or NULL if it has none, so callers must check; expected_task_ctx(p) also ends the scheduler in that case.
- * new_task_ctx(p), for ops.init_task(), makes one, zeroed, if there is memory. The kernel frees it with the task. FreeBSD's schedulers
- * call their records td_sched, as FreeBSD does, so pieces that all schedulers share say task_record and record_of(p). DEFINE_TASK_STORAGE()
- * is the same for a second record.
+ * DEFINE_TASK_DATA(struct task_ctx, task_ctx_map, task_ctx) defines the map task_ctx_map and three
+ * functions. task_ctx_of(p) returns the record of a task, or NULL if it has none, so callers must
+ * check; expected_task_ctx(p) also ends the scheduler in that case. new_task_ctx(p), for
+ * ops.init_task(), makes one, zeroed, if there is memory. The kernel frees it with the task.
+ * FreeBSD's schedulers call their records td_sched, as FreeBSD does, so pieces that all schedulers
+ * share say task_record and record_of(p). DEFINE_TASK_STORAGE() is the same for a second record.
  *
- * for_each_queued(p, t, dsq, flags) walks over the tasks of a dispatch queue, in a scheduler that calls its records task_ctx: @t is that of @p.
+ * for_each_queued(p, t, dsq, flags) walks over the tasks of a dispatch queue, in a scheduler that
+ * calls its records task_ctx: @t is that of @p.
  */
 #pragma once
 
-/* The unit of a member, "ns" or "2^-32", for fairground task, which prints what the map task_statistics begins with */
+/*
+ * The unit of a member, "ns" or "2^-32", for fairground task, which prints what the map
+ * task_statistics begins with
+ */
 #define __unit(text) __attribute__((btf_decl_tag(text)))
 
 #define DEFINE_TASK_STORAGE(record_type, map_name, name)					\
@@ -56,7 +61,10 @@
 	bpf_for_each(scx_dsq, p, dsq, flags)						\
 		if (!((t) = task_ctx_of(p))) {} else
 
-/* The heir of a task that is exiting: its parent, or for a thread the leader of its process. NULL if it only leaves the scheduler. */
+/*
+ * The heir of a task that is exiting: its parent, or for a thread the leader of its process. NULL
+ * if it only leaves the scheduler.
+ */
 static __always_inline struct task_struct *heir_of(struct task_struct *p,
 						   const struct scx_exit_task_args *args)
 {

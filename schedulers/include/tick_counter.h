@@ -2,9 +2,10 @@
 /*
  * tick_counter.h - a task's quantum in ticks, as Linux counted it up to 2.4
  *
- * A task has a counter: the ticks it may still run. Every timer interrupt takes one from the counter of the task it finds
- * running; no other task pays, however long it ran. Once all runnable tasks have used up theirs an epoch begins: every task keeps
- * half of its remaining ticks and gets a new quantum. The ticks are those of virtual_ticks.h.
+ * A task has a counter: the ticks it may still run. Every timer interrupt takes one from the
+ * counter of the task it finds running; no other task pays, however long it ran. Once all runnable
+ * tasks have used up theirs an epoch begins: every task keeps half of its remaining ticks and gets
+ * a new quantum. The ticks are those of virtual_ticks.h.
  */
 #pragma once
 

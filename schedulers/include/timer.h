@@ -2,9 +2,10 @@
 /*
  * timer.h - a scheduler's periodic work
  *
- * sched_ext does not call ops.tick() on CPUs that are idle or run other classes, and lets a timer move tasks between queues, but not
- * ops.tick(). DEFINE_TIMER(idle_tick, idle_balance, tick_nsec) defines init_idle_tick(), for ops.init(), and
- * start_idle_tick(). When the timer fires it calls idle_balance(), and it is restarted if that returns true.
+ * sched_ext does not call ops.tick() on CPUs that are idle or run other classes, and lets a timer
+ * move tasks between queues, but not ops.tick(). DEFINE_TIMER(idle_tick, idle_balance, tick_nsec)
+ * defines init_idle_tick(), for ops.init(), and start_idle_tick(). When the timer fires it calls
+ * idle_balance(), and it is restarted if that returns true.
  */
 #pragma once
 

@@ -2,28 +2,33 @@
 /*
  * topology.h - the machine's topology, for schedulers that balance by it
  *
- * The kernel tells a sched_ext scheduler little about cores, caches and nodes. So the loader, which knows the machine,
- * fills in read-only variables by name before it loads the scheduler, in the simulator and the kernel alike. Include
- * this header only where topology is used.
+ * The kernel tells a sched_ext scheduler little about cores, caches and nodes. So the loader, which
+ * knows the machine, fills in read-only variables by name before it loads the scheduler, in the
+ * simulator and the kernel alike. Include this header only where topology is used.
  *
  *   topology_nr_cpus, _cores, _llcs, _nodes, _packages
- *                    how many; ids are dense, 0 to number - 1. CPU ids are the kernel's: topology_nr_cpus is nr_cpu_ids,
- *                    and one without a CPU that was online when the scheduler was loaded has capacity 0.
+ *                    how many; ids are dense, 0 to number - 1. CPU ids are the kernel's:
+ *                    topology_nr_cpus is nr_cpu_ids, and one without a CPU that was online when the
+ *                    scheduler was loaded has capacity 0.
  *   topology_nr_online
  *                    how many CPUs were online then
  *   topology_cgroup_mode
- *                    how a control group's weight grows with CPUs and tasks, as numbered in control_groups.h: not topology, but the machine's
+ *                    how a control group's weight grows with CPUs and tasks, as numbered in
+ *                    control_groups.h: not topology, but the machine's
  *   cpu_topology[]   one record per CPU id, topology_nr_cpus of them
- *   node_distance[]  topology_nr_nodes rows of topology_nr_nodes distances, 10 is local (as in ACPI's SLIT)
+ *   node_distance[]  topology_nr_nodes rows of topology_nr_nodes distances, 10 is local (as in
+ *                    ACPI's SLIT)
  *
- * Both arrays are compiled with one element, each in a section of its own; the loader extends the section to the number of
- * elements (bpf_map__set_value_size()), so a small machine costs little and the only limit for a large one is 65,535 CPUs.
- * If the loader fills in nothing, topology_nr_cpus is 0 and all functions below return "unknown" (NULL or negative); a
- * scheduler then takes the machine to be flat.
+ * Both arrays are compiled with one element, each in a section of its own; the loader extends the
+ * section to the number of elements (bpf_map__set_value_size()), so a small machine costs little
+ * and the only limit for a large one is 65,535 CPUs. If the loader fills in nothing,
+ * topology_nr_cpus is 0 and all functions below return "unknown" (NULL or negative); a scheduler
+ * then takes the machine to be flat.
  *
- * CPUs also have an order: the depth-first order of the topology tree (hwloc's logical index). In that order the CPUs
- * of a core, a last-level cache, a node or a package are adjacent, so they are a span of positions, and the cost of scanning
- * them with for_each_cpu_in_span() depends only on their number. CPUs that are offline come last, in no group.
+ * CPUs also have an order: the depth-first order of the topology tree (hwloc's logical index). In
+ * that order the CPUs of a core, a last-level cache, a node or a package are adjacent, so they are
+ * a span of positions, and the cost of scanning them with for_each_cpu_in_span() depends only on
+ * their number. CPUs that are offline come last, in no group.
  */
 #pragma once
 
@@ -63,9 +68,10 @@ const volatile struct cpu_topology cpu_topology[1] SEC(".rodata.cpu_topology");
 const volatile u16 node_distance[1] SEC(".rodata.node_distance");
 
 /*
- * Address of element @index of an array of @elements elements that the loader has extended, or NULL beyond its end. The check
- * is against the offset of the last element, because the verifier does not know that offsets are multiples of a size; it is
- * in assembly, so that check and access use the same register and the verifier can follow.
+ * Address of element @index of an array of @elements elements that the loader has extended, or NULL
+ * beyond its end. The check is against the offset of the last element, because the verifier does
+ * not know that offsets are multiples of a size; it is in assembly, so that check and access use
+ * the same register and the verifier can follow.
  */
 #define TOPOLOGY_ELEMENT(array, index, elements)					\
 	({										\
@@ -99,7 +105,7 @@ static __always_inline bool cpu_exists(s32 cpu)
 	return !place || place->capacity;
 }
 
-/* The CPU at a position of the order, or -1; without a known topology the order is that of CPU numbers. */
+/* The CPU at a position of the order, or -1; without a known topology by CPU number. */
 static __always_inline s32 cpu_at(s32 position)
 {
 	const volatile struct cpu_topology *place;
@@ -111,8 +117,9 @@ static __always_inline s32 cpu_at(s32 position)
 }
 
 /*
- * Walk over the CPUs at positions @first to @first + @count - 1; over their records, in a scheduler that names them run_queue; and over
- * the records of the CPUs below @number, in order of CPU number.
+ * Walk over the CPUs at positions @first to @first + @count - 1; over their records, in a scheduler
+ * that names them run_queue; and over the records of the CPUs below @number, in order of CPU
+ * number.
  */
 #define for_each_cpu_in_span(cpu, position, first, count)				\
 	bpf_for(position, first, (first) + (count))					\
@@ -126,7 +133,7 @@ static __always_inline s32 cpu_at(s32 position)
 	bpf_for(cpu, 0, number)								\
 		if (!((rq) = run_queue_of(cpu))) {} else
 
-/* The first CPU at positions @first to @first + @count - 1 that is in @idle_mask and may run @p, or -1. */
+/* The first CPU of positions @first to @first + @count - 1 in @idle_mask that may run @p, or -1. */
 static __always_inline s32 idle_cpu_in(u32 first, u32 count, const struct cpumask *idle_mask,
 				       const struct task_struct *p)
 {

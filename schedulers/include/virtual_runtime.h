@@ -2,8 +2,9 @@
 /*
  * virtual_runtime.h - arithmetic of virtual time, as in CFS
  *
- * The virtual time of a task is the time it ran, scaled by NICE_0_LOAD / weight, where NICE_0_LOAD is the weight of nice 0 on the including file's
- * scale. Values wrap around: compare them only with time_before().
+ * The virtual time of a task is the time it ran, scaled by NICE_0_LOAD / weight, where NICE_0_LOAD
+ * is the weight of nice 0 on the including file's scale. Values wrap around: compare them only with
+ * time_before().
  */
 #pragma once
 

@@ -2,10 +2,11 @@
 /*
  * virtual_ticks.h - the timer tick of an older kernel
  *
- * Schedulers before CFS charge time by sampling: the task that runs when the timer fires pays one whole tick. The running kernel's
- * tick has another rate, so the tick of the era is virtual: its boundaries are the multiples of 1/hz on the global clock
- * (scx_bpf_now()). A task that ran from @start to @end has been hit by the boundaries in (start, end], and a quantum of k
- * ticks ends at the k-th boundary from now. A boundary that finds a task of another class hits nobody, as when
+ * Schedulers before CFS charge time by sampling: the task that runs when the timer fires pays one
+ * whole tick. The running kernel's tick has another rate, so the tick of the era is virtual: its
+ * boundaries are the multiples of 1/hz on the global clock (scx_bpf_now()). A task that ran from
+ * @start to @end has been hit by the boundaries in (start, end], and a quantum of k ticks ends at
+ * the k-th boundary from now. A boundary that finds a task of another class hits nobody, as when
  * update_process_times() charged the task that the timer had interrupted. Times are in nanoseconds.
  */
 #pragma once
@@ -33,7 +34,7 @@ static __always_inline u64 ms_to_ticks(u64 ms)
 	return ms * hz / 1000;
 }
 
-/* Tick boundaries in (start, end]; 0 if @end is before @start, because the clocks of two CPUs may differ a little. */
+/* Tick boundaries in (start, end]; 0 if @end is earlier, as the clocks of two CPUs may differ. */
 static __always_inline u64 ticks_between(u64 start, u64 end)
 {
 	u64 length = tick_length(), first = start / length, last = end / length;

@@ -2,14 +2,15 @@
 /*
  * vmlinux.h - the part of the kernel's interface that a sched_ext scheduler sees
  *
- * Written for fairground from the interface of Linux 7.3; valid for 6.18 and later. It holds what a vmlinux.h generated
- * from a kernel's BTF holds, types and enumerations and no macros, but only the structures and the fields that
- * schedulers read. Every access is relocated when the object is loaded (CO-RE), so a structure may list its fields
- * in any order and leave out any of them. Exceptions are the structures that a scheduler itself allocates, such as
- * iterators and argument blocks: those have the kernel's exact layout.
+ * Written for fairground from the interface of Linux 7.3; valid for 6.18 and later. It holds what a
+ * vmlinux.h generated from a kernel's BTF holds, types and enumerations and no macros, but only the
+ * structures and the fields that schedulers read. Every access is relocated when the object is
+ * loaded (CO-RE), so a structure may list its fields in any order and leave out any of them.
+ * Exceptions are the structures that a scheduler itself allocates, such as iterators and argument
+ * blocks: those have the kernel's exact layout.
  *
- * The values of the enumerations are those of 7.3. Those that differ between kernels (scx_enq_flags and others) are
- * read through bpf_core_enum_value(), see kfuncs.bpf.h.
+ * The values of the enumerations are those of 7.3. Those that differ between kernels (scx_enq_flags
+ * and others) are read through bpf_core_enum_value(), see kfuncs.bpf.h.
  */
 #ifndef __VMLINUX_H__
 #define __VMLINUX_H__
@@ -324,7 +325,7 @@ typedef struct cpumask {
 	unsigned long bits[128];
 } cpumask_t;
 
-/* On a kernel, struct cpumask is sized by its NR_CPUS: 128 words hold the 8192 CPUs of distribution kernels. */
+/* A kernel sizes struct cpumask by NR_CPUS; 128 words hold 8192, as in distribution kernels. */
 struct bpf_cpumask {
 	cpumask_t cpumask;
 	refcount_t usage;
@@ -348,7 +349,7 @@ struct cgroup_subsys_state {
 	struct cgroup_subsys_state *parent;
 };
 
-/* Numbers as with all controllers that come before these compiled in, which distribution kernels do */
+/* Numbers as with all controllers before these compiled in, as in distribution kernels */
 enum cgroup_subsys_id {
 	cpuset_cgrp_id = 0,
 	cpu_cgrp_id = 1,

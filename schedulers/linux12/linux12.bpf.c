@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * Linux 1.2: one ring of all tasks, in order of creation. Every switch walks around it twice: the first walk wakes the sleeping
- * tasks that are due, the second finds the runnable task with the most ticks left. The rules are those of 1.2.13.
+ * Linux 1.2: one ring of all tasks, in order of creation. Every switch walks around it twice: the
+ * first walk wakes the sleeping tasks that are due, the second finds the runnable task with the
+ * most ticks left. The rules are those of 1.2.13.
  *
- * 1.2 knew only one CPU. README.md says how several are served, and lists the mechanisms' places and the departures.
+ * 1.2 knew only one CPU. README.md says how several are served, and lists the mechanisms' places
+ * and the departures.
  */
 #include "fairground.bpf.h"
 #include "idle_task.h"
@@ -19,7 +21,10 @@ const volatile u32 hz = 100;
 const volatile u32 def_priority = 15;
 /* A woken task takes the current one's CPU if it has more than this many ticks more */
 const volatile u32 wakeup_margin = 3;
-/* The 1.2 kind of a sleep that the timer ends: a timeout, which selections look for, or an interval timer, which requests one */
+/*
+ * The 1.2 kind of a sleep that the timer ends: a timeout, which selections look for, or an interval
+ * timer, which requests one
+ */
 const volatile u32 timed_sleep;
 
 #define TIMED_SLEEP_INTERVAL_TIMER 1
@@ -57,7 +62,10 @@ struct task_ctx {
 	u64 waiting_since;
 	/* TASK_RUNNING or TASK_INTERRUPTIBLE, as 1.2 would see it */
 	u32 state;
-	/* Asleep as 1.2 sees it, but its timeout is over or a signal is pending: the next selection will find that */
+	/*
+	 * Asleep as 1.2 sees it, but its timeout is over or a signal is pending: the next selection
+	 * will find that
+	 */
 	bool due;
 	/* Woken, but not yet in the queue */
 	bool woken;
@@ -65,7 +73,10 @@ struct task_ctx {
 
 DEFINE_TASK_DATA(struct task_ctx, task_ctx_map, task_ctx)
 
-/* priority: nice level and quantum in one, in ticks. setpriority() sets it to 15 - nice, at least 1, so nice 14 to 19 are the same. */
+/*
+ * priority: nice level and quantum in one, in ticks. setpriority() sets it to 15 - nice, at least
+ * 1, so nice 14 to 19 are the same.
+ */
 static __always_inline s32 quantum_of(const struct task_struct *p)
 {
 	s32 priority = (s32)def_priority - nice_of(p);
@@ -73,7 +84,7 @@ static __always_inline s32 quantum_of(const struct task_struct *p)
 	return priority > 0 ? priority : 1;
 }
 
-/* The task leaves the CPU at the tick that finds its counter at 0: a quantum of k ticks lasts k + 1. */
+/* The task leaves the CPU at the tick that finds its counter at 0: k ticks last k + 1. */
 static __always_inline void run_counter_down(struct task_struct *p, const struct task_ctx *data,
 					     u64 now)
 {
@@ -101,8 +112,8 @@ static __always_inline void goes_on(struct task_struct *prev, struct task_ctx *d
 }
 
 /*
- * The first walk of schedule(): wakes the tasks whose timeout is over or that have been sent a signal. They sleep until a selection
- * gets here, however long that takes.
+ * The first walk of schedule(): wakes the tasks whose timeout is over or that have been sent a
+ * signal. They sleep until a selection gets here, however long that takes.
  */
 static __always_inline void prepare_search(struct task_struct *prev, struct task_ctx *prev_data)
 {
@@ -122,7 +133,10 @@ static __always_inline void prepare_search(struct task_struct *prev, struct task
 	count_by(STAT_LIST_STEPS, steps);
 }
 
-/* 1.2 has one need_resched; here each CPU has its own, which is also set for an idle CPU that has been notified of a task. */
+/*
+ * 1.2 has one need_resched; here each CPU has its own, which is also set for an idle CPU that has
+ * been notified of a task.
+ */
 #define SEARCHES_AGAIN false
 
 #include "schedule.h"
@@ -144,8 +158,9 @@ static __always_inline void switched_out(struct task_ctx *data, u64 now)
 /* ---- Waking up ------------------------------------------------------------------------------- */
 
 /*
- * wake_up(): the current task gives way if the woken one has more than 3 ticks more. With several CPUs the one with the fewest ticks
- * gives way, among equals the one on the last CPU; an idle task has -100. Without @preempting only idle CPUs are kicked.
+ * wake_up(): the current task gives way if the woken one has more than 3 ticks more. With several
+ * CPUs the one with the fewest ticks gives way, among equals the one on the last CPU; an idle task
+ * has -100. Without @preempting only idle CPUs are kicked.
  */
 static __always_inline void wake_up(struct task_struct *p, struct task_ctx *data, bool preempting)
 {
@@ -218,8 +233,9 @@ s32 BPF_STRUCT_OPS(linux12_select_cpu, struct task_struct *p, s32 prev_cpu, u64 
 }
 
 /*
- * A sleep ends. wake_up() makes the task runnable at once; a timeout or a signal is only noted, and the first walk of the next
- * selection makes the task runnable. A sleep that a hardware interrupt ends counts as timed.
+ * A sleep ends. wake_up() makes the task runnable at once; a timeout or a signal is only noted, and
+ * the first walk of the next selection makes the task runnable. A sleep that a hardware interrupt
+ * ends counts as timed.
  */
 void BPF_STRUCT_OPS(linux12_runnable, struct task_struct *p, u64 enq_flags)
 {
@@ -256,7 +272,10 @@ void BPF_STRUCT_OPS(linux12_quiescent, struct task_struct *p, u64 deq_flags)
 	data->woken = false;
 }
 
-/* A task waits, at its place in the ring: it was woken or forked, or has lost its CPU. Only tasks woken by wake_up() may preempt. */
+/*
+ * A task waits, at its place in the ring: it was woken or forked, or has lost its CPU. Only tasks
+ * woken by wake_up() may preempt.
+ */
 void BPF_STRUCT_OPS(linux12_enqueue, struct task_struct *p, u64 enq_flags)
 {
 	struct task_ctx *data = expected_task_ctx(p);
@@ -290,8 +309,9 @@ void BPF_STRUCT_OPS(linux12_update_idle, s32 cpu, bool idle)
 /* ---- Fork, and start ------------------------------------------------------------------------- */
 
 /*
- * fork(): the child gets half of its parent's ticks, but the parent keeps all of them. The child is linked in before task 0, at
- * the end of the walk. Tasks that existed before this scheduler start with a full quantum.
+ * fork(): the child gets half of its parent's ticks, but the parent keeps all of them. The child is
+ * linked in before task 0, at the end of the walk. Tasks that existed before this scheduler start
+ * with a full quantum.
  */
 s32 BPF_STRUCT_OPS(linux12_init_task, struct task_struct *p, struct scx_init_task_args *args)
 {

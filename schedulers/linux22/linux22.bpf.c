@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * Linux 2.2: one list of runnable tasks for all CPUs, with scheduling classes. Every switch walks over the whole list to find the
- * task with the largest goodness, which takes processors and address spaces into account. The rules are those of 2.2.1.
+ * Linux 2.2: one list of runnable tasks for all CPUs, with scheduling classes. Every switch walks
+ * over the whole list to find the task with the largest goodness, which takes processors and
+ * address spaces into account. The rules are those of 2.2.1.
  *
  * README.md lists the mechanisms' places and the departures.
  */
@@ -35,7 +36,7 @@ const volatile u32 realtime_policy;
 
 #define REALTIME_POLICY_RR 1
 
-/* Goodness below that of every task; and goodness of real-time tasks, to which their priority is added */
+/* Goodness below any task's; and that of real-time tasks, plus their priority */
 #define NOTHING -1000
 #define REALTIME_GOODNESS 1000
 
@@ -68,7 +69,7 @@ struct task_ctx {
 	u64 place;
 	/* Average length of its slices, of which the last counts half; nanoseconds */
 	u64 avg_slice;
-	/* Start of the current slice; since when it has had its CPU, and since when it has waited for one; nanoseconds */
+	/* Start of the current slice; since when it has its CPU, or waits for one; nanoseconds */
 	u64 slice_since;
 	u64 running_since;
 	u64 waiting_since;
@@ -97,7 +98,10 @@ static __always_inline s32 quantum_of(const struct task_struct *p)
 	return priority > 0 ? priority : 1;
 }
 
-/* Real-time priority, 1 to 99, or 0 for SCHED_OTHER. Tasks of the kernel's own SCHED_FIFO and SCHED_RR never come here. */
+/*
+ * Real-time priority, 1 to 99, or 0 for SCHED_OTHER. Tasks of the kernel's own SCHED_FIFO and
+ * SCHED_RR never come here.
+ */
 static __always_inline u32 rt_priority_of(struct task_struct *p)
 {
 	const struct task_attributes *attributes = attributes_of(p);
@@ -105,7 +109,7 @@ static __always_inline u32 rt_priority_of(struct task_struct *p)
 	return asks_for_realtime(attributes) ? attributes->realtime_priority ?: 1 : 0;
 }
 
-/* The task leaves the CPU at the tick that finds its counter at 0: a quantum of k ticks lasts k + 1. */
+/* The task leaves the CPU at the tick that finds its counter at 0: k ticks last k + 1. */
 static __always_inline void run_counter_down(struct task_struct *p, const struct task_ctx *data,
 					     u64 now)
 {
@@ -121,7 +125,8 @@ static __always_inline void run_counter_down(struct task_struct *p, const struct
  *	0		runnable, but its quantum is used up or it yields
  *	else		counter + priority + 15 if it was here last + 1 if the address space stays
  *
- * A function of its own, since the verifier would otherwise follow each of its branches through the rest of the walk.
+ * A function of its own, since the verifier would otherwise follow each of its branches through the
+ * rest of the walk.
  */
 __noinline s32 goodness(struct task_struct *p __arg_trusted, struct task_ctx *data __arg_nonnull,
 			s32 cpu, u64 prev_mm, u64 now)
@@ -168,7 +173,7 @@ static __always_inline void goes_on(struct task_struct *prev, struct task_ctx *d
 	run_counter_down(prev, data, now);
 }
 
-/* A round robin task that has used up its quantum gets the next one at once and goes behind the others. */
+/* A round robin task that has used up its quantum gets the next one and goes behind the others. */
 static __always_inline void prepare_search(struct task_struct *prev, struct task_ctx *data)
 {
 	if (!prev || !data || realtime_policy != REALTIME_POLICY_RR || !rt_priority_of(prev) ||
@@ -208,9 +213,10 @@ enum wakeup {
 };
 
 /*
- * The first part of reschedule_idle(): the current task of the waking CPU gives way to a real-time task and to one that has more
- * than 3 ticks more. Otherwise, if its slices are short on average and both hold the big kernel lock, it will soon be gone, and
- * the woken task waits for that. The idle task has a counter of -100, so it always gives way.
+ * The first part of reschedule_idle(): the current task of the waking CPU gives way to a real-time
+ * task and to one that has more than 3 ticks more. Otherwise, if its slices are short on average
+ * and both hold the big kernel lock, it will soon be gone, and the woken task waits for that. The
+ * idle task has a counter of -100, so it always gives way.
  */
 static __always_inline enum wakeup effect_of_wakeup(struct task_struct *p, struct task_ctx *data,
 						    s32 this_cpu, u64 now)
@@ -235,7 +241,10 @@ static __always_inline enum wakeup effect_of_wakeup(struct task_struct *p, struc
 	return LOOK_FOR_IDLE_CPU;
 }
 
-/* The second part: the woken task's last CPU if that is idle, otherwise the last idle CPU in the scan, except the waking one. */
+/*
+ * The second part: the woken task's last CPU if that is idle, otherwise the last idle CPU in the
+ * scan, except the waking one.
+ */
 static __always_inline s32 find_idle_cpu(struct task_struct *p, const struct task_ctx *data,
 					 s32 this_cpu)
 {
@@ -256,7 +265,7 @@ static __always_inline s32 find_idle_cpu(struct task_struct *p, const struct tas
 	return target;
 }
 
-/* A task has been put on the list: decides which CPU to notify. Tasks running on other CPUs are never interrupted. */
+/* A task is on the list: which CPU to notify. Tasks running on other CPUs are not interrupted. */
 static __always_inline void reschedule_idle(struct task_struct *p, struct task_ctx *data)
 {
 	s32 target, this_cpu = bpf_get_smp_processor_id();
@@ -282,7 +291,7 @@ static __always_inline void reschedule_idle(struct task_struct *p, struct task_c
 
 /* ---- Sleep, wake-up and waiting -------------------------------------------------------------- */
 
-/* sched_setscheduler(): a runnable task goes to the front of the list, and the caller reschedules. */
+/* sched_setscheduler(): a runnable task goes to the front of the list; the caller reschedules. */
 static __always_inline void notice_policy(struct task_struct *p, struct task_ctx *data)
 {
 	u32 rt_priority = rt_priority_of(p);
@@ -296,8 +305,9 @@ static __always_inline void notice_policy(struct task_struct *p, struct task_ctx
 }
 
 /*
- * The task stays where it was; schedule() on any CPU may take it. But the kernel notifies an idle CPU of a task placed there.
- * Where 2.2 would not notify it, the task is placed on the waking CPU instead.
+ * The task stays where it was; schedule() on any CPU may take it. But the kernel notifies an idle
+ * CPU of a task placed there. Where 2.2 would not notify it, the task is placed on the waking CPU
+ * instead.
  */
 s32 BPF_STRUCT_OPS(linux22_select_cpu, struct task_struct *p, s32 prev_cpu, u64 wake_flags)
 {
@@ -333,7 +343,7 @@ void BPF_STRUCT_OPS(linux22_quiescent, struct task_struct *p, u64 deq_flags)
 		data->listed = false;
 }
 
-/* A task waits: it was woken or forked, or has lost its CPU; then it keeps its place and no CPU is kicked for it. */
+/* A task waits: woken, forked, or its CPU lost; then it keeps its place, and no CPU is kicked. */
 void BPF_STRUCT_OPS(linux22_enqueue, struct task_struct *p, u64 enq_flags)
 {
 	struct task_ctx *data = expected_task_ctx(p);
@@ -352,8 +362,9 @@ void BPF_STRUCT_OPS(linux22_enqueue, struct task_struct *p, u64 enq_flags)
 }
 
 /*
- * sched_yield(): the quantum of an ordinary task counts as used up in the next search; every task goes to the end of the list, even
- * if no other one waits. Yielding to a given task is younger than 2.2.
+ * sched_yield(): the quantum of an ordinary task counts as used up in the next search; every task
+ * goes to the end of the list, even if no other one waits. Yielding to a given task is younger than
+ * 2.2.
  */
 bool BPF_STRUCT_OPS(linux22_yield, struct task_struct *from, struct task_struct *to)
 {
@@ -407,8 +418,8 @@ DEFINE_TIMER(idle_timer, idle_tick, time_to_tick(scx_bpf_now(), 1))
 /* ---- Fork, and start ------------------------------------------------------------------------- */
 
 /*
- * do_fork(): parent and child each get half of the parent's remaining ticks, and an odd tick is lost. Tasks that existed before this
- * scheduler start with a full quantum.
+ * do_fork(): parent and child each get half of the parent's remaining ticks, and an odd tick is
+ * lost. Tasks that existed before this scheduler start with a full quantum.
  */
 s32 BPF_STRUCT_OPS(linux22_init_task, struct task_struct *p, struct scx_init_task_args *args)
 {

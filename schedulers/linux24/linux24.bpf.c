@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * Linux 2.4: one list of runnable tasks for all CPUs. Every switch walks over the whole list to find the task with the
- * largest goodness. The rules are those of 2.4.20 to 2.4.27.
+ * Linux 2.4: one list of runnable tasks for all CPUs. Every switch walks over the whole list to
+ * find the task with the largest goodness. The rules are those of 2.4.20 to 2.4.27.
  *
  * README.md lists the mechanisms' places and the departures.
  */
@@ -93,9 +93,10 @@ static __always_inline void run_counter_down(struct task_struct *p, const struct
  *
  *	-1	yields; after every other task
  *	0	runnable, but its quantum is used up
- *	else	counter + 15 if it was here last + 1 if no address space has to be loaded + 20 - nice
+ *	else	counter + 15 if it was here last + 1 if no address space need be loaded + 20 - nice
  *
- * A function of its own, since the verifier would otherwise follow each of its branches through the rest of the walk.
+ * A function of its own, since the verifier would otherwise follow each of its branches through the
+ * rest of the walk.
  */
 __noinline s32 goodness(struct task_struct *p __arg_trusted, struct task_ctx *data __arg_nonnull,
 			s32 cpu, u64 this_mm, u64 now)
@@ -180,9 +181,10 @@ static __always_inline bool core_is_idle(s32 cpu)
 }
 
 /*
- * Finds a CPU for a task that has become runnable or lost its CPU: its last CPU if that is idle; otherwise the idle CPU that
- * switched longest ago; otherwise the CPU where the task beats the current one by most. That CPU calls schedule(), and
- * goodness decides which task it takes from the list.
+ * Finds a CPU for a task that has become runnable or lost its CPU: its last CPU if that is idle;
+ * otherwise the idle CPU that switched longest ago; otherwise the CPU where the task beats the
+ * current one by most. That CPU calls schedule(), and goodness decides which task it takes from the
+ * list.
  */
 static __always_inline void reschedule_idle(struct task_struct *p, struct task_ctx *data)
 {
@@ -302,7 +304,7 @@ void BPF_STRUCT_OPS(linux24_enqueue, struct task_struct *p, u64 enq_flags)
 		reschedule_idle(p, data);
 }
 
-/* sched_yield(): nothing happens unless another task waits. Yielding to a given task is younger than 2.4. */
+/* sched_yield(): nothing unless another task waits. Yielding to a task is younger than 2.4. */
 bool BPF_STRUCT_OPS(linux24_yield, struct task_struct *from, struct task_struct *to)
 {
 	struct cpu_data *cpu_data = this_cpu_data();
@@ -331,8 +333,8 @@ void BPF_STRUCT_OPS(linux24_update_idle, s32 cpu, bool idle)
 /* ---- Fork, exit and start -------------------------------------------------------------------- */
 
 /*
- * do_fork(): parent and child share the parent's remaining ticks; the child gets the odd tick. Tasks that existed before this
- * scheduler start with a full quantum.
+ * do_fork(): parent and child share the parent's remaining ticks; the child gets the odd tick.
+ * Tasks that existed before this scheduler start with a full quantum.
  */
 s32 BPF_STRUCT_OPS(linux24_init_task, struct task_struct *p, struct scx_init_task_args *args)
 {

@@ -2,13 +2,14 @@
 /*
  * o1 - the O(1) scheduler of Linux 2.6.0 to 2.6.22
  *
- * Two arrays of 140 lists for every CPU: tasks run from the active array, best dynamic priority first, and wait in the
- * expired array once their time slice is used up; when the active array is empty the two change roles. The dynamic
- * priority is the static one (120 + nice) less a bonus of -5 to +5 for the time the task has slept. README.md
- * maps the documents to this file and lists the departures.
+ * Two arrays of 140 lists for every CPU: tasks run from the active array, best dynamic priority
+ * first, and wait in the expired array once their time slice is used up; when the active array is
+ * empty the two change roles. The dynamic priority is the static one (120 + nice) less a bonus of
+ * -5 to +5 for the time the task has slept. README.md maps the documents to this file and lists the
+ * departures.
  *
- * Variables are named as in the documents. Lists are dispatch queues (DSQs), 40 for each array: real-time
- * priorities 0 to 99 never reach sched_ext.
+ * Variables are named as in the documents. Lists are dispatch queues (DSQs), 40 for each array:
+ * real-time priorities 0 to 99 never reach sched_ext.
  */
 #include "fairground.bpf.h"
 #include "in_interrupt.h"
@@ -22,8 +23,9 @@
 #define SCHED_LOAD_SCALE 128ULL
 
 /*
- * How many tasks of each list a CPU checks when it looks for starving ones. The task that has waited longest is first, except for one
- * that had to make way and its children; and a pick should cost the same for any number of tasks.
+ * How many tasks of each list a CPU checks when it looks for starving ones. The task that has
+ * waited longest is first, except for one that had to make way and its children; and a pick should
+ * cost the same for any number of tasks.
  */
 #define RESCUE_DEPTH 4
 #define RESCUE_INTERVAL NSEC_PER_SEC
@@ -93,7 +95,7 @@ static __always_inline u64 migration_cost(void)
 struct task_ctx {
 	/* Nanoseconds of sleep credit, 0 to NS_MAX_SLEEP_AVG */
 	u64 sleep_avg;
-	/* Start of the current run, wait or sleep, and the last switch away from the task; nanoseconds */
+	/* Start of the current run, wait or sleep, and last switch away from it; nanoseconds */
 	u64 timestamp;
 	u64 last_ran;
 	/* Tick up to which the current run is charged, and ticks left of the slice */
@@ -117,7 +119,7 @@ struct task_ctx {
 	bool running;
 	/* Runs for one tick because it has waited for starvation_limit */
 	bool rescued;
-	/* Share of the run queue's load, and one plus the CPU that counts the task, 0 while it is not runnable */
+	/* Share of the run queue's load; one plus the CPU that counts it, 0: not runnable */
 	u32 weight;
 	s32 on_rq;
 	/* CPU to which active balancing pushes the task, -1 for none */
@@ -155,7 +157,7 @@ struct run_queue {
 	/* Number of runnable tasks, including the running one, and the sum of their weights */
 	u32 nr_running;
 	u64 load_weight;
-	/* Jiffies when the first task entered the expired array since the last switch, 0 for none */
+	/* Jiffies when the first task entered the expired array since the switch, 0: none */
 	u64 expired_timestamp;
 	/* Best static priority in the expired array */
 	s32 best_expired_prio;
@@ -165,7 +167,10 @@ struct run_queue {
 	bool curr;
 	s32 curr_prio;
 	u32 curr_weight;
-	/* While the CPU looks for the next task: the dynamic priority of the one that has just gone to sleep, else MAX_PRIO */
+	/*
+	 * While the CPU looks for the next task: the dynamic priority of the one that has just gone
+	 * to sleep, else MAX_PRIO
+	 */
 	s32 prev_prio;
 	/* When schedule() last chose a task, after looking for one on other CPUs */
 	u64 scheduled_at;
@@ -207,8 +212,9 @@ static __always_inline void set_list_bit(struct run_queue *rq, u32 array, u32 in
 }
 
 /*
- * Clears the bit of a list that turned out empty; only the CPU itself does so. Another CPU may move a task into the list
- * meanwhile and sets the bit after that, so checking again after clearing catches either order of the two.
+ * Clears the bit of a list that turned out empty; only the CPU itself does so. Another CPU may move
+ * a task into the list meanwhile and sets the bit after that, so checking again after clearing
+ * catches either order of the two.
  */
 static __always_inline void clear_list_bit(struct run_queue *rq, u32 array, u32 index)
 {
@@ -218,8 +224,9 @@ static __always_inline void clear_list_bit(struct run_queue *rq, u32 array, u32 
 }
 
 /*
- * A task has been picked from a list. If no other task waited, the list is empty now, and clearing its bit spares the next pick finding
- * out. A CPU that moves a task here counts it before it sets the bit, so checking the number again catches either order of the two.
+ * A task has been picked from a list. If no other task waited, the list is empty now, and clearing
+ * its bit spares the next pick finding out. A CPU that moves a task here counts it before it sets
+ * the bit, so checking the number again catches either order of the two.
  */
 static __always_inline void picked_from_list(struct run_queue *rq, u32 array, u32 index,
 					     u32 not_waiting)
@@ -253,7 +260,7 @@ static u32 balancing_is_off;
 
 #include "o1_priority.h"
 
-/* Weight of a task in load balancing: its slice relative to that of nice 0; in 2.6.2 all are alike. */
+/* Weight of a task in balancing: its slice relative to that of nice 0; in 2.6.2 all are alike. */
 static u32 load_weight(s32 static_prio)
 {
 	if (release == O1_2_6_2)
@@ -337,7 +344,10 @@ static bool balance_tick(void);
 
 DEFINE_TIMER(balance_timer, balance_tick, time_to_tick(scx_bpf_now(), 1))
 
-/* RTPRIO_TO_LOAD_WEIGHT for a medium priority; sched_ext does not learn that of a task that took an idle CPU. */
+/*
+ * RTPRIO_TO_LOAD_WEIGHT for a medium priority; sched_ext does not learn that of a task that took an
+ * idle CPU.
+ */
 #define REAL_TIME_WEIGHT (1024 + 50 * 128 / 100)
 
 /* Did the task run so recently that its data may still be in the CPU's cache? */
@@ -359,7 +369,10 @@ static __always_inline void count_besides(struct run_queue *rq, struct task_ctx 
 static __noinline void count_on(struct task_ctx *t, struct run_queue *rq, u64 now)
 {
 	account_enqueue(rq, t, t->weight, now);
-	/* A task is runnable, so balancing goes on. Also if a task moves: between its two CPUs, none seemed to be runnable */
+	/*
+	 * A task is runnable, so balancing goes on. Also if a task moves: between its two CPUs,
+	 * none seemed to be runnable
+	 */
 	if (balancing_is_off && __sync_lock_test_and_set(&balancing_is_off, 0))
 		start_balance_timer();
 }
@@ -384,7 +397,7 @@ static __always_inline u64 most_recent_timestamp(const struct run_queue *rq, u64
 	return max(jiffies_to_ns(tick_at(now)), rq->scheduled_at);
 }
 
-/* A time of one CPU in that of another: their clocks are taken to differ by what they last showed */
+/* A CPU's time in that of another: their clocks differ by what they last showed */
 static u64 time_on(const struct run_queue *to, const struct run_queue *from, u64 time, u64 now)
 {
 	if (release == O1_2_6_2)
@@ -392,7 +405,7 @@ static u64 time_on(const struct run_queue *to, const struct run_queue *from, u64
 	return time - most_recent_timestamp(from, now) + most_recent_timestamp(to, now);
 }
 
-/* activate_task(): credits the sleep, also one that seems to end before it began, and updates the priority. */
+/* activate_task(): credits the sleep, even if it seems to end before it began; new priority. */
 static void activate_task(struct task_struct *p, struct task_ctx *t, struct run_queue *rq, u64 now)
 {
 	struct run_queue *this_rq = run_queue_of(bpf_get_smp_processor_id());
@@ -417,7 +430,7 @@ static __always_inline void begin_run(struct task_ctx *t, u64 now)
 	t->charged_until = jiffies_at(now);
 }
 
-/* First run after a wake-up: waiting on the queue counts as sleep, wholly or in part. The run begins. */
+/* First run after a wake-up: waiting counts as sleep, wholly or in part. The run begins. */
 static __always_inline void credit_wait(struct task_struct *p, struct task_ctx *t, u64 now)
 {
 	u64 waited = elapsed(t->timestamp, now);
@@ -430,7 +443,10 @@ static __always_inline void credit_wait(struct task_struct *p, struct task_ctx *
 	begin_run(t, now);
 }
 
-/* __activate_task(): queues the task with the credit and the priority that it had when it went to sleep, or was moved. */
+/*
+ * __activate_task(): queues the task with the credit and the priority that it had when it went to
+ * sleep, or was moved.
+ */
 static __always_inline void activate_without_credit(struct task_ctx *t, struct run_queue *rq)
 {
 	t->uninterruptible = false;
@@ -474,8 +490,8 @@ static __always_inline bool rescue_is_due(const struct run_queue *rq, u64 now)
 }
 
 /*
- * Runs a task that has waited too long for one tick: the rules let tasks wait longer than sched_ext's watchdog does. Looks once a second,
- * and again at the next pick if it has found one.
+ * Runs a task that has waited too long for one tick: the rules let tasks wait longer than
+ * sched_ext's watchdog does. Looks once a second, and again at the next pick if it has found one.
  */
 __noinline bool rescue_starved(s32 cpu, u64 now)
 {
@@ -497,7 +513,7 @@ __noinline bool rescue_starved(s32 cpu, u64 now)
 	return false;
 }
 
-/* Has nothing been picked, and so no look taken, for a second? Slices may be set as long as that. */
+/* Has nothing been picked, so no look taken, for a second? Slices may be that long. */
 static __always_inline bool rescue_overdue(const struct run_queue *rq, u64 now)
 {
 	return rescue_is_due(rq, now - RESCUE_INTERVAL);
@@ -506,8 +522,9 @@ static __always_inline bool rescue_overdue(const struct run_queue *rq, u64 now)
 /* ---- Runnable, queued, running, stopped ------------------------------------------------------ */
 
 /*
- * wake_up_new_task(): lowers the credit of child and parent. On the parent's CPU, a child with an address space of its
- * own goes directly in front of its parent: returns true; otherwise it queues like any other.
+ * wake_up_new_task(): lowers the credit of child and parent. On the parent's CPU, a child with an
+ * address space of its own goes directly in front of its parent: returns true; otherwise it queues
+ * like any other.
  */
 static __noinline bool wake_up_new_task(struct task_struct *p, struct task_ctx *t,
 					struct run_queue *rq, u64 now)
@@ -633,7 +650,7 @@ void BPF_STRUCT_OPS(o1_running, struct task_struct *p)
 	if (t->on_rq != cpu + 1)
 		count_on(t, rq, now);
 
-	/* The running task stays in its list in the original; a tick out of turn puts it last here */
+	/* Originally the running task stays in its list; a tick out of turn puts it last here */
 	if (!t->changing) {
 		credit_wait(p, t, now);
 		t->at_head = !t->rescued;
@@ -746,7 +763,10 @@ struct move {
 	bool best_prio_seen;
 };
 
-/* Best priority on a run queue: of the running task (140 if idle), which is the previous one while the CPU schedules, or, static, of the expired array */
+/*
+ * Best priority on a run queue: of the running task (140 if idle), which is the previous one while
+ * the CPU schedules, or, static, of the expired array
+ */
 static __always_inline s32 rq_best_prio(const struct run_queue *rq)
 {
 	s32 prio = rq->curr_prio == NO_CURRENT ? rq->prev_prio : rq->curr_prio;
@@ -754,7 +774,7 @@ static __always_inline s32 rq_best_prio(const struct run_queue *rq)
 	return prio < rq->best_expired_prio ? prio : rq->best_expired_prio;
 }
 
-/* Pulls tasks from one list of the busiest CPU, last queued first. Returns how many more may be pulled. */
+/* Pulls tasks from a list of the busiest CPU, last queued first. Returns how many more may be. */
 __noinline u32 move_list(struct run_queue *this_rq __arg_nonnull,
 			 struct run_queue *rq __arg_nonnull, struct move *m __arg_nonnull,
 			 u32 source, u32 index)
@@ -805,8 +825,9 @@ __noinline u32 move_list(struct run_queue *this_rq __arg_nonnull,
 }
 
 /*
- * move_tasks(): pulls waiting tasks from the busiest CPU: from the expired array first, then from the active one,
- * each in order of priority. Pulled tasks keep array and priority. Returns their number.
+ * move_tasks(): pulls waiting tasks from the busiest CPU: from the expired array first, then from
+ * the active one, each in order of priority. Pulled tasks keep array and priority. Returns their
+ * number.
  */
 __noinline s32 move_tasks(struct run_queue *this_rq __arg_nonnull,
 			  struct run_queue *rq __arg_nonnull,
@@ -823,7 +844,7 @@ __noinline s32 move_tasks(struct run_queue *this_rq __arg_nonnull,
 	m.best_prio = rq_best_prio(rq);
 	m.best_prio_seen = m.best_prio == rq->curr_prio;
 
-	/* The running task cannot be pulled; whether it may run here is not asked if it is too heavy */
+	/* The running task cannot be pulled; if too heavy, nobody asks whether it may run here */
 	attempt->all_pinned = true;
 	attempt->pulled = 0;
 	bpf_rcu_read_lock();
@@ -862,9 +883,10 @@ __noinline bool somebody_is_runnable(void)
 }
 
 /*
- * The part of scheduler_tick() that balances, on behalf of every CPU: sched_ext lets tasks be moved between lists here and in dispatch, but
- * not in ops.tick(), which is not called on idle CPUs at all. Without a runnable task there is nothing to balance, and the
- * timer stays off until there is one.
+ * The part of scheduler_tick() that balances, on behalf of every CPU: sched_ext lets tasks be moved
+ * between lists here and in dispatch, but not in ops.tick(), which is not called on idle CPUs at
+ * all. Without a runnable task there is nothing to balance, and the timer stays off until there is
+ * one.
  */
 static bool balance_tick(void)
 {
@@ -893,7 +915,7 @@ static bool balance_tick(void)
 
 /* ---- Picking the next task ------------------------------------------------------------------- */
 
-/* Accepts the tasks that other CPUs have pushed here, and sends back those that may not run here after all. */
+/* Accepts the tasks that other CPUs have pushed here; sends back those not allowed here. */
 static __noinline void accept_pushed(s32 cpu, struct run_queue *rq)
 {
 	struct task_struct *p;
@@ -945,18 +967,22 @@ enum pick {
 };
 
 /*
- * The first task of the first list that has one, in the active array: moves it to this CPU's local queue. @prev is the
- * previous task if it is still runnable; it is in no list but counts as if it were in its own.
+ * The first task of the first list that has one, in the active array: moves it to this CPU's local
+ * queue. @prev is the previous task if it is still runnable; it is in no list but counts as if it
+ * were in its own.
  */
 static __noinline enum pick pick_next(s32 cpu, struct run_queue *rq, struct task_ctx *prev)
 {
 	int i;
 
-	/* Only bits of lists that others have emptied are left. The arrays of an idle CPU stay as they are */
+	/* Only bits of lists emptied by others are left. An idle CPU's arrays stay */
 	if (!prev && !rq->nr_running)
 		return PICK_NONE;
 
-	/* Each round but the last clears a bit or switches arrays, for the first time or after the active one was empty */
+	/*
+	 * Each round but the last clears a bit or switches arrays, for the first time or after the
+	 * active one was empty
+	 */
 	bpf_for(i, 0, 2 * MAX_USER_PRIO + 3) {
 		u32 active = rq->active & 1;
 		u64 bitmap = rq->bitmap[active];
@@ -1094,7 +1120,7 @@ s32 BPF_STRUCT_OPS(o1_init_task, struct task_struct *p, struct scx_init_task_arg
 	return 0;
 }
 
-/* sched_exit(): the rest of a first slice goes back to the parent, and a parent of hogs becomes less interactive. */
+/* sched_exit(): a first slice's rest returns to the parent; one of hogs gets less interactive. */
 void BPF_STRUCT_OPS(o1_exit_task, struct task_struct *p, struct scx_exit_task_args *args)
 {
 	struct task_struct *parent = p->real_parent;
@@ -1130,7 +1156,7 @@ void BPF_STRUCT_OPS(o1_disable, struct task_struct *p)
 	account_dequeue(t, now);
 }
 
-/* set_user_nice(): a new static priority and its consequences; also called when a task comes to sched_ext. */
+/* set_user_nice(): a new static priority and what follows; also when a task comes to sched_ext. */
 void BPF_STRUCT_OPS(o1_set_weight, struct task_struct *p, u32 weight)
 {
 	struct task_ctx *t = task_ctx_of(p);
@@ -1158,7 +1184,7 @@ void BPF_STRUCT_OPS(o1_set_weight, struct task_struct *p, u32 weight)
 		begin_run(t, now);
 		old_prio = 0;
 	}
-	/* __setscheduler(): a batch task loses its credit; a task of another policy is queued again */
+	/* __setscheduler(): a batch task loses its credit; one of another policy is queued again */
 	if (t->array_cpu < 0 || (t->batch != batch && release == O1_2_6_22)) {
 		if (batch && release == O1_2_6_22)
 			t->sleep_avg = 0;

@@ -13,18 +13,21 @@
 #define MIN_TIMESLICE 5
 #define GRANULARITY 10
 
-/* Percent: how much of the wait after a wake-up by a task counts as sleep; how much of the bonus a child inherits and a parent keeps */
+/*
+ * Percent: how much of the wait after a wake-up by a task counts as sleep; how much of the bonus a
+ * child inherits and a parent keeps
+ */
 #define ON_RUNQUEUE_WEIGHT 30
 #define CHILD_PENALTY 95
 #define PARENT_PENALTY 100
 /* Weight of a parent's credit against that of a child that exits with less */
 #define EXIT_WEIGHT 3
-/* Percent of the 40 priorities that bonuses span, and bonus from which a task of nice 0 is interactive */
+/* Percent of the 40 priorities that bonuses span, and from which bonus nice 0 is interactive */
 #define PRIO_BONUS_RATIO 25
 #define MAX_BONUS (MAX_USER_PRIO * PRIO_BONUS_RATIO / 100)
 #define INTERACTIVE_DELTA 2
 
-/* Milliseconds: slice of nice 19 and turn of the most interactive tasks, and slice of nice -20, in 2.6.2 */
+/* Milliseconds: slice of nice 19, turn of the most interactive, slice of nice -20, in 2.6.2 */
 #define MIN_TIMESLICE_2_6_2 10
 #define MAX_TIMESLICE_2_6_2 200
 
@@ -53,8 +56,8 @@ static __always_inline u64 jiffies_to_ns(u64 ticks)
 }
 
 /*
- * Time slice by static priority. In 2.6.22, 20 ms for each step if the priority is better than 120, otherwise 5 ms for
- * each, at least MIN_TIMESLICE; in 2.6.2, linear from 10 to 200 ms.
+ * Time slice by static priority. In 2.6.22, 20 ms for each step if the priority is better than 120,
+ * otherwise 5 ms for each, at least MIN_TIMESLICE; in 2.6.2, linear from 10 to 200 ms.
  */
 static u32 static_prio_timeslice(s32 static_prio)
 {
@@ -119,8 +122,9 @@ static s32 effective_prio(const struct task_ctx *t)
 }
 
 /*
- * DELTA: the bonus that makes a task interactive. floor((nice + 20) / 4) - 3 for the usual MAX_BONUS of 10; before 2.6.22
- * the nice value is divided first, which rounds negative ones towards zero.
+ * DELTA: the bonus that makes a task interactive. floor((nice + 20) / 4) - 3 for the usual
+ * MAX_BONUS of 10; before 2.6.22 the nice value is divided first, which rounds negative ones
+ * towards zero.
  */
 static s32 interactivity_delta(const struct task_ctx *t)
 {
@@ -139,7 +143,7 @@ static bool task_interactive(const struct task_ctx *t)
 	return t->prio <= t->static_prio - interactivity_delta(t);
 }
 
-/* INTERACTIVE_SLEEP: 1000 * (5 + delta + 1) / 10 - 1 ms, just short of the credit that makes a task interactive */
+/* INTERACTIVE_SLEEP: 1000 * (5 + delta + 1) / 10 - 1 ms, just short of interactive */
 static u64 interactive_sleep(const struct task_ctx *t)
 {
 	s32 steps = MAX_BONUS / 2 + interactivity_delta(t) + 1;
@@ -150,8 +154,8 @@ static u64 interactive_sleep(const struct task_ctx *t)
 }
 
 /*
- * TIMESLICE_GRANULARITY: an interactive task's turn within its slice, ticks. 10 ms at full bonus and for one CPU,
- * doubled for each missing step of bonus.
+ * TIMESLICE_GRANULARITY: an interactive task's turn within its slice, ticks. 10 ms at full bonus
+ * and for one CPU, doubled for each missing step of bonus.
  */
 static u32 timeslice_granularity(const struct task_ctx *t)
 {
@@ -170,7 +174,7 @@ static __always_inline bool batch_task(const struct task_struct *p)
 
 /* ---- Sleep credit ---------------------------------------------------------------------------- */
 
-/* 2.6.2: only tasks proven interactive are charged less, only tasks proven hogs are credited less */
+/* 2.6.2: only tasks proven interactive are charged less, only proven hogs credited less */
 static __always_inline bool high_credit(const struct task_ctx *t)
 {
 	return t->interactive_credit > CREDIT_LIMIT;
@@ -187,7 +191,7 @@ static __always_inline void earn_credit(struct task_ctx *t)
 		t->interactive_credit++;
 }
 
-/* After an uninterruptible sleep the credit grows no further than INTERACTIVE_SLEEP. Returns the rest of @slept. */
+/* An uninterruptible sleep credits up to INTERACTIVE_SLEEP. Returns the rest of @slept. */
 static u64 limit_at_ceiling(struct task_ctx *t, u64 slept, u64 ceiling)
 {
 	if (t->sleep_avg >= ceiling)
@@ -205,7 +209,7 @@ static void credit_sleep(struct task_ctx *t, bool has_mm, u64 slept)
 	u64 ceiling = interactive_sleep(t);
 
 	if (has_mm && slept > ceiling && t->sleep_avg < ceiling) {
-		/* One long sleep does not make a task interactive, and waiting after it earns nothing */
+		/* One long sleep makes no task interactive, and waiting after it earns nothing */
 		t->sleep_avg = ceiling;
 		t->sleep_type = SLEEP_NONINTERACTIVE;
 		return;
@@ -215,7 +219,7 @@ static void credit_sleep(struct task_ctx *t, bool has_mm, u64 slept)
 	t->sleep_avg += slept;
 }
 
-/* Credits @slept nanoseconds by the rules of 2.6.2: the less credit a task has, the faster it grows. */
+/* Credits @slept ns by the rules of 2.6.2: the less credit a task has, the faster it grows. */
 static void credit_sleep_2_6_2(struct task_ctx *t, bool has_mm, u64 slept)
 {
 	u64 ceiling = interactive_sleep(t);
@@ -238,7 +242,7 @@ static void credit_sleep_2_6_2(struct task_ctx *t, bool has_mm, u64 slept)
 		earn_credit(t);
 }
 
-/* recalc_task_prio(): credits the time since the task's timestamp as sleep; returns the new dynamic priority. */
+/* recalc_task_prio(): credits the time since the timestamp as sleep; returns the priority. */
 static __noinline s32 recalc_task_prio(struct task_struct *p, struct task_ctx *t, u64 slept)
 {
 	bool has_mm = p->mm != NULL;
@@ -285,8 +289,8 @@ static __noinline void charge_run_time(struct task_ctx *t, u64 now)
 /* ---- Starvation ------------------------------------------------------------------------------ */
 
 /*
- * EXPIRED_STARVING: interactive tasks may not go back to the active array, because tasks in the expired array have waited too
- * long, or a better one waits there.
+ * EXPIRED_STARVING: interactive tasks may not go back to the active array, because tasks in the
+ * expired array have waited too long, or a better one waits there.
  */
 static bool expired_starving(const struct run_queue *rq, const struct task_ctx *curr, u64 jiffies)
 {

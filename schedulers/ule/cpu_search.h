@@ -2,8 +2,9 @@
 /*
  * cpu_search.h - cpu_search() of ULE: the least or most loaded CPU by the tree of caches
  *
- * The topology's order of CPUs puts the members of a group side by side, so one walk over the CPUs, from the last to the first, has seen
- * all of a group when it comes to its first CPU, and compares it with its siblings there.
+ * The topology's order of CPUs puts the members of a group side by side, so one walk over the CPUs,
+ * from the last to the first, has seen all of a group when it comes to its first CPU, and compares
+ * it with its siblings there.
  *
  * The including file first defines struct tdq with load, transferable, lowpri and left_out_by,
  * nr_cpu_ids, and the tunables release and random_ties.
@@ -74,7 +75,7 @@ static __always_inline bool group_exists(u32 level, s32 cpu)
 struct found {
 	/* Sum over the group's CPUs */
 	s64 total;
-	/* Load of the chosen child, a group or CPU, and of the chosen CPU itself with its random part */
+	/* Load of the chosen child, group or CPU, and of the chosen CPU with its random part */
 	s64 load;
 	s64 cpu_load;
 	s32 cpu;
@@ -89,7 +90,7 @@ struct cpu_search {
 	u64 number;
 	/* Where to look */
 	struct topology_span span;
-	/* Lowest: best priority on the CPU worse than pri, load at most limit. Highest: load at least limit. */
+	/* Lowest: best priority on it worse than pri, load <= limit. Highest: load >= limit. */
 	s32 pri;
 	s32 limit;
 	/* Preferred at equal loads, -1 for none */
@@ -131,7 +132,10 @@ static __always_inline void compare_child(struct found *f, bool highest, s64 loa
 	f->cpu = cpu;
 }
 
-/* Threads of a CPU, including a running kernel real-time task. The balancing timer is not in an RCU section of its own. */
+/*
+ * Threads of a CPU, including a running kernel real-time task. The balancing timer is not in an RCU
+ * section of its own.
+ */
 static __always_inline u32 load_of(const struct tdq *tdq, s32 cpu)
 {
 	bool real_time;
@@ -166,7 +170,10 @@ __noinline int visit_cpu(struct cpu_search *s __arg_nonnull, u32 position, bool 
 			  threads <= s->limit && tdq->lowpri > s->pri))
 		candidate = cpu;
 
-	/* The walk goes down: at the first CPU of a group the group is complete, and becomes a child of the next larger one */
+	/*
+	 * The walk goes down: at the first CPU of a group the group is complete, and becomes a
+	 * child of the next larger one
+	 */
 	for (level = 0; level < NR_LEVELS; level++) {
 		struct found *f = &s->found[level];
 
@@ -185,8 +192,8 @@ __noinline int visit_cpu(struct cpu_search *s __arg_nonnull, u32 position, bool 
 }
 
 /*
- * cpu_search() among the CPUs of a group that @p may run on, from last to first. Groups are compared by the sum of their loads, and
- * CPUs by their load. Returns the CPU, or -1.
+ * cpu_search() among the CPUs of a group that @p may run on, from last to first. Groups are
+ * compared by the sum of their loads, and CPUs by their load. Returns the CPU, or -1.
  */
 __noinline s32 cpu_search(struct cpu_search *s __arg_nonnull,
 			  struct task_struct *p __arg_trusted __arg_nullable)

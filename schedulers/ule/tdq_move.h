@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * tdq_move.h - how ULE moves waiting threads: idle CPUs steal, and a balancer moves one from each loaded CPU
+ * tdq_move.h - how ULE moves waiting threads: idle CPUs steal, and a balancer moves one from each
+ * loaded CPU
  *
  * The including file first defines, besides the names that cpu_search.h asks for: runq_of(),
  * queue_of(), runq_place() and follow_idx(); add_to(), thread_can_migrate(), tdq_setlowpri() and
@@ -11,7 +12,10 @@
 
 /* ---- Moving threads between CPUs ------------------------------------------------------------- */
 
-/* Moves the counts of a waiting thread that has moved. If it has run or slept since, it is counted where it did. */
+/*
+ * Moves the counts of a waiting thread that has moved. If it has run or slept since, it is counted
+ * where it did.
+ */
 static __always_inline void recount(struct td_sched *ts, s32 from, s32 to)
 {
 	if (__sync_val_compare_and_swap(&ts->cpu, from, to) == from) {
@@ -172,7 +176,10 @@ __noinline bool tdq_idled(s32 cpu)
 
 /* ---- The balancer ---------------------------------------------------------------------------- */
 
-/* Its searches for a CPU that gives a thread and for one that gets it: too large for the stack. Only one CPU balances at a time. */
+/*
+ * Its searches for a CPU that gives a thread and for one that gets it: too large for the stack.
+ * Only one CPU balances at a time.
+ */
 static struct cpu_search balance_high = { .limit = 1, .prefer = -1, .highest = true };
 static struct cpu_search balance_low = { .pri = -1 };
 
@@ -196,8 +203,8 @@ static __always_inline bool balance_move(s32 high, s32 low)
 }
 
 /*
- * sched_balance_pair(): gives one thread of @high to the least loaded CPU that can take one. False if no CPU has less load, which ends
- * the pass.
+ * sched_balance_pair(): gives one thread of @high to the least loaded CPU that can take one. False
+ * if no CPU has less load, which ends the pass.
  */
 __noinline bool balance_from(s32 high)
 {
@@ -230,8 +237,9 @@ __noinline bool balance_from(s32 high)
 }
 
 /*
- * sched_balance(), for the whole machine: one thread from each CPU, starting with the most loaded. A CPU that has given or got one is marked
- * with the number of the search for the most loaded, which is larger than those of the other searches, so all of them leave it out.
+ * sched_balance(), for the whole machine: one thread from each CPU, starting with the most loaded.
+ * A CPU that has given or got one is marked with the number of the search for the most loaded,
+ * which is larger than those of the other searches, so all of them leave it out.
  */
 __noinline int sched_balance(void)
 {

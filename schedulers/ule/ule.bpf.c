@@ -77,7 +77,7 @@ DEFINE_STATISTICS(NR_STATISTICS)
 /* Half of the range of scores */
 #define SCHED_INTERACT_HALF 50
 
-/* SCHED_SLP_RUN_MAX and SCHED_SLP_RUN_FORK: history that the score covers, and that a child keeps, ms */
+/* SCHED_SLP_RUN_MAX and SCHED_SLP_RUN_FORK: history that the score covers, a child keeps, ms */
 #define SCHED_SLP_RUN_MAX 5000
 #define SCHED_SLP_RUN_FORK 500
 
@@ -93,12 +93,15 @@ struct td_sched {
 	u64 rltick;
 	/* stathz tick up to which the current run is charged */
 	u64 charged_until;
-	/* stathz ticks left of the slice; signed, since another CPU may look at it between two steps */
+	/* stathz ticks left of the slice; signed, as another CPU may look between two steps */
 	s32 slice;
 	/* td_priority, the one that counts, and td_user_pri, the one that user mode has */
 	s32 priority;
 	s32 user_pri;
-	/* CPU whose load counts it, -1 while it is not runnable; and CPU that counts it as a thread that may be moved away */
+	/*
+	 * CPU whose load counts it, -1 while it is not runnable; and CPU that counts it as a thread
+	 * that may be moved away
+	 */
 	s32 cpu;
 	s32 transferable_on;
 	/* Since when it waits, 0 if it does not */
@@ -147,7 +150,7 @@ struct tdq {
 	u32 transferable;
 	/* Best priority that waits or runs */
 	s32 lowpri;
-	/* Priority of the current thread: worst for the idle thread, best for one above sched_ext */
+	/* Priority of the current thread: worst if idle, best for one above sched_ext */
 	s32 curpri;
 	/* The calendar, whose list numbers keep growing: where to insert and where to remove */
 	u16 idx;
@@ -184,7 +187,7 @@ static u32 num_online_cpus;
 #define SCHED_PRI_RANGE								\
 	(PRI_MAX_TIMESHARE - PRI_MIN_BATCH - 2 * SCHED_PRI_NHALF + (release == FREEBSD_9))
 
-/* SCHED_TICK_TARG and SCHED_TICK_MAX: the window of CPU use is cut back to 10 s when it reaches 11 s */
+/* SCHED_TICK_TARG and SCHED_TICK_MAX: the window of CPU use is cut to 10 s when it reaches 11 s */
 static __always_inline u64 sched_tick_targ(void)
 {
 	return 10 * (u64)hz;
@@ -201,7 +204,7 @@ static __always_inline u64 tickincr(void)
 	return ((u64)hz << SCHED_TICK_SHIFT) / (stathz ?: 1);
 }
 
-/* sched_interact_score(): 0 to 100; about 50 times running over sleeping if the thread sleeps more */
+/* sched_interact_score(): 0 to 100; about 50 times running over sleeping if it sleeps more */
 static u32 sched_interact_score(const struct td_sched *ts)
 {
 	u64 div;
@@ -261,7 +264,7 @@ static void sched_interact_fork(struct td_sched *ts)
 	ts->slptime /= ratio;
 }
 
-/* sched_pctcpu_update(): updates CPU use up to now; the time since the last update counts as run or not. */
+/* sched_pctcpu_update(): CPU use up to now; the time since the last update counts as run or not. */
 static void sched_pctcpu_update(struct td_sched *ts, u64 t, bool run)
 {
 	u64 targ = sched_tick_targ();
@@ -324,8 +327,8 @@ static __always_inline s32 interactive_priority(u32 score)
 }
 
 /*
- * sched_priority(): an interactive thread's user priority follows its score, 120 to 149; that of others follows CPU use and nice value,
- * 152 + 0..31 + 0..39. (8: 128 to 157, 160 + 0..23 + 0..39.)
+ * sched_priority(): an interactive thread's user priority follows its score, 120 to 149; that of
+ * others follows CPU use and nice value, 152 + 0..31 + 0..39. (8: 128 to 157, 160 + 0..23 + 0..39.)
  */
 static void sched_priority(struct task_struct *p, struct td_sched *ts)
 {
@@ -355,8 +358,9 @@ static __always_inline u32 queue_of(s32 priority)
 }
 
 /*
- * The calendar's removal index follows the insertion index while its list is empty (tdq_advance_ts_deq_off()). FreeBSD moves it when
- * the last thread leaves the list; here it is updated whenever the indices are used.
+ * The calendar's removal index follows the insertion index while its list is empty
+ * (tdq_advance_ts_deq_off()). FreeBSD moves it when the last thread leaves the list; here it is
+ * updated whenever the indices are used.
  */
 static __always_inline void follow_idx(struct tdq *tdq, s32 cpu)
 {
@@ -368,8 +372,9 @@ static __always_inline void follow_idx(struct tdq *tdq, s32 cpu)
 }
 
 /*
- * The list of the calendar for a batch priority: the better the nearer to the insertion index. The last one is just before the removal
- * index, because the calendar is a ring. A preempted thread goes to where the next one is taken from.
+ * The list of the calendar for a batch priority: the better the nearer to the insertion index. The
+ * last one is just before the removal index, because the calendar is a ring. A preempted thread
+ * goes to where the next one is taken from.
  */
 static __always_inline u16 calendar_list(const struct tdq *tdq, s32 priority, bool preempted)
 {
@@ -411,7 +416,7 @@ static __always_inline void add_to(s32 cpu, s32 load, s32 transferable)
 		__sync_fetch_and_add(&tdq->transferable, transferable);
 }
 
-/* tdq_load_add() and tdq_load_rem(): counts a thread in the load of @cpu, or in none if @cpu is -1. */
+/* tdq_load_add() and tdq_load_rem(): counts a thread in the load of @cpu, or none if that is -1. */
 static __noinline void count_on(struct td_sched *ts, s32 cpu)
 {
 	s32 old = __sync_lock_test_and_set(&ts->cpu, cpu);
@@ -553,7 +558,7 @@ __noinline s32 sched_pickcpu(struct task_struct *p __arg_trusted, s32 last)
 		return last;
 	}
 
-	/* The largest group whose cache is warm; the hardware threads of a core do not count as one */
+	/* The largest group whose cache is warm; threads of a core do not count as one */
 	bpf_for(level, LEVEL_LLC, NR_LEVELS) {
 		if (level < LEVEL_MACHINE && group_exists(level, last) &&
 		    sched_affinity(ts, cg_level(level), now))
@@ -810,9 +815,9 @@ __noinline int rescue_threads_of(s32 cpu)
 }
 
 /*
- * The balancer's part of sched_clock(), which runs on one CPU's clock, and the clock of idle CPUs, which have no ticks here: each of
- * its interrupts brings an idle CPU back into the idle loop, where it takes the thread that waits for it, or else tries to
- * steal.
+ * The balancer's part of sched_clock(), which runs on one CPU's clock, and the clock of idle CPUs,
+ * which have no ticks here: each of its interrupts brings an idle CPU back into the idle loop,
+ * where it takes the thread that waits for it, or else tries to steal.
  */
 static bool stat_clock_tick(void)
 {
@@ -854,8 +859,9 @@ enum pick {
 };
 
 /*
- * tdq_choose(): the best real-time list, the calendar from its removal index on, the best idle list. @prev, the previous
- * thread, is in no list but counts as if it were put into its own, at the head if it was preempted.
+ * tdq_choose(): the best real-time list, the calendar from its removal index on, the best idle
+ * list. @prev, the previous thread, is in no list but counts as if it were put into its own, at the
+ * head if it was preempted.
  */
 static __noinline enum pick tdq_choose(s32 cpu, struct tdq *tdq, struct td_sched *prev)
 {
@@ -863,7 +869,10 @@ static __noinline enum pick tdq_choose(s32 cpu, struct tdq *tdq, struct td_sched
 	struct runq_head head;
 	u32 queue;
 
-	/* Mostly one thread waits, in the queue that got the last one: asking the kernel about an empty queue is not cheap */
+	/*
+	 * Mostly one thread waits, in the queue that got the last one: asking the kernel about an
+	 * empty queue is not cheap
+	 */
 	if (!prev && tdq->load == 1 && scx_bpf_dsq_move_to_local(tdq->last_runq, 0))
 		return PICK_OTHER;
 	for (queue = 0; queue < NR_QUEUES && tdq->load > (prev != NULL); queue++) {
@@ -1018,7 +1027,7 @@ void BPF_STRUCT_OPS(ule_update_idle, s32 cpu, bool idle)
 		scx_bpf_kick_cpu(cpu, 0);
 }
 
-/* A timeshare thread that yields has the worst priority of its class until it is back in user mode. */
+/* A timeshare thread that yields has the worst priority of its class until in user mode. */
 bool BPF_STRUCT_OPS(ule_yield, struct task_struct *from, struct task_struct *to)
 {
 	struct td_sched *ts = td_sched_of(from);
@@ -1036,7 +1045,7 @@ bool BPF_STRUCT_OPS(ule_yield, struct task_struct *from, struct task_struct *to)
 
 /* ---- Fork, exit, nice ------------------------------------------------------------------------ */
 
-/* sched_fork(): the child has its parent's history, shortened, and one tick of slice; the parent pays a tick. */
+/* sched_fork(): a child gets its parent's history, shortened, and a tick; the parent pays one. */
 static void sched_fork(struct task_struct *p, struct td_sched *ts)
 {
 	struct task_struct *parent = bpf_get_current_task_btf();
@@ -1083,7 +1092,10 @@ s32 BPF_STRUCT_OPS(ule_init_task, struct task_struct *p, struct scx_init_task_ar
 	return 0;
 }
 
-/* sched_exit(): the child's running time, but not its sleep, is added to the parent's; a thread's to its process's. */
+/*
+ * sched_exit(): the child's running time, but not its sleep, is added to the parent's; a thread's
+ * to its process's.
+ */
 void BPF_STRUCT_OPS(ule_exit_task, struct task_struct *p, struct scx_exit_task_args *args)
 {
 	struct td_sched *ts = td_sched_of(p), *parent_ts;
