@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* A scheduler with a little of everything, without the kernel's types: clang-19 -target bpf -mcpu=v3 -O2 -g -c */
+/* A little of everything, without the kernel's types: clang-19 -target bpf -mcpu=v3 -O2 -g -c */
 #define SEC(name) __attribute__((section(name), used))
 
 typedef unsigned int u32;
@@ -28,7 +28,8 @@ struct {
 } counts SEC(".maps");
 
 static void *(*const lookup)(void *, const void *) = (void *)1;
-extern void scx_bpf_dsq_insert(struct task_struct *p, u64 dsq, u64 slice, u64 flags) __attribute__((section(".ksyms")));
+extern void scx_bpf_dsq_insert(struct task_struct *p, u64 dsq, u64 slice, u64 flags)
+	__attribute__((section(".ksyms")));
 extern void absent(void) __attribute__((section(".ksyms"), weak));
 
 const volatile u64 slice = 5000000;

@@ -2,8 +2,9 @@
 /*
  * accompanied - one global FIFO queue that depends on its loader
  *
- * Its init callback checks, on any machine, that everything was set as accompanied.companion.toml says. Once the program that its
- * loader runs at an interval has run three times, it reports this and ends.
+ * Its init callback checks, on any machine, that everything was set as accompanied.companion.toml
+ * says. Once the program that its loader runs at an interval has run three times, it reports this
+ * and ends.
  */
 #include "fairground.bpf.h"
 

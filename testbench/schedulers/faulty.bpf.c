@@ -2,8 +2,9 @@
 /*
  * faulty - one global FIFO queue, with optional faults
  *
- * Without a fault it schedules well enough. Each fault is a tunable and only affects tasks whose name begins with
- * "victim", so that the rest of the machine stays usable until the kernel ejects the scheduler.
+ * Without a fault it schedules well enough. Each fault is a tunable and only affects tasks whose
+ * name begins with "victim", so that the rest of the machine stays usable until the kernel ejects
+ * the scheduler.
  */
 #include "fairground.bpf.h"
 
@@ -28,7 +29,7 @@ static bool is_victim(const struct task_struct *p)
 	       p->comm[4] == 'i' && p->comm[5] == 'm';
 }
 
-/* Makes every task go through faulty_enqueue(): the kernel's default would run it directly on an idle CPU. */
+/* Makes every task go through faulty_enqueue(): by default one runs directly on an idle CPU. */
 s32 BPF_STRUCT_OPS(faulty_select_cpu, struct task_struct *p, s32 prev_cpu, u64 wake_flags)
 {
 	return prev_cpu;

@@ -2,8 +2,9 @@
 /*
  * vmlinux.h - for sources that come without one
  *
- * The vmlinux.h that bpftool generates declares the kernel's functions as well as its types, and small schedulers rely on that.
- * Those of Linux 7.3 are here; a source that declares them otherwise defines BPF_NO_KFUNC_PROTOTYPES, as scx's headers do.
+ * The vmlinux.h that bpftool generates declares the kernel's functions as well as its types, and
+ * small schedulers rely on that. Those of Linux 7.3 are here; a source that declares them otherwise
+ * defines BPF_NO_KFUNC_PROTOTYPES, as scx's headers do.
  */
 #ifndef FAIRGROUND_VMLINUX_WITH_KFUNCS
 #define FAIRGROUND_VMLINUX_WITH_KFUNCS
@@ -27,10 +28,13 @@ kfunc(void scx_bpf_destroy_dsq(u64 dsq_id));
 kfunc(s32 scx_bpf_dsq_nr_queued(u64 dsq_id));
 kfunc(struct task_struct *scx_bpf_dsq_peek(u64 dsq_id));
 kfunc(void scx_bpf_dsq_insert(struct task_struct *p, u64 dsq_id, u64 slice, u64 enq_flags));
-kfunc(void scx_bpf_dsq_insert_vtime(struct task_struct *p, u64 dsq_id, u64 slice, u64 vtime, u64 enq_flags));
+kfunc(void scx_bpf_dsq_insert_vtime(struct task_struct *p, u64 dsq_id, u64 slice, u64 vtime,
+				    u64 enq_flags));
 kfunc(bool scx_bpf_dsq_move_to_local(u64 dsq_id));
-kfunc(bool scx_bpf_dsq_move(struct bpf_iter_scx_dsq *it__iter, struct task_struct *p, u64 dsq_id, u64 enq_flags));
-kfunc(bool scx_bpf_dsq_move_vtime(struct bpf_iter_scx_dsq *it__iter, struct task_struct *p, u64 dsq_id, u64 enq_flags));
+kfunc(bool scx_bpf_dsq_move(struct bpf_iter_scx_dsq *it__iter, struct task_struct *p, u64 dsq_id,
+			    u64 enq_flags));
+kfunc(bool scx_bpf_dsq_move_vtime(struct bpf_iter_scx_dsq *it__iter, struct task_struct *p,
+				  u64 dsq_id, u64 enq_flags));
 kfunc(void scx_bpf_dsq_move_set_slice(struct bpf_iter_scx_dsq *it__iter, u64 slice));
 kfunc(void scx_bpf_dsq_move_set_vtime(struct bpf_iter_scx_dsq *it__iter, u64 vtime));
 kfunc(void scx_bpf_dsq_reenq(u64 dsq_id, u64 reenq_flags));
@@ -42,9 +46,10 @@ kfunc(struct task_struct *bpf_iter_scx_dsq_next(struct bpf_iter_scx_dsq *it));
 kfunc(void bpf_iter_scx_dsq_destroy(struct bpf_iter_scx_dsq *it));
 
 /* CPUs */
-kfunc(s32 scx_bpf_select_cpu_dfl(struct task_struct *p, s32 prev_cpu, u64 wake_flags, bool *is_idle));
-kfunc(s32 scx_bpf_select_cpu_and(struct task_struct *p, s32 prev_cpu, u64 wake_flags, const struct cpumask *cpus_allowed,
-				 u64 flags));
+kfunc(s32 scx_bpf_select_cpu_dfl(struct task_struct *p, s32 prev_cpu, u64 wake_flags,
+				 bool *is_idle));
+kfunc(s32 scx_bpf_select_cpu_and(struct task_struct *p, s32 prev_cpu, u64 wake_flags,
+				 const struct cpumask *cpus_allowed, u64 flags));
 kfunc(void scx_bpf_kick_cpu(s32 cpu, u64 flags));
 kfunc(bool scx_bpf_test_and_clear_cpu_idle(s32 cpu));
 kfunc(s32 scx_bpf_pick_idle_cpu(const struct cpumask *cpus_allowed, u64 flags));
@@ -96,9 +101,12 @@ kfunc(bool bpf_cpumask_test_and_set_cpu(u32 cpu, struct bpf_cpumask *cpumask));
 kfunc(bool bpf_cpumask_test_and_clear_cpu(u32 cpu, struct bpf_cpumask *cpumask));
 kfunc(void bpf_cpumask_setall(struct bpf_cpumask *cpumask));
 kfunc(void bpf_cpumask_clear(struct bpf_cpumask *cpumask));
-kfunc(bool bpf_cpumask_and(struct bpf_cpumask *dst, const struct cpumask *src1, const struct cpumask *src2));
-kfunc(void bpf_cpumask_or(struct bpf_cpumask *dst, const struct cpumask *src1, const struct cpumask *src2));
-kfunc(void bpf_cpumask_xor(struct bpf_cpumask *dst, const struct cpumask *src1, const struct cpumask *src2));
+kfunc(bool bpf_cpumask_and(struct bpf_cpumask *dst, const struct cpumask *src1,
+			   const struct cpumask *src2));
+kfunc(void bpf_cpumask_or(struct bpf_cpumask *dst, const struct cpumask *src1,
+			  const struct cpumask *src2));
+kfunc(void bpf_cpumask_xor(struct bpf_cpumask *dst, const struct cpumask *src1,
+			   const struct cpumask *src2));
 kfunc(bool bpf_cpumask_equal(const struct cpumask *src1, const struct cpumask *src2));
 kfunc(bool bpf_cpumask_intersects(const struct cpumask *src1, const struct cpumask *src2));
 kfunc(bool bpf_cpumask_subset(const struct cpumask *src1, const struct cpumask *src2));

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * Schedulers for `fairground calibrate`, which leave scheduling to the kernel's defaults. BARE has no callbacks at all, CALLBACKS
- * has four in each turn of a task, WALK has a queue of tasks that wait forever.
+ * Schedulers for `fairground calibrate`, which leave scheduling to the kernel's defaults. BARE has
+ * no callbacks at all, CALLBACKS has four in each turn of a task, WALK has a queue of tasks that
+ * wait forever.
  */
 #include "fairground.bpf.h"
 
@@ -28,7 +29,7 @@ struct {
 
 void BPF_STRUCT_OPS(calibrate_runnable, struct task_struct *p, u64 enq_flags)
 {
-	/* The waker is on this CPU, so the CPU is not idle: the interrupt arrives and has nothing to do. */
+	/* The waker is on this CPU, so it is not idle: the interrupt has nothing to do. */
 	if (kicks)
 		scx_bpf_kick_cpu(bpf_get_smp_processor_id(), SCX_KICK_IDLE);
 }

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* The control groups of the CPU controller, as the kernel's own scheduler sees them: without files, and with the sessions of autogroup. */
+/*
+ * The control groups of the CPU controller, as the kernel's own scheduler sees them: without files,
+ * and with the sessions of autogroup.
+ */
 #ifndef FAIRGROUND_GROUPS_H
 #define FAIRGROUND_GROUPS_H
 

@@ -1,11 +1,14 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* Which interrupt this CPU is serving, according to the kernel's preempt count; included by the programs that record. */
+/*
+ * Which interrupt this CPU is serving, according to the kernel's preempt count; included by the
+ * programs that record.
+ */
 #ifndef FAIRGROUND_INTERRUPTS_H
 #define FAIRGROUND_INTERRUPTS_H
 
 /*
- * Bits of the preempt count: serving a soft interrupt, and hard interrupts with NMIs. The latter are eight bits higher in kernels
- * that also count sections with interrupts disabled.
+ * Bits of the preempt count: serving a soft interrupt, and hard interrupts with NMIs. The latter
+ * are eight bits higher in kernels that also count sections with interrupts disabled.
  */
 #define SOFT_INTERRUPT_SERVED 0x00000100
 #define HARD_INTERRUPTS 0x000f0000

@@ -2,10 +2,11 @@
 /*
  * Records the scheduler's treatment of some tasks, in a ring buffer.
  *
- * Attaches to the scheduler's trace points, so it sees all scheduling classes alike. Tasks are chosen one by one in the map
- * `tracked`; their children are added when they are born.
+ * Attaches to the scheduler's trace points, so it sees all scheduling classes alike. Tasks are
+ * chosen one by one in the map `tracked`; their children are added when they are born.
  *
- * With WATCH_INTERRUPTS, interrupts are recognised by their trace points, for kernels whose symbol table has no __preempt_count.
+ * With WATCH_INTERRUPTS, interrupts are recognised by their trace points, for kernels whose symbol
+ * table has no __preempt_count.
  */
 #include "vmlinux.h"
 #include <bpf/bpf_helpers.h>
@@ -88,7 +89,7 @@ static __always_inline int count_interrupt(bool enters)
 	return 0;
 }
 
-/* Exits come first, so that they are attached first: no interrupt is seen to begin but not to end. */
+/* Exits come first and are attached first: no interrupt is seen to begin but not to end. */
 SEC("tp_btf/hrtimer_expire_exit")
 int BPF_PROG(leave_timer)
 {
@@ -152,7 +153,8 @@ static __always_inline void describe(struct recorded_task *to, struct task_struc
 }
 
 /*
- * @time: when it happened, taken before anything else, so that the cost of recording is not part of the recorded time
+ * @time: when it happened, taken before anything else, so that the cost of recording is not part of
+ * the recorded time
  */
 static __always_inline struct record *reserve(u32 kind, u64 time)
 {
@@ -221,7 +223,10 @@ struct task_struct___of_6_18 {
 	bool throttled;
 } __attribute__((preserve_access_index));
 
-/* Has the fair class put the task aside until its groups have runtime again? Before 6.18, whole queues left the tree. */
+/*
+ * Has the fair class put the task aside until its groups have runtime again? Before 6.18, whole
+ * queues left the tree.
+ */
 static __always_inline bool is_throttled(struct task_struct *task)
 {
 	struct task_struct___of_6_18 *newer = (void *)task;
@@ -230,7 +235,8 @@ static __always_inline bool is_throttled(struct task_struct *task)
 }
 
 SEC("tp_btf/sched_switch")
-int BPF_PROG(record_switch, bool preempt, struct task_struct *prev, struct task_struct *next, unsigned int prev_state)
+int BPF_PROG(record_switch, bool preempt, struct task_struct *prev, struct task_struct *next,
+	     unsigned int prev_state)
 {
 	u64 now = bpf_ktime_get_ns();
 	bool leaves = find(prev), comes = find(next);

@@ -41,7 +41,7 @@ struct record {
 	u32 cpu;
 	/* State of the leaving task. */
 	u32 state;
-	/* Waking thread, CPU migrated to, forking thread; for a turn, whether it is a kernel thread. */
+	/* Waking thread, CPU migrated to, forking thread; of a turn, whether of a kernel thread. */
 	u32 other;
 	/* The task; for a switch, the one that leaves. */
 	struct recorded_task task;

@@ -1,12 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * Records the activities of all tasks of a machine, in memory that the reader maps: `fairground record`.
+ * Records the activities of all tasks of a machine, in memory that the reader maps: `fairground
+ * record`.
  *
- * Tasks are not chosen here: tasks that wake the tasks of interest or take the CPU from them belong to the recording. To
- * make up for it, records are small, and only the scheduler's trace points write them; the thing that a task waits for is read from the
- * registers that it left at its system call.
+ * Tasks are not chosen here: tasks that wake the tasks of interest or take the CPU from them belong
+ * to the recording. To make up for it, records are small, and only the scheduler's trace points
+ * write them; the thing that a task waits for is read from the registers that it left at its system
+ * call.
  *
- * With WATCH_INTERRUPTS, interrupts are recognised by their trace points, for kernels whose symbol table has no __preempt_count.
+ * With WATCH_INTERRUPTS, interrupts are recognised by their trace points, for kernels whose symbol
+ * table has no __preempt_count.
  */
 #include "vmlinux.h"
 #include <bpf/bpf_helpers.h>
@@ -25,7 +28,10 @@ char _license[] SEC("license") = "GPL";
 #define STATE_DEAD 0x80
 /* Flag of a task that is ending (PF_EXITING). */
 #define FLAG_ENDING 0x4
-/* Flags of tasks: a kernel thread, and one that the kernel runs for a user's process (PF_KTHREAD, PF_USER_WORKER, PF_IO_WORKER). */
+/*
+ * Flags of tasks: a kernel thread, and one that the kernel runs for a user's process (PF_KTHREAD,
+ * PF_USER_WORKER, PF_IO_WORKER).
+ */
 #define FLAG_KERNEL_THREAD 0x00200000
 #define FLAGS_WITHOUT_REGISTERS (FLAG_KERNEL_THREAD | 0x00004000 | 0x00000010)
 
@@ -36,9 +42,10 @@ u64 lost;
 const volatile u32 room;
 
 /*
- * Each CPU writes its entries to its own ring, in memory that the reader maps: a ring buffer for all CPUs takes a lock and two
- * calls per entry. The programs that write entries do not interrupt each other: all but one of these trace points run with
- * interrupts disabled, and the other one, for a task that wakes itself, does not nest.
+ * Each CPU writes its entries to its own ring, in memory that the reader maps: a ring buffer for
+ * all CPUs takes a lock and two calls per entry. The programs that write entries do not interrupt
+ * each other: all but one of these trace points run with interrupts disabled, and the other one,
+ * for a task that wakes itself, does not nest.
  */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
@@ -62,8 +69,8 @@ struct {
 } descriptions SEC(".maps");
 
 /*
- * The last report about each task, at the place given by its number. Tasks that share a place are described more often
- * than they change, which does no harm.
+ * The last report about each task, at the place given by its number. Tasks that share a place are
+ * described more often than they change, which does no harm.
  */
 #define PLACES (1 << 16)
 struct told {
@@ -78,7 +85,10 @@ struct told told[PLACES] SEC(".bss.told");
 #define GROUP_PLACES (1 << 10)
 u64 told_groups[GROUP_PLACES] SEC(".bss.groups");
 
-/* A task that has not changed for SETTLED switches is checked only at every SELDOM-th: checking takes time, and its last description counts. */
+/*
+ * A task that has not changed for SETTLED switches is checked only at every SELDOM-th: checking
+ * takes time, and its last description counts.
+ */
 #define SETTLED 64
 #define SELDOM 16
 
@@ -98,7 +108,7 @@ static __always_inline void rise(u32 *depth)
 		(*depth)--;
 }
 
-/* Exits come first, so that they are attached first: no interrupt is seen to begin but not to end. */
+/* Exits come first and are attached first: no interrupt is seen to begin but not to end. */
 SEC("tp_btf/hrtimer_expire_exit")
 int BPF_PROG(leave_timer)
 {
@@ -181,8 +191,9 @@ static __always_inline enum waking_context context(struct ring *ring)
 #endif
 }
 
-/* The next entry of this CPU, given its number and ring, without the fields that depend on its kind. */
-static __always_inline struct entry *begin_entry(u32 cpu, struct ring *ring, u8 kind, u32 task, u32 other, u8 flags)
+/* The next entry of this CPU, given its number and ring, without what depends on its kind. */
+static __always_inline struct entry *begin_entry(u32 cpu, struct ring *ring, u8 kind, u32 task,
+						 u32 other, u8 flags)
 {
 	u32 place = cpu * room + (ring->written & (room - 1));
 	struct entry *entry;
@@ -207,7 +218,7 @@ static __always_inline struct entry *begin_entry(u32 cpu, struct ring *ring, u8 
 	return entry;
 }
 
-/* Shows the finished entry to the reader: an exchange is ordered after all writes before it, on any machine. */
+/* Shows the finished entry to the reader: on any machine an exchange comes after earlier writes. */
 static __always_inline void end_entry(struct ring *ring)
 {
 	__sync_lock_test_and_set(&ring->written, ring->written + 1);
@@ -234,7 +245,8 @@ static __always_inline u64 group_digest(struct task_group___recorded *group, u64
 	return digest;
 }
 
-static __always_inline void fill_group(struct group_description *to, struct task_group___recorded *group, u64 number)
+static __always_inline void fill_group(struct group_description *to,
+				       struct task_group___recorded *group, u64 number)
 {
 	struct cgroup *cgroup = group->css.cgroup;
 
@@ -260,14 +272,15 @@ static __always_inline void fill_group(struct group_description *to, struct task
 		to->flags |= GROUP_IS_SESSION;
 }
 
-/* Describes a control group and those above it, unless they have been described like this already. */
+/* Describes a control group and those above it, unless they have been described so already. */
 static __always_inline void describe_groups(struct task_group___recorded *group)
 {
 	struct group_description *description;
 	u64 number, digest, *last;
 	int level;
 
-	for (level = 0; level < GROUP_DEPTH && group && group->parent; level++, group = group->parent) {
+	for (level = 0; level < GROUP_DEPTH && group && group->parent;
+	     level++, group = group->parent) {
 		number = group_number(group);
 		digest = group_digest(group, number);
 		last = &told_groups[mixed(0, number) % GROUP_PLACES];
@@ -349,7 +362,8 @@ int BPF_PROG(watch_rename, struct task_struct *task)
 }
 
 SEC("tp_btf/sched_switch")
-int BPF_PROG(record_switch, bool preempt, struct task_struct *prev, struct task_struct *next, unsigned int prev_state)
+int BPF_PROG(record_switch, bool preempt, struct task_struct *prev, struct task_struct *next,
+	     unsigned int prev_state)
 {
 	u32 cpu = bpf_get_smp_processor_id();
 	struct ring *ring = ring_of(cpu);
@@ -387,7 +401,8 @@ int BPF_PROG(record_waking, struct task_struct *task)
 	u32 cpu = bpf_get_smp_processor_id();
 	struct ring *ring = ring_of(cpu);
 
-	if (ring && begin_entry(cpu, ring, ENTRY_WAKING, task->pid, bpf_get_current_task_btf()->pid, context(ring)))
+	if (ring && begin_entry(cpu, ring, ENTRY_WAKING, task->pid, bpf_get_current_task_btf()->pid,
+				context(ring)))
 		end_entry(ring);
 	return 0;
 }
@@ -398,7 +413,8 @@ int BPF_PROG(record_birth, struct task_struct *task)
 	u32 cpu = bpf_get_smp_processor_id();
 	struct ring *ring = ring_of(cpu);
 
-	if (ring && begin_entry(cpu, ring, ENTRY_BORN, task->pid, bpf_get_current_task_btf()->pid, 0))
+	if (ring &&
+	    begin_entry(cpu, ring, ENTRY_BORN, task->pid, bpf_get_current_task_btf()->pid, 0))
 		end_entry(ring);
 	describe(task);
 	return 0;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* The records of recording.bpf.c and of recording files; lib/recording/src/record.rs reads the same layout. */
+/* Records of recording.bpf.c and of recording files; lib/recording/src/record.rs reads them. */
 #ifndef FAIRGROUND_RECORDING_H
 #define FAIRGROUND_RECORDING_H
 
@@ -46,7 +46,7 @@ struct entry {
 	u16 cpu;
 	u8 kind;
 	u8 flags;
-	/* For a switch: the number of the task's system call, negative for none, and its first two arguments. */
+	/* For a switch: the task's system call, negative for none, and its first two arguments. */
 	s32 call;
 	u64 first;
 	u32 second;

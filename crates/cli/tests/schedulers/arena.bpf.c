@@ -29,4 +29,5 @@ void BPF_STRUCT_OPS(arena_running, struct task_struct *p)
 	page[512 + (p->pid & 7)] = p->pid;
 }
 
-DEFINE_SCHEDULER(arena, .init = (void *)arena_init, .running = (void *)arena_running, .name = "arena");
+DEFINE_SCHEDULER(arena, .init = (void *)arena_init, .running = (void *)arena_running,
+		 .name = "arena");

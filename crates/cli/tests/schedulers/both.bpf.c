@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* Two schedulers in one object. Each says that it is the one, and calls functions that the other does not need. */
+/*
+ * Two schedulers in one object. Each says that it is the one, and calls functions that the other
+ * does not need.
+ */
 #include "fairground.bpf.h"
 
 s32 BPF_STRUCT_OPS_SLEEPABLE(first_init)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * A scheduler of one queue that does nothing sensible before its loader has described the machine to it: it checks in init the values that it
- * was given, and prints its orders.
+ * A scheduler of one queue that does nothing sensible before its loader has described the machine
+ * to it: it checks in init the values that it was given, and prints its orders.
  */
 #include "fairground.bpf.h"
 
@@ -93,7 +93,8 @@ SEC("syscall")
 int look(void *unused)
 {
 	if (++rounds == 3)
-		bpf_printk("three rounds at %llu ms on cpu %d", bpf_ktime_get_ns() / 1000000, bpf_get_smp_processor_id());
+		bpf_printk("three rounds at %llu ms on cpu %d", bpf_ktime_get_ns() / 1000000,
+			   bpf_get_smp_processor_id());
 	return 0;
 }
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * Inserts tasks by a function that kernels had up to Linux 6.18 under another name, and has a flag that they know no more.
+ * Inserts tasks by a function that kernels had up to Linux 6.18 under another name, and has a flag
+ * that they know no more.
  */
 #include "vmlinux.h"
 #include <bpf/bpf_helpers.h>

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * A scheduler of one queue whose loader sets a constant, sizes and fills a map, runs programs, and chooses among programs and callbacks.
+ * A scheduler of one queue whose loader sets a constant, sizes and fills a map, runs programs, and
+ * chooses among programs and callbacks.
  */
 #include "fairground.bpf.h"
 
@@ -68,7 +69,8 @@ int look(struct pair *pair)
 
 		bpf_printk("shelf %d", kept ? kept->node : -1);
 	}
-	bpf_printk("slice %llu, siblings %llu, node %d", slice_ns, siblings, domain ? domain->node : -1);
+	bpf_printk("slice %llu, siblings %llu, node %d", slice_ns, siblings,
+		   domain ? domain->node : -1);
 	return 0;
 }
 

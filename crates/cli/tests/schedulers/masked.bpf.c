@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * Calls itself as a scheduler of scx, and refuses to begin unless its loader has told it just the CPUs that there are, a bit for each.
+ * Calls itself as a scheduler of scx, and refuses to begin unless its loader has told it just the
+ * CPUs that there are, a bit for each.
  */
 #include "fairground.bpf.h"
 

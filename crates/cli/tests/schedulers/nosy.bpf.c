@@ -21,7 +21,8 @@ void BPF_STRUCT_OPS(nosy_enqueue, struct task_struct *p, u64 enq_flags)
 	if (jump)
 		bpf_loop(1, (void *)0x414141414141, NULL, 0);
 	bpf_map_update_elem(&values, &key, &zero, 0);
-	bpf_printk("\x1b[31m%llx %llx %llx", (u64)p, (u64)bpf_map_lookup_elem(&values, &key), (u64)&values);
+	bpf_printk("\x1b[31m%llx %llx %llx", (u64)p, (u64)bpf_map_lookup_elem(&values, &key),
+		   (u64)&values);
 	scx_bpf_dsq_insert(p, SCX_DSQ_GLOBAL, SCX_SLICE_DFL, enq_flags);
 }
 

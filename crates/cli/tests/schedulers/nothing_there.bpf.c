@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * Stores through a null pointer into an arena, which a kernel drops, and loads through it, which gives 0 there.
+ * Stores through a null pointer into an arena, which a kernel drops, and loads through it, which
+ * gives 0 there.
  */
 #include "fairground.bpf.h"
 

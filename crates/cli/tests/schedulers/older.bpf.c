@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * Calls itself as a scheduler of scx does, and has most of the variables that that one's loader sets, some of them in another form; with one macro
- * nothing of that, with another what a release before had.
- * It inserts a task where it was, which is not allowed if it is asked again at once whenever the task cannot run there.
+ * Calls itself as a scheduler of scx does, and has most of the variables that that one's loader
+ * sets, some of them in another form; with one macro nothing of that, with another what a release
+ * before had. It inserts a task where it was, which is not allowed if it is asked again at once
+ * whenever the task cannot run there.
  */
 #include "fairground.bpf.h"
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * One queue for all CPUs, of which only those take from it that happen to go through the scheduler: idle ones are told of nothing.
+ * One queue for all CPUs, of which only those take from it that happen to go through the scheduler:
+ * idle ones are told of nothing.
  */
 #include "fairground.bpf.h"
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * Thinks long about every task, so that a simulation of a day takes one of the machine's own processor.
+ * Thinks long about every task, so that a simulation of a day takes one of the machine's own
+ * processor.
  */
 #include "fairground.bpf.h"
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * A scheduler of one queue that has no callbacks for CPUs that come and go, so that a kernel unloads it then. Its loader loads it again, and tells it
- * each time, in three ways, how many CPUs are online.
+ * A scheduler of one queue that has no callbacks for CPUs that come and go, so that a kernel
+ * unloads it then. Its loader loads it again, and tells it each time, in three ways, how many CPUs
+ * are online.
  */
 #include "fairground.bpf.h"
 

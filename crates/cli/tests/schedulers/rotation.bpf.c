@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * One queue for all CPUs, first come, first served, with a fixed slice: the smallest scheduler that is fair among hogs.
+ * One queue for all CPUs, first come, first served, with a fixed slice: the smallest scheduler that
+ * is fair among hogs.
  */
 #include "fairground.bpf.h"
 

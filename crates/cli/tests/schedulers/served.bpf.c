@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * A scheduler that decides nothing: its loader takes the tasks out of one queue and puts them into another, in the order in which they
- * are to run. The loader itself runs whenever there is something for it to do. Each counts in the arena the tasks that it has handed over, and looks
- * at the other's count. The first thread that the loader makes beside its own is refused.
+ * A scheduler that decides nothing: its loader takes the tasks out of one queue and puts them into
+ * another, in the order in which they are to run. The loader itself runs whenever there is
+ * something for it to do. Each counts in the arena the tasks that it has handed over, and looks at
+ * the other's count. The first thread that the loader makes beside its own is refused.
  */
 #include "fairground.bpf.h"
 
@@ -11,7 +12,8 @@
 /* The start of the loader's counter. */
 #define FIRST 1000
 
-void __arena *bpf_arena_alloc_pages(void *map, void __arena *address, u32 pages, int node, u64 flags) __ksym;
+void __arena *bpf_arena_alloc_pages(void *map, void __arena *address, u32 pages, int node,
+				    u64 flags) __ksym;
 
 const volatile u64 slice_ns = 1;
 const volatile s32 loader_pid = 1;
@@ -138,7 +140,8 @@ void BPF_STRUCT_OPS(served_dispatch, s32 cpu, struct task_struct *prev)
 	asm volatile("" :: "r"(&arena));
 	/* The last one may not be counted yet. */
 	if (FIRST + inserted > counts->decided + 1)
-		scx_bpf_error("the loader has counted %llu, and %llu have come", counts->decided - FIRST, inserted);
+		scx_bpf_error("the loader has counted %llu, and %llu have come",
+			      counts->decided - FIRST, inserted);
 }
 
 DEFINE_SCHEDULER(served,

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * One queue for all CPUs, ordered by virtual time: a small scheduler without a mistake, from which tests make some with one.
+ * One queue for all CPUs, ordered by virtual time: a small scheduler without a mistake, from which
+ * tests make some with one.
  */
 #include "fairground.bpf.h"
 

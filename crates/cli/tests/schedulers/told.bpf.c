@@ -14,7 +14,8 @@ s32 BPF_STRUCT_OPS_SLEEPABLE(told_init)
 {
 	bpf_printk("%u of %u CPUs, mask %llx", nr_online, nr_ids, online);
 	bpf_printk("cores %u %u %u", cores[0], cores[2], cores[3]);
-	bpf_printk("topology: %u of %u CPUs, first %d", topology_nr_online, topology_nr_cpus, cpu_at(0));
+	bpf_printk("topology: %u of %u CPUs, first %d", topology_nr_online, topology_nr_cpus,
+		   cpu_at(0));
 	return 0;
 }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * A scheduler for the loader's tests: one queue, first come, first served. Its tunables have every type there
- * is, and with `die` it ends in a chosen way.
+ * A scheduler for the loader's tests: one queue, first come, first served. Its tunables have every
+ * type there is, and with `die` it ends in a chosen way.
  */
 #include "fairground.bpf.h"
 
@@ -45,8 +45,8 @@ void BPF_STRUCT_OPS(first_come_enqueue, struct task_struct *p, u64 enq_flags)
 {
 	count(ENQUEUED);
 	/* The tunables must be in the object: the compiler drops variables that nobody reads. */
-	if (flag && signed_64 + unsigned_32 + signed_32 + unsigned_16 + signed_16 + unsigned_8 + signed_8 +
-	    (s64)not_a_number[0] == 123456)
+	if (flag && signed_64 + unsigned_32 + signed_32 + unsigned_16 + signed_16 + unsigned_8 +
+	    signed_8 + (s64)not_a_number[0] == 123456)
 		count(ENQUEUED);
 	if (die != MANNER_NONE && __sync_fetch_and_add(&enqueued, 1) > die_after) {
 		switch (die) {

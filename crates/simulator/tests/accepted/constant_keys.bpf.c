@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* Elements of arrays that constant keys on the stack name: they are there, so nobody has to test for NULL. */
+/* Elements of arrays that constant keys on the stack name are there: none is tested for NULL. */
 #include "one_callback.h"
 
 RUNNING()

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* Helpers about the task that runs: all are in the root group, which has the id 1, and are root's. */
+/* Helpers about the running task: all are in the root group, which has the id 1, and root's. */
 #include "one_callback.h"
 
 #define CHECK(condition)					\

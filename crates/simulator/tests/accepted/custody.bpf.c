@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* Follows tasks from enqueue to dequeue: each that a queue of the scheduler's own gets leaves it once. */
+/*
+ * Follows tasks from enqueue to dequeue: what a queue of the scheduler's own gets leaves it once.
+ */
 #include "one_callback.h"
 
 #define QUEUE 7
@@ -42,7 +44,8 @@ void BPF_STRUCT_OPS(custody_enqueue, struct task_struct *p, u64 enq_flags)
 		break;
 	default:
 		if (task->place == QUEUED)
-			scx_bpf_error("%d (%s): enqueued twice, sequence %llu", p->pid, p->comm, task->sequence);
+			scx_bpf_error("%d (%s): enqueued twice, sequence %llu", p->pid, p->comm,
+				      task->sequence);
 		scx_bpf_dsq_insert(p, QUEUE, SCX_SLICE_DFL, enq_flags);
 		__sync_fetch_and_add(&enqueued, 1);
 		task->place = QUEUED;

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* Functions of the program's own: called back, called with pointers to the stack, with many arguments, one below the other. */
+/*
+ * Functions of the program's own: called back, called with pointers to the stack, with many
+ * arguments, one below the other.
+ */
 #include "one_callback.h"
 
 struct sum {

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* Iterators in all their forms: macros, by hand, left early, one inside another, one that could not begin. */
+/*
+ * Iterators in all forms: macros, by hand, left early, one inside another, one that cannot begin.
+ */
 #include "one_callback.h"
 
 #define QUEUE 3

@@ -54,4 +54,5 @@ s32 BPF_STRUCT_OPS_SLEEPABLE(kept_init)
 	return 0;
 }
 
-DEFINE_SCHEDULER(kept, .select_cpu = (void *)kept_select_cpu, .init = (void *)kept_init, .name = "kept");
+DEFINE_SCHEDULER(kept, .select_cpu = (void *)kept_select_cpu, .init = (void *)kept_init,
+		 .name = "kept");

@@ -37,7 +37,8 @@ struct {
 
 static __noinline void find_prefixes(void)
 {
-	struct prefix wide = { 8, { 10 } }, narrow = { 16, { 10, 1 } }, other = { 8, { 11 } }, whole = { 32, { 10, 1, 2, 3 } };
+	struct prefix wide = { 8, { 10 } }, narrow = { 16, { 10, 1 } }, other = { 8, { 11 } },
+		      whole = { 32, { 10, 1, 2, 3 } };
 	u64 one = 1, two = 2, *found;
 
 	CHECK(!bpf_map_update_elem(&prefixes, &wide, &one, BPF_ANY));

@@ -46,4 +46,5 @@ void BPF_STRUCT_OPS(pids_dispatch, s32 cpu, struct task_struct *prev)
 	}
 }
 
-DEFINE_SCHEDULER(pids, .enqueue = (void *)pids_enqueue, .dispatch = (void *)pids_dispatch, .name = "pids");
+DEFINE_SCHEDULER(pids, .enqueue = (void *)pids_enqueue, .dispatch = (void *)pids_dispatch,
+		 .name = "pids");

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 #include "stack_of_calls.h"
 
-/* As many bytes of stack as a kernel has, 192 beside twice 160, and none of them counts for what is called later. */
+/* All of a kernel's bytes of stack, 192 beside twice 160; none counts for what is called later. */
 RUNNING()
 {
 	volatile u64 kept[24];

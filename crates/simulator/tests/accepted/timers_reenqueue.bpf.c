@@ -16,7 +16,8 @@ static int again(void *map, int *key, struct bpf_timer *timer)
 
 void BPF_STRUCT_OPS(accepted_enqueue, struct task_struct *p, u64 enq_flags)
 {
-	if (enq_flags & SCX_ENQ_REENQ && (p->scx.flags & SCX_TASK_REENQ_REASON_MASK) != SCX_TASK_REENQ_KFUNC)
+	if (enq_flags & SCX_ENQ_REENQ &&
+	    (p->scx.flags & SCX_TASK_REENQ_REASON_MASK) != SCX_TASK_REENQ_KFUNC)
 		scx_bpf_error("reenqueued for another reason");
 	scx_bpf_dsq_insert(p, QUEUE, SCX_SLICE_DFL, enq_flags);
 }

@@ -5,7 +5,8 @@
 void *bpf_obj_new_impl(u64 local_type_id, void *meta) __ksym;
 void bpf_obj_drop_impl(void *object, void *meta) __ksym;
 int bpf_rbtree_add_impl(struct bpf_rb_root *root, struct bpf_rb_node *node,
-			bool (less)(struct bpf_rb_node *a, const struct bpf_rb_node *b), void *meta, u64 off) __ksym;
+			bool (less)(struct bpf_rb_node *a, const struct bpf_rb_node *b), void *meta,
+			u64 off) __ksym;
 struct bpf_rb_node *bpf_rbtree_remove(struct bpf_rb_root *root, struct bpf_rb_node *node) __ksym;
 struct bpf_rb_node *bpf_rbtree_first(struct bpf_rb_root *root) __ksym;
 

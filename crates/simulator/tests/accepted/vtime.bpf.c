@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* Virtual time: signed comparisons of clocks that wrap, divisions by weights, a queue that is ordered and looked into. */
+/*
+ * Virtual time: signed comparisons of clocks that wrap, divisions by weights, a queue that is
+ * ordered and looked into.
+ */
 #include "one_callback.h"
 
 #define QUEUE 0

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * The parts that the schedulers of refused/ and accepted/ share. Those of the one do one thing each that a kernel's verifier refuses, where a comment says
- * "refused"; those of the other do things that a kernel accepts and a check that is too strict would refuse.
+ * The parts that the schedulers of refused/ and accepted/ share. Those of the one do one thing each
+ * that a kernel's verifier refuses, where a comment says "refused"; those of the other do things
+ * that a kernel accepts and a check that is too strict would refuse.
  */
 #include "fairground.bpf.h"
 
@@ -67,4 +68,5 @@ struct cgroup *bpf_cgroup_from_id(u64 id) __ksym;
 
 /* A scheduler that is one callback, running. */
 #define RUNNING(args...) void BPF_STRUCT_OPS(one_running, struct task_struct *p)
-#define SCHEDULER DEFINE_SCHEDULER(one_callback, .running = (void *)one_running, .name = "one_callback")
+#define SCHEDULER \
+	DEFINE_SCHEDULER(one_callback, .running = (void *)one_running, .name = "one_callback")

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * Passes something else than a function takes: an address that comes from where the kernel has pointers, or a word that is not a lock. What is
- * called is defined by the test.
+ * Passes something else than a function takes: an address that comes from where the kernel has
+ * pointers, or a word that is not a lock. What is called is defined by the test.
  */
 #include "fairground.bpf.h"
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * A scheduler of the cid form that prints the kernel's messages on CPUs. It keeps the kernel's order of them; with REVERSE it has its own.
+ * A scheduler of the cid form that prints the kernel's messages on CPUs. It keeps the kernel's
+ * order of them; with REVERSE it has its own.
  */
 #include "fairground.bpf.h"
 
@@ -61,9 +62,10 @@ s32 BPF_STRUCT_OPS_SLEEPABLE(cids_init)
 	bpf_printk("%u cids, %u online", scx_bpf_nr_cids(), scx_bpf_nr_online_cids());
 	for (int cid = 0; cid < CPUS; cid++) {
 		scx_bpf_cid_topo(cid, &topo, sizeof(topo));
-		bpf_printk("cid %d cpu %d core %d/%d", cid, scx_bpf_cid_to_cpu(cid), topo.core_cid, topo.core_idx);
-		bpf_printk("llc %d/%d node %d/%d shard %d/%d", topo.llc_cid, topo.llc_idx, topo.node_cid, topo.node_idx,
-			   topo.shard_cid, topo.shard_idx);
+		bpf_printk("cid %d cpu %d core %d/%d", cid, scx_bpf_cid_to_cpu(cid), topo.core_cid,
+			   topo.core_idx);
+		bpf_printk("llc %d/%d node %d/%d shard %d/%d", topo.llc_cid, topo.llc_idx,
+			   topo.node_cid, topo.node_idx, topo.shard_cid, topo.shard_idx);
 	}
 	held->base = 0;
 	held->nr_cids = scx_bpf_nr_cids();

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * Fails at the first tick, with tasks in a queue that is ordered by their numbers, and has something to say in each part of the dump.
- * With GATHER, CPU 0 takes all tasks at once when there are that many; each comes from CPU 0 or 1, by the parity of its number.
+ * Fails at the first tick, with tasks in a queue that is ordered by their numbers, and has
+ * something to say in each part of the dump. With GATHER, CPU 0 takes all tasks at once when there
+ * are that many; each comes from CPU 0 or 1, by the parity of its number.
  */
 #include "fairground.bpf.h"
 

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* Prints fields of tasks and groups that no mechanism of the kernel model changes. The kernel's defaults schedule. */
+/*
+ * Prints fields of tasks and groups that no mechanism of the kernel model changes. The kernel's
+ * defaults schedule.
+ */
 #include "fairground.bpf.h"
 #include <bpf/bpf_core_read.h>
 
@@ -46,19 +49,22 @@ void BPF_STRUCT_OPS(fields_running, struct task_struct *p)
 	u64 bucket = BPF_CORE_READ_BITFIELD_PROBED(more, uclamp_req[1].bucket_id);
 
 	bpf_printk("%s: clamps %llu %llu in %llu", p->comm, least, most, bucket);
-	bpf_printk("%s: signal %d owner %d", p->comm, more->exit_signal, BPF_CORE_READ(more, mm, owner, pid) - more->pid);
+	bpf_printk("%s: signal %d owner %d", p->comm, more->exit_signal,
+		   BPF_CORE_READ(more, mm, owner, pid) - more->pid);
 	bpf_printk("%s: numa %d wakeups %llu", p->comm,
 		   !!more->numa_group + !!more->numa_faults + (int)more->total_numa_faults,
 		   more->stats.nr_wakeups + more->stats.nr_wakeups_sync);
 }
 
-s32 BPF_STRUCT_OPS_SLEEPABLE(fields_cgroup_init, struct cgroup *cgrp, struct scx_cgroup_init_args *args)
+s32 BPF_STRUCT_OPS_SLEEPABLE(fields_cgroup_init, struct cgroup *cgrp,
+			     struct scx_cgroup_init_args *args)
 {
 	struct cgroup___more *more = (void *)cgrp;
 	int i, level = BPF_CORE_READ(more, level);
 
 	bpf_for(i, 0, level + 1)
-		bpf_printk("level %d: ancestor %d is %llu", level, i, BPF_CORE_READ(more, ancestors[i], kn, id));
+		bpf_printk("level %d: ancestor %d is %llu", level, i,
+			   BPF_CORE_READ(more, ancestors[i], kn, id));
 	return 0;
 }
 

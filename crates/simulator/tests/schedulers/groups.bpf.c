@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* Prints the kernel's messages on control groups, and the settings that it can read meanwhile. The kernel's defaults schedule. */
+/*
+ * Prints the kernel's messages on control groups, and the settings that it can read meanwhile. The
+ * kernel's defaults schedule.
+ */
 #include "fairground.bpf.h"
 #include <bpf/bpf_core_read.h>
 
@@ -8,7 +11,8 @@ static u64 id_of(struct cgroup *cgrp)
 	return BPF_CORE_READ(cgrp, kn, id);
 }
 
-s32 BPF_STRUCT_OPS_SLEEPABLE(groups_init_task, struct task_struct *p, struct scx_init_task_args *args)
+s32 BPF_STRUCT_OPS_SLEEPABLE(groups_init_task, struct task_struct *p,
+			     struct scx_init_task_args *args)
 {
 	bpf_printk("task in %llu", id_of(args->cgroup));
 	return 0;
@@ -24,14 +28,16 @@ void BPF_STRUCT_OPS(groups_stopping, struct task_struct *p, bool runnable)
 	struct task_group *tg = BPF_CORE_READ(p, sched_task_group);
 
 	if (!runnable)
-		bpf_printk("shares %llu idle %d scx %d", BPF_CORE_READ(tg, shares), BPF_CORE_READ(tg, idle),
-			   BPF_CORE_READ(tg, scx.weight));
+		bpf_printk("shares %llu idle %d scx %d", BPF_CORE_READ(tg, shares),
+			   BPF_CORE_READ(tg, idle), BPF_CORE_READ(tg, scx.weight));
 }
 
-s32 BPF_STRUCT_OPS_SLEEPABLE(groups_cgroup_init, struct cgroup *cgrp, struct scx_cgroup_init_args *args)
+s32 BPF_STRUCT_OPS_SLEEPABLE(groups_cgroup_init, struct cgroup *cgrp,
+			     struct scx_cgroup_init_args *args)
 {
 	bpf_printk("init %llu weight %u idle %d", id_of(cgrp), args->weight, args->sched_idle);
-	bpf_printk("bandwidth %llu %llu %llu", args->bw_period_us, args->bw_quota_us, args->bw_burst_us);
+	bpf_printk("bandwidth %llu %llu %llu", args->bw_period_us, args->bw_quota_us,
+		   args->bw_burst_us);
 	return 0;
 }
 
@@ -50,7 +56,8 @@ void BPF_STRUCT_OPS(groups_cgroup_set_idle, struct cgroup *cgrp, bool idle)
 	bpf_printk("idle of %llu is %d", id_of(cgrp), idle);
 }
 
-void BPF_STRUCT_OPS_SLEEPABLE(groups_cgroup_set_bandwidth, struct cgroup *cgrp, u64 period_us, u64 quota_us, u64 burst_us)
+void BPF_STRUCT_OPS_SLEEPABLE(groups_cgroup_set_bandwidth, struct cgroup *cgrp, u64 period_us,
+			      u64 quota_us, u64 burst_us)
 {
 	bpf_printk("bandwidth is %llu %llu %llu", period_us, quota_us, burst_us);
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * Makes at each choice the calls that the verifier replaces by instructions, and CALLS that it does not. The kernel's defaults schedule.
+ * Makes at each choice the calls that the verifier replaces by instructions, and CALLS that it does
+ * not. The kernel's defaults schedule.
  */
 #include "fairground.bpf.h"
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * Prints in what kind of interrupt it is called: 0 none, 1 hardware, 2 another. The kernel's defaults schedule.
+ * Prints in what kind of interrupt it is called: 0 none, 1 hardware, 2 another. The kernel's
+ * defaults schedule.
  */
 #include "fairground.bpf.h"
 #include "in_interrupt.h"

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * Prints how late its timer expires, when its loader's program runs, and when "woken" is taken in. The kernel's defaults schedule.
+ * Prints how late its timer expires, when its loader's program runs, and when "woken" is taken in.
+ * The kernel's defaults schedule.
  */
 #include "fairground.bpf.h"
 

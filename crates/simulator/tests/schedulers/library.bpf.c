@@ -1,17 +1,20 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * Uses the kernel's functions for strings, lists, trees, work and walks through tasks, and prints the results.
+ * Uses the kernel's functions for strings, lists, trees, work and walks through tasks, and prints
+ * the results.
  */
 #include "fairground.bpf.h"
 
 void *bpf_obj_new_impl(u64 local_type_id, void *meta) __ksym;
 void bpf_obj_drop_impl(void *object, void *meta) __ksym;
 int bpf_rbtree_add_impl(struct bpf_rb_root *root, struct bpf_rb_node *node,
-			bool (less)(struct bpf_rb_node *a, const struct bpf_rb_node *b), void *meta, u64 off) __ksym;
+			bool (less)(struct bpf_rb_node *a, const struct bpf_rb_node *b), void *meta,
+			u64 off) __ksym;
 struct bpf_rb_node *bpf_rbtree_root(struct bpf_rb_root *root) __ksym;
 struct bpf_rb_node *bpf_rbtree_left(struct bpf_rb_root *root, struct bpf_rb_node *node) __ksym;
 struct bpf_rb_node *bpf_rbtree_right(struct bpf_rb_root *root, struct bpf_rb_node *node) __ksym;
-int bpf_list_push_back_impl(struct bpf_list_head *head, struct bpf_list_node *node, void *meta, u64 off) __ksym;
+int bpf_list_push_back_impl(struct bpf_list_head *head, struct bpf_list_node *node, void *meta,
+			    u64 off) __ksym;
 bool bpf_list_empty(struct bpf_list_head *head) __ksym;
 struct bpf_list_node *bpf_list_front(struct bpf_list_head *head) __ksym;
 bool bpf_list_is_first(struct bpf_list_head *head, struct bpf_list_node *node) __ksym;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * Uses values of maps after they have left their map, in the same program, as RCU allows. The kernel's defaults schedule.
+ * Uses values of maps after they have left their map, in the same program, as RCU allows. The
+ * kernel's defaults schedule.
  */
 #include "fairground.bpf.h"
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * Prints every callback with its arguments, so that a test sees which is called when. A FIFO otherwise.
+ * Prints every callback with its arguments, so that a test sees which is called when. A FIFO
+ * otherwise.
  */
 #include "fairground.bpf.h"
 
@@ -73,7 +74,8 @@ void BPF_STRUCT_OPS(order_set_cpumask, struct task_struct *p, const struct cpuma
 	say("set_cpumask %d first %u", p->pid, bpf_cpumask_first(cpumask));
 }
 
-s32 BPF_STRUCT_OPS_SLEEPABLE(order_init_task, struct task_struct *p, struct scx_init_task_args *args)
+s32 BPF_STRUCT_OPS_SLEEPABLE(order_init_task, struct task_struct *p,
+			     struct scx_init_task_args *args)
 {
 	say("init_task %d fork %d", p->pid, args->fork);
 	return 0;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* Says whose run queue is locked when it enqueues; with a macro it calls a kernel function where it must not. */
+/* Says whose run queue is locked in enqueue; with a macro it calls a kernel function wrongly. */
 #include "fairground.bpf.h"
 
 struct rq *scx_bpf_locked_rq(void) __ksym;

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * Decides everything by lot, within what a kernel allows, and writes down each callback and each call: one compile, endless
- * behaviours. A test defines its callbacks and flags: SELECT_CPU, ENQUEUE, DISPATCH, UPDATE_IDLE, OPS_FLAGS; and SWITCHES, to learn of CPUs that
- * real-time tasks take.
+ * Decides everything by lot, within what a kernel allows, and writes down each callback and each
+ * call: one compile, endless behaviours. A test defines its callbacks and flags: SELECT_CPU,
+ * ENQUEUE, DISPATCH, UPDATE_IDLE, OPS_FLAGS; and SWITCHES, to learn of CPUs that real-time tasks
+ * take.
  */
 #include "fairground.bpf.h"
 
@@ -15,10 +16,12 @@
 
 /* The kinds of records; the test has the same numbers. */
 enum record {
-	SELECT_CPU_BEGIN = 1, SELECT_CPU_END, ENQUEUE_BEGIN, ENQUEUE_END, DEQUEUE_CALL, DISPATCH_BEGIN, DISPATCH_END, TICK_BEGIN, TICK_END,
-	RUNNABLE_CALL, RUNNING_CALL, STOPPING_CALL, QUIESCENT_CALL, YIELD_CALL, IDLE_CALL, INIT_TASK_CALL, EXIT_TASK_CALL, ENABLE_CALL,
-	DISABLE_CALL, ONLINE_CALL, OFFLINE_CALL, SET_WEIGHT_CALL, SET_CPUMASK_CALL,
-	INSERT = 30, INSERT_ORDERED, TO_LOCAL_BEGIN, TO_LOCAL_END, MOVE_BEGIN, MOVE_END, LENGTH, KICK, SET_SLICE, DEFAULT_CPU,
+	SELECT_CPU_BEGIN = 1, SELECT_CPU_END, ENQUEUE_BEGIN, ENQUEUE_END, DEQUEUE_CALL,
+	DISPATCH_BEGIN, DISPATCH_END, TICK_BEGIN, TICK_END, RUNNABLE_CALL, RUNNING_CALL,
+	STOPPING_CALL, QUIESCENT_CALL, YIELD_CALL, IDLE_CALL, INIT_TASK_CALL, EXIT_TASK_CALL,
+	ENABLE_CALL, DISABLE_CALL, ONLINE_CALL, OFFLINE_CALL, SET_WEIGHT_CALL, SET_CPUMASK_CALL,
+	INSERT = 30, INSERT_ORDERED, TO_LOCAL_BEGIN, TO_LOCAL_END, MOVE_BEGIN, MOVE_END, LENGTH,
+	KICK, SET_SLICE, DEFAULT_CPU,
 	TAKEN = 40, LEFT,
 };
 
@@ -107,7 +110,7 @@ static __always_inline u64 any_slice(void)
 	}
 }
 
-/* A queue for @p: of this CPU, of one that it may use, the global one or one of ours, which may be the ordered ones. */
+/* A queue for @p: of this CPU, of one that it may use, the global one or one of ours. */
 static __noinline void insert(struct task_struct *p __arg_trusted, u64 flags, bool anywhere)
 {
 	u64 slice = any_slice(), dsq = SCX_DSQ_LOCAL, choice = lot() % 8;
@@ -123,7 +126,8 @@ static __noinline void insert(struct task_struct *p __arg_trusted, u64 flags, bo
 		dsq = SCX_DSQ_GLOBAL;
 	}
 	/* Where the caller runs need not be where the task may. */
-	if (dsq == SCX_DSQ_LOCAL && !anywhere && !bpf_cpumask_test_cpu(bpf_get_smp_processor_id(), p->cpus_ptr))
+	if (dsq == SCX_DSQ_LOCAL && !anywhere &&
+	    !bpf_cpumask_test_cpu(bpf_get_smp_processor_id(), p->cpus_ptr))
 		dsq = SCX_DSQ_GLOBAL;
 	if (happens(head))
 		flags |= SCX_ENQ_HEAD;
@@ -178,7 +182,8 @@ void BPF_STRUCT_OPS(random_enqueue, struct task_struct *p, u64 enq_flags)
 
 static __always_inline void move_any(u64 from)
 {
-	u64 target = happens(50) ? SCX_DSQ_LOCAL : lot() % (QUEUES / 2), flags = happens(head) ? SCX_ENQ_HEAD : 0;
+	u64 target = happens(50) ? SCX_DSQ_LOCAL : lot() % (QUEUES / 2),
+	    flags = happens(head) ? SCX_ENQ_HEAD : 0;
 	struct task_struct *p;
 	u32 skip = lot() % 4;
 
@@ -188,7 +193,8 @@ static __always_inline void move_any(u64 from)
 			skip--;
 			continue;
 		}
-		if (target == SCX_DSQ_LOCAL && !bpf_cpumask_test_cpu(bpf_get_smp_processor_id(), p->cpus_ptr))
+		if (target == SCX_DSQ_LOCAL &&
+		    !bpf_cpumask_test_cpu(bpf_get_smp_processor_id(), p->cpus_ptr))
 			continue;
 		record(MOVE_BEGIN, p->pid, from, target, flags, 0);
 		record(MOVE_END, p->pid, scx_bpf_dsq_move(DSQ_ITERATOR, p, target, flags), 0, 0, 0);
@@ -293,7 +299,8 @@ void BPF_STRUCT_OPS(random_update_idle, s32 cpu, bool idle)
 	record(IDLE_CALL, 0, cpu, idle, 0, 0);
 }
 
-s32 BPF_STRUCT_OPS_SLEEPABLE(random_init_task, struct task_struct *p, struct scx_init_task_args *args)
+s32 BPF_STRUCT_OPS_SLEEPABLE(random_init_task, struct task_struct *p,
+			     struct scx_init_task_args *args)
 {
 	record_task(INIT_TASK_CALL, p, args->fork, 0);
 	return 0;
@@ -341,7 +348,8 @@ int BPF_PROG(random_switch, bool is_preemption, struct task_struct *prev, struct
 	if (is_real_time(next))
 		record(TAKEN, next->pid, prev->pid, 0, 0, 0);
 	else if (is_real_time(prev))
-		record(LEFT, prev->pid, next->pid, bpf_cpumask_test_cpu(bpf_get_smp_processor_id(), prev->cpus_ptr), 0, 0);
+		record(LEFT, prev->pid, next->pid,
+		       bpf_cpumask_test_cpu(bpf_get_smp_processor_id(), prev->cpus_ptr), 0, 0);
 	return 0;
 }
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* Keeps tasks in a queue of its own, gives them endless slices, and has the queue reenqueued in the first tick. */
+/* Keeps tasks in its own queue, with endless slices, and has that reenqueued in the first tick. */
 #include "fairground.bpf.h"
 
 void scx_bpf_dsq_reenq(u64 dsq_id, u64 reenq_flags) __ksym;

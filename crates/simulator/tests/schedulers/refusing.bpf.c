@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* Refuses every other fork of a task that is called child, or the first task, and says which numbers it has seen. */
+/*
+ * Refuses every other fork of a task that is called child, or the first task, and says which
+ * numbers it has seen.
+ */
 #include "fairground.bpf.h"
 
 u32 forks;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * Compares look-ups that are instructions with those that are calls, because their map comes from memory, and iterations with what the kernel's
- * functions do. A difference is an error of this scheduler. The kernel's defaults schedule.
+ * Compares look-ups that are instructions with those that are calls, because their map comes from
+ * memory, and iterations with what the kernel's functions do. A difference is an error of this
+ * scheduler. The kernel's defaults schedule.
  */
 #include "fairground.bpf.h"
 
@@ -54,7 +55,9 @@ static __noinline int compare_look_ups(u32 key)
 {
 	CHECK(bpf_map_lookup_elem(&array, &key) == bpf_map_lookup_elem(hidden(&array), &key), key);
 	CHECK(!bpf_map_lookup_elem(&array, &key) == (key >= 5), key);
-	CHECK(bpf_map_lookup_elem(&percpu_array, &key) == bpf_map_lookup_elem(hidden(&percpu_array), &key), key);
+	CHECK(bpf_map_lookup_elem(&percpu_array, &key) ==
+		      bpf_map_lookup_elem(hidden(&percpu_array), &key),
+	      key);
 	CHECK(!bpf_map_lookup_elem(&percpu_array, &key) == (key >= 3), key);
 	CHECK(!bpf_map_lookup_elem(&hash, &key), key);
 	return 0;
@@ -66,14 +69,15 @@ static __noinline int compare_look_ups_of_cpu(u32 key, u32 cpu)
 
 	CHECK(bpf_map_lookup_percpu_elem(&percpu_array, &key, cpu) ==
 	      bpf_map_lookup_percpu_elem(hidden(&percpu_array), &key, cpu), cpu);
-	CHECK(!bpf_map_lookup_percpu_elem(&percpu_array, &key, cpu) == (key >= 3 || cpu >= CPUS), cpu);
+	CHECK(!bpf_map_lookup_percpu_elem(&percpu_array, &key, cpu) == (key >= 3 || cpu >= CPUS),
+	      cpu);
 	if (own && cpu < CPUS)
 		CHECK((bpf_map_lookup_percpu_elem(&percpu_array, &key, cpu) == own) ==
 		      (cpu == bpf_get_smp_processor_id()), cpu);
 	return 0;
 }
 
-/* How many numbers an iteration visits that begins with `result`, at most 10; the first one has to be `start`. */
+/* How many numbers an iteration begun with `result` visits, at most 10; the first is `start`. */
 static __noinline int compare_numbers(s32 start, s32 end, int result, int count)
 {
 	struct bpf_iter_num iterator;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * Sets the speed of CPUs if LEVEL is defined, but to all for tasks whose names begin with an f if FAST is, and asks for control groups if GROUPS
- * is, for their quotas if QUOTAS is. With CORES it has an order for core scheduling. The kernel's defaults schedule.
+ * Sets the speed of CPUs if LEVEL is defined, but to all for tasks whose names begin with an f if
+ * FAST is, and asks for control groups if GROUPS is, for their quotas if QUOTAS is. With CORES it
+ * has an order for core scheduling. The kernel's defaults schedule.
  */
 #include "fairground.bpf.h"
 
@@ -19,14 +20,16 @@ void BPF_STRUCT_OPS(shortfalls_running, struct task_struct *p)
 }
 
 #ifdef GROUPS
-s32 BPF_STRUCT_OPS_SLEEPABLE(shortfalls_cgroup_init, struct cgroup *cgrp, struct scx_cgroup_init_args *args)
+s32 BPF_STRUCT_OPS_SLEEPABLE(shortfalls_cgroup_init, struct cgroup *cgrp,
+			     struct scx_cgroup_init_args *args)
 {
 	return 0;
 }
 #endif
 
 #ifdef QUOTAS
-void BPF_STRUCT_OPS_SLEEPABLE(shortfalls_cgroup_set_bandwidth, struct cgroup *cgrp, u64 period_us, u64 quota_us, u64 burst_us)
+void BPF_STRUCT_OPS_SLEEPABLE(shortfalls_cgroup_set_bandwidth, struct cgroup *cgrp, u64 period_us,
+			      u64 quota_us, u64 burst_us)
 {
 }
 #endif

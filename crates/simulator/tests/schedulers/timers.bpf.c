@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * Timers in elements of a hash map, of which some go before their timers expire. The kernel's defaults schedule.
+ * Timers in elements of a hash map, of which some go before their timers expire. The kernel's
+ * defaults schedule.
  */
 #include "fairground.bpf.h"
 

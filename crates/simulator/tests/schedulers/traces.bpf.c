@@ -21,7 +21,8 @@ struct trace_event_raw_sched_switch {
 #define say(format, args...) bpf_printk(format, ##args)
 
 SEC("tp_btf/sched_switch")
-int BPF_PROG(on_switch, bool preempt, struct task_struct *prev, struct task_struct *next, unsigned int prev_state)
+int BPF_PROG(on_switch, bool preempt, struct task_struct *prev, struct task_struct *next,
+	     unsigned int prev_state)
 {
 	struct task_struct *current = bpf_get_current_task_btf();
 
@@ -76,7 +77,8 @@ int BPF_PROG(on_exit, struct task_struct *p, bool group_dead)
 SEC("tracepoint/sched/sched_switch")
 int on_switch_record(struct trace_event_raw_sched_switch *ctx)
 {
-	say("record from %s %d to %s %d", ctx->prev_comm, ctx->prev_pid, ctx->next_comm, ctx->next_pid);
+	say("record from %s %d to %s %d", ctx->prev_comm, ctx->prev_pid, ctx->next_comm,
+	    ctx->next_pid);
 	return 0;
 }
 
@@ -129,7 +131,8 @@ int BPF_KRETPROBE(on_wake_return, int woken)
 }
 
 SEC("?tp_btf/sched_switch")
-int BPF_PROG(switched_off, bool preempt, struct task_struct *prev, struct task_struct *next, unsigned int prev_state)
+int BPF_PROG(switched_off, bool preempt, struct task_struct *prev, struct task_struct *next,
+	     unsigned int prev_state)
 {
 	say("never");
 	return 0;

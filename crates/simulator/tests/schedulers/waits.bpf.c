@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * Prints in which state tasks go to sleep and with which flags they are woken. The kernel's defaults schedule.
+ * Prints in which state tasks go to sleep and with which flags they are woken. The kernel's
+ * defaults schedule.
  */
 #include "fairground.bpf.h"
 
@@ -11,8 +12,8 @@ void BPF_STRUCT_OPS(waits_quiescent, struct task_struct *p, u64 deq_flags)
 	const struct pt_regs *registers = (const struct pt_regs *)bpf_task_pt_regs(p);
 
 	if (deq_flags & SCX_DEQ_SLEEP)
-		bpf_printk("%s sleeps in state %d, for a disk %d, in call %d", p->comm, p->__state, p->in_iowait,
-			   (int)registers->orig_ax);
+		bpf_printk("%s sleeps in state %d, for a disk %d, in call %d", p->comm, p->__state,
+			   p->in_iowait, (int)registers->orig_ax);
 }
 
 s32 BPF_STRUCT_OPS(waits_select_cpu, struct task_struct *p, s32 prev_cpu, u64 wake_flags)

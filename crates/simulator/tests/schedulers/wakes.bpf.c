@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * Says on which CPU a task that wakes up is taken in, lets it run on CPU 1, and may have wake-ups handed over.
+ * Says on which CPU a task that wakes up is taken in, lets it run on CPU 1, and may have wake-ups
+ * handed over.
  */
 #include "fairground.bpf.h"
 

@@ -123,8 +123,9 @@ void BPF_STRUCT_OPS(walks_enqueue, struct task_struct *p, u64 enq_flags)
 	if (!said++)
 		bpf_printk("preferred node %d", task->numa_preferred_nid);
 	if (said == 1)
-		bpf_printk("preemptible RCU %d, root %d, namespace %d, number %d", CONFIG_PREEMPT_RCU, task->real_cred->euid.val,
-			   pid->numbers[0].ns->level, pid->numbers[0].nr == leader->pid);
+		bpf_printk("preemptible RCU %d, root %d, namespace %d, number %d",
+			   CONFIG_PREEMPT_RCU, task->real_cred->euid.val, pid->numbers[0].ns->level,
+			   pid->numbers[0].nr == leader->pid);
 #endif
 	scx_bpf_dsq_insert(p, SCX_DSQ_GLOBAL, SCX_SLICE_DFL, enq_flags);
 }
