@@ -13,6 +13,8 @@
  */
 #pragma once
 
+#include "fairground.bpf.h"
+
 /* The last and first places handed out, for lists by place; there is room on either side. */
 static u64 last_place = 1ULL << 61;
 static u64 first_place = 1ULL << 61;

@@ -7,6 +7,9 @@
  */
 #pragma once
 
+#include "vmlinux.h"
+#include <bpf/bpf_helpers.h>
+
 #define EXIT_REASON_LENGTH 128
 #define EXIT_MESSAGE_LENGTH 1024
 #define EXIT_DUMP_LENGTH 32768

@@ -12,14 +12,10 @@
  */
 #pragma once
 
-/* kfuncs.bpf.h declares the kernel functions; a generated vmlinux.h must not do so again */
-#define BPF_NO_KFUNC_PROTOTYPES
+#include "kfuncs.bpf.h"
+#include "kernel_constants.h"
 
-#include "vmlinux.h"
-
-#include <bpf/bpf_helpers.h>
 #include <bpf/bpf_tracing.h>
-#include <bpf/bpf_core_read.h>
 
 #define __maybe_unused __attribute__((unused))
 
@@ -32,8 +28,6 @@
 		__type(value, record_type);						\
 	} name SEC(".maps");
 
-#include "kernel_constants.h"
-#include "kfuncs.bpf.h"
 #include "exit_record.h"
 #include "statistics.h"
 #include "virtual_ticks.h"

@@ -7,6 +7,8 @@
  */
 #pragma once
 
+#include "fairground.bpf.h"
+
 static __always_inline bool is_idle(const struct task_struct *p)
 {
 	return p->flags & PF_IDLE;

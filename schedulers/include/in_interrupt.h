@@ -11,6 +11,8 @@
  */
 #pragma once
 
+#include "fairground.bpf.h"
+
 #define SOFT_INTERRUPT_MASK 0x0000ff00
 #define HARD_INTERRUPT_MASK 0x000f0000
 #define HARD_INTERRUPT_MASK_ABOVE_DISABLED 0x0f000000

@@ -18,6 +18,14 @@
 #ifndef FAIRGROUND_KFUNCS_BPF_H
 #define FAIRGROUND_KFUNCS_BPF_H
 
+/* The kernel functions are declared here; a generated vmlinux.h must not do so again */
+#define BPF_NO_KFUNC_PROTOTYPES
+
+#include "vmlinux.h"
+
+#include <bpf/bpf_helpers.h>
+#include <bpf/bpf_core_read.h>
+
 /*
  * Enumerators whose value is not the same in 6.18 and 7.3 (6.19 renumbered the kernel's enqueue
  * flags): read from the running kernel. Use the names as ever.

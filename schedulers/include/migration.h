@@ -4,6 +4,8 @@
  */
 #pragma once
 
+#include "kfuncs.bpf.h"
+
 /*
  * True if the task has disabled migration for itself. A task cannot migrate while it runs a BPF
  * program, so the current task, which calls the scheduler when it is put back, always shows one

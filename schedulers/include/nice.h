@@ -4,6 +4,10 @@
  */
 #pragma once
 
+#include "vmlinux.h"
+#include <bpf/bpf_helpers.h>
+#include "kernel_constants.h"
+
 /* Weight of nice 0 */
 #define NICE_0_WEIGHT 1024
 

@@ -7,6 +7,8 @@
  */
 #pragma once
 
+#include "fairground.bpf.h"
+
 /* The parts of the kernel's structures that signals need; the name up to ___ is the kernel's. */
 struct sigset___signals {
 	unsigned long sig[1];

@@ -10,6 +10,8 @@
  */
 #pragma once
 
+#include "kfuncs.bpf.h"
+
 #define DEFINE_PER_CPU(record_type, name)							\
 	DEFINE_ARRAY(PERCPU_ARRAY, name##_map, 1, record_type)					\
 												\

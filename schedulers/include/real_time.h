@@ -27,6 +27,9 @@
  */
 #pragma once
 
+#include "kfuncs.bpf.h"
+#include "kernel_constants.h"
+
 /* Does a real-time task or the kernel's stopper have the CPU? */
 static __always_inline bool higher_class_runs(s32 cpu)
 {

@@ -10,6 +10,8 @@
  */
 #pragma once
 
+#include "fairground.bpf.h"
+
 #ifndef STARVATION_LIMIT
 #define STARVATION_LIMIT 15000
 #endif

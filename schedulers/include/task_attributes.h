@@ -11,6 +11,8 @@
  */
 #pragma once
 
+#include "fairground.bpf.h"
+
 /* task_attributes.present: which members are set; an absent one has the scheduler's default. */
 enum task_attribute {
 	TASK_ATTRIBUTE_SHARES = 1 << 0,

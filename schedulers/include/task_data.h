@@ -14,6 +14,10 @@
  */
 #pragma once
 
+#include "vmlinux.h"
+#include <bpf/bpf_helpers.h>
+#include "kernel_constants.h"
+
 /*
  * The unit of a member, "ns" or "2^-32", for fairground task, which prints what the map
  * task_statistics begins with

@@ -9,6 +9,8 @@
  */
 #pragma once
 
+#include "fairground.bpf.h"
+
 struct tick_counter {
 	/* Ticks left of the quantum */
 	s32 left;

@@ -32,6 +32,8 @@
  */
 #pragma once
 
+#include "fairground.bpf.h"
+
 /* CPUs that are adjacent in the order: positions first to first + count - 1. */
 struct topology_span {
 	u16 first;

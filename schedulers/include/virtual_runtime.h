@@ -8,6 +8,8 @@
  */
 #pragma once
 
+#include "fairground.bpf.h"
+
 #ifndef NICE_0_LOAD
 #define NICE_0_LOAD NICE_0_WEIGHT
 #endif

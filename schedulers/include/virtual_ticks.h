@@ -11,6 +11,10 @@
  */
 #pragma once
 
+#include "vmlinux.h"
+#include <bpf/bpf_helpers.h>
+#include "kernel_constants.h"
+
 /* Ticks per second, a tunable of the scheduler */
 extern const volatile u32 hz;
 
