@@ -4,9 +4,14 @@
  *
  * A task that went to sleep having received more service than its due would come back with its debt
  * forgotten. So it stays, as an entry that may be picked, and leaves when that happens or when its
- * lag reaches zero. The entries of a CPU are in struct run_queue.
+ * lag reaches zero. The kernel leaves it in its tree, flagged; a sched_ext scheduler does not keep
+ * sleeping tasks, so an entry in delayed[] of the run queue competes in its place.
  */
 #pragma once
+
+#include "eevdf.h"
+#include "virtual_time.h"
+#include "fair_groups.h"
 
 /* The first free slot; NR_DELAYED if there is none. */
 static __always_inline u32 free_slot(struct run_queue *cfs_rq)

@@ -7,6 +7,11 @@
  */
 #pragma once
 
+#include "eevdf.h"
+#include "virtual_time.h"
+#include "fair_bandwidth.h"
+#include "fair_energy.h"
+
 __noinline s32 sched_balance_rq(struct run_queue *this_rq __arg_nonnull,
 				struct sched_domain *sd __arg_nonnull, u32 level, u32 idle);
 
@@ -63,20 +68,6 @@ static __always_inline bool is_core_idle(const struct run_queue *cfs_rq)
 			return false;
 	return true;
 }
-
-/* With a margin of a fifth. */
-static __always_inline bool fits_capacity(u64 util, u64 capacity)
-{
-	return util * 1280 < capacity * 1024;
-}
-
-/* Clearly more, by a twentieth. */
-static __always_inline bool capacity_greater(u64 capacity, u64 other)
-{
-	return capacity * 1024 > other * 1078;
-}
-
-#include "fair_energy.h"
 
 /* Remembers the load of the running task if this CPU is too slow for it and a faster one is not. */
 static __always_inline void update_misfit_status(struct run_queue *cfs_rq,

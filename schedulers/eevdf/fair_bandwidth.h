@@ -7,9 +7,12 @@
  * Its tasks leave the tree when they are next picked, or run (fair_throttle.h). Each level of the
  * hierarchy has a pool of its own.
  *
- * Names are those of kernel/sched/fair.c. Included by fair_groups.h.
+ * Names are those of kernel/sched/fair.c.
  */
 #pragma once
+
+#include "eevdf.h"
+#include "fair_groups.h"
 
 /* The runtime that a CPU takes from a pool at a time, and keeps when the group leaves */
 #define BANDWIDTH_SLICE (5 * NSEC_PER_MSEC)
@@ -44,9 +47,6 @@ struct slack {
 };
 
 DEFINE_ARRAY(ARRAY, slack_timers, NR_GROUPS, struct slack)
-
-/* Groups with a quota */
-static u32 nr_quotas;
 
 static __always_inline struct cfs_bandwidth *cfs_bandwidth_of(u32 group)
 {

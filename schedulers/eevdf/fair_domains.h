@@ -7,6 +7,8 @@
  */
 #pragma once
 
+#include "machine_levels.h"
+
 /* How busy a group is, least busy first */
 enum group_type {
 	GROUP_HAS_SPARE,
@@ -86,6 +88,13 @@ struct energy_env {
 	s64 prev_spare_cap;
 	s64 max_spare_cap;
 	s32 max_spare_cap_cpu;
+};
+
+/* Virtual time of a CPU, such that v is eligible if avg >= (v - zero) * load */
+struct virtual_time {
+	u64 zero;
+	s64 avg;
+	u64 load;
 };
 
 /*

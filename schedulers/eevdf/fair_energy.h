@@ -8,6 +8,9 @@
  */
 #pragma once
 
+#include "eevdf.h"
+#include "fair_load.h"
+
 /* sched_energy_present, and the root domain's overutilized; there is one root domain */
 static bool energy_aware;
 static bool rd_overutilized;

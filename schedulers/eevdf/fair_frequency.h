@@ -12,6 +12,8 @@
  */
 #pragma once
 
+#include "eevdf.h"
+
 /* A first wake-up from a wait for a disk raises utilization to this, further ones double it */
 #define IOWAIT_BOOST_MIN (SCHED_CAPACITY_SCALE / 8)
 

@@ -14,7 +14,9 @@
  */
 #pragma once
 
+#include "eevdf.h"
 #include "control_groups.h"
+#include "fair_load.h"
 
 /* The heaviest that an entity may have in some modes: that of nice -20 */
 #define MAX_ENTITY_WEIGHT (88761ULL * LOAD_SCALE)
@@ -40,6 +42,9 @@ static __always_inline struct control_group *control_group_of(u32 number)
 
 	return tg ? &tg->cgroup : NULL;
 }
+
+/* Groups with a quota */
+static u32 nr_quotas;
 
 /* A group on one CPU; other CPUs change sums too, atomically */
 struct group_rq {
@@ -98,7 +103,13 @@ static __always_inline struct group_rq *group_rq_of(u32 group, s32 cpu)
 			break;							\
 		else
 
-#include "fair_bandwidth.h"
+/* In fair_bandwidth.h */
+static void init_cfs_bandwidth(u32 group, struct cgroup *cgrp,
+			       const struct scx_cgroup_init_args *args);
+static void exit_cfs_bandwidth(u32 group);
+static void tg_set_cfs_bandwidth(u32 group, u64 period_us, u64 quota_us, u64 burst_us);
+int check_enqueue_throttle(const struct fair_group *tg, struct group_rq *rq, s32 cpu, u64 now);
+int return_cfs_rq_runtime(const struct fair_group *tg, struct group_rq *rq, u64 now);
 
 /* ---- The weight of a group's entity ---------------------------------------------------------- */
 

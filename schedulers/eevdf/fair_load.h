@@ -9,6 +9,9 @@
  */
 #pragma once
 
+#include "eevdf.h"
+#include "fair_frequency.h"
+
 /* Applies the amounts that other CPUs have added to an average or taken from it. */
 static __always_inline void take_moved(u64 *average, s64 *moved_here)
 {
@@ -220,6 +223,18 @@ static __always_inline u32 rq_nr_running(const struct run_queue *cfs_rq)
 static __always_inline u64 capacity_of(const struct run_queue *cfs_rq)
 {
 	return cfs_rq->real_time ? 1 : cfs_rq->capacity;
+}
+
+/* With a margin of a fifth. */
+static __always_inline bool fits_capacity(u64 util, u64 capacity)
+{
+	return util * 1280 < capacity * 1024;
+}
+
+/* Clearly more, by a twentieth. */
+static __always_inline bool capacity_greater(u64 capacity, u64 other)
+{
+	return capacity * 1024 > other * 1078;
 }
 
 /* Makes the task count on @cfs_rq and nowhere else. */

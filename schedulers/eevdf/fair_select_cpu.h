@@ -8,6 +8,9 @@
  */
 #pragma once
 
+#include "eevdf.h"
+#include "fair_balance.h"
+
 /*
  * Adds up into env->sgs the CPUs that a new task may use, of the group of @count CPUs at position
  * @first. False if there are none.

@@ -9,6 +9,10 @@
  */
 #pragma once
 
+#include "eevdf.h"
+#include "virtual_time.h"
+#include "fair_bandwidth.h"
+
 /* The task stops competing on @cfs_rq, as if it fell asleep. */
 static __always_inline void dequeue_throttled(struct run_queue *cfs_rq, struct task_ctx *se,
 					      u64 now)

@@ -13,6 +13,8 @@
  */
 #pragma once
 
+#include "fairground.bpf.h"
+
 /* Fraction bits of an average */
 #define PELT_SHIFT 10
 /*

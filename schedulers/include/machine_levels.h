@@ -14,6 +14,8 @@
  */
 #pragma once
 
+#include "topology.h"
+
 /* How many CPUs with only pinned tasks a balancing attempt skips before it gives up */
 #define MAX_PINNED_CPUS 8
 
