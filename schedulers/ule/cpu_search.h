@@ -5,11 +5,10 @@
  * The topology's order of CPUs puts the members of a group side by side, so one walk over the CPUs,
  * from the last to the first, has seen all of a group when it comes to its first CPU, and compares
  * it with its siblings there.
- *
- * The including file first defines struct tdq with load, transferable, lowpri and left_out_by,
- * nr_cpu_ids, and the tunables release and random_ties.
  */
 #pragma once
+
+#include "ule.h"
 
 /* Number of the last search */
 static u64 searches;

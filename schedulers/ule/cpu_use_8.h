@@ -2,11 +2,10 @@
 /*
  * cpu_use_8.h - CPU use in ULE of FreeBSD 8: a thread is charged each tick of hz that finds it
  * running
- *
- * The including file first defines struct td_sched with ticks, ftick and ltick, sched_tick_targ()
- * and sched_tick_max().
  */
 #pragma once
+
+#include "ule.h"
 
 /*
  * sched_pctcpu_update(): cuts the window back to 10 s, if it has become long or nothing has been

@@ -2,10 +2,13 @@
 /*
  * pickcpu_8.h - sched_pickcpu() of FreeBSD 8: the last CPU if it is idle, or warm and good enough;
  * else the least loaded one near it
- *
- * The including file first defines, besides the names that cpu_search.h asks for, sched_affinity().
  */
 #pragma once
+
+#include "ule.h"
+#include "cpu_search.h"
+
+static bool sched_affinity(const struct td_sched *ts, u32 level, u64 ticks);
 
 __noinline s32 sched_pickcpu_8(struct task_struct *p __arg_trusted, s32 last)
 {

@@ -2,13 +2,20 @@
 /*
  * tdq_move.h - how ULE moves waiting threads: idle CPUs steal, and a balancer moves one from each
  * loaded CPU
- *
- * The including file first defines, besides the names that cpu_search.h asks for: runq_of(),
- * queue_of(), runq_place() and follow_idx(); add_to(), thread_can_migrate(), tdq_setlowpri() and
- * preempt_in_interrupt(); num_online_cpus; the tunables release, steal_idle and steal_thresh. It
- * includes best_task.h.
  */
 #pragma once
+
+#include "ule.h"
+#include "cpu_search.h"
+
+/* In ule.bpf.c */
+static u32 queue_of(s32 priority);
+static u64 runq_place(const struct tdq *tdq, s32 priority, bool preempted);
+static void follow_idx(struct tdq *tdq, s32 cpu);
+static bool thread_can_migrate(const struct task_struct *p);
+static void add_to(s32 cpu, s32 load, s32 transferable);
+static void tdq_setlowpri(struct tdq *tdq, s32 cpu);
+static void preempt_in_interrupt(struct tdq *tdq, s32 cpu);
 
 /* ---- Moving threads between CPUs ------------------------------------------------------------- */
 
