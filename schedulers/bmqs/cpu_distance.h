@@ -2,11 +2,14 @@
 /*
  * cpu_distance.h - balancing by distance, the second half of BMQS: where a new task goes, and which
  * tasks an idle CPU takes from others
- *
- * The including file first defines struct run_queue and struct task_ctx, their functions, and the
- * tunables for distances (MSI) and costs.
  */
 #pragma once
+
+#include "bmqs.h"
+
+/* In bmqs.bpf.c */
+static void belong_to(struct task_ctx *t, s32 qid);
+static void count_on(struct task_ctx *t, s32 qid);
 
 /* Entries of the distance map are bytes. */
 #define MAX_DISTANCE 255

@@ -1,11 +1,16 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * global_realtime.h - which CPU of BMQS is interrupted for a global real-time task
- *
- * The including file first defines struct run_queue, struct task_ctx, preemption_goodness(),
- * resched_cpu(), the run queue RT_QID and the checkpoint grt_chkp.
  */
 #pragma once
+
+#include "bmqs.h"
+
+/* In bmqs.bpf.c */
+static s32 preemption_goodness(struct task_struct *current_task,
+			       const struct task_ctx *current_data, struct task_struct *p,
+			       const struct task_ctx *t, u64 this_mm, u64 now);
+static void resched_cpu(struct run_queue *rq, s32 cpu, u64 kick_flags);
 
 /* After waiting this long, a global real-time task is again looked for by all CPUs, ms */
 const volatile u32 rt_recheck = 1000;
