@@ -6,6 +6,8 @@
  */
 #pragma once
 
+#include "fairground.bpf.h"
+
 #define ONE (1ULL << 32)
 #define LN_2 2977044472ULL
 

@@ -6,19 +6,10 @@
  * ms when busy, and when it has just run out of tasks. Less often it takes them from the busiest
  * node. It remembers how long the queues were when it last looked, so that short fluctuations do
  * not count.
- *
- * The including file first defines
- *
- *   hz, num_online_cpus   ticks of the era per second, number of CPUs
- *   struct run_queue      with nr_running and idle
- *   nr_overloaded         number of CPUs with waiting tasks (runnable_load.h)
- *   unknown_zero          0 (fixed_point.h)
- *
- * and defines pull_tasks(), which moves up to balance->imbalance waiting tasks from
- * balance->busiest to balance->cpu and adds their number to balance->pulled, subject to
- * can_migrate_task().
  */
 #pragma once
+
+#include "ebs.h"
 
 /* Milliseconds between balancings, and how many of them make up the interval for other nodes */
 #define BUSY_REBALANCE_TICK 200
@@ -60,6 +51,10 @@ struct balance {
 	u32 pulled;
 };
 
+/*
+ * Moves up to b->imbalance waiting tasks from b->busiest to b->cpu, subject to can_migrate_task(),
+ * and adds their number to b->pulled.
+ */
 __noinline int pull_tasks(struct balance *b __arg_nonnull);
 
 /* CPUs of @cpu's node; all if the topology is unknown. */

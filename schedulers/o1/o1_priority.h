@@ -6,6 +6,8 @@
  */
 #pragma once
 
+#include "o1.h"
+
 #define O1_2_6_22 0
 #define O1_2_6_2 1
 
