@@ -2,14 +2,17 @@
 /*
  * control_groups.h - the control groups of the machine, by number
  *
- * The including file first defines LOAD_SCALE, how much a weight of 1 is, and afterwards its own
- * records of NR_GROUPS groups, and control_group_of(), which finds the struct control_group in one
- * of them. Number 0 is the root, of which no record is used.
+ * The scheduler has its own records of NR_GROUPS groups; control_group_of() finds the struct
+ * control_group in one of them. Number 0 is the root, of which no record is used.
  */
 #pragma once
 
 #include "nice.h"
 #include "topology.h"
+
+#ifndef LOAD_SCALE
+#error "Define LOAD_SCALE, how much a weight of 1 is, before including control_groups.h"
+#endif
 
 /* Groups that can be told apart, with the root; further ones are part of the group above them */
 #define NR_GROUPS 256

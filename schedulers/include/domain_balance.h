@@ -3,9 +3,12 @@
  * domain_balance.h - when a CPU balances, and the walk over its domains, in Linux 2.6.22 to 7.3
  *
  * See machine_levels.h; runnable_load.h counts the tasks. The functions declared first differ
- * between releases.
+ * between releases. The scheduler's struct run_queue has BALANCE_STATE.
  */
 #pragma once
+
+#include "machine_levels.h"
+#include "runnable_load.h"
 
 /*
  * Balances one domain of a CPU: returns how many tasks came, a negative number if none did but the

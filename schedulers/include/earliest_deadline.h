@@ -7,11 +7,8 @@
  * arrival. It is a dispatch queue whose virtual times are the numbers of the classes' lists. A list
  * is not sorted by deadline, so a CPU walks over the first list that has a task for it.
  *
- * The including file first defines STAT_LIST_STEPS, STAT_RESCUES, and the records of tasks
- * (task_data.h) with waiting_since; and it defines
- *
- *	candidate_of()	class and deadline of a task
- *	ends_scan()	whether a waiting task is taken without looking at the rest of its list
+ * The scheduler's records of tasks have waiting_since; STAT_LIST_STEPS and STAT_RESCUES count the
+ * tasks looked at and those that had waited for too long.
  */
 #pragma once
 
@@ -33,6 +30,8 @@ struct candidate {
 /* Class and deadline of a task as @cpu sees them, or to ANY_CPU; false if it has no data. */
 #define ANY_CPU (-1)
 static bool candidate_of(struct task_struct *p, s32 cpu, struct candidate *c);
+
+/* Is a waiting task taken without looking at the rest of its list? */
 static bool ends_scan(u32 list, const struct candidate *c, u64 now);
 
 /* A task of a better class goes first, and among equals the one with the earlier deadline. */

@@ -6,21 +6,17 @@
  * virtual runtime. The virtual runtime of a waiting task is in p->scx.dsq_vtime; that of the
  * running task, which is in no queue, is in the run queue.
  *
- * The including file first defines
- *
- *   release              of enum cfs_release (fair_state.h), as a tunable or as a constant
- *   CFS's settings       hz, sched_latency, sched_min_granularity, sched_wakeup_granularity,
- *                        sched_tunable_scaling, wakeup_preempt, new_fair_sleepers, as tunables or
- *                        as constants
- *   tick_nsec, nr_cpus   length of a tick of the era, number of CPUs
- *   struct run_queue     with CFS_QUEUE_STATE (fair_state.h)
- *   struct task_ctx      with CFS_TASK_STATE
- *
- * and includes runnable_load.h.
+ * The scheduler's struct run_queue has CFS_QUEUE_STATE and struct task_ctx has CFS_TASK_STATE. Its
+ * tunables or constants are release (enum cfs_release), sched_latency, sched_min_granularity,
+ * sched_wakeup_granularity, sched_tunable_scaling, wakeup_preempt and new_fair_sleepers.
  */
 #pragma once
 
 #include "fair_running.h"
+#include "runnable_load.h"
+
+/* Set by ops.init(): number of CPUs */
+static u32 nr_cpus;
 
 /* The queue of the tasks that wait for the CPU. */
 static u64 leftmost_dsq(const struct run_queue *rq);

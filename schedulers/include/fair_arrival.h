@@ -2,11 +2,13 @@
 /*
  * fair_arrival.h - a task comes to a CPU's queue, in fair classes that balance load by domains
  *
- * The including file first defines the counter STAT_PUSHED_ACTIVE and struct task_ctx with
- * FAIR_TASK_STATE and push_cpu, one plus the CPU to which active balancing pushes the task, or 0;
- * and includes runnable_load.h.
+ * The scheduler's struct task_ctx has FAIR_TASK_STATE and push_cpu, one plus the CPU to which active
+ * balancing pushes the task, or 0; STAT_PUSHED_ACTIVE counts that.
  */
 #pragma once
+
+#include "fair_state.h"
+#include "runnable_load.h"
 
 struct arrival {
 	/* The task's CPU, and the CPU whose queue it joins */

@@ -3,10 +3,14 @@
  * fair_running.h - the running task of a fair class: its virtual runtime, and its slice, which ends
  * at a tick of the era, or earlier if another task comes
  *
- * The including file first defines hz, tick_nsec and struct run_queue with FAIR_QUEUE_STATE
- * (fair_state.h).
+ * The scheduler's struct run_queue has FAIR_QUEUE_STATE.
  */
 #pragma once
+
+#include "fair_state.h"
+
+/* Set by ops.init(): length of a tick of the era */
+static u64 tick_nsec;
 
 /* A task that nothing limits reschedules at least this often */
 #define MAX_RUN NSEC_PER_SEC

@@ -7,11 +7,13 @@
  * thread can hide from both. Priorities are 0 to 255, smaller is better; four share a list of a run
  * queue.
  *
- * The including file first defines struct td_sched with priority, slice, sliceend, running,
- * charged_until and waiting_since, and STAT_RESCUES, which counts threads that had waited for too
- * long. This header defines the tunables hz and stathz.
+ * The scheduler's struct td_sched has priority, slice, sliceend, running, charged_until and
+ * waiting_since; STAT_RESCUES counts threads that had waited for too long. The tunables hz and
+ * stathz are here.
  */
 #pragma once
+
+#include "starvation.h"
 
 /* Calls of the scheduler's per-tick hook per second, and timer ticks per second */
 const volatile u32 stathz = 127;

@@ -4,12 +4,16 @@
  *
  * It wakes those whose balancing is due, so that they look for tasks, and notices tasks that wait
  * behind a real-time task that took an idle CPU. ops.init() starts it: init_idle_tick() ?:
- * start_idle_tick().
- *
- * The including file first defines nr_cpus, tick_nsec, and struct run_queue with exists and
- * nr_running, and includes runnable_load.h.
+ * start_idle_tick(). The scheduler's struct run_queue has exists besides what runnable_load.h needs.
  */
 #pragma once
+
+#include "runnable_load.h"
+#include "topology.h"
+
+/* Set by ops.init(): number of CPUs, and length of a tick of the era */
+static u32 nr_cpus;
+static u64 tick_nsec;
 
 /* Can balancing find anything? */
 static bool worth_balancing(void);

@@ -5,12 +5,7 @@
  * A CPU balances in a domain for each level that has more CPUs than the one below: the threads of
  * its core, the CPUs that share its last-level cache, its node, the machine. The groups of a domain
  * are the domains of the level below. The work that all releases do at them is in domain_balance.h.
- *
- * The including file first defines
- *
- *   hz   ticks of the era per second, 0 for those of the running kernel
- *
- * and has cpu, nr_running and BALANCE_STATE in its struct run_queue.
+ * With hz = 0 ticks are those of the running kernel.
  */
 #pragma once
 

@@ -6,15 +6,13 @@
  * its count moves with it between queues. Other CPUs move tasks too, so counts change atomically,
  * and the CPU that changes a task's mark (on_rq) changes the counts.
  *
- * The including file first defines
- *
- *   struct run_queue   with cpu, nr_running, load_weight, real_time, and curr, true if a task of
- *                      the scheduler runs
- *   struct task_ctx    with on_rq (the CPU plus one, or 0) and weight
- *   REAL_TIME_WEIGHT   the weight of a real-time task in the sums; or count_real_time_task(rq,
- *                      number, now), if it is counted otherwise
+ * The scheduler's struct run_queue has cpu, nr_running, load_weight, real_time, and curr, true if a
+ * task of its runs; struct task_ctx has on_rq (the CPU plus one, or 0) and weight. REAL_TIME_WEIGHT
+ * is the weight of a real-time task, unless count_real_time_task(rq, number, now) counts it.
  */
 #pragma once
+
+#include "fairground.bpf.h"
 
 #ifndef count_real_time_task
 #ifndef REAL_TIME_WEIGHT

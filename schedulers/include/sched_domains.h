@@ -3,12 +3,7 @@
  * sched_domains.h - how Linux 2.6.22 to 3.0 balance load at the levels of the machine, and a CPU's
  * record of each
  *
- * The functions are in load_balance.h. The including file first defines, besides the names that
- * machine_levels.h asks for,
- *
- *   sched_mc   CONFIG_SCHED_MC: whether CPUs that share a cache are a level
- *
- * and has a `struct sched_domains domains` in its struct run_queue.
+ * The functions are in load_balance.h.
  */
 #pragma once
 

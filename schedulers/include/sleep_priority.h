@@ -7,10 +7,10 @@
  * kqueue, PWAIT for nanosleep() and wait(), PPAUSE for signals, none for the mutexes and conditions
  * of programs (umtx) and for select(). Here the system call that a thread sleeps in tells these
  * apart. That is visible on x86 only; elsewhere every sleep but one for a disk passes PWAIT.
- *
- * The including file has included freebsd.h.
  */
 #pragma once
+
+#include "freebsd.h"
 
 /* FreeBSD 9 */
 #define PRIBIO (PRI_MIN_KERN + 12)

@@ -2,9 +2,11 @@
 /*
  * starving_queue.h - takes starving tasks (starvation.h) out of a dispatch queue
  *
- * The including file first defines the records of tasks (task_data.h).
+ * The scheduler's records of tasks (task_data.h) come first.
  */
 #pragma once
+
+#include "starvation.h"
 
 /* Since when a task waits, nanoseconds. */
 static u64 waits_since(const task_record *t);
