@@ -124,15 +124,19 @@ struct task_ctx {
 
 DEFINE_TASK_DATA(struct task_ctx, task_ctx_map, task_ctx)
 
+/* A real-time task counts in the load as two tasks of nice -20. */
+#define REAL_TIME_WEIGHT (2 * 88761)
+
+#include "starving_queue.h"
+#include "load_balance.h"
+#include "fair_arrival.h"
+#include "fair.h"
+#include "idle_tick.h"
+
 static __always_inline u64 waits_since(const struct task_ctx *t)
 {
 	return t->wait_start;
 }
-
-#include "starving_queue.h"
-
-/* A real-time task counts in the load as two tasks of nice -20. */
-#define REAL_TIME_WEIGHT (2 * 88761)
 
 /* Numbers the tasks in the order in which they come. */
 static __always_inline void count_besides(struct run_queue *rq, struct task_ctx *t, s32 number)
@@ -153,9 +157,6 @@ static __always_inline u64 most_recent_timestamp(const struct run_queue *rq, u64
 	return release == RELEASE_2_6_24 ? rq->clock : now;
 }
 
-#include "load_balance.h"
-#include "fair_arrival.h"
-
 static __always_inline u64 leftmost_dsq(const struct run_queue *rq)
 {
 	return rq->cpu;
@@ -164,8 +165,6 @@ static __always_inline u64 leftmost_dsq(const struct run_queue *rq)
 static __always_inline void charge_besides(struct run_queue *rq, u64 delta_exec)
 {
 }
-
-#include "fair.h"
 
 /* ---- Balancing ------------------------------------------------------------------------------- */
 
@@ -751,8 +750,6 @@ void BPF_STRUCT_OPS(cfs_enable, struct task_struct *p)
 	t->old_weight = 0;
 	t->slice_exec = 0;
 }
-
-#include "idle_tick.h"
 
 s32 BPF_STRUCT_OPS_SLEEPABLE(cfs_init)
 {

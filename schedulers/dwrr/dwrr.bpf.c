@@ -127,9 +127,7 @@ DEFINE_PER_CPU(struct run_queue, run_queue)
 /* The largest round of any CPU */
 static u64 highest;
 
-static u32 nr_cpus;
 static u32 num_online_cpus;
-static u64 tick_nsec;
 
 /* How many threads and rounds one pick steps over before it takes a thread however far ahead */
 #define MAX_PICKS 256
@@ -157,12 +155,17 @@ static const bool sched_tunable_scaling = false;
 static const bool wakeup_preempt = true;
 static const bool new_fair_sleepers = true;
 
+/* In the load a real-time task weighs as much as two of nice -20. It enters no rounds. */
+#define REAL_TIME_WEIGHT (2 * 88761)
+
+#include "starving_queue.h"
+#include "fair.h"
+#include "idle_tick.h"
+
 static __always_inline u64 waits_since(const struct task_ctx *t)
 {
 	return t->wait_start;
 }
-
-#include "starving_queue.h"
 
 /* The queues, ordered by virtual runtime: RQ and EQ of a CPU. */
 static __always_inline u64 rq_dsq(const struct run_queue *rq)
@@ -263,9 +266,6 @@ static __always_inline bool round_is_open(const struct run_queue *rq)
 
 /* ---- CFS: virtual time and slices ------------------------------------------------------------ */
 
-/* In the load a real-time task weighs as much as two of nice -20. It enters no rounds. */
-#define REAL_TIME_WEIGHT (2 * 88761)
-
 static __always_inline void before_load_changes(struct run_queue *rq, u64 now)
 {
 }
@@ -273,8 +273,6 @@ static __always_inline void before_load_changes(struct run_queue *rq, u64 now)
 static __always_inline void count_besides(struct run_queue *rq, struct task_ctx *t, s32 number)
 {
 }
-
-#include "runnable_load.h"
 
 /* RQ is the tree of CFS. */
 static __always_inline u64 leftmost_dsq(const struct run_queue *rq)
@@ -287,8 +285,6 @@ static __always_inline void charge_besides(struct run_queue *rq, u64 delta_exec)
 {
 	rq->curr_round_slice -= delta_exec;
 }
-
-#include "fair.h"
 
 /*
  * Virtual runtime of a new thread: the end of the current period, which is already promised, but
@@ -891,8 +887,6 @@ static __always_inline bool balancing_is_due(const struct run_queue *rq, u64 now
 static __always_inline void balance_in_vain(struct run_queue *rq, u64 now)
 {
 }
-
-#include "idle_tick.h"
 
 /* ---- Tasks and the machine ------------------------------------------------------------------- */
 

@@ -2,8 +2,8 @@
 /*
  * virtual_time.h - the virtual time of a CPU, and who is eligible at it
  *
- * V is the average of the virtual runtimes of all competing tasks, by their weights. A task's lag is
- * V less its own virtual runtime, and it is eligible while that is not negative.
+ * V is the average of the virtual runtimes of all competing tasks, by their weights. A task's lag
+ * is V less its own virtual runtime, and it is eligible while that is not negative.
  */
 #pragma once
 

@@ -2,8 +2,8 @@
 /*
  * fair_arrival.h - a task comes to a CPU's queue, in fair classes that balance load by domains
  *
- * The scheduler's struct task_ctx has FAIR_TASK_STATE and push_cpu, one plus the CPU to which active
- * balancing pushes the task, or 0; STAT_PUSHED_ACTIVE counts that.
+ * The scheduler's struct task_ctx has FAIR_TASK_STATE and push_cpu, one plus the CPU to which
+ * active balancing pushes the task, or 0; STAT_PUSHED_ACTIVE counts that.
  */
 #pragma once
 

@@ -4,7 +4,8 @@
  *
  * It wakes those whose balancing is due, so that they look for tasks, and notices tasks that wait
  * behind a real-time task that took an idle CPU. ops.init() starts it: init_idle_tick() ?:
- * start_idle_tick(). The scheduler's struct run_queue has exists besides what runnable_load.h needs.
+ * start_idle_tick(). The scheduler's struct run_queue has exists besides what runnable_load.h
+ * needs.
  */
 #pragma once
 

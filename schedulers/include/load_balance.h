@@ -6,15 +6,21 @@
  * CPUs balance their loads domain by domain (sched_domains.h): at intervals, and when one has just
  * run out of tasks. The scheduler decides which tasks move.
  *
- * The including file first defines, besides the names that sched_domains.h and runnable_load.h ask
- * for,
- *
- *   SCHED_LOAD_SCALE     load of a nice 0 task, and power of a CPU
- *   struct run_queue     with curr, curr_weight
- *   STAT_BALANCES, STAT_AFFINE_WAKEUPS, STAT_IDLE_WAKEUPS
- *                        counters of attempts, and of wake-ups on the waker's CPU and an idle one
+ * The scheduler's struct run_queue has curr_weight, BALANCE_STATE and a `struct sched_domains
+ * domains`; its tunable sched_mc says whether CPUs that share a cache are a level
+ * (CONFIG_SCHED_MC). STAT_BALANCES counts attempts, STAT_AFFINE_WAKEUPS and STAT_IDLE_WAKEUPS the
+ * wake-ups on the waker's CPU and on an idle one.
  */
 #pragma once
+
+#include "sched_domains.h"
+#include "runnable_load.h"
+#include "domain_balance.h"
+
+/* Load of a nice 0 task, and power of a CPU */
+#ifndef SCHED_LOAD_SCALE
+#error "Define SCHED_LOAD_SCALE before including load_balance.h"
+#endif
 
 /* Ticks after which even the slowest load average has settled to the last unit */
 #define LOAD_SETTLED 64
@@ -104,8 +110,6 @@ static __always_inline void before_load_changes(struct run_queue *rq, u64 now)
 	update_cpu_load(rq, now);
 }
 
-#include "runnable_load.h"
-
 /* 3.0 keeps the last value for a CPU without tasks */
 static __always_inline u64 cpu_avg_load_per_task(struct run_queue *rq)
 {
@@ -122,8 +126,6 @@ static __always_inline u64 cpu_avg_load_per_task(struct run_queue *rq)
 
 __noinline s32 load_balance(struct run_queue *this_rq __arg_nonnull,
 			    struct sched_domain *sd __arg_nonnull, u32 level, u32 idle);
-
-#include "domain_balance.h"
 
 static __always_inline s32 balance_domain(struct run_queue *rq, struct sched_domain *sd, u32 level,
 					  u32 idle)

@@ -11,25 +11,27 @@
  * in the list, smaller is nearer the front. A task that leaves the queue for a CPU keeps its place
  * and may come back to it.
  *
- * The including file first defines
- *
- *	struct task_ctx	with counter, processor, place, running_since, waiting_since
- *	SEARCHES_AGAIN		whether another search follows when an epoch begins, as in 2.4;
- *				before, the task that has been found runs anyway
- *	NOTHING			less than any goodness
- *	prepare_search()	the work of schedule() before it searches
- *	goodness()		of a task on a CPU, given its loaded address space, or NOTHING
- *
- * and names the callbacks of one_list in its table.
+ * The scheduler's struct task_ctx has counter, processor, place, running_since and waiting_since;
+ * before it includes this it defines goodness() of a task on a CPU, given the address space that is
+ * loaded there, and prepare_search(), the work of schedule() before it searches. Its table names
+ * the callbacks of one_list.
  */
 #pragma once
 
+#include "best_task.h"
+#include "idle_task.h"
+#include "starvation.h"
+#include "tick_counter.h"
+
+/* Does another search follow when an epoch begins, as in 2.4? Before, what has been found runs */
 #ifndef SEARCHES_AGAIN
 #error "Define SEARCHES_AGAIN before including schedule.h"
 #endif
 
-#include "best_task.h"
-#include "starvation.h"
+/* Less than any goodness */
+#ifndef NOTHING
+#error "Define NOTHING before including schedule.h"
+#endif
 
 #define RUNQUEUE 0
 

@@ -13,6 +13,7 @@
  */
 #include "o1.h"
 #include "o1_priority.h"
+#include "load_balance.h"
 
 /* Weight of a task in balancing: its slice relative to that of nice 0; in 2.6.2 all are alike. */
 static u32 load_weight(s32 static_prio)
@@ -98,12 +99,6 @@ static bool balance_tick(void);
 
 DEFINE_TIMER(balance_timer, balance_tick, time_to_tick(scx_bpf_now(), 1))
 
-/*
- * RTPRIO_TO_LOAD_WEIGHT for a medium priority; sched_ext does not learn that of a task that took an
- * idle CPU.
- */
-#define REAL_TIME_WEIGHT (1024 + 50 * 128 / 100)
-
 /* Did the task run so recently that its data may still be in the CPU's cache? */
 static __always_inline bool task_hot(const struct task_ctx *t, u32 level, u64 now)
 {
@@ -116,8 +111,6 @@ static __always_inline bool task_hot(const struct task_ctx *t, u32 level, u64 no
 static __always_inline void count_besides(struct run_queue *rq, struct task_ctx *t, s32 number)
 {
 }
-
-#include "load_balance.h"
 
 /* Counts a task on a CPU's run queue. */
 static __noinline void count_on(struct task_ctx *t, struct run_queue *rq, u64 now)

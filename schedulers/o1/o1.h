@@ -16,6 +16,12 @@
 #define SCHED_LOAD_SCALE 128ULL
 
 /*
+ * RTPRIO_TO_LOAD_WEIGHT for a medium priority; sched_ext does not learn that of a task that took an
+ * idle CPU.
+ */
+#define REAL_TIME_WEIGHT (1024 + 50 * 128 / 100)
+
+/*
  * How many tasks of each list a CPU checks when it looks for starving ones. The task that has
  * waited longest is first, except for one that had to make way and its children; and a pick should
  * cost the same for any number of tasks.
