@@ -966,6 +966,14 @@ __noinline bool rescue_starved(s32 cpu)
 	       rescue_from_queue(eligible_dsq(cpu), SCX_DSQ_ITER_REV, 0);
 }
 
+static __always_inline bool rescue_if_due(struct run_queue *cfs_rq, s32 cpu, u64 now)
+{
+	if (!starvation_check_is_due(&cfs_rq->rescue_at, now) || !rescue_starved(cpu))
+		return false;
+	count(STAT_RESCUES);
+	return true;
+}
+
 /* ---- Running --------------------------------------------------------------------------------- */
 
 /* Brings the accounts of @prev, which would go on, up to date; true if it has to be preempted. */
@@ -1010,6 +1018,21 @@ static __always_inline bool balance_at_tick(struct run_queue *cfs_rq, u64 now)
 	return idle;
 }
 
+/* Balancing before a pick: returns @prev, or NULL if it goes to another CPU. */
+static __always_inline struct task_struct *balance_before_pick(struct run_queue *cfs_rq,
+							       struct task_struct *prev,
+							       bool *was_idle, u64 now)
+{
+	if (prev)
+		check_update_overutilized_status(cfs_rq, now);
+	if (push_task(cfs_rq, prev))
+		prev = NULL;
+	*was_idle = balance_at_tick(cfs_rq, now);
+	if (cfs_rq->pulled_pid && prev && pulled_preempts(cfs_rq))
+		cfs_rq->need_resched = true;
+	return prev;
+}
+
 /* Lets @prev go on; false if another task goes first or its groups have used up their quotas. */
 static __always_inline bool keep_prev(struct run_queue *cfs_rq, struct task_struct *prev,
 				      bool resched, u64 now)
@@ -1028,6 +1051,13 @@ static __always_inline bool keep_prev(struct run_queue *cfs_rq, struct task_stru
 	/* It goes on, with the protection it had */
 	run_until(cfs_rq, prev, next_event(cfs_rq, now), now);
 	return true;
+}
+
+/* Of an empty queue all sums are zero. */
+static __always_inline void check_sums(const struct run_queue *cfs_rq)
+{
+	if (!h_nr_queued(cfs_rq) && (cfs_rq->sum_weight || cfs_rq->sum_w_vruntime))
+		count(STAT_UNEVEN_SUMS);
 }
 
 /* The CPU has no task left: takes one from another. */
@@ -1060,28 +1090,16 @@ void BPF_STRUCT_OPS(eevdf_dispatch, s32 cpu, struct task_struct *prev)
 
 	update_cfs_rq_load_avg(cfs_rq, now);
 	cfs_rq_util_change(cfs_rq, now);
-	if (nr_cpus > 1) {
-		if (prev)
-			check_update_overutilized_status(cfs_rq, now);
-		if (push_task(cfs_rq, prev))
-			prev = NULL;
-		was_idle = balance_at_tick(cfs_rq, now);
-		if (cfs_rq->pulled_pid && prev && pulled_preempts(cfs_rq))
-			cfs_rq->need_resched = true;
-	}
+	if (nr_cpus > 1)
+		prev = balance_before_pick(cfs_rq, prev, &was_idle, now);
 
-	if (starvation_check_is_due(&cfs_rq->rescue_at, now) && rescue_starved(cpu)) {
-		count(STAT_RESCUES);
+	if (rescue_if_due(cfs_rq, cpu, now))
 		return;
-	}
-
 	if (prev && keep_prev(cfs_rq, prev, resched, now))
 		return;
 	if (pick_next_entity(cfs_rq, now) == PICK_MOVED)
 		return;
-	/* Of an empty queue all sums are zero */
-	if (!h_nr_queued(cfs_rq) && (cfs_rq->sum_weight || cfs_rq->sum_w_vruntime))
-		count(STAT_UNEVEN_SUMS);
+	check_sums(cfs_rq);
 	if (nr_cpus > 1 && !was_idle)
 		balance_newly_idle(cfs_rq, now);
 }
