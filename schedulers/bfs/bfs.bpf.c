@@ -334,10 +334,7 @@ static __always_inline u64 iso_period(void)
 	return 5ULL * hz * nr_cpus + 1;
 }
 
-/*
- * Ticks at which no isochronous task ran; each subtracts the current count / iso_period + 1. Equal
- * steps are taken together.
- */
+/* Ticks without isochronous tasks; each subtracts count / iso_period + 1, equal steps at once. */
 static __always_inline void no_iso_ticks(u64 ticks)
 {
 	u64 period = iso_period();
@@ -498,10 +495,7 @@ static __always_inline void try_preempt(struct task_struct *p, const struct task
 	resched_cpu(cpu, SCX_KICK_PREEMPT);
 }
 
-/*
- * The kernel wakes the CPU that is returned here if it is idle; whichever CPU comes first may take
- * the task.
- */
+/* The kernel wakes the CPU returned here if idle; whichever comes first may take the task. */
 s32 BPF_STRUCT_OPS(bfs_select_cpu, struct task_struct *p, s32 prev_cpu, u64 wake_flags)
 {
 	struct task_ctx *data = task_ctx_of(p);
@@ -858,10 +852,7 @@ s32 BPF_STRUCT_OPS(bfs_init_task, struct task_struct *p, struct scx_init_task_ar
 	return 0;
 }
 
-/*
- * More CPUs, longer slices: half as long again with each doubling, in whole milliseconds at the
- * end.
- */
+/* More CPUs, longer slices: half as long again with each doubling, in whole ms at the end. */
 static __always_inline u32 scale_rr_interval(u32 cpus)
 {
 	u32 rr = rr_interval * 100;

@@ -31,10 +31,7 @@ const volatile u32 mm_affinity_bonus = 1;
  */
 const volatile u32 yield_rule;
 
-/*
- * Distances between CPUs, MSI, by what the two share: how long one may idle while it sees the other
- * overloaded, ms
- */
+/* MSI between CPUs, by what they share: how long one may idle seeing the other overloaded, ms */
 const volatile u32 msi_core = 20;
 const volatile u32 msi_cache = 50;
 const volatile u32 msi_node = 50;

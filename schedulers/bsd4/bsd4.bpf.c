@@ -398,10 +398,7 @@ static __always_inline bool clock_thread_displaces(const struct pcpu *pc)
 	return clock_thread && pc && !pc->idle && pc->curpri > PRI_MAX_ITHD;
 }
 
-/*
- * The clock's thread runs on this CPU, preempting the current thread, and sleeps again: the CPU
- * chooses anew.
- */
+/* The clock's thread runs here, preempting the current one, and sleeps: the CPU chooses anew. */
 static __always_inline void run_clock_thread(void)
 {
 	s32 me = bpf_get_smp_processor_id();
@@ -804,10 +801,7 @@ __noinline int requeue(u64 queue, s32 displaced)
 	return 0;
 }
 
-/*
- * schedcpu(): a pass over all threads. Then FreeBSD's schedcpu thread sleeps, so this CPU picks the
- * thread that is best by now.
- */
+/* schedcpu(): a pass over all threads. Its thread in FreeBSD then sleeps: this CPU picks anew. */
 static bool schedcpu(void)
 {
 	s32 displaced, cpu = bpf_get_smp_processor_id();

@@ -243,10 +243,7 @@ static __noinline s32 calculate_priority(struct task_struct *p, struct task_ctx 
 	shares = t->public.shares ?: DEFAULT_SHARES;
 	usage_per_share = t->public.usage / shares;
 	allowed = effective_entitlement(rq, usage_per_share, now);
-	/*
-	 * Without a cap only the entitlement limits a task: a cap of a whole CPU would restrict one
-	 * with many shares
-	 */
+	/* Without a cap only the entitlement limits: a whole CPU would restrict many shares */
 	if (t->public.flags & (EBS_HARD_CAP | EBS_SOFT_CAP))
 		allowed = min(t->public.cap / shares, allowed);
 
@@ -684,10 +681,7 @@ __noinline int rescue(struct run_queue *rq __arg_nonnull)
 	return 0;
 }
 
-/*
- * Requeues waiting background tasks that by their attributes no longer are: otherwise they would
- * have to run first.
- */
+/* Requeues waiting tasks whose attributes say background no more: else they must run first. */
 __noinline int review_background(struct run_queue *rq __arg_nonnull)
 {
 	u64 now = scx_bpf_now();

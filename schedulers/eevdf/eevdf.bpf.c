@@ -166,10 +166,7 @@ enum pick {
 
 __noinline bool throttle_first(struct run_queue *cfs_rq __arg_nonnull, u64 dsq, u64 now);
 
-/*
- * Makes the first task of a queue this CPU's next one, or puts it into limbo if its groups have no
- * runtime.
- */
+/* Makes a queue's first task this CPU's next; into limbo if its groups have no runtime. */
 static __always_inline s32 take_first(struct run_queue *cfs_rq, u64 dsq, u64 now)
 {
 	if (nr_quotas && throttle_first(cfs_rq, dsq, now))

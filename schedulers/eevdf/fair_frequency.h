@@ -136,10 +136,7 @@ static __always_inline void cpufreq_update_util(struct run_queue *cfs_rq, bool i
 		sugov_update(cfs_rq, iowait, now);
 }
 
-/*
- * Does so if averages have changed enough since: by a period, or by a task that came from another
- * CPU or left for one.
- */
+/* Does so if averages have changed enough: by a period, or a task from or to another CPU. */
 static __always_inline void cfs_rq_util_change(struct run_queue *cfs_rq, u64 now)
 {
 	if (cfs_rq->decayed)

@@ -17,10 +17,7 @@
 
 /* Fraction bits of an average */
 #define PELT_SHIFT 10
-/*
- * Bits of a period's nanoseconds, periods in which the past loses half its weight, fraction bits of
- * such a weight
- */
+/* Bits of a period in ns; periods that halve the past's weight; fraction bits of such a weight */
 #define PELT_PERIOD_SHIFT 20
 #define PELT_HALF_LIFE 32
 #define PELT_FACTOR_SHIFT 24

@@ -121,10 +121,7 @@ static __always_inline s32 ticks(u64 now)
 	return tick_at(now) - first_tick;
 }
 
-/*
- * The end of a slice. The distance is computed in ticks of stathz but added to ticks of hz: a
- * defect of the original.
- */
+/* The end of a slice. A defect of the original: ticks of stathz are added to ticks of hz. */
 static __always_inline void renew_deadline(struct task_struct *p, struct td_sched *ts, u64 now)
 {
 	ts->deadline = ticks(now) + (s32)(sched_slice * prio_ratio(task_nice(p)) / PRIO_RATIO_BASE);
@@ -358,10 +355,7 @@ void BPF_STRUCT_OPS(fbfs_enqueue, struct task_struct *p, u64 enq_flags)
 		notify_cpus(p, ts);
 }
 
-/*
- * @prev is put back and chosen again: that, too, notifies a CPU that runs a thread of a worse
- * class.
- */
+/* @prev is put back and chosen again: that also notifies a CPU with a thread of a worse class. */
 static __always_inline void go_on(struct task_struct *prev, struct td_sched *ts, u64 now)
 {
 	ts->sliceend = false;

@@ -79,10 +79,7 @@ static __always_inline s32 static_priority(const struct task_struct *p)
 
 /* ---- Clocks ---------------------------------------------------------------------------------- */
 
-/*
- * Length of a tick of stathz, and number of the one in which @now lies; the ticks of hz are the
- * kernel's `ticks`.
- */
+/* Length of a tick of stathz, and number of that at @now; the kernel's `ticks` are those of hz. */
 static __always_inline u64 stat_tick_length(void)
 {
 	return NSEC_PER_SEC / (stathz ?: 1);

@@ -143,10 +143,7 @@ void scx_bpf_dsq_reenq___since71(u64 dsq_id, u64 reenq_flags) __ksym __weak;
 void scx_bpf_reenqueue_local___v2___void(void) __ksym __weak;
 u32 scx_bpf_reenqueue_local___count(void) __ksym __weak;
 
-/*
- * Hands all tasks of this CPU's local queue back to ops.enqueue(). Before 6.19 only callable from
- * ops.cpu_release().
- */
+/* Hands this CPU's local tasks back to ops.enqueue(); before 6.19 only in ops.cpu_release(). */
 static __always_inline void scx_bpf_reenqueue_local(void)
 {
 	if (bpf_ksym_exists(scx_bpf_dsq_reenq___since71))

@@ -239,10 +239,7 @@ void BPF_STRUCT_OPS(one_list_running, struct task_struct *p)
 	switched_in(p, data, now);
 }
 
-/*
- * Whether displaced by a real-time task or not, the task goes back to the list, and is not kept on
- * the CPU's local queue.
- */
+/* Displaced by a real-time task or not, it goes back to the list, not to the local queue. */
 void BPF_STRUCT_OPS(one_list_stopping, struct task_struct *p, bool runnable)
 {
 	struct task_ctx *data = task_ctx_of(p);

@@ -18,10 +18,7 @@
 #include <bpf/bpf_helpers.h>
 #include "kernel_constants.h"
 
-/*
- * The unit of a member, "ns" or "2^-32", for fairground task, which prints what the map
- * task_statistics begins with
- */
+/* A member's unit, "ns" or "2^-32", for fairground task, which prints how task_statistics begins */
 #define __unit(text) __attribute__((btf_decl_tag(text)))
 
 #define DEFINE_TASK_STORAGE(record_type, map_name, name)					\

@@ -15,10 +15,7 @@
 /* Load of one task of nice 0, and computing power of one CPU */
 #define SCHED_LOAD_SCALE 128ULL
 
-/*
- * RTPRIO_TO_LOAD_WEIGHT for a medium priority; sched_ext does not learn that of a task that took an
- * idle CPU.
- */
+/* RTPRIO_TO_LOAD_WEIGHT of a medium priority; that of a task that took an idle CPU is unknown. */
 #define REAL_TIME_WEIGHT (1024 + 50 * 128 / 100)
 
 /*

@@ -117,10 +117,7 @@ static __always_inline void count_cpu_use(struct td_sched *ts, u64 t)
 		sched_pctcpu_update(ts, t, true);
 }
 
-/*
- * SCHED_PRI_TICKS: CPU use of the window, 0 to 31 (8: to 23); a window of less than a second counts
- * as one.
- */
+/* SCHED_PRI_TICKS: CPU use of the window, 0 to 31 (8: to 23); under a second counts as one. */
 static u32 sched_pri_ticks(const struct td_sched *ts)
 {
 	u64 total = ts->ltick - ts->ftick;
@@ -494,10 +491,7 @@ static __always_inline void tdq_notify(struct tdq *tdq, s32 cpu, s32 pri)
 	preempt_in_interrupt(tdq, cpu);
 }
 
-/*
- * The clock's thread runs on this CPU, preempting the current thread, and sleeps again: the CPU
- * chooses anew.
- */
+/* The clock's thread runs here, preempting the current one, and sleeps: the CPU chooses anew. */
 static __always_inline void run_clock_thread(void)
 {
 	s32 me = bpf_get_smp_processor_id();
