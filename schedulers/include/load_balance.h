@@ -62,7 +62,7 @@ static __always_inline u64 missed_load_ticks(const struct run_queue *rq, u64 now
 	return (now - rq->domains.next_load_tick) / (tick_nsec ?: 1) + 1;
 }
 
-/* Updates the averages to @now, before the load changes: it has been constant since then. */
+/* Updates the averages to @now; called before the load changes: so far it was constant. */
 static __always_inline void update_cpu_load(struct run_queue *rq, u64 now)
 {
 	u64 ticks = missed_load_ticks(rq, now);
