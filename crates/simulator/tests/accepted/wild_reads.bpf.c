@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* Asks the kernel to read where there is nothing: it says so, and the buffer holds zeros. Loads there yield 0. */
+/* The kernel says that there is nothing to read, and the buffer holds zeros. Loads yield 0. */
 #include "one_callback.h"
 
 void *bpf_rdonly_cast(const void *obj__ign, u32 btf_id__k) __ksym;
 void scx_bpf_error_bstr(char *fmt, unsigned long long *data, u32 data__sz) __ksym;
 
-static const u64 nowhere[] = { 0, 8, 4096, 0xdeadbeef000, 0x7fffffffe000, 1ull << 47, 1ull << 63, ~4095ull, ~0ull };
+static const u64 nowhere[] = {
+	0, 8, 4096, 0xdeadbeef000, 0x7fffffffe000, 1ull << 47, 1ull << 63, ~4095ull, ~0ull,
+};
 
 RUNNING()
 {
