@@ -112,8 +112,11 @@ pub fn main(arguments: &Arguments) -> Result<ExitCode, Stop> {
     let mut advice = advice.map_err(|error| unusable(error.to_string()))?;
     VERSION.clone_into(&mut advice.comparison.version);
     advice.command = { advice.recommended.as_ref() }.map(|one| command(&recording, one));
-    for failure in &advice.failures {
-        crate::output::say!("fairground: {failure}");
+    // The table says it, too.
+    if arguments.format == Form::Json {
+        for failure in &advice.failures {
+            crate::output::say!("fairground: {failure}");
+        }
     }
     // Results that take minutes come after the answer; but for programs there is one document.
     if arguments.format == Form::Table {
@@ -132,7 +135,8 @@ pub fn main(arguments: &Arguments) -> Result<ExitCode, Stop> {
     if let Some(place) = place {
         place.write(advice_page(&advice).html())?;
     }
-    Ok(match confirmation.is_some_and(Confirmation::contradicts) {
+    let is_contradicted = confirmation.is_some_and(Confirmation::contradicts);
+    Ok(match is_contradicted || !advice.failures.is_empty() {
         true => ExitCode::from(FAILED),
         false => ExitCode::SUCCESS,
     })

@@ -1,5 +1,6 @@
 //! `fairground check`: the faults of a scheduler.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -108,13 +109,14 @@ pub fn main(arguments: &Arguments) -> Result<ExitCode, Stop> {
     if let Some(problem) = wanted.find_map(|one| one.absent_from(&measured)) {
         return Err(output::fail(UNUSABLE, format!("--require: {problem}")));
     }
-    let known = former.map_or(0, |former| leave_out(&former, &mut judged, &plans));
+    let mut known =
+        former.map_or_else(BTreeMap::new, |former| leave_out(&former, &mut judged, &plans));
     let contenders = { plans.first() }.map_or(&[][..], |plan| &plan.sites[0].contenders);
     let mut checkup = Checkup {
         schedulers: contenders.iter().map(Contender::title).collect(),
         cases: sites.len(),
         faults: groups(&judged, &plans, &sites),
-        known,
+        known: known.len(),
         hunts: Vec::new(),
     };
     if arguments.shrink.is_some() && checkup.faults.is_empty() {
@@ -122,13 +124,14 @@ pub fn main(arguments: &Arguments) -> Result<ExitCode, Stop> {
     }
     arguments.show_again(&mut checkup, &judged, &sites, &mut plans)?;
     let runs: Vec<Run> = judged.iter().map(told).collect();
-    let ended = failures::exit_code(&runs);
+    known.retain(|number, _| runs[*number].is_ok());
+    let ended = failures::exit_code(&runs, &known);
     arguments.print(&checkup)?;
     let gates = arguments.doubts(&judged);
     tell_doubts(&gates, &plans);
     if let Some(place) = junit {
         let comparison = Comparison { runs, gates, ..Comparison::default() };
-        place.write(comparison_junit(&comparison))?;
+        place.write(comparison_junit(&comparison, &known))?;
     }
     Ok(ended)
 }
@@ -392,6 +395,7 @@ struct Former {
 struct FormerFault {
     scheduler: String,
     kind: String,
+    message: String,
     cases: Vec<String>,
 }
 
@@ -404,21 +408,22 @@ fn read_former(path: &Path) -> Result<Former, String> {
     })
 }
 
-/// Leaves out failures that a former result has as well; returns in how many runs.
-fn leave_out(former: &Former, judged: &mut [Judged], plans: &[Plan]) -> usize {
-    let mut count = 0;
-    for one in judged {
+/// Leaves out failures that a former result has as well; returns in which runs, and what they were.
+fn leave_out(former: &Former, judged: &mut [Judged], plans: &[Plan]) -> BTreeMap<usize, String> {
+    let mut left = BTreeMap::new();
+    for (number, one) in judged.iter_mut().enumerate() {
         let scheduler = titled(one, plans);
         let case = &one.run.labels.workload;
-        let before = one.findings.len();
-        one.findings.retain(|finding| {
+        let is_new = |finding: &Finding| {
             !former.faults.iter().any(|fault| {
                 fault.scheduler == scheduler
-                    && fault.kind == finding.failure.kind
+                    && finding.failure.was_told(&fault.kind, &fault.message)
                     && fault.cases.contains(case)
             })
-        });
-        count += usize::from(one.findings.len() < before);
+        };
+        let known = one.findings.iter().find(|finding| !is_new(finding)).map(sentence);
+        left.extend(known.map(|what| (number, format!("as before: {what}"))));
+        one.findings.retain(is_new);
     }
-    count
+    left
 }

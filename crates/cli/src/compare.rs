@@ -179,7 +179,10 @@ pub fn main(mut arguments: Arguments) -> Result<ExitCode, Stop> {
     failures::tell(&plan, &failed, arguments.format == DocumentForm::Table);
     print(&arguments, &results)?;
     failures::tell_details(&failed);
-    let mut ended = failures::exit_code(&results.comparison.runs);
+    // A gate is about the others: who mends a scheduler that fails must be able to pass.
+    let gated = baseline.as_deref().filter(|_| arguments.has_conditions());
+    let excused = failures::of_scheduler(&results.comparison.runs, gated);
+    let mut ended = failures::exit_code(&results.comparison.runs, &excused);
     arguments.simulation.tell_idle_window(&results.comparison.runs);
     if let Some(spent) = spent {
         output::say!("fairground: {spent}");
@@ -201,7 +204,7 @@ pub fn main(mut arguments: Arguments) -> Result<ExitCode, Stop> {
         written.map_err(|(path, cause)| output::unwritten(&path, cause))?;
     }
     if let Some(place) = junit {
-        place.write(comparison_junit(&results.comparison))?;
+        place.write(comparison_junit(&results.comparison, &excused))?;
     }
     if let Some(page) = page {
         write_page(page, &plan, &results)?;
@@ -232,6 +235,9 @@ impl Arguments {
             () if is_auto && self.baseline.is_none() && !judges => {
                 Some("--repeat auto runs until something is decided; give --baseline or --require")
             }
+            () if self.tasks && self.format == DocumentForm::Markdown => Some(
+                "--tasks: Markdown has no tables of tasks; leave it out, or take another --format",
+            ),
             () if is_auto && self.trace.is_some() => {
                 Some("--trace keeps every run; give --repeat a number")
             }

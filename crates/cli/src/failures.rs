@@ -1,5 +1,6 @@
 //! Runs that failed, or starved a task: the messages about them, and the exit code.
 
+use std::collections::BTreeMap;
 use std::io::IsTerminal as _;
 use std::process::ExitCode;
 
@@ -114,10 +115,21 @@ fn is_repeated(one: &Failure, other: &Failure) -> bool {
         }
 }
 
-/// The exit code: 0 if all is well, 1 if a run failed or starved a task, 2 if nothing could be run.
-pub fn exit_code(runs: &[Run]) -> ExitCode {
+/// Why the failed runs of this scheduler, the baseline of a gate, are no reason to fail, by their places.
+pub fn of_scheduler(runs: &[Run], baseline: Option<&str>) -> BTreeMap<usize, String> {
+    let is_it = |(_, run): &(usize, &Run)| Some(&*run.labels.scheduler) == baseline;
+    let failed = runs.iter().enumerate().filter(is_it).filter_map(|(number, run)| {
+        let failure = run.failure.as_ref()?;
+        Some((number, format!("the baseline {}", failure.message)))
+    });
+    failed.collect()
+}
+
+/// The exit code: 0 if all is well but for runs that are excused, 1 if a run failed or starved a task, 2 if nothing could be run.
+pub fn exit_code(runs: &[Run], excused: &BTreeMap<usize, String>) -> ExitCode {
     let never_began = |run: &Run| matches!(run.status, Status::Invalid | Status::Refused);
-    if runs.iter().all(Run::is_ok) {
+    let is_well = |(number, run): (usize, &Run)| run.is_ok() || excused.contains_key(&number);
+    if runs.iter().enumerate().all(is_well) {
         ExitCode::SUCCESS
     } else if runs.iter().all(never_began) {
         ExitCode::from(UNUSABLE)

@@ -1,10 +1,14 @@
 //! `fairground import`: makes a recording from the file of another recorder, and a workload from a kernel's debug dump.
 
+use std::fs::File;
+use std::io::Read as _;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::Args;
-use fairground_recording::{Dump, Error, counted, import_ftrace, import_perf, is_dump, is_ftrace};
+use fairground_recording::{
+    Dump, Error, FIRST, counted, import_ftrace, import_perf, is_dump, is_ftrace,
+};
 
 use crate::output::{self, FAILED, Stop, UNUSABLE, fail};
 
@@ -52,11 +56,13 @@ pub fn main(arguments: &Arguments) -> Result<ExitCode, Stop> {
             format_args!("-o {file}: it would replace what it is made from; give another name"),
         ));
     }
-    // A pipe cannot be read a second time.
-    let bytes = match arguments.file.is_file() {
-        true => fairground_files::read(&arguments.file).unwrap_or_default(),
-        false => Vec::new(),
-    };
+    let (first, mut opened) = begin(&arguments.file)?;
+    let mut bytes = first.clone();
+    if !first.starts_with(PERF) {
+        // A pipe cannot be read a second time.
+        let rest = fairground_files::read_rest(&mut opened);
+        bytes.extend(rest.map_err(|cause| unread(&arguments.file, &cause))?);
+    }
     let text = std::str::from_utf8(&bytes).unwrap_or_default();
     if is_dump(text) {
         return import_dump(&arguments.file, text, &output("dump.json"));
@@ -64,11 +70,11 @@ pub fn main(arguments: &Arguments) -> Result<ExitCode, Stop> {
     let output = output("fairground.recording");
     let imported = match is_ftrace(text) {
         true => import_ftrace(&arguments.file, text, &output, arguments.pid),
-        false => import_perf(&arguments.file, &output, arguments.pid),
+        false => import_perf(&arguments.file, (first, opened), &output, arguments.pid),
     };
     let imported = imported.map_err(|error| match error {
         Error::Write { .. } => fail(FAILED, error),
-        _ if bytes.starts_with(b"PERFILE2") || is_ftrace(text) => fail(UNUSABLE, error),
+        _ if bytes.starts_with(PERF) || is_ftrace(text) => fail(UNUSABLE, error),
         _ => match fairground_files::recognised(&bytes) {
             Some(told) => fail(UNUSABLE, format_args!("{}: {told}", arguments.file.display())),
             None => fail(UNUSABLE, error),
@@ -88,6 +94,23 @@ pub fn main(arguments: &Arguments) -> Result<ExitCode, Stop> {
     }
     crate::recording::tell_gaps(&output);
     Ok(ExitCode::SUCCESS)
+}
+
+/// The beginning of what perf writes.
+const PERF: &[u8] = b"PERFILE2";
+
+/// Opens a file or pipe and reads its first bytes.
+fn begin(path: &Path) -> Result<(Vec<u8>, File), Stop> {
+    let unread = |cause| unread(path, &cause);
+    let mut opened = File::open(path).map_err(unread)?;
+    let mut first = Vec::new();
+    (&mut opened).take(FIRST as u64).read_to_end(&mut first).map_err(unread)?;
+    Ok((first, opened))
+}
+
+fn unread(path: &Path, cause: &std::io::Error) -> Stop {
+    let (file, remedy) = (path.display(), fairground_files::remedy(cause));
+    fail(UNUSABLE, format_args!("cannot read {file}: {cause}; {remedy}"))
 }
 
 /// Writes the workload of a debug dump, and describes its contents.

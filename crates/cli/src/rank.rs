@@ -1,5 +1,6 @@
 //! `fairground rank`: schedulers over many loads.
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -9,7 +10,7 @@ use fairground_report::{
     Comparison, Run, TitledRanking, rankings_csv, rankings_json, rankings_markdown, rankings_page,
     rankings_text,
 };
-use fairground_results::{OwnMargin, Ranking};
+use fairground_results::{Absent, OwnMargin, Ranking};
 
 use crate::VERSION;
 use crate::board::Board;
@@ -76,7 +77,7 @@ pub fn main(mut arguments: Arguments) -> Result<ExitCode, Stop> {
     progress.clear();
     let runs = tell(whole, held_out, &margins, arguments.format, page)?;
     arguments.simulation.tell_idle_window(&runs);
-    Ok(failures::exit_code(&runs))
+    Ok(failures::exit_code(&runs, &BTreeMap::new()))
 }
 
 /// Prints the rankings that runs give, those of held-out loads apart, and writes the page, if there is to be one. Returns all runs.
@@ -91,6 +92,14 @@ pub fn tell(
     for (title, runs) in [("Loads", &runs), ("Held-out loads", &held_out)] {
         if !runs.is_empty() {
             let ranking = Ranking::of(runs, margins);
+            if let (0, [one, ..]) = (ranking.cells, ranking.absent.as_slice()) {
+                let Absent { scheduler, first, .. } = one;
+                return Err(Error::Plan(format!(
+                    "no load was run under all of these schedulers, so nothing is ranked: {scheduler} has no run of {} on {}",
+                    first.workload, first.machine
+                ))
+                .into());
+            }
             rankings.push(TitledRanking { title: title.to_owned(), ranking });
         }
     }
@@ -119,7 +128,9 @@ impl Arguments {
     /// The plans, one of all loads that the user names, and one for each of a board; and the user's margins, with those of boards.
     fn planned(&self) -> Result<(Vec<Planned>, Vec<OwnMargin>), Error> {
         let given = &self.simulation;
-        let mut margins = self.margins.clone();
+        check_margins(&self.margins)?;
+        // The margins of each board, and none for the loads beside boards.
+        let mut of_boards: Vec<(String, Vec<OwnMargin>)> = Vec::new();
         let mut simulations = Vec::new();
         let mut own = Vec::new();
         for word in &given.workloads {
@@ -134,20 +145,7 @@ impl Arguments {
                 )));
             }
             let board = board.map_err(Error::Plan)?;
-            for own in board.margins {
-                let known = margins.iter().position(|one| one.measure.id == own.measure.id);
-                // The first one counts, so an option decides between boards.
-                if let Some(other) = known.filter(|place| *place >= self.margins.len())
-                    && margins[other].margin != own.margin
-                {
-                    return Err(Error::Plan(format!(
-                        "{}: its margin is {own}, that of a board before {}; say which with --margin",
-                        word.display(),
-                        margins[other]
-                    )));
-                }
-                margins.push(own);
-            }
+            of_boards.push((word.display().to_string(), board.margins));
             for load in board.loads {
                 let duration = load.duration().map_err(Error::Plan)?;
                 let one = given.with_loads(vec![load.workload], load.machines, duration);
@@ -155,6 +153,7 @@ impl Arguments {
             }
         }
         if !own.is_empty() {
+            of_boards.push(("the other loads".to_owned(), Vec::new()));
             let one = given.with_loads(own, given.machines.clone(), given.duration);
             simulations.insert(0, (one, false));
         }
@@ -171,6 +170,44 @@ impl Arguments {
             plan: Plan { repeats: self.repeat, ..plan },
             is_held_out,
         });
-        Ok((planned.collect(), margins))
+        Ok((planned.collect(), margins_of(&self.margins, &of_boards)?))
     }
+}
+
+/// Refuses several margins of one measure, of which only one could count.
+pub fn check_margins(margins: &[OwnMargin]) -> Result<(), Error> {
+    for (place, one) in margins.iter().enumerate() {
+        if margins[..place].iter().any(|other| other.measure.id == one.measure.id) {
+            let measure = one.measure.id;
+            return Err(Error::Plan(format!("--margin {measure}: it is given twice; choose one")));
+        }
+    }
+    Ok(())
+}
+
+/// The margins of all loads: those given, and those of the boards on other measures, which have to agree.
+fn margins_of(
+    given: &[OwnMargin],
+    boards: &[(String, Vec<OwnMargin>)],
+) -> Result<Vec<OwnMargin>, Error> {
+    let mut margins = given.to_vec();
+    let of = |list: &[OwnMargin], own: &OwnMargin| {
+        list.iter().find(|one| one.measure.id == own.measure.id).map(OwnMargin::to_string)
+    };
+    for (board, own) in
+        boards.iter().flat_map(|(board, all)| all.iter().map(move |own| (board, own)))
+    {
+        if of(&margins, own).is_some() {
+            continue;
+        }
+        let other = boards.iter().find(|(_, all)| of(all, own) != Some(own.to_string()));
+        if let Some((other, all)) = other {
+            let theirs = of(all, own).unwrap_or_else(|| "that of the measure".to_owned());
+            return Err(Error::Plan(format!(
+                "{board}: its margin is {own}, for {other} it is {theirs}; say which with --margin"
+            )));
+        }
+        margins.push(own.clone());
+    }
+    Ok(margins)
 }

@@ -727,6 +727,9 @@ impl Cell {
             let named = task.cpus.iter().chain(phases).flatten();
             lacking.extend(named.filter(|cpu| machine.find(**cpu).is_none()));
         }
+        let named =
+            workload.arrivals.iter().filter_map(|arrivals| arrivals.cpus.as_ref()).flatten();
+        lacking.extend(named.filter(|cpu| machine.find(**cpu).is_none()));
         let lacking: Vec<String> = lacking.into_iter().map(u32::to_string).collect();
         (!lacking.is_empty()).then(|| {
             format!(
@@ -738,18 +741,21 @@ impl Cell {
         })
     }
 
-    /// CPUs that were to go or come after the end of the run.
+    /// CPUs that were to go or come, and groups that were to change, after the end of the run.
     fn changes_after(&self, end: Nanoseconds) -> impl Iterator<Item = String> {
-        let late = self.options.hotplug.iter().filter(move |change| change.at > end);
-        late.map(move |change| {
-            let cpu = self.options.machine.numbers[change.cpu];
+        let Options { hotplug, machine, workload, .. } = &self.options;
+        let of_cpus = hotplug.iter().map(|change| {
             let state = if change.online { "online" } else { "offline" };
-            format!(
-                "{} ended after {}, before the time when CPU {cpu} was to be {state}, {}",
-                self.options.workload.name,
-                seconds(end),
-                seconds(change.at)
-            )
+            (change.at, format!("CPU {} was to be {state}", machine.numbers[change.cpu]))
+        });
+        let of_groups = workload.groups.iter().flat_map(|group| {
+            let told = || format!("the settings of group {} were to change", group.path);
+            group.changes.iter().map(move |change| (change.at, told()))
+        });
+        let late = of_cpus.chain(of_groups).filter(move |(at, _)| *at > end);
+        late.map(move |(at, what)| {
+            let (name, end, at) = (&workload.name, seconds(end), seconds(at));
+            format!("{name} ended after {end}, before the time when {what}, {at}")
         })
     }
 
@@ -911,7 +917,21 @@ impl Failure {
                 _ => essence(&self.message) == essence(&other.message),
             }
     }
+
+    /// Whether a former result with this kind and sentence told of this failure. Rules have kinds of their own, other reasons to stop have their messages; and of a
+    /// scheduler that never ran nothing is known.
+    pub fn was_told(&self, kind: &str, sentence: &str) -> bool {
+        kind == self.kind
+            && match self.status {
+                Status::Invalid | Status::Refused => false,
+                Status::Starved | Status::Unmet => true,
+                _ => kind == STALL || essence(sentence) == essence(&self.sentence()),
+            }
+    }
 }
+
+/// The kernel's name for the end of a scheduler under which a task waited too long.
+pub(crate) const STALL: &str = "SCX_EXIT_ERROR_STALL";
 
 /// The part of a message that is the same in every run: without the time, task names, and numbers other than source lines.
 fn essence(message: &str) -> String {
@@ -957,10 +977,12 @@ fn number_cpus(options: &mut Options) {
             *cpus = cpus.iter().filter_map(found).collect();
         }
     };
-    for task in &mut Arc::make_mut(&mut options.workload).tasks {
+    let workload = Arc::make_mut(&mut options.workload);
+    for task in &mut workload.tasks {
         number(&mut task.cpus);
         task.phases.iter_mut().for_each(|phase| number(&mut phase.cpus));
     }
+    workload.arrivals.iter_mut().for_each(|arrivals| number(&mut arrivals.cpus));
     for thread in &mut options.surroundings.threads {
         number(&mut thread.cpus);
     }

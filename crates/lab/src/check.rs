@@ -5,7 +5,7 @@ use std::num::NonZero;
 use fairground_metrics::{Cause, Explanation, Place, RunMetrics};
 use fairground_results::{Breach, Lack, Run, Status};
 
-use crate::cell::{Cell, CellResult, Failure, run_cells};
+use crate::cell::{Cell, CellResult, Failure, STALL, run_cells};
 use crate::error::Error;
 use crate::explain::{beside_background, why_it_waited};
 use crate::parallel;
@@ -66,9 +66,6 @@ pub fn check(
 
 /// A run of a check that has more events than this does not end; no case has as many under a documented scheduler.
 const MOST_EVENTS: u64 = 4_000_000;
-
-/// The kernel's name for the end of a scheduler under which a task waited too long.
-const STALL: &str = "SCX_EXIT_ERROR_STALL";
 
 /// The task that waited for longest when the run ended, and since when.
 fn longest_to_the_end(run: &RunMetrics) -> Option<(String, u64)> {

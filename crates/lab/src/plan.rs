@@ -15,7 +15,7 @@ use fairground_results::{CpuChange, Hashes, Patience, Requirement};
 use fairground_simulator::{
     CostModel, Hotplug, Options, Release, Surroundings, check_deadline_tasks,
 };
-use fairground_workload::Workload;
+use fairground_workload::{Arrivals, Workload};
 
 use crate::cell::{Cell, TraceForm, effort, length_of};
 use crate::contender::Contender;
@@ -46,6 +46,18 @@ pub(crate) fn check_tasks(workload: &Workload, machine: &Machine) -> Result<(), 
                     machine.told_numbers()
                 )));
             }
+        }
+    }
+    for Arrivals { service, cpus, .. } in &workload.arrivals {
+        if let Some(cpus) = cpus
+            && !cpus.iter().any(|cpu| machine.find(*cpu).is_some())
+        {
+            return Err(Error::Plan(format!(
+                "the arrivals at {} of {} come to CPUs {cpus:?}, and the machine has {}; choose a larger --machine or change \"cpus\"",
+                workload.services[*service],
+                workload.name,
+                machine.told_numbers()
+            )));
         }
     }
     check_deadline_tasks(workload, machine)

@@ -29,6 +29,8 @@ struct Known {
     allowed: Vec<CpuId>,
     /// The slice with which it was inserted last, if it was.
     slice: Option<Nanoseconds>,
+    /// When that was.
+    sliced: Nanoseconds,
     /// Whether it has run on long after the end of that slice, so that it must have got another one.
     outlasts: bool,
 }
@@ -245,7 +247,8 @@ impl Explainer {
             && let Some(slice) = known.slice
         {
             let limit = slice.max(USUAL_SLICE).saturating_add(LATEST_TICK);
-            known.outlasts |= now.saturating_sub(since.max(asked)) > limit;
+            // One whose attributes change while it runs is inserted again, with the rest of its slice.
+            known.outlasts |= now.saturating_sub(since.max(asked).max(known.sliced)) > limit;
         }
     }
 
@@ -530,10 +533,13 @@ impl Sink for Explainer {
             priority: info.rt_priority,
             allowed: info.allowed.clone(),
             slice: None,
+            sliced: 0,
             outlasts: false,
         };
         let known = match self.tasks.remove(&task) {
-            Some(before) => Known { slice: before.slice, outlasts: before.outlasts, ..known },
+            Some(Known { slice, sliced, outlasts, .. }) => {
+                Known { slice, sliced, outlasts, ..known }
+            }
             None => known,
         };
         self.tasks.insert(task, known);
@@ -597,7 +603,7 @@ impl Sink for Explainer {
             }
             EventKind::Insert { task, queue, slice, vtime } => {
                 if let Some(known) = self.tasks.get_mut(&task) {
-                    known.slice = Some(slice);
+                    (known.slice, known.sliced) = (Some(slice), now);
                 }
                 let queue = Place::from(queue);
                 let action = Action::Inserted {
@@ -906,6 +912,29 @@ mod tests {
         };
         assert!(asked(100));
         assert!(!asked(20));
+    }
+
+    #[test]
+    fn a_task_that_is_inserted_again_has_the_rest_of_its_slice_from_then_on() {
+        const MS: u64 = 1_000_000;
+        let inserted_at = |times: &[u64]| {
+            let mut events = vec![
+                (0, insert(B, here(0))),
+                (0, callback(0, Callback::Dispatch, None)),
+                (1, switch(0, None, Some(B))),
+                (9, insert(A, Q)),
+                (10, wake(A)),
+            ];
+            // Its attributes change while it runs.
+            for time in times {
+                events.push((time * MS, insert(B, here(0))));
+            }
+            events.push((100 * MS, callback(0, Callback::Dispatch, None)));
+            events.push((100 * MS, switch(0, Some(B), Some(A))));
+            explain(Policy::Normal, &[0], &events).cpus[0].ran[0].endless
+        };
+        assert!(inserted_at(&[]));
+        assert!(!inserted_at(&[90]));
     }
 
     #[test]

@@ -84,6 +84,9 @@ fn remarks(advice: &Advice) -> Vec<String> {
 fn verdict(advice: &Advice) -> String {
     let leaders = advice.leaders();
     match (leaders.as_slice(), &advice.recommended) {
+        ([one], _) if advice.ranking.len() == 1 => {
+            format!("{one} alone came to the end of its replays, so nothing was compared.")
+        }
         ([one], _) => format!("{one} is first: all others are worse by more than replays are off."),
         (several, None) => {
             format!("No clear winner: {} cannot be told apart.", several.join(", "))
@@ -202,13 +205,29 @@ fn what_to_do(advice: &Advice) -> String {
                 several => format!("{} are", several.join(", ")),
             }
         ),
+        None if advice.ranking.len() == 1 => "Load nothing: nothing was compared".to_owned(),
         None => "Load nothing: no other is known to be better than the kernel's own".to_owned(),
     }
+}
+
+/// Who failed, and so is not ranked, each with its first failure.
+fn unranked(advice: &Advice) -> Vec<String> {
+    let mut told: BTreeMap<&str, &String> = BTreeMap::new();
+    for run in &advice.comparison.runs {
+        if let Some(failure) = &run.failure {
+            told.entry(&run.labels.scheduler).or_insert(&failure.message);
+        }
+    }
+    let told = told.into_iter();
+    told.map(|(scheduler, message)| format!("{scheduler} is not ranked: it {message}")).collect()
 }
 
 /// The answer for a terminal.
 pub fn advice_text(advice: &Advice) -> String {
     let mut text = format!("{}\n\n", heading(advice));
+    for failure in unranked(advice) {
+        let _ = writeln!(text, "{}", wrap(&failure, WIDTH, 0));
+    }
     text.push_str(&columns(&ranking(advice), 2));
     let _ = writeln!(text, "\n{}", verdict(advice));
     if let Some(recommended) = &advice.recommended {
@@ -304,7 +323,7 @@ pub fn advice_json(advice: &Advice, fairground: &str) -> String {
         less_is_better: advice.aim.better() == Better::Lower,
         replays: advice.replays,
         ranking: &advice.ranking,
-        clear_winner: advice.leaders().len() == 1,
+        clear_winner: advice.ranking.len() > 1 && advice.leaders().len() == 1,
         recommended: advice.recommended.as_ref(),
         command: advice.command.as_deref(),
         notes: remarks(advice),
@@ -318,6 +337,7 @@ pub fn advice_json(advice: &Advice, fairground: &str) -> String {
 pub fn advice_page(advice: &Advice) -> Page {
     let mut page = comparison_page(&advice.comparison, &BTreeMap::new());
     let mut summary = vec![heading(advice) + ".", verdict(advice)];
+    summary.extend(unranked(advice));
     summary.extend(advice.recommended.as_ref().map(priced));
     summary.push(what_to_do(advice));
     if let Some(confirmation) = &advice.confirmation {

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use fairground_results::{Checkup, Fault, Status};
 use serde::Serialize;
 
-use crate::csv_of;
+use crate::csv_format::csv_of_texts;
 
 /// Version of the JSON format. It changes when a program that reads the old format could misread the new one.
 const VERSION: u32 = 1;
@@ -77,28 +77,15 @@ pub fn checkup_json(checkup: &Checkup) -> String {
     text.expect("all keys are texts and all numbers finite") + "\n"
 }
 
-/// A fault in a case.
-#[derive(Serialize)]
-struct Line<'a> {
-    scheduler: &'a str,
-    case: &'a str,
-    status: &'static str,
-    kind: &'a str,
-    diagnosis: &'a str,
-}
-
 /// A line for each fault in each case that shows it.
 pub fn checkup_csv(checkup: &Checkup) -> String {
+    let heading = ["scheduler", "case", "status", "kind", "diagnosis"].map(str::to_owned);
     let lines = checkup.faults.iter().flat_map(|fault| {
-        fault.cases.iter().map(|case| Line {
-            scheduler: &fault.scheduler,
-            case,
-            status: fault.status.name(),
-            kind: &fault.kind,
-            diagnosis: &fault.diagnosis,
-        })
+        let Fault { scheduler, status, kind, diagnosis, .. } = fault;
+        let cases = fault.cases.iter();
+        cases.map(move |case| vec![scheduler.as_str(), case, status.name(), kind, diagnosis])
     });
-    csv_of(lines)
+    csv_of_texts(heading.to_vec(), lines)
 }
 
 fn faults_of<'a>(checkup: &'a Checkup, scheduler: &str) -> Vec<&'a Fault> {
@@ -128,6 +115,7 @@ fn headline(checkup: &Checkup, place: usize, faults: &[&Fault]) -> String {
         many => format!("{many} cases"),
     };
     match (faults.len(), cases.len()) {
+        (0, _) if checkup.known > 0 => format!("{scheduler}: nothing new in {all}"),
         (0, _) => format!("{scheduler}: nothing wrong in {all}"),
         (1, failed) => format!("{scheduler}: one fault, in {failed} of {all}"),
         (many, failed) => format!("{scheduler}: {many} faults, in {failed} of {all}"),

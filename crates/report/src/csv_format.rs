@@ -39,7 +39,10 @@ pub fn csv_of<T: Serialize>(rows: impl IntoIterator<Item = T>) -> String {
 }
 
 /// A heading and rows of texts.
-pub(crate) fn csv_of_texts(heading: Vec<String>, rows: Vec<Vec<String>>) -> String {
+pub(crate) fn csv_of_texts<T: AsRef<[u8]>>(
+    heading: Vec<String>,
+    rows: impl IntoIterator<Item = Vec<T>>,
+) -> String {
     written(|writer| {
         writer.write_record(heading)?;
         rows.into_iter().try_for_each(|row| writer.write_record(row))

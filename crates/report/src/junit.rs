@@ -1,5 +1,6 @@
 //! Comparisons as JUnit XML, which services for continuous integration show.
 
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use fairground_results::{Difference, Gate, GateOutcome, Judgement, Run, short_name};
@@ -7,8 +8,8 @@ use fairground_results::{Difference, Gate, GateOutcome, Judgement, Run, short_na
 use crate::Comparison;
 
 /// A comparison as JUnit XML, a test suite for each workload on each machine: a test for each run, which fails unless the run is ok, and one for each measure in which
-/// a scheduler is compared with the baseline, which fails if it is worse.
-pub fn comparison_junit(comparison: &Comparison) -> String {
+/// a scheduler is compared with the baseline, which fails if it is worse. Runs whose failures are no reason to fail, by their places, are skipped, which says why.
+pub fn comparison_junit(comparison: &Comparison, excused: &BTreeMap<usize, String>) -> String {
     let mut suites: Vec<(String, Vec<Test>)> = Vec::new();
     let mut add = |workload: &str, machine: &str, test: Test| {
         let name = format!("{workload} on {machine}");
@@ -17,8 +18,9 @@ pub fn comparison_junit(comparison: &Comparison) -> String {
             None => suites.push((name, vec![test])),
         }
     };
-    for run in &comparison.runs {
-        add(&run.labels.workload, &run.labels.machine, Test::of_run(run));
+    for (number, run) in comparison.runs.iter().enumerate() {
+        let test = Test::of_run(run, excused.get(&number));
+        add(&run.labels.workload, &run.labels.machine, test);
     }
     for one in &comparison.differences {
         add(&one.workload, &one.machine, Test::of_difference(one));
@@ -55,9 +57,9 @@ struct Test {
 }
 
 impl Test {
-    fn of_run(run: &Run) -> Self {
+    fn of_run(run: &Run, excuse: Option<&String>) -> Self {
         let labels = &run.labels;
-        let failure = run.failure.as_ref();
+        let failure = run.failure.as_ref().filter(|_| excuse.is_none());
         Self {
             class: short_name(&labels.scheduler).to_owned(),
             name: match labels.seed {
@@ -65,7 +67,7 @@ impl Test {
                 None => format!("run {}", labels.repeat),
             },
             failure: failure.map(|failure| (failure.kind.clone(), failure.message.clone())),
-            skipped: None,
+            skipped: excuse.cloned(),
         }
     }
 

@@ -1,7 +1,7 @@
 //! Rankings of schedulers over many loads, in all forms.
 
 use fairground_results::format::ABSENT;
-use fairground_results::{Dominated, Measure, NOTABLE, Noted, Ranked, Ranking};
+use fairground_results::{Absent, Dominated, Measure, NOTABLE, Noted, Ranked, Ranking};
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -124,6 +124,10 @@ pub fn rankings_page(rankings: &[TitledRanking], comparison: &Comparison) -> Pag
 fn blocks(one: &TitledRanking) -> Vec<Block> {
     let ranking = &one.ranking;
     let mut blocks = vec![Block::Text(title(one))];
+    if !ranking.absent.is_empty() {
+        let told: Vec<String> = ranking.absent.iter().map(absence).collect();
+        blocks.push(Block::Text(told.join("\n")));
+    }
     let failed: Vec<String> =
         ranking.places.iter().filter_map(|place| failure(place, ranking.cells)).collect();
     if !failed.is_empty() {
@@ -191,6 +195,15 @@ fn failure(place: &Ranked, cells: usize) -> Option<String> {
     ))
 }
 
+fn absence(one: &Absent) -> String {
+    let Absent { scheduler, cells, first } = one;
+    let left = if *cells == 1 { "cell, which is" } else { "cells, which are" };
+    format!(
+        "{scheduler} has no run in {cells} {left} left out; first {} on {}",
+        first.workload, first.machine
+    )
+}
+
 fn note(one: &Noted) -> String {
     match one.loads {
         1 => format!("Note: {}", one.note),
@@ -218,7 +231,10 @@ fn places(ranking: &Ranking) -> Vec<Vec<String>> {
             one.scheduler.clone(),
             times(one.times),
             part,
-            format!("{} of {}", one.dominated.len(), ranking.cells),
+            match ranking.cells_of(one) {
+                0 => ABSENT.to_owned(),
+                cells => format!("{} of {cells}", one.dominated.len()),
+            },
             one.undecided.to_string(),
         ]
     };

@@ -42,7 +42,7 @@ pub use measured::{Figures, Measured};
 pub use moment::{Mark, Moment};
 pub use overall::{CellName, Compared, Overall, Overview, Tally};
 pub use quantity::{Lack, Quantity};
-pub use ranking::{Dominated, NOTABLE, Noted, OwnMargin, Ranked, Ranking};
+pub use ranking::{Absent, Dominated, NOTABLE, Noted, OwnMargin, Ranked, Ranking};
 pub use reproduction::{
     Claim, Figure, Fit, Headline, Interval, Level, OnKernel, PrintedTable, Reproduction, Standing,
     Subject, Verdict, Where,

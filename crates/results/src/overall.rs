@@ -179,6 +179,8 @@ pub(crate) fn grouped(runs: &[Run]) -> (Vec<Cell<'_>>, Vec<String>) {
         match known {
             None => cells.push(vec![Row { scheduler, runs }]),
             Some(cell) => match cell.iter_mut().find(|row| row.scheduler == scheduler) {
+                // A cell that is named twice has been run twice, and its runs are the same.
+                Some(row) if row.runs.iter().any(|one| is_same(one, run)) => {}
                 Some(row) => row.runs.push(run),
                 None => cell.push(Row { scheduler, runs }),
             },
@@ -196,6 +198,11 @@ pub(crate) fn grouped(runs: &[Run]) -> (Vec<Cell<'_>>, Vec<String>) {
     };
     let names = schedulers.iter().map(name).collect();
     (cells, names)
+}
+
+/// Whether both are the same simulation.
+fn is_same(one: &Run, other: &Run) -> bool {
+    one.labels.cell.is_some() && one.labels.cell == other.labels.cell
 }
 
 pub(crate) fn note_failures(cell: &Cell, schedulers: &mut [Overview]) {

@@ -96,6 +96,8 @@ fn ranked() -> impl Iterator<Item = &'static Measure> {
 pub struct Ranking {
     /// Number of cells.
     pub cells: usize,
+    /// The schedulers that lack cells which others have: those cells are left out.
+    pub absent: Vec<Absent>,
     /// Number of questions.
     pub questions: usize,
     /// The measures of all cells in which none is known to be worse than another.
@@ -114,6 +116,18 @@ pub struct Ranking {
     pub places: Vec<Ranked>,
     /// Remarks on the runs, each once, sorted.
     pub notes: Vec<Noted>,
+}
+
+/// A scheduler that has no run in some cells.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Absent {
+    /// The scheduler, with its settings.
+    pub scheduler: String,
+    /// The number of cells that it lacks.
+    pub cells: usize,
+    /// The first of them.
+    pub first: CellName,
 }
 
 /// A remark on runs. Those that differ in nothing but numbers and the name of the load are one.
@@ -182,7 +196,9 @@ impl Ranking {
         let own: Vec<Option<&OwnMargin>> = { measures.iter() }
             .map(|measure| margins.iter().find(|own| own.measure.id == measure.id))
             .collect();
-        let (cells, names) = grouped(runs);
+        let (mut cells, names) = grouped(runs);
+        let absent = absent(&cells, &names);
+        cells.retain(|cell| cell.len() == names.len());
         let mut overviews: Vec<Overview> = vec![Overview::default(); names.len()];
         cells.iter().for_each(|cell| note_failures(cell, &mut overviews));
         let mut places: Vec<Ranked> = { names.iter().zip(overviews) }
@@ -229,6 +245,7 @@ impl Ranking {
         places.sort_by(|a, b| order(a).total_cmp(&order(b)));
         Self {
             cells: cells.len(),
+            absent,
             questions,
             alike,
             single_runs: cells.iter().flatten().any(|row| row.runs.len() < 2),
@@ -239,6 +256,11 @@ impl Ranking {
             places,
             notes: notes(runs),
         }
+    }
+
+    /// The cells in which a scheduler took part.
+    pub fn cells_of(&self, one: &Ranked) -> usize {
+        self.cells - one.failed.values().sum::<usize>()
     }
 
     /// Those that none beats at no price in any cell, and that were well in all.
@@ -319,6 +341,17 @@ impl Compared {
             }));
         }
     }
+}
+
+/// Who lacks cells that others have. Those who never met cannot be compared.
+fn absent(cells: &[Cell], names: &[String]) -> Vec<Absent> {
+    let of_one = |(place, name): (usize, &String)| {
+        let lacks = |cell: &&Cell| !cell.iter().any(|row| row.scheduler == place);
+        let mut lacking = cells.iter().filter(lacks);
+        let first = CellName::of(&lacking.next()?[0].runs[0].labels);
+        Some(Absent { scheduler: name.clone(), cells: 1 + lacking.count(), first })
+    };
+    names.iter().enumerate().filter_map(of_one).collect()
 }
 
 fn is_one_run(cell: &Cell) -> bool {

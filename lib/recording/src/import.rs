@@ -43,16 +43,20 @@ pub struct Imported {
     pub lost: u64,
 }
 
-/// Makes the recording `to` from a file of `perf sched record`, also one that perf wrote into a pipe (`-o -`): of the process `chosen` and all that it
-/// creates, or of everything.
-pub fn import_perf(from: &Path, to: &Path, chosen: Option<u32>) -> Result<Imported, Error> {
+/// Bytes of a source by which it is recognised, and which are read first.
+pub const FIRST: usize = pipe::HEADER;
+
+/// Makes the recording `to` from a file of `perf sched record`, or from what perf writes into a pipe (`-o -`): of the process `chosen` and all that it
+/// creates, or of everything. Of `opened`, which is called `from`, the [`FIRST`] bytes have been read.
+pub fn import_perf(
+    from: &Path,
+    (first, mut opened): (Vec<u8>, File),
+    to: &Path,
+    chosen: Option<u32>,
+) -> Result<Imported, Error> {
     let file = from.display().to_string();
     let wrong = |what: String| Error::Import { file: file.clone(), what };
     let unreadable = |error: linux_perf_data::Error| wrong(error.to_string());
-    let cannot_read = |source| Error::Read { file: file.clone(), source };
-    let mut opened = File::open(from).map_err(cannot_read)?;
-    let mut first = Vec::new();
-    (&mut opened).take(pipe::HEADER as u64).read_to_end(&mut first).map_err(cannot_read)?;
     let importing = Importing { wrong: &wrong, to };
     if !pipe::is_stream(&first) {
         check_sections(&mut opened).map_err(&wrong)?;
@@ -142,7 +146,7 @@ fn check_sections(file: &mut File) -> Result<(), String> {
     let cannot = |error: std::io::Error| error.to_string();
     let length = file.metadata().map_err(cannot)?.len();
     let mut head = [0; 8 * NUMBERS];
-    file.rewind().map_err(cannot)?;
+    file.rewind().map_err(|_| "this cannot come from a pipe; name the file".to_owned())?;
     file.read_exact(&mut head)
         .ok()
         .filter(|()| &head[..8] == b"PERFILE2")

@@ -75,8 +75,12 @@ impl Collector<'_> {
         if seeds == 0 {
             return Err(Error::Plan("seeds: there has to be one".to_owned()));
         }
-        for score in &wanted.scores {
+        for (place, score) in wanted.scores.iter().enumerate() {
             score.better()?;
+            let name = &score.name;
+            if wanted.scores[..place].iter().any(|other| other.name == *name) {
+                return Err(Error::Plan(format!("two scores are called {name}; rename one")));
+            }
         }
         let costs = wanted.costs.iter().map(|cost| self.described(cost));
         let costs = costs.collect::<Result<Vec<_>, _>>()?;

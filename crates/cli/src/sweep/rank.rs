@@ -46,6 +46,7 @@ pub struct Arguments {
 }
 
 pub fn main(arguments: &Arguments) -> Result<ExitCode, Stop> {
+    rank::check_margins(&arguments.margins)?;
     let runs = runs(&arguments.folders)?;
     let held_out = self::runs(&arguments.held_out)?;
     let variant = |run: &Run| (run.labels.scheduler.clone(), run.labels.tunables.clone());

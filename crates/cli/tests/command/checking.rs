@@ -111,6 +111,9 @@ fn what_was_wrong_before_is_left_out_and_a_fault_is_shrunk_to_a_file() {
     assert_eq!((again.code, again.stderr.as_str()), (Some(0), ""));
     assert!(again.stdout.contains("One run is left out"), "{}", again.stdout);
 
+    let nothing = check(&sound(), &["--case", "released", "--format", "csv"]);
+    assert_eq!(nothing.stdout, "scheduler,case,status,kind,diagnosis\n");
+
     let small = folder.path().join("small").display().to_string();
     let ended = check(&broken, &["--case", "released", "--shrink", &small]);
     let files: Vec<_> = fs::read_dir(&small).unwrap().collect();
@@ -119,6 +122,33 @@ fn what_was_wrong_before_is_left_out_and_a_fault_is_shrunk_to_a_file() {
     let workload: serde_json::Value = serde_json::from_str(&text).unwrap();
     assert_eq!(workload["tasks"].as_object().unwrap().len(), 1, "{text}");
     assert!(ended.stdout.contains(&small), "{}", ended.stdout);
+}
+
+/// Where nothing was judged, or another call is wrong, nothing is known.
+#[test]
+fn only_the_same_fault_is_left_out() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("before.json").display().to_string();
+    let enqueue = |call: &str| {
+        let from = sound();
+        let at = from.find("scx_bpf_dsq_insert_vtime(p, QUEUE").expect("it inserts tasks");
+        format!("{}{call};\n\t{}", &from[..at], &from[at..])
+    };
+    let case = ["--case", "released"];
+    let after = |before: &str, now: &str| {
+        let json = [&case[..], &["--format", "json"]].concat();
+        fs::write(&path, check(before, &json).stdout).unwrap();
+        check(now, &[&case[..], &["--baseline", &path]].concat())
+    };
+    let broken = enqueue("no_such_function()");
+    let ended = after(&broken, &broken);
+    assert_eq!(ended.code, Some(2), "{}", ended.stdout);
+    let (queue, cpu) = (enqueue("scx_bpf_kick_cpu(-16, 0)"), enqueue("scx_bpf_kick_cpu(4096, 0)"));
+    let ended = after(&queue, &cpu);
+    assert_eq!(ended.code, Some(0), "the message is the same but for its number: {}", ended.stdout);
+    assert!(ended.stdout.contains("mine: nothing new in one case"), "{}", ended.stdout);
+    let ended = after(&queue, &enqueue("scx_bpf_dsq_insert(p, 99, slice, 0)"));
+    assert_eq!(ended.code, Some(1), "{}", ended.stdout);
 }
 
 #[test]

@@ -789,6 +789,26 @@ fn what_is_worse_than_the_baseline_fails_a_comparison_that_asks_for_it() {
     }
 }
 
+/// A change that mends a scheduler has to pass.
+#[test]
+fn a_gate_does_not_fail_for_what_the_baseline_does() {
+    let scratch = tempfile::tempdir().unwrap();
+    let file = scratch.path().join("junit.xml").display().to_string();
+    let schedulers = "old=schedulers/broken.bpf.c,new=schedulers/rotation.bpf.c";
+    let compare = |baseline: &str| {
+        let gate = ["--baseline", baseline, "--fail-if", "worse", "--junit", &file];
+        let line = ["compare", "workloads/hogs.json", "-m", "2", "-d", "500ms", "--repeat", "2"];
+        fairground(&[&line[..], &["-s", schedulers], &gate].concat())
+    };
+    let ended = compare("old");
+    assert_eq!(ended.code, Some(0), "{}", ended.stderr);
+    assert!(ended.stderr.contains("under old failed before it began"), "{}", ended.stderr);
+    let junit = fs::read_to_string(&file).unwrap();
+    assert!(junit.contains("<skipped message=\"the baseline failed before"), "{junit}");
+    assert!(!junit.contains("<failure"), "{junit}");
+    assert_eq!(compare("new").code, Some(1));
+}
+
 #[test]
 fn a_comparison_with_a_baseline_can_be_read_by_services() {
     let scratch = tempfile::tempdir().unwrap();
@@ -946,4 +966,21 @@ fn what_has_no_effect_is_said() {
     let line = "compare ../../../workloads/build.recording -s o1 -d 100ms --repeat 2";
     assert!(!fairground(&line.split(' ').collect::<Vec<_>>()).stderr.contains("--noise"));
     refuse(&format!("{line} --noise default"), 0, &["--noise default has no effect: recordings"]);
+}
+
+#[test]
+fn arrivals_come_to_cpus_that_are_there() {
+    let scratch = tempfile::tempdir().unwrap();
+    let path = scratch.path().join("served.json");
+    let line = |cpus: &str| {
+        let text = format!(
+            r#"{{ "tasks": {{ "t": {{ "loop": -1, "fairground1": {{ "take": "s" }}, "run": 100, "fairground2": {{ "answer": "" }} }} }},
+                "fairground": {{ "arrivals": {{ "s": {{ "rate": 100, "cpus": [{cpus}] }} }} }} }}"#
+        );
+        fs::write(&path, text).unwrap();
+        format!("compare {} -s eevdf -m 2 -d 100ms", path.display())
+    };
+    refuse(&line("5"), 2, &["the arrivals at s of served come to CPUs [5], and the machine has"]);
+    let told = succeed(&line("1, 5"));
+    assert!(told.contains("\"cpus\" names CPU 5, and the machine has CPUs 0 to 1"), "{told}");
 }

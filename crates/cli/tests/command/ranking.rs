@@ -116,7 +116,11 @@ fn own_margins_take_the_place_of_those_of_measures() {
     assert_eq!(ranking(&first), (false, told.clone()));
     assert_eq!(ranking(&format!("{second} --margin wakeup_p99=10s")), (false, told));
     let both = ["rank", first.as_str(), second.as_str()];
-    end_with(&both, 2, &["its margin is wakeup_p99 1.00 ms, that of a board before"]);
+    end_with(&both, 2, &["its margin is wakeup_p99 10.0 s, for", "it is wakeup_p99 1.00 ms"]);
+    let beside = ["rank", first.as_str(), "boards/small.toml"];
+    end_with(&beside, 2, &["for boards/small.toml it is that of the measure; say which with"]);
+    let twice = "rank mix-two --margin makespan=5% --margin makespan=6%";
+    refuse(twice, 2, &["--margin makespan: it is given twice"]);
     refuse("rank mix-two --margin switches=2", 2, &["nobody is ranked by \"switches\"; there are"]);
     refuse("rank mix-two --margin makespan=-5%", 2, &["no margin is negative"]);
 }
@@ -149,4 +153,31 @@ fn a_board_that_cannot_be_used_is_refused_with_the_way_out() {
         std::fs::write(&board, text).unwrap();
         end_with(&["rank", board.to_str().unwrap()], 2, &[problem]);
     }
+}
+
+/// From runs that are the same nothing more follows.
+#[test]
+fn a_cell_that_is_named_twice_counts_once() {
+    let of = |boards: &str| {
+        let mut result = ranked(&format!("rank {boards} -s cfs,o1 --repeat 2 --format json"));
+        result["rankings"].take()
+    };
+    assert_eq!(of("boards/small.toml"), of("boards/small.toml boards/small.toml"));
+}
+
+#[test]
+fn who_takes_no_part_is_beaten_in_no_part_of_the_cells() {
+    let ended = fairground(&[
+        "rank",
+        "mix-two",
+        "-m",
+        "2",
+        "-d",
+        "500ms",
+        "-s",
+        "cfs,schedulers/broken.bpf.c",
+    ]);
+    let row = ended.stdout.lines().find(|line| line.starts_with("broken  ")).unwrap();
+    let cells: Vec<&str> = row.split_whitespace().collect();
+    assert_eq!(cells, ["broken", "-", "-", "-", "0"], "{}", ended.stdout);
 }

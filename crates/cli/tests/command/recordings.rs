@@ -148,6 +148,15 @@ fn advice_is_a_ranking_beside_the_kernels_own() {
     }
     // A scheduler that differs only by chance is never recommended.
     assert!(!text.contains("fairground run"), "{text}");
+    let failed = format!("advise {BUILD} -s schedulers/broken.bpf.c --repeat 2");
+    let ended = fairground(&failed.split(' ').collect::<Vec<_>>());
+    assert_eq!(ended.code, Some(1));
+    for told in [
+        "broken is not ranked: it failed before it began",
+        "kernel alone came to the end of its replays, so nothing was compared.",
+    ] {
+        assert!(ended.stdout.contains(told), "{}", ended.stdout);
+    }
     let text = succeed(&format!("advise {BUILD} -s o1,cfs --repeat 2 --for latency:make"));
     assert!(text.contains("Wakeup latency, 99 %, of make"), "{text}");
     // Each wakes up a hundred times at most.
@@ -546,6 +555,14 @@ fn what_people_paste_is_read_or_named() {
     fs::write(folder.path().join("out"), dump).unwrap();
     let out = folder.path().join("out").display().to_string();
     refuse(&format!("import {out} -o {out}"), 2, &["it would replace what it is made from"]);
+    refuse("import . -o x", 2, &["cannot read .: Is a directory", "name a file, not a folder"]);
+    let mut piped = std::process::Command::new("sh");
+    let line = format!(
+        "printf '%s\\n' \"$TEXT\" | {} import /dev/stdin -o {out}.json",
+        env!("CARGO_BIN_EXE_fairground")
+    );
+    let ended = crate::support::end_of(piped.args(["-c", &line]).env("TEXT", pasted));
+    assert_eq!(ended.code, Some(0), "{}", ended.stderr);
     assert_eq!(fs::read_to_string(&out).unwrap(), dump);
     refuse(&format!("compare hogs-three -s bfs -m {out}"), 2, &["has to end in .xml"]);
 }

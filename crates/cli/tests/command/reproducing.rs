@@ -195,3 +195,15 @@ fn what_a_kernel_says_stands_beside_the_simulator_or_first() {
     assert_eq!(ended.code, Some(2), "{}", ended.stdout);
     assert!(ended.stderr.contains("kernel.json: no line A9"), "{}", ended.stderr);
 }
+
+/// In a second nobody has been in the sinbin, and there is no fourth window.
+#[test]
+fn what_a_short_run_does_not_have_is_not_measured() {
+    let ended = fairground(&["reproduce", "ebs_caps", "-d", "1s", "--seeds", "2", "--brief"]);
+    for id in [" A7 ", " A8 "] {
+        let line = ended.stdout.lines().find(|line| line.starts_with(id)).unwrap();
+        assert!(line.ends_with("not measured"), "{}", ended.stdout);
+    }
+    let ended = fairground(&["reproduce", "o1cfs_fairness_pi", "-d", "100ms", "--seeds", "2"]);
+    assert!(!ended.stdout.contains("because"), "{}", ended.stdout);
+}

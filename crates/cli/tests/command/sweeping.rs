@@ -855,3 +855,34 @@ fn mistakes_in_axes_are_told() {
         assert_eq!(ended.code, Some(2), "{text}");
     }
 }
+
+#[test]
+fn two_scores_have_two_names() {
+    let score = "[[score]]\nname = \"a\"\nmeasure = \"lag\"\n";
+    let ended = Sweep::of(&format!("{SMALL}\n{score}{score}")).sweep("plan s.toml -o S");
+    assert_eq!(ended.code, Some(2));
+    assert!(ended.stderr.contains("two scores are called a; rename one"), "{}", ended.stderr);
+}
+
+/// Nothing is known of two that never met.
+#[test]
+fn only_cells_that_all_have_are_ranked() {
+    let sweep = Sweep::done(&SMALL.replace("seeds = 3", "seeds = 2"));
+    let beside = |machine: &str| {
+        let text = format!(
+            "workloads = [\"mix-two\"]\nmachines = [\"{machine}\"]\nseeds = 2\nduration = \"1s\"\n[[scheduler]]\nid = \"bfs\"\n"
+        );
+        fs::write(sweep.home.path().join("t.toml"), text).unwrap();
+        sweep.succeed(&format!("plan t.toml -o T{machine}"));
+        sweep.succeed(&format!("run T{machine}"));
+        sweep.sweep(&format!("rank S T{machine}"))
+    };
+    let ended = beside("2");
+    assert_eq!(ended.code, Some(0), "{}", ended.stderr);
+    let told = "bfs has no run in 3 cells, which are left out; first mix-two on 1";
+    assert!(ended.stdout.contains(told), "{}", ended.stdout);
+    assert!(ended.stdout.starts_with("Loads: 1 cell, "), "{}", ended.stdout);
+    let ended = beside("4");
+    assert_eq!(ended.code, Some(2), "{}", ended.stdout);
+    assert!(ended.stderr.contains("no load was run under all of these"), "{}", ended.stderr);
+}

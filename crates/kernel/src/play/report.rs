@@ -178,7 +178,7 @@ impl Report {
             };
             let missed = task.periods.map_or_else(
                 || "-".to_owned(),
-                |periods| format!("{}/{}", periods.missed, periods.completed),
+                |periods| format!("{}/{}", periods.missed, periods.released),
             );
             // Writing to a string cannot fail.
             let _ = writeln!(

@@ -499,6 +499,7 @@ impl Setup<'_> {
             scope,
             repeats: self.seeds,
             fewest: fewest.clone(),
+            has_other_length: self.duration.is_some(),
         };
         let lines = self.experiment.file.accept.iter();
         let verdicts = lines
@@ -653,6 +654,8 @@ struct Judge {
     repeats: u32,
     /// The fewest runs of a figure that was looked up since this was `repeats`.
     fewest: Arc<AtomicU32>,
+    /// Whether the runs have another length than the documents'.
+    has_other_length: bool,
 }
 
 impl Judge {
@@ -681,8 +684,14 @@ impl Judge {
         };
         let mut verdict = unmeasured(line, String::new());
         verdict.holds = holds;
-        verdict.shows = self.words(&line.shows, "\n").map_err(wrong)?;
-        if verdict.is_open() {
+        match self.words_or_missing(&line.shows, "\n").map_err(wrong)? {
+            Ok(words) => verdict.shows = words,
+            // The part that was measured decides nothing about the rest.
+            Err(what) if verdict.is_open() => verdict.holds = Claim::NotMeasured(what),
+            Err(_) => {}
+        }
+        // The reason is that of the documents' length.
+        if verdict.is_open() && !self.has_other_length {
             verdict.reason.clone_from(&line.reason);
             verdict.cause.clone_from(&line.cause);
         }
@@ -692,13 +701,26 @@ impl Judge {
     /// The value of an expression in words, with `between` the elements of a list; empty if there is none, or if something that it needs was
     /// not measured.
     fn words(&self, text: &str, between: &str) -> Result<String, String> {
+        Ok(self.words_or_missing(text, between)?.unwrap_or_default())
+    }
+
+    /// The same, or what was not measured.
+    fn words_or_missing(
+        &self,
+        text: &str,
+        between: &str,
+    ) -> Result<Result<String, String>, String> {
         if text.is_empty() {
-            return Ok(String::new());
+            return Ok(Ok(String::new()));
         }
         let engine = &self.words;
-        match Expression::compile(engine, text)?.text(engine, &mut self.scope.clone(), between) {
-            Err(error) if script::not_measured(&error).is_some() => Ok(String::new()),
-            words => words,
+        let words = Expression::compile(engine, text)?;
+        match words.text(engine, &mut self.scope.clone(), between) {
+            Ok(words) => Ok(Ok(words)),
+            Err(error) => match script::not_measured(&error) {
+                Some(what) => Ok(Err(what.to_owned())),
+                None => Err(error),
+            },
         }
     }
 }
