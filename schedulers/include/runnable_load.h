@@ -6,9 +6,9 @@
  * its count moves with it between queues. Other CPUs move tasks too, so counts change atomically,
  * and the CPU that changes a task's mark (on_rq) changes the counts.
  *
- * The scheduler's struct run_queue has cpu, nr_running, load_weight, real_time, and curr (one of its
- * tasks runs); struct task_ctx has on_rq (the CPU plus one, or 0) and weight. REAL_TIME_WEIGHT
- * is the weight of a real-time task, unless count_real_time_task(rq, number, now) counts it.
+ * The scheduler's struct run_queue has cpu, nr_running, load_weight, real_time, and curr, whether
+ * one of its tasks runs; struct task_ctx has on_rq (the CPU plus one, or 0) and weight. The weight
+ * of a real-time task is REAL_TIME_WEIGHT, unless count_real_time_task(rq, number, now) counts it.
  */
 #pragma once
 
