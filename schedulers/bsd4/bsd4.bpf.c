@@ -369,7 +369,9 @@ static __always_inline void preempt_cpu(s32 cpu, struct pcpu *pc, s32 curpri, s3
 	displace(cpu, pc, at_once);
 }
 
-/* Notifies the CPUs that sched_add() would, of such a thread; @cpu -1: it may run anywhere. */
+/*
+ * Tells the CPUs that sched_add() would: a thread of @priority waits; @cpu -1: it may run anywhere.
+ */
 static __noinline void notify_cpus(s32 cpu, s32 priority, bool srq_intr)
 {
 	s32 me = bpf_get_smp_processor_id();
@@ -545,7 +547,9 @@ void BPF_STRUCT_OPS(bsd4_runnable, struct task_struct *p, u64 enq_flags)
 	ts->slice = slice;
 }
 
-/* sched_sleep(): a timeshare thread has the priority of its sleep, if any, until in user mode. */
+/*
+ * sched_sleep(): a timeshare thread has the priority of its sleep, if any, until back in user mode.
+ */
 void BPF_STRUCT_OPS(bsd4_quiescent, struct task_struct *p, u64 deq_flags)
 {
 	struct td_sched *ts = td_sched_of(p);
@@ -714,7 +718,7 @@ void BPF_STRUCT_OPS(bsd4_update_idle, s32 cpu, bool idle)
 		scx_bpf_kick_cpu(cpu, SCX_KICK_IDLE);
 }
 
-/* A timeshare thread that yields has the worst priority of its class until in user mode. */
+/* A timeshare thread that yields has the worst priority of its class until back in user mode. */
 bool BPF_STRUCT_OPS(bsd4_yield, struct task_struct *from, struct task_struct *to)
 {
 	struct td_sched *ts = td_sched_of(from);

@@ -712,7 +712,10 @@ bool BPF_STRUCT_OPS(dwrr_yield, struct task_struct *from, struct task_struct *to
 
 /* ---- Nobody waits for ever (not DWRR's) ------------------------------------------------------ */
 
-/* Runs a thread that waited too long, in any round: those of nice -20 last seconds. True if so. */
+/*
+ * Runs a thread that waited too long, in any round: slices of nice -20 last seconds. True if one
+ * did.
+ */
 __noinline bool rescue_starved(s32 cpu)
 {
 	if (!rescue_from_queue((u64)cpu * 2, 0, 0) && !rescue_from_queue((u64)cpu * 2 + 1, 0, 0))

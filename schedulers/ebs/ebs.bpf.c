@@ -210,7 +210,10 @@ __noinline int set_parameters(u32 half_life_ms, u32 time_slice_ms)
 	return 0;
 }
 
-/* The run queue's effective entitlement per share: the highest usage per share seen, decaying. */
+/*
+ * The run queue's effective entitlement per share: the highest usage per share seen, which decays
+ * like any usage.
+ */
 __noinline u64 effective_entitlement(struct run_queue *rq __arg_nonnull, u64 usage_per_share,
 				     u64 now)
 {
@@ -243,7 +246,7 @@ static __noinline s32 calculate_priority(struct task_struct *p, struct task_ctx 
 	shares = t->public.shares ?: DEFAULT_SHARES;
 	usage_per_share = t->public.usage / shares;
 	allowed = effective_entitlement(rq, usage_per_share, now);
-	/* Without a cap only the entitlement limits: a whole CPU would restrict many shares */
+	/* No cap: only the entitlement limits; a cap of one CPU would restrict many shares */
 	if (t->public.flags & (EBS_HARD_CAP | EBS_SOFT_CAP))
 		allowed = min(t->public.cap / shares, allowed);
 
@@ -271,7 +274,7 @@ static __always_inline bool over_hard_cap(struct task_struct *p, const struct ta
 /* Number of tasks in all sinbins */
 static u32 nr_in_sinbin;
 
-/* Updates all records when a task leaves the sinbin, for any reason; if it is there. */
+/* Updates all records when a task leaves the sinbin for any reason; nothing if it is not there. */
 __noinline int leave_sinbin(struct task_ctx *t __arg_nonnull, u64 now)
 {
 	struct run_queue *rq;
@@ -336,7 +339,7 @@ static void to_sinbin(struct task_ctx *t, struct run_queue *rq, s32 cpu, u64 now
 	account_dequeue(t, now);
 }
 
-/* A task starts to wait on @rq. It may have waited elsewhere: rescue() may look earlier. */
+/* A task starts to wait on @rq. It may have waited elsewhere: rescue() may have to look earlier. */
 static __always_inline void start_waiting(struct run_queue *rq, struct task_ctx *t, s32 level,
 					  u64 now)
 {
@@ -681,7 +684,7 @@ __noinline int rescue(struct run_queue *rq __arg_nonnull)
 	return 0;
 }
 
-/* Requeues waiting tasks whose attributes say background no more: else they must run first. */
+/* Requeues waiting background tasks that no longer are: else they would have to run first. */
 __noinline int review_background(struct run_queue *rq __arg_nonnull)
 {
 	u64 now = scx_bpf_now();

@@ -117,7 +117,10 @@ struct ebs_task {
 	u64 slices;
 	u64 preempted;
 	u64 sinbinned;
-	/* Levels gained by promotion while it waited; how often it ran after waiting too long */
+	/*
+	 * Levels gained by promotion while it waited; how often it ran because it had waited too
+	 * long
+	 */
 	u64 promotions;
 	u64 overdue;
 };

@@ -94,7 +94,7 @@ DEFINE_STATISTICS(NR_STATISTICS)
 /* Sides of a newly idle CPU's dice */
 #define NEWIDLE_DICE 1024
 
-/* Bits of task_struct.__state but ordinary sleep: stopped, traced, parked, dead, waking, frozen */
+/* Bits of task_struct.__state other than sleep: stopped, traced, parked, dead, waking, frozen */
 #define SPECIAL_STATES 0x82cc
 
 static __always_inline u32 balance_rules(void)

@@ -67,7 +67,10 @@ static __always_inline u64 forward_period(struct cfs_bandwidth *cfs_b, u64 now)
 	return ended;
 }
 
-/* Takes up to @target from the pool, less its own; starts the period if none. True: may go on. */
+/*
+ * Takes up to @target from the pool, less the CPU's own; starts the period if there is none. True
+ * if the CPU may go on.
+ */
 static __always_inline bool assign_cfs_rq_runtime(u32 group, struct group_rq *rq, u64 target,
 						  u64 now)
 {

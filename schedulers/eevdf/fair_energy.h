@@ -119,7 +119,9 @@ __noinline bool find_candidates(struct task_struct *p __arg_trusted,
 	return eenv->max_spare_cap >= 0 || eenv->prev_spare_cap >= 0;
 }
 
-/* The highest utilization of a CPU for which the governor provides, with the task on @dst_cpu. */
+/*
+ * The highest utilization in the domain that the governor provides for, with the task on @dst_cpu.
+ */
 static __always_inline u64 eenv_pd_max_util(const struct energy_env *eenv,
 					    const volatile struct cpu_clock *pd,
 					    const struct task_ctx *se, s32 dst_cpu)

@@ -4,8 +4,8 @@
  * fair class of Linux 7.3
  *
  * Per-entity load tracking: averages out of 1024 in which the weight of the past halves every 32 ms
- * (pelt.h), for each task, and summed up for each CPU; and an estimate of a task's use when it
- * wakes.
+ * (pelt.h), for each task, and summed up for each CPU, whose sums include its sleeping tasks until
+ * those wake elsewhere; and an estimate of a task's use when it wakes.
  */
 #pragma once
 
@@ -166,7 +166,10 @@ static __always_inline void attach_entity_load_avg(struct run_queue *cfs_rq, str
 		se->pelt_last = clock_pelt_of(se->pelt_cpu, now) - passed;
 }
 
-/* The task's use when it goes to sleep, to estimate its wake-up: rises at once, falls slowly. */
+/*
+ * A task's use when it falls asleep, as the estimate for when it wakes: rises at once, falls
+ * slowly.
+ */
 static __always_inline void util_est_update(struct task_ctx *se)
 {
 	if (se->util_avg >= se->util_est)

@@ -16,7 +16,7 @@
 /* Slice of every thread, ticks of stathz */
 const volatile u32 sched_slice = 12;
 
-/* Of kernel threads: software interrupts (PI_SOFT) if bound to a CPU, PVM for others */
+/* Priorities of kernel threads: PI_SOFT (software interrupts) if bound to a CPU, PVM for others */
 #define INTERRUPT_PRIORITY 24
 #define KERNEL_PRIORITY 84
 /* The clock's thread: PI_SWI(SWI_CLOCK) */
@@ -76,7 +76,10 @@ static u64 first_tick;
 
 /* ---- Priorities ------------------------------------------------------------------------------ */
 
-/* A thread's own priority. In user mode all timeshare threads have one: nice moves the deadline. */
+/*
+ * A thread's own priority. In user mode all timeshare threads are equal: nice moves only the
+ * deadline.
+ */
 static __always_inline s32 own_priority(struct task_struct *p)
 {
 	const struct task_attributes *attributes = attributes_of(p);
@@ -206,7 +209,9 @@ static __always_inline bool ends_scan(u32 list, const struct candidate *c, u64 n
 	return list < TIMESHARE_LIST;
 }
 
-/* The worst priority, then the earliest deadline: a defect; the latest is meant. */
+/*
+ * The worst priority, then the earliest deadline: a defect of the original, which meant the latest.
+ */
 static __always_inline bool is_worse(const struct candidate *a, const struct candidate *b)
 {
 	return a->prio > b->prio || (a->prio == b->prio && a->deadline < b->deadline);
@@ -436,7 +441,9 @@ void BPF_STRUCT_OPS(fbfs_stopping, struct task_struct *p, bool runnable)
 		hand_back(p);
 }
 
-/* sched_sleep(): a thread has the priority that its sleep passes, if any, until in user mode. */
+/*
+ * sched_sleep(): a thread has the priority that its sleep passes, if any, until back in user mode.
+ */
 void BPF_STRUCT_OPS(fbfs_quiescent, struct task_struct *p, u64 deq_flags)
 {
 	struct td_sched *ts = td_sched_of(p);

@@ -31,7 +31,7 @@ static __always_inline u64 place_at_front(void)
 	return __sync_fetch_and_add(&first_place, -1ULL) - 1;
 }
 
-/* Walks, repeated if another CPU takes the chosen task meanwhile, until the next event. */
+/* Most walks, if other CPUs take the chosen task meanwhile, before it is left to the next event. */
 #define SCHEDULE_ATTEMPTS 4
 
 /* Keeps @p in place of the task kept so far; false if @p is about to be freed. */

@@ -388,7 +388,7 @@ static __always_inline bool prefers_siblings(const struct run_queue *rq, u32 lev
 	return false;
 }
 
-/* Finds the domain's group with the highest load, and how much to take. Returns if there is one. */
+/* Finds the domain's group with the highest load, and how much to take. True if there is one. */
 __noinline bool find_busiest_group(struct run_queue *this_rq __arg_nonnull,
 				   const struct sched_domain *sd __arg_nonnull)
 {
@@ -493,7 +493,10 @@ __noinline s32 load_balance(struct run_queue *this_rq __arg_nonnull,
 		if (!busiest)
 			break;
 
-		/* With one task there is nothing to take; that counts as a failure below */
+		/*
+		 * Nothing to take from one task; the group stays unbalanced, which counts as a
+		 * failure below
+		 */
 		if (busiest->nr_running > 1)
 			moved = move_tasks(this_rq, busiest, sd);
 		/* 2.6.22: a newly idle CPU without success takes the next one, pinned or not */
@@ -669,7 +672,10 @@ __noinline s32 find_idlest(struct task_struct *p __arg_trusted, s32 cpu, u32 lev
 	return idlest;
 }
 
-/* Fork balancing: the idlest CPU of the idlest group, in each domain that asks for it, inwards. */
+/*
+ * Fork balancing: the idlest CPU of the idlest group, in each domain that asks for it, from the
+ * machine inwards.
+ */
 static __always_inline s32 sched_balance_fork(struct task_struct *p, s32 cpu)
 {
 	u32 step;

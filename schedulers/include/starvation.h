@@ -19,7 +19,10 @@
 /* How long a task may wait, ms; 0: for ever */
 const volatile u32 starvation_limit = STARVATION_LIMIT;
 
-/* How often a CPU looks. Each look rescues one task: 150 in the 15 s until the watchdog acts. */
+/*
+ * How often a CPU looks. Each look rescues one task: 150 in the 15 s that are left until the
+ * watchdog acts.
+ */
 #define STARVATION_CHECK_INTERVAL (100 * NSEC_PER_MSEC)
 
 /* How long a task has waited beyond the limit; 0 if it has not. */

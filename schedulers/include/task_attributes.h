@@ -35,7 +35,10 @@ struct task_attributes {
 	u32 present;
 	/* Shares (EBS) */
 	u32 shares;
-	/* Caps (EBS): the most that a task gets of a CPU; hard always, soft unless one idles */
+	/*
+	 * Caps (EBS): the most a task gets, a part of one CPU; hard always, soft unless a CPU would
+	 * idle
+	 */
 	u32 hard_cap_numerator;
 	u32 hard_cap_denominator;
 	u32 soft_cap_numerator;

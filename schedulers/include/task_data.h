@@ -18,7 +18,10 @@
 #include <bpf/bpf_helpers.h>
 #include "kernel_constants.h"
 
-/* A member's unit, "ns" or "2^-32", for fairground task, which prints how task_statistics begins */
+/*
+ * A member's unit, "ns" or "2^-32", for fairground task, which prints the beginning of
+ * task_statistics
+ */
 #define __unit(text) __attribute__((btf_decl_tag(text)))
 
 #define DEFINE_TASK_STORAGE(record_type, map_name, name)					\

@@ -69,7 +69,10 @@ struct task_ctx {
 	u64 place;
 	/* Average length of its slices, of which the last counts half; nanoseconds */
 	u64 avg_slice;
-	/* Start of the current slice; since when it has its CPU, or waits for one; nanoseconds */
+	/*
+	 * Start of the current slice; since when it has had a CPU; since when it has waited;
+	 * nanoseconds
+	 */
 	u64 slice_since;
 	u64 running_since;
 	u64 waiting_since;
@@ -173,7 +176,10 @@ static __always_inline void goes_on(struct task_struct *prev, struct task_ctx *d
 	run_counter_down(prev, data, now);
 }
 
-/* A round robin task that has used up its quantum gets the next one and goes behind the others. */
+/*
+ * A round robin task that has used up its quantum gets the next one at once and goes behind the
+ * others.
+ */
 static __always_inline void prepare_search(struct task_struct *prev, struct task_ctx *data)
 {
 	if (!prev || !data || realtime_policy != REALTIME_POLICY_RR || !rt_priority_of(prev) ||

@@ -152,7 +152,10 @@ static u64 time_on(const struct run_queue *to, const struct run_queue *from, u64
 	return time - most_recent_timestamp(from, now) + most_recent_timestamp(to, now);
 }
 
-/* activate_task(): credits the sleep, even if it seems to end before it began; new priority. */
+/*
+ * activate_task(): credits the sleep, even if it seems to end before it began, and updates the
+ * priority.
+ */
 static void activate_task(struct task_struct *p, struct task_ctx *t, struct run_queue *rq, u64 now)
 {
 	struct run_queue *this_rq = run_queue_of(bpf_get_smp_processor_id());

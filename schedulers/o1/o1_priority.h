@@ -193,7 +193,7 @@ static __always_inline void earn_credit(struct task_ctx *t)
 		t->interactive_credit++;
 }
 
-/* An uninterruptible sleep credits up to INTERACTIVE_SLEEP. Returns the rest of @slept. */
+/* After an uninterruptible sleep credit ends at INTERACTIVE_SLEEP. Returns the rest of @slept. */
 static u64 limit_at_ceiling(struct task_ctx *t, u64 slept, u64 ceiling)
 {
 	if (t->sleep_avg >= ceiling)
@@ -244,7 +244,10 @@ static void credit_sleep_2_6_2(struct task_ctx *t, bool has_mm, u64 slept)
 		earn_credit(t);
 }
 
-/* recalc_task_prio(): credits the time since the timestamp as sleep; returns the priority. */
+/*
+ * recalc_task_prio(): credits the time since the timestamp as sleep; returns the new dynamic
+ * priority.
+ */
 static __noinline s32 recalc_task_prio(struct task_struct *p, struct task_ctx *t, u64 slept)
 {
 	bool has_mm = p->mm != NULL;

@@ -19,7 +19,10 @@ static void preempt_in_interrupt(struct tdq *tdq, s32 cpu);
 
 /* ---- Moving threads between CPUs ------------------------------------------------------------- */
 
-/* Moves the counts of a waiting thread that moved; one that has run or slept since counts there. */
+/*
+ * Moves the counts of a waiting thread that moved; one that has run or slept since counts where it
+ * did.
+ */
 static __always_inline void recount(struct td_sched *ts, s32 from, s32 to)
 {
 	if (__sync_val_compare_and_swap(&ts->cpu, from, to) == from) {

@@ -376,7 +376,7 @@ __noinline s32 sched_pickcpu(struct task_struct *p __arg_trusted, s32 last)
 		return last;
 	}
 
-	/* The largest group whose cache is warm; threads of a core do not count as one */
+	/* The largest group whose cache is warm; hardware threads of a core do not count as one */
 	bpf_for(level, LEVEL_LLC, NR_LEVELS) {
 		if (level < LEVEL_MACHINE && group_exists(level, last) &&
 		    sched_affinity(ts, cg_level(level), now))
@@ -838,7 +838,7 @@ void BPF_STRUCT_OPS(ule_update_idle, s32 cpu, bool idle)
 		scx_bpf_kick_cpu(cpu, 0);
 }
 
-/* A timeshare thread that yields has the worst priority of its class until in user mode. */
+/* A timeshare thread that yields has the worst priority of its class until back in user mode. */
 bool BPF_STRUCT_OPS(ule_yield, struct task_struct *from, struct task_struct *to)
 {
 	struct td_sched *ts = td_sched_of(from);
