@@ -1,5 +1,6 @@
 //! `fairground advise`: which scheduler suits a recorded load.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Stdio};
 use std::sync::Arc;
@@ -13,6 +14,7 @@ use fairground_report::{advice_json, advice_page, advice_text, confirmation_text
 use fairground_results::{Advice, Confirmation, Measure, Quantity, Recommendation};
 
 use crate::VERSION;
+use crate::failures;
 use crate::output::{self, FAILED, Form, Place, Progress, Stop, UNUSABLE};
 use crate::schedulers::{self, Wanted};
 use crate::simulation::{Sources, quoted};
@@ -112,10 +114,9 @@ pub fn main(arguments: &Arguments) -> Result<ExitCode, Stop> {
     let mut advice = advice.map_err(|error| unusable(error.to_string()))?;
     VERSION.clone_into(&mut advice.comparison.version);
     advice.command = { advice.recommended.as_ref() }.map(|one| command(&recording, one));
-    // The table says it, too.
-    if arguments.format == Form::Json {
-        for failure in &advice.failures {
-            crate::output::say!("fairground: {failure}");
+    if !failures::is_said(arguments.format == Form::Table) {
+        for failure in advice.failures.iter().collect::<BTreeSet<_>>() {
+            output::say!("fairground: {failure}");
         }
     }
     // Results that take minutes come after the answer; but for programs there is one document.

@@ -49,7 +49,7 @@ pub struct Arguments {
     #[arg(long, value_name = "REQUIREMENT")]
     require: Vec<Requirement>,
 
-    /// Leave out failures of this former result of --format json, in the same case and in the same way
+    /// Leave out failures of this former result of --format json, in the same case and in the same way, but never a scheduler that did not run
     #[arg(long, value_name = "FILE.json")]
     baseline: Option<PathBuf>,
 
@@ -112,8 +112,13 @@ pub fn main(arguments: &Arguments) -> Result<ExitCode, Stop> {
     let mut known =
         former.map_or_else(BTreeMap::new, |former| leave_out(&former, &mut judged, &plans));
     let contenders = { plans.first() }.map_or(&[][..], |plan| &plan.sites[0].contenders);
+    let schedulers: Vec<String> = contenders.iter().map(Contender::title).collect();
+    let known_of = schedulers.iter().map(|title| {
+        known.keys().filter(|number| titled(&judged[**number], &plans) == *title).count()
+    });
     let mut checkup = Checkup {
-        schedulers: contenders.iter().map(Contender::title).collect(),
+        known_of: known_of.collect(),
+        schedulers,
         cases: sites.len(),
         faults: groups(&judged, &plans, &sites),
         known: known.len(),
@@ -226,7 +231,7 @@ impl Arguments {
                 .flat_map(|one| one.findings.iter().map(move |finding| (one, finding)))
                 .find(|(one, finding)| {
                     fault.cases.first() == Some(&one.run.labels.workload)
-                        && finding.failure.kind == fault.kind
+                        && finding.failure.was_told(&fault.kind, &fault.message)
                 })
                 .expect("the fault was found there");
             let (site, plan) = (&sites[one.plan], &mut plans[one.plan]);
@@ -342,7 +347,7 @@ fn groups(judged: &[Judged], plans: &[Plan], sites: &[Site]) -> Vec<Fault> {
             let known = faults.iter_mut().find(|fault| {
                 fault.scheduler == scheduler
                     && fault.status == failure.status
-                    && fault.kind == failure.kind
+                    && failure.was_told(&fault.kind, &fault.message)
                     && fault.diagnosis == diagnosis
                     && fault.shared_with.as_ref() == shared_with
             });
@@ -414,12 +419,16 @@ fn leave_out(former: &Former, judged: &mut [Judged], plans: &[Plan]) -> BTreeMap
     for (number, one) in judged.iter_mut().enumerate() {
         let scheduler = titled(one, plans);
         let case = &one.run.labels.workload;
+        // Of a scheduler that never ran nothing is known.
+        let ran = |status| !matches!(status, Status::Invalid | Status::Refused);
         let is_new = |finding: &Finding| {
-            !former.faults.iter().any(|fault| {
-                fault.scheduler == scheduler
-                    && finding.failure.was_told(&fault.kind, &fault.message)
-                    && fault.cases.contains(case)
-            })
+            let mut faults = former.faults.iter();
+            !ran(finding.failure.status)
+                || !faults.any(|fault| {
+                    fault.scheduler == scheduler
+                        && finding.failure.was_told(&fault.kind, &fault.message)
+                        && fault.cases.contains(case)
+                })
         };
         let known = one.findings.iter().find(|finding| !is_new(finding)).map(sentence);
         left.extend(known.map(|what| (number, format!("as before: {what}"))));

@@ -76,7 +76,7 @@ pub struct Arguments {
     /// End with exit status 1 if a scheduler is worse than the baseline, or if a measure differs from it by more than this, such as
     /// 'wakeup_p99 > +10 %' or 'longest_wait of audio > 1ms'; may be given several times
     ///
-    /// What cannot be judged, for too few runs or samples, is told and passes, unless `undecided` is given, too, which also holds for --require.
+    /// Runs of the baseline that fail or do not meet --require are told, and are no reason to fail. What cannot be judged, for too few runs or samples, is told and passes, unless `undecided` is given, too, which also holds for --require.
     #[arg(long, value_name = "worse|CONDITION|undecided", allow_hyphen_values = true)]
     fail_if: Vec<Condition>,
 
@@ -163,6 +163,16 @@ pub fn main(mut arguments: Arguments) -> Result<ExitCode, Stop> {
     }
     let junit = arguments.junit.as_deref().map(Place::at).transpose()?;
     let page = arguments.report.as_deref().map(Place::at).transpose()?;
+    if (arguments.trace.is_some() || arguments.shrink.is_some())
+        && let Some(name) = plan.shared_file_name()
+    {
+        return Err(output::fail(
+            output::UNUSABLE,
+            format_args!(
+                "two runs would write the same file {name}: give the schedulers other names (-s NAME=...), or rename a workload"
+            ),
+        ));
+    }
     let folders = [&arguments.output, &arguments.trace, &arguments.shrink];
     for folder in folders.into_iter().flatten() {
         output::make_folder(folder)?;
@@ -181,7 +191,7 @@ pub fn main(mut arguments: Arguments) -> Result<ExitCode, Stop> {
     failures::tell_details(&failed);
     // A gate is about the others: who mends a scheduler that fails must be able to pass.
     let gated = baseline.as_deref().filter(|_| arguments.has_conditions());
-    let excused = failures::of_scheduler(&results.comparison.runs, gated);
+    let excused = failures::of_scheduler(&plan, &results.comparison.runs, gated);
     let mut ended = failures::exit_code(&results.comparison.runs, &excused);
     arguments.simulation.tell_idle_window(&results.comparison.runs);
     if let Some(spent) = spent {
@@ -235,9 +245,9 @@ impl Arguments {
             () if is_auto && self.baseline.is_none() && !judges => {
                 Some("--repeat auto runs until something is decided; give --baseline or --require")
             }
-            () if self.tasks && self.format == DocumentForm::Markdown => Some(
-                "--tasks: Markdown has no tables of tasks; leave it out, or take another --format",
-            ),
+            () if self.tasks && self.format != DocumentForm::Table => {
+                Some("--tasks is about tables for people; leave it out, or take --format table")
+            }
             () if is_auto && self.trace.is_some() => {
                 Some("--trace keeps every run; give --repeat a number")
             }

@@ -67,7 +67,7 @@ fn command(simulation: &Simulation, plan: &Plan, run: usize, task: &str) -> Stri
 /// Says which runs failed and why, in one line each. A failure that is the same for other seeds or workloads is told once. Nothing is said if
 /// standard output is the same terminal and says it already.
 pub fn tell(plan: &Plan, failures: &[&Failure], said_in_table: bool) {
-    if said_in_table && std::io::stdout().is_terminal() && std::io::stderr().is_terminal() {
+    if is_said(said_in_table) {
         return;
     }
     for (first, count) in kinds(failures) {
@@ -78,6 +78,11 @@ pub fn tell(plan: &Plan, failures: &[&Failure], said_in_table: bool) {
         let message = format!("{} {}{more}", first.place(), first.sentence());
         annotations::tell(plan, &first.scheduler, &message);
     }
+}
+
+/// Whether standard output is the same terminal as that for messages, and a table on it has them.
+pub fn is_said(said_in_table: bool) -> bool {
+    said_in_table && std::io::stdout().is_terminal() && std::io::stderr().is_terminal()
 }
 
 /// Prints further facts about failures: the kernel's debug dumps, and all that the compiler says.
@@ -116,8 +121,9 @@ fn is_repeated(one: &Failure, other: &Failure) -> bool {
 }
 
 /// Why the failed runs of this scheduler, the baseline of a gate, are no reason to fail, by their places.
-pub fn of_scheduler(runs: &[Run], baseline: Option<&str>) -> BTreeMap<usize, String> {
-    let is_it = |(_, run): &(usize, &Run)| Some(&*run.labels.scheduler) == baseline;
+pub fn of_scheduler(plan: &Plan, runs: &[Run], baseline: Option<&str>) -> BTreeMap<usize, String> {
+    let title = |number| plan.contender(plan.place(number)).title();
+    let is_it = |(number, _): &(usize, &Run)| baseline.is_some_and(|it| title(*number) == it);
     let failed = runs.iter().enumerate().filter(is_it).filter_map(|(number, run)| {
         let failure = run.failure.as_ref()?;
         Some((number, format!("the baseline {}", failure.message)))

@@ -69,7 +69,7 @@ pub struct Hunting {
     first: Vec<PathBuf>,
 
     /// The machine of the workloads to begin with
-    #[arg(short, long, value_name = "DESCRIPTION", default_value = USUAL_MACHINE, requires = "first")]
+    #[arg(short, long, value_name = "DESCRIPTION", default_value = USUAL_MACHINE, requires = "first", conflicts_with = "cases")]
     machine: String,
 
     /// Seed of the hunt
@@ -180,7 +180,8 @@ fn go_on(hunt: &Hunt, title: &str, budget: Budget) -> Result<Hunted, Error> {
             Budget::Time(time) => {
                 let passed = began.elapsed();
                 progress.tell(passed.as_secs() as usize, time.as_secs() as usize);
-                passed < time
+                // In no run nothing is found.
+                passed < time || runs == 0
             }
             Budget::Runs(most) => {
                 progress.tell(runs, most.next_multiple_of(GENERATION));

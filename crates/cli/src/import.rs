@@ -7,7 +7,7 @@ use std::process::ExitCode;
 
 use clap::Args;
 use fairground_recording::{
-    Dump, Error, FIRST, counted, import_ftrace, import_perf, is_dump, is_ftrace,
+    Dump, Error, PERF, RECOGNISED_BY, counted, import_ftrace, import_perf, is_dump, is_ftrace,
 };
 
 use crate::output::{self, FAILED, Stop, UNUSABLE, fail};
@@ -96,15 +96,12 @@ pub fn main(arguments: &Arguments) -> Result<ExitCode, Stop> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// The beginning of what perf writes.
-const PERF: &[u8] = b"PERFILE2";
-
 /// Opens a file or pipe and reads its first bytes.
 fn begin(path: &Path) -> Result<(Vec<u8>, File), Stop> {
     let unread = |cause| unread(path, &cause);
     let mut opened = File::open(path).map_err(unread)?;
     let mut first = Vec::new();
-    (&mut opened).take(FIRST as u64).read_to_end(&mut first).map_err(unread)?;
+    (&mut opened).take(RECOGNISED_BY as u64).read_to_end(&mut first).map_err(unread)?;
     Ok((first, opened))
 }
 

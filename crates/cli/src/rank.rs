@@ -7,10 +7,10 @@ use std::process::ExitCode;
 use clap::Args;
 use fairground_lab::{Error, Noise, Plan};
 use fairground_report::{
-    Comparison, Run, TitledRanking, rankings_csv, rankings_json, rankings_markdown, rankings_page,
-    rankings_text,
+    Comparison, Run, TitledRanking, absence, rankings_csv, rankings_json, rankings_markdown,
+    rankings_page, rankings_text,
 };
-use fairground_results::{Absent, OwnMargin, Ranking};
+use fairground_results::{Absent, CellName, OwnMargin, Ranking};
 
 use crate::VERSION;
 use crate::board::Board;
@@ -93,12 +93,21 @@ pub fn tell(
         if !runs.is_empty() {
             let ranking = Ranking::of(runs, margins);
             if let (0, [one, ..]) = (ranking.cells, ranking.absent.as_slice()) {
-                let Absent { scheduler, first, .. } = one;
-                return Err(Error::Plan(format!(
-                    "no load was run under all of these schedulers, so nothing is ranked: {scheduler} has no run of {} on {}",
-                    first.workload, first.machine
-                ))
-                .into());
+                let Absent { scheduler, first: CellName { workload, machine }, .. } = one;
+                let told = format!(
+                    "{title}: none was run under all of these schedulers, so nothing is ranked: {scheduler} has no run of {workload} on {machine}"
+                );
+                if rankings.is_empty() {
+                    return Err(Error::Plan(told).into());
+                }
+                output::say!("fairground: {told}");
+                continue;
+            }
+            // A program that reads numbers would miss it.
+            if format == DocumentForm::Csv {
+                for one in &ranking.absent {
+                    output::say!("fairground: {}", absence(one));
+                }
             }
             rankings.push(TitledRanking { title: title.to_owned(), ranking });
         }
@@ -191,18 +200,20 @@ fn margins_of(
     boards: &[(String, Vec<OwnMargin>)],
 ) -> Result<Vec<OwnMargin>, Error> {
     let mut margins = given.to_vec();
-    let of = |list: &[OwnMargin], own: &OwnMargin| {
-        list.iter().find(|one| one.measure.id == own.measure.id).map(OwnMargin::to_string)
-    };
+    fn of<'a>(list: &'a [OwnMargin], own: &OwnMargin) -> Option<&'a OwnMargin> {
+        list.iter().find(|one| one.measure.id == own.measure.id)
+    }
     for (board, own) in
         boards.iter().flat_map(|(board, all)| all.iter().map(move |own| (board, own)))
     {
         if of(&margins, own).is_some() {
             continue;
         }
-        let other = boards.iter().find(|(_, all)| of(all, own) != Some(own.to_string()));
-        if let Some((other, all)) = other {
-            let theirs = of(all, own).unwrap_or_else(|| "that of the measure".to_owned());
+        let agrees = |all: &[OwnMargin]| of(all, own).is_some_and(|one| one.margin == own.margin);
+        if let Some((other, all)) = boards.iter().find(|(_, all)| !agrees(all)) {
+            let theirs = of(all, own);
+            let theirs =
+                theirs.map_or_else(|| "that of the measure".to_owned(), OwnMargin::to_string);
             return Err(Error::Plan(format!(
                 "{board}: its margin is {own}, for {other} it is {theirs}; say which with --margin"
             )));

@@ -1,7 +1,5 @@
 //! The values of `--set`: values of tunables, and lists and ranges of them.
 
-use std::collections::BTreeSet;
-
 use fairground_lab::{Contender, Error};
 
 use crate::schedulers::{Wanted, split};
@@ -19,15 +17,21 @@ pub fn apply(
     let mut entries: Vec<Entry> = { contenders.into_iter().zip(all_wanted) }
         .map(|(contender, wanted)| Entry { variants: vec![contender], wanted })
         .collect();
-    let mut targets = BTreeSet::new();
+    let mut targets: Vec<(Option<&str>, &str)> = Vec::new();
     for setting in settings {
         let (target, _) = setting.split_once('=').unwrap_or((setting, ""));
-        let fresh = match targets.insert(target) {
+        // With and without the name of a scheduler.
+        let (of, key) = target.rsplit_once('.').map_or((None, target), |(of, key)| (Some(of), key));
+        let is_same = |(other, known): &(Option<&str>, &str)| {
+            *known == key && (of.is_none() || other.is_none() || *other == of)
+        };
+        let fresh = match !targets.iter().any(is_same) {
             true => Ok(()),
             false => Err(format!(
                 "{target} is set twice; give several values as a list, {target}=A,B, or leave one out"
             )),
         };
+        targets.push((of, key));
         fresh
             .and_then(|()| apply_one(&mut entries, setting))
             .map_err(|message| Error::Plan(format!("--set {setting}: {message}")))?;
@@ -204,6 +208,9 @@ pub fn steps(from: &str, to: &str, steps: u32, is_log: bool) -> Result<Vec<Strin
 }
 
 fn range(text: &str, from: Number, to: Number, step: &str) -> Result<Vec<String>, String> {
+    if from.unit != to.unit {
+        return Err(format!("{text}: its two numbers need the same unit"));
+    }
     let how = || format!("{text} needs a step, such as {text}:x2 or {text}:+1ms");
     let next: Box<dyn Fn(f64) -> f64> = if let Some(factor) = step.strip_prefix('x') {
         let factor: f64 = factor.parse().map_err(|_| how())?;

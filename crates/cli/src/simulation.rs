@@ -31,6 +31,9 @@ pub const USUAL_MACHINE: &str = "4";
 /// The cost model unless another one is given.
 const USUAL_COST: &str = "default";
 
+/// The largest seed: CSV and Parquet keep it as a number with a sign.
+pub const MOST_SEED: u64 = i64::MAX as u64;
+
 /// Workloads, the machine, and how they are run.
 #[derive(Debug, Args)]
 pub struct Simulation {
@@ -51,7 +54,7 @@ pub struct Simulation {
     pub duration: Option<u64>,
 
     /// Seed for all random choices; each further repetition adds 1
-    #[arg(long, default_value_t = 0)]
+    #[arg(long, default_value_t = 0, value_parser = clap::value_parser!(u64).range(..=MOST_SEED))]
     pub seed: u64,
 
     /// Costs of scheduling: default, zero, or a TOML file

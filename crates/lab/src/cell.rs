@@ -748,9 +748,14 @@ impl Cell {
             let state = if change.online { "online" } else { "offline" };
             (change.at, format!("CPU {} was to be {state}", machine.numbers[change.cpu]))
         });
-        let of_groups = workload.groups.iter().flat_map(|group| {
-            let told = || format!("the settings of group {} were to change", group.path);
-            group.changes.iter().map(move |change| (change.at, told()))
+        let of_groups = workload.groups.iter().filter_map(move |group| {
+            let mut late = group.changes.iter().filter(|change| change.at > end);
+            let first = late.next()?.at;
+            let again = match late.count() {
+                0 => String::new(),
+                more => format!(", and {more} more times later"),
+            };
+            Some((first, format!("the settings of group {} were to change{again}", group.path)))
         });
         let late = of_cpus.chain(of_groups).filter(move |(at, _)| *at > end);
         late.map(move |(at, what)| {
@@ -918,12 +923,10 @@ impl Failure {
             }
     }
 
-    /// Whether a former result with this kind and sentence told of this failure. Rules have kinds of their own, other reasons to stop have their messages; and of a
-    /// scheduler that never ran nothing is known.
+    /// Whether this kind and sentence tell of this failure, in whatever run. Rules have kinds of their own, other reasons to stop have their messages.
     pub fn was_told(&self, kind: &str, sentence: &str) -> bool {
         kind == self.kind
             && match self.status {
-                Status::Invalid | Status::Refused => false,
                 Status::Starved | Status::Unmet => true,
                 _ => kind == STALL || essence(sentence) == essence(&self.sentence()),
             }

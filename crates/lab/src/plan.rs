@@ -294,6 +294,13 @@ impl Plan {
         name.replace(|one: char| !is_plain(one), "_")
     }
 
+    /// A name for files that two runs have in common: parts of names may look like what is between them.
+    pub fn shared_file_name(&self) -> Option<String> {
+        let mut seen = BTreeSet::new();
+        let mut names = (0..self.run_count()).map(|number| self.file_name(self.place(number)));
+        names.find(|name| !seen.insert(name.clone()))
+    }
+
     /// The part that all simulations of a scheduler on a machine have in common.
     fn template(&self, site: &Site, contender: &Contender) -> Cell {
         let settings = &self.settings;

@@ -174,6 +174,17 @@ impl File {
         let mut machine = topology.map_err(|message| error("[topology]", message))?;
         machine.description = name.to_owned();
         machine.origin("CPUs, caches and nodes", &self.topology.origin);
+        let description = self.topology.description.as_deref().unwrap_or_default();
+        let is_there = |word: &str| description.split(' ').any(|one| one.starts_with(word));
+        for (table, word, is_given) in [
+            ("[capacity]", capacity::WORD, self.capacity.is_some()),
+            ("[smt]", smt::WORD, self.smt.is_some()),
+        ] {
+            if is_given && is_there(word) {
+                let message = format!("the description has {word} as well; leave one out");
+                return Err(error(table, message));
+            }
+        }
         if let Some(capacity) = &self.capacity {
             let word = format!("{}{}", capacity::WORD, capacity.list);
             capacity::apply(&word, &mut machine)

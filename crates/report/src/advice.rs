@@ -85,7 +85,7 @@ fn verdict(advice: &Advice) -> String {
     let leaders = advice.leaders();
     match (leaders.as_slice(), &advice.recommended) {
         ([one], _) if advice.ranking.len() == 1 => {
-            format!("{one} alone came to the end of its replays, so nothing was compared.")
+            format!("{one} alone has a result, so nothing was compared.")
         }
         ([one], _) => format!("{one} is first: all others are worse by more than replays are off."),
         (several, None) => {
@@ -205,7 +205,9 @@ fn what_to_do(advice: &Advice) -> String {
                 several => format!("{} are", several.join(", ")),
             }
         ),
-        None if advice.ranking.len() == 1 => "Load nothing: nothing was compared".to_owned(),
+        None if advice.ranking.iter().all(|rank| rank.difference.is_none()) => {
+            "Load nothing: nothing was compared with the kernel's own".to_owned()
+        }
         None => "Load nothing: no other is known to be better than the kernel's own".to_owned(),
     }
 }
@@ -293,7 +295,7 @@ pub(crate) struct AdviceDocument<'a> {
     replays: u32,
     /// All schedulers whose runs finished, the best first.
     ranking: &'a [Rank],
-    /// Whether a single scheduler is first.
+    /// Whether a single one of several schedulers is first.
     clear_winner: bool,
     /// The scheduler to load; null if no scheduler is known to be better than the kernel's own.
     recommended: Option<&'a Recommendation>,

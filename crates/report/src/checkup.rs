@@ -115,7 +115,9 @@ fn headline(checkup: &Checkup, place: usize, faults: &[&Fault]) -> String {
         many => format!("{many} cases"),
     };
     match (faults.len(), cases.len()) {
-        (0, _) if checkup.known > 0 => format!("{scheduler}: nothing new in {all}"),
+        (0, _) if checkup.known_of.get(place).is_some_and(|known| *known > 0) => {
+            format!("{scheduler}: nothing new in {all}")
+        }
         (0, _) => format!("{scheduler}: nothing wrong in {all}"),
         (1, failed) => format!("{scheduler}: one fault, in {failed} of {all}"),
         (many, failed) => format!("{scheduler}: {many} faults, in {failed} of {all}"),

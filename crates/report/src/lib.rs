@@ -46,7 +46,8 @@ pub use junit::comparison_junit;
 pub use overall::overall_table;
 pub use parquet_format::{DataFiles, GROUP, Unwritten, write_parquet};
 pub use ranking::{
-    TitledRanking, rankings_csv, rankings_json, rankings_markdown, rankings_page, rankings_text,
+    TitledRanking, absence, rankings_csv, rankings_json, rankings_markdown, rankings_page,
+    rankings_text,
 };
 pub use reproduction::{
     list_table, reproductions_csv, reproductions_markdown, reproductions_table,

@@ -80,6 +80,7 @@ struct Line<'a> {
     at_best: usize,
     undecided: usize,
     dominated: usize,
+    cells: usize,
     failed: usize,
 }
 
@@ -94,6 +95,7 @@ pub fn rankings_csv(rankings: &[TitledRanking]) -> String {
             at_best: one.at_best,
             undecided: one.undecided,
             dominated: one.dominated.len(),
+            cells: set.ranking.cells_of(one),
             failed: one.failed.values().sum(),
         })
     }))
@@ -195,7 +197,8 @@ fn failure(place: &Ranked, cells: usize) -> Option<String> {
     ))
 }
 
-fn absence(one: &Absent) -> String {
+/// That a scheduler lacks cells.
+pub fn absence(one: &Absent) -> String {
     let Absent { scheduler, cells, first } = one;
     let left = if *cells == 1 { "cell, which is" } else { "cells, which are" };
     format!(

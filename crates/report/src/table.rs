@@ -65,7 +65,7 @@ pub(crate) fn figures_markdown(comparison: &Comparison) -> String {
             joined.trim().clone_into(first);
         }
         let heading = format!("{} ({})", block.labels().workload, block.conditions("median"));
-        format!("### {}\n\n{}", heading.replace('<', "\\<"), pipes(&lines))
+        format!("### {}\n\n{}", heading, pipes(&lines))
     };
     blocks(&comparison.runs).iter().map(of_block).collect::<Vec<_>>().join("\n")
 }

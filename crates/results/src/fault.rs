@@ -43,4 +43,7 @@ pub struct Checkup {
     pub hunts: Vec<usize>,
     /// How many faulty runs are left out because a former result has them as well.
     pub known: usize,
+    /// The same for each scheduler; empty if there is no former result.
+    #[serde(skip)]
+    pub known_of: Vec<usize>,
 }

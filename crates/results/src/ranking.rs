@@ -94,7 +94,7 @@ fn ranked() -> impl Iterator<Item = &'static Measure> {
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Ranking {
-    /// Number of cells.
+    /// Number of cells that all schedulers have.
     pub cells: usize,
     /// The schedulers that lack cells which others have: those cells are left out.
     pub absent: Vec<Absent>,

@@ -355,14 +355,14 @@ impl<'a> Kernel<'a> {
         sinks: Vec<&'a mut dyn Sink>,
         loader: Option<&'a mut dyn Loader>,
     ) -> Result<Kernel<'a>, LoadError> {
-        let mut companion = loader.map(LoaderBeside::new);
+        let mut beside = loader.map(LoaderBeside::new);
         let machine = options.machine.clone();
         let topology = Topology::new(&machine);
         let count = machine.cpus.len();
         let online = options.online_at_first();
         let (prepared, operations) = scheduler.prepare(options, &online)?;
         let possible = CpuMask::first_cpus(count);
-        let mut memory = Memory::new(scheduler, &prepared, online.id_count, companion.as_mut())?;
+        let mut memory = Memory::new(scheduler, &prepared, online.id_count, beside.as_mut())?;
         let context = memory.context(count, &options.cost);
         let mut tasks = TaskMemory::default();
         let nodes = topology.nodes.len();
@@ -397,7 +397,7 @@ impl<'a> Kernel<'a> {
             timers: BpfTimers::default(),
             programs: Programs::new(options.workload.clone(), options.seed),
             groups,
-            companion,
+            companion: beside,
             hotplug_changes: 0,
             cids: Default::default(),
             calls: Default::default(),

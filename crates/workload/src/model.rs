@@ -364,6 +364,15 @@ impl Task {
         rest.chain(others.flat_map(|phase| phase.events.iter())).find_map(period)
     }
 
+    /// Whether nothing follows: if the event with this index of a phase is the next one, in these passes of all phases and of that one, counted from 0.
+    pub fn ends_at(&self, pass: u64, phase: usize, phase_pass: u64, event: usize) -> bool {
+        let is_last = |pass: u64, loops: Option<u64>| loops.is_some_and(|loops| pass + 1 >= loops);
+        phase + 1 == self.phases.len()
+            && event >= self.phases[phase].events.len()
+            && is_last(phase_pass, self.phases[phase].loops)
+            && is_last(pass, self.loops)
+    }
+
     /// CPUs allowed during the phase with this index; `None` for all. A phase's own list has precedence over that of the task.
     ///
     /// # Panics

@@ -43,11 +43,13 @@ pub struct Imported {
     pub lost: u64,
 }
 
-/// Bytes of a source by which it is recognised, and which are read first.
-pub const FIRST: usize = pipe::HEADER;
+/// The beginning of what perf writes.
+pub const PERF: &[u8] = b"PERFILE2";
+/// So many bytes of a source are read first, to recognise it.
+pub const RECOGNISED_BY: usize = pipe::HEADER;
 
 /// Makes the recording `to` from a file of `perf sched record`, or from what perf writes into a pipe (`-o -`): of the process `chosen` and all that it
-/// creates, or of everything. Of `opened`, which is called `from`, the [`FIRST`] bytes have been read.
+/// creates, or of everything. Of `opened`, which is called `from`, the [`RECOGNISED_BY`] bytes have been read.
 pub fn import_perf(
     from: &Path,
     (first, mut opened): (Vec<u8>, File),
@@ -58,6 +60,9 @@ pub fn import_perf(
     let wrong = |what: String| Error::Import { file: file.clone(), what };
     let unreadable = |error: linux_perf_data::Error| wrong(error.to_string());
     let importing = Importing { wrong: &wrong, to };
+    if !first.starts_with(PERF) {
+        return Err(wrong("not a file of `perf record` on a little-endian machine".to_owned()));
+    }
     if !pipe::is_stream(&first) {
         check_sections(&mut opened).map_err(&wrong)?;
         let reader = PerfFileReader::parse_file(BufReader::new(opened)).map_err(unreadable)?;
@@ -147,10 +152,7 @@ fn check_sections(file: &mut File) -> Result<(), String> {
     let length = file.metadata().map_err(cannot)?.len();
     let mut head = [0; 8 * NUMBERS];
     file.rewind().map_err(|_| "this cannot come from a pipe; name the file".to_owned())?;
-    file.read_exact(&mut head)
-        .ok()
-        .filter(|()| &head[..8] == b"PERFILE2")
-        .ok_or("not a file of `perf record` on a little-endian machine")?;
+    file.read_exact(&mut head).ok().ok_or("it ends within its header")?;
     let number = |bytes: &[u8], place: usize| {
         let bytes = bytes[8 * place..8 * place + 8].try_into();
         u64::from_le_bytes(bytes.unwrap_or_default())

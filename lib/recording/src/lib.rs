@@ -33,7 +33,7 @@ pub use dump::{Dump, DumpedTask, is_dump};
 pub use error::Error;
 pub use file::{Ending, Header, Recording, Roots, Source, VERSION, Writer, is_recording};
 pub use ftrace::{import_ftrace, is_ftrace};
-pub use import::{FIRST, Imported, import_perf};
+pub use import::{Imported, PERF, RECOGNISED_BY, import_perf};
 pub use lives::{Gaps, KernelWork, Turn};
 pub use load::{Load, OtherThread};
 pub use loss::{Loss, Sure, counted};

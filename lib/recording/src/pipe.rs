@@ -20,7 +20,7 @@ const LONGEST: u64 = 64 << 20;
 /// Whether a file that begins with these bytes was written into a pipe.
 pub(crate) fn is_stream(first: &[u8]) -> bool {
     let length = first.get(8..HEADER).map(|bytes| bytes.to_vec());
-    first.starts_with(b"PERFILE2") && length == Some((HEADER as u64).to_le_bytes().to_vec())
+    first.starts_with(crate::PERF) && length == Some((HEADER as u64).to_le_bytes().to_vec())
 }
 
 /// The formats of trace points, once they have come by.

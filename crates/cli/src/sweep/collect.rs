@@ -7,7 +7,7 @@ use fairground_catalog::Build;
 use fairground_lab::{Contender, ENGINE, Error, LOADER, Noise, hash_of_bytes};
 use fairground_recording::is_recording;
 
-use super::file::{File, SchedulerTable};
+use super::file::{File, SchedulerTable, check_scores};
 use super::plan::{Condition, Described, INPUTS, Planned, Scheduler, Sweep, VERSION};
 use crate::output;
 use crate::quantity;
@@ -71,17 +71,8 @@ impl Collector<'_> {
                 "window: no run of {duration} has one of {window}; leave it out, or make it shorter"
             )));
         }
-        let (seed, seeds) = wanted.seeds.first_and_count();
-        if seeds == 0 {
-            return Err(Error::Plan("seeds: there has to be one".to_owned()));
-        }
-        for (place, score) in wanted.scores.iter().enumerate() {
-            score.better()?;
-            let name = &score.name;
-            if wanted.scores[..place].iter().any(|other| other.name == *name) {
-                return Err(Error::Plan(format!("two scores are called {name}; rename one")));
-            }
-        }
+        let (seed, seeds) = wanted.seeds.first_and_count()?;
+        check_scores(&wanted.scores)?;
         let costs = wanted.costs.iter().map(|cost| self.described(cost));
         let costs = costs.collect::<Result<Vec<_>, _>>()?;
         let mut conditions = Vec::new();

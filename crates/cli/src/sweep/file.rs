@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize, Serializer};
 
 use crate::scalar::Scalar;
 use crate::settings;
+use crate::simulation::MOST_SEED;
 
 /// The contents of a file.
 #[derive(Debug, Deserialize)]
@@ -87,10 +88,17 @@ impl Default for Seeds {
 
 impl Seeds {
     /// The first, and how many there are.
-    pub fn first_and_count(self) -> (u64, u32) {
-        match self {
+    pub fn first_and_count(self) -> Result<(u64, u32), Error> {
+        let (first, count) = match self {
             Self::Count(count) => (0, count),
             Self::From(FirstAndCount { from, count }) => (from, count),
+        };
+        let further = count.checked_sub(1);
+        let further =
+            further.ok_or_else(|| Error::Plan("seeds: there has to be one".to_owned()))?;
+        match first.checked_add(further.into()) {
+            Some(..=MOST_SEED) => Ok((first, count)),
+            _ => Err(Error::Plan(format!("seeds: the last one is above {MOST_SEED}"))),
         }
     }
 }
@@ -203,6 +211,18 @@ pub enum Goal {
 
 fn as_text<S: Serializer>(quantity: &Quantity, serializer: S) -> Result<S::Ok, S::Error> {
     serializer.collect_str(quantity)
+}
+
+/// Whether scores can be told apart, and say what is better.
+pub fn check_scores(scores: &[Score]) -> Result<(), Error> {
+    for (place, score) in scores.iter().enumerate() {
+        score.better()?;
+        let name = &score.name;
+        if scores[..place].iter().any(|other| other.name == *name) {
+            return Err(Error::Plan(format!("two scores are called {name}; rename one")));
+        }
+    }
+    Ok(())
 }
 
 impl Score {

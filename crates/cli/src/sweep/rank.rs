@@ -18,7 +18,7 @@ use crate::rank;
 ///
 /// Every one is compared with every other one, run by run with the same seeds, as by `fairground rank`: how many times worse than the best each is in
 /// all, in which loads another one beats it at no price, and in what. Several sweeps are ranked as one, such as those of loads that need machines or
-/// lengths of their own.
+/// lengths of their own; cells that not all schedulers have are left out.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   fairground sweep rank S

@@ -180,9 +180,10 @@ pub(super) fn tell_left(sweep: &Sweep, found: usize) {
 fn grouped(sweep: &Sweep, arguments: &Arguments) -> Result<ExitCode, Stop> {
     arguments.by.iter().try_for_each(|key| check_key(sweep, key))?;
     let mut groups = Groups::new(arguments.by.clone());
-    let (mut found, mut noted) = (0, false);
+    let (mut found, mut failed, mut noted) = (0, 0, false);
     sweep.runs(false, |number, run| {
         noted |= !run.notes.is_empty();
+        failed += usize::from(!run.is_ok());
         let values = arguments.by.iter().map(|key| value_of(key, sweep, number, &run));
         groups.add(values.collect(), number, &run);
         found += 1;
@@ -190,6 +191,11 @@ fn grouped(sweep: &Sweep, arguments: &Arguments) -> Result<ExitCode, Stop> {
     tell_left(sweep, found);
     for (name, what) in mixed(sweep, &arguments.by) {
         output::say!("fairground: medians are over {what}; --by {name} tells them apart");
+    }
+    if failed > 0 {
+        output::say!(
+            "fairground: {failed} runs failed; the medians of their lines are over the others, and are not to be compared with those of other lines"
+        );
     }
     if noted {
         output::say!("fairground: there are notes on these runs; without --by they are told");

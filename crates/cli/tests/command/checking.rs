@@ -149,6 +149,16 @@ fn only_the_same_fault_is_left_out() {
     assert!(ended.stdout.contains("mine: nothing new in one case"), "{}", ended.stdout);
     let ended = after(&queue, &enqueue("scx_bpf_dsq_insert(p, 99, slice, 0)"));
     assert_eq!(ended.code, Some(1), "{}", ended.stdout);
+
+    // Two errors of the kernel in two cases are two faults, both of which are known then.
+    let heavy = "if (p->scx.weight > 1000) scx_bpf_kick_cpu(-16, 0); else scx_bpf_dsq_insert(p, 99, slice, 0)";
+    let cases = ["--case", "released", "--case", "nice-extremes"];
+    let both = check(&enqueue(heavy), &[&cases[..], &["--format", "json"]].concat());
+    let found: serde_json::Value = serde_json::from_str(&both.stdout).unwrap();
+    assert_eq!(found["faults"].as_array().unwrap().len(), 2, "{found}");
+    fs::write(&path, both.stdout).unwrap();
+    let ended = check(&enqueue(heavy), &[&cases[..], &["--baseline", &path]].concat());
+    assert_eq!(ended.code, Some(0), "{}", ended.stdout);
 }
 
 #[test]

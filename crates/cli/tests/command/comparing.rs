@@ -807,6 +807,15 @@ fn a_gate_does_not_fail_for_what_the_baseline_does() {
     assert!(junit.contains("<skipped message=\"the baseline failed before"), "{junit}");
     assert!(!junit.contains("<failure"), "{junit}");
     assert_eq!(compare("new").code, Some(1));
+    // Two of one name: the settings tell which is the baseline.
+    let line = "compare hogs-three -s cfs -m 1 -d 500ms --repeat 2 --set cfs.sched_latency=6ms,24ms --fail-if worse";
+    let line = line.split(' ').chain(["--baseline", "cfs sched_latency=6 ms", "--junit", &file]);
+    let required = ["--require", "longest_wait < 1ns"];
+    let ended = fairground(&line.chain(required).collect::<Vec<_>>());
+    assert_eq!(ended.code, Some(1), "{}", ended.stderr);
+    let junit = fs::read_to_string(&file).unwrap();
+    assert_eq!(junit.matches("<skipped message=\"the baseline did not meet").count(), 2, "{junit}");
+    assert_eq!(junit.matches("<failure type=\"longest_wait").count(), 2, "{junit}");
 }
 
 #[test]
@@ -983,4 +992,54 @@ fn arrivals_come_to_cpus_that_are_there() {
     refuse(&line("5"), 2, &["the arrivals at s of served come to CPUs [5], and the machine has"]);
     let told = succeed(&line("1, 5"));
     assert!(told.contains("\"cpus\" names CPU 5, and the machine has CPUs 0 to 1"), "{told}");
+}
+
+#[test]
+fn changes_of_groups_after_the_end_are_told() {
+    let scratch = tempfile::tempdir().unwrap();
+    let path = scratch.path().join("groups.json");
+    let text = r#"{ "tasks": { "t": { "taskgroup": "/g", "run": 1000, "loop": 3 } },
+        "fairground": { "groups": { "/g": { "changes": [
+            { "at": 5000000, "cpu.weight": 200 }, { "at": 6000000, "cpu.weight": 300 } ] } } } }"#;
+    fs::write(&path, text).unwrap();
+    let told = succeed(&format!("compare {} -s eevdf -m 2", path.display()));
+    let told = told.split_whitespace().collect::<Vec<_>>().join(" ");
+    let expected =
+        "before the time when the settings of group /g were to change, and 1 more times later, 5";
+    assert!(told.contains(expected), "{told}");
+}
+
+#[test]
+fn runs_do_not_overwrite_each_others_traces() {
+    let scratch = tempfile::tempdir().unwrap();
+    let load = |name: &str| {
+        let path = scratch.path().join(name);
+        fs::write(&path, r#"{ "tasks": { "t": { "loop": 1, "run": 1000 } } }"#).unwrap();
+        path.display().to_string()
+    };
+    let (one, other) = (load("a.json"), load("a-b.json"));
+    let folder = scratch.path().join("t").display().to_string();
+    let line = ["compare", &one, &other, "-s", "b-c=cfs,c=eevdf", "-m", "2", "--trace", &folder];
+    end_with(&line, 2, &["two runs would write the same file a-b-c: give the schedulers other"]);
+}
+
+/// A task that ends at its timer has had its last job.
+#[test]
+fn a_timer_at_the_end_releases_no_job() {
+    let scratch = tempfile::tempdir().unwrap();
+    let path = scratch.path().join("once.json");
+    let periods = |loops: u32, run: u32| {
+        let text = format!(
+            r#"{{ "tasks": {{ "t": {{ "loop": {loops}, "run": {run}, "timer": {{ "ref": "tick", "period": 20000 }} }} }} }}"#
+        );
+        fs::write(&path, text).unwrap();
+        let found =
+            json(&format!("compare {} -s eevdf -m 1 --cost zero --format json", path.display()));
+        let task = found["runs"][0]["metrics"]["tasks"][0].clone();
+        let periods = &task["periods"];
+        let samples = task["response_time"]["samples"].as_u64().unwrap();
+        (periods["released"].as_u64().unwrap(), periods["missed"].as_u64().unwrap(), samples)
+    };
+    assert_eq!(periods(1, 3000), (1, 0, 1));
+    assert_eq!(periods(5, 3000), (5, 0, 5));
 }

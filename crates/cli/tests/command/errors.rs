@@ -428,3 +428,22 @@ fn what_a_file_is_instead_of_a_machine_is_told() {
     );
     refuse("compare mix-two -s cfs -m 2,4", 2, &["write -m 2 -m 4"]);
 }
+
+#[test]
+fn what_would_have_no_effect_or_two_is_refused() {
+    let same =
+        "compare mix-two -s cfs -m 1 -d 20ms --set cfs.sched_latency=12ms --set sched_latency=6ms";
+    refuse(same, 2, &["sched_latency is set twice"]);
+    refuse("check eevdf --case renice -m 512", 2, &["cannot be used with"]);
+    let seed = format!("compare mix-two -s cfs -m 1 -d 20ms --seed {}", u64::MAX);
+    refuse(&seed, 2, &["is not in 0..=9223372036854775807"]);
+    let units = "compare mix-two -s cfs -m 1 -d 20ms --set sched_latency=1..3ms:+1ms";
+    refuse(units, 2, &["its two numbers need the same unit"]);
+}
+
+#[test]
+fn explain_says_why_nothing_ran() {
+    let line = |scheduler: &str| format!("explain mix-two -s schedulers/{scheduler} -m 2 -d 300ms");
+    refuse(&line("futuristic.bpf.c"), 2, &["the kernel has no function scx_bpf_task_foresee"]);
+    refuse(&line("wild.bpf.c"), 1, &["failed in a crash"]);
+}

@@ -117,6 +117,8 @@ fn own_margins_take_the_place_of_those_of_measures() {
     assert_eq!(ranking(&format!("{second} --margin wakeup_p99=10s")), (false, told));
     let both = ["rank", first.as_str(), second.as_str()];
     end_with(&both, 2, &["its margin is wakeup_p99 10.0 s, for", "it is wakeup_p99 1.00 ms"]);
+    let (one, other) = (board("one.toml", "1.001ms"), board("other.toml", "1.002ms"));
+    end_with(&["rank", &one, &other], 2, &["its margin is wakeup_p99"]);
     let beside = ["rank", first.as_str(), "boards/small.toml"];
     end_with(&beside, 2, &["for boards/small.toml it is that of the measure; say which with"]);
     let twice = "rank mix-two --margin makespan=5% --margin makespan=6%";

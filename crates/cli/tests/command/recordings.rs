@@ -153,7 +153,8 @@ fn advice_is_a_ranking_beside_the_kernels_own() {
     assert_eq!(ended.code, Some(1));
     for told in [
         "broken is not ranked: it failed before it began",
-        "kernel alone came to the end of its replays, so nothing was compared.",
+        "kernel alone has a result, so nothing was compared.",
+        "Load nothing: nothing was compared with the kernel's own",
     ] {
         assert!(ended.stdout.contains(told), "{}", ended.stdout);
     }
@@ -563,6 +564,8 @@ fn what_people_paste_is_read_or_named() {
     );
     let ended = crate::support::end_of(piped.args(["-c", &line]).env("TEXT", pasted));
     assert_eq!(ended.code, Some(0), "{}", ended.stderr);
+    let imported = fs::read_to_string(format!("{out}.json")).unwrap();
+    assert!(imported.contains("render-2001"), "{imported}");
     assert_eq!(fs::read_to_string(&out).unwrap(), dump);
     refuse(&format!("compare hogs-three -s bfs -m {out}"), 2, &["has to end in .xml"]);
 }

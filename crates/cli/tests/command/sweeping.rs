@@ -884,5 +884,10 @@ fn only_cells_that_all_have_are_ranked() {
     assert!(ended.stdout.starts_with("Loads: 1 cell, "), "{}", ended.stdout);
     let ended = beside("4");
     assert_eq!(ended.code, Some(2), "{}", ended.stdout);
-    assert!(ended.stderr.contains("no load was run under all of these"), "{}", ended.stderr);
+    assert!(ended.stderr.contains("Loads: none was run under all of these"), "{}", ended.stderr);
+    let ended = sweep.sweep("rank S --held-out S --held-out T4");
+    assert_eq!(ended.code, Some(0), "{}", ended.stderr);
+    assert!(ended.stderr.contains("Held-out loads: none was run under all"), "{}", ended.stderr);
+    let ended = sweep.sweep("rank S T2 --format csv");
+    assert!(ended.stderr.contains("bfs has no run in 3 cells"), "{}", ended.stderr);
 }

@@ -76,7 +76,7 @@ fn a_version_that_is_the_same_succeeds() {
     assert_eq!((ended.code, ended.stderr.as_str()), (Some(0), ""));
     assert!(summary.contains("head against base: worse in 0, better in 0, same in "), "{summary}");
     // What was wrong before is no reason to fail.
-    assert!(summary.contains("\n### even: nothing wrong in "), "{summary}");
+    assert!(summary.contains("\n### even: nothing new in "), "{summary}");
     assert!(
         summary.contains(" runs are left out that failed in the same way before."),
         "{summary}"

@@ -59,6 +59,11 @@ impl<W: Write> TraceWriter<W> {
         Ok(writer)
     }
 
+    /// Whether nothing is wrong but that [`Sink::finish`] has not been called.
+    pub fn is_open(&self) -> bool {
+        self.error.is_none() && !self.finished
+    }
+
     /// Completes the file and gives the output back.
     ///
     /// # Errors

@@ -208,8 +208,13 @@ impl<'a> Setup<'a> {
 
     /// Length of a run at a point, if not the workload's own.
     pub(super) fn duration(&self, point: &PointFile) -> Option<Nanoseconds> {
+        self.duration.or_else(|| self.own_duration(point))
+    }
+
+    /// The same as the experiment has it.
+    fn own_duration(&self, point: &PointFile) -> Option<Nanoseconds> {
         let seconds = point.duration.or(self.experiment.file.duration);
-        self.duration.or(seconds.map(|seconds| (seconds * 1e9) as u64))
+        seconds.map(|seconds| (seconds * 1e9) as u64)
     }
 
     /// How the runs of this experiment are measured.
@@ -499,7 +504,10 @@ impl Setup<'_> {
             scope,
             repeats: self.seeds,
             fewest: fewest.clone(),
-            has_other_length: self.duration.is_some(),
+            has_other_length: self
+                .points
+                .iter()
+                .any(|point| self.duration(point) != self.own_duration(point)),
         };
         let lines = self.experiment.file.accept.iter();
         let verdicts = lines
@@ -686,8 +694,10 @@ impl Judge {
         verdict.holds = holds;
         match self.words_or_missing(&line.shows, "\n").map_err(wrong)? {
             Ok(words) => verdict.shows = words,
-            // The part that was measured decides nothing about the rest.
-            Err(what) if verdict.is_open() => verdict.holds = Claim::NotMeasured(what),
+            // A run of another length may lack it for that alone.
+            Err(what) if self.has_other_length && verdict.is_open() => {
+                verdict.holds = Claim::NotMeasured(what);
+            }
             Err(_) => {}
         }
         // The reason is that of the documents' length.

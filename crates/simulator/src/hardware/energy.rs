@@ -5,7 +5,7 @@ use fairground_events::{CpuId, EventKind};
 use crate::kernel::Kernel;
 
 /// Adds up what a CPU consumes.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct Meter {
     /// Its power, in microwatts.
     power: u64,
@@ -13,14 +13,28 @@ pub struct Meter {
     since: u64,
     /// The energy that it has consumed before, in femtojoules: microwatts times nanoseconds.
     consumed: u128,
+    /// Later powers, as of a CPU whose work goes beyond the present, and when they begin.
+    later: Vec<(u64, u64)>,
 }
 
 impl Meter {
-    /// The power is another one from `time` on.
-    fn set(&mut self, time: u64, power: u64) {
-        self.consumed = self.consumed_until(time);
-        self.since = self.since.max(time);
-        self.power = power;
+    /// The power is another one from `time` on, which may be later than `now`.
+    fn set(&mut self, now: u64, time: u64, power: u64) {
+        let last = self.later.last().map_or(0, |(last, _)| *last);
+        self.later.push((time.max(last), power));
+        self.settle(now);
+    }
+
+    /// Adds up what has been consumed with powers that have ended by `now`.
+    fn settle(&mut self, now: u64) {
+        let begun = self.later.partition_point(|(time, _)| *time <= now);
+        for place in 0..begun {
+            let (time, power) = self.later[place];
+            self.consumed = self.consumed_until(time);
+            self.since = self.since.max(time);
+            self.power = power;
+        }
+        self.later.drain(..begun);
     }
 
     fn consumed_until(&self, time: u64) -> u128 {
@@ -35,7 +49,8 @@ impl Meter {
     }
 
     /// The energy consumed until `time`, in nanojoules.
-    fn nanojoules(&self, time: u64) -> u64 {
+    fn nanojoules(&mut self, time: u64) -> u64 {
+        self.settle(time);
         (self.consumed_until(time) / 1_000_000) as u64
     }
 }
@@ -61,7 +76,8 @@ impl Kernel<'_> {
     pub(super) fn update_power(&mut self, cpu: usize, time: u64) {
         if self.hardware.has_power {
             let power = self.power(cpu);
-            self.cpus[cpu].meter.set(time, power);
+            let now = self.clock.now();
+            self.cpus[cpu].meter.set(now, time, power);
         }
     }
 
@@ -98,12 +114,16 @@ mod tests {
     #[test]
     fn energy_is_power_times_time() {
         let mut meter = Meter::default();
-        meter.set(100, 2_000_000);
+        meter.set(100, 100, 2_000_000);
         assert_eq!(meter.nanojoules(1_000_000_100), 2_000_000_000);
-        meter.set(1_000_000_100, 0);
-        assert_eq!(meter.nanojoules(5_000_000_000), 2_000_000_000);
+        // Two powers later than the present, of which the run sees no more than a part.
+        meter.set(1_000_000_100, 2_000_000_100, 0);
+        meter.set(1_000_000_100, 3_000_000_100, 5_000_000);
+        assert_eq!(meter.nanojoules(1_500_000_100), 3_000_000_000);
+        assert_eq!(meter.nanojoules(3_000_000_100), 4_000_000_000);
+        meter.set(3_000_000_100, 3_000_000_100, 0);
         meter.restart(5_000_000_000);
-        meter.set(5_000_000_000, 1);
+        meter.set(5_000_000_000, 5_000_000_000, 1);
         assert_eq!(meter.nanojoules(6_000_000_000), 1_000);
     }
 }

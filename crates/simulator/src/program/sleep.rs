@@ -110,8 +110,14 @@ impl Kernel<'_> {
                 count: expiry.skipped,
             });
         }
-        self.release_job(task, expiry.release);
-        task.execution.deadline = Some(expiry.release + period - self.origin);
+        // A task that ends here has no further job.
+        let at = &task.execution;
+        let ends = definition.ends_at(at.passes, at.phase, at.phase_passes, at.event);
+        task.execution.deadline = None;
+        if !ends {
+            self.release_job(task, expiry.release);
+            task.execution.deadline = Some(expiry.release + period - self.origin);
+        }
         (!expiry.late).then(|| self.sleep_until(task, expiry.due))
     }
 

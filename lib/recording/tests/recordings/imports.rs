@@ -10,7 +10,9 @@
 use std::fs;
 use std::io::{Seek as _, SeekFrom};
 
-use fairground_recording::{FIRST, Imported, Recording, import_ftrace, import_perf, is_ftrace};
+use fairground_recording::{
+    Imported, RECOGNISED_BY, Recording, import_ftrace, import_perf, is_ftrace,
+};
 use fairground_workload::Event;
 use proptest::prelude::*;
 use tempfile::TempDir;
@@ -25,7 +27,7 @@ fn import(bytes: &[u8]) -> Result<(Imported, Recording), String> {
     let folder = TempDir::new().expect("there is room");
     let (from, to) = (folder.path().join("perf.data"), folder.path().join("x"));
     fs::write(&from, bytes).expect("there is room");
-    let first = bytes[..bytes.len().min(FIRST)].to_vec();
+    let first = bytes[..bytes.len().min(RECOGNISED_BY)].to_vec();
     let mut opened = fs::File::open(&from).expect("it was written");
     opened.seek(SeekFrom::Start(first.len() as u64)).expect("it is as long");
     let imported =
