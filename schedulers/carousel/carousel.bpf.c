@@ -3,11 +3,10 @@
  * carousel - earliest virtual deadline first, with one virtual time for all CPUs
  *
  * A task has a virtual runtime, CPU time divided by weight, which is comparable on all CPUs, and a
- * deadline: where its virtual runtime will be when its present request is served. A request is as
- * long as the task usually runs before it sleeps, and at most a slice. Each CPU has a queue ordered
- * by deadline. There is no balancer: a CPU that has served a request also looks at others' queues,
- * and takes a task that is behind by more than a bound. So shares are equal across CPUs, and a task
- * moves only where that makes them so. A CPU without work takes any task.
+ * deadline: where that will be when its present slice is served. Each CPU has a queue ordered by
+ * deadline. There is no balancer: before a CPU takes its own first task it looks at others' queues,
+ * and takes one from there that is behind by more than a bound. So shares are equal across CPUs,
+ * and a task moves only where that makes them so. An idle CPU takes any task.
  */
 #include "fairground.bpf.h"
 
@@ -19,25 +18,18 @@
 #include "topology.h"
 #include "virtual_runtime.h"
 
-/* The longest request */
-const volatile u64 slice = 2 * NSEC_PER_MSEC;
+/* What a task gets at a time */
+const volatile u64 slice = 700 * NSEC_PER_USEC;
 /* How far behind virtual time a task that wakes may be: what it did not use is lost beyond that */
 const volatile u64 credit = 6 * NSEC_PER_MSEC;
 /* A CPU takes a task of another one that is due earlier by this */
 const volatile u64 bound = 4 * NSEC_PER_MSEC;
 /* Work that pays for a switch, and that a task which wakes has before others */
-const volatile u64 protection = 150 * NSEC_PER_USEC;
-/* What a new task is thought to want */
-const volatile u64 new_burst = 300 * NSEC_PER_USEC;
-/* A turn that ends this soon is ended by a timer and not by the tick, if others wait; 0: never */
-const volatile u64 alarm_up_to = 2 * NSEC_PER_MSEC;
+const volatile u64 protection = 100 * NSEC_PER_USEC;
 
-/* The shortest request that is believed */
-#define MIN_REQUEST (100 * NSEC_PER_USEC)
-/* A light task's least slice; and a request is served if less is left of it: slices end at ticks */
-#define LEAST_SLICE (1 * NSEC_PER_MSEC)
-/* What a task that wakes is put forward by: less than the three bounds that it may be ahead */
-#define LEAD(weight) min(2 * bound, calc_delta_fair(2 * bound, weight))
+/* A task may be so far ahead of others; and who wakes is put forward by less */
+#define FARTHEST (3 * bound)
+#define LEAD (2 * bound)
 
 /* In the order of scheduler.toml */
 enum statistic {
@@ -49,28 +41,23 @@ DEFINE_STATISTICS(NR_STATISTICS)
 /* ---- Tasks and CPUs -------------------------------------------------------------------------- */
 
 struct task_ctx {
-	u64 vruntime, deadline;
-	/* Charged up to then, while it runs; and since when it waits */
+	u64 vruntime;
+	/* Charged up to then, while it runs; and since when it waits, or 0 before it ever has */
 	u64 since, waiting_since;
-	/* CPU time since it woke, and how long that usually is */
-	u64 burst, usual_burst;
-	/* By its nice value; and among all tasks, which its groups and a slow CPU change */
-	u64 own_weight, weight;
+	/* CPU time since it woke, how long that usually is, and what is left of its slice */
+	u64 burst, usual_burst, rest;
+	/* Among all tasks, by its nice value, its groups and the speed of its CPU */
+	u64 weight;
 	/* Its control group, and with which weight it counts as runnable there */
 	u32 group;
 	u64 counted;
 	/* The group without runtime that keeps it from running, and the CPU on which it is held */
 	u32 held_by;
 	s32 held_on;
-	/* On whose scale of virtual time it is; -1: it has not been placed yet */
-	s32 cpu;
 	/* The CPU in whose queue it counts, and the faster one to which it goes; plus one, or 0 */
 	u32 queued_on, goes_to;
-	bool yielded;
-	/* Has just lost its CPU, which has found another task */
-	bool put_back;
-	/* Its waker has said that it is about to sleep */
-	bool synchronous;
+	/* It has just lost its CPU to another task; and its waker has said that it will sleep */
+	bool yielded, put_back, synchronous;
 };
 
 DEFINE_TASK_DATA(struct task_ctx, task_ctx_map, task_ctx)
@@ -90,14 +77,10 @@ struct run_queue {
 	u64 curr_weight;
 	u32 queued, capacity;
 	u64 rescue_at, looked;
-	/* Its task usually runs for as long as pays for a switch */
-	bool lasts;
-	/* It has been asked to give way to the first that waits */
-	bool gives_way;
-	/* Tasks that are held may come back */
-	bool releases;
-	/* In the order of topology.h: the CPU itself, its group, and where the next group begins */
-	u16 position, first, count, next;
+	/* It has been asked to give way to the first that waits; and tasks held may come back */
+	bool gives_way, releases;
+	/* In the order of topology.h: the CPU itself, and its group */
+	u16 position, first, count;
 	/* Of a group's first CPU: the CPUs of the group on which tasks wait, a bit for each */
 	u64 waiting __attribute__((aligned(64)));
 };
@@ -122,55 +105,22 @@ static __always_inline u64 waits_since(const struct task_ctx *t)
 #include "groups.h"
 #include "quotas.h"
 
-static __always_inline u64 own_weight(const struct task_struct *p)
+/* Virtual time of a task of this weight; of a light one, for which it goes fast, no more of it. */
+static __always_inline u64 at_most(u64 time, u64 weight)
 {
-	return (p->policy == SCHED_IDLE ? 3 : weight_of_nice(task_nice(p))) * LOAD_SCALE;
-}
-
-/* On a slow CPU a task is so much heavier: its virtual time is work, not time. */
-static __always_inline u64 weight_on(const struct run_queue *rq, const struct task_ctx *t)
-{
-	u64 weight = t->group ? weight_in_groups(t->group, t->own_weight) : t->own_weight;
-
-	return rq ? weight * SCHED_CAPACITY_SCALE / rq->capacity : weight;
-}
-
-/* The same of a task that is runnable on the CPU, and counts as such in its groups. */
-static __always_inline u64 weigh(const struct run_queue *rq, struct task_ctx *t,
-				 const struct task_struct *p)
-{
-	t->own_weight = own_weight(p);
-	count_in_group(t, t->own_weight);
-	return weight_on(rq, t);
-}
-
-/* The task asks for as much as it usually uses, or has used already, and at most for a slice. */
-static __always_inline u64 next_deadline(const struct task_ctx *t, u64 vruntime)
-{
-	u64 longest = slice * min(t->own_weight, NICE_0_LOAD);
-	u64 request = max(max(t->usual_burst, t->burst), MIN_REQUEST);
-
-	request = min(request, max(longest / NICE_0_LOAD, LEAST_SLICE));
-	return vruntime + calc_delta_fair(request, t->weight);
+	return min(time, calc_delta_fair(time, weight));
 }
 
 /*
- * The place of a task among others: its deadline, and a slice after its virtual runtime at the
- * latest. The request of a light task is long in virtual time; and who waits in a group whose tasks
- * come and go may have been light for a moment only. For its first work it is ahead of that.
+ * The place of a task among others: its deadline. The slice of a light task is long in virtual
+ * time, but in a group whose tasks come and go it may be light for a moment only; so it is never
+ * more than a slice of time. First work is put forward.
  */
 static __always_inline u64 due(const struct task_ctx *t)
 {
-	u64 latest = t->vruntime + slice;
+	u64 deadline = t->vruntime + at_most(slice, t->weight);
 
-	latest = time_before(t->deadline, latest) ? t->deadline : latest;
-	return t->burst < protection ? latest - LEAD(t->weight) : latest;
-}
-
-/* Less than a tick is left: a new request. */
-static __always_inline bool is_served(const struct task_ctx *t)
-{
-	return !time_before(t->vruntime + calc_delta_fair(LEAST_SLICE, t->weight), t->deadline);
+	return t->burst < protection ? deadline - at_most(LEAD, t->weight) : deadline;
 }
 
 /* Returns the task's part of what its groups may still use. */
@@ -180,56 +130,32 @@ static __always_inline s64 charge(struct task_ctx *t, u64 now)
 
 	t->since = now;
 	t->burst += time;
+	t->rest -= min(t->rest, time);
 	t->vruntime += calc_delta_fair(time, t->weight);
 	return nr_quotas && t->group ? use_runtime(t->group, time, now) : NO_LIMIT;
 }
 
-/* The running task's deadline, or where it is beyond that; earlier for its first work. */
-static __always_inline u64 running_deadline(const struct run_queue *rq, u64 now)
+static __always_inline u64 near(u64 base, u64 vruntime, u64 behind, u64 ahead)
 {
-	u64 deadline = max_vruntime(rq->curr_deadline, rq->curr_vruntime +
-				    calc_delta_fair(elapsed(rq->since, now), rq->curr_weight));
-
-	return time_before(now, rq->leads_until) ? deadline - LEAD(rq->curr_weight) : deadline;
+	vruntime = max_vruntime(vruntime, base - behind);
+	return time_before(vruntime, base + ahead) ? vruntime : base + ahead;
 }
 
-/* Has the running task a later deadline, and does one of the two pay for the switch? */
-static __always_inline bool gives_way(const struct run_queue *rq, const struct task_ctx *t,
-				      u64 now)
+/* The task is runnable on the CPU: its weight, and its place among those there, or if alone all. */
+static __always_inline void settle(const struct run_queue *rq, struct task_ctx *t,
+				   const struct task_struct *p, bool comes)
 {
-	bool worn = !t->synchronous && elapsed(rq->started, now) >= protection;
+	u64 base = rq->curr_weight || rq->queued ? rq->vtime : machine_vtime, ahead, behind;
+	u64 weight = (p->policy == SCHED_IDLE ? 3 : weight_of_nice(task_nice(p))) * LOAD_SCALE;
 
-	return (worn || t->usual_burst >= protection) &&
-	       time_before(due(t), running_deadline(rq, now));
-}
-
-static __always_inline u64 within(u64 vruntime, u64 least, u64 most)
-{
-	vruntime = max_vruntime(vruntime, least);
-	return time_before(vruntime, most) ? vruntime : most;
-}
-
-/* Virtual runtime of a task on a CPU: it competes with those there, or if alone with all. */
-static __always_inline u64 place(const struct run_queue *rq, const struct task_ctx *t, bool comes)
-{
-	u64 base = rq->curr_weight || rq->queued ? rq->vtime : machine_vtime;
-	u64 ahead = calc_delta_fair(3 * bound, t->weight), behind = ahead;
-
-	if (comes)
-		behind = min(credit, calc_delta_fair(credit, t->weight));
-	return within(t->vruntime, base - behind, base + ahead);
-}
-
-/* It comes from another CPU, or has another weight, with which its request goes on. */
-static __always_inline void settle(const struct run_queue *rq, struct task_ctx *t, s32 cpu,
-				   u64 weight, bool comes)
-{
-	u64 rest = elapsed(t->vruntime, t->deadline) * t->weight;
-
-	t->cpu = cpu;
-	t->weight = weight;
-	t->vruntime = place(rq, t, comes);
-	t->deadline = t->vruntime + rest / weight;
+	count_in_group(t, weight);
+	if (t->group)
+		weight = weight_in_groups(t->group, weight);
+	/* On a slow CPU it is so much heavier: its virtual time is work, not time */
+	t->weight = weight * SCHED_CAPACITY_SCALE / rq->capacity;
+	ahead = calc_delta_fair(FARTHEST, t->weight);
+	behind = comes ? at_most(credit, t->weight) : ahead;
+	t->vruntime = near(base, t->vruntime, behind, ahead);
 }
 
 /* The alarm: the end of a turn that does not wait for the tick */
@@ -243,14 +169,11 @@ static int alarm_fires(void *map, u32 *cpu, struct run_queue *rq)
 	return 0;
 }
 
-/* The CPU chooses again after @time at the latest, if that is so soon that a tick would be late. */
-static __always_inline void set_alarm(struct run_queue *rq, s64 time, u64 now)
+/* The CPU chooses again after @time at the latest: a tick would be late. */
+static __always_inline void set_alarm(struct run_queue *rq, u64 time, u64 now)
 {
-	u64 at = now + clamp(time, MIN_REQUEST, slice);
-
-	if (!alarm_up_to || time > (s64)alarm_up_to || is_within(rq->alarm_at, now + 1, at + 1))
-		return;
-	rq->alarm_at = bpf_timer_start(&rq->timer, at - now, 0) ? 0 : at;
+	if (!is_within(rq->alarm_at, now + 1, now + time + 1))
+		rq->alarm_at = bpf_timer_start(&rq->timer, time, 0) ? 0 : now + time;
 }
 
 /* ---- Queues ---------------------------------------------------------------------------------- */
@@ -279,6 +202,7 @@ static __always_inline void leave_queue(struct task_ctx *t)
 static __always_inline void join_queue(struct task_ctx *t, struct run_queue *rq, s32 cpu)
 {
 	leave_queue(t);
+	t->rest = slice;
 	t->queued_on = cpu + 1;
 	if (!__sync_fetch_and_add(&rq->queued, 1))
 		note_waiting(rq);
@@ -316,6 +240,7 @@ __noinline bool take_from_group(s32 cpu, u32 base, u64 before, bool any)
 	struct run_queue *rq = run_queue_of(cpu), *group = run_queue_of(cpu_at(base)), *other;
 	u32 step, turn;
 	bool stuck;
+	s32 from;
 	u64 mask;
 
 	if (!rq || !group)
@@ -326,18 +251,14 @@ __noinline bool take_from_group(s32 cpu, u32 base, u64 before, bool any)
 	if (base == rq->first)
 		mask &= ~1ULL;
 	bpf_for(step, 0, GROUP_SIZE) {
-		s32 from;
-
 		if (!mask)
 			break;
 		from = cpu_at(base + ((__builtin_ctzll(mask) + turn) & (GROUP_SIZE - 1)));
 		mask &= mask - 1;
 		other = run_queue_of(from);
-		if (!other)
-			continue;
 		/* Under a real-time task nobody's virtual time goes on, so it tells nothing */
 		stuck = higher_class_runs(from);
-		if (!any && !stuck && !first_is_before(other, from, before))
+		if (!other || (!any && !stuck && !first_is_before(other, from, before)))
 			continue;
 		/* It is about to run its only task */
 		if ((!other->curr_weight || other->gives_way) && other->queued == 1 && !stuck)
@@ -356,16 +277,16 @@ __noinline bool take_from_others(s32 cpu, u64 best, bool any)
 {
 	struct run_queue *rq = run_queue_of(cpu), *group;
 	u32 i, first = rq ? rq->first : 0;
-	bool taken = false;
 
 	bpf_for(i, 0, any ? nr_cache_groups : min(nr_cache_groups, 2)) {
 		group = run_queue_of(cpu_at(first));
-		if (!group || taken)
+		if (!group)
 			break;
-		taken = take_from_group(cpu, first, best - bound, any);
-		first = group->next;
+		if (take_from_group(cpu, first, best - bound, any))
+			return true;
+		first = (first + group->count) % nr_cpus;
 	}
-	return taken;
+	return false;
 }
 
 int release_held(s32 cpu, u64 now)
@@ -382,8 +303,7 @@ int release_held(s32 cpu, u64 now)
 		end_hold(t, now);
 		if (hold(t, cpu, now))
 			continue;
-		settle(rq, t, cpu, weigh(rq, t, p), true);
-		t->deadline = next_deadline(t, t->vruntime);
+		settle(rq, t, p, true);
 		join_queue(t, rq, cpu);
 		scx_bpf_dsq_move_set_vtime(DSQ_ITERATOR, due(t));
 		scx_bpf_dsq_move_vtime(DSQ_ITERATOR, p, cpu, 0);
@@ -396,52 +316,58 @@ int release_held(s32 cpu, u64 now)
 /* ---- Waking ---------------------------------------------------------------------------------- */
 
 /*
- * The deadline of the CPU's running task, if it is later than @latest and that gives way to this
- * one, which would be the first there; or 0. Verified once, not in each step of the loop.
+ * The deadline of the CPU's running task, or where it is beyond that, if it gives way to this one,
+ * which would be the first there: one of the two pays for the switch. Otherwise 0.
  */
-__noinline u64 beaten_deadline(s32 cpu, const struct task_ctx *t __arg_nonnull, u64 latest, u64 now)
+__noinline u64 beaten_deadline(s32 cpu, const struct task_ctx *t __arg_nonnull, u64 now)
 {
 	struct run_queue *rq = run_queue_of(cpu);
 	u64 theirs;
 
-	if (!rq || !rq->curr_weight || rq->gives_way || !gives_way(rq, t, now))
+	if (!rq || !rq->curr_weight || rq->gives_way || (t->usual_burst < protection &&
+	    (t->synchronous || elapsed(rq->started, now) < protection)))
 		return 0;
-	theirs = running_deadline(rq, now);
-	return time_before(latest, theirs) && !first_is_before(rq, cpu, due(t) + 1) ? theirs : 0;
+	theirs = max_vruntime(rq->curr_deadline, rq->curr_vruntime +
+			      calc_delta_fair(elapsed(rq->since, now), rq->curr_weight));
+	if (time_before(now, rq->leads_until))
+		theirs -= at_most(LEAD, rq->curr_weight);
+	return time_before(due(t), theirs) && !first_is_before(rq, cpu, due(t) + 1) ? theirs : 0;
 }
 
 /*
- * The CPU whose task has the latest deadline, if that gives way to this one; or else the one on
- * which clearly fewer wait. A new task does not preempt.
+ * For a task that wakes, the CPU near @from whose task has the latest deadline after @latest and
+ * gives way to this one; if there is none, the one on which fewest wait. For one that runs and has
+ * a slow CPU it is a faster one; idle ones, which are taken, come first; or -1.
  */
-__noinline s32 best_busy_cpu(struct task_struct *p __arg_trusted, s32 prev_cpu, bool forks)
+__noinline s32 best_cpu(struct task_struct *p __arg_trusted, s32 from, u64 latest, bool runs)
 {
-	struct run_queue *prev = run_queue_of(prev_cpu), *rq;
+	struct run_queue *own = run_queue_of(from), *rq;
 	struct task_ctx *t = task_ctx_of(p);
-	u64 latest, now = scx_bpf_now(), theirs;
-	s32 best = -1, emptiest = prev_cpu, cpu;
-	u32 i, least, own;
+	s32 best = -1, emptiest = runs ? -1 : from, cpu;
+	u64 now = scx_bpf_now(), theirs;
+	u32 i, least, first, count;
 
-	if (!prev || !t)
-		return prev_cpu;
-	latest = due(t);
-	own = prev->position - prev->first;
-	least = forks ? prev->queued : prev->queued > 1 ? prev->queued - 1 : 0;
-	bpf_for(i, 0, min(prev->count, GROUP_SIZE / 4)) {
-		cpu = cpu_at(prev->first + (own + i) % prev->count);
+	if (!own || !t)
+		return emptiest;
+	least = runs ? 0 : own->queued;
+	first = runs ? 0 : own->first;
+	count = runs ? nr_cpus : own->count;
+	bpf_for(i, 0, min(count, runs ? GROUP_SIZE : GROUP_SIZE / 4)) {
+		cpu = cpu_at(first + (own->position - first + i) % count);
 		rq = run_queue_of(cpu);
-		if (!rq || !bpf_cpumask_test_cpu(cpu, p->cpus_ptr))
+		if (!rq || !task_allowed(p, cpu) || (runs && rq->capacity <= own->capacity))
 			continue;
+		if (runs && scx_bpf_test_and_clear_cpu_idle(cpu))
+			return cpu;
 		if (rq->queued < least) {
 			least = rq->queued;
 			emptiest = unlinked(cpu);
 		}
-		theirs = forks ? 0 : beaten_deadline(cpu, t, latest, now);
-		if (!theirs)
-			continue;
-		/* It stays unless others run tasks that are far ahead of that */
-		latest = i ? theirs : theirs + 2 * bound;
-		best = unlinked(cpu);
+		theirs = runs && t->burst < 2 * slice ? 0 : beaten_deadline(cpu, t, now);
+		if (theirs && time_before(latest, theirs)) {
+			latest = theirs;
+			best = unlinked(cpu);
+		}
 	}
 	return best >= 0 ? best : emptiest;
 }
@@ -451,7 +377,6 @@ s32 BPF_STRUCT_OPS(carousel_select_cpu, struct task_struct *p, s32 prev_cpu, u64
 	s32 this_cpu = bpf_get_smp_processor_id(), idle;
 	struct task_ctx *t = task_ctx_of(p), *waker = task_ctx_of(bpf_get_current_task_btf());
 	struct run_queue *this_rq = run_queue_of(this_cpu), *rq = run_queue_of(prev_cpu);
-	bool forks = wake_flags & SCX_WAKE_FORK;
 
 	if (!t || !this_rq || !rq)
 		return prev_cpu;
@@ -464,33 +389,23 @@ s32 BPF_STRUCT_OPS(carousel_select_cpu, struct task_struct *p, s32 prev_cpu, u64
 	if (idle >= 0)
 		return idle;
 
-	t->own_weight = own_weight(p);
-	t->weight = weight_on(rq, t);
 	t->burst = 0;
-	t->vruntime = place(rq, t, true);
-	t->deadline = next_deadline(t, t->vruntime);
+	settle(rq, t, p, true);
 	/* Little work does not pay for a migration if it need not wait here */
-	if (!forks && t->usual_burst < protection && gives_way(rq, t, scx_bpf_now()))
+	if (t->usual_burst < protection && beaten_deadline(prev_cpu, t, scx_bpf_now()))
 		return prev_cpu;
-	return best_busy_cpu(p, prev_cpu, forks);
-}
-
-/* Is a CPU of this mask idle, or without one any? */
-static __always_inline bool any_idle(const struct cpumask *among)
-{
-	const struct cpumask *idle = scx_bpf_get_idle_cpumask();
-	bool any = among ? bpf_cpumask_intersects(idle, among) : !bpf_cpumask_empty(idle);
-
-	scx_bpf_put_idle_cpumask(idle);
-	return any;
+	return best_cpu(p, prev_cpu, due(t), false);
 }
 
 /* Wakes an idle CPU for the first waiting task that may move to one; false if all must stay. */
 __noinline bool offer_waiting(s32 cpu)
 {
+	const struct cpumask *idle = scx_bpf_get_idle_cpumask();
+	bool none_idle = bpf_cpumask_empty(idle);
 	struct task_struct *p;
 
-	if (!any_idle(NULL))
+	scx_bpf_put_idle_cpumask(idle);
+	if (none_idle)
 		return true;
 	bpf_for_each(scx_dsq, p, cpu, 0)
 		if (wake_idle_cpu(p))
@@ -503,17 +418,15 @@ void BPF_STRUCT_OPS(carousel_enqueue, struct task_struct *p, u64 enq_flags)
 	struct task_ctx *t = task_ctx_of(p);
 	s32 cpu = t && t->goes_to ? t->goes_to - 1 : scx_bpf_task_cpu(p);
 	struct run_queue *rq = run_queue_of(cpu);
-	bool comes, goes, put_back, anew;
-	u64 now = scx_bpf_now(), weight;
-	s64 rest;
+	bool comes, put_back, behind;
+	u64 now = scx_bpf_now();
 
 	if (!t || !rq) {
 		scx_bpf_dsq_insert(p, SCX_DSQ_GLOBAL, SCX_SLICE_DFL, enq_flags);
 		return;
 	}
-	comes = t->cpu < 0 || (enq_flags & SCX_ENQ_WAKEUP);
-	goes = t->goes_to;
-	put_back = t->put_back && !comes && !goes;
+	comes = !t->waiting_since || (enq_flags & SCX_ENQ_WAKEUP);
+	put_back = t->put_back && !t->goes_to;
 	t->put_back = false;
 	t->goes_to = 0;
 	t->waiting_since = now;
@@ -525,15 +438,10 @@ void BPF_STRUCT_OPS(carousel_enqueue, struct task_struct *p, u64 enq_flags)
 		scx_bpf_dsq_insert(p, throttled_dsq(t->held_on), slice, enq_flags);
 		return;
 	}
-	weight = weigh(rq, t, p);
 	/* An idle CPU's time is of long ago; those that come next are to compete with this one */
 	if (!rq->curr_weight && !rq->queued)
 		rq->vtime = machine_vtime;
-	anew = comes || t->cpu != cpu;
-	if (anew || t->weight != weight)
-		settle(rq, t, cpu, weight, comes);
-	if (anew || t->yielded || is_served(t))
-		t->deadline = next_deadline(t, t->vruntime);
+	settle(rq, t, p, comes);
 	join_queue(t, rq, cpu);
 	scx_bpf_dsq_insert_vtime(p, cpu, slice, due(t), enq_flags);
 
@@ -544,85 +452,42 @@ void BPF_STRUCT_OPS(carousel_enqueue, struct task_struct *p, u64 enq_flags)
 		scx_bpf_kick_cpu(cpu, SCX_KICK_IDLE);
 		if (higher_class_runs(cpu))
 			wake_idle_cpu(p);
-	} else if ((comes || goes) && p->policy != SCHED_BATCH && p->policy != SCHED_IDLE &&
-		   gives_way(rq, t, now) && !first_is_before(rq, cpu, due(t) + 1)) {
+	} else if (p->policy != SCHED_BATCH && p->policy != SCHED_IDLE &&
+		   beaten_deadline(cpu, t, now)) {
 		count(STAT_PREEMPTIONS);
 		rq->gives_way = true;
 		scx_bpf_kick_cpu(cpu, SCX_KICK_PREEMPT);
 	} else {
-		if (comes && !t->synchronous && rq->curr_weight >= NICE_0_LOAD) {
-			/*
-			 * At the end of the request, or for who is behind as soon as the switch is
-			 * paid for; who usually runs briefly will have slept by then
-			 */
-			rest = rq->curr_deadline - rq->curr_vruntime - elapsed(rq->since, now);
-			if (!rq->lasts)
-				rest = slice;
-			else if (time_before(t->deadline + bound, rq->curr_deadline))
-				rest = lesser(rest, (s64)(protection - elapsed(rq->started, now)));
-			set_alarm(rq, rest, now);
-		}
+		/* Who is behind waits until the switch is paid for, others for the end of a turn */
+		behind = time_before(t->vruntime + bound, rq->curr_vruntime);
+		if (comes && !t->synchronous)
+			set_alarm(rq, behind ? protection : slice, now);
 		wake_idle_cpu(p);
 	}
 }
 
-/*
- * A faster CPU for a task that has had a request served on a slow one: an idle CPU, which is taken;
- * for a heavy task also that of the one furthest ahead of it, by more than three bounds; or -1.
- */
-__noinline s32 faster_cpu(struct task_struct *p __arg_trusted, s32 cpu, u64 deadline, bool heavy)
-{
-	const struct cpumask *idle = scx_bpf_get_idle_cpumask();
-	struct run_queue *rq = run_queue_of(cpu), *other;
-	u64 latest = deadline + 3 * bound, now = scx_bpf_now(), theirs;
-	u32 i, fastest = rq ? rq->capacity : 0;
-	s32 best = -1, busy = -1, candidate;
-
-	bpf_for(i, 0, min(nr_cpus, GROUP_SIZE)) {
-		candidate = cpu_at(i);
-		other = run_queue_of(candidate);
-		if (!rq || !other || other->capacity <= rq->capacity || !task_allowed(p, candidate))
-			continue;
-		if (other->capacity > fastest && bpf_cpumask_test_cpu(candidate, idle)) {
-			fastest = other->capacity;
-			best = unlinked(candidate);
-		}
-		theirs = running_deadline(other, now);
-		if (!heavy || !other->curr_weight || !time_before(latest, theirs))
-			continue;
-		latest = theirs;
-		busy = unlinked(candidate);
-	}
-	scx_bpf_put_idle_cpumask(idle);
-	return best >= 0 && scx_bpf_test_and_clear_cpu_idle(best) ? best : busy;
-}
-
 /* ---- Choosing -------------------------------------------------------------------------------- */
 
-/* The task runs until its request is served. */
+/* The task runs until its slice is served. */
 static __always_inline void run(struct task_struct *p, struct task_ctx *t,
 				struct run_queue *rq, u64 now)
 {
-	s64 rest = t->deadline - t->vruntime;
-	bool waits;
+	s64 rest = t->rest;
 
 	t->yielded = false;
 	rq->curr_vruntime = t->vruntime;
-	rq->curr_deadline = t->deadline;
+	rq->curr_deadline = t->vruntime + calc_delta_fair(rest, t->weight);
 	rq->since = now;
 	rq->leads_until = now + protection - min(protection, t->burst);
 	rq->curr_weight = t->weight;
-	rq->lasts = max(t->usual_burst, t->burst) >= protection;
 	rq->gives_way = false;
 	rq->vtime = rq->queued ? max_vruntime(rq->vtime, t->vruntime) : t->vruntime;
 	/* Who is alone on a slow CPU, and may leave it, waits for a faster one */
-	waits = rq->queued || (rq->capacity < SCHED_CAPACITY_SCALE && p->nr_cpus_allowed > 1);
-	if (waits && time_before(machine_vtime + NSEC_PER_MSEC, rq->vtime))
+	if ((rq->queued || (rq->capacity < SCHED_CAPACITY_SCALE && p->nr_cpus_allowed > 1)) &&
+	    time_before(machine_vtime + NSEC_PER_MSEC, rq->vtime))
 		machine_vtime = rq->vtime;
-	/* Of virtual time, to time */
-	rest = (rest * (s64)t->weight) >> 20;
 	if (rq->queued)
-		set_alarm(rq, t->weight < NICE_0_LOAD ? rest : (s64)slice, now);
+		set_alarm(rq, slice, now);
 	if (is_limited(p, t)) {
 		rest = lesser(rest, use_runtime(t->group, 0, now));
 		if (rest <= 0)
@@ -636,8 +501,8 @@ void BPF_STRUCT_OPS(carousel_dispatch, s32 cpu, struct task_struct *prev)
 	struct task_ctx *t = prev && can_go_on(prev, cpu) ? task_ctx_of(prev) : NULL;
 	struct task_struct *first = NULL;
 	struct run_queue *rq = run_queue_of(cpu);
-	u64 now = scx_bpf_now(), best = 0;
-	bool served = false, looks;
+	u64 now = scx_bpf_now(), best;
+	bool looks;
 
 	if (!rq)
 		return;
@@ -645,17 +510,11 @@ void BPF_STRUCT_OPS(carousel_dispatch, s32 cpu, struct task_struct *prev)
 		release_held(cpu, now);
 	if (t && prev && charge(t, now) <= 0 && is_limited(prev, t))
 		t = NULL;
-	if (t && prev) {
-		served = is_served(t);
-		/* Alone, it stays near all others: what nobody else wanted is no debt */
-		if (served && !rq->queued)
-			t->vruntime = within(t->vruntime, machine_vtime - 3 * bound,
-					     machine_vtime + 3 * bound);
-		if (served)
-			t->deadline = next_deadline(t, t->vruntime);
-		best = due(t);
-	}
-	looks = served || elapsed(rq->looked, now) >= slice;
+	/* Alone, it stays near all others: what nobody else wanted is no debt */
+	if (t && !rq->queued)
+		t->vruntime = near(machine_vtime, t->vruntime, FARTHEST, FARTHEST);
+	best = t ? due(t) : 0;
+	looks = elapsed(rq->looked, now) >= protection;
 	if (rq->queued) {
 		if (starvation_check_is_due(&rq->rescue_at, now) && rescue_from_queue(cpu, 0, 0)) {
 			count(STAT_RESCUED);
@@ -670,7 +529,6 @@ void BPF_STRUCT_OPS(carousel_dispatch, s32 cpu, struct task_struct *prev)
 		if (first)
 			best = first->scx.dsq_vtime;
 	}
-	/* As often where tasks end their turns themselves */
 	if (looks || (!t && !first)) {
 		rq->looked = now;
 		if (nr_cpus > 1 && take_from_others(cpu, best, !t && !first))
@@ -678,38 +536,33 @@ void BPF_STRUCT_OPS(carousel_dispatch, s32 cpu, struct task_struct *prev)
 	}
 	if (first && scx_bpf_dsq_move_to_local(cpu, 0))
 		return;
-	if (t && prev) {
-		if (served && !rq->queued && rq->capacity < SCHED_CAPACITY_SCALE)
-			t->goes_to = faster_cpu(prev, cpu, t->deadline, t->burst >= slice) + 1;
-		if (t->goes_to)
-			return;
-		/* If all that wait must stay, it is the one to move */
-		if (rq->queued && served && nr_cpus > 1 && !offer_waiting(cpu) &&
-		    any_idle(prev->cpus_ptr) && scx_bpf_dsq_move_to_local(cpu, 0))
-			return;
-		run(prev, t, rq, now);
-	}
+	if (!t || !prev)
+		return;
+	/* Alone on a slow CPU, it goes to a faster one, if need be in place of who is far ahead */
+	if (!rq->queued && rq->capacity < SCHED_CAPACITY_SCALE)
+		t->goes_to = best_cpu(prev, cpu, due(t) + FARTHEST, true) + 1;
+	if (t->goes_to)
+		return;
+	/* If all that wait must stay, it is the one to move */
+	if (rq->queued && nr_cpus > 1 && !offer_waiting(cpu) && wake_idle_cpu(prev) &&
+	    scx_bpf_dsq_move_to_local(cpu, 0))
+		return;
+	t->rest = slice;
+	run(prev, t, rq, now);
 }
 
 void BPF_STRUCT_OPS(carousel_running, struct task_struct *p)
 {
+	struct run_queue *rq = run_queue_of(scx_bpf_task_cpu(p));
 	struct task_ctx *t = task_ctx_of(p);
-	s32 cpu = scx_bpf_task_cpu(p);
-	struct run_queue *rq = run_queue_of(cpu);
-	u64 now = scx_bpf_now(), weight;
-	bool moved;
+	u64 now = scx_bpf_now();
 
 	if (!t || !rq)
 		return;
 	leave_queue(t);
 	t->since = now;
 	rq->started = now;
-	weight = weigh(rq, t, p);
-	moved = t->cpu != cpu;
-	if (moved || t->weight != weight)
-		settle(rq, t, cpu, weight, false);
-	if (moved)
-		t->deadline = next_deadline(t, t->vruntime);
+	settle(rq, t, p, false);
 	run(p, t, rq, now);
 }
 
@@ -768,43 +621,43 @@ s32 BPF_STRUCT_OPS_SLEEPABLE(carousel_init_task, struct task_struct *p,
 
 	if (!t)
 		return -ENOMEM;
-	t->cpu = -1;
 	t->vruntime = parent ? parent->vruntime : machine_vtime;
-	t->usual_burst = new_burst;
+	/* More than pays for a switch, until more is known */
+	t->usual_burst = 3 * protection;
 	t->group = first_group_number(args);
-	/* The child's first slice is its parent's: forks bring no CPU time */
+	/* The child's first two slices are its parent's: forks bring no CPU time */
 	if (rq && rq->curr_weight) {
-		parent->vruntime += calc_delta_fair(slice, parent->weight);
-		rq->curr_vruntime += calc_delta_fair(slice, parent->weight);
+		parent->vruntime += calc_delta_fair(2 * slice, parent->weight);
+		rq->curr_vruntime += calc_delta_fair(2 * slice, parent->weight);
 	}
 	return 0;
 }
 
-static __always_inline void forget(struct task_ctx *t)
+static __always_inline struct task_ctx *forget(struct task_struct *p)
 {
+	struct task_ctx *t = task_ctx_of(p);
+
+	if (!t)
+		return NULL;
 	leave_queue(t);
 	end_hold(t, scx_bpf_now());
 	count_in_group(t, 0);
+	return t;
 }
 
 void BPF_STRUCT_OPS(carousel_disable, struct task_struct *p)
 {
-	struct task_ctx *t = task_ctx_of(p);
-
-	if (t)
-		forget(t);
+	forget(p);
 }
 
 /* The task, which is in no queue now, goes to another group. */
 void BPF_STRUCT_OPS(carousel_cgroup_move, struct task_struct *p, struct cgroup *from,
 		    struct cgroup *to)
 {
-	struct task_ctx *t = task_ctx_of(p);
+	struct task_ctx *t = forget(p);
 
-	if (!t)
-		return;
-	forget(t);
-	t->group = group_number(to);
+	if (t)
+		t->group = group_number(to);
 }
 
 s32 BPF_STRUCT_OPS_SLEEPABLE(carousel_init)
@@ -833,7 +686,6 @@ s32 BPF_STRUCT_OPS_SLEEPABLE(carousel_init)
 		in_span = (u32)(rq->position - rq->first) / GROUP_SIZE * GROUP_SIZE;
 		rq->first = span ? rq->first + in_span : rq->position;
 		rq->count = span ? min(span - in_span, GROUP_SIZE) : 1;
-		rq->next = rq->first + rq->count < nr_cpus ? rq->first + rq->count : 0;
 		nr_cache_groups += rq->position == rq->first;
 	}
 	return 0;
