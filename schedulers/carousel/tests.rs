@@ -330,18 +330,15 @@ fn two_ends_of_a_pipe_share_a_cpu() {
 
 #[test]
 fn a_timer_ends_turns_if_others_wait() {
-    let turns = |number: usize| {
-        let (history, outcome) = run_at_250("1", &hogs(number), 5, &[]);
-        let runs = history.runs_of("hog-0", SECOND, 5 * SECOND);
-        let longest = runs.iter().map(|run| run.length()).max().unwrap();
-        (longest as f64 / MS as f64, statistic(ID, &outcome, "alarms"))
-    };
     // One or two slices, where a tick would end them after 4 ms
-    let (turn, alarms) = turns(3);
-    assert!(turn < 1.5, "{turn}");
+    let (history, outcome) = run_at_250("1", &hogs(3), 5, &[]);
+    let runs = history.runs_of("hog-0", SECOND, 5 * SECOND);
+    let longest = runs.iter().map(|run| run.length()).max().unwrap();
+    assert!(longest < 3 * MS / 2, "{longest} ns");
+    let alarms = statistic(ID, &outcome, "alarms");
     assert!(alarms > 5_000, "{alarms}");
-    let (_, alarms) = turns(1);
-    assert_eq!(alarms, 0);
+    let (_, outcome) = run_at_250("1", &hogs(1), 5, &[]);
+    assert_eq!(statistic(ID, &outcome, "alarms"), 0);
 }
 
 #[test]

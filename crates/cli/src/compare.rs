@@ -23,7 +23,7 @@ use crate::failures;
 use crate::output::{self, DocumentForm, FAILED, Place, Progress, Stop};
 use crate::quantity::patience;
 use crate::shrink::shrink;
-use crate::simulation::Simulation;
+use crate::simulation::{MOST_SEED, Simulation};
 
 /// Compare schedulers in the simulator
 ///
@@ -251,11 +251,9 @@ impl Arguments {
             () if is_auto && self.trace.is_some() => {
                 Some("--trace keeps every run; give --repeat a number")
             }
-            () if self.simulation.seed.checked_add(u64::from(self.repeats()) - 1).is_none() => {
-                Some(
-                    "--seed: each repetition adds 1, for which there is no room; give a smaller one",
-                )
-            }
+            () if self.simulation.seed + (u64::from(self.repeats()) - 1) > MOST_SEED => Some(
+                "--seed: each repetition adds 1, for which there is no room; give a smaller one",
+            ),
             () => None,
         }
     }

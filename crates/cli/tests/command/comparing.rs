@@ -965,7 +965,7 @@ fn what_has_no_effect_is_said() {
     let line = "compare mix-two -s cfs -m 2 -d 100ms --with none --window 200ms";
     let said = ["--with none has no effect: ", "--window 200000000ns has no effect: "];
     end_with(&line.split(' ').collect::<Vec<_>>(), 0, &said);
-    let last = "compare mix-two -s cfs -d 100ms --repeat 2 --seed 18446744073709551615";
+    let last = "compare mix-two -s cfs -d 100ms --repeat 2 --seed 9223372036854775807";
     refuse(last, 2, &["--seed: each repetition adds 1, for which there is no room"]);
     let scratch = tempfile::tempdir().unwrap();
     let load = scratch.path().join("load.json");
