@@ -43,6 +43,11 @@ impl<'task> Program<'task> {
     pub fn next_period(&self) -> Option<u64> {
         self.task.next_period(self.phase, self.event)
     }
+
+    /// Whether no step follows.
+    pub fn has_ended(&self) -> bool {
+        self.task.ends_at(self.passes, self.phase, self.phase_passes, self.event)
+    }
 }
 
 impl<'task> Iterator for Program<'task> {

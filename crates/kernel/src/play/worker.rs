@@ -212,7 +212,7 @@ impl<'run> Worker<'run> {
                         None => event,
                     };
                     if let Event::Timer { timer, period, mode } = event {
-                        let next = program.next_period();
+                        let next = (!program.has_ended()).then(|| program.next_period());
                         deadline = Some(self.wait_for_timer(timer, (period, next), mode)? + period);
                     } else {
                         self.carry_out_event(event)?;
@@ -331,11 +331,11 @@ impl<'run> Worker<'run> {
     }
 
     /// Completes the current job, releases the next one, and sleeps until the timer expires; returns the nominal release. The periods are
-    /// that of this timer and that of the next one.
+    /// that of this timer and that of the next one, which a task that ends here does not have, nor a next job.
     fn wait_for_timer(
         &mut self,
         timer: usize,
-        (period, next): (u64, Option<u64>),
+        (period, next): (u64, Option<Option<u64>>),
         mode: TimerMode,
     ) -> Result<u64, Stop> {
         let now = clock::monotonic();
@@ -353,7 +353,9 @@ impl<'run> Worker<'run> {
         if expiry.skipped > 0 {
             self.skip_jobs(due, period, expiry.skipped);
         }
-        self.release_job(expiry.release, next);
+        if let Some(next) = next {
+            self.release_job(expiry.release, next);
+        }
         if !expiry.late {
             self.sleep_until(due)?;
             self.outcome.timer_latency.add(clock::monotonic() - due);
