@@ -15,9 +15,6 @@
 #include "fair_running.h"
 #include "runnable_load.h"
 
-/* Set by ops.init(): number of CPUs */
-static u32 nr_cpus;
-
 /* The queue of the tasks that wait for the CPU. */
 static u64 leftmost_dsq(const struct run_queue *rq);
 

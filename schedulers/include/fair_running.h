@@ -8,9 +8,7 @@
 #pragma once
 
 #include "fair_state.h"
-
-/* Set by ops.init(): length of a tick of the era */
-static u64 tick_nsec;
+#include "cpus_and_ticks.h"
 
 /* A task that nothing limits reschedules at least this often */
 #define MAX_RUN NSEC_PER_SEC

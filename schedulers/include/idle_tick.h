@@ -11,10 +11,7 @@
 
 #include "runnable_load.h"
 #include "topology.h"
-
-/* Set by ops.init(): number of CPUs, and length of a tick of the era */
-static u32 nr_cpus;
-static u64 tick_nsec;
+#include "cpus_and_ticks.h"
 
 /* Can balancing find anything? */
 static bool worth_balancing(void);

@@ -10,6 +10,7 @@
 #pragma once
 
 #include "topology.h"
+#include "cpus_and_ticks.h"
 
 /* How many CPUs with only pinned tasks a balancing attempt skips before it gives up */
 #define MAX_PINNED_CPUS 8
@@ -121,10 +122,8 @@ static __always_inline bool curr_is_pinned(s32 cpu, s32 this_cpu)
 	return pinned;
 }
 
-/* Number of CPUs, how many of them exist, and the length of a tick of the era */
-static u32 nr_cpus;
+/* How many CPUs exist */
 static u32 nr_online;
-static u64 tick_nsec;
 
 /*
  * The first thing that ops.init() does. Even with the running kernel's ticks (hz = 0) the balancer
