@@ -893,17 +893,22 @@ mod tests {
         }
     }
 
+    /// A begins to wait beside B, which runs.
+    fn beside_one_that_runs() -> Vec<(Nanoseconds, EventKind)> {
+        vec![
+            (0, insert(B, here(0))),
+            (0, callback(0, Callback::Dispatch, None)),
+            (1, switch(0, None, Some(B))),
+            (9, insert(A, Q)),
+            (10, wake(A)),
+        ]
+    }
+
     #[test]
     fn a_task_that_outlasts_its_slice_got_another_one() {
         const MS: u64 = 1_000_000;
         let asked = |every: u64| {
-            let mut events = vec![
-                (0, insert(B, here(0))),
-                (0, callback(0, Callback::Dispatch, None)),
-                (1, switch(0, None, Some(B))),
-                (9, insert(A, Q)),
-                (10, wake(A)),
-            ];
+            let mut events = beside_one_that_runs();
             let times = (1..=100 / every).map(|time| time * every * MS);
             events.extend(times.map(|time| (time, callback(0, Callback::Dispatch, None))));
             events.push((100 * MS, insert(B, Q)));
@@ -918,13 +923,7 @@ mod tests {
     fn a_task_that_is_inserted_again_has_the_rest_of_its_slice_from_then_on() {
         const MS: u64 = 1_000_000;
         let inserted_at = |times: &[u64]| {
-            let mut events = vec![
-                (0, insert(B, here(0))),
-                (0, callback(0, Callback::Dispatch, None)),
-                (1, switch(0, None, Some(B))),
-                (9, insert(A, Q)),
-                (10, wake(A)),
-            ];
+            let mut events = beside_one_that_runs();
             // Its attributes change while it runs.
             for time in times {
                 events.push((time * MS, insert(B, here(0))));
