@@ -721,15 +721,13 @@ impl Cell {
     /// CPUs that the workload asks for and the machine lacks, beside those that it has.
     fn lacking_cpus(&self) -> Option<String> {
         let (machine, workload) = (&self.options.machine, &self.options.workload);
-        let mut lacking = BTreeSet::new();
-        for task in &workload.tasks {
+        let of_tasks = workload.tasks.iter().flat_map(|task| {
             let phases = task.phases.iter().filter_map(|phase| phase.cpus.as_ref());
-            let named = task.cpus.iter().chain(phases).flatten();
-            lacking.extend(named.filter(|cpu| machine.find(**cpu).is_none()));
-        }
-        let named =
-            workload.arrivals.iter().filter_map(|arrivals| arrivals.cpus.as_ref()).flatten();
-        lacking.extend(named.filter(|cpu| machine.find(**cpu).is_none()));
+            task.cpus.iter().chain(phases)
+        });
+        let of_arrivals = workload.arrivals.iter().filter_map(|one| one.cpus.as_ref());
+        let named = of_tasks.chain(of_arrivals).flatten();
+        let lacking: BTreeSet<&u32> = named.filter(|cpu| machine.find(**cpu).is_none()).collect();
         let lacking: Vec<String> = lacking.into_iter().map(u32::to_string).collect();
         (!lacking.is_empty()).then(|| {
             format!(

@@ -27,6 +27,17 @@ use crate::recorded::Replay;
 /// The tick rate of Debian's kernels, for schedulers made for no particular rate.
 pub const DEFAULT_HZ: u64 = 250;
 
+/// Rejects a list of CPUs of which the machine has none; `what` says whose it is.
+fn check_cpus(what: &str, cpus: &[u32], machine: &Machine) -> Result<(), Error> {
+    if cpus.iter().any(|cpu| machine.find(*cpu).is_some()) {
+        return Ok(());
+    }
+    Err(Error::Plan(format!(
+        "{what} CPUs {cpus:?}, and the machine has {}; choose a larger --machine or change \"cpus\"",
+        machine.told_numbers()
+    )))
+}
+
 /// Rejects tasks that could not exist in any run on this machine.
 pub(crate) fn check_tasks(workload: &Workload, machine: &Machine) -> Result<(), Error> {
     for task in &workload.tasks {
@@ -38,27 +49,13 @@ pub(crate) fn check_tasks(workload: &Workload, machine: &Machine) -> Result<(), 
         let own = task.cpus.as_deref().into_iter();
         let of_phases = (0..task.phases.len()).filter_map(|phase| task.cpus_in(phase));
         for allowed in own.chain(of_phases) {
-            if !allowed.iter().any(|cpu| machine.find(*cpu).is_some()) {
-                return Err(Error::Plan(format!(
-                    "{name} of {} may only use CPUs {allowed:?}, and the machine has {}; \
-                     choose a larger --machine or change \"cpus\"",
-                    workload.name,
-                    machine.told_numbers()
-                )));
-            }
+            check_cpus(&format!("{name} of {} may only use", workload.name), allowed, machine)?;
         }
     }
     for Arrivals { service, cpus, .. } in &workload.arrivals {
-        if let Some(cpus) = cpus
-            && !cpus.iter().any(|cpu| machine.find(*cpu).is_some())
-        {
-            return Err(Error::Plan(format!(
-                "the arrivals at {} of {} come to CPUs {cpus:?}, and the machine has {}; choose a larger --machine or change \"cpus\"",
-                workload.services[*service],
-                workload.name,
-                machine.told_numbers()
-            )));
-        }
+        let service = &workload.services[*service];
+        let what = format!("the arrivals at {service} of {} come to", workload.name);
+        cpus.iter().try_for_each(|cpus| check_cpus(&what, cpus, machine))?;
     }
     check_deadline_tasks(workload, machine)
         .map_err(|problem| Error::Plan(format!("{}: {problem}", workload.name)))
