@@ -146,7 +146,7 @@ impl Arguments {
         let wanted = schedulers::parse(&self.schedulers)?;
         let checkup = self.hunting.hunt(&wanted, &self.require, &self.sources, budget)?;
         self.print(&checkup)?;
-        let is_usable = |fault: &Fault| !matches!(fault.status, Status::Invalid | Status::Refused);
+        let is_usable = |fault: &Fault| !fault.status.never_began();
         Ok(match checkup.faults.as_slice() {
             [] => ExitCode::SUCCESS,
             faults if faults.iter().any(is_usable) => ExitCode::from(FAILED),
@@ -282,7 +282,7 @@ impl Arguments {
         finding: &Finding,
         path: &Path,
     ) -> Result<Option<String>, Stop> {
-        if matches!(finding.failure.status, Status::Invalid | Status::Refused) {
+        if finding.failure.status.never_began() {
             return Ok(None);
         }
         match shrink_one(&site.simulation, plan, (number, &finding.failure), path, MOST_RUNS) {
@@ -419,11 +419,9 @@ fn leave_out(former: &Former, judged: &mut [Judged], plans: &[Plan]) -> BTreeMap
     for (number, one) in judged.iter_mut().enumerate() {
         let scheduler = titled(one, plans);
         let case = &one.run.labels.workload;
-        // Of a scheduler that never ran nothing is known.
-        let ran = |status| !matches!(status, Status::Invalid | Status::Refused);
         let is_new = |finding: &Finding| {
             let mut faults = former.faults.iter();
-            !ran(finding.failure.status)
+            finding.failure.status.never_began()
                 || !faults.any(|fault| {
                     fault.scheduler == scheduler
                         && finding.failure.was_told(&fault.kind, &fault.message)

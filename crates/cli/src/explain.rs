@@ -4,9 +4,8 @@ use std::process::ExitCode;
 
 use clap::Args;
 use clap::builder::NonEmptyStringValueParser;
-use fairground_lab::{Failure, Search};
+use fairground_lab::Search;
 use fairground_report::{waits_json, waits_text};
-use fairground_results::Status;
 
 use crate::VERSION;
 use crate::failures;
@@ -63,11 +62,11 @@ pub fn main(arguments: &Arguments) -> Result<ExitCode, Stop> {
     let failed: Vec<_> = failures.iter().collect();
     failures::tell(&plan, &failed, false);
     failures::tell_details(&failed);
-    let never_began =
-        |failure: &&Failure| matches!(failure.status, Status::Invalid | Status::Refused);
     Ok(match failed.as_slice() {
         [] => ExitCode::SUCCESS,
-        all if runs.is_empty() && all.iter().all(never_began) => ExitCode::from(UNUSABLE),
+        all if runs.is_empty() && all.iter().all(|one| one.status.never_began()) => {
+            ExitCode::from(UNUSABLE)
+        }
         _ => ExitCode::from(FAILED),
     })
 }

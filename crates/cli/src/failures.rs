@@ -133,11 +133,10 @@ pub fn of_scheduler(plan: &Plan, runs: &[Run], baseline: Option<&str>) -> BTreeM
 
 /// The exit code: 0 if all is well but for runs that are excused, 1 if a run failed or starved a task, 2 if nothing could be run.
 pub fn exit_code(runs: &[Run], excused: &BTreeMap<usize, String>) -> ExitCode {
-    let never_began = |run: &Run| matches!(run.status, Status::Invalid | Status::Refused);
     let is_well = |(number, run): (usize, &Run)| run.is_ok() || excused.contains_key(&number);
     if runs.iter().enumerate().all(is_well) {
         ExitCode::SUCCESS
-    } else if runs.iter().all(never_began) {
+    } else if runs.iter().all(|run| run.status.never_began()) {
         ExitCode::from(UNUSABLE)
     } else {
         ExitCode::from(FAILED)

@@ -4,7 +4,6 @@ use std::path::Path;
 
 use fairground_lab::{Failure, Plan, Results, Shrunk};
 use fairground_recording::{is_recording, rt_app};
-use fairground_results::Status;
 use fairground_workload::Workload;
 
 use crate::finding::judging;
@@ -30,7 +29,7 @@ pub fn shrink(
     }
     for failed in &results.failures {
         let failure = &failed.failure;
-        if matches!(failure.status, Status::Invalid | Status::Refused) {
+        if failure.status.never_began() {
             crate::output::say!(
                 "fairground: {} never began, so it cannot be shrunk",
                 failure.place()

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use fairground_results::{Checkup, Fault, Status};
+use fairground_results::{Checkup, Fault};
 use serde::Serialize;
 
 use crate::csv_format::csv_of_texts;
@@ -94,7 +94,7 @@ fn faults_of<'a>(checkup: &'a Checkup, scheduler: &str) -> Vec<&'a Fault> {
 
 /// Whether there was a scheduler to run; without one, the cases have nothing to do with it.
 fn began(fault: &Fault) -> bool {
-    !matches!(fault.status, Status::Invalid | Status::Refused)
+    !fault.status.never_began()
 }
 
 /// The findings under the scheduler at this place.

@@ -58,6 +58,11 @@ impl Status {
         Self::TimedOut,
     ];
 
+    /// Whether there was no scheduler to run, so that nothing is known of it.
+    pub const fn never_began(self) -> bool {
+        matches!(self, Self::Invalid | Self::Refused)
+    }
+
     /// Its name in results.
     pub const fn name(self) -> &'static str {
         match self {

@@ -160,7 +160,7 @@ impl Hunt<'_> {
             self.make_small(&templates, &mut state)?;
             // A scheduler that cannot be loaded shows nothing else.
             let mut found = state.finds.iter();
-            let is_over = found.any(|find| never_began(&find.failure));
+            let is_over = found.any(|find| find.failure.status.never_began());
             if is_over || !goes_on(state.runs, state.finds.len()) {
                 break;
             }
@@ -352,7 +352,7 @@ impl Hunt<'_> {
         if !scenario.hotplug.is_empty() && shows(&calm).is_some() {
             scenario = calm;
         }
-        let cell = self.cell(templates, &scenario).filter(|_| !never_began(&seen.failure));
+        let cell = self.cell(templates, &scenario).filter(|_| !seen.failure.status.never_began());
         let shrunk = cell.and_then(|cell| {
             let cell = self.judging(cell, seen);
             let text = (scenario::FILE, scenario.workload.as_str());
@@ -459,10 +459,6 @@ impl Hunt<'_> {
         let text = serde_json::to_vec(state).expect("all keys are texts and all numbers finite");
         write(&self.file(), &text)
     }
-}
-
-fn never_began(failure: &Failure) -> bool {
-    matches!(failure.status, Status::Invalid | Status::Refused)
 }
 
 fn cpus_of(cell: &Cell) -> u32 {
