@@ -199,6 +199,9 @@ impl State {
     /// Records that a test has found a pointer to be NULL or not.
     pub(super) fn tell_null(&mut self, register: usize, is_null: bool) {
         let Value::Pointer(tested) = self.registers[register] else { return };
+        if tested.null == Null::No {
+            return;
+        }
         let told = |value: &mut Value| {
             if is_null {
                 *value = Value::ZERO;
