@@ -7,7 +7,8 @@
 //!
 //! The processor learns a task's demand as the real machine reveals it. A task that goes to sleep with less ideal than real service
 //! is served until it has caught up (*draining*). A task that goes to sleep with more gives the surplus back to tasks that could not
-//! run at full rate meanwhile: to each class at most the service that it has been *denied* since the task woke.
+//! run at full rate meanwhile: to each task at most the service that its class has been *denied* since the task woke, and to all tasks of
+//! a group with a quota at most what they have left *unused* of it since then.
 
 use crate::cpu_sets::{ALL_CPUS, CpuSets, SetId};
 use crate::float;
@@ -35,6 +36,8 @@ pub(crate) struct Fluid {
     classes: Vec<Class>,
     class_of: BTreeMap<(Option<GroupId>, u64, SetId), usize>,
     groups: Groups,
+    /// What groups with quotas have left of them.
+    unused: Vec<Unused>,
     /// Classes with tasks in service, heaviest first.
     active: Vec<usize>,
     members: Vec<Member>,
@@ -69,6 +72,15 @@ struct Class {
     draining: BinaryHeap<Reverse<Entry>>,
 }
 
+/// What the tasks of a group might have been served besides within its quota, while any of them was in service.
+#[derive(Clone, Copy, Debug)]
+struct Unused {
+    group: GroupId,
+    service: f64,
+    /// Growth of the service per nanosecond; `None` if the group has no quota any more.
+    rate: Option<f64>,
+}
+
 /// The rates at which a class is served.
 #[derive(Clone, Copy, Debug, Default)]
 struct Rates {
@@ -77,6 +89,20 @@ struct Rates {
     rest: f64,
     /// The rates of all its tasks together.
     total: f64,
+}
+
+impl Unused {
+    fn grow(&mut self, span: f64) {
+        self.service += self.rate.unwrap_or(0.0) * span;
+    }
+
+    /// What has been left since it was as `before`, where its place is `place`. Groups that are new there had nothing left.
+    fn since(&self, place: usize, before: &[f64]) -> f64 {
+        match self.rate {
+            Some(_) => self.service - before.get(place).copied().unwrap_or(0.0),
+            None => f64::INFINITY,
+        }
+    }
 }
 
 impl Class {
@@ -142,6 +168,8 @@ struct Member {
     generation: u32,
     /// The service that each class had been denied when the task woke. Classes created later are missing: they had been denied nothing.
     denied_at_wake: Vec<f64>,
+    /// The same of what groups had left unused.
+    unused_at_wake: Vec<f64>,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -247,6 +275,8 @@ impl Fluid {
         member.phase = Phase::Runnable;
         member.denied_at_wake.clear();
         member.denied_at_wake.extend(self.classes.iter().map(|class| class.denied));
+        member.unused_at_wake.clear();
+        member.unused_at_wake.extend(self.unused.iter().map(|unused| unused.service));
     }
 
     /// The task is no longer runnable; the real machine gave it `received` service in all.
@@ -299,6 +329,7 @@ impl Fluid {
             // By far the most frequent case.
             if class.next_completion(left).is_none() {
                 class.grow(left);
+                self.unused.iter_mut().for_each(|unused| unused.grow(left));
                 if self.lost > 0.0 && self.total_rate > 0.0 {
                     class.service -= class.rates.each * (self.lost / self.total_rate);
                 }
@@ -313,6 +344,7 @@ impl Fluid {
             for &index in &self.active {
                 self.classes[index].grow(span);
             }
+            self.unused.iter_mut().for_each(|unused| unused.grow(span));
             left -= span;
             if let Some((_, class)) = completion {
                 let task = self.classes[class].pop();
@@ -437,10 +469,18 @@ impl Fluid {
     }
 
     /// Divides the `surplus` of `task` by weight among the tasks of classes that share CPUs with it. None gets more than its class has
-    /// been denied since `task` woke, or than it still needs. This goes in rounds, each of which ends when a task has enough.
+    /// been denied since `task` woke, or than it still needs, and those of a group with a quota together no more than they have left of it.
+    /// This goes in rounds, each of which ends when a task or a group has enough.
     fn hand_on(&mut self, mut surplus: f64, task: usize, cpus: &CpuSets) {
-        let set = self.classes[self.members[task].class].set;
+        let giver = &self.classes[self.members[task].class];
+        let (set, group) = (giver.set, giver.group);
         let denied_at_wake = std::mem::take(&mut self.members[task].denied_at_wake);
+        let unused_at_wake = std::mem::take(&mut self.members[task].unused_at_wake);
+        for unused in &mut self.unused {
+            if self.groups.is_within(group, unused.group) {
+                unused.service += surplus;
+            }
+        }
         while surplus > NEGLIGIBLE {
             let mut weight = 0.0;
             let mut most = f64::INFINITY;
@@ -448,7 +488,10 @@ impl Fluid {
             for &index in &self.active {
                 let class = &self.classes[index];
                 let denied = class.denied - denied_at_wake.get(index).copied().unwrap_or(0.0);
-                if denied > NEGLIGIBLE && cpus.overlap(set, class.set) {
+                if denied > NEGLIGIBLE
+                    && cpus.overlap(set, class.set)
+                    && self.left_unused(class.group, &unused_at_wake) > NEGLIGIBLE
+                {
                     self.takers.push(index);
                     weight += class.weight * class.count as f64;
                     most = most.min(denied / class.weight);
@@ -458,8 +501,18 @@ impl Fluid {
             if self.takers.is_empty() {
                 break;
             }
+            for (place, unused) in self.unused.iter().enumerate() {
+                let weight = self.weight_of_takers(unused.group);
+                if weight > 0.0 {
+                    most = most.min(unused.since(place, &unused_at_wake) / weight);
+                }
+            }
             let per_weight = most.min(surplus / weight);
             surplus -= per_weight * weight;
+            for place in 0..self.unused.len() {
+                let taken = per_weight * self.weight_of_takers(self.unused[place].group);
+                self.unused[place].service -= taken;
+            }
             for place in 0..self.takers.len() {
                 let index = self.takers[place];
                 let class = &mut self.classes[index];
@@ -469,6 +522,25 @@ impl Fluid {
             }
         }
         self.members[task].denied_at_wake = denied_at_wake;
+        self.members[task].unused_at_wake = unused_at_wake;
+    }
+
+    /// What the quotas of a group and of those around it leave its tasks to take, beside what was left at some earlier time.
+    fn left_unused(&self, group: Option<GroupId>, before: &[f64]) -> f64 {
+        let confining = self.unused.iter().enumerate();
+        confining
+            .filter(|(_, unused)| self.groups.is_within(group, unused.group))
+            .map(|(place, unused)| unused.since(place, before))
+            .fold(f64::INFINITY, f64::min)
+    }
+
+    /// The weight of the tasks within a group that get part of a surplus.
+    fn weight_of_takers(&self, group: GroupId) -> f64 {
+        let takers = self.takers.iter().map(|&index| &self.classes[index]);
+        takers
+            .filter(|class| self.groups.is_within(class.group, group))
+            .map(|class| class.weight * class.count as f64)
+            .sum()
     }
 
     /// Completes the draining tasks of a class that have enough.
@@ -491,7 +563,7 @@ impl Fluid {
         let [only] = *self.active else {
             return self.solve(cpus);
         };
-        if self.groups.quotas().next().is_some() {
+        if self.groups.quotas().next().is_some() || !self.unused.is_empty() {
             return self.solve(cpus);
         }
         let class = &mut self.classes[only];
@@ -517,6 +589,23 @@ impl Fluid {
         self.active.sort_by(|a, b| weight(b).total_cmp(&weight(a)));
     }
 
+    /// Finds what the groups with quotas leave unused of them at the present rates.
+    fn find_unused(&mut self, quotas: &[Limit]) {
+        self.unused.iter_mut().for_each(|unused| unused.rate = None);
+        for ((group, _), limit) in self.groups.quotas().zip(quotas) {
+            let confined =
+                self.active.iter().zip(&limit.confines).filter(|(_, confined)| **confined);
+            let (count, rate) = confined.fold((0, 0.0), |(count, rate), (&index, _)| {
+                (count + 1, rate + self.classes[index].rates.total)
+            });
+            let rate = Some(if count == 0 { 0.0 } else { (limit.capacity - rate).max(0.0) });
+            match self.unused.iter_mut().find(|unused| unused.group == group) {
+                Some(unused) => unused.rate = rate,
+                None => self.unused.push(Unused { group, service: 0.0, rate }),
+            }
+        }
+    }
+
     /// A group's quota as a limit on the active classes.
     fn limit(&self, (group, cpus): (GroupId, f64)) -> Limit {
         let is_within = |&index: &usize| self.groups.is_within(self.classes[index].group, group);
@@ -539,6 +628,7 @@ impl Fluid {
             class.rates = class.rates(rate, class.count, cpus);
             self.total_rate += class.rates.total;
         }
+        self.find_unused(&quotas);
     }
 }
 
@@ -549,6 +639,7 @@ pub(crate) const REAL_TIME_WEIGHT: u64 = 1 << 50;
 #[cfg(test)]
 mod tests {
     use super::*;
+    use fairground_events::{CgroupMode, GroupInfo, Quota};
     use proptest::prelude::*;
 
     /// The same processor for one CPU, task by task: simple and slow.
@@ -729,6 +820,41 @@ mod tests {
         fluid.deactivate(0, 0.0, &cpus);
         let found = fluid.service(3);
         assert!((found - 11.0).abs() < 0.01, "{found}");
+    }
+
+    /// A sleeper beside a group of two hogs that may use a fifth of a CPU gives back 50 of every 80 ns.
+    #[test]
+    fn what_is_given_back_lifts_no_group_over_its_quota() {
+        let cpus = CpuSets::new(&[1024, 1024]);
+        let group = |quota| GroupInfo {
+            path: "/group".to_owned(),
+            parent: None,
+            shares: 1024,
+            mode: CgroupMode::default(),
+            quota,
+        };
+        let fifth = Quota { runtime: 20, period: 100, burst: 0 };
+        let mut fluid = Fluid::default();
+        fluid.groups_mut().describe(GroupId(0), &group(Some(fifth)));
+        let groups = [Some(GroupId(0)), Some(GroupId(0)), None];
+        for (task, group) in groups.into_iter().enumerate() {
+            fluid.describe(task, group, 1024, ALL_CPUS);
+        }
+        fluid.activate(0);
+        fluid.activate(1);
+        let of_group = |fluid: &Fluid| fluid.service(0) + fluid.service(1);
+        let sleeper = |fluid: &mut Fluid, period: u64| {
+            fluid.activate(2);
+            fluid.advance(100 * period + 80, &cpus);
+            fluid.deactivate(2, 30.0 * (period + 1) as f64, &cpus);
+            fluid.advance(100 * period + 100, &cpus);
+        };
+        (0..10).for_each(|period| sleeper(&mut fluid, period));
+        assert!((of_group(&fluid) - 200.0).abs() < 0.01, "{}", of_group(&fluid));
+        // Without the quota, the three have two CPUs, and the hogs get the 50 that they were denied beside the sleeper.
+        fluid.groups_mut().describe(GroupId(0), &group(None));
+        sleeper(&mut fluid, 10);
+        assert!((of_group(&fluid) - 370.0).abs() < 0.01, "{}", of_group(&fluid));
     }
 
     #[test]

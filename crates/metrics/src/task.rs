@@ -8,6 +8,7 @@ use crate::result::{
     WindowRecord, WindowShare,
 };
 use fairground_events::{GroupId, Nanoseconds, Policy, TaskInfo};
+use std::collections::VecDeque;
 
 /// State of a task.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -347,40 +348,78 @@ pub(crate) fn is_fair(policy: Policy) -> bool {
     }
 }
 
+/// Samples of one job that are kept. Of more, every second one goes, and lag is too small by at most what the task received between two
+/// that stay.
+const MOST_LOWS: usize = 256;
+
 /// Extremes of one task's lag.
 ///
 /// Lag is extreme when a task starts or stops running, so it is sampled there. How much the ideal processor may give to a job is
-/// certain only when the job ends. Until then the lowest point is kept aside, with the service received by then. When it is counted,
-/// its ideal service is capped at the demand.
-#[derive(Clone, Copy, Debug, Default)]
+/// certain only when the job ends, which has received its demand then: the lag of each sample is
+///
+/// ```text
+/// min(ideal service, demand) - received service
+/// ```
+///
+/// Until then, the samples that may turn out to be the worst are kept aside: each at which the task was further behind the uncapped ideal
+/// than at any before. All others are no worse than one of these, whatever the demand.
+#[derive(Clone, Debug, Default)]
 pub(crate) struct LagExtremes {
     ahead: f64,
     behind: f64,
-    lowest: Option<Lowest>,
+    /// In the order of both ideal service and lag.
+    lows: VecDeque<Low>,
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Lowest {
+struct Low {
     received: f64,
     ideal: f64,
 }
 
+impl Low {
+    /// How far the task was behind, if its job's demand is this.
+    fn behind_if(&self, demand: f64) -> f64 {
+        self.ideal.min(demand) - self.received
+    }
+}
+
 impl LagExtremes {
     /// The task has `received` this much service, and the ideal processor has given it `ideal`.
+    #[inline]
     pub(crate) fn sample(&mut self, received: f64, ideal: f64) {
         let lag = received - ideal;
         if lag > self.ahead {
             self.ahead = lag;
         }
-        if self.lowest.is_none_or(|lowest| lag < lowest.received - lowest.ideal) {
-            self.lowest = Some(Lowest { received, ideal });
+        if self.lows.back().is_none_or(|low| lag < low.received - low.ideal) {
+            self.keep(Low { received, ideal });
         }
+    }
+
+    /// Keeps a sample, and settles those whose ideal service the job has received meanwhile: its demand is no less.
+    fn keep(&mut self, low: Low) {
+        while let Some(first) = self.lows.front()
+            && first.ideal <= low.received
+        {
+            self.behind = self.behind.max(first.behind_if(f64::INFINITY));
+            self.lows.pop_front();
+        }
+        if self.lows.len() == MOST_LOWS {
+            // The first stays: it is the worst if the demand is small.
+            let mut place = 0;
+            self.lows.retain(|_| {
+                place += 1;
+                place % 2 == 1
+            });
+        }
+        self.lows.push_back(low);
     }
 
     /// The task's demand is met, with `received` service in all.
     pub(crate) fn demand_met(&mut self, received: f64) {
         self.behind = self.behind_if(received);
-        self.lowest = None;
+        self.lows.clear();
     }
 
     /// The extremes so far; a job not yet complete may demand any amount.
@@ -392,9 +431,7 @@ impl LagExtremes {
     }
 
     fn behind_if(&self, demand: f64) -> f64 {
-        self.lowest.map_or(self.behind, |lowest| {
-            self.behind.max(lowest.ideal.min(demand) - lowest.received)
-        })
+        self.lows.iter().map(|low| low.behind_if(demand)).fold(self.behind, f64::max)
     }
 }
 
@@ -446,5 +483,54 @@ impl WindowState {
             mean: self.mean,
             standard_deviation: (self.squares / self.windows as f64).sqrt(),
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        /// Jobs, each a list of what is received and what the ideal gives between two samples.
+        #[test]
+        fn lag_is_that_of_the_worst_sample(
+            jobs in prop::collection::vec(
+                prop::collection::vec((0.0..10.0_f64, 0.0..20.0_f64), 1..40),
+                1..5,
+            ),
+        ) {
+            let mut extremes = LagExtremes::default();
+            let (mut received, mut expected) = (0.0, 0.0_f64);
+            for job in jobs {
+                // After a job, the ideal has given the demand.
+                let mut ideal = received;
+                let mut samples = Vec::new();
+                for (more, more_ideal) in job {
+                    received += more;
+                    ideal += more_ideal;
+                    samples.push((received, ideal));
+                    extremes.sample(received, ideal);
+                }
+                let behind = samples.iter().map(|(then, ideal)| ideal.min(received) - then);
+                expected = behind.fold(expected, f64::max);
+                extremes.demand_met(received);
+            }
+            prop_assert_eq!(extremes.extremes().behind_ns, expected.round() as u64);
+        }
+    }
+
+    #[test]
+    fn of_a_long_job_only_some_samples_are_kept() {
+        let mut extremes = LagExtremes::default();
+        for number in 0..10_000 {
+            let received = f64::from(number);
+            extremes.sample(received, 1e6 + 2.0 * received);
+        }
+        assert!(extremes.lows.len() <= MOST_LOWS);
+        assert_eq!(extremes.extremes().behind_ns, 1_009_999);
+        // Of the demand, 9,999, the first sample lacks all.
+        extremes.demand_met(9999.0);
+        assert_eq!(extremes.extremes().behind_ns, 9999);
     }
 }

@@ -283,6 +283,16 @@ impl Machine {
         task.throttled = task.throttled_until(self.now);
     }
 
+    /// A runnable task has no CPU from now on: it waits for one, or its quota to be filled up. The ideal processor must be up to date.
+    #[inline(always)]
+    pub(super) fn begin_hold(&mut self, number: usize, task: &mut Task) {
+        if task.is_throttled {
+            self.begin_throttle(task);
+        } else {
+            self.begin_wait(number, task);
+        }
+    }
+
     /// The ideal processor must be up to date.
     #[inline(always)]
     pub(super) fn begin_wait(&mut self, number: usize, task: &mut Task) {

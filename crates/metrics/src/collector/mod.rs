@@ -163,7 +163,7 @@ impl Metrics {
         match task.state {
             State::Sleeping => {
                 self.machine.become_runnable(number, task);
-                self.machine.begin_wait(number, task);
+                self.machine.begin_hold(number, task);
             }
             State::Running { cpu, leaving: true } if task.ended.is_none() => {
                 self.machine.book(cpu).hand_over(task);
@@ -250,11 +250,7 @@ impl Metrics {
         self.preemptions += 1;
         self.machine.serve();
         self.machine.sample_lag(number, task);
-        if task.is_throttled {
-            self.machine.begin_throttle(task);
-        } else {
-            self.machine.begin_wait(number, task);
-        }
+        self.machine.begin_hold(number, task);
     }
 
     /// A task is held back because of a quota, or no longer.

@@ -714,22 +714,27 @@ fn a_task_held_back_by_a_quota_is_throttled_and_waits_for_no_cpu() {
     expect(&result, "tasks.0.share.ideal 0.1, tasks.1.share.ideal 0.5");
     assert_eq!(result.groups[0].nr_periods, None);
 
-    // A waking task that is held back at once has a latency, but no wait.
-    let mut run = Run::on(1);
-    run.limited_group(0, None, 1024, Some(20)).describe(0, &member);
-    let used = QuotaUse { periods: 3, throttled_periods: 2, throttled: 40 * MS };
-    let result = run
-        .wake(0)
-        .event(throttle(true))
-        .at(40)
-        .event(throttle(false))
-        .switch(0, None, 0)
-        .event(EventKind::QuotaUse { group: GroupId(0), used })
-        .end(50);
-    expect(&result, "wakeup_latency.max_ns 40ms, tasks.0.wait_ns 0");
-    let group = &result.groups[0];
-    let told = (group.nr_periods, group.nr_throttled, group.throttled_ns);
-    assert_eq!(told, (Some(3), Some(2), Some(40 * MS)));
+    // A waking task that is held back at once has a latency, but no wait; the simulator tells of the one first, a kernel of the other.
+    for is_told_first in [false, true] {
+        let mut run = Run::on(1);
+        run.limited_group(0, None, 1024, Some(20)).describe(0, &member);
+        match is_told_first {
+            false => run.wake(0).event(throttle(true)),
+            true => run.event(throttle(true)).wake(0),
+        };
+        let used = QuotaUse { periods: 3, throttled_periods: 2, throttled: 40 * MS };
+        let result = run
+            .at(40)
+            .event(throttle(false))
+            .switch(0, None, 0)
+            .event(EventKind::QuotaUse { group: GroupId(0), used })
+            .end(50);
+        expect(&result, "wakeup_latency.max_ns 40ms, tasks.0.wait_ns 0");
+        expect(&result, "tasks.0.throttled_ns 40ms, cpu_time.idle_while_runnable_ns 0");
+        let group = &result.groups[0];
+        let told = (group.nr_periods, group.nr_throttled, group.throttled_ns);
+        assert_eq!(told, (Some(3), Some(2), Some(40 * MS)));
+    }
 }
 
 #[test]
