@@ -117,11 +117,21 @@ pub struct CellResult {
     pub undecided: Vec<(String, Lack)>,
     /// How near it is to falling short of each requirement ([`Requirement::nearness`]); empty if there is nothing to judge.
     pub(crate) nearness: Vec<f64>,
+    /// What befell tasks that no figure shows: the scheduler refused forks, or had none of the tasks.
+    pub(crate) untold: Vec<Failure>,
     /// The system's error number if its trace could not be written to the end.
     pub(crate) untraced: Option<i32>,
     /// CPU time that the simulation took in this process; little if the scheduler had one of its own.
     #[serde(skip)]
     pub(crate) cost: Nanoseconds,
+}
+
+/// The forks that the scheduler refused, by the error.
+fn refused_forks(outcome: &Outcome) -> impl Iterator<Item = String> {
+    outcome.refused_forks.iter().map(|(error, count)| {
+        let forks = if *count == 1 { "fork" } else { "forks" };
+        format!("ops.init_task() refused {count} {forks} ({error}), and the parent went on without the child")
+    })
 }
 
 /// Why a run failed.
@@ -567,8 +577,27 @@ impl Cell {
             run,
             charged: charged.map(|task| (task.name.clone(), task.cpu_time)).collect(),
             failure,
+            untold: self.untold(outcome),
             ..CellResult::default()
         }
+    }
+
+    /// What befell tasks that no figure shows.
+    fn untold(&self, outcome: &Outcome) -> Vec<Failure> {
+        let fault = |kind: &str, message| Failure {
+            kind: kind.to_owned(),
+            ..self.failure(Status::Unmet, message)
+        };
+        let refused = refused_forks(outcome)
+            .map(|message| fault("refused_forks", format!("'no fork is refused': {message}")));
+        let mut tasks = outcome.tasks.iter();
+        let has_none = tasks.len() > 0 && tasks.all(|task| task.is_fair);
+        let none = has_none.then(|| {
+            let message = "'it has tasks': none was its own, so that nothing is known of it: with SCX_OPS_SWITCH_PARTIAL a scheduler has \
+                           those of SCHED_EXT; --set ops.flags=0 gives it all";
+            fault("no_tasks", message.to_owned())
+        });
+        refused.chain(none).collect()
     }
 
     /// The CPUs that come and go, by the machine's own numbers: the options have them as schedulers see them.
@@ -691,10 +720,7 @@ impl Cell {
         notes.extend(outcome.stuck.as_ref().map(|reasons| {
             format!("{name}: the machine was idle to the end because every task waits: {reasons}")
         }));
-        notes.extend(outcome.refused_forks.iter().map(|(error, count)| {
-            let forks = if *count == 1 { "fork" } else { "forks" };
-            format!("{name}: ops.init_task() refused {count} {forks} ({error}), and the parent went on without the child")
-        }));
+        notes.extend(refused_forks(outcome).map(|refused| format!("{name}: {refused}")));
         let messages = outcome.messages.iter().take(NOTED_LINES);
         notes.extend(messages.map(|message| format!("{name} says: {}", message.trim_end())));
         if outcome.messages.len() > NOTED_LINES {
@@ -827,13 +853,16 @@ impl Cell {
 
     /// The run went on, but not for this task.
     fn starved(&self, starvation: &Starvation, end: Nanoseconds) -> Failure {
-        let Starvation { task, wait } = starvation;
+        let Starvation { task, wait, beside_idle_ns } = starvation;
         let (kind, until) = match wait.ended {
             true => ("late", String::new()),
             false => ("lost", format!(", to the end of the run at {}", seconds(end))),
         };
-        let due = match self.patience {
-            Patience::Wait(_) => String::new(),
+        let due = match (self.patience, beside_idle_ns) {
+            (Patience::Wait(_), _) => String::new(),
+            (_, Some(idle)) => {
+                format!(", while a CPU that it may use was idle for {}", time(*idle))
+            }
             _ if wait.entitled_ns <= DUE => {
                 format!(", more than {LEFT_BEHIND} times as long as any of its equals ever did")
             }

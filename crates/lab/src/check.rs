@@ -109,6 +109,7 @@ pub(crate) fn findings(cell: &Cell, result: &CellResult) -> Result<Vec<Finding>,
         let failure = cell.unmet(std::slice::from_ref(breach));
         found.extend(failure.map(|failure| (failure, Some(breach.clone()), wait)));
     }
+    found.extend(result.untold.iter().map(|failure| (failure.clone(), None, None)));
     let explained = found.into_iter().map(|(mut failure, breach, wait)| {
         let wait = match wait {
             Some((task, from_ns)) => why_it_waited(cell, &task, from_ns)?,

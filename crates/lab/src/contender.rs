@@ -68,7 +68,7 @@ impl Opened {
     fn load_with_values(&self, options: &Options) -> Loaded {
         let values = (
             options.variables.clone(),
-            options.setup.clone(),
+            (options.setup.clone(), options.later_setups.clone()),
             options.machine.clone(),
             (options.hz, options.release),
         );
@@ -520,7 +520,7 @@ type Content = (String, Option<String>, Vec<(String, Vec<u8>)>);
 type Loaded = Result<Arc<Scheduler>, Arc<LoadError>>;
 
 /// The sources of the values of read-only variables: tunables, the loader's actions, the machine, the tick rate and the release.
-type Values = (Vec<(String, Vec<u8>)>, Arc<Setup>, Arc<Machine>, (u64, Release));
+type Values = (Vec<(String, Vec<u8>)>, (Arc<Setup>, Vec<LaterSetup>), Arc<Machine>, (u64, Release));
 
 /// A scheduler's object, and the scheduler.
 type Compiled = (Arc<Object>, Loaded);

@@ -262,7 +262,7 @@ fn candidate(row: &Row, difference: &Difference, unit: Unit) -> Candidate {
     let (low, high) = (distance(difference.low, unit), distance(difference.high, unit));
     Candidate {
         scheduler: row.title(),
-        value: value(Some(difference.after), unit),
+        value: value(difference.after, unit),
         difference: distance(difference.difference, unit),
         interval: match difference.pairs {
             0 | 1 => String::new(),

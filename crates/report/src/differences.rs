@@ -89,7 +89,8 @@ fn without_waits(differences: &[Difference]) -> Vec<String> {
     for group in differences.chunk_by(|a, b| (&a.workload, &a.machine) == (&b.workload, &b.machine))
     {
         let mut waits = group.iter().filter(|one| one.measure == LONGEST_WAIT).peekable();
-        if waits.peek().is_some() && waits.all(|one| one.before.max(one.after) < WAKE_UP) {
+        let is_short = |wait: Option<f64>| wait < Some(WAKE_UP);
+        if waits.peek().is_some() && waits.all(|one| is_short(one.before) && is_short(one.after)) {
             let (workload, machine) = (&group[0].workload, &group[0].machine);
             lines.push(format!(
                 "{workload} on {machine}: no task waited, so nothing was compared but costs; take fewer CPUs, or a load that wants more"
@@ -130,7 +131,7 @@ fn row(one: &Difference) -> Vec<String> {
     let measure = Measure::find(&one.measure);
     let unit = measure.map_or(Unit::Fraction, |measure| measure.unit);
     let title = measure.map_or("Runs that end well", Measure::title);
-    let number = |number: f64| value(Some(number), unit);
+    let number = |number: Option<f64>| value(number, unit);
     let signed = |number: f64| match difference(number, unit) {
         text if number > 0.0 => format!("+{text}"),
         text => text,
@@ -140,8 +141,11 @@ fn row(one: &Difference) -> Vec<String> {
         0 | 1 => String::new(),
         _ => range(&signed(one.low), &signed(one.high)),
     };
-    let first =
-        [title.to_owned(), number(one.before), number(one.after), signed(one.difference), interval];
+    let change = match one.pairs {
+        0 => number(None),
+        _ => signed(one.difference),
+    };
+    let first = [title.to_owned(), number(one.before), number(one.after), change, interval];
     cells(first, judgement(one))
 }
 

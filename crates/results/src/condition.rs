@@ -200,7 +200,7 @@ fn beyond(one: &Difference, above: bool, limit: Limit) -> GateOutcome {
     let limit = match limit {
         Limit::Absolute(limit) => limit,
         // A value that begins at 0 grows by more than any part of it.
-        Limit::Relative(part) => part * one.before.abs(),
+        Limit::Relative(part) => part * one.before.unwrap_or(0.0).abs(),
     };
     let is_beyond = |number: f64| if above { number > limit } else { number < limit };
     let farthest = if above { one.high } else { one.low };
@@ -226,7 +226,7 @@ pub fn sentence(one: &Difference) -> String {
     let place = format!("{} on {}", one.workload, one.machine);
     let (scheduler, baseline) = (&one.scheduler, &one.baseline);
     if one.measure == STATUS {
-        let part = |part: f64| value(Some(part), Unit::Fraction);
+        let part = |part: Option<f64>| value(part, Unit::Fraction);
         return format!(
             "{place}: {} of the runs of {scheduler} end well, {} of those of {baseline}",
             part(one.after),
@@ -235,7 +235,7 @@ pub fn sentence(one: &Difference) -> String {
     }
     let quantity: Option<Quantity> = one.measure.parse().ok();
     let unit = quantity.map_or(Unit::Plain, |quantity| quantity.measure().unit);
-    let number = |number: f64| value(Some(number), unit);
+    let number = |number: Option<f64>| value(number, unit);
     let (low, high) = (difference(one.low, unit), difference(one.high, unit));
     // Of a baseline near 0, a percentage says nothing.
     let part = one.relative().filter(|part| part.abs() < 100.0);

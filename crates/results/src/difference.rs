@@ -24,11 +24,12 @@ pub struct Difference {
     pub baseline: String,
     /// Id of the measure, or `status` for how the runs ended.
     pub measure: String,
-    /// Mean of the baseline over the pairs; for `status` the part of its runs that are ok and, if any run came to its end, did so.
-    pub before: f64,
+    /// Mean of the baseline over the pairs, or, if no pair is whole, over its runs that have the measure; for `status` the part of its runs that
+    /// are ok and, if any run came to its end, did so.
+    pub before: Option<f64>,
     /// Mean of the scheduler.
-    pub after: f64,
-    /// Mean of the differences of the pairs, `after - before`.
+    pub after: Option<f64>,
+    /// Mean of the differences of the pairs, `after - before`; 0 if there are none.
     pub difference: f64,
     /// Lower end of its 95 % interval.
     pub low: f64,
@@ -56,9 +57,10 @@ fn is_zero(number: &usize) -> bool {
 }
 
 impl Difference {
-    /// The difference as a fraction of the baseline; `None` if that is 0.
+    /// The difference as a fraction of the baseline; `None` if that is 0, or if nothing could be compared.
     pub fn relative(&self) -> Option<f64> {
-        (self.before != 0.0).then(|| self.difference / self.before.abs())
+        let before = self.before.filter(|before| *before != 0.0 && self.pairs > 0)?;
+        Some(self.difference / before.abs())
     }
 
     /// Whether 0 is outside the interval, so that there is a difference, important or not.
@@ -166,8 +168,8 @@ fn difference(pair: (&Run, &Run), measure: &str) -> Difference {
         scheduler: titled(after),
         baseline: titled(before),
         measure: measure.to_owned(),
-        before: 0.0,
-        after: 0.0,
+        before: None,
+        after: None,
         difference: 0.0,
         low: 0.0,
         high: 0.0,
@@ -202,8 +204,8 @@ pub(crate) fn status(pairs: &[(&Run, &Run)]) -> Option<Difference> {
         std::cmp::Ordering::Equal => Judgement::Same,
     };
     (before < 1.0 || after < 1.0).then(|| Difference {
-        before,
-        after,
+        before: Some(before),
+        after: Some(after),
         difference: after - before,
         low: after - before,
         high: after - before,
@@ -220,23 +222,30 @@ pub(crate) fn judged(pairs: &[(&Run, &Run)], quantity: &Quantity) -> Option<Diff
     per_work.filter(|one| one.pairs == pairs.len()).or_else(|| in_quantity(pairs, quantity))
 }
 
-/// The difference of pairs of runs that are ok in one quantity; `None` if no pair has it.
+/// The difference of pairs of runs that are ok in one quantity; `None` if no run has it.
 pub(crate) fn in_quantity(pairs: &[(&Run, &Run)], quantity: &Quantity) -> Option<Difference> {
     let first = pairs.first()?;
     let (measure, better) = (quantity.measure(), quantity.better());
     let number = |run: &Run| quantity.value(run.measured()?, better);
-    let both = pairs.iter().map(|(before, after)| (number(before), number(after)));
-    let both: Vec<(Option<f64>, Option<f64>)> = both.collect();
-    let halves = both.iter().filter(|(before, after)| before.is_some() != after.is_some()).count();
-    let numbers = both.into_iter().filter_map(|(before, after)| Some((before?, after?)));
-    let numbers: Vec<(f64, f64)> = numbers.collect();
-    let mean =
-        |of: fn(&(f64, f64)) -> f64| numbers.iter().map(of).sum::<f64>() / numbers.len() as f64;
-    let differences: Vec<f64> = numbers.iter().map(|(before, after)| after - before).collect();
-    let interval = Interval::of(&differences)?;
-    let (before, after) = (mean(|pair| pair.0), mean(|pair| pair.1));
+    let both: Vec<[Option<f64>; 2]> =
+        pairs.iter().map(|(before, after)| [number(before), number(after)]).collect();
+    let halves = both.iter().filter(|[before, after]| before.is_some() != after.is_some()).count();
+    let differences = both.iter().filter_map(|[before, after]| Some((*after)? - (*before)?));
+    let differences: Vec<f64> = differences.collect();
+    if differences.is_empty() && halves == 0 {
+        return None;
+    }
+    let mean = |side: usize| {
+        let counted =
+            |pair: &&[Option<f64>; 2]| differences.is_empty() || pair.iter().all(Option::is_some);
+        let numbers = both.iter().filter(counted).filter_map(|pair| pair[side]);
+        Interval::of(&numbers.collect::<Vec<f64>>()).map(|numbers| numbers.mean)
+    };
+    let interval = Interval::of(&differences).unwrap_or_default();
+    let (before, after) = (mean(0), mean(1));
     let hz = first.1.labels.hz.unwrap_or(250).max(1);
-    let margin = measure.margin.around(before, after, 1e9 / hz as f64);
+    let tick = 1e9 / hz as f64;
+    let margin = measure.margin.around(before.unwrap_or(0.0), after.unwrap_or(0.0), tick);
     let one_run = pairs.len() > 1
         && pairs.iter().all(|(before, after)| before.is_as(first.0) && after.is_as(first.1));
     // Those of runs that are one are the same samples.
@@ -256,7 +265,7 @@ pub(crate) fn in_quantity(pairs: &[(&Run, &Run)], quantity: &Quantity) -> Option
         difference: interval.mean,
         low: interval.low,
         high: interval.high,
-        pairs: numbers.len(),
+        pairs: differences.len(),
         halves,
         too_few_samples,
         one_run,

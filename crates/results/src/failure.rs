@@ -134,6 +134,14 @@ fn left_behind(task: &TaskMetrics) -> Option<LongWait> {
     task.longest_wait.filter(|wait| wait.length_ns > most)
 }
 
+/// The wait of a task that lasts to the end beside a CPU that it may use and that was idle for more than [`DUE`], so that it was due as much,
+/// however many wait with it; and for how long that CPU was idle.
+fn beside_idle_cpu(task: &TaskMetrics) -> Option<(LongWait, u64)> {
+    let (wait, beside) = (task.longest_wait?, task.idle_beside?);
+    let is_part = beside.wait_from_ns == wait.from_ns && !wait.ended;
+    (is_part && beside.length_ns > DUE).then_some((wait, beside.length_ns))
+}
+
 /// The wait of a task that makes a run starved.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Starvation {
@@ -141,6 +149,8 @@ pub struct Starvation {
     pub task: String,
     /// Its wait.
     pub wait: LongWait,
+    /// For how long a CPU was idle beside it, if that is what makes the run starved, in nanoseconds.
+    pub beside_idle_ns: Option<u64>,
 }
 
 impl Patience {
@@ -170,9 +180,12 @@ impl Patience {
                 Self::Due => task.worst_wait.filter(exceeds).or_else(|| left_behind(task)),
                 Self::Off => None,
             };
+            let beside = beside_idle_cpu(task).filter(|_| self == Self::Due && wait.is_none());
+            let wait = wait.or(beside.map(|(wait, _)| wait));
             Some(Starvation {
                 task: task.name.clone(),
                 wait: wait.filter(|wait| wait.entitled_ns > 0)?,
+                beside_idle_ns: beside.map(|(_, idle)| idle),
             })
         };
         let rank = |one: &Starvation| match self {

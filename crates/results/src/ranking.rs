@@ -290,14 +290,19 @@ impl Compared {
                     let (found, margin) = match own[place] {
                         None => (found, measure.margin),
                         Some(OwnMargin { margin, .. }) => {
-                            let wide = margin.around(found.before, found.after, 0.0);
+                            let [before, after] =
+                                [found.before, found.after].map(|one| one.unwrap_or(0.0));
+                            let wide = margin.around(before, after, 0.0);
                             (found.within(wide, measure.better.unwrap_or(Better::Lower)), *margin)
                         }
                     };
                     let judged = judgement(&found);
                     undecided[one] += usize::from(judged == Judgement::Undecided);
                     of_pair[place] = Some(match judged {
-                        Judgement::Worse => ratio(measure, margin, found.after, found.before),
+                        Judgement::Worse => match (found.after, found.before) {
+                            (Some(worse), Some(better)) => ratio(measure, margin, worse, better),
+                            _ => 1.0,
+                        },
                         _ => 1.0,
                     });
                 }
@@ -386,17 +391,16 @@ fn has_samples(pairs: &[(&Run, &Run)], quantity: &Quantity) -> bool {
     pairs.iter().all(|(before, after)| enough(before) && enough(after))
 }
 
-/// How many times worse a value is than a better one. Of shares of which more is better it is what is missing that is compared, and values below
-/// the margin are not told apart.
+/// How many times worse a value is than a better one. Of shares of which more is better it is what is missing that is compared; a relative margin
+/// is one of the share then, near a whole. Values below the margin are not told apart.
 fn ratio(measure: &Measure, margin: Margin, worse: f64, better: f64) -> f64 {
     let is_share = matches!(measure.unit, Unit::Fraction | Unit::Index);
-    let (worse, better) = match measure.better {
-        Some(Better::Higher) if is_share => (1.0 - worse, 1.0 - better),
-        Some(Better::Higher) => (better, worse),
-        _ => (worse, better),
+    let (worse, better, of_missing) = match measure.better {
+        Some(Better::Higher) if is_share => (1.0 - worse, 1.0 - better, margin.relative),
+        Some(Better::Higher) => (better, worse, 0.0),
+        _ => (worse, better, 0.0),
     };
-    let of_share = if is_share { margin.relative } else { 0.0 };
-    let floor = margin.absolute.max(of_share).max(f64::MIN_POSITIVE);
+    let floor = margin.absolute.max(of_missing).max(f64::MIN_POSITIVE);
     (worse.max(floor) / better.max(floor)).clamp(1.0, LARGEST)
 }
 
@@ -419,6 +423,9 @@ mod tests {
         assert!((times("jain_index", 0.9, 1.0) - 10.0).abs() < 1e-9);
         assert!((times("others_served", 0.6, 0.95) - 8.0).abs() < 1e-9);
         assert_eq!(times("missed_periods", 1.0, 0.0), 100.0);
+        // Five percent of an overhead are not five points.
+        assert!((times("overhead_per_work", 0.03, 0.01) - 3.0).abs() < 1e-9);
+        assert_eq!(times("idle_wasted_per_work", 0.04, 0.002), 4.0);
         assert_eq!(times("lag", 1e15, 0.0), LARGEST);
     }
 

@@ -104,7 +104,7 @@ impl Figure {
 }
 
 /// A mean with its 95 % confidence interval.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Interval {
     /// Arithmetic mean.
     pub mean: f64,

@@ -323,7 +323,10 @@ impl Breach {
             return None;
         }
         if self.is_about_shares() {
-            return wait_of_the_poorest(run);
+            let named = run.tasks.iter().find(|task| self.task.as_ref() == Some(&task.name));
+            let task = named.or_else(|| poorest(run))?;
+            let wait = task.worst_wait.or(task.longest_wait)?;
+            return Some((task.name.clone(), wait.from_ns));
         }
         let beside_idle = |task: &&TaskMetrics| task.idle_beside.map_or(0, |idle| idle.length_ns);
         let mut tasks = run.tasks.iter();
@@ -383,16 +386,14 @@ impl Breach {
     }
 }
 
-/// The wait in which the task was due most that got the smallest part of what it was due.
-fn wait_of_the_poorest(run: &RunMetrics) -> Option<(String, u64)> {
+/// The task that got the smallest part of what it was due.
+fn poorest(run: &RunMetrics) -> Option<&TaskMetrics> {
     let part = |task: &TaskMetrics| {
         let share = task.share.filter(|share| share.ideal > 0.0)?;
         Some(share.actual / share.ideal)
     };
     let parts = { run.tasks.iter() }.filter_map(|task| Some((part(task)?, task)));
-    let (_, poorest) = parts.min_by(|(one, _), (other, _)| one.total_cmp(other))?;
-    let wait = poorest.worst_wait.or(poorest.longest_wait)?;
-    Some((poorest.name.clone(), wait.from_ns))
+    Some(parts.min_by(|(one, _), (other, _)| one.total_cmp(other))?.1)
 }
 
 #[cfg(test)]

@@ -18,7 +18,8 @@ fn those_that_end_do_not_speak_for_those_that_do_not() {
     let found = differences(&runs, "cfs");
     let of = |measure: &str| found.iter().find(|one| one.measure == measure);
     let status = of(STATUS).unwrap();
-    assert_eq!((status.before, status.after, status.judgement), (1.0, 0.5, Judgement::Worse));
+    assert_eq!((status.before, status.after), (Some(1.0), Some(0.5)));
+    assert_eq!(status.judgement, Judgement::Worse);
     let makespan = of("makespan").unwrap();
     assert_eq!((makespan.pairs, makespan.halves), (2, 2));
     assert_eq!(makespan.judgement, Judgement::Undecided);
@@ -35,4 +36,22 @@ fn those_that_end_do_not_speak_for_those_that_do_not() {
     let undecided =
         GateOutcome::Undecided { why: "2 of 4 pairs lack it".to_owned(), is_open: false };
     assert_eq!(gate("makespan < -1 %"), undecided);
+}
+
+#[test]
+fn what_only_one_of_two_has_is_undecided() {
+    let of = |scheduler: &str, makespan: Option<u64>| {
+        let mut run = run("hogs", scheduler, 4, 2, 1, false, 0);
+        run.metrics.as_mut().unwrap().makespan_ns = makespan;
+        run
+    };
+    let runs = [of("cfs", Some(8_000_000_000)), of("o1", None)];
+    let found = differences(&runs, "cfs");
+    let makespan = found.iter().find(|one| one.measure == "makespan").unwrap();
+    assert_eq!((makespan.before, makespan.after), (Some(8e9), None));
+    assert_eq!((makespan.pairs, makespan.judgement), (0, Judgement::Undecided));
+    assert_eq!(makespan.doubt(), "1 of 1 pairs lack it");
+    let condition: Condition = "makespan > 1 s".parse().unwrap();
+    let outcome = condition.gates(&runs, "cfs", &found).pop().unwrap().outcome;
+    assert!(!matches!(outcome, GateOutcome::Passed), "{outcome:?}");
 }
