@@ -79,10 +79,11 @@ impl Kernel<'_> {
         self.resched(from);
     }
 
-    /// `scx_schedule_reenq_local`.
+    /// `scx_schedule_reenq_local`, which makes no CPU reschedule.
     pub(crate) fn schedule_local_reenqueue(&mut self, cpu: usize, flags: u64) {
         let pending = &mut self.cpus[cpu].deferred_reenqueue;
         *pending = Some(pending.unwrap_or(0) | flags);
+        self.cpus[self.context.cpu].deferred_of.push(cpu);
     }
 
     /// `schedule_dsq_reenq` for a user queue.
@@ -93,6 +94,17 @@ impl Kernel<'_> {
             Some(entry) => entry.1 |= flags,
             None => pending.push((dsq, flags)),
         }
+    }
+
+    /// Runs all deferred work that an irq_work of `cpu` is to do (`deferred_irq_workfn`).
+    #[inline(never)]
+    pub(crate) fn run_deferred_of_all(&mut self, cpu: usize) {
+        for other in std::mem::take(&mut self.cpus[cpu].deferred_of) {
+            self.lock_run_queue(other);
+            self.run_deferred(other);
+            self.unlock_run_queue(other);
+        }
+        self.run_deferred(cpu);
     }
 
     /// `run_deferred`.

@@ -37,6 +37,16 @@ impl Kernel<'_> {
         self.fail_on(kind, self.context.cpu as i32, message);
     }
 
+    /// The error that a callback returned, or 0. One that is no error number unloads the scheduler (`ops_sanitize_err`).
+    pub(crate) fn sanitize(&mut self, callback: &str, result: i32) -> i32 {
+        if (-MAX_ERRNO..=0).contains(&result) {
+            return result;
+        }
+        let message = format!("ops.{callback}() returned an invalid errno {result}");
+        self.fail(ExitKind::Error, message);
+        -EPROTO
+    }
+
     /// Unloads the scheduler because of an error on `cpu`.
     pub(crate) fn fail_on(&mut self, kind: ExitKind, cpu: i32, message: String) {
         self.exit_with(kind, 0, cpu, message);

@@ -331,6 +331,7 @@ impl Kernel<'_> {
             };
             let cgroup = self.groups.cgroup_address(number) as u64;
             let result = self.call(Op::CgroupInit, &[cgroup, &raw mut args as u64]) as i32;
+            let result = self.sanitize("cgroup_init", result);
             if result != 0 {
                 return Err(result);
             }
@@ -447,6 +448,7 @@ impl Kernel<'_> {
             (self.groups.cgroup_address(from) as u64, self.groups.cgroup_address(to) as u64);
         if self.operations.has(Op::CgroupPrepMove) {
             let result = self.call(Op::CgroupPrepMove, &[task.address(), source, target]) as i32;
+            let result = self.sanitize("cgroup_prep_move", result);
             if result != 0 {
                 self.programs.failure = Some(format!(
                     "the scheduler refused to move {} to {path}: ops.cgroup_prep_move() returned {result}",

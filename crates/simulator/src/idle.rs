@@ -4,6 +4,7 @@ use crate::constants::*;
 use crate::kernel::Kernel;
 use crate::mask::first_common_from;
 use crate::operations::Op;
+use crate::rules;
 use crate::structures::{CPU_MASK_WORDS, CpuMask};
 use crate::task::TaskRef;
 use crate::topology::Topology;
@@ -87,8 +88,6 @@ pub struct IdleState {
     pub per_node: bool,
     /// One pair for the machine, or one for every node.
     pub masks: Vec<IdleMasks>,
-    /// Where the next round-robin search starts (`distribute_cpu_mask_prev`).
-    pub previous: usize,
     empty: Box<CpuMask>,
 }
 
@@ -99,7 +98,6 @@ impl IdleState {
             enabled,
             per_node,
             masks: vec![IdleMasks::default(); if per_node { nodes } else { 1 }],
-            previous: 0,
             empty: Box::default(),
         }
     }
@@ -142,7 +140,8 @@ impl IdleState {
         was_idle
     }
 
-    fn update(&mut self, cpu: usize, idle: bool, topology: &Topology) {
+    /// CPUs that are not `online` are no part of a core (`cpu_smt_mask`).
+    fn update(&mut self, cpu: usize, idle: bool, online: &CpuMask, topology: &Topology) {
         let group = self.group(cpu, topology);
         let masks = &mut self.masks[group];
         masks.cpu.assign(cpu, idle);
@@ -152,24 +151,24 @@ impl IdleState {
         if !idle {
             return masks.clear_core(cpu, topology);
         }
-        let siblings = &topology.siblings[cpu].bits;
+        let siblings = |word: usize| topology.siblings[cpu].bits[word] & online.bits[word];
         let words = topology.sibling_words[cpu].clone();
-        if words.clone().all(|word| siblings[word] & !masks.cpu.bits[word] == 0) {
-            words.for_each(|word| masks.smt.set_word(word, masks.smt.bits[word] | siblings[word]));
+        if words.clone().all(|word| siblings(word) & !masks.cpu.bits[word] == 0) {
+            words.for_each(|word| masks.smt.set_word(word, masks.smt.bits[word] | siblings(word)));
         }
     }
 
-    /// `pick_idle_cpu_in_node`.
+    /// `pick_idle_cpu_in_node`, which goes on after the `previous` one.
     pub fn pick_in_group(
         &mut self,
         allowed: &CpuMask,
         group: usize,
         flags: u64,
+        previous: &mut usize,
         topology: &Topology,
     ) -> Option<usize> {
         loop {
             let masks = &self.masks[group];
-            let previous = &mut self.previous;
             let mut found = None;
             if topology.smt {
                 found = masks.smt.distribute(allowed, previous);
@@ -193,9 +192,10 @@ impl IdleState {
         allowed: &CpuMask,
         group: usize,
         flags: u64,
+        previous: &mut usize,
         topology: &Topology,
     ) -> Option<usize> {
-        if let Some(cpu) = self.pick_in_group(allowed, group, flags, topology) {
+        if let Some(cpu) = self.pick_in_group(allowed, group, flags, previous, topology) {
             return Some(cpu);
         }
         if !self.per_node || flags & SCX_PICK_IDLE_IN_NODE != 0 {
@@ -203,7 +203,7 @@ impl IdleState {
         }
         topology.nodes_by_distance[group]
             .iter()
-            .find_map(|node| self.pick_in_group(allowed, *node, flags, topology))
+            .find_map(|node| self.pick_in_group(allowed, *node, flags, previous, topology))
     }
 }
 
@@ -256,7 +256,7 @@ impl Kernel<'_> {
     /// `__scx_update_idle`.
     pub(crate) fn update_idle(&mut self, cpu: usize, idle: bool, notify: bool) {
         if self.idle.enabled && self.cpus[cpu].online {
-            self.idle.update(cpu, idle, &self.topology);
+            self.idle.update(cpu, idle, &self.online, &self.topology);
         }
         if notify {
             self.call(Op::UpdateIdle, &[self.cpu_argument(cpu), u64::from(idle)]);
@@ -325,6 +325,7 @@ impl Kernel<'_> {
                 return cpu as i32;
             }
         }
+        let cursor = &mut self.cpus[self.context.cpu].distributed;
         if topology.smt {
             if previous_allowed
                 && self.idle.masks[group].smt.test(previous)
@@ -334,12 +335,13 @@ impl Kernel<'_> {
             }
             for near in [cache_cpus, node_cpus].into_iter().flatten() {
                 if let Some(cpu) =
-                    self.idle.pick_in_group(near, group, SCX_PICK_IDLE_CORE, topology)
+                    self.idle.pick_in_group(near, group, SCX_PICK_IDLE_CORE, cursor, topology)
                 {
                     return cpu as i32;
                 }
             }
-            if let Some(cpu) = self.idle.pick(allowed, group, flags | SCX_PICK_IDLE_CORE, topology)
+            if let Some(cpu) =
+                self.idle.pick(allowed, group, flags | SCX_PICK_IDLE_CORE, cursor, topology)
             {
                 return cpu as i32;
             }
@@ -350,7 +352,7 @@ impl Kernel<'_> {
         if previous_allowed && self.idle.test_and_clear(previous, topology) {
             return previous as i32;
         }
-        if topology.smt {
+        if topology.smt && rules::prefers_siblings(self.settings.release) {
             for &sibling in topology.siblings_of(previous) {
                 if sibling != previous
                     && allowed.test(sibling)
@@ -361,10 +363,10 @@ impl Kernel<'_> {
             }
         }
         for near in [cache_cpus, node_cpus].into_iter().flatten() {
-            if let Some(cpu) = self.idle.pick_in_group(near, group, 0, topology) {
+            if let Some(cpu) = self.idle.pick_in_group(near, group, 0, cursor, topology) {
                 return cpu as i32;
             }
         }
-        self.idle.pick(allowed, group, flags, topology).map_or(busy, |cpu| cpu as i32)
+        self.idle.pick(allowed, group, flags, cursor, topology).map_or(busy, |cpu| cpu as i32)
     }
 }

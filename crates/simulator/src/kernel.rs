@@ -68,6 +68,8 @@ pub struct Cpu {
     pub goes_offline: bool,
     /// The mask of this CPU alone (`cpumask_of`).
     pub mask: Box<CpuMask>,
+    /// Where its next search through CPUs in turn starts (`distribute_cpu_mask_prev`).
+    pub distributed: usize,
     /// Whether it has to reschedule.
     pub need_resched: bool,
     /// The stopper has just run: the idle task is current only until the next switch.
@@ -110,6 +112,8 @@ pub struct Cpu {
     pub deferred_reenqueue: Option<u64>,
     /// User queues to be reenqueued.
     pub deferred_user_reenqueue: Vec<(DsqRef, u64)>,
+    /// CPUs whose deferred work an irq_work of this one is to do.
+    pub deferred_of: Vec<usize>,
     /// The interrupt context, as schedulers see it: its `__preempt_count`.
     pub preempt_count: u64,
     /// Wake-ups handed to this CPU, which puts the tasks on its run queue itself. The flag says whether the task comes from another CPU.
@@ -152,6 +156,7 @@ impl Cpu {
             online: true,
             goes_offline: false,
             mask: Box::new(CpuMask::only(cpu)),
+            distributed: 0,
             need_resched: false,
             stopped: false,
             next_class: Class::Idle,
@@ -172,6 +177,7 @@ impl Cpu {
             deferred_locals: Vec::new(),
             deferred_reenqueue: None,
             deferred_user_reenqueue: Vec::new(),
+            deferred_of: Vec::new(),
             sleeps: VecDeque::new(),
             preempt_count: 0,
             kicks: Vec::new(),
@@ -240,6 +246,8 @@ impl Cpu {
 /// A simulated kernel with one scheduler loaded.
 pub struct Kernel<'a> {
     pub(crate) scheduler: Arc<Scheduler>,
+    /// The same as it was when the run began: for other values of its read-only variables, perhaps.
+    pub(crate) first_loaded: Arc<Scheduler>,
     /// The part of the state that the scheduler's code knows: among others, the CPU whose code is running, and the cost so far of its work in the
     /// current event.
     pub(crate) context: Context,
@@ -539,8 +547,8 @@ impl<'a> Kernel<'a> {
         let cpu = self.context.cpu;
         let mut state = self.here;
         // An irq_work, which interrupts the code that asked for it.
-        if !state.deferred_user_reenqueue.is_empty() {
-            self.run_deferred(cpu);
+        if !state.deferred_user_reenqueue.is_empty() || !state.deferred_of.is_empty() {
+            self.run_deferred_of_all(cpu);
         }
         self.deliver_kicks(cpu);
         self.settle(kind);

@@ -172,7 +172,7 @@ impl Kernel<'_> {
     /// Sets up anew the memory of a scheduler. Its loader looks at the CPUs that are online now.
     fn renew_memory(&mut self) -> Result<(), LoadError> {
         let online = Online::without(&self.machine, &self.offline());
-        let scheduler = self.scheduler.loaded_again(&self.settings, &online)?;
+        let scheduler = self.first_loaded.loaded_again(&self.settings, &online)?;
         self.scheduler = scheduler.clone();
         let (prepared, _) = scheduler.prepare(&self.settings, &online)?;
         let loader = self.companion.as_mut();
@@ -206,6 +206,7 @@ impl Kernel<'_> {
             cpu.deferred_locals.clear();
             cpu.deferred_reenqueue = None;
             cpu.deferred_user_reenqueue.clear();
+            cpu.deferred_of.clear();
         }
         Ok(())
     }

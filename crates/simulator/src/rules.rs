@@ -18,6 +18,34 @@ pub fn tells_of_custody(release: Release) -> bool {
     release >= Release::new(7, 1)
 }
 
+/// Whether the default choice of a CPU takes an idle sibling of the previous one before it looks for another idle CPU.
+pub fn prefers_siblings(release: Release) -> bool {
+    release >= Release::new(7, 1)
+}
+
+/// Whether, to functions that look at `SCX_DSQ_LOCAL`, it is the queue of the CPU whose run queue is locked, as for insertions, or that of the CPU
+/// on which they are called.
+pub fn local_is_locked(release: Release) -> bool {
+    release >= Release::new(7, 3)
+}
+
+/// Whether an insertion from `ops.select_cpu()` or `ops.enqueue()` sets the task's slice only when the task gets to its queue, after the callback.
+pub fn sets_slices_late(release: Release) -> bool {
+    release >= Release::new(7, 3)
+}
+
+/// The rules of a release that are not those of the newest, in words.
+pub fn differing(release: Release) -> impl Iterator<Item = &'static str> {
+    let rules = [
+        (tells_of_custody(release), "its rule when ops.dequeue() is called"),
+        (has_deadline_server(release), "without a deadline server for sched_ext"),
+        (prefers_siblings(release), "without preferring an idle sibling of the previous CPU"),
+        (sets_slices_late(release), "with slices that an insertion sets at once"),
+        (local_is_locked(release), "with SCX_DSQ_LOCAL as the queue of the CPU on which one asks"),
+    ];
+    rules.into_iter().filter(|(is_as_newest, _)| !is_as_newest).map(|(_, words)| words)
+}
+
 /// Flags for an insertion as the kernel's functions get them from a program, in 7.3's numbers. Those that a release does not know, it ignores.
 #[cold]
 pub fn from_program(flags: u64, release: Release) -> u64 {

@@ -68,12 +68,17 @@ pub struct Scheduler {
     /// The release of Linux that it was compiled for.
     release: Release,
     left_out: Vec<String>,
-    /// Whether it is translated for certain values of its read-only variables.
-    has_values: bool,
+    /// The values of its read-only variables that it is translated for, if it is for certain ones.
+    values: Option<Values>,
+    /// Versions for other values, which it has when it is loaded again in the course of a run.
+    later: Vec<Arc<Scheduler>>,
     store: Option<Arc<dyn Store>>,
     /// Versions for other kernels, as far as they were requested.
     others: Mutex<Vec<(Target, Arc<Scheduler>)>>,
 }
+
+/// The content of read-only sections.
+type Values = Vec<(usize, Vec<u8>)>;
 
 /// The kernel that a scheduler is compiled for.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -112,38 +117,57 @@ impl Scheduler {
     }
 
     /// The same for the values that read-only variables have in runs with `options`. As a kernel's verifier does it, the code that these
-    /// values rule out is left out, with any faults. The scheduler may only be simulated with these values.
+    /// values rule out is left out, with any faults. The scheduler may only be simulated with these values, and with those that it has when it is
+    /// loaded again in such a run.
     pub fn load_with_values(
         object: Arc<Object>,
         options: &Options,
         store: Option<Arc<dyn Store>>,
     ) -> Result<Scheduler, LoadError> {
-        Scheduler::load_with_values_of(object, options, &options.online_at_first(), store)
+        let target = Target::of(options);
+        let load = |values: Values| {
+            let mut loaded = Scheduler::load_for(object.clone(), target, &values, store.clone())?;
+            loaded.values = Some(values);
+            Ok(loaded)
+        };
+        let values = |options: &Options, online: &Online| {
+            Ok(read_only(&object, prepare(&object, options, online)?))
+        };
+        let mut first: Scheduler = load(values(options, &options.online_at_first())?)?;
+        for offline in options.offline().split_off(1) {
+            // If its loader gives up then, or the kernel refuses it, the run will tell.
+            let Ok(setup) = options.setup_without(&offline) else { continue };
+            let then = Options { setup, ..options.clone() };
+            let then: Result<Values, LoadError> =
+                values(&then, &Online::without(&options.machine, &offline));
+            let is_new = |values: &Values| {
+                let later = first.later.iter().map(|later| &later.values);
+                later.chain([&first.values]).all(|known| known.as_ref() != Some(values))
+            };
+            if let Some(Ok(later)) = then.ok().filter(is_new).map(load) {
+                first.later.push(Arc::new(later));
+            }
+        }
+        Ok(first)
     }
 
-    fn load_with_values_of(
-        object: Arc<Object>,
-        options: &Options,
-        online: &Online,
-        store: Option<Arc<dyn Store>>,
-    ) -> Result<Scheduler, LoadError> {
-        let read_only = read_only(&object, prepare(&object, options, online)?);
-        let mut scheduler = Scheduler::load_for(object, Target::of(options), &read_only, store)?;
-        scheduler.has_values = true;
-        Ok(scheduler)
-    }
-
-    /// The scheduler for the values that it has when it is loaded again while these CPUs are `online`.
+    /// The scheduler for the values that it has when it is loaded again while these CPUs are `online`: this one, which was loaded first, or one that was
+    /// made with it. A run in a process of its own can make none.
     pub(crate) fn loaded_again(
         self: &Arc<Self>,
         options: &Options,
         online: &Online,
     ) -> Result<Arc<Scheduler>, LoadError> {
-        if !self.has_values {
+        let Some(own) = &self.values else { return Ok(self.clone()) };
+        let values = read_only(&self.object, prepare(&self.object, options, online)?);
+        if values == *own {
             return Ok(self.clone());
         }
-        let (object, store) = (self.object.clone(), self.store.clone());
-        Scheduler::load_with_values_of(object, options, online, store).map(Arc::new)
+        let later = self.later.iter().find(|later| later.values.as_ref() == Some(&values));
+        later.cloned().ok_or_else(|| {
+            let message = "its read-only variables have other values when it is loaded again, which nobody foresaw";
+            LoadError::Loader(message.to_owned())
+        })
     }
 
     /// The same without run-time checks, to measure their cost.
@@ -194,7 +218,8 @@ impl Scheduler {
             operations,
             release: target.release,
             left_out,
-            has_values: false,
+            values: None,
+            later: Vec::new(),
             store: None,
             others: Mutex::default(),
         })

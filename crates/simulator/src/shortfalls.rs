@@ -98,15 +98,8 @@ impl fmt::Display for Shortfall {
             ),
             Self::Release(release) => write!(
                 formatter,
-                "Linux {release} is simulated by its kernel functions, fields, callbacks, constants and flags{}{}; in everything else it is Linux {}",
-                match rules::tells_of_custody(*release) {
-                    true => "",
-                    false => ", its rule when ops.dequeue() is called",
-                },
-                match rules::has_deadline_server(*release) {
-                    true => "",
-                    false => ", and without a deadline server for sched_ext",
-                },
+                "Linux {release} is simulated by its kernel functions, fields, callbacks, constants and flags{}; in everything else it is Linux {}",
+                rules::differing(*release).map(|rule| format!(", {rule}")).collect::<String>(),
                 Release::NEWEST
             ),
         }

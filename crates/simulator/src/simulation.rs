@@ -376,6 +376,7 @@ impl<'a> Kernel<'a> {
             creator(options, &mut tasks, &mut address_space, &mut groups, possible, count);
         Ok(Kernel {
             scheduler: scheduler.clone(),
+            first_loaded: scheduler.clone(),
             context,
             memory,
             _address_space: address_space,
@@ -468,6 +469,7 @@ impl<'a> Kernel<'a> {
         }
         if self.operations.has(Op::Init) {
             let result = self.call(Op::Init, &[]) as i32;
+            let result = self.sanitize("init", result);
             if result != 0 {
                 self.fail_on(ExitKind::Error, 0, format!("ops.init() failed ({result})"));
                 return false;

@@ -203,7 +203,7 @@ kernel_structures! {
         start_boottime: u64, comm: [u8; 16], cgroups: *mut CssSet, thread_pid: *mut Pid, thread_node: ListHead,
         signal: *mut SignalStruct, real_cred: *const Credentials, cred: *const Credentials, mempolicy: *mut Mempolicy,
         numa_preferred_nid: i32, numa_group: Opaque, numa_faults: *const u64, total_numa_faults: u64, sched_class: Opaque,
-        ptrace: u32, exit_signal: i32, gtime: u64, uclamp_req: [ClampRequest; 2], uclamp: [ClampRequest; 2], stats: SchedStatistics,
+        ptrace: u32, exit_signal: i32, gtime: u64, min_flt: u64, maj_flt: u64, worker_private: Opaque, uclamp_req: [ClampRequest; 2], uclamp: [ClampRequest; 2], stats: SchedStatistics,
         cpus_mask: CpuMask,
     }
     /// `struct scx_rq`.

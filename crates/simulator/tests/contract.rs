@@ -6,7 +6,7 @@ mod overhead;
 
 use common::{Log, Referee, free, load, referee, run, scheduler};
 use fairground_machine::Machine;
-use fairground_simulator::{CostModel, ExitKind, Hotplug, Options, simulate};
+use fairground_simulator::{CostModel, ExitKind, Hotplug, Options, Outcome, simulate};
 
 /// A change of CPU `cpu` at a time.
 fn change(at: u64, cpu: usize, online: bool) -> Hotplug {
@@ -31,9 +31,9 @@ fn the_life_of_a_task_on_one_cpu() {
         "init_task 1001 fork 1",
         "enable 1001",
         "set_weight 1001 100",
-        // One allowed CPU: select_cpu is not called. ENQUEUE_INITIAL is 0x80000.
-        "runnable 1001 0x80000",
-        "enqueue 1001 0x80000",
+        // One allowed CPU: select_cpu is not called. ENQUEUE_INITIAL is 0x80000, ENQUEUE_NOCLOCK 0x8.
+        "runnable 1001 0x80008",
+        "enqueue 1001 0x80008",
         "dispatch cpu 0 prev 0",
         "dequeue 1001 0x0",
         "update_idle 0 0",
@@ -41,11 +41,11 @@ fn the_life_of_a_task_on_one_cpu() {
         "tick 1001",
         // The first sleep, at 6 ms: stopping comes from the dequeue, before quiescent.
         "stopping 1001 runnable 0",
-        "quiescent 1001 0x1",
+        "quiescent 1001 0x9",
         "dispatch cpu 0 prev 1001",
         "update_idle 0 1",
-        "runnable 1001 0x1",
-        "enqueue 1001 0x1",
+        "runnable 1001 0x9",
+        "enqueue 1001 0x9",
         "dispatch cpu 0 prev 0",
         "dequeue 1001 0x0",
         "update_idle 0 0",
@@ -68,8 +68,8 @@ fn select_cpu_comes_with_the_kernels_flags() {
     assert!(seen.contains(&"select_cpu 1001 prev 0 flags 0x4".to_string()), "{seen:?}");
     assert!(seen.contains(&"select_cpu 1001 prev 0 flags 0x8".to_string()), "{seen:?}");
     // ENQUEUE_RQ_SELECTED comes with ENQUEUE_WAKEUP, and not with ENQUEUE_INITIAL.
-    assert!(seen.contains(&"enqueue 1001 0x80000".to_string()), "{seen:?}");
-    assert!(seen.contains(&"enqueue 1001 0x100001".to_string()), "{seen:?}");
+    assert!(seen.contains(&"enqueue 1001 0x80008".to_string()), "{seen:?}");
+    assert!(seen.contains(&"enqueue 1001 0x100009".to_string()), "{seen:?}");
 }
 
 /// The lines that the programs of `traces` print about a task that waits for a mutex, and about its owner.
@@ -433,6 +433,71 @@ fn beside_a_real_time_hog_tasks_of_sched_ext_have_a_twentieth() {
     assert!(longest <= Some(1_000_000_000), "{longest:?}");
 }
 
+/// What `afar` says that begins with these words.
+fn told_by_afar<'a>(outcome: &'a Outcome, words: &str) -> Vec<&'a str> {
+    outcome.messages.iter().filter_map(|line| line.strip_prefix(words)).collect()
+}
+
+#[test]
+fn who_was_taken_by_another_cpu_has_a_twentieth_there_as_well() {
+    let text = r#"{"tasks": {
+        "bound": {"cpus": [0], "loop": -1, "run": 20000},
+        "hog": {"loop": -1, "run": 20000},
+        "rt": {"cpus": [1], "policy": "SCHED_FIFO", "priority": 10, "delay": 500000, "loop": -1, "run": 20000}
+    }, "global": {"duration": 8}}"#;
+    let (outcome, referee) = referee(&scheduler("afar", &[]), &free("2", text));
+    assert!(referee.ran[1] > 800_000_000, "{:?}", referee.ran);
+    assert_eq!(told_by_afar(&outcome, "released for ")[..2], ["0", "0"]);
+}
+
+#[test]
+fn the_fair_class_takes_a_cpu_for_no_known_reason() {
+    let text = r#"{"tasks": {
+        "hog": {"policy": "SCHED_EXT", "cpus": [0], "loop": -1, "run": 20000},
+        "fair": {"cpus": [0], "loop": -1, "run": 1000, "sleep": 9000}
+    }, "global": {"duration": 1}}"#;
+    let outcome = run(&scheduler("afar", &["PARTIAL"]), &free("1", text));
+    assert_eq!(told_by_afar(&outcome, "released for ")[..2], ["3", "3"]);
+}
+
+#[test]
+fn who_asks_for_any_cpu_is_told_all_in_turn() {
+    let text = r#"{"tasks": {"hog": {"instance": 5, "loop": -1, "run": 20000}}, "global": {"duration": 1}}"#;
+    let outcome = run(&scheduler("afar", &[]), &free("4", text));
+    // The loader begins on CPU 0, and starts the tasks there.
+    assert_eq!(told_by_afar(&outcome, "in turn: ")[..5], ["1", "2", "3", "0", "1"]);
+}
+
+#[test]
+fn to_reenqueue_a_local_queue_reschedules_no_cpu() {
+    let text = r#"{"tasks": {"hog": {"instance": 2, "cpus": [0], "loop": -1, "run": 20000}}, "global": {"duration": 1}}"#;
+    let passes = |words: &[&str]| {
+        let outcome = run(&scheduler("afar", words), &free("2", text));
+        told_by_afar(&outcome, "CPU 1 dispatches").len()
+    };
+    assert_eq!(passes(&["REENQUEUE"]), passes(&[]));
+}
+
+#[test]
+fn before_linux_7_3_an_insertion_sets_the_slice_at_once_and_local_is_where_one_is() {
+    let text = r#"{"tasks": {
+        "hog": {"instance": 2, "cpus": [0], "loop": -1, "run": 20000},
+        "waker": {"cpus": [0], "loop": -1, "run": 1000, "resume": "other", "sleep": 9000},
+        "other": {"cpus": [1], "loop": -1, "suspend": "other", "run": 1000}
+    }, "global": {"duration": 1}}"#;
+    let told = |major, minor| {
+        let mut options = free("2", text);
+        options.release = fairground_simulator::Release::new(major, minor);
+        let scheduler = scheduler("afar", &[]).for_kernel(&options).unwrap();
+        let outcome = run(&scheduler, &options);
+        let slice = told_by_afar(&outcome, "slice: ")[1].to_owned();
+        (slice, told_by_afar(&outcome, "local: ").last().unwrap().to_string())
+    };
+    // The waker's CPU has two tasks that wait, and that of the task none.
+    assert_eq!(told(6, 18), ("5000000".to_owned(), "2, there: 0".to_owned()));
+    assert_eq!(told(7, 3), ("20000000".to_owned(), "0, there: 0".to_owned()));
+}
+
 #[test]
 fn before_linux_7_0_a_real_time_hog_leaves_nothing() {
     let text = r#"{"tasks": {
@@ -649,6 +714,25 @@ fn a_scheduler_that_asks_for_it_is_loaded_again() {
     let ends_between = run(&scheduler("fault", &[]), &options);
     assert_eq!(ends_between.restarts.len(), 2);
     assert!(ends_between.tasks.iter().all(|task| !task.is_fair));
+}
+
+/// Whoever is not loaded is not told, and does not ask for anything.
+#[test]
+fn cpus_that_change_while_a_scheduler_is_loaded_again_load_it_once() {
+    let mut options = free(
+        "4",
+        r#"{"tasks": {"hog": {"instance": 5, "loop": -1, "run": 1000}}, "global": {"duration": 2}}"#,
+    );
+    options.hotplug = vec![
+        change(1_000_000_000, 1, false),
+        change(1_100_000_000, 2, false),
+        change(1_150_000_000, 1, true),
+    ];
+    options.restart_after = Some(200_000_000);
+    let outcome = run(&scheduler("fault", &[]), &options);
+    assert_eq!(outcome.exit.kind, ExitKind::Unregistered);
+    assert_eq!(outcome.restarts.len(), 1, "{:?}", outcome.restarts);
+    assert_eq!(outcome.restarts[0].pause, Some(200_000_000));
 }
 
 #[test]
@@ -1139,12 +1223,12 @@ fn wake_ups_are_handed_to_the_cpu_if_the_scheduler_allows_it() {
     };
     assert_eq!(
         woken(&[]),
-        ["select_cpu for 1001 on 0, slice kept", "enqueue 1001 on 0 flags 0x100001"]
+        ["select_cpu for 1001 on 0, slice kept", "enqueue 1001 on 0 flags 0x100009"]
     );
     // The waker still chooses the CPU. That takes the task in, and is not told that one was chosen.
     assert_eq!(
         woken(&["FLAGS SCX_OPS_ALLOW_QUEUED_WAKEUP"]),
-        ["select_cpu for 1001 on 0, slice kept", "enqueue 1001 on 1 flags 0x1"]
+        ["select_cpu for 1001 on 0, slice kept", "enqueue 1001 on 1 flags 0x9"]
     );
 }
 

@@ -399,7 +399,7 @@ fn change_untold(exact: bool, then: u64) -> Result<(), String> {
         record(Kind::InitTask, begin, 1),
         record(Kind::Enable, begin, 0),
         record(Kind::SetWeight, begin, 100),
-        record(Kind::Runnable, begin, 1),
+        record(Kind::Runnable, begin, 1 | 8),
         record(Kind::Running, begin, 0),
         record(Kind::Stopping, begin, 0),
         record(Kind::Quiescent, begin, change),

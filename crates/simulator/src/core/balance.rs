@@ -96,7 +96,7 @@ impl Kernel<'_> {
             around
         });
         let here = mask.test(self.context.cpu).then_some(self.context.cpu);
-        let previous = &mut self.idle.previous;
+        let previous = &mut self.cpus[self.context.cpu].distributed;
         near.into_iter().chain(far).find_map(|span| {
             let here = here.filter(|&here| span.test(here));
             here.or_else(|| distribute(mask, &span, previous, topology))

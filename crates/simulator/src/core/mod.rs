@@ -214,7 +214,7 @@ impl Kernel<'_> {
 
     fn deactivate(&mut self, cpu: usize, mut task: TaskRef) {
         match task.class {
-            Class::Ext => self.ext_dequeue(cpu, task, SCX_DEQ_SLEEP),
+            Class::Ext => self.ext_dequeue(cpu, task, SCX_DEQ_SLEEP | DEQUEUE_NOCLOCK),
             Class::Fair => {
                 self.update_fair(cpu, task);
                 self.cpus[cpu].rq.nr_running -= 1;

@@ -49,9 +49,9 @@ impl Kernel<'_> {
             if self.may_queue_wakeup(task, cpu) {
                 self.queue_wakeup(task, cpu, comes, waker);
             } else {
-                let flags = SCX_ENQ_WAKEUP | if selected { SCX_ENQ_CPU_SELECTED } else { 0 };
+                let selected = if selected { SCX_ENQ_CPU_SELECTED } else { 0 };
                 self.lock_run_queue(cpu);
-                self.finish_wakeup(cpu, task, flags);
+                self.finish_wakeup(cpu, task, comes, selected);
                 self.emit_wake(task, cpu, waker);
                 self.woken(cpu, task);
                 self.unlock_run_queue(cpu);
@@ -66,8 +66,10 @@ impl Kernel<'_> {
         self.emit(EventKind::Wake { task: task.id, cpu: CpuId(cpu as u32), waker });
     }
 
-    /// `ttwu_do_activate`.
-    fn finish_wakeup(&mut self, cpu: usize, mut task: TaskRef, flags: u64) {
+    /// `ttwu_do_activate`; the task `comes` from another CPU or not.
+    fn finish_wakeup(&mut self, cpu: usize, mut task: TaskRef, comes: bool, selected: u64) {
+        let flags = SCX_ENQ_WAKEUP | ENQUEUE_NOCLOCK | selected;
+        let flags = flags | if comes { ENQUEUE_MIGRATED } else { 0 };
         self.activate(cpu, task, flags);
         self.wakeup_preempt(cpu, task);
         task.seen.__state = TASK_RUNNING;
@@ -133,8 +135,7 @@ impl Kernel<'_> {
         }
         self.lock_run_queue(cpu);
         for (task, comes) in tasks {
-            let flags = SCX_ENQ_WAKEUP | if comes { ENQUEUE_MIGRATED } else { 0 };
-            self.finish_wakeup(cpu, task, flags);
+            self.finish_wakeup(cpu, task, comes, 0);
         }
         self.unlock_run_queue(cpu);
         self.run_deferred(cpu);
@@ -161,7 +162,7 @@ impl Kernel<'_> {
         task.seen.wake_cpu = cpu as i32;
         self.lock_run_queue(cpu);
         // Unlike a wake-up, a fork does not tell the enqueue that a CPU was chosen.
-        self.activate(cpu, task, SCX_ENQ_INITIAL);
+        self.activate(cpu, task, SCX_ENQ_INITIAL | ENQUEUE_NOCLOCK);
         self.trace(Hook::SchedWakeupNew, &[task.address()]);
         self.wakeup_preempt(cpu, task);
         self.emit_wake(task, cpu, waker);

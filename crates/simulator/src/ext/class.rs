@@ -5,6 +5,7 @@ use crate::constants::*;
 use crate::core::Successor;
 use crate::kernel::Kernel;
 use crate::operations::Op;
+use crate::rules;
 use crate::structures::CpuReleaseArgs;
 use crate::task::{Class, TaskRef};
 use crate::tracing::Hook;
@@ -55,6 +56,9 @@ impl Kernel<'_> {
             task.seen.scx.ddsp_slice = SCX_SLICE_DFL;
             task.seen.scx.ddsp_enq_flags = SCX_ENQ_SLICE_DFL;
             task.seen.scx.ddsp_dsq_id = SCX_DSQ_LOCAL;
+            if !rules::sets_slices_late(self.settings.release) {
+                self.apply_slice(task, SCX_SLICE_DFL, SCX_ENQ_SLICE_DFL);
+            }
             picked as usize
         } else {
             previous
@@ -108,10 +112,11 @@ impl Kernel<'_> {
         {
             return;
         }
-        // SCX_CPU_PREEMPT_RT, DL, STOP.
+        // SCX_CPU_PREEMPT_RT, DL, STOP, UNKNOWN.
         let reason = match next.task.seen.policy {
             _ if next.stopper => 2,
             SCHED_DEADLINE => 1,
+            _ if next.class == Class::Fair => 3,
             _ => 0,
         };
         let mut args = CpuReleaseArgs { reason, task: next.task.address() as *mut _ };

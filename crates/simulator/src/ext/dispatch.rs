@@ -67,6 +67,9 @@ impl Kernel<'_> {
             state.rq.scx.nr_running += 1;
             state.rq.nr_running += 1;
             self.append_runnable(cpu, task);
+            if state.rq.scx.nr_running == 1 {
+                self.start_deadline_server(cpu, Class::Ext);
+            }
         }
         let mut local = state.local;
         local.push(task, flags & (SCX_ENQ_HEAD | SCX_ENQ_PREEMPT) != 0);

@@ -69,11 +69,14 @@ impl Kernel<'_> {
         false
     }
 
-    /// `handle_hotplug`: a scheduler without a callback for this is unloaded.
+    /// `handle_hotplug`: a scheduler without a callback for this is unloaded. While none is loaded there is nobody to tell.
     fn tell_of_hotplug(&mut self, cpu: usize, online: bool) {
         self.online.assign(cpu, online);
         self.hotplug_changes += 1;
         self.write_online_cids();
+        if !self.restarts.are_over() {
+            return;
+        }
         let (op, direction) = match online {
             true => (Op::CpuOnline, "online"),
             false => (Op::CpuOffline, "offline"),

@@ -149,7 +149,7 @@ impl Kernel<'_> {
             self.fail(ExitKind::Error, "cannot use vtime ordering for built-in DSQs".into());
             flags &= !SCX_ENQ_DSQ_PRIQ;
         }
-        if flags & SCX_ENQ_APPLY_SLICE != 0 {
+        if flags & SCX_ENQ_APPLY_SLICE != 0 && rules::sets_slices_late(self.settings.release) {
             self.apply_slice(task, slice, flags);
             if flags & SCX_ENQ_DSQ_PRIQ != 0 {
                 task.seen.scx.dsq_vtime = vtime;

@@ -33,7 +33,7 @@ impl Kernel<'_> {
     }
 
     /// `apply_slice_vtime`: the slice that an insertion asks for. 0 keeps the present one.
-    pub(super) fn apply_slice(&mut self, mut task: TaskRef, slice: u64, flags: u64) {
+    pub(crate) fn apply_slice(&mut self, mut task: TaskRef, slice: u64, flags: u64) {
         if slice != 0 {
             task.seen.scx.slice = slice;
             if flags & SCX_ENQ_SLICE_DFL == 0 {

@@ -14,11 +14,7 @@ impl Kernel<'_> {
         if self.operations.has(Op::InitTask) {
             let mut args = InitTaskArgs { fork, cgroup: self.groups.cgroup_address(task.cgroup) };
             let result = self.call(Op::InitTask, &[task.address(), &raw mut args as u64]) as i32;
-            if !(-MAX_ERRNO..=0).contains(&result) {
-                let message = format!("ops.init_task() returned an invalid errno {result}");
-                self.fail(ExitKind::Error, message);
-                return Err(-EPROTO);
-            }
+            let result = self.sanitize("init_task", result);
             if result != 0 {
                 return Err(result);
             }

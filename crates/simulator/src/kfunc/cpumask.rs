@@ -4,6 +4,8 @@ use std::mem::offset_of;
 
 use super::passed::{load, mask, store};
 use super::{kernel_functions, signed};
+use crate::idle::distribute;
+use crate::kernel::Kernel;
 use crate::mask::first_common_from;
 use crate::structures::{BpfCpuMask, CPU_MASK_WORDS, CpuMask};
 
@@ -54,6 +56,13 @@ fn all(a: u64, b: u64, test: impl Fn(u64, u64) -> bool) -> u64 {
 fn exists(cpu: u64, cpus: usize) -> Option<usize> {
     let cpu = cpu as u32 as usize;
     (cpu < cpus).then_some(cpu)
+}
+
+/// `cpumask_any_and_distribute`: CPUs in turn, where each CPU that asks goes on after those that it has got.
+fn any_and_distribute(kernel: &mut Kernel, a: u64, b: u64) -> u64 {
+    let previous = &mut kernel.cpus[kernel.context.cpu].distributed;
+    let found = distribute(mask(a), mask(b), previous, &kernel.topology);
+    found.unwrap_or(kernel.cpus.len()) as u64
 }
 
 kernel_functions! { TABLE;
@@ -151,13 +160,11 @@ kernel_functions! { TABLE;
     }
 
     fn bpf_cpumask_any_distribute(kernel, a) {
-        let start = kernel.random_below(kernel.cpus.len() as u64) as usize;
-        first_common_from(mask(a), mask(a), start, kernel.topology.words).unwrap_or(kernel.cpus.len()) as u64
+        any_and_distribute(kernel, a, a)
     }
 
     fn bpf_cpumask_any_and_distribute(kernel, a, b) {
-        let start = kernel.random_below(kernel.cpus.len() as u64) as usize;
-        first_common_from(mask(a), mask(b), start, kernel.topology.words).unwrap_or(kernel.cpus.len()) as u64
+        any_and_distribute(kernel, a, b)
     }
 
     fn bpf_cpumask_weight(kernel, a) { u64::from(mask(a).weight()) }

@@ -89,6 +89,12 @@ impl Kernel<'_> {
         if ordered {
             flags |= SCX_ENQ_DSQ_PRIQ;
         }
+        if !rules::sets_slices_late(self.settings.release) {
+            self.apply_slice(task, slice, flags);
+            if ordered {
+                task.seen.scx.dsq_vtime = vtime;
+            }
+        }
         if let Some(expected) = self.calls.direct_dispatch {
             self.calls.direct_dispatch = Some(None);
             if expected != Some(task) {
@@ -170,9 +176,16 @@ impl Kernel<'_> {
         true
     }
 
+    /// The CPU whose local queue `SCX_DSQ_LOCAL` is, for functions that look at a queue.
+    fn local_cpu(&self) -> usize {
+        let locked = self.locked_run_queue();
+        let locked = locked.filter(|_| rules::local_is_locked(self.settings.release));
+        locked.unwrap_or(self.context.cpu)
+    }
+
     fn queued(&mut self, dsq_id: u64) -> i64 {
         let queue = if dsq_id == SCX_DSQ_LOCAL {
-            Some(self.cpus[self.context.cpu].local)
+            Some(self.cpus[self.local_cpu()].local)
         } else if dsq_id & SCX_DSQ_LOCAL_ON == SCX_DSQ_LOCAL_ON {
             let cpu = self.cpu_from_scheduler((dsq_id & SCX_DSQ_LOCAL_CPU_MASK) as i32);
             self.cpu_is_valid(cpu, "").then(|| self.cpus[cpu as usize].local)
@@ -267,9 +280,8 @@ kernel_functions! { TABLE;
     }
 
     fn scx_bpf_reenqueue_local___v2(kernel) {
-        let cpu = kernel.context.cpu;
+        let cpu = kernel.local_cpu();
         kernel.schedule_local_reenqueue(cpu, SCX_REENQ_ANY);
-        kernel.resched(cpu);
         0
     }
 
@@ -278,14 +290,11 @@ kernel_functions! { TABLE;
             kernel.fail(ExitKind::Error, format!("invalid SCX_REENQ flags 0x{flags:x}"));
             return 0;
         }
-        let cpu = kernel.context.cpu;
+        let cpu = kernel.local_cpu();
         let queue = kernel.dsq_for_dispatch(cpu, dsq_id, cpu);
         let id = queue.id();
         match queue.local_to {
-            Some(cpu) => {
-                kernel.schedule_local_reenqueue(cpu, SCX_REENQ_ANY);
-                kernel.resched(cpu);
-            }
+            Some(cpu) => kernel.schedule_local_reenqueue(cpu, SCX_REENQ_ANY),
             None if id & SCX_DSQ_FLAG_BUILTIN != 0 => {
                 kernel.fail(ExitKind::Error, format!("DSQ 0x{id:x} not allowed for reenq"));
             }

@@ -3,8 +3,8 @@
 use super::passed::{load, mask, store};
 use super::{error, kernel_functions, signed};
 use crate::constants::*;
+use crate::idle::distribute;
 use crate::kernel::Kernel;
-use crate::mask::first_common_from;
 use crate::operations::Op;
 use crate::structures::{CpuMask, SelectCpuAndArgs};
 use crate::task::TaskRef;
@@ -108,21 +108,21 @@ impl Kernel<'_> {
 
     fn pick(&mut self, allowed: u64, group: usize, flags: u64, any: bool) -> u64 {
         let allowed = mask(allowed);
+        let previous = &mut self.cpus[self.context.cpu].distributed;
         if self.idle.enabled
-            && let Some(cpu) = self.idle.pick(allowed, group, flags, &self.topology)
+            && let Some(cpu) = self.idle.pick(allowed, group, flags, previous, &self.topology)
         {
             return signed(cpu as i32);
         }
         if !any {
             return error(EBUSY);
         }
-        let start = self.random_below(self.cpus.len() as u64) as usize;
         let within = if self.idle.per_node && flags & SCX_PICK_IDLE_IN_NODE != 0 {
             &self.topology.nodes[group]
         } else {
             &self.possible
         };
-        match first_common_from(allowed, within, start, self.topology.words) {
+        match distribute(allowed, within, previous, &self.topology) {
             Some(cpu) => signed(cpu as i32),
             None => error(EBUSY),
         }

@@ -437,7 +437,7 @@ impl Kernel<'_> {
             ));
             return;
         }
-        let previous = &mut self.idle.previous;
+        let previous = &mut self.cpus[self.context.cpu].distributed;
         let Some(target) = distribute(&self.online, &mask, previous, &self.topology) else {
             let message = format!(
                 "{} keeps its CPUs: none of {:?} is online",

@@ -27,13 +27,13 @@ use trace::{Kind, Record};
 const LOCAL: u64 = 1 << 63 | 2;
 const GLOBAL: u64 = 1 << 63 | 1;
 const LOCAL_ON: u64 = 3 << 62;
-const WAKEUP: u64 = 1;
-const INITIAL: u64 = 0x8_0000;
+const WAKEUP: u64 = 1 | NOCLOCK;
+const INITIAL: u64 = 0x8_0000 | NOCLOCK;
 const CPU_SELECTED: u64 = 0x10_0000;
 const AT_HEAD: u64 = 0x1_0000;
 const PREEMPT: u64 = 1 << 32;
 const LAST: u64 = 1 << 41;
-const SLEEP: u64 = 1;
+const SLEEP: u64 = 1 | NOCLOCK;
 /// Of a task that is taken off and put back while something about it changes.
 const SAVE: u64 = 2;
 /// Its place in its queue may change.

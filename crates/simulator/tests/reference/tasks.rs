@@ -3,8 +3,8 @@
 use super::trace::{Kind, Record};
 use super::{
     Attributes, Broken, CHANGE, CPU_SELECTED, DEFAULT_SLICE, Expected, FOR_OFFLINE, INITIAL,
-    Insertion, Inside, KICK_PREEMPT, LOCAL, Place, Queue, Reference, SLEEP, Task, WAKE_SYNC,
-    WAKEUP, call,
+    Insertion, Inside, KICK_PREEMPT, LOCAL, MIGRATED, Place, Queue, Reference, SLEEP, Task,
+    WAKE_SYNC, WAKEUP, call,
 };
 use std::collections::VecDeque;
 
@@ -157,7 +157,7 @@ impl Reference {
         }
         let task = self.task(record.pid)?;
         rule!(task.enabled && !task.runnable && task.place == Place::Nowhere, "runnable: {task:?}");
-        let kind = flags & !CPU_SELECTED;
+        let kind = flags & !(CPU_SELECTED | MIGRATED);
         rule!(kind == WAKEUP || kind == INITIAL, "{} becomes runnable with {flags:#x}", task.pid);
         // Where a CPU was chosen before the task was allowed to use all, it was chosen for one that may use several.
         let chosen = (task.is.allowed.len() != 1 && !task.forced || task.selected.is_some())
@@ -168,6 +168,8 @@ impl Reference {
             task.pid
         );
         let cpu = record.task_cpu();
+        let comes = kind == WAKEUP && task.cpu != cpu;
+        rule!((flags & MIGRATED != 0) == comes, "{}: {flags:#x} from {}", task.pid, task.cpu);
         rule!(
             self.may_use(task, cpu) && !self.cpus[cpu].offline,
             "{} is queued on CPU {cpu}",
