@@ -127,6 +127,21 @@ kfunc(void bpf_rcu_read_unlock(void));
 kfunc(void bpf_preempt_disable(void));
 kfunc(void bpf_preempt_enable(void));
 
+/* Only older kernels have these, of which 7.3 says so; a source declares them weak if it can do without */
+#undef kfunc
+#define kfunc(prototype) extern prototype __attribute__((section(".ksyms")))
+kfunc(void scx_bpf_dispatch(struct task_struct *p, u64 dsq_id, u64 slice, u64 enq_flags));
+kfunc(void scx_bpf_dispatch_vtime(struct task_struct *p, u64 dsq_id, u64 slice, u64 vtime,
+				  u64 enq_flags));
+kfunc(bool scx_bpf_consume(u64 dsq_id));
+kfunc(bool scx_bpf_dispatch_from_dsq(struct bpf_iter_scx_dsq *it__iter, struct task_struct *p,
+				     u64 dsq_id, u64 enq_flags));
+kfunc(bool scx_bpf_dispatch_vtime_from_dsq(struct bpf_iter_scx_dsq *it__iter,
+					   struct task_struct *p, u64 dsq_id, u64 enq_flags));
+kfunc(void scx_bpf_dispatch_from_dsq_set_slice(struct bpf_iter_scx_dsq *it__iter, u64 slice));
+kfunc(void scx_bpf_dispatch_from_dsq_set_vtime(struct bpf_iter_scx_dsq *it__iter, u64 vtime));
+kfunc(struct rq *scx_bpf_cpu_rq(s32 cpu));
+
 #undef kfunc
 #pragma pop_macro("kfunc")
 

@@ -8,7 +8,8 @@ use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use clap::Args;
+use clap::builder::{PossibleValuesParser, TypedValueParser};
+use clap::{Args, ValueEnum};
 use fairground_lab::Error;
 use fairground_report::{
     Comparison, Groups, Run, StoredRun, Style, TaskTables, comparison_csv, comparison_markdown,
@@ -129,7 +130,7 @@ pub struct Arguments {
     folder: PathBuf,
 
     /// Form of the result
-    #[arg(long, value_enum, default_value_t = DocumentForm::Table)]
+    #[arg(long, value_parser = forms(), default_value = "table")]
     format: DocumentForm,
 
     /// Show the tasks' shares even if there are many tasks
@@ -141,12 +142,16 @@ pub struct Arguments {
     by: Vec<String>,
 }
 
+/// All forms but JSON: the rows of a sweep do not have all that a run of compare has, and so are not its JSON. The files of Parquet have what
+/// they have, and `fairground work` all.
+fn forms() -> impl TypedValueParser<Value = DocumentForm> {
+    let forms = DocumentForm::value_variants().iter().filter(|form| **form != DocumentForm::Json);
+    PossibleValuesParser::new(forms.filter_map(ValueEnum::to_possible_value))
+        .try_map(|name| DocumentForm::from_str(&name, false))
+}
+
 pub fn main(arguments: &Arguments) -> Result<ExitCode, Stop> {
     let sweep = Sweep::open(&arguments.folder)?;
-    if arguments.format == DocumentForm::Json {
-        let message = "the rows of a sweep do not have all that a run of compare has; csv and the files of Parquet have what they have, and `fairground work` all";
-        return Err(Error::Plan(format!("--format json: {message}")).into());
-    }
     if !arguments.by.is_empty() {
         return grouped(&sweep, arguments);
     }

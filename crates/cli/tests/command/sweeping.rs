@@ -601,7 +601,7 @@ fn groups_of_cells_have_medians() {
     assert!(!of_seed.contains("spread"), "{of_seed}");
     for (line, message) in [
         ("table S --by colour", "seed, sched_latency"),
-        ("table S --by seed --format json", "the rows of a sweep do not have all"),
+        ("table S --by seed --format json", "[possible values: table, csv, markdown]"),
     ] {
         let ended = sweep.sweep(line);
         assert!(ended.stderr.contains(message), "{line}: {}", ended.stderr);

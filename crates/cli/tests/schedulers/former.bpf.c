@@ -9,8 +9,6 @@
 
 char _license[] SEC("license") = "GPL";
 
-extern void scx_bpf_dispatch(struct task_struct *p, u64 dsq_id, u64 slice, u64 enq_flags) __ksym;
-
 SEC("struct_ops/former_enqueue")
 int BPF_PROG(former_enqueue, struct task_struct *p, u64 enq_flags)
 {
