@@ -15,12 +15,20 @@ static u64 *charged_of(const struct task_struct *p)
 	return &charged[(u32)scx_bpf_task_cpu(p) % 1024];
 }
 
+/* Neither sleep nor a CPU of its own earns a task more than one slice. */
+static u64 bounded(u64 vtime)
+{
+	u64 least = vtime_now - SCX_SLICE_DFL;
+
+	return (s64)(vtime - least) < 0 ? least : vtime;
+}
+
 /* The virtual time of a running task. With a weight below 10 it would wait for too long. */
 static u64 vtime_of(const struct task_struct *p)
 {
 	u64 used = p->se.sum_exec_runtime - *charged_of(p), weight = p->scx.weight;
 
-	return p->scx.dsq_vtime + used * 100 / (weight < 10 ? 10 : weight);
+	return bounded(p->scx.dsq_vtime + used * 100 / (weight < 10 ? 10 : weight));
 }
 
 /* A task begins to run, or goes on. */
@@ -59,12 +67,9 @@ s32 BPF_PROG(mended_select_cpu, struct task_struct *p, s32 prev_cpu, u64 wake_fl
 SEC("struct_ops/mended_enqueue")
 void BPF_PROG(mended_enqueue, struct task_struct *p, u64 enq_flags)
 {
-	u64 vtime = p->scx.dsq_vtime;
+	u64 vtime = bounded(p->scx.dsq_vtime);
 	s32 idle, cpu = scx_bpf_task_cpu(p);
 
-	/* A long sleep earns no credit. */
-	if ((s64)(vtime - (vtime_now - SCX_SLICE_DFL)) < 0)
-		vtime = vtime_now - SCX_SLICE_DFL;
 	scx_bpf_dsq_insert_vtime(p, cpu, SCX_SLICE_DFL, vtime, enq_flags);
 	scx_bpf_kick_cpu(cpu, SCX_KICK_IDLE);
 	idle = scx_bpf_pick_idle_cpu(p->cpus_ptr, 0);

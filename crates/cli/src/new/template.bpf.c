@@ -48,6 +48,15 @@ static void set_slice(struct task_struct *p, u64 slice)
 }
 
 /*
+ * Neither sleep nor a CPU of its own earns a task more than one slice: one that was
+ * far behind the others would go on for as long as it takes to catch up.
+ */
+static u64 bounded(u64 vtime)
+{
+	return (s64)(vtime - (vtime_now - slice_ns)) < 0 ? vtime_now - slice_ns : vtime;
+}
+
+/*
  * The virtual time of a running task; a normal weight is 100. With one below 10 a
  * task would wait for its turn for longer than the kernel allows.
  */
@@ -55,7 +64,7 @@ static u64 vtime_of(const struct task_struct *p)
 {
 	u64 used = p->se.sum_exec_runtime - *charged_of(p), weight = p->scx.weight;
 
-	return p->scx.dsq_vtime + used * 100 / (weight < 10 ? 10 : weight);
+	return bounded(p->scx.dsq_vtime + used * 100 / (weight < 10 ? 10 : weight));
 }
 
 /* A task begins to run, or goes on. */
@@ -97,13 +106,9 @@ s32 BPF_PROG(NAME_select_cpu, struct task_struct *p, s32 prev_cpu, u64 wake_flag
 SEC("struct_ops/NAME_enqueue")
 void BPF_PROG(NAME_enqueue, struct task_struct *p, u64 enq_flags)
 {
-	u64 vtime = p->scx.dsq_vtime;
 	s32 cpu;
 
-	/* Sleep earns a task no more than one slice. */
-	if ((s64)(vtime - (vtime_now - slice_ns)) < 0)
-		vtime = vtime_now - slice_ns;
-	scx_bpf_dsq_insert_vtime(p, SHARED, slice_ns, vtime, enq_flags);
+	scx_bpf_dsq_insert_vtime(p, SHARED, slice_ns, bounded(p->scx.dsq_vtime), enq_flags);
 	/* A CPU that sleeps does not look here by itself. */
 	cpu = scx_bpf_pick_idle_cpu(p->cpus_ptr, 0);
 	if (cpu >= 0)

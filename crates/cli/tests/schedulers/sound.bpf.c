@@ -43,12 +43,19 @@ static u64 cost(const struct task_struct *p)
 	return used * 100 / weight;
 }
 
-/* Whether the task whose slice has ended, which is not in the queue yet, is before all there. */
+/*
+ * Whether the task whose slice has ended, which is not in the queue yet, is before all there. It may
+ * be no more than a slice behind, as those that wait: it would go on for as long as it catches up.
+ */
 static bool is_first(const struct task_struct *prev, s32 cpu)
 {
 	u64 vtime = prev->scx.dsq_vtime + cost(prev);
+	u64 least = vtime_now - slice_ns;
 	bool first = true;
 	struct task_struct *p;
+
+	if (time_before(vtime, least))
+		vtime = least;
 
 	bpf_for_each(scx_dsq, p, QUEUE, 0) {
 		if (bpf_cpumask_test_cpu(cpu, p->cpus_ptr)) {
