@@ -10,7 +10,7 @@ use fairground_report::{
     checkup_csv, checkup_json, checkup_markdown, checkup_text, comparison_junit,
 };
 use fairground_results::{
-    Checkup, Comparison, Fault, Gate, GateOutcome, Patience, Requirement, Run, Status,
+    Checkup, Comparison, Failure, Fault, Gate, GateOutcome, Patience, Requirement, Run, Status,
 };
 use serde::Deserialize;
 
@@ -379,13 +379,12 @@ fn groups(judged: &[Judged], plans: &[Plan], sites: &[Site]) -> Vec<Fault> {
 /// The run as a result, failed if something is wrong that is not left out.
 fn told(one: &Judged) -> Run {
     let mut run = one.run.clone();
-    let sentences: Vec<String> = one.findings.iter().map(sentence).collect();
-    match &mut run.failure {
-        Some(failure) if !sentences.is_empty() => failure.message = sentences.join("; "),
-        _ => {
-            run.failure = None;
-            run.status = Status::Ok;
-        }
+    run.status = Status::Ok;
+    run.failure = None;
+    if let Some(Finding { failure, .. }) = one.findings.first() {
+        let sentences: Vec<String> = one.findings.iter().map(sentence).collect();
+        run.status = failure.status;
+        run.failure = Some(Failure { message: sentences.join("; "), ..failure.as_result() });
     }
     run
 }

@@ -930,7 +930,7 @@ impl Failure {
     }
 
     /// The failure as part of a result.
-    fn as_result(&self) -> fairground_results::Failure {
+    pub fn as_result(&self) -> fairground_results::Failure {
         fairground_results::Failure {
             kind: self.kind.clone(),
             message: self.sentence(),

@@ -30,19 +30,23 @@ fn the_companion_beside_a_source_sets_fills_and_runs() {
 
 #[test]
 fn a_loader_looks_at_the_cpus_that_are_online_whenever_it_loads() {
-    let mut arguments = vec!["compare", "workloads/hogs.json", "-m", "core:2 pu:2"];
-    arguments.extend(["-s", "schedulers/told.bpf.c", "--format", "json", "-d", "3s"]);
-    arguments.extend(["--hotplug", "3:off@500ms", "--hotplug", "0:off@1500ms"]);
-    let notes = notes(&end_with(&arguments, 0, &[]).stdout);
-    for part in [
-        "3 of 4 CPUs, mask 7",
-        "cores 5 6 0",
-        "topology: 3 of 4 CPUs, first 0",
-        "2 of 4 CPUs, mask 6",
-        "cores 0 6 0",
-        "topology: 2 of 4 CPUs, first 1",
-    ] {
-        assert!(notes.contains(part), "{part}: {notes}");
+    // Also where the values of its variables decide whether a kernel takes it.
+    for options in [&[][..], &["-D", "RULED_OUT"]] {
+        let mut arguments = vec!["compare", "workloads/hogs.json", "-m", "core:2 pu:2"];
+        arguments.extend(["-s", "schedulers/told.bpf.c", "--format", "json", "-d", "3s"]);
+        arguments.extend(["--hotplug", "3:off@500ms", "--hotplug", "0:off@1500ms"]);
+        arguments.extend(options);
+        let notes = notes(&end_with(&arguments, 0, &[]).stdout);
+        for part in [
+            "3 of 4 CPUs, mask 7",
+            "cores 5 6 0",
+            "topology: 3 of 4 CPUs, first 0",
+            "2 of 4 CPUs, mask 6",
+            "cores 0 6 0",
+            "topology: 2 of 4 CPUs, first 1",
+        ] {
+            assert!(notes.contains(part), "{part}: {notes}");
+        }
     }
 }
 
