@@ -176,7 +176,7 @@ impl Plan {
     /// Checks the combinations of the plan's parts, which these cannot check by themselves.
     pub fn check(&self) -> Result<(), Error> {
         self.check_workloads()?;
-        for Site { machine, contenders, .. } in &self.sites {
+        for Site { contenders, .. } in &self.sites {
             let mut seen = BTreeSet::new();
             for contender in contenders {
                 if !seen.insert((contender.name(), contender.tunables())) {
@@ -186,9 +186,24 @@ impl Plan {
                         contender.reference()
                     )));
                 }
-                let release = contender.release(self.settings.release);
-                contender.prepare(&Online::whole(machine), release)?;
             }
+        }
+        self.check_loaders()
+    }
+
+    /// Checks whether what stands for the loader of each scheduler can do its work on some machine; on others, runs fail before they begin.
+    fn check_loaders(&self) -> Result<(), Error> {
+        for number in 0..self.sites.first().map_or(0, |site| site.contenders.len()) {
+            let mut problem = Ok(());
+            for Site { machine, contenders, .. } in &self.sites {
+                let contender = &contenders[number];
+                let release = contender.release(self.settings.release);
+                problem = contender.prepare(&Online::whole(machine), release).map(drop);
+                if problem.is_ok() {
+                    break;
+                }
+            }
+            problem?;
         }
         Ok(())
     }
