@@ -648,7 +648,7 @@ struct sched_ext_ops small = {
         };
         let headers = says("#include <scx/common.bpf.h>\n");
         assert!(headers.contains("with -I in which folder"), "{headers}");
-        let old = says("#include <vmlinux.h>\nbool f(void) { return scx_bpf_consume(0); }\n");
+        let old = says("int f(void) { return scx_bpf_consume(0); }\n");
         let new = "scx_bpf_consume() is called scx_bpf_dsq_move_to_local()";
         assert!(old.contains(new), "{old}");
     }

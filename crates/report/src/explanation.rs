@@ -348,6 +348,9 @@ fn queued(wait: &Explanation, stay: &Stay, has_idle: bool) -> &'static str {
         (false, 0) if stay.dispatches == 0 => {
             "lies in a queue, and dispatch is not called on a CPU that it may use"
         }
+        (false, _) if in_vain && time > turns * LONG_TURN => {
+            "lies in a queue while dispatch is asked again and again and lets the running tasks go on"
+        }
         (false, _) if time > turns * LONG_TURN => {
             "lies in a queue behind others, which run for long without being preempted"
         }
