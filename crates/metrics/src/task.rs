@@ -369,6 +369,8 @@ pub(crate) struct LagExtremes {
     behind: f64,
     /// In the order of both ideal service and lag.
     lows: VecDeque<Low>,
+    /// The lag of the last one, 0 if the job was never behind.
+    lowest: f64,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -392,12 +394,14 @@ impl LagExtremes {
         if lag > self.ahead {
             self.ahead = lag;
         }
-        if self.lows.back().is_none_or(|low| lag < low.received - low.ideal) {
+        if lag < self.lowest {
+            self.lowest = lag;
             self.keep(Low { received, ideal });
         }
     }
 
     /// Keeps a sample, and settles those whose ideal service the job has received meanwhile: its demand is no less.
+    #[inline(never)]
     fn keep(&mut self, low: Low) {
         while let Some(first) = self.lows.front()
             && first.ideal <= low.received
@@ -420,6 +424,7 @@ impl LagExtremes {
     pub(crate) fn demand_met(&mut self, received: f64) {
         self.behind = self.behind_if(received);
         self.lows.clear();
+        self.lowest = 0.0;
     }
 
     /// The extremes so far; a job not yet complete may demand any amount.
