@@ -127,7 +127,8 @@ kfunc(void bpf_rcu_read_unlock(void));
 kfunc(void bpf_preempt_disable(void));
 kfunc(void bpf_preempt_enable(void));
 
-/* Only older kernels have these, of which 7.3 says so; a source declares them weak if it can do without */
+/* Only older kernels have these; a source that does not declare them itself gets them so */
+#ifdef FAIRGROUND_OLDER_KFUNCS
 #undef kfunc
 #define kfunc(prototype) extern prototype __attribute__((section(".ksyms")))
 kfunc(void scx_bpf_dispatch(struct task_struct *p, u64 dsq_id, u64 slice, u64 enq_flags));
@@ -141,6 +142,7 @@ kfunc(bool scx_bpf_dispatch_vtime_from_dsq(struct bpf_iter_scx_dsq *it__iter,
 kfunc(void scx_bpf_dispatch_from_dsq_set_slice(struct bpf_iter_scx_dsq *it__iter, u64 slice));
 kfunc(void scx_bpf_dispatch_from_dsq_set_vtime(struct bpf_iter_scx_dsq *it__iter, u64 vtime));
 kfunc(struct rq *scx_bpf_cpu_rq(s32 cpu));
+#endif
 
 #undef kfunc
 #pragma pop_macro("kfunc")

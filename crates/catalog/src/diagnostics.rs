@@ -29,6 +29,14 @@ pub(crate) fn lacks_names(said: &str) -> bool {
     !missing(said).is_empty() || !undeclared(said).is_empty() || said.contains("-Wvisibility")
 }
 
+/// Whether a function is not declared that only older kernels have.
+pub(crate) fn lacks_former_functions(said: &str) -> bool {
+    let known = |name: &str| fairground_linux::function(name);
+    undeclared(said)
+        .iter()
+        .any(|name| known(name).is_some_and(|one| one.replaced_since().is_some()))
+}
+
 /// A generated `vmlinux.h` that the source looks for under a path or with an addition of its own, as its project's build would make it.
 pub(crate) fn missing_vmlinux(said: &str) -> Option<&str> {
     let path = said.split_once("fatal error: '")?.1.split_once("' file not found")?.0;

@@ -285,6 +285,9 @@ impl<'a> Compilation<'a> {
             if brought.as_ref().is_some_and(is_final) || !lacks_names(&compiled) {
                 return compiled.map_err(|error| self.explained(error));
             }
+            if said(&compiled).is_some_and(diagnostics::lacks_former_functions) {
+                self.options.push("-DFAIRGROUND_OLDER_KFUNCS".to_owned());
+            }
             first = Some(compiled);
         }
         let [_, _, ours] = self.own_folders();
@@ -373,10 +376,15 @@ impl<'a> Compilation<'a> {
 
 /// Whether clang says that names are not declared which a kernel's types may have.
 fn lacks_names(compiled: &Result<CompiledSource, Error>) -> bool {
+    said(compiled).is_some_and(diagnostics::lacks_names)
+}
+
+/// What clang says.
+fn said(compiled: &Result<CompiledSource, Error>) -> Option<&str> {
     match compiled {
-        Ok(CompiledSource { warnings, .. }) => diagnostics::lacks_names(warnings),
-        Err(Error::DoesNotCompile { diagnostics, .. }) => diagnostics::lacks_names(diagnostics),
-        Err(_) => false,
+        Ok(CompiledSource { warnings, .. }) => Some(warnings),
+        Err(Error::DoesNotCompile { diagnostics, .. }) => Some(diagnostics),
+        Err(_) => None,
     }
 }
 

@@ -408,6 +408,7 @@ fn a_release_can_be_chosen_wherever_schedulers_run() {
     let way = "since Linux 6.13 it is called scx_bpf_dsq_insert; Linux 6.12 to 6.17 have it: --kernel 6.17";
     refuse(&format!("compare mix-two -s {mine}"), 2, &[way]);
     succeed(&format!("compare mix-two -s {mine} --kernel 6.12"));
+    succeed(&format!("compare mix-two -s {mine} -D WRAPPED"));
     succeed(&format!("check {former} --case late-hogs --kernel 6.12"));
     let recording = "../../../workloads/build.recording";
     succeed(&format!("advise {recording} -s {former} -D FLAGS --repeat 2 --kernel 6.18"));

@@ -9,6 +9,14 @@
 
 char _license[] SEC("license") = "GPL";
 
+#ifdef WRAPPED
+/* No kernel of today has this name */
+static inline void scx_bpf_dispatch(struct task_struct *p, u64 dsq_id, u64 slice, u64 enq_flags)
+{
+	scx_bpf_dsq_insert(p, dsq_id, slice, enq_flags);
+}
+#endif
+
 SEC("struct_ops/former_enqueue")
 int BPF_PROG(former_enqueue, struct task_struct *p, u64 enq_flags)
 {
