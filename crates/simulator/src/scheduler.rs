@@ -70,12 +70,15 @@ pub struct Scheduler {
     left_out: Vec<String>,
     /// The values of its read-only variables that it is translated for, if it is for certain ones.
     values: Option<Values>,
-    /// Versions for other values, which it has when it is loaded again in the course of a run.
-    later: Vec<Arc<Scheduler>>,
+    /// Versions for other values, which it has when it is loaded again in the course of a run, or why a kernel refuses it then.
+    later: Vec<(Values, Later)>,
     store: Option<Arc<dyn Store>>,
     /// Versions for other kernels, as far as they were requested.
     others: Mutex<Vec<(Target, Arc<Scheduler>)>>,
 }
+
+/// A version for other values, or why a kernel refuses it.
+type Later = Result<Arc<Scheduler>, Arc<LoadError>>;
 
 /// The content of read-only sections.
 type Values = Vec<(usize, Vec<u8>)>;
@@ -135,17 +138,18 @@ impl Scheduler {
         };
         let mut first: Scheduler = load(values(options, &options.online_at_first())?)?;
         for offline in options.offline().split_off(1) {
-            // If its loader gives up then, or the kernel refuses it, the run will tell.
+            // If its loader gives up then, the run will tell.
             let Ok(setup) = options.setup_without(&offline) else { continue };
             let then = Options { setup, ..options.clone() };
             let then: Result<Values, LoadError> =
                 values(&then, &Online::without(&options.machine, &offline));
             let is_new = |values: &Values| {
-                let later = first.later.iter().map(|later| &later.values);
-                later.chain([&first.values]).all(|known| known.as_ref() != Some(values))
+                let later = first.later.iter().map(|(later, _)| later);
+                later.chain(&first.values).all(|known| known != values)
             };
-            if let Some(Ok(later)) = then.ok().filter(is_new).map(load) {
-                first.later.push(Arc::new(later));
+            if let Some(values) = then.ok().filter(is_new) {
+                let later = load(values.clone()).map(Arc::new).map_err(Arc::new);
+                first.later.push((values, later));
             }
         }
         Ok(first)
@@ -163,11 +167,13 @@ impl Scheduler {
         if values == *own {
             return Ok(self.clone());
         }
-        let later = self.later.iter().find(|later| later.values.as_ref() == Some(&values));
-        later.cloned().ok_or_else(|| {
-            let message = "its read-only variables have other values when it is loaded again, which nobody foresaw";
-            LoadError::Loader(message.to_owned())
-        })
+        let later = self.later.iter().find(|(later, _)| *later == values);
+        match later.map(|(_, loaded)| loaded.clone()) {
+            Some(loaded) => loaded.map_err(|refused| LoadError::Operations(refused.to_string())),
+            None => Err(LoadError::Loader(
+                "its read-only variables have other values than were foreseen when it is loaded again".to_owned(),
+            )),
+        }
     }
 
     /// The same without run-time checks, to measure their cost.

@@ -476,6 +476,13 @@ fn to_reenqueue_a_local_queue_reschedules_no_cpu() {
         told_by_afar(&outcome, "CPU 1 dispatches").len()
     };
     assert_eq!(passes(&["REENQUEUE"]), passes(&[]));
+    // Where another CPU has tasks that wait, it is done.
+    let text = text.replace("[0]", "[1]").replace(
+        "{\"tasks\": {",
+        "{\"tasks\": {\"ticks\": {\"cpus\": [0], \"loop\": -1, \"run\": 20000}, ",
+    );
+    let outcome = run(&scheduler("afar", &["REENQUEUE"]), &free("2", &text));
+    assert!(told_by_afar(&outcome, "queued again on 1").len() > 100, "{:?}", outcome.messages);
 }
 
 #[test]

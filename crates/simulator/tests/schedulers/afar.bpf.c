@@ -17,6 +17,8 @@ void BPF_STRUCT_OPS(afar_enqueue, struct task_struct *p, u64 enq_flags)
 	bool bound = p->nr_cpus_allowed == 1;
 	s32 cpu = scx_bpf_task_cpu(p);
 
+	if (enq_flags & SCX_ENQ_REENQ)
+		bpf_printk("queued again on %d", cpu);
 	bpf_printk("in turn: %d", scx_bpf_pick_any_cpu(p->cpus_ptr, 0));
 	if (cpu != (s32)bpf_get_smp_processor_id())
 		bpf_printk("local: %d, there: %d", scx_bpf_dsq_nr_queued(SCX_DSQ_LOCAL),
