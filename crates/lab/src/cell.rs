@@ -126,6 +126,9 @@ pub struct CellResult {
     pub(crate) cost: Nanoseconds,
 }
 
+/// The kind of fault that a scheduler had none of the tasks.
+pub(crate) const NO_TASKS: &str = "no_tasks";
+
 /// The forks that the scheduler refused, by the error.
 fn refused_forks(outcome: &Outcome) -> impl Iterator<Item = String> {
     outcome.refused_forks.iter().map(|(error, count)| {
@@ -594,8 +597,8 @@ impl Cell {
         let has_none = tasks.len() > 0 && tasks.all(|task| task.is_fair);
         let none = has_none.then(|| {
             let message = "'it has tasks': none was its own, so that nothing is known of it: with SCX_OPS_SWITCH_PARTIAL a scheduler has \
-                           those of SCHED_EXT; --set ops.flags=0 gives it all";
-            fault("no_tasks", message.to_owned())
+                           those of SCHED_EXT only; --set ops.flags= with its other flags, or 0, gives it all";
+            fault(NO_TASKS, message.to_owned())
         });
         refused.chain(none).collect()
     }

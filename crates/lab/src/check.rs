@@ -5,7 +5,7 @@ use std::num::NonZero;
 use fairground_metrics::{Cause, Explanation, Place, RunMetrics};
 use fairground_results::{Breach, Lack, Run, Status};
 
-use crate::cell::{Cell, CellResult, Failure, STALL, run_cells};
+use crate::cell::{Cell, CellResult, Failure, NO_TASKS, STALL, run_cells};
 use crate::error::Error;
 use crate::explain::{beside_background, why_it_waited};
 use crate::parallel;
@@ -42,9 +42,9 @@ pub fn check(
     threads: Option<NonZero<usize>>,
     progress: &(dyn Fn(usize, usize) + Sync),
 ) -> Result<Vec<Judged>, Error> {
+    Plan::check_all(plans)?;
     let (mut cells, mut places) = (Vec::new(), Vec::new());
     for (index, plan) in plans.iter().enumerate() {
-        plan.check()?;
         let of_plan = Cells::of(plan);
         for number in 0..plan.run_count() {
             let mut cell = of_plan.get(number);
@@ -79,6 +79,10 @@ fn longest_to_the_end(run: &RunMetrics) -> Option<(String, u64)> {
 
 /// The faults of a run.
 pub(crate) fn findings(cell: &Cell, result: &CellResult) -> Result<Vec<Finding>, Error> {
+    if let Some(none) = result.untold.iter().find(|one| one.kind == NO_TASKS) {
+        // All else is about the kernel's own class.
+        return Ok(vec![Finding { failure: none.clone(), breach: None, wait: None }]);
+    }
     let metrics = result.run.metrics.as_deref();
     let mut told = Vec::new();
     let mut found = Vec::new();

@@ -175,6 +175,16 @@ pub struct Place {
 impl Plan {
     /// Checks the combinations of the plan's parts, which these cannot check by themselves.
     pub fn check(&self) -> Result<(), Error> {
+        Self::check_all(std::slice::from_ref(self))
+    }
+
+    /// The same for several plans of the same schedulers.
+    pub fn check_all(plans: &[Self]) -> Result<(), Error> {
+        plans.iter().try_for_each(Self::check_names)?;
+        Self::check_loaders(plans)
+    }
+
+    fn check_names(&self) -> Result<(), Error> {
         self.check_workloads()?;
         for Site { contenders, .. } in &self.sites {
             let mut seen = BTreeSet::new();
@@ -188,16 +198,18 @@ impl Plan {
                 }
             }
         }
-        self.check_loaders()
+        Ok(())
     }
 
     /// Checks whether what stands for the loader of each scheduler can do its work on some machine; on others, runs fail before they begin.
-    fn check_loaders(&self) -> Result<(), Error> {
-        for number in 0..self.sites.first().map_or(0, |site| site.contenders.len()) {
+    fn check_loaders(plans: &[Self]) -> Result<(), Error> {
+        let sites =
+            || plans.iter().flat_map(|plan| plan.sites.iter().map(move |site| (plan, site)));
+        for number in 0..sites().next().map_or(0, |(_, site)| site.contenders.len()) {
             let mut problem = Ok(());
-            for Site { machine, contenders, .. } in &self.sites {
+            for (plan, Site { machine, contenders, .. }) in sites() {
                 let contender = &contenders[number];
-                let release = contender.release(self.settings.release);
+                let release = contender.release(plan.settings.release);
                 problem = contender.prepare(&Online::whole(machine), release).map(drop);
                 if problem.is_ok() {
                     break;

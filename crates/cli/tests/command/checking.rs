@@ -124,6 +124,28 @@ fn what_was_wrong_before_is_left_out_and_a_fault_is_shrunk_to_a_file() {
     assert!(ended.stdout.contains(&small), "{}", ended.stdout);
 }
 
+#[test]
+fn of_a_scheduler_that_has_no_tasks_nothing_else_is_told() {
+    let ended = fairground(&["check", "schedulers/partial.bpf.c", "--case", "three-weights"]);
+    assert_eq!(ended.code, Some(1), "{}", ended.stdout);
+    assert!(ended.stdout.contains("one fault, in 1 of one case"), "{}", ended.stdout);
+    assert!(ended.stdout.contains("unmet (no_tasks)"), "{}", ended.stdout);
+}
+
+#[test]
+fn where_a_loader_gives_up_the_other_cases_are_judged() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("odd.toml");
+    let text = "scheduler = \"told\"\n[global]\nnr_ids = \"if nr_cpu_ids == 1 { throw \\\"too few\\\" } nr_cpu_ids\"\n";
+    fs::write(&path, text).unwrap();
+    let path = path.display().to_string();
+    let mut arguments = vec!["check", "schedulers/told.bpf.c", "--with", &path];
+    arguments.extend(["--case", "three-weights", "--case", "one-more-than-cpus"]);
+    let ended = fairground(&arguments);
+    assert!(ended.stdout.contains("in 1 of 2 cases"), "{} {}", ended.stdout, ended.stderr);
+    assert!(ended.stdout.contains("too few"), "{}", ended.stdout);
+}
+
 /// Where nothing was judged, or another call is wrong, nothing is known.
 #[test]
 fn only_the_same_fault_is_left_out() {
