@@ -263,7 +263,10 @@ fn candidate(row: &Row, difference: &Difference, unit: Unit) -> Candidate {
     Candidate {
         scheduler: row.title(),
         value: value(difference.after, unit),
-        difference: distance(difference.difference, unit),
+        difference: match difference.pairs {
+            0 => value(None, unit),
+            _ => distance(difference.difference, unit),
+        },
         interval: match difference.pairs {
             0 | 1 => String::new(),
             _ => range(&low, &high),
@@ -283,6 +286,9 @@ pub(crate) fn distance(difference: f64, unit: Unit) -> String {
 
 /// The number of runs that would decide all undecided differences.
 fn what_would_decide(open: &[&Difference]) -> String {
+    if let Some(lacking) = open.iter().find(|one| one.halves > 0) {
+        return lacking.doubt();
+    }
     let needed = open.iter().map(|one| one.pairs_needed);
     match needed.max().flatten() {
         _ if open.is_empty() => String::new(),

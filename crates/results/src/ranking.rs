@@ -158,7 +158,7 @@ pub struct Ranked {
     pub questions: usize,
     /// Those in which it is not known to be worse than any other.
     pub at_best: usize,
-    /// Comparisons with another one that more runs could decide.
+    /// Comparisons with another one that are undecided: more runs could decide most, but none in a measure that one of the two lacks.
     pub undecided: usize,
     /// The cells in which another one beats it at no price.
     pub dominated: Vec<Dominated>,

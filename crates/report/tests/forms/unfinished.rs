@@ -53,5 +53,10 @@ fn what_only_one_of_two_has_is_undecided() {
     assert_eq!(makespan.doubt(), "1 of 1 pairs lack it");
     let condition: Condition = "makespan > 1 s".parse().unwrap();
     let outcome = condition.gates(&runs, "cfs", &found).pop().unwrap().outcome;
-    assert!(!matches!(outcome, GateOutcome::Passed), "{outcome:?}");
+    let why = "hogs on 1: 0 % of the runs of o1 end well, 100.0 % of those of cfs";
+    assert_eq!(outcome, GateOutcome::Failed(why.to_owned()));
+    let better: Condition = "makespan < -1 s".parse().unwrap();
+    let outcome = better.gates(&runs, "cfs", &found).pop().unwrap().outcome;
+    let why = "1 of 1 pairs lack it".to_owned();
+    assert_eq!(outcome, GateOutcome::Undecided { why, is_open: false });
 }
