@@ -7,9 +7,6 @@
 
 static unsigned char bytes[64];
 
-struct bpf_cpumask *bpf_cpumask_create(void) __ksym;
-void bpf_cpumask_release(struct bpf_cpumask *cpumask) __ksym;
-
 RUNNING()
 {
 	struct bpf_cpumask *mask = bpf_cpumask_create();

@@ -25,26 +25,19 @@ pub(super) fn after(one: Instruction, mut state: State, taken: bool) -> Option<S
                 jump::JNE => !taken,
                 _ => return Some(state),
             };
-            // `reg_not_null`
-            if equal && pointer.null == Null::No {
-                return None;
-            }
             // A pointer into an object is not NULL even if the object, which was not tested, is.
             if pointer.offset.low != 0 && pointer.null != Null::No {
                 return Some(state);
             }
-            state.tell_null(left, equal);
+            return state.tell_null(left, equal).then_some(state);
         }
-        (null, Value::Pointer(pointer)) if null.is_null() && !narrow && one.uses_register() => {
+        (null, Value::Pointer(_)) if null.is_null() && !narrow && one.uses_register() => {
             let equal = match operation {
                 jump::JEQ => taken,
                 jump::JNE => !taken,
                 _ => return Some(state),
             };
-            if equal && pointer.null == Null::No {
-                return None;
-            }
-            state.tell_null(usize::from(one.source), equal);
+            return state.tell_null(usize::from(one.source), equal).then_some(state);
         }
         (Value::Number(a), Value::Number(b)) => {
             if narrow && (a.high > largest(4) || b.high > largest(4)) {

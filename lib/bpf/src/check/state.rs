@@ -196,11 +196,11 @@ impl State {
         }
     }
 
-    /// Records that a test has found a pointer to be NULL or not.
-    pub(super) fn tell_null(&mut self, register: usize, is_null: bool) {
-        let Value::Pointer(tested) = self.registers[register] else { return };
+    /// Records that a test has found a pointer to be NULL or not; `false` if it cannot have (`reg_not_null`).
+    pub(super) fn tell_null(&mut self, register: usize, is_null: bool) -> bool {
+        let Value::Pointer(tested) = self.registers[register] else { return true };
         if tested.null == Null::No {
-            return;
+            return !is_null;
         }
         let told = |value: &mut Value| {
             if is_null {
@@ -225,6 +225,7 @@ impl State {
         if is_null && let (Some(origin), Some(holding)) = (tested.origin, &mut self.holding) {
             holding.retain(|held| *held != Held::Reference(origin));
         }
+        true
     }
 
     pub(super) fn holds(&self, what: Held) -> Option<bool> {
