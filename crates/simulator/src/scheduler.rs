@@ -68,7 +68,7 @@ pub struct Scheduler {
     /// The release of Linux that it was compiled for.
     release: Release,
     left_out: Vec<String>,
-    /// The values of its read-only variables that it is translated for, if it is for certain ones.
+    /// The values of its read-only variables that it is translated for, if it is for certain ones and was loaded first.
     values: Option<Values>,
     /// Versions for other values, which it has when it is loaded again in the course of a run, or why a kernel refuses it then.
     later: Vec<(Values, Later)>,
@@ -128,15 +128,13 @@ impl Scheduler {
         store: Option<Arc<dyn Store>>,
     ) -> Result<Scheduler, LoadError> {
         let target = Target::of(options);
-        let load = |values: Values| {
-            let mut loaded = Scheduler::load_for(object.clone(), target, &values, store.clone())?;
-            loaded.values = Some(values);
-            Ok(loaded)
-        };
+        let load =
+            |values: &Values| Scheduler::load_for(object.clone(), target, values, store.clone());
         let values = |options: &Options, online: &Online| {
             Ok(read_only(&object, prepare(&object, options, online)?))
         };
-        let mut first: Scheduler = load(values(options, &options.online_at_first())?)?;
+        let at_first = values(options, &options.online_at_first())?;
+        let mut first = load(&at_first)?;
         for offline in options.offline().split_off(1) {
             // If its loader gives up then, the run will tell.
             let Ok(setup) = options.setup_without(&offline) else { continue };
@@ -145,13 +143,14 @@ impl Scheduler {
                 values(&then, &Online::without(&options.machine, &offline));
             let is_new = |values: &Values| {
                 let later = first.later.iter().map(|(later, _)| later);
-                later.chain(&first.values).all(|known| known != values)
+                later.chain([&at_first]).all(|known| known != values)
             };
             if let Some(values) = then.ok().filter(is_new) {
-                let later = load(values.clone()).map(Arc::new).map_err(Arc::new);
+                let later = load(&values).map(Arc::new).map_err(Arc::new);
                 first.later.push((values, later));
             }
         }
+        first.values = Some(at_first);
         Ok(first)
     }
 
