@@ -206,16 +206,16 @@ impl Plan {
         let sites =
             || plans.iter().flat_map(|plan| plan.sites.iter().map(move |site| (plan, site)));
         for number in 0..sites().next().map_or(0, |(_, site)| site.contenders.len()) {
-            let mut problem = Ok(());
-            for (plan, Site { machine, contenders, .. }) in sites() {
+            let mut tried = sites().map(|(plan, Site { machine, contenders, .. })| {
                 let contender = &contenders[number];
                 let release = contender.release(plan.settings.release);
-                problem = contender.prepare(&Online::whole(machine), release).map(drop);
-                if problem.is_ok() {
-                    break;
-                }
+                contender.prepare(&Online::whole(machine), release)
+            });
+            if let Some(Err(problem)) = tried.next()
+                && tried.all(|one| one.is_err())
+            {
+                return Err(problem);
             }
-            problem?;
         }
         Ok(())
     }

@@ -595,10 +595,9 @@ impl Fluid {
         for ((group, _), limit) in self.groups.quotas().zip(quotas) {
             let confined =
                 self.active.iter().zip(&limit.confines).filter(|(_, confined)| **confined);
-            let (count, rate) = confined.fold((0, 0.0), |(count, rate), (&index, _)| {
-                (count + 1, rate + self.classes[index].rates.total)
-            });
-            let rate = Some(if count == 0 { 0.0 } else { (limit.capacity - rate).max(0.0) });
+            let used: f64 = confined.map(|(&index, _)| self.classes[index].rates.total).sum();
+            let is_served = limit.confines.contains(&true);
+            let rate = Some(if is_served { (limit.capacity - used).max(0.0) } else { 0.0 });
             match self.unused.iter_mut().find(|unused| unused.group == group) {
                 Some(unused) => unused.rate = rate,
                 None => self.unused.push(Unused { group, service: 0.0, rate }),

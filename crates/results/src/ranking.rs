@@ -298,11 +298,10 @@ impl Compared {
                     };
                     let judged = judgement(&found);
                     undecided[one] += usize::from(judged == Judgement::Undecided);
-                    of_pair[place] = Some(match judged {
-                        Judgement::Worse => match (found.after, found.before) {
-                            (Some(worse), Some(better)) => ratio(measure, margin, worse, better),
-                            _ => 1.0,
-                        },
+                    of_pair[place] = Some(match (judged, found.after, found.before) {
+                        (Judgement::Worse, Some(worse), Some(better)) => {
+                            ratio(measure, margin, worse, better)
+                        }
                         _ => 1.0,
                     });
                 }
