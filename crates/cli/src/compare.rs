@@ -214,7 +214,7 @@ pub fn main(mut arguments: Arguments) -> Result<ExitCode, Stop> {
         written.map_err(|(path, cause)| output::unwritten(&path, cause))?;
     }
     if let Some(place) = junit {
-        place.write(comparison_junit(&results.comparison, &excused))?;
+        place.write(comparison_junit(&results.comparison, &excused, &arguments.fail_if))?;
     }
     if let Some(page) = page {
         write_page(page, &plan, &results)?;

@@ -3,8 +3,8 @@
 use crate::text::each_once;
 use crate::{Labels, Run};
 use fairground_metrics::{RunMetrics, Share, TaskMetrics};
-use fairground_results::{Failure, Interval, Measure, Status, Summary, are_one, short_name};
-use std::collections::{BTreeMap, BTreeSet};
+use fairground_results::{Failure, Interval, Measure, Status, Summary, are_one};
+use std::collections::BTreeSet;
 
 /// What repeats are from which nothing follows about chance.
 pub(crate) const ONE_RUN: &str = "runs that are one: no seed changes anything";
@@ -22,8 +22,6 @@ pub(crate) struct Block<'a> {
 /// Repeats: runs of one scheduler with the same tunables.
 pub(crate) struct Row<'a> {
     pub(crate) runs: Vec<&'a Run>,
-    /// The scheduler's name in the block: its short name, or its path if another one has the same short name.
-    scheduler: &'a str,
     /// The runs that count: those that are ok or, if none is, the measured parts of those that failed.
     measured: Vec<Measured<'a>>,
 }
@@ -59,18 +57,11 @@ pub(crate) fn blocks(runs: &[Run]) -> Vec<Block<'_>> {
         match block.rows.iter_mut().find(|row| row.labels().is_repeat_of(&run.labels)) {
             Some(row) => row.add(run),
             None => {
-                let mut row = Row {
-                    runs: Vec::new(),
-                    scheduler: short_name(&run.labels.scheduler),
-                    measured: Vec::new(),
-                };
+                let mut row = Row { runs: Vec::new(), measured: Vec::new() };
                 row.add(run);
                 block.rows.push(row);
             }
         }
-    }
-    for block in &mut blocks {
-        block.tell_schedulers_apart();
     }
     blocks
 }
@@ -85,20 +76,6 @@ impl<'a> Block<'a> {
     pub(crate) fn key(&self) -> (String, String) {
         let labels = self.labels();
         (labels.workload.clone(), labels.machine.clone())
-    }
-
-    /// Names schedulers by their paths if their short names are the same.
-    fn tell_schedulers_apart(&mut self) {
-        let mut references: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
-        for row in &self.rows {
-            let reference = row.labels().scheduler.as_str();
-            references.entry(row.scheduler).or_default().insert(reference);
-        }
-        for row in &mut self.rows {
-            if references[row.scheduler].len() > 1 {
-                row.scheduler = &row.labels().scheduler;
-            }
-        }
     }
 
     /// The maximum number of repeats in any row.
@@ -173,7 +150,7 @@ impl<'a> Row<'a> {
     /// The scheduler, and its tunables if any are set.
     pub(crate) fn name(&self) -> String {
         let labels = self.labels();
-        let mut name = self.scheduler.to_owned();
+        let mut name = self.labels().scheduler.clone();
         for (tunable, value) in &labels.tunables {
             name.push_str(&format!("\n {tunable}={value}"));
         }
@@ -205,6 +182,17 @@ impl<'a> Row<'a> {
     pub(crate) fn summary(&self, measure: &Measure) -> Option<Summary> {
         let values = self.measured.iter().filter_map(|one| one.run.measured()?.number(measure));
         Summary::of(values.collect())
+    }
+
+    /// The measures in tables that only some of the repeats have, so that a median is not of all; how many have them, and of how many.
+    pub(crate) fn partly_measured(&self) -> impl Iterator<Item = (&'static Measure, [usize; 2])> {
+        let has = |one: &&Measured, measure: &Measure| {
+            one.run.measured().is_some_and(|run| run.number(measure).is_some())
+        };
+        let all = self.measured.len();
+        let count = move |measure| self.measured.iter().filter(|one| has(one, measure)).count();
+        let counted = Measure::shown().map(move |measure| (measure, [count(measure), all]));
+        counted.filter(|(_, [count, all])| *count > 0 && count < all)
     }
 
     /// Summaries over the repeats of the machine's share that the task with this name got, and of the ideal one.

@@ -3,13 +3,22 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-use fairground_results::{Difference, Gate, GateOutcome, Judgement, Run, short_name};
+use fairground_results::{Condition, Difference, Gate, GateOutcome, Judgement, Run, titled};
 
 use crate::Comparison;
 
-/// A comparison as JUnit XML, a test suite for each workload on each machine: a test for each run, which fails unless the run is ok, and one for each measure in which
-/// a scheduler is compared with the baseline, which fails if it is worse. Runs whose failures are no reason to fail, by their places, are skipped, which says why.
-pub fn comparison_junit(comparison: &Comparison, excused: &BTreeMap<usize, String>) -> String {
+/// A comparison as JUnit XML, a test suite for each workload on each machine: a test for each run, which fails unless the run is ok, one for each
+/// gate, and one for each measure in which a scheduler is compared with the baseline, which fails if it is worse, unless the conditions ask for
+/// something else. Runs whose failures are no reason to fail, by their places, are skipped, which says why, and so is what is undecided, unless
+/// that is a condition.
+pub fn comparison_junit(
+    comparison: &Comparison,
+    excused: &BTreeMap<usize, String>,
+    conditions: &[Condition],
+) -> String {
+    let fails = conditions.contains(&Condition::Undecided);
+    let is_beyond = |one: &Condition| matches!(one, Condition::Beyond { .. });
+    let of_all = conditions.contains(&Condition::Worse) || !conditions.iter().any(is_beyond);
     let mut suites: Vec<(String, Vec<Test>)> = Vec::new();
     let mut add = |workload: &str, machine: &str, test: Test| {
         let name = format!("{workload} on {machine}");
@@ -22,11 +31,11 @@ pub fn comparison_junit(comparison: &Comparison, excused: &BTreeMap<usize, Strin
         let test = Test::of_run(run, excused.get(&number));
         add(&run.labels.workload, &run.labels.machine, test);
     }
-    for one in &comparison.differences {
-        add(&one.workload, &one.machine, Test::of_difference(one));
+    for one in comparison.differences.iter().filter(|_| of_all) {
+        add(&one.workload, &one.machine, Test::of_difference(one, fails));
     }
     for gate in comparison.gates.iter().filter(|gate| gate.text != Judgement::Worse.word()) {
-        add(&gate.workload, &gate.machine, Test::of_gate(gate));
+        add(&gate.workload, &gate.machine, Test::of_gate(gate, fails));
     }
     let mut text = "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<testsuites>\n".to_owned();
     for (name, tests) in &suites {
@@ -61,7 +70,7 @@ impl Test {
         let labels = &run.labels;
         let failure = run.failure.as_ref().filter(|_| excuse.is_none());
         Self {
-            class: short_name(&labels.scheduler).to_owned(),
+            class: titled(labels),
             name: match labels.seed {
                 Some(seed) => format!("seed {seed}"),
                 None => format!("run {}", labels.repeat),
@@ -71,23 +80,34 @@ impl Test {
         }
     }
 
-    fn of_difference(one: &Difference) -> Self {
+    fn of_difference(one: &Difference, fails: bool) -> Self {
+        let name = format!("{} against {}", one.measure, one.baseline);
         let worse = one.judgement == Judgement::Worse;
-        Self {
-            class: one.scheduler.clone(),
-            name: format!("{} against {}", one.measure, one.baseline),
-            failure: worse.then(|| ("worse".to_owned(), fairground_results::sentence(one))),
-            skipped: (one.judgement == Judgement::Undecided).then(|| one.doubt()),
-        }
+        let failure = worse.then(|| ("worse".to_owned(), fairground_results::sentence(one)));
+        let doubt = (one.judgement == Judgement::Undecided).then(|| one.doubt());
+        Self::judged(&one.scheduler, name, failure, doubt, fails)
     }
 
-    fn of_gate(gate: &Gate) -> Self {
-        let (failure, skipped) = match &gate.outcome {
+    fn of_gate(gate: &Gate, fails: bool) -> Self {
+        let (failure, doubt) = match &gate.outcome {
             GateOutcome::Passed => (None, None),
             GateOutcome::Undecided { why, .. } => (None, Some(why.clone())),
             GateOutcome::Failed(why) => (Some((gate.text.clone(), why.clone())), None),
         };
-        Self { class: gate.scheduler.clone(), name: gate.text.clone(), failure, skipped }
+        Self::judged(&gate.scheduler, gate.text.clone(), failure, doubt, fails)
+    }
+
+    /// A test of a judgement; a doubt about it is a failure if it `fails`.
+    fn judged(
+        class: &str,
+        name: String,
+        failure: Option<(String, String)>,
+        doubt: Option<String>,
+        fails: bool,
+    ) -> Self {
+        let (doubts, skipped) = if fails { (doubt, None) } else { (None, doubt) };
+        let undecided = doubts.map(|why| (Judgement::Undecided.word().to_owned(), why));
+        Self { class: class.to_owned(), name, failure: failure.or(undecided), skipped }
     }
 
     fn xml(&self) -> String {

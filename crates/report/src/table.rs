@@ -65,7 +65,9 @@ pub(crate) fn figures_markdown(comparison: &Comparison) -> String {
             joined.trim().clone_into(first);
         }
         let heading = format!("{} ({})", block.labels().workload, block.conditions("median"));
-        format!("### {}\n\n{}", heading, pipes(&lines))
+        let notes = notes_on_medians(block).join("\n\n");
+        let gap = if notes.is_empty() { "" } else { "\n" };
+        format!("### {}\n\n{}{gap}{notes}{gap}", heading, pipes(&lines))
     };
     blocks(&comparison.runs).iter().map(of_block).collect::<Vec<_>>().join("\n")
 }
@@ -121,7 +123,23 @@ fn block_text(block: &Block, style: Style) -> String {
     for note in block.notes() {
         text.push_str(&format!("\nNote: {note}\n"));
     }
+    for note in notes_on_medians(block) {
+        text.push_str(&format!("\nNote: {note}\n"));
+    }
     text
+}
+
+/// That a median is not one of all runs.
+fn notes_on_medians(block: &Block) -> Vec<String> {
+    let of_row = |row: &Row| {
+        let title = row.title();
+        let note = |(measure, [count, all]): (&Measure, [usize; 2])| {
+            let name = measure.title();
+            format!("{title}: {name} is of the {count} of {all} runs that have it")
+        };
+        row.partly_measured().map(note).collect::<Vec<_>>()
+    };
+    block.rows.iter().flat_map(of_row).collect()
 }
 
 /// A row per scheduler, a column per measure; if that is too wide, a table for each group of measures.

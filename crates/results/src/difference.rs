@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::measure::MAKESPAN;
 use crate::summary::{Judgement, judge, runs_needed};
-use crate::{Better, Interval, Labels, Measure, Quantity, Run, short_name};
+use crate::{Better, Interval, Labels, Measure, Quantity, Run};
 
 /// The name under which how runs ended is judged like a measure.
 pub const STATUS: &str = "status";
@@ -70,14 +70,14 @@ impl Difference {
     }
 }
 
-/// Whether runs with these labels are of the scheduler that `name` means: its id, path, short name, or any of these with its settings behind.
+/// Whether runs with these labels are of the scheduler that `name` means: its name, or that with its settings behind.
 pub fn is_called(labels: &Labels, name: &str) -> bool {
-    name == labels.scheduler || name == short_name(&labels.scheduler) || name == titled(labels)
+    name == labels.scheduler || name == titled(labels)
 }
 
-/// The scheduler's short name with its settings.
+/// The scheduler's name with its settings.
 pub fn titled(labels: &Labels) -> String {
-    let mut title = short_name(&labels.scheduler).to_owned();
+    let mut title = labels.scheduler.clone();
     for (name, value) in &labels.tunables {
         title.push_str(&format!(" {name}={value}"));
     }
@@ -226,7 +226,12 @@ pub(crate) fn judged(pairs: &[(&Run, &Run)], quantity: &Quantity) -> Option<Diff
 pub(crate) fn in_quantity(pairs: &[(&Run, &Run)], quantity: &Quantity) -> Option<Difference> {
     let first = pairs.first()?;
     let (measure, better) = (quantity.measure(), quantity.better());
-    let number = |run: &Run| quantity.value(run.measured()?, better);
+    let number = |run: &Run| {
+        let run = run.measured()?;
+        // Where nothing of it happened, it is nothing.
+        let nothing = (measure.is_rare && quantity.lack(run).is_none()).then_some(0.0);
+        quantity.value(run, better).or(nothing)
+    };
     let both: Vec<[Option<f64>; 2]> =
         pairs.iter().map(|(before, after)| [number(before), number(after)]).collect();
     let halves = both.iter().filter(|[before, after]| before.is_some() != after.is_some()).count();

@@ -159,7 +159,7 @@ fn retain<T>(list: &mut Vec<T>, kept: &[bool]) {
     list.retain(|_| marks.next().is_some_and(|kept| *kept));
 }
 
-/// The cells, and the names of the schedulers, which are told apart by their paths if need be.
+/// The cells, and the names of the schedulers.
 pub(crate) fn grouped(runs: &[Run]) -> (Vec<Cell<'_>>, Vec<String>) {
     let mut schedulers: Vec<&Labels> = Vec::new();
     let mut cells: Vec<Cell> = Vec::new();
@@ -186,17 +186,7 @@ pub(crate) fn grouped(runs: &[Run]) -> (Vec<Cell<'_>>, Vec<String>) {
             },
         }
     }
-    let name = |labels: &&Labels| {
-        let title = titled(labels);
-        let alike = schedulers.iter().filter(|other| titled(other) == title);
-        match alike.count() {
-            1 => title,
-            _ => { labels.tunables.iter() }.fold(labels.scheduler.clone(), |name, (key, value)| {
-                format!("{name} {key}={value}")
-            }),
-        }
-    };
-    let names = schedulers.iter().map(name).collect();
+    let names = schedulers.iter().map(|labels| titled(labels)).collect();
     (cells, names)
 }
 
@@ -258,7 +248,7 @@ pub(crate) fn is_ok(row: &Row) -> bool {
 
 /// The judgement on a difference. That of single runs, from which nothing follows, is as it looks: beyond the margin or within.
 pub(crate) fn judgement(one: &Difference) -> Judgement {
-    if one.pairs > 1 || one.too_few_samples {
+    if one.pairs > 1 || one.too_few_samples || one.halves > 0 {
         return one.judgement;
     }
     let better = Measure::find(&one.measure).and_then(|measure| measure.better);

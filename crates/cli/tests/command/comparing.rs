@@ -1,6 +1,6 @@
 //! Comparing schedulers.
 
-use std::collections::HashSet;
+use std::collections::{BTreeSet, HashSet};
 use std::fs;
 use std::io::Read as _;
 use std::os::unix::fs::PermissionsExt as _;
@@ -1042,4 +1042,53 @@ fn a_timer_at_the_end_releases_no_job() {
     };
     assert_eq!(periods(1, 3000), (1, 0, 1));
     assert_eq!(periods(5, 3000), (5, 0, 5));
+}
+
+/// Names that look like paths or files, and sources of one name, are not taken for others.
+#[test]
+fn schedulers_are_told_apart_by_their_whole_names() {
+    let hogs = "compare hogs-three -m 1 -d 500ms --repeat 2 --format json";
+    let named = json(&format!("{hogs} -s v1.c+v2=cfs{{sched_latency=6ms}},cfs --baseline v1.c+v2"));
+    let baseline = &named["differences"][0]["baseline"];
+    assert_eq!(baseline, "v1.c+v2 sched_latency=6 ms", "{}", named["differences"]);
+    let folder = tempfile::tempdir().unwrap();
+    let copy = folder.path().join("rotation.bpf.c");
+    let source = crate::support::folder().join("schedulers/rotation.bpf.c");
+    fs::copy(source, &copy).unwrap();
+    let two = format!("schedulers/rotation.bpf.c,{}", copy.display());
+    let same = json(&format!("{hogs} -s cfs,{two} --baseline cfs"));
+    let differences = same["differences"].as_array().unwrap();
+    let names: BTreeSet<_> = differences.iter().map(|one| one["scheduler"].as_str()).collect();
+    assert_eq!(names.len(), 2, "{names:?}");
+}
+
+/// What never happens is nothing, and no reason to pass what does.
+#[test]
+fn a_gate_on_something_rare_judges_where_it_is_new() {
+    let line = "compare hogs-five -m 4 -d 500ms --repeat 2 -s bfs,linux24";
+    let gate = ["--fail-if", "idle_beside_waiting > 5ms", "--baseline"];
+    for (baseline, code) in [("bfs", 1), ("linux24", 0)] {
+        let words = line.split(' ').chain(gate).chain([baseline]).collect::<Vec<_>>();
+        let ended = fairground(&words);
+        assert_eq!(ended.code, Some(code), "{baseline}: {}", ended.stderr);
+        assert!(!ended.stderr.contains("undecided"), "{}", ended.stderr);
+    }
+}
+
+/// A service that reads the file sees what the exit status says.
+#[test]
+fn the_tests_of_a_gate_fail_where_it_does() {
+    let scratch = tempfile::tempdir().unwrap();
+    let file = scratch.path().join("junit.xml").display().to_string();
+    let line = "compare mix-two -m 2 -d 200ms --repeat 2 -s cfs,o1 --baseline cfs --junit";
+    let of = |conditions: &[&str]| {
+        let gates = conditions.iter().flat_map(|one| ["--fail-if", one]);
+        let ended = fairground(&line.split(' ').chain([&*file]).chain(gates).collect::<Vec<_>>());
+        (ended.code, fs::read_to_string(&file).unwrap().contains("<failure"))
+    };
+    assert_eq!(of(&["throughput < -90 %"]), (Some(0), false));
+    assert_eq!(of(&["lag > 1ms"]), (Some(1), true));
+    let few = "wakeup_p99 > 10 %";
+    assert_eq!(of(&[few]), (Some(0), false), "too few samples");
+    assert_eq!(of(&[few, "undecided"]), (Some(1), true));
 }
