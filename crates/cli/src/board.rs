@@ -91,9 +91,14 @@ impl Board {
             let mut board = Self::parse(text, &read?)?;
             let folder = word.parent().unwrap_or(Path::new(""));
             for load in &mut board.loads {
-                let beside = folder.join(&load.workload);
-                if beside.exists() {
-                    load.workload = beside;
+                let beside = |name: &Path| Some(folder.join(name)).filter(|path| path.exists());
+                if let Some(path) = beside(&load.workload) {
+                    load.workload = path;
+                }
+                for machine in &mut load.machines {
+                    if let Some(path) = beside(Path::new(machine)) {
+                        *machine = path.display().to_string();
+                    }
                 }
             }
             Ok(board)

@@ -1,7 +1,7 @@
 //! `fairground rank`: schedulers over many loads.
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::Args;
@@ -173,6 +173,7 @@ impl Arguments {
             let message = "one scheduler is no ranking; name two or more, as in -s cfs,eevdf,./mine.bpf.c, or use compare";
             return Err(Error::Plan(message.to_owned()));
         }
+        check_names(simulations.iter().map(|(one, _)| one).zip(&plans))?;
         let planned = simulations.into_iter().zip(plans);
         let planned = planned.map(|((simulation, is_held_out), plan)| Planned {
             simulation,
@@ -181,6 +182,25 @@ impl Arguments {
         });
         Ok((planned.collect(), margins_of(&self.margins, &of_boards)?))
     }
+}
+
+/// Refuses different loads of one name, whose results could not be told apart.
+fn check_names<'a>(planned: impl Iterator<Item = (&'a Simulation, &'a Plan)>) -> Result<(), Error> {
+    let mut known: BTreeMap<&str, &Path> = BTreeMap::new();
+    for (simulation, plan) in planned {
+        for (number, path) in simulation.workloads.iter().enumerate() {
+            let name = plan.sites[0].workloads[number].name.as_str();
+            let other = *known.entry(name).or_insert(path);
+            if other != path {
+                return Err(Error::Plan(format!(
+                    "two workloads are called {name}, {} and {}; their results could not be told apart, so rename a file or leave one out",
+                    other.display(),
+                    path.display()
+                )));
+            }
+        }
+    }
+    Ok(())
 }
 
 /// Refuses several margins of one measure, of which only one could count.

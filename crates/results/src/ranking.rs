@@ -8,7 +8,8 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::condition::limit;
-use crate::difference::{in_measures, pairs, whole};
+use crate::difference::{in_measures, pairs, status, whole};
+use crate::measure::MAKESPAN;
 use crate::overall::{Cell, grouped, is_ok, judgement, note_failures};
 use crate::{
     Better, CellName, Judgement, Limit, MEASURES, Margin, Measure, OTHERS_SERVED, Overview,
@@ -23,6 +24,9 @@ const LARGEST: f64 = 1000.0;
 
 /// Fewer samples of a run than these are those of its start.
 const SAMPLES: u64 = 20;
+
+/// Parts of runs that do not end are not told apart below this, as those of missed periods.
+const FEW: f64 = 0.01;
 
 /// One measure for each thing that a user may notice or pay for, by which schedulers are ranked.
 const RANKED: [&str; 20] = [
@@ -158,7 +162,7 @@ pub struct Ranked {
     pub questions: usize,
     /// Those in which it is not known to be worse than any other.
     pub at_best: usize,
-    /// Comparisons with another one that are undecided: more runs could decide most, but none in a measure that one of the two lacks.
+    /// Comparisons with another one that are undecided and that more runs could decide.
     pub undecided: usize,
     /// The cells in which another one beats it at no price.
     pub dominated: Vec<Dominated>,
@@ -194,7 +198,10 @@ impl Ranking {
     pub fn of(runs: &[Run], margins: &[OwnMargin]) -> Self {
         let measures: Vec<&'static Measure> = ranked().collect();
         let own: Vec<Option<&OwnMargin>> = { measures.iter() }
-            .map(|measure| margins.iter().find(|own| own.measure.id == measure.id))
+            .map(|measure| {
+                let of = |id: &str| margins.iter().find(|own| own.measure.id == id);
+                of(measure.id).or_else(|| of(measure.instead_of?.0))
+            })
             .collect();
         let (mut cells, names) = grouped(runs);
         let absent = absent(&cells, &names);
@@ -251,7 +258,7 @@ impl Ranking {
             single_runs: cells.iter().flatten().any(|row| row.runs.len() < 2),
             one_run: cells.iter().filter(|cell| is_one_run(cell)).count(),
             noise: runs.iter().find_map(|run| run.labels.noise.clone().filter(|one| one != "none")),
-            margins: own.into_iter().flatten().map(OwnMargin::to_string).collect(),
+            margins: margins.iter().map(OwnMargin::to_string).collect(),
             measures: asked.into_iter().map(|measure| measures[measure].id).collect(),
             places,
             notes: notes(runs),
@@ -281,6 +288,9 @@ impl Compared {
                 let pairs = whole(pairs(&base.runs, &row.runs));
                 let of_pair = &mut times[one][other];
                 of_pair.resize(measures.len(), None);
+                if let Some(place) = measures.iter().position(|known| known.id == MAKESPAN) {
+                    of_pair[place] = unended(&pairs);
+                }
                 for (measure, found) in in_measures(&pairs, measures.iter().copied()) {
                     if !has_samples(&pairs, &Quantity::of(measure.id)) {
                         continue;
@@ -297,13 +307,15 @@ impl Compared {
                         }
                     };
                     let judged = judgement(&found);
-                    undecided[one] += usize::from(judged == Judgement::Undecided);
-                    of_pair[place] = Some(match (judged, found.after, found.before) {
+                    let is_open = judged == Judgement::Undecided && found.is_open();
+                    undecided[one] += usize::from(is_open);
+                    let times = match (judged, found.after, found.before) {
                         (Judgement::Worse, Some(worse), Some(better)) => {
                             ratio(measure, margin, worse, better)
                         }
                         _ => 1.0,
-                    });
+                    };
+                    of_pair[place] = Some(of_pair[place].unwrap_or(1.0).max(times));
                 }
             }
         }
@@ -388,6 +400,13 @@ fn has_samples(pairs: &[(&Run, &Run)], quantity: &Quantity) -> bool {
         samples.is_none_or(|some| some >= SAMPLES)
     };
     pairs.iter().all(|(before, after)| enough(before) && enough(after))
+}
+
+/// How many times as many of the runs do not end their work as of the other scheduler's; `None` if no more do.
+fn unended(pairs: &[(&Run, &Run)]) -> Option<f64> {
+    let worse = status(pairs).filter(|one| one.judgement == Judgement::Worse)?;
+    let lack = |part: Option<f64>| (1.0 - part.unwrap_or(0.0)).max(FEW);
+    Some(lack(worse.after) / lack(worse.before))
 }
 
 /// How many times worse a value is than a better one. Of shares of which more is better it is what is missing that is compared; a relative margin

@@ -252,14 +252,20 @@ impl Labels {
             && self.has_conditions_of(other)
     }
 
-    /// Whether the runs are of the same workload on the same machine, for the same time, with the same costs and ticks, if those are known, while the same CPUs come and go,
-    /// under any scheduler.
+    /// Whether the runs are of the same workload on the same machine, for the same time, with the same costs, ticks and noise, if those are known,
+    /// while the same CPUs come and go, under any scheduler. What has the same name may be another one.
     pub fn has_conditions_of(&self, other: &Self) -> bool {
+        let inputs = self.hashes.as_ref().zip(other.hashes.as_ref());
+        let has_same = |(one, other): (&Hashes, &Hashes)| {
+            (&one.workload, &one.machine) == (&other.workload, &other.machine)
+        };
         self.workload == other.workload
             && self.machine == other.machine
             && self.cost_model == other.cost_model
             && self.duration_ns == other.duration_ns
             && self.hz.zip(other.hz).is_none_or(|(one, other)| one == other)
+            && self.noise.as_ref().zip(other.noise.as_ref()).is_none_or(|(one, other)| one == other)
             && self.hotplug == other.hotplug
+            && inputs.is_none_or(has_same)
     }
 }

@@ -183,3 +183,62 @@ fn who_takes_no_part_is_beaten_in_no_part_of_the_cells() {
     let cells: Vec<&str> = row.split_whitespace().collect();
     assert_eq!(cells, ["broken", "-", "-", "-", "0"], "{}", ended.stdout);
 }
+
+/// Who never ends its work has no short waits at no price.
+#[test]
+fn who_does_not_end_its_work_is_worse_than_who_does() {
+    let scratch = tempfile::tempdir().unwrap();
+    let load = scratch.path().join("job.json");
+    let text = r#"{ "tasks": { "job": { "instance": 4, "loop": 1, "run": 100000 },
+        "hog": { "instance": 4, "loop": -1, "run": 10000, "fairground": { "daemon": true } } } }"#;
+    std::fs::write(&load, text).unwrap();
+    let line = format!("rank {} -m 2 -d 300ms -s linux12,eevdf --format json", load.display());
+    let ranking = &ranked(&line)["rankings"][0]["ranking"];
+    let places = ranking["places"].as_array().unwrap();
+    let of = |name: &str| places.iter().find(|one| one["scheduler"] == name).unwrap();
+    assert!(of("eevdf")["times"].as_f64().unwrap() > 1.0, "{ranking}");
+    assert_eq!(of("linux12")["dominated"].as_array().unwrap().len(), 0, "{ranking}");
+    assert!(ranking["measures"].as_array().unwrap().contains(&"makespan".into()), "{ranking}");
+}
+
+#[test]
+fn the_files_of_a_board_are_beside_it_and_have_names_of_their_own() {
+    let scratch = tempfile::tempdir().unwrap();
+    let file = |name: &str, text: &str| {
+        let path = scratch.path().join(name);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(&path, text).unwrap();
+        path.display().to_string()
+    };
+    let load = r#"{ "tasks": { "a": { "instance": 3, "run": 1000, "loop": -1 } } }"#;
+    for folder in ["one", "two"] {
+        file(&format!("{folder}/load.json"), load);
+    }
+    file("m.toml", "[topology]\ndescription = \"2\"\norigin = \"x\"\n");
+    let loads = |names: &[&str]| {
+        let load = |name: &&str| {
+            format!(
+                "[[load]]\nworkload = \"{name}\"\nmachines = [\"m.toml\"]\nduration = \"50ms\"\n"
+            )
+        };
+        let loads: String = names.iter().map(load).collect();
+        file("b.toml", &format!("about = \"x\"\n{loads}"))
+    };
+    let board = loads(&["one/load.json"]);
+    let ranking = &ranked(&format!("rank {board} -s cfs,eevdf --format json"))["rankings"][0];
+    assert_eq!(ranking["ranking"]["cells"], 1, "{ranking}");
+    let board = loads(&["one/load.json", "two/load.json"]);
+    end_with(&["rank", &board, "-s", "cfs,eevdf"], 2, &["two workloads are called load, "]);
+}
+
+/// A margin of a measure holds for what stands in for it where a load has an amount of work.
+#[test]
+fn an_own_margin_is_that_of_what_stands_in() {
+    let line = "rank perf-pipe:loops=300 -m 2 -s cfs,eevdf,ule --noise none --format json";
+    let questions = |more: &str| {
+        let ranking = ranked(&format!("{line}{more}"))["rankings"][0]["ranking"].take();
+        ranking["measures"].as_array().unwrap().contains(&"overhead_per_work".into())
+    };
+    assert!(questions(""));
+    assert!(!questions(" --margin overhead=900points"));
+}
