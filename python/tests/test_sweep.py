@@ -45,6 +45,14 @@ def test_axes_are_planned_run_and_read(tmp_path):
     assert fg.Sweep(tmp_path / "S").status() == again.status()
 
 
+def test_what_is_called_otherwise_now_has_the_name_of_the_plan(tmp_path):
+    for first, second in (("cfs", "o1"), ("o1", "bfs")):
+        sweep = fg.Sweep(tmp_path / "S", schedulers=[{"id": first, "name": "old"}, {"id": second, "name": "new"}], **AXES)
+        sweep.run()
+    for table in (sweep.runs, sweep.tasks):
+        assert set(table["scheduler"].to_pylist()) == {"old", "new"}
+
+
 def test_cells_that_are_there_twice_count_once(tmp_path):
     sweep = plan(tmp_path / "S")
     sweep.run()

@@ -7,7 +7,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from conftest import ROOT
-from fairground._tune import MORE_IS_BETTER, Goal, _range
+from fairground._tune import DEFAULT, MORE_IS_BETTER, Goal, _judged, _range
 
 optuna = pytest.importorskip("optuna")
 
@@ -101,6 +101,22 @@ def test_the_default_of_an_own_source_is_the_first_trial_with_its_value(source):
     assert found.study.trials[0].params == {"slice_us": 20_000}
     assert all(1000 <= value <= 50_000 for value in found.trials["slice_us"].to_pylist())
     assert found.trials["state"].to_pylist() == ["complete"] * 3
+
+
+def test_who_lacks_a_number_that_the_other_has_is_worse():
+    class Of:
+        direction = "minimize"
+
+        @staticmethod
+        def values(_found, _workload, name):
+            kept = 0 if name == DEFAULT else 5
+            return {(4, seed): None if seed < kept else float(seed) for seed in range(10)}
+
+    class First:
+        number = 1
+
+    found = _judged(Of, None, "load", First)
+    assert (found["judgement"], found["worse"], found["better"]) == ("undecided", 5, 0)
 
 
 def test_ranges_come_from_the_manifest():

@@ -174,20 +174,31 @@ class Sweep:
             self._command("plan", file, "-o", self.folder)
 
     def _table(self, what: str, more: list[str]) -> pa.Table:
-        engine = json.loads((self.folder / "plan" / "plan.json").read_text(encoding="utf-8"))["engine"]
-        files = sorted((self.folder / "data" / what / f"engine={engine}").glob("*.parquet"))
+        plan = json.loads((self.folder / "plan" / "plan.json").read_text(encoding="utf-8"))
+        files = sorted((self.folder / "data" / what / f"engine={plan['engine']}").glob("*.parquet"))
         if not files:
             raise FairgroundError(f"{self.folder}: there are no results yet; run() makes some")
         table = pa.concat_tables([pq.read_table(file, partitioning=None) for file in files])
         listed = (self.folder / "plan" / "cells").read_bytes()
         planned = pa.array([listed[at : at + 16].hex() for at in range(0, len(listed), 16)])
         table = table.filter(pc.is_in(table["cell"], planned))
+        if "scheduler" in table.column_names:
+            # A former plan may have called the same scheduler otherwise.
+            names = pa.array(_scheduler_names(plan), pa.string())
+            column = names.take(pc.index_in(table["cell"], planned))
+            table = table.set_column(table.column_names.index("scheduler"), "scheduler", column)
         # Where a process was killed, a cell may be there twice.
         place = pa.array(range(table.num_rows), pa.int64())
         first = table.select(["cell", *more]).append_column("place", place).group_by(["cell", *more]).aggregate([("place", "min")])
         if first.num_rows == table.num_rows:
             return table
         return table.take(first["place_min"].combine_chunks().sort())
+
+
+def _scheduler_names(plan: Mapping[str, Any]) -> list[str]:
+    """The name of each cell's scheduler, in the order of the cells."""
+    each = len(plan["conditions"]) * len(plan["workloads"]) * len(plan["machines"]) * plan["seeds"]
+    return [one["name"] for one in plan["schedulers"] for _ in range(each * one["variants"])]
 
 
 def _rows(folder: Path) -> int:

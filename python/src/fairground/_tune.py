@@ -375,14 +375,17 @@ class _Tuner:
 
 
 def _judged(goal: Goal, found: Comparison, workload: str, trial: Any) -> dict[str, Any]:
-    """A trial against the default, seed by seed, by a sign test: two-sided, at 5 %."""
+    """A trial against the default, seed by seed, by a sign test: two-sided, at 5 %. Who lacks the number where the other has it is worse there."""
     before, after = (goal.values(found, workload, name) for name in (DEFAULT, _name(trial.number)))
-    pairs = [(before[place], after[place]) for place in before if None not in (before[place], after.get(place))]
-    if not pairs:
+    all_pairs = [(before[place], after.get(place)) for place in before]
+    pairs = [pair for pair in all_pairs if None not in pair]
+    better = sum(one is None and other is not None for one, other in all_pairs)
+    worse = sum(other is None and one is not None for one, other in all_pairs)
+    if not pairs and better + worse == 0:
         return {"judgement": "not measured"}
     sign = 1 if goal.direction == "minimize" else -1
-    better = sum(sign * (one - other) > 0 for one, other in pairs)
-    worse = sum(sign * (one - other) < 0 for one, other in pairs)
+    better += sum(sign * (one - other) > 0 for one, other in pairs)
+    worse += sum(sign * (one - other) < 0 for one, other in pairs)
     decided = better + worse
     tail = sum(math.comb(decided, count) for count in range(min(better, worse) + 1)) / 2**decided
     if decided == 0:
@@ -392,8 +395,8 @@ def _judged(goal: Goal, found: Comparison, workload: str, trial: Any) -> dict[st
     else:
         judgement = "undecided"
     return {
-        "default": float(statistics.median(one for one, _ in pairs)),
-        "value": float(statistics.median(other for _, other in pairs)),
+        "default": float(statistics.median(one for one, _ in pairs)) if pairs else None,
+        "value": float(statistics.median(other for _, other in pairs)) if pairs else None,
         "pairs": len(pairs),
         "better": better,
         "worse": worse,

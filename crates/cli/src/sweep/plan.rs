@@ -340,6 +340,13 @@ impl Sweep {
         Ok(simulation)
     }
 
+    /// The names of the workloads in results.
+    pub fn workload_names(&self) -> Result<Vec<String>, Error> {
+        let plan = self.simulation(&self.planned.conditions[0])?.plan_without_schedulers()?;
+        let workloads = plan.sites.first().map_or(&[][..], |site| &site.workloads);
+        Ok(workloads.iter().map(|workload| workload.name.clone()).collect())
+    }
+
     /// The machine for workloads that say which one they need.
     pub fn usual_machine(&self) -> Result<String, Error> {
         let plan = self.simulation(&self.planned.conditions[0])?.plan_without_schedulers()?;

@@ -16,7 +16,7 @@ use fairground_report::{
     comparison_table, overall_table,
 };
 
-use super::plan::{Identity, Sweep, parse};
+use super::plan::{Identity, Planned, Sweep, parse};
 use crate::VERSION;
 use crate::output::{self, DocumentForm, Stop};
 
@@ -101,17 +101,35 @@ impl Sweep {
     pub fn runs(&self, with_tasks: bool, mut each: impl FnMut(usize, Run)) -> Result<(), Error> {
         let all = 0..self.len();
         let mut numbers: HashMap<Identity, usize> = self.numbers(all.clone())?;
+        let workloads = self.workload_names()?;
         for file in self.files(&all)? {
             let tasks = with_tasks.then_some(&*file.tasks);
-            let read = fairground_report::runs_of(&file.runs, tasks, |run| {
+            let read = fairground_report::runs_of(&file.runs, tasks, |mut run| {
                 let cell = run.labels.cell.as_deref().and_then(parse);
                 if let Some(number) = cell.and_then(|cell| numbers.remove(&cell)) {
+                    self.name_as_planned(&mut run, number, &workloads);
                     each(number, run);
                 }
             });
             read.map_err(|(path, error)| unreadable(&path, &error))?;
         }
         Ok(())
+    }
+
+    /// Gives a run the names of the plan: a former one may have called the same things otherwise.
+    fn name_as_planned(&self, run: &mut Run, number: usize, workloads: &[String]) {
+        let row = self.row(number);
+        let Planned { schedulers, machines, conditions, .. } = &self.planned;
+        let scheduler = &schedulers[row.part / conditions.len()].name;
+        let (workload, machine) = (&workloads[row.workload], &machines[row.machine].name);
+        let labels = &run.labels;
+        if (scheduler, workload, machine) != (&labels.scheduler, &labels.workload, &labels.machine)
+        {
+            let recipe = run.labels.recipe.make_mut();
+            recipe.scheduler.clone_from(scheduler);
+            recipe.workload.clone_from(workload);
+            recipe.machine.clone_from(machine);
+        }
     }
 }
 

@@ -891,3 +891,22 @@ fn only_cells_that_all_have_are_ranked() {
     let ended = sweep.sweep("rank S T2 --format csv");
     assert!(ended.stderr.contains("bfs has no run in 3 cells"), "{}", ended.stderr);
 }
+
+/// Results are kept by what was simulated; how a former plan called it does not matter.
+#[test]
+fn what_is_called_otherwise_now_has_the_name_of_the_plan() {
+    let of = |names: [&str; 2], schedulers: [&str; 2]| {
+        let mut text = "workloads = [\"mix-two\"]\nseeds = 1\nduration = \"50ms\"\n".to_owned();
+        for (name, id) in names.into_iter().zip(schedulers) {
+            text.push_str(&format!("[[scheduler]]\nid = \"{id}\"\nname = \"{name}\"\n"));
+        }
+        text
+    };
+    let sweep = Sweep::done(&of(["old", "new"], ["cfs", "o1"]));
+    sweep.write(&of(["old", "new"], ["o1", "bfs"]));
+    sweep.plan();
+    sweep.succeed("run S");
+    let table = sweep.succeed("table S --by scheduler");
+    let names: Vec<&str> = ["old ", "new "].into_iter().filter(|one| table.contains(one)).collect();
+    assert_eq!(names.len(), 2, "{table}");
+}
