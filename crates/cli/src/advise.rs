@@ -11,7 +11,7 @@ use fairground_lab::{Contender, Goal, KERNEL, Question, recorded_metrics};
 use fairground_machine::Machine;
 use fairground_recording::Recording;
 use fairground_report::{advice_json, advice_page, advice_text, confirmation_text};
-use fairground_results::{Advice, Confirmation, Measure, Quantity, Recommendation};
+use fairground_results::{Advice, Confirmation, Measure, Quantity, Setting};
 
 use crate::VERSION;
 use crate::failures;
@@ -113,7 +113,11 @@ pub fn main(arguments: &Arguments) -> Result<ExitCode, Stop> {
     progress.clear();
     let mut advice = advice.map_err(|error| unusable(error.to_string()))?;
     VERSION.clone_into(&mut advice.comparison.version);
-    advice.command = { advice.recommended.as_ref() }.map(|one| command(&recording, one));
+    let loading = |scheduler: &str, setting: Option<&Setting>| {
+        loading(&question, &arguments.sources, scheduler, setting)
+    };
+    advice.command = { advice.recommended.as_ref() }
+        .map(|one| command(&recording, &loading(&one.scheduler, one.setting.as_ref())));
     if !failures::is_said(arguments.format == Form::Table) {
         for failure in advice.failures.iter().collect::<BTreeSet<_>>() {
             output::say!("fairground: {failure}");
@@ -124,7 +128,7 @@ pub fn main(arguments: &Arguments) -> Result<ExitCode, Stop> {
         output::print(&advice_text(&advice))?;
     }
     if arguments.confirm {
-        let confirmed = confirm(&recording, &advice);
+        let confirmed = confirm(&recording, &advice, &|scheduler| loading(scheduler, None));
         advice.confirmation = confirmed.map_err(|message| output::fail(FAILED, message))?;
     }
     let confirmation = advice.confirmation.as_ref();
@@ -185,14 +189,30 @@ fn question(arguments: &Arguments, recording: &Recording) -> Result<Question, St
     })
 }
 
-/// The command that loads the recommended scheduler, for the recorded command.
-fn command(recording: &Recording, recommended: &Recommendation) -> String {
-    let mut words = ["sudo", "fairground", "run"].map(str::to_owned).to_vec();
-    words.push(quoted(&recommended.scheduler));
-    if let Some(setting) = &recommended.setting {
-        words.push("--set".to_owned());
-        words.push(quoted(&format!("{}={}", setting.tunable, setting.value)));
+/// The words behind `fairground run` that load the scheduler with this name, perhaps with another setting.
+fn loading(
+    question: &Question,
+    sources: &Sources,
+    scheduler: &str,
+    setting: Option<&Setting>,
+) -> Vec<String> {
+    let Some(contender) = question.contenders.iter().find(|one| one.name() == scheduler) else {
+        return vec![scheduler.to_owned()];
+    };
+    let mut options = sources.options_of(contender);
+    if let Some(Setting { tunable, value }) = setting {
+        let is_same = |value: &str| value.starts_with(&format!("{tunable}="));
+        options.retain(|(option, value)| *option != "--set" || !is_same(value));
+        options.push(("--set", format!("{tunable}={value}")));
     }
+    let options = options.into_iter().flat_map(|(option, value)| [option.to_owned(), value]);
+    [contender.reference().to_owned()].into_iter().chain(options).collect()
+}
+
+/// The command that loads the recommended scheduler, for the recorded command.
+fn command(recording: &Recording, loading: &[String]) -> String {
+    let mut words = ["sudo", "fairground", "run"].map(str::to_owned).to_vec();
+    words.extend(loading.iter().map(|word| quoted(word)));
     if !recording.header.command.is_empty() {
         words.push("--".to_owned());
         words.extend(recording.header.command.iter().map(|word| quoted(word)));
@@ -201,7 +221,11 @@ fn command(recording: &Recording, recommended: &Recommendation) -> String {
 }
 
 /// Runs the recorded command under the first two on this machine.
-fn confirm(recording: &Recording, advice: &Advice) -> Result<Option<Confirmation>, String> {
+fn confirm(
+    recording: &Recording,
+    advice: &Advice,
+    loading: &dyn Fn(&str) -> Vec<String>,
+) -> Result<Option<Confirmation>, String> {
     let [first, second, ..] = advice.ranking.as_slice() else {
         return Err("--confirm: there are no two schedulers to compare".to_owned());
     };
@@ -209,8 +233,8 @@ fn confirm(recording: &Recording, advice: &Advice) -> Result<Option<Confirmation
     let mut here = [0.0; 2];
     for (value, rank) in here.iter_mut().zip([first, second]) {
         let scheduler = rank.scheduler.as_str();
-        let file = folder.path().join(format!("{scheduler}.recording"));
-        let made = record_again(recording, scheduler, &file)?;
+        let file = folder.path().join("again.recording");
+        let made = record_again(recording, scheduler, &loading(scheduler), &file)?;
         let measured = advice.aim.value(&recorded_metrics(&made), advice.aim.better());
         *value = measured
             .ok_or_else(|| format!("--confirm: under {scheduler} there was nothing to measure"))?;
@@ -219,12 +243,17 @@ fn confirm(recording: &Recording, advice: &Advice) -> Result<Option<Confirmation
 }
 
 /// Runs the recorded command under a scheduler and records it.
-fn record_again(recording: &Recording, scheduler: &str, file: &Path) -> Result<Recording, String> {
+fn record_again(
+    recording: &Recording,
+    scheduler: &str,
+    loading: &[String],
+    file: &Path,
+) -> Result<Recording, String> {
     let program = std::env::current_exe().map_err(|error| error.to_string())?;
     let mut command = Command::new(&program);
     if scheduler != KERNEL {
         // The recorder needs root, but runs the command as the right user.
-        command.args(["run", scheduler, "--user", "root", "--"]).arg(&program);
+        command.arg("run").args(loading).args(["--user", "root", "--"]).arg(&program);
     }
     let status = command
         .args(["record", "-o"])
@@ -257,5 +286,29 @@ mod tests {
         assert!(goal("migrations").is_err());
         assert!(goal("latency:").is_err());
         assert!(goal("speed").is_err());
+    }
+
+    #[derive(clap::Parser)]
+    struct Line {
+        #[command(flatten)]
+        arguments: Arguments,
+    }
+
+    /// What is loaded is what was simulated, whatever it was called.
+    #[test]
+    fn the_command_loads_the_scheduler_with_its_settings() {
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR"));
+        let file = folder.join("../../workloads/build.recording").display().to_string();
+        let words = ["advise", &file, "-s", "fast=cfs{sched_latency=2ms}"];
+        let Line { arguments } = clap::Parser::parse_from(words);
+        let recording = Recording::read(&arguments.recording).unwrap();
+        let question = question(&arguments, &recording).unwrap();
+        let loading = |setting: Option<&Setting>| {
+            loading(&question, &arguments.sources, "fast", setting).join(" ")
+        };
+        assert_eq!(loading(None), "cfs --set sched_latency=2 ms");
+        let tunable = "sched_latency".to_owned();
+        let setting = Setting { tunable, value: "3 ms".to_owned() };
+        assert_eq!(loading(Some(&setting)), "cfs --set sched_latency=3 ms");
     }
 }

@@ -515,15 +515,8 @@ impl Simulation {
         if run.seed != 0 {
             add("--seed", run.seed.to_string());
         }
-        for (key, value) in run.contender.tunables() {
-            add("--set", format!("{key}={value}"));
-        }
-        for file in &self.sources.companions {
-            let companion = Companion::read(Path::new(file));
-            let called = companion.is_ok_and(|one| run.contender.is_called(one.scheduler()));
-            if called || file == "none" {
-                add("--with", file.clone());
-            }
+        for (option, value) in self.sources.options_of(run.contender) {
+            add(option, value);
         }
         if let Some(window) = self.window {
             add("--window", format!("{window}ns"));
@@ -543,13 +536,27 @@ impl Simulation {
         for change in &self.hotplug {
             add("--hotplug", change.to_string());
         }
-        for folder in &run.contender.build().include {
-            add("-I", folder.display().to_string());
-        }
-        for define in &run.contender.build().defines {
-            add("-D", define.clone());
-        }
         words.join(" ")
+    }
+}
+
+impl Sources {
+    /// The options that make a scheduler from its source as these have: its settings, its companion, folders and macros.
+    pub fn options_of(&self, contender: &Contender) -> Vec<(&'static str, String)> {
+        let settings = contender.tunables();
+        let mut options: Vec<(&str, String)> =
+            settings.iter().map(|(key, value)| ("--set", format!("{key}={value}"))).collect();
+        for file in &self.companions {
+            let companion = Companion::read(Path::new(file));
+            let called = companion.is_ok_and(|one| contender.is_called(one.scheduler()));
+            if called || file == "none" {
+                options.push(("--with", file.clone()));
+            }
+        }
+        let build = contender.build();
+        options.extend(build.include.iter().map(|one| ("-I", one.display().to_string())));
+        options.extend(build.defines.iter().map(|one| ("-D", one.clone())));
+        options
     }
 }
 

@@ -13,6 +13,7 @@ use std::time::{Duration, Instant};
 use fairground_lab::{CellResult, Cells, Contender, DEFAULT_HZ, Error, Noise, Place, Plan, Replay};
 
 use super::form::{Request, ShardRequest};
+use crate::loads;
 use crate::quantity::{nanoseconds, patience_or_usual};
 use crate::schedulers::Wanted;
 use crate::simulation::{Simulation, Sources};
@@ -212,7 +213,8 @@ fn state(request: &Request) -> u64 {
     for text in named.into_iter().flatten() {
         add(Path::new(text));
     }
-    add(Path::new(&request.workload));
+    let workload = Path::new(&request.workload);
+    add(loads::Wanted::parse(workload).map_or(workload, |wanted| wanted.path));
     request.like.iter().for_each(|run| add(run));
     let sources = request.scheduler.split(['+', '#']).map(Path::new);
     let sources = sources.filter(|path| path.exists());

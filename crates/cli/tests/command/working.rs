@@ -143,6 +143,21 @@ fn a_file_that_has_changed_is_read_again() {
     assert_eq!(worker.ask(&cell)["run"]["status"], "ok");
     std::fs::write(&path, source + "\nnonsense\n").unwrap();
     assert_eq!(worker.ask(&cell)["run"]["status"], "invalid");
+    // A load with the values of its parameters is no file of that name.
+    let load = files.path().join("t.json");
+    let of = |run: u32| {
+        let parameter = r#""fairground": { "parameters": { "tasks": { "default": 1, "from": 1, "to": 9, "doc": "x" } } }"#;
+        format!(
+            r#"{{ {parameter}, "tasks": {{ "t": {{ "instance": "%(tasks)", "run": {run} }} }} }}"#
+        )
+    };
+    let named = format!("{}:tasks=3", load.display());
+    let cell = json!({"workload": named, "scheduler": "cfs", "machine": "1", "duration": "1s"});
+    let hashes = [1000, 2000].map(|run| {
+        std::fs::write(&load, of(run)).unwrap();
+        worker.ask(&cell)["run"]["labels"]["hashes"]["workload"].clone()
+    });
+    assert!(hashes[0].is_string() && hashes[0] != hashes[1], "{hashes:?}");
     assert_eq!(worker.end(), Some(0));
 }
 
