@@ -70,14 +70,21 @@ pub fn tell(plan: &Plan, failures: &[&Failure], said_in_table: bool) {
     if is_said(said_in_table) {
         return;
     }
-    for (first, count) in kinds(failures) {
+    for ((first, _), text) in kinds(failures).iter().zip(in_words(failures)) {
+        annotations::tell(plan, &first.scheduler, &text);
+    }
+}
+
+/// A line for each kind of failure.
+pub fn in_words(failures: &[&Failure]) -> Vec<String> {
+    let line = |(first, count): (&Failure, usize)| {
         let more = match count {
             1 => String::new(),
             count => format!(" ({count} runs)"),
         };
-        let message = format!("{} {}{more}", first.place(), first.sentence());
-        annotations::tell(plan, &first.scheduler, &message);
-    }
+        format!("{} {}{more}", first.place(), first.sentence())
+    };
+    kinds(failures).into_iter().map(line).collect()
 }
 
 /// Whether standard output is the same terminal as that for messages, and a table on it has them.

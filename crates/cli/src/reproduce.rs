@@ -8,7 +8,9 @@ use std::process::ExitCode;
 use clap::builder::NonEmptyStringValueParser;
 use clap::{Args, ValueEnum};
 use fairground_catalog::Build;
-use fairground_lab::{Error, Experiment, Experiments, Reproduced, Request, reproduce_on_kernel};
+use fairground_lab::{
+    Error, Experiment, Experiments, Failure, Reproduced, Request, reproduce_on_kernel,
+};
 use fairground_report::Unit;
 use fairground_report::page::{Axis, Moment, Plot};
 use fairground_results::{Claim, Level, Reproduction};
@@ -16,7 +18,7 @@ use fairground_results::{Claim, Level, Reproduction};
 use crate::on_kernel::{Runner, is_program};
 use crate::output::{self, DocumentForm, FAILED, Place, Progress, Stop, UNUSABLE};
 use crate::quantity::nanoseconds;
-use crate::schedulers;
+use crate::{failures, schedulers};
 
 /// Reproduce the tables and figures of the documents
 ///
@@ -327,14 +329,10 @@ fn tell_contradicted(reproductions: &[&Reproduction]) -> bool {
 fn tell_failures(outcomes: &[Reproduced]) -> ExitCode {
     let mut failed = false;
     for outcome in outcomes {
-        for failure in &outcome.failures {
-            failed = true;
-            crate::output::say!(
-                "fairground: {}: {} failed {}",
-                outcome.reproduction.id,
-                failure.place(),
-                failure.message
-            );
+        let failures: Vec<&Failure> = outcome.failures.iter().collect();
+        failed |= !failures.is_empty();
+        for text in failures::in_words(&failures) {
+            crate::output::say!("fairground: {}: {text}", outcome.reproduction.id);
         }
     }
     if failed { ExitCode::from(FAILED) } else { ExitCode::SUCCESS }

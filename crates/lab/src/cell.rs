@@ -879,14 +879,20 @@ impl Cell {
         Failure { kind: kind.to_owned(), ..self.failure(Status::Starved, message) }
     }
 
-    /// There is no scheduler. `problem` may be the compiler's message, in many lines, of which the first that names an error goes on the first.
+    /// There is no scheduler. `problem` may be the compiler's message, in many lines, of which the first that names an error goes on the first,
+    /// as does what is to be done, behind the compiler's last line.
     fn invalid(&self, problem: &str) -> Failure {
         let (first, rest) = problem.split_once('\n').unwrap_or((problem, ""));
         let mut message = format!("before it began: {first}");
         if let Some(error) = rest.lines().find(|line| line.contains("error:")) {
             message.push_str(&format!(" {}", error.trim()));
         }
-        Failure { dump: rest.to_owned(), ..self.failure(Status::Invalid, message) }
+        let end = rest.find("generated.\n").map_or(rest.len(), |at| at + "generated.\n".len());
+        let (said, remedies) = rest.split_at(end);
+        for remedy in remedies.lines() {
+            message.push_str(&format!(". {remedy}"));
+        }
+        Failure { dump: said.to_owned(), ..self.failure(Status::Invalid, message) }
     }
 
     fn failure(&self, status: Status, message: String) -> Failure {

@@ -27,7 +27,7 @@ pub fn checkup_text(checkup: &Checkup) -> String {
             }
             let _ = writeln!(text, "\n  {}", what(fault));
             if began(fault) {
-                let _ = writeln!(text, "    in {}", cases(fault));
+                let _ = writeln!(text, "    in {}", cases(checkup, fault));
             }
             let _ = writeln!(text, "    {} {}", fault.scheduler, fault.message);
             if began(fault) {
@@ -53,7 +53,7 @@ pub fn checkup_markdown(checkup: &Checkup) -> String {
             }
             let _ = writeln!(text, "- **{}**: {} {}", what(fault), fault.scheduler, fault.message);
             if began(fault) {
-                let _ = writeln!(text, "\n  In {}.\n", cases(fault));
+                let _ = writeln!(text, "\n  In {}.\n", cases(checkup, fault));
                 let _ = writeln!(text, "  ```sh\n  {}\n  ```", fault.command);
             }
         }
@@ -136,8 +136,12 @@ fn what(fault: &Fault) -> String {
     }
 }
 
-fn cases(fault: &Fault) -> String {
-    format!("{}: {}", named(fault), fault.about)
+/// The cases, and what the first of them is about: not that of a fault which any run shows.
+fn cases(checkup: &Checkup, fault: &Fault) -> String {
+    match fault.cases.len() == checkup.cases && checkup.cases > 1 {
+        true => "all cases".to_owned(),
+        false => format!("{}: {}", named(fault), fault.about),
+    }
 }
 
 /// The cases by name.
