@@ -28,6 +28,7 @@ static COMPANIONS: &[(&str, &str, &str)] = companions![
     "flash",
     "flash-1.0.16",
     "flash-1.0.13",
+    "flatcg",
     "forge",
     "lavd",
     "layered",
