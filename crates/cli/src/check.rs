@@ -10,7 +10,8 @@ use fairground_report::{
     checkup_csv, checkup_json, checkup_markdown, checkup_text, comparison_junit,
 };
 use fairground_results::{
-    Checkup, Comparison, Failure, Fault, Gate, GateOutcome, Patience, Requirement, Run, Status,
+    Checkup, Comparison, Failure, Fault, Gate, GateOutcome, LeftOut, Patience, Requirement, Run,
+    Status,
 };
 use serde::Deserialize;
 
@@ -99,9 +100,14 @@ pub fn main(arguments: &Arguments) -> Result<ExitCode, Stop> {
         output::make_folder(folder)?;
     }
     let progress = Progress::new("checking".into());
-    let judged = fairground_lab::check(&plans, arguments.sources.threads, &|done, total| {
-        progress.tell(done, total);
-    });
+    let is_wanted = |plan: usize, contender: &Contender| {
+        let callback = sites[plan].case.needs;
+        callback.is_none_or(|callback| contender.has_callback(callback, arguments.sources.kernel))
+    };
+    let judged =
+        fairground_lab::check(&plans, &is_wanted, arguments.sources.threads, &|done, total| {
+            progress.tell(done, total);
+        });
     progress.clear();
     let mut judged = judged?;
     let measured: Vec<_> = { judged.iter() }.filter_map(|one| one.run.metrics.as_deref()).collect();
@@ -120,6 +126,7 @@ pub fn main(arguments: &Arguments) -> Result<ExitCode, Stop> {
         known_of: known_of.collect(),
         schedulers,
         cases: sites.len(),
+        left_out: left_out(&plans, &sites, &is_wanted),
         faults: groups(&judged, &plans, &sites),
         known: known.len(),
         hunts: Vec::new(),
@@ -321,6 +328,33 @@ fn tell_doubts(gates: &[Gate], plans: &[Plan]) {
         );
         annotations::warn(plan, scheduler, &message);
     }
+}
+
+/// The cases that are not for a scheduler, by the callback that it lacks.
+fn left_out(
+    plans: &[Plan],
+    sites: &[Site],
+    is_wanted: &dyn Fn(usize, &Contender) -> bool,
+) -> Vec<LeftOut> {
+    let mut found: Vec<LeftOut> = Vec::new();
+    for (index, (plan, Site { case, .. })) in plans.iter().zip(sites).enumerate() {
+        let Some(callback) = case.needs else { continue };
+        let lack = plan.sites[0].contenders.iter().filter(|one| !is_wanted(index, one));
+        for scheduler in lack.map(Contender::title) {
+            let is_it =
+                |one: &&mut LeftOut| one.scheduler == scheduler && one.callback == callback.name();
+            let name = plan.sites[0].workloads[0].name.clone();
+            match found.iter_mut().find(is_it) {
+                Some(known) => known.cases.push(name),
+                None => found.push(LeftOut {
+                    scheduler,
+                    callback: callback.name().to_owned(),
+                    cases: vec![name],
+                }),
+            }
+        }
+    }
+    found
 }
 
 /// The scheduler of a run, with its settings.

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-use fairground_lab::Noise;
+use fairground_lab::{Callback, Noise};
 use fairground_results::{CpuChange, Requirement};
 use serde::Deserialize;
 
@@ -42,6 +42,10 @@ const TEXTS: &[(&str, &str)] = texts! {
     "fork-and-exit"
     "fork-storm"
     "forks-beside-old-hogs"
+    "group-moves"
+    "group-quotas"
+    "group-weights"
+    "groups-in-groups"
     "heavy-among-normal"
     "heavy-beside-normal"
     "herd"
@@ -58,6 +62,7 @@ const TEXTS: &[(&str, &str)] = texts! {
     "long-sleep-on-two-cpus"
     "many-cpus"
     "many-forks"
+    "many-groups"
     "many-hogs-on-one-cpu"
     "moves-and-sleeps"
     "moves-between-loads"
@@ -113,6 +118,8 @@ pub struct Case {
     pub noise: Noise,
     /// Length of the windows in which shares are compared, in nanoseconds; `None` for the usual one.
     pub window: Option<u64>,
+    /// The callback that it is about: a scheduler without it does not go through it.
+    pub needs: Option<Callback>,
     /// The requirements.
     pub requirements: Vec<Requirement>,
     /// The rules that known schedulers break here, with their names.
@@ -141,6 +148,8 @@ struct Line {
     #[serde(default)]
     window: Option<String>,
     #[serde(default)]
+    needs: Option<String>,
+    #[serde(default)]
     require: Vec<String>,
     #[serde(default)]
     shared: BTreeMap<String, String>,
@@ -155,6 +164,7 @@ impl Line {
         requirements.extend(given);
         let changes = self.hotplug.iter();
         let noise = self.noise.map(|noise| noise.parse()).transpose()?;
+        let needs = self.needs.map(|name| callback(&name)).transpose()?;
         Ok(Case {
             name: PathBuf::from(format!("{FOLDER}{}", self.name)),
             machine: self.machine,
@@ -162,11 +172,19 @@ impl Line {
             hotplug: changes.map(|one| cpu_change(one)).collect::<Result<_, _>>()?,
             noise: noise.unwrap_or_default(),
             window: self.window.as_deref().map(nanoseconds).transpose()?,
+            needs,
             requirements,
             shared: self.shared,
             why: self.why,
         })
     }
+}
+
+/// The callback of this name.
+fn callback(name: &str) -> Result<Callback, String> {
+    let mut all = Callback::ALL.iter();
+    let found = all.find(|one| one.name() == name).copied();
+    found.ok_or_else(|| format!("there is no callback {name}"))
 }
 
 /// The requirements that these texts are.

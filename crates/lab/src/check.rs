@@ -6,6 +6,7 @@ use fairground_metrics::{Cause, Explanation, Place, RunMetrics};
 use fairground_results::{Breach, Lack, Run, Status};
 
 use crate::cell::{Cell, CellResult, Failure, NO_TASKS, STALL, run_cells};
+use crate::contender::Contender;
 use crate::error::Error;
 use crate::explain::{beside_background, why_it_waited};
 use crate::parallel;
@@ -35,10 +36,11 @@ pub struct Finding {
     pub wait: Option<Explanation>,
 }
 
-/// Runs all plans, and explains the faults of each run. Requirements that one wait breaks are one finding. `progress` is called with the
-/// number of finished runs and the total, from any thread.
+/// Runs all plans, and explains the faults of each run. Requirements that one wait breaks are one finding. `is_wanted` tells whether a plan, by its
+/// index, is for a scheduler. `progress` is called with the number of finished runs and the total, from any thread.
 pub fn check(
     plans: &[Plan],
+    is_wanted: &dyn Fn(usize, &Contender) -> bool,
     threads: Option<NonZero<usize>>,
     progress: &(dyn Fn(usize, usize) + Sync),
 ) -> Result<Vec<Judged>, Error> {
@@ -47,6 +49,9 @@ pub fn check(
     for (index, plan) in plans.iter().enumerate() {
         let of_plan = Cells::of(plan);
         for number in 0..plan.run_count() {
+            if !is_wanted(index, plan.contender(plan.place(number))) {
+                continue;
+            }
             let mut cell = of_plan.get(number);
             cell.options.most_events = Some(MOST_EVENTS);
             cells.push(cell);

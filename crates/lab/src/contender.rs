@@ -7,10 +7,11 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use fairground_bpf::{Object, Setup};
 use fairground_catalog::Build;
 use fairground_companion::{Companion, Prepared};
+use fairground_events::Callback;
 use fairground_machine::{Machine, Online};
 use fairground_results::short_name;
 use fairground_simulator::{
-    CostModel, Examined, LaterSetup, LoadError, Options, Release, Scheduler, examine,
+    CostModel, Examined, LaterSetup, LoadError, Options, Release, Scheduler, examine, has_callback,
 };
 
 use crate::accompanied::Accompanied;
@@ -294,6 +295,13 @@ impl Contender {
             verdicts.push((release, examine(&opened.object, &options)));
         }
         Ok(verdicts)
+    }
+
+    /// Whether it has this callback under `release`. One that cannot be opened has none that it is known to lack.
+    pub fn has_callback(&self, callback: Callback, release: Release) -> bool {
+        let release = self.release(release);
+        let has = |opened: &Opened| has_callback(&opened.object, callback, release);
+        self.opened.as_ref().map_or(true, has)
     }
 
     /// Its companion, if that does anything for it.

@@ -47,6 +47,7 @@ pub use experiment::{
     Reproduced, Request, fit, reproduce, reproduce_on_kernel,
 };
 pub use explain::{Search, explain};
+pub use fairground_events::Callback;
 pub use fairground_simulator::{Examined, Release};
 pub use hunt::{Find, GENERATION, Hunt, Hunted, Scenario, Told, hunting_grounds};
 pub use identity::of_bytes as hash_of_bytes;

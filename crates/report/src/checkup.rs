@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use fairground_results::{Checkup, Fault};
+use fairground_results::{Checkup, Fault, LeftOut};
 use serde::Serialize;
 
 use crate::csv_format::csv_of_texts;
@@ -110,9 +110,18 @@ fn headline(checkup: &Checkup, place: usize, faults: &[&Fault]) -> String {
     let mut cases: Vec<&String> = faults.iter().flat_map(|fault| &fault.cases).collect();
     cases.sort();
     cases.dedup();
-    let all = match checkup.cases {
+    let left_out = checkup.left_out.iter().filter(|one| one.scheduler == *scheduler);
+    let left_out: Vec<&LeftOut> = left_out.collect();
+    let number: usize = left_out.iter().map(|one| one.cases.len()).sum();
+    let all = match checkup.cases - number {
         1 => "one case".to_owned(),
         many => format!("{many} cases"),
+    };
+    let callbacks: Vec<String> =
+        left_out.iter().map(|one| format!("no {}", one.callback)).collect();
+    let all = match number {
+        0 => all,
+        _ => format!("{all}, {number} left out: it has {}", callbacks.join(" and ")),
     };
     match (faults.len(), cases.len()) {
         (0, _) if checkup.known_of.get(place).is_some_and(|known| *known > 0) => {

@@ -29,13 +29,27 @@ pub struct Fault {
     pub command: String,
 }
 
+/// Cases that a scheduler does not go through, because they are about a callback that it lacks.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+pub struct LeftOut {
+    /// The scheduler, with its settings.
+    pub scheduler: String,
+    /// Name of the callback.
+    pub callback: String,
+    /// Names of the cases.
+    pub cases: Vec<String>,
+}
+
 /// The result of a check of schedulers.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
 pub struct Checkup {
     /// The schedulers, with their settings.
     pub schedulers: Vec<String>,
-    /// How many cases each went through; 0 for a hunt.
+    /// How many cases there were; 0 for a hunt.
     pub cases: usize,
+    /// Those that schedulers did not go through.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub left_out: Vec<LeftOut>,
     /// Faults, in the order of the schedulers; those that are shared come after a scheduler's own.
     pub faults: Vec<Fault>,
     /// How many runs a hunt made under each scheduler; empty if they went through the cases of the gauntlet.

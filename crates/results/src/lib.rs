@@ -32,7 +32,7 @@ pub use decision::Decision;
 pub use difference::{Difference, STATUS, between, compared, differences, is_called, titled};
 pub use evidence::{AllEvidence, Evidence, Reason};
 pub use failure::{DUE, Failure, LEFT_BEHIND, Patience, Starvation, Status};
-pub use fault::{Checkup, Fault};
+pub use fault::{Checkup, Fault, LeftOut};
 pub use format::Unit;
 pub use measure::{
     Better, Episode, Group, MAKESPAN, MAKESPAN_ERROR, MEASURES, Margin, Measure, OTHERS_SERVED,

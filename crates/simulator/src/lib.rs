@@ -61,7 +61,7 @@ pub use exit::ExitRecord;
 pub use fairground_contract::exit::ExitKind;
 pub use fairground_linux::Release;
 pub use restart::Restart;
-pub use scheduler::{Examined, LoadError, Scheduler, Store, examine};
+pub use scheduler::{Examined, LoadError, Scheduler, Store, examine, has_callback};
 pub use shortfalls::Shortfall;
 pub use simulation::{
     Hotplug, LaterSetup, Options, Outcome, TaskOutcome, simulate, simulate_beside,

@@ -583,6 +583,15 @@ fn programs_of(table: &StructOps) -> impl Iterator<Item = (&'static str, Option<
     })
 }
 
+/// Whether the scheduler of an object has this callback, as `release` knows it.
+pub fn has_callback(object: &Object, callback: Op, release: Release) -> bool {
+    object.scheduler().is_ok_and(|table| {
+        let cid_form = table.type_name == CID_FORM;
+        matches!(programs_of(table).nth(callback as usize), Some((name, Some(_)))
+            if member(name, cid_form).is_some_and(|one| one.is_in(cid_form, release)))
+    })
+}
+
 /// Refuses members that `release` does not take, and reads the rest; there are no callbacks yet.
 fn read_operations(
     table: &StructOps,

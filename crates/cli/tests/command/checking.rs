@@ -64,15 +64,30 @@ fn sound() -> String {
     fs::read_to_string(folder().join("schedulers/sound.bpf.c")).unwrap()
 }
 
+/// One that is sound and knows control groups.
+fn groups() -> String {
+    fs::read_to_string(folder().join("schedulers/groups.bpf.c")).unwrap()
+}
+
 #[test]
 fn each_mistake_is_found_and_named() {
-    for mistake in mistakes("mistake") {
-        let source = mistake.applied(sound());
+    find_all(&mistakes("mistake"), &sound());
+}
+
+#[test]
+fn each_mistake_with_groups_is_found_and_named() {
+    find_all(&mistakes("group"), &groups());
+}
+
+/// Checks the sound source with each of the mistakes in its case.
+fn find_all(mistakes: &[Mistake], sound: &str) {
+    for mistake in mistakes {
+        let source = mistake.applied(sound.to_owned());
         let ended = check(&source, &["--case", &mistake.case]);
         let shown = format!("{} {}", ended.stdout, ended.stderr);
         assert_eq!(ended.code, Some(1), "{source}: {shown}");
-        for told in mistake.told {
-            assert!(ended.stdout.contains(&told), "{source}: {told}: {shown}");
+        for told in &mistake.told {
+            assert!(ended.stdout.contains(told), "{source}: {told}: {shown}");
         }
     }
 }
@@ -97,6 +112,24 @@ fn sound_schedulers_pass_the_cases_that_find_mistakes() {
         assert!(ended.stdout.contains("mine: nothing wrong in "), "{shown}");
         assert_eq!(ended.code, Some(0), "{shown}");
     }
+}
+
+#[test]
+fn what_divides_time_among_groups_passes_their_cases_and_others_do_not_go_through_them() {
+    let cases: BTreeSet<String> = mistakes("group").into_iter().map(|one| one.case).collect();
+    let arguments: Vec<&str> = cases.iter().flat_map(|case| ["--case", case]).collect();
+    let ended = check(&groups(), &arguments);
+    assert_eq!(ended.stdout, "mine: nothing wrong in 5 cases\n\n", "{}", ended.stderr);
+    let ended = check(&sound(), &arguments);
+    let told = "mine: nothing wrong in one case, 4 left out: \
+        it has no cgroup_set_weight and no cgroup_set_bandwidth\n\n";
+    assert_eq!(ended.stdout, told, "{}", ended.stderr);
+    let ended = check(&sound(), &["--case", "group-quotas", "--format", "json"]);
+    let found: serde_json::Value = serde_json::from_str(&ended.stdout).unwrap();
+    let left_out = serde_json::json!([
+        { "scheduler": "mine", "callback": "cgroup_set_bandwidth", "cases": ["group-quotas"] }
+    ]);
+    assert_eq!((&found["cases"], &found["left_out"]), (&1.into(), &left_out));
 }
 
 #[test]
