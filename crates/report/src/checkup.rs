@@ -110,18 +110,18 @@ fn headline(checkup: &Checkup, place: usize, faults: &[&Fault]) -> String {
     let mut cases: Vec<&String> = faults.iter().flat_map(|fault| &fault.cases).collect();
     cases.sort();
     cases.dedup();
-    let left_out = checkup.left_out.iter().filter(|one| one.scheduler == *scheduler);
-    let left_out: Vec<&LeftOut> = left_out.collect();
-    let number: usize = left_out.iter().map(|one| one.cases.len()).sum();
+    let number = number_left_out(checkup, scheduler);
     let all = match checkup.cases - number {
         1 => "one case".to_owned(),
         many => format!("{many} cases"),
     };
-    let callbacks: Vec<String> =
-        left_out.iter().map(|one| format!("no {}", one.callback)).collect();
+    let callbacks = of_scheduler(checkup, scheduler).map(|one| format!("no {}", one.callback));
     let all = match number {
         0 => all,
-        _ => format!("{all}, {number} left out: it has {}", callbacks.join(" and ")),
+        _ => {
+            let callbacks = callbacks.collect::<Vec<_>>().join(" and ");
+            format!("{all}, {number} left out: it has {callbacks}")
+        }
     };
     match (faults.len(), cases.len()) {
         (0, _) if checkup.known_of.get(place).is_some_and(|known| *known > 0) => {
@@ -145,9 +145,19 @@ fn what(fault: &Fault) -> String {
     }
 }
 
+/// The cases that a scheduler did not go through.
+fn of_scheduler<'a>(checkup: &'a Checkup, scheduler: &str) -> impl Iterator<Item = &'a LeftOut> {
+    checkup.left_out.iter().filter(move |one| one.scheduler == scheduler)
+}
+
+fn number_left_out(checkup: &Checkup, scheduler: &str) -> usize {
+    of_scheduler(checkup, scheduler).map(|one| one.cases.len()).sum()
+}
+
 /// The cases, and what the first of them is about: not that of a fault which any run shows.
 fn cases(checkup: &Checkup, fault: &Fault) -> String {
-    match fault.cases.len() == checkup.cases && checkup.cases > 1 {
+    let all = checkup.cases - number_left_out(checkup, &fault.scheduler);
+    match fault.cases.len() == all && all > 1 {
         true => "all cases".to_owned(),
         false => format!("{}: {}", named(fault), fault.about),
     }
