@@ -73,9 +73,8 @@ struct run_queue {
 	/* Virtual time: that of the latest task to run; does not go back while tasks wait */
 	u64 vtime;
 	/* The running task, whose weight is 0 if it is none of ours; and how many wait */
-	u64 curr_vruntime, curr_deadline, since, started, leads_until;
-	u64 curr_weight;
-	u32 queued, capacity;
+	u64 curr_vruntime, curr_deadline, curr_weight, since, started, leads_until;
+	u32 queued, capacity, turns;
 	u64 rescue_at, looked;
 	/* It has been asked to give way to the first that waits; and tasks held may come back */
 	bool gives_way, releases;
@@ -271,20 +270,21 @@ __noinline bool take_from_group(s32 cpu, u32 base, u64 before, bool any)
 
 /*
  * Takes a task from another CPU that is due before @best, the first here, by more than the bound;
- * with @any it takes any task, near ones first. A CPU with work looks at two groups.
+ * with @any any task, near ones first. A CPU with work looks at its group and at another in turn.
  */
 __noinline bool take_from_others(s32 cpu, u64 best, bool any)
 {
-	struct run_queue *rq = run_queue_of(cpu), *group;
-	u32 i, first = rq ? rq->first : 0;
+	struct run_queue *rq = run_queue_of(cpu), *group = rq;
+	u32 i, first = rq ? rq->first : 0, turn = 0;
 
-	bpf_for(i, 0, any ? nr_cache_groups : min(nr_cache_groups, 2)) {
-		group = run_queue_of(cpu_at(first));
-		if (!group)
-			break;
-		if (take_from_group(cpu, first, best - bound, any))
+	if (rq && !any && nr_cache_groups > 1)
+		turn = 1 + rq->turns++ % (nr_cache_groups - 1);
+	bpf_for(i, 0, nr_cache_groups) {
+		if (group && (!i || !turn || i == turn) &&
+		    take_from_group(cpu, first, best - bound, any))
 			return true;
-		first = (first + group->count) % nr_cpus;
+		group = run_queue_of(cpu_at(first));
+		first = group ? (first + group->count) % nr_cpus : 0;
 	}
 	return false;
 }

@@ -3,7 +3,8 @@
 
 use crate::support::{
     History, MS, SECOND, assert_near, assert_the_displaced_move,
-    assert_time_alone_is_no_debt_elsewhere, ping_pong, run, run_with, run_with_costs, statistic,
+    assert_time_alone_is_no_debt_elsewhere, hogs_on, ping_pong, run, run_with, run_with_costs,
+    statistic,
 };
 use crate::tests::groups as common;
 use fairground_simulator::{CostModel, Outcome};
@@ -513,6 +514,19 @@ fn a_cache_of_many_cpus_has_several_groups() {
     let cpus: std::collections::BTreeSet<u32> =
         history.runs.iter().filter(|run| run.end > 500 * MS).map(|run| run.cpu).collect();
     assert_eq!(cpus.len(), 24, "{cpus:?}");
+}
+
+/// Where tasks may use some CPUs only, a difference cannot spread from cache to cache.
+#[test]
+fn shares_are_equal_on_cpus_of_far_caches() {
+    for (machine, cpus, number, count) in
+        [("l3:4 core:4", "[0, 4]", 3, 2.0), ("l3:8 core:2", "[2, 4, 10]", 7, 3.0)]
+    {
+        let (history, _) = run(ID, machine, &hogs_on(number, cpus), 6, &[]);
+        for percent in history.percents(number, SECOND, 6 * SECOND) {
+            assert_near(percent, 100.0 * count / number as f64, 1.0, "percent");
+        }
+    }
 }
 
 #[test]
