@@ -58,14 +58,17 @@ impl<R: Read> Stream<R> {
         (stream, tracing)
     }
 
-    /// Reads the next `length` bytes, or as many as there are.
+    /// Reads the next `length` bytes.
     fn fetch(&mut self, length: u64) -> io::Result<Vec<u8>> {
         let mut bytes = Vec::new();
-        (&mut self.source).take(length).read_to_end(&mut bytes)?;
-        Ok(bytes)
+        match (&mut self.source).take(length).read_to_end(&mut bytes)? as u64 {
+            count if count == length => Ok(bytes),
+            // An end of file is the end of the stream to its reader.
+            _ => Err(io::Error::new(io::ErrorKind::InvalidData, "it is cut off within a record")),
+        }
     }
 
-    /// Gets the next record ready, whole or as far as it goes.
+    /// Gets the next record ready; there is none at the end.
     fn advance(&mut self) -> io::Result<()> {
         self.passed = 0;
         if !mem::replace(&mut self.has_begun, true) {
@@ -73,11 +76,14 @@ impl<R: Read> Stream<R> {
             return Ok(());
         }
         loop {
-            let mut record = self.fetch(RECORD as u64)?;
-            let [a, b, c, d, _, _, e, f] = record[..] else {
-                self.ready = record;
+            self.ready.clear();
+            (&mut self.source).take(1).read_to_end(&mut self.ready)?;
+            if self.ready.is_empty() {
                 return Ok(());
-            };
+            }
+            let mut record = mem::take(&mut self.ready);
+            record.extend(self.fetch(RECORD as u64 - 1)?);
+            let [a, b, c, d, _, _, e, f] = record[..] else { return Ok(()) };
             let length = u64::from(u16::from_le_bytes([e, f]));
             record.extend(self.fetch(length.saturating_sub(RECORD as u64))?);
             if u32::from_le_bytes([a, b, c, d]) != TRACING_DATA {
@@ -129,13 +135,17 @@ mod tests {
         bytes.extend(record(66, &[5, 0, 0, 0, 0, 0, 0, 0]));
         bytes.extend(b"hello\0\0\0");
         bytes.extend(&last);
-        // A record that is cut off comes as far as it goes.
-        bytes.extend(&last[..20]);
         let (mut stream, tracing) = Stream::new(&bytes[..]);
         let mut read = Vec::new();
         stream.read_to_end(&mut read).unwrap();
-        assert_eq!(read, [header, first, last.clone(), last[..20].to_vec()].concat());
+        assert_eq!(read, [header, first, last.clone()].concat());
         assert_eq!(tracing.take(), b"hello");
+        for length in [3, 20] {
+            let cut = [&bytes[..], &last[..length]].concat();
+            let (mut stream, _) = Stream::new(&cut[..]);
+            let error = stream.read_to_end(&mut read).unwrap_err();
+            assert!(error.to_string().contains("cut off"), "{error}");
+        }
     }
 
     #[test]

@@ -175,10 +175,29 @@ fn what_perf_writes_into_a_pipe_is_the_same_workload() {
     let (as_imported, as_recording) = import(&stream).expect("it is what perf writes");
     assert_eq!(as_imported, imported);
     assert!(recording.entries().eq(as_recording.entries()));
-    // And cut off within the formats, or in the middle.
-    for length in [20, 200, stream.len() / 50, stream.len() / 2] {
-        let message = import(&stream[..length]);
-        assert!(message.is_err() || length > 1000, "{length}");
+    // And cut off within the formats, or at the end.
+    for length in [20, 200, stream.len() / 50] {
+        import(&stream[..length]).expect_err("it is cut off");
+    }
+    let message = import(&stream[..stream.len() - 3]).expect_err("it is cut off");
+    assert!(message.contains("cut off"), "{message}");
+}
+
+#[test]
+fn cpus_that_never_were_there_do_not_count() {
+    const NRCPUS: usize = 7;
+    let mut file = sample();
+    let number = |place: usize| {
+        let bytes = file[place..place + 8].try_into().expect("they are 8 bytes");
+        u64::from_le_bytes(bytes) as usize
+    };
+    let before = (number(72) & ((1 << NRCPUS) - 1)).count_ones() as usize;
+    let section = number(number(40) + number(48) + 16 * before);
+    for (available, online) in [(16_u32, 1_u32), (16, 2)] {
+        file[section..section + 4].copy_from_slice(&available.to_le_bytes());
+        file[section + 4..section + 8].copy_from_slice(&online.to_le_bytes());
+        let (_, recording) = import(&file).expect("it is a file of perf");
+        assert_eq!(recording.header.cpus, online);
     }
 }
 
