@@ -159,7 +159,7 @@ fn header(
         kernel: host::release()?,
         scheduler: scheduler.map(str::to_owned),
         source: "fairground record".to_owned(),
-        without_calls: false,
+        ..Header::default()
     })
 }
 

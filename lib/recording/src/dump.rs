@@ -5,13 +5,12 @@
 
 use serde_json::{Map, Value, json};
 
+use crate::names;
+
 /// Microseconds between the starts of two tasks, which keep the order in which they began to wait.
 const STAGGER: usize = 1_000;
 /// The heading of the part with the CPUs.
 const CPUS: &str = "CPU states";
-/// Names of the kernel's own threads begin with one of these.
-const KERNEL_THREADS: [&str; 6] =
-    ["kworker/", "ksoftirqd/", "migration/", "rcu_", "rcuc/", "cpuhp/"];
 
 /// The contents of a debug dump.
 #[derive(Clone, Debug, Default)]
@@ -146,8 +145,7 @@ impl Dump {
     }
 
     fn task(&self, task: &DumpedTask, place: usize) -> Value {
-        let is_thread = KERNEL_THREADS.iter().any(|one| task.name.starts_with(one));
-        let mut text = match is_thread {
+        let mut text = match names::is_kernels(&task.name) {
             true => json!({ "loop": -1, "run": 100, "sleep": 10_000 }),
             false => json!({ "loop": -1, "run": 1_000_000 }),
         };

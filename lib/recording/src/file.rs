@@ -64,6 +64,12 @@ pub struct Header {
     /// Whether system calls, yields and affinity are missing.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub without_calls: bool,
+    /// Whether it was made of a text, which does not tell whose threads these are, nor since when each CPU was recorded.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub from_text: bool,
+    /// What its source does not tell, for people.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub notes: Vec<String>,
 }
 
 /// The facts that are known when a recording ends.
@@ -93,7 +99,7 @@ pub struct Recording {
 /// A file that may be a recording. It is opened only once, because a pipe can only be read once.
 pub enum Source {
     /// It begins like a recording.
-    Recording(Recording),
+    Recording(Box<Recording>),
     /// It does not; this reads it from its beginning.
     Other(Chain<Cursor<Vec<u8>>, File>),
 }
@@ -110,7 +116,7 @@ impl Source {
         let is_recording = first == MAGIC;
         let whole = Cursor::new(first).chain(opened);
         Ok(match is_recording {
-            true => Self::Recording(Recording::parse(&file, BufReader::new(whole))?),
+            true => Self::Recording(Recording::parse(&file, BufReader::new(whole))?.into()),
             false => Self::Other(whole),
         })
     }
@@ -140,9 +146,16 @@ impl<W: Write> Writer<W> {
     pub fn new(mut file: W, header: &Header) -> io::Result<Self> {
         file.write_all(&MAGIC)?;
         file.write_all(&VERSION.to_le_bytes())?;
+        let mut writer = Self::headless(file)?;
+        writer.write_chunk(TAG_HEADER, &serde_json::to_vec(header)?)?;
+        Ok(writer)
+    }
+
+    /// Begins what follows the header, which is not known yet.
+    pub(crate) fn headless(file: W) -> io::Result<Self> {
         let mut compressor = Compressor::new(COMPRESSION)?;
         compressor.include_checksum(true)?;
-        let mut writer = Self {
+        Ok(Self {
             file,
             compressor,
             waiting: Vec::new(),
@@ -150,9 +163,13 @@ impl<W: Write> Writer<W> {
             entries: 0,
             settled: 0,
             late: 0,
-        };
-        writer.write_chunk(TAG_HEADER, &serde_json::to_vec(header)?)?;
-        Ok(writer)
+        })
+    }
+
+    /// Writes what follows the header, as another writer has made it.
+    pub(crate) fn follow(&mut self, body: &[u8]) -> io::Result<()> {
+        self.file.write_all(body)?;
+        self.file.flush()
     }
 
     /// Adds entries, as bytes, from any number of CPUs.

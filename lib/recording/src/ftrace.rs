@@ -1,19 +1,19 @@
 //! Imports the text of ftrace: `trace` and `trace_pipe` of tracefs, `trace-cmd report` and `perf script`. They are what Android, LISA and scxtop have.
 //!
 //! All have a line for each event: the task, its number, the CPU in brackets, the time in seconds, and the event with its fields. `trace-cmd` and
-//! older versions of perf print the fields of some events in a form of their own.
+//! older versions of perf print the fields of some events in a form of their own. A name may have any signs in it, so fields are read from their end.
 
 use std::path::Path;
 
 use crate::error::Error;
 use crate::file::{Header, Roots};
 use crate::import::{
-    At, COULD_GO_ON, IN_HARD_INTERRUPT, IN_SOFT_INTERRUPT, Import, Imported, Party, write,
+    At, COULD_GO_ON, IN_HARD_INTERRUPT, IN_SOFT_INTERRUPT, Import, Imported, Party,
+    note_on_wakings, write,
 };
+use crate::interrupts::woken_by_timers;
+use crate::loss::counted;
 use crate::record::EntryKind;
-
-/// The letters of states in the trace point, from the state of value 1 on (`include/trace/events/sched.h`).
-const STATES: &str = "SDTtXZPI";
 
 /// Whether a text has scheduling events of ftrace.
 pub fn is_ftrace(text: &str) -> bool {
@@ -34,26 +34,124 @@ pub fn import_ftrace(
     let waking = waking.ok_or_else(|| {
         wrong("it has no wake-ups; record sched_waking beside sched_switch".to_owned())
     })?;
-    let lines = || text.lines().filter_map(Line::read);
+    let text = Text::read(text, waking);
     let header = Header {
-        cpus: lines().map(|line| u32::from(line.at.cpu) + 1).max().unwrap_or(0),
+        cpus: text.cpus,
         roots: chosen.map_or(Roots::All, |process| Roots::Tasks(vec![process])),
         source: "text of ftrace".to_owned(),
         without_calls: true,
+        from_text: true,
+        notes: text.notes().into_iter().chain(note_on_wakings(waking)).collect(),
         ..Header::default()
     };
-    let mut rest = text.lines();
+    let timed = match text.has_flags {
+        true => Default::default(),
+        false => woken_by_timers(&text.events),
+    };
+    let mut events = text.events.into_iter();
     write(to, header, &wrong, |import| {
-        let Some(line) = rest.next() else { return Ok(false) };
-        if let Some((_, lost)) = line.split_once("[LOST ") {
-            let lost = lost.split(' ').next().and_then(|lost| lost.parse::<u64>().ok());
-            import.lost += lost.unwrap_or(0);
+        import.lost = text.lost;
+        let Some(mut event) = events.next() else { return Ok(false) };
+        if let Told::Waking(party) = &event.told
+            && timed.contains(&party.number)
+        {
+            event.interrupt = IN_HARD_INTERRUPT;
         }
-        if let Some(line) = Line::read(line) {
-            line.take(waking, import);
-        }
+        event.take(import);
         Ok(true)
     })
+}
+
+/// What a text tells, in order of time.
+#[derive(Default)]
+struct Text {
+    events: Vec<Event>,
+    /// CPUs of the machine, as far as it tells.
+    cpus: u32,
+    /// Events that the recorder lost, at least.
+    lost: u64,
+    /// Whether it tells what happened in interrupts.
+    has_flags: bool,
+    /// How many CPUs' oldest events were overwritten.
+    overwritten: usize,
+    /// How many lines about the events needed cannot be read, and the number of the first.
+    unread: u64,
+    first_unread: usize,
+}
+
+impl Text {
+    fn read(text: &str, waking: &str) -> Self {
+        let wanted = ["sched_switch", waking, "sched_wakeup_new", "sched_process_fork"];
+        let mut read = Self::default();
+        // A last line without an end is cut off, perhaps within a number.
+        let whole = text.rsplit_once('\n').map_or("", |(whole, _)| whole);
+        for (place, text) in whole.lines().enumerate() {
+            let line = Line::read(text).filter(|line| wanted.contains(&line.event));
+            let event = line.as_ref().and_then(|line| line.event(waking));
+            if let (Some(event), Some(line)) = (event, line) {
+                read.has_flags |= !line.flags.is_empty();
+                read.cpus = read.cpus.max(u32::from(event.at.cpu) + 1);
+                read.events.push(event);
+            } else if !text.starts_with('#') && wanted.iter().any(|name| names(text, name)) {
+                read.unread += 1;
+                if read.unread == 1 {
+                    read.first_unread = place + 1;
+                }
+            } else {
+                read.cpus = read.cpus.max(cpus(text).map_or(0, u32::from));
+                read.lost = read.lost.saturating_add(lost(text).unwrap_or(0));
+                read.overwritten += usize::from(text.ends_with(" buffer started ####"));
+            }
+        }
+        // The files of single CPUs may have been joined.
+        read.events.sort_by_key(|event| event.at.time);
+        read
+    }
+
+    /// What it does not tell.
+    fn notes(&self) -> Vec<String> {
+        let names = "a text does not tell kernel threads and recorders from other tasks: they were known by their names";
+        let mut notes = vec![names.to_owned()];
+        if !self.has_flags {
+            notes.push("the text has no flags, so wake-ups by interrupts cannot be told from those by the tasks that they interrupted: at regular intervals they were \
+                        taken for a timer's, others for a task's; import perf.data itself, or the text of `trace-cmd report -l`".to_owned());
+        }
+        if self.overwritten > 0 {
+            let cpus = counted(self.overwritten as u64, "CPU", "CPUs");
+            notes.push(format!("the recorder has overwritten its oldest events: of {cpus}, the time before the first that is left is not known"));
+        }
+        if self.unread > 0 {
+            let lines = counted(self.unread, "line about an event", "lines about events");
+            let first = self.first_unread;
+            notes.push(format!(
+                "{lines} cannot be read and will be missing: the first is line {first}"
+            ));
+        }
+        notes
+    }
+}
+
+/// Whether a line is about the event of this name.
+fn names(line: &str, event: &str) -> bool {
+    let mut parts = line.match_indices(event);
+    parts.any(|(place, _)| {
+        line[..place].ends_with([' ', ':']) && line[place + event.len()..].starts_with(": ")
+    })
+}
+
+/// The number of CPUs, if a line tells it: in the head of tracefs, or in that of trace-cmd.
+fn cpus(line: &str) -> Option<u16> {
+    let number = line.strip_prefix("cpus=");
+    let number = number.or_else(|| Some(line.strip_prefix('#')?.split_once("#P:")?.1))?;
+    number.trim().parse().ok()
+}
+
+/// How many events were lost here: at least one if no number is told. `[LOST 7 EVENTS]` is of tracefs, `[7 EVENTS DROPPED]` of trace-cmd.
+fn lost(line: &str) -> Option<u64> {
+    let (told, _) = line.rsplit_once('[')?.1.split_once(']')?;
+    let is_loss = told.contains("EVENTS") && (told.contains("LOST") || told.contains("DROPPED"));
+    let number = told.split(' ').find_map(|word| word.parse().ok());
+    is_loss.then(|| number.unwrap_or(1))
 }
 
 /// A line about an event.
@@ -63,21 +161,25 @@ struct Line<'a> {
     by: u32,
     /// The process of that task, if the line tells it.
     process: Option<u32>,
-    /// The interrupt in which it happened, as flags of the trace point.
-    interrupt: i64,
+    /// Whether it happened in an interrupt, among others; empty if the line does not tell.
+    flags: &'a str,
     event: &'a str,
     fields: &'a str,
 }
 
 impl<'a> Line<'a> {
     fn read(line: &'a str) -> Option<Self> {
-        let (head, rest) = line.split_once(": ")?;
-        let (event, fields) =
-            rest.split_once(": ").or(rest.trim_end().strip_suffix(':').map(|event| (event, "")))?;
-        let event = event.trim().trim_start_matches("sched:");
+        // The head is what ends with a time.
+        line.match_indices(": ")
+            .find_map(|(place, _)| Self::split(&line[..place], &line[place + 2..]))
+    }
+
+    fn split(head: &'a str, rest: &'a str) -> Option<Self> {
+        let (event, fields) = rest.trim_start().trim_start_matches("sched:").split_once(':')?;
         let (context, place) = head.rsplit_once('[')?;
         let (cpu, place) = place.split_once(']')?;
         let (flags, seconds) = place.trim().rsplit_once(' ').unwrap_or(("", place.trim()));
+        let at = At { time: nanoseconds(seconds)?, cpu: cpu.trim().parse().ok()? };
         let mut context = context.trim_end();
         let mut process = None;
         if let Some((before, group)) =
@@ -86,55 +188,94 @@ impl<'a> Line<'a> {
             context = before.trim_end();
             process = group.trim().parse().ok();
         }
-        let number = context.rsplit(['-', ' ', '/']).next()?;
+        let mut number = context.rsplit(['-', ' ']).next()?;
+        if let Some((group, thread)) = number.split_once('/') {
+            process = group.parse().ok();
+            number = thread;
+        }
         let by = number.parse().ok()?;
-        let interrupt = match flags {
-            // perf script does not tell. What wakes a task while the CPU idles is an interrupt.
-            "" if by == 0 => IN_HARD_INTERRUPT,
-            _ if flags.contains(['h', 'H', 'z', 'Z']) => IN_HARD_INTERRUPT,
-            _ if flags.contains('s') => IN_SOFT_INTERRUPT,
-            _ => 0,
-        };
-        let at = At { time: nanoseconds(seconds)?, cpu: cpu.trim().parse().ok()? };
-        Some(Self { at, by, process, interrupt, event, fields: fields.trim() })
+        Some(Self { at, by, process, flags: flags.trim(), event, fields: fields.trim() })
     }
 
-    /// Adds the event to an import; one that it does not need is passed over.
-    fn take(&self, waking: &str, import: &mut Import) -> Option<()> {
-        if let Some(process) = self.process.filter(|_| self.by > 0) {
-            import.known(self.by).description.process = process;
+    /// The interrupt in which it happened, as flags of the trace point.
+    fn interrupt(&self) -> i64 {
+        match self.flags {
+            // What wakes a task while the CPU idles is an interrupt.
+            "" if self.by == 0 => IN_HARD_INTERRUPT,
+            flags if flags.contains(['h', 'H', 'z', 'Z']) => IN_HARD_INTERRUPT,
+            flags if flags.contains('s') => IN_SOFT_INTERRUPT,
+            _ => 0,
         }
-        match self.event {
+    }
+
+    /// Its event, if that is needed and can be read.
+    fn event(&self, waking: &str) -> Option<Event> {
+        let told = match self.event {
             "sched_switch" => {
-                let (from, to) = self.fields.split_once(" ==> ")?;
+                let (from, to) = self.fields.rsplit_once(" ==> ")?;
                 let (previous, state) = party(from, "prev_")?;
                 let (next, _) = party(to, "next_")?;
-                import.switched(self.at, previous, next, state_of(state));
+                Told::Switch { previous, next, state: state_of(state)? }
             }
-            "sched_wakeup_new" => {
-                let (task, _) = party(self.fields, "")?;
-                import.push(self.at, EntryKind::Born { task: task.number, by: self.by });
-                import.tell(self.at, task.number);
-            }
+            "sched_wakeup_new" => Told::Born(party(self.fields, "")?.0),
             "sched_process_fork" => {
-                let child = value(self.fields, "child_pid=")?.parse().ok()?;
-                let parent = value(self.fields, " pid=")?.parse().ok()?;
-                import.forked(child, child, parent, parent);
+                let (parent, child) = self.fields.rsplit_once(" child_comm=")?;
+                let (_, parent) = parent.rsplit_once(" pid=")?;
+                let (_, child) = child.rsplit_once(" child_pid=")?;
+                Told::Fork { parent: parent.parse().ok()?, child: child.parse().ok()? }
             }
-            event if event == waking => {
-                let (task, _) = party(self.fields, "")?;
-                let context = import.context(task.number, self.interrupt);
-                import.push(self.at, EntryKind::Waking { task: task.number, by: self.by, context });
-            }
-            _ => {}
+            event if event == waking => Told::Waking(party(self.fields, "")?.0),
+            _ => return None,
+        };
+        let (at, by, process) = (self.at, self.by, self.process);
+        Some(Event { at, by, process, interrupt: self.interrupt(), told })
+    }
+}
+
+/// What a line tells.
+pub(crate) struct Event {
+    pub at: At,
+    /// The task in whose context it happened, 0 for the idle task.
+    pub by: u32,
+    process: Option<u32>,
+    /// The interrupt in which it happened, as flags of the trace point.
+    interrupt: i64,
+    pub told: Told,
+}
+
+/// What happened.
+pub(crate) enum Told {
+    Switch { previous: Party, next: Party, state: u32 },
+    Waking(Party),
+    Born(Party),
+    Fork { parent: u32, child: u32 },
+}
+
+impl Event {
+    /// Adds it to an import.
+    fn take(self, import: &mut Import) {
+        let Self { at, by, process, interrupt, told } = self;
+        if let Some(process) = process.filter(|_| by > 0) {
+            import.belongs(by, process);
         }
-        Some(())
+        match told {
+            Told::Switch { previous, next, state } => import.switched(at, previous, next, state),
+            Told::Born(party) => import.born(at, party, by),
+            Told::Fork { parent, child } => import.forked(child, child, parent, parent),
+            Told::Waking(Party { number: task, .. }) => {
+                let context = import.context(task, interrupt);
+                import.push(at, EntryKind::Waking { task, by, context });
+            }
+        }
     }
 }
 
 /// Seconds with a fraction, in nanoseconds.
 fn nanoseconds(text: &str) -> Option<u64> {
     let (seconds, fraction) = text.split_once(['.', ','])?;
+    if !seconds.bytes().chain(fraction.bytes()).all(|byte| byte.is_ascii_digit()) {
+        return None;
+    }
     let digits = fraction.len().min(9);
     let fraction: u64 = fraction[..digits].parse().ok()?;
     let seconds: u64 = seconds.parse().ok()?;
@@ -144,15 +285,15 @@ fn nanoseconds(text: &str) -> Option<u64> {
 /// A task of an event, in either form, with the text behind it that may tell its state.
 fn party<'a>(text: &'a str, prefix: &str) -> Option<(Party, &'a str)> {
     if let Some(rest) = text.strip_prefix(&format!("{prefix}comm=")) {
-        let (name, rest) = rest.split_once(&format!(" {prefix}pid="))?;
+        let (name, rest) = rest.rsplit_once(&format!(" {prefix}pid="))?;
         let number = rest.split(' ').next()?.parse().ok()?;
         let priority = value(rest, &format!("{prefix}prio="))?.parse().ok()?;
         let state = value(rest, "prev_state=").unwrap_or_default();
         return Some((Party { number, name: name.to_owned(), priority }, state));
     }
-    let (named, rest) = text.split_once(" [")?;
+    let (named, rest) = text.rsplit_once(']')?;
+    let (named, priority) = named.rsplit_once(" [")?;
     let (name, number) = named.rsplit_once(':')?;
-    let (priority, rest) = rest.split_once(']')?;
     let party = Party {
         number: number.trim().parse().ok()?,
         name: name.to_owned(),
@@ -166,12 +307,22 @@ fn value<'a>(fields: &'a str, name: &str) -> Option<&'a str> {
     fields.split_once(name)?.1.split(' ').next()
 }
 
-/// The state in the trace point that stands for these letters.
-fn state_of(letters: &str) -> u32 {
-    let states =
-        letters.split('|').filter_map(|one| STATES.find(one.trim_end_matches('+').chars().next()?));
-    let state = states.fold(0, |state, place| state | 1 << place);
-    state | if letters.ends_with('+') { COULD_GO_ON } else { 0 }
+/// The state in the trace point (`include/trace/events/sched.h`) that stands for these letters, of which the first decides. `x`, `K`, `W` and
+/// `N` are of kernels before 4.14.
+fn state_of(letters: &str) -> Option<u32> {
+    let state = match letters.split('|').next()?.trim_end_matches('+') {
+        "R" => 0,
+        "S" | "W" => 0x01,
+        "D" | "K" | "N" => 0x02,
+        "T" => 0x04,
+        "t" => 0x08,
+        "X" | "x" => 0x10,
+        "Z" => 0x20,
+        "P" => 0x40,
+        "I" => 0x80,
+        _ => return None,
+    };
+    Some(state | if letters.ends_with('+') { COULD_GO_ON } else { 0 })
 }
 
 #[cfg(test)]
@@ -206,7 +357,7 @@ mod tests {
             let line = Line::read(text).expect(text);
             assert_eq!((line.at.time, line.at.cpu), (10_000_001_000, 1), "{text}");
             assert_eq!(
-                (line.by, line.interrupt, line.event),
+                (line.by, line.interrupt(), line.event),
                 (by, interrupt, "sched_waking"),
                 "{text}"
             );
@@ -230,8 +381,13 @@ mod tests {
             ("I", 0x80),
             ("X", 0x10),
             ("D|W", 2),
+            ("D|K", 2),
+            ("x", 0x10),
         ] {
-            assert_eq!(state_of(letters), state, "{letters}");
+            assert_eq!(state_of(letters), Some(state), "{letters}");
+        }
+        for letters in ["", "?", "0x402", "RR"] {
+            assert_eq!(state_of(letters), None, "{letters}");
         }
     }
 }

@@ -1,6 +1,6 @@
 //! Imports the files of `perf sched record`. They have no system calls, so they do not show for which things tasks waited.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::fs::File;
 use std::io::{BufReader, BufWriter, Cursor, Read, Seek, SeekFrom};
 use std::path::Path;
@@ -33,14 +33,16 @@ const USUAL: i64 = 120;
 const ORDINARY: i64 = 100;
 
 /// The result of an import.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Imported {
     /// From the first event to the last, nanoseconds.
     pub length: u64,
     /// Entries written.
     pub entries: u64,
-    /// Events that perf lost.
+    /// Events that the recorder lost.
     pub lost: u64,
+    /// What its source does not tell.
+    pub notes: Vec<String>,
 }
 
 /// The beginning of what perf writes.
@@ -93,8 +95,10 @@ impl Importing<'_> {
     ) -> Result<Imported, Error> {
         let wrong = self.wrong;
         let PerfFileReader { mut perf_file, mut record_iter } = reader;
-        let (header, formats) = header(&perf_file, chosen, tracing).map_err(wrong)?;
-        let events = Events::new(formats).map_err(wrong)?;
+        let (mut header, available, formats) =
+            header(&perf_file, chosen, tracing).map_err(wrong)?;
+        let events = Events::new(formats, available).map_err(wrong)?;
+        header.notes.extend(note_on_wakings(events.waking));
         write(self.to, header, wrong, |import| {
             let record = record_iter.next_record(&mut perf_file);
             let Some(record) = record.map_err(|error| error.to_string())? else {
@@ -118,31 +122,49 @@ pub(crate) fn write(
     let cannot_write = |source| Error::Write { file: to.display().to_string(), source };
     let output = Unfinished::create(to).map_err(cannot_write)?;
     let mut import = Import { first: u64::MAX, ..Import::default() };
-    let mut writer = None;
+    // The header comes first in the file, and is known last.
+    let mut body = Vec::new();
+    let mut writer = Writer::headless(&mut body).map_err(cannot_write)?;
     let mut bytes = Vec::new();
     while next(&mut import).map_err(wrong)? {
-        import.drain(header.cpus, &mut bytes).map_err(wrong)?;
-        if !bytes.is_empty() {
-            if writer.is_none() {
-                header.origin = import.first;
-                header.recorder = import.recorder();
-                let file = BufWriter::new(output.file());
-                writer = Some(Writer::new(file, &header).map_err(cannot_write)?);
-            }
-            if let Some(writer) = &mut writer {
-                writer.add(&bytes).map_err(cannot_write)?;
-            }
-            bytes.clear();
+        if import.entries.is_empty() {
+            continue;
         }
+        if import.first == u64::MAX {
+            header.recorder = import.recorder();
+        }
+        import.drain(&mut bytes);
+        writer.add(&bytes).map_err(cannot_write)?;
+        bytes.clear();
     }
-    let writer = writer.ok_or_else(|| wrong("it has no scheduling events".to_owned()))?;
+    if import.first == u64::MAX {
+        return Err(wrong("it has no scheduling events".to_owned()));
+    }
     if import.last - import.first > LONGEST {
         return Err(wrong("its events are more than a year apart".to_owned()));
     }
-    let ending = Ending { end: import.last, lost: import.lost + writer.late() };
+    if let Roots::Tasks(chosen) = &header.roots
+        && !chosen.iter().any(|chosen| import.ran.contains(chosen))
+    {
+        return Err(wrong("no task of the chosen process (--pid) ran in it".to_owned()));
+    }
+    header.origin = import.first;
+    header.cpus = header.cpus.max(import.cpus);
+    let ending = Ending { end: import.last, lost: import.lost.saturating_add(writer.late()) };
     let entries = writer.finish(&ending).map_err(cannot_write)?;
+    let mut file = Writer::new(BufWriter::new(output.file()), &header).map_err(cannot_write)?;
+    file.follow(&body).map_err(cannot_write)?;
+    drop(file);
     output.finish().map_err(cannot_write)?;
-    Ok(Imported { length: import.last - import.first, entries, lost: ending.lost })
+    let length = import.last - import.first;
+    Ok(Imported { length, entries, lost: ending.lost, notes: header.notes })
+}
+
+/// The note on the event that tells who woke whom.
+pub(crate) fn note_on_wakings(waking: &str) -> Option<String> {
+    (waking != "sched_waking").then(|| {
+        format!("who woke a task is not reliable: {waking} is of the CPU that ends the wake-up; record sched_waking, too")
+    })
 }
 
 /// Checks that the sections lie inside the file: the reader trusts their lengths and allocates memory for them.
@@ -151,7 +173,10 @@ fn check_sections(file: &mut File) -> Result<(), String> {
     let cannot = |error: std::io::Error| error.to_string();
     let length = file.metadata().map_err(cannot)?.len();
     let mut head = [0; 8 * NUMBERS];
-    file.rewind().map_err(|_| "this cannot come from a pipe; name the file".to_owned())?;
+    file.rewind().map_err(|_| {
+        "this cannot come from a pipe; name the file, or record with `-o -`, as for a pipe"
+            .to_owned()
+    })?;
     file.read_exact(&mut head).ok().ok_or("it ends within its header")?;
     let number = |bytes: &[u8], place: usize| {
         let bytes = bytes[8 * place..8 * place + 8].try_into();
@@ -181,12 +206,12 @@ fn check_sections(file: &mut File) -> Result<(), String> {
     file.rewind().map_err(cannot)
 }
 
-/// The header, from the file's sections, and the formats of its events.
+/// The header, from the file's sections, the number of CPUs that may come, and the formats of its events.
 fn header(
     file: &PerfFile,
     chosen: Option<u32>,
     tracing: Option<&[u8]>,
-) -> Result<(Header, HashMap<u16, Format>), String> {
+) -> Result<(Header, u32, HashMap<u16, Format>), String> {
     if file.endian() != Endianness::LittleEndian {
         return Err("it is from a big-endian machine".to_owned());
     }
@@ -198,13 +223,15 @@ fn header(
         .ok_or("it has no trace point events; `perf sched record` records the ones needed")?;
     Ok((
         Header {
-            cpus: cpus.nr_cpus_available.max(1),
+            // Others may be available and have never been there.
+            cpus: cpus.nr_cpus_online.max(1),
             roots: chosen.map_or(Roots::All, |process| Roots::Tasks(vec![process])),
             kernel: file.os_release().map_err(cannot)?.unwrap_or("").to_owned(),
             source: "perf sched record".to_owned(),
             without_calls: true,
             ..Header::default()
         },
+        cpus.nr_cpus_available.max(1),
         formats,
     ))
 }
@@ -226,21 +253,23 @@ pub(crate) struct Import {
     entries: Vec<Entry>,
     first: u64,
     last: u64,
+    /// As many CPUs as entries show.
+    cpus: u32,
+    /// Tasks that were described, and their processes.
+    ran: HashSet<u32>,
     /// How many events the recorder has lost.
     pub(crate) lost: u64,
 }
 
 impl Import {
     /// Moves the entries so far to the end of `bytes`.
-    fn drain(&mut self, cpus: u32, bytes: &mut Vec<u8>) -> Result<(), String> {
+    fn drain(&mut self, bytes: &mut Vec<u8>) {
         for entry in self.entries.drain(..) {
-            let cpu = entry.cpu;
-            if u32::from(cpu) >= cpus {
-                return Err(format!("an event of CPU {cpu}, but the machine has {cpus} CPUs"));
-            }
+            self.first = self.first.min(entry.time);
+            self.last = self.last.max(entry.time);
+            self.cpus = self.cpus.max(u32::from(entry.cpu) + 1);
             entry.write(bytes);
         }
-        Ok(())
     }
 
     /// The process of perf itself: the first of that name, because the recorded command also has that name until it is executed.
@@ -268,15 +297,27 @@ impl Import {
     /// A new task of a process, which inherits from the task that created it.
     pub(crate) fn forked(&mut self, task: u32, process: u32, by: u32, parent: u32) {
         let inherited = self.known(by).description.clone();
+        let kernel =
+            task == KTHREADD || parent == KTHREADD && self.known(parent).description.kernel;
         *self.known(task) = Known {
-            description: Description {
-                process,
-                parent,
-                kernel: parent == KTHREADD || task == KTHREADD,
-                ..inherited
-            },
+            description: Description { process, parent, kernel, ..inherited },
             ..Known::default()
         };
+    }
+
+    /// Takes note of the process of a task.
+    pub(crate) fn belongs(&mut self, task: u32, process: u32) {
+        let known = self.known(task);
+        known.told &= known.description.process == process;
+        known.description.process = process;
+    }
+
+    /// A new task that another one has created.
+    pub(crate) fn born(&mut self, at: At, party: Party, by: u32) {
+        let task = party.number;
+        self.push(at, EntryKind::Born { task, by });
+        self.learn(party);
+        self.tell(at, task);
     }
 
     /// The context of a wake-up. A wake-up of an interruptible task from a hard interrupt is, with few exceptions, a timer's.
@@ -334,6 +375,8 @@ impl Import {
         let known = self.known(number);
         let mut description = known.description.clone();
         description.name = name;
+        // In the traces of a simulator and of a container, another task may have its number.
+        description.kernel &= number != KTHREADD || description.name == "kthreadd";
         if priority >= ORDINARY {
             description.policy = 0;
             description.nice = i32::try_from(priority - USUAL).unwrap_or(0).clamp(-20, 19);
@@ -355,12 +398,11 @@ impl Import {
             return;
         }
         let description = known.description.clone();
+        self.ran.extend([task, description.process]);
         self.push(at, EntryKind::Task { task, description });
     }
 
     pub(crate) fn push(&mut self, at: At, kind: EntryKind) {
-        self.first = self.first.min(at.time);
-        self.last = self.last.max(at.time);
         self.entries.push(Entry { time: at.time, cpu: at.cpu, kind });
     }
 }
@@ -382,12 +424,14 @@ pub(crate) struct Party {
 /// The events of a file of perf.
 struct Events {
     formats: HashMap<u16, Format>,
+    /// The number of CPUs that the machine may have.
+    available: u32,
     /// The wake-up event. `sched_waking` has the context of the waker even if another CPU completes the wake-up.
     waking: &'static str,
 }
 
 impl Events {
-    fn new(formats: HashMap<u16, Format>) -> Result<Self, String> {
+    fn new(formats: HashMap<u16, Format>, available: u32) -> Result<Self, String> {
         let has = |name: &str| formats.values().any(|format| format.name == name);
         let waking = ["sched_waking", "sched_wakeup"].into_iter().find(|name| has(name));
         let (true, Some(waking)) = (has("sched_switch"), waking) else {
@@ -395,7 +439,7 @@ impl Events {
                 "it has no switches or no wake-ups; `perf sched record` records both".to_owned()
             );
         };
-        Ok(Self { formats, waking })
+        Ok(Self { formats, available, waking })
     }
 
     fn take(&self, record: &RawEventRecord<'_>, import: &mut Import) -> Result<(), String> {
@@ -429,7 +473,11 @@ impl Events {
                     .to_owned(),
             );
         };
-        let cpu = u16::try_from(cpu).map_err(|_| format!("an event of invalid CPU {cpu}"))?;
+        let available = self.available;
+        let cpu = Some(cpu).filter(|cpu| *cpu < available).and_then(|cpu| u16::try_from(cpu).ok());
+        let cpu = cpu.ok_or_else(|| {
+            format!("an event of a CPU that is not among the machine's {available}")
+        })?;
         let bytes = raw.as_slice();
         let Some(number) = bytes.first_chunk().map(|number| u16::from_le_bytes(*number)) else {
             return Err("an event has no contents".to_owned());
@@ -437,19 +485,19 @@ impl Events {
         let Some(format) = self.formats.get(&number) else { return Ok(()) };
         let by = u32::try_from(by).unwrap_or(0);
         if let (true, Ok(process)) = (by > 0, u32::try_from(sample.pid.unwrap_or(0))) {
-            import.known(by).description.process = process;
+            import.belongs(by, process);
         }
         let at = At { time, cpu };
         let lacks = || format!("event {} lacks a field", format.name);
+        let party = |number: &str, name: &str, priority: &str| {
+            Some(Party {
+                number: format.task(&bytes, number)?,
+                name: format.text(&bytes, name)?,
+                priority: format.number(&bytes, priority)?,
+            })
+        };
         match format.name.as_str() {
             "sched_switch" => {
-                let party = |number: &str, name: &str, priority: &str| {
-                    Some(Party {
-                        number: format.task(&bytes, number)?,
-                        name: format.text(&bytes, name)?,
-                        priority: format.number(&bytes, priority)?,
-                    })
-                };
                 let previous = party("prev_pid", "prev_comm", "prev_prio").ok_or_else(lacks)?;
                 let next = party("next_pid", "next_comm", "next_prio").ok_or_else(lacks)?;
                 let state = format.number(&bytes, "prev_state");
@@ -457,9 +505,7 @@ impl Events {
                 import.switched(at, previous, next, state);
             }
             "sched_wakeup_new" => {
-                let task = format.task(&bytes, "pid").ok_or_else(lacks)?;
-                import.push(at, EntryKind::Born { task, by });
-                import.tell(at, task);
+                import.born(at, party("pid", "comm", "prio").ok_or_else(lacks)?, by);
             }
             name if name == self.waking => {
                 let task = format.task(&bytes, "pid").ok_or_else(lacks)?;

@@ -1,9 +1,11 @@
 //! The lives of tasks: the steps of each task, put together from entries.
 
 use std::collections::HashMap;
+use std::mem;
 
 use crate::file::{Recording, Roots};
 use crate::groups::Groups;
+use crate::names;
 use crate::numbers::Numbers;
 use crate::record::{Context, Description, Entry, EntryKind};
 use crate::steps::{Call, LifeId, Step, Steps, Wait};
@@ -31,11 +33,44 @@ pub struct Turn {
     pub cpu_time: u64,
 }
 
+/// Policy, nice value and real-time priority.
+type Rank = (u32, i32, u32);
+
+/// The ranks that a task had, each with the time for which it had it.
+#[derive(Clone, Debug, Default)]
+struct Ranks {
+    all: Vec<(Rank, u64)>,
+    /// Which of them it has, and since when.
+    present: usize,
+    since: u64,
+}
+
+impl Ranks {
+    /// Takes note of a rank from now on.
+    fn change(&mut self, rank: Rank, time: u64) {
+        self.end(time);
+        let place = self.all.iter().position(|(one, _)| *one == rank);
+        self.present = place.unwrap_or(self.all.len());
+        if place.is_none() {
+            self.all.push((rank, 0));
+        }
+    }
+
+    /// Counts the present one up to now.
+    fn end(&mut self, time: u64) {
+        if let Some((_, held)) = self.all.get_mut(self.present) {
+            *held += time.saturating_sub(self.since);
+        }
+        self.since = time;
+    }
+}
+
 /// The life of a task.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Life {
-    /// Its last description.
+    /// Its last description, with the rank that it had for longest.
     pub description: Description,
+    ranks: Ranks,
     /// Whether it is a chosen task.
     pub chosen: bool,
     /// Whether it has run in another control group before.
@@ -64,14 +99,30 @@ pub(crate) struct Life {
 pub(crate) const DEADLINE: u32 = 6;
 
 impl Life {
+    /// Whether its rank has changed, such as while it held a mutex for which another one waited.
+    pub fn changed_rank(&self) -> bool {
+        self.ranks.all.len() > 1
+    }
+
     /// Takes note of a description.
-    fn describe(&mut self, description: &Description) {
+    fn describe(&mut self, description: &Description, time: u64) {
+        let Description { policy, nice, rt_priority, .. } = *description;
+        self.ranks.change((policy, nice, rt_priority), time);
         let before = self.description.group;
         self.description = description.clone();
         if description.ending && self.ran {
             self.description.group = before;
         }
         self.moved |= self.ran && self.description.group != before;
+    }
+
+    /// Gives it the rank that it had for longest.
+    fn settle(&mut self, end: u64) {
+        self.ranks.end(end);
+        let longest = self.ranks.all.iter().max_by_key(|(_, held)| *held);
+        let Some(((policy, nice, rt_priority), _)) = longest.copied() else { return };
+        self.description =
+            Description { policy, nice, rt_priority, ..mem::take(&mut self.description) };
     }
 
     /// Whether it is of a class above the ordinary ones, for whose timers there is no slack.
@@ -95,6 +146,8 @@ pub struct Gaps {
     pub switches: u64,
     /// CPU time from the last switch before a missing one to the next switch: whose it was is not certain. Nanoseconds.
     pub cpu_time: u64,
+    /// Time of CPUs of which a text has nothing before it first finds a task there. Nanoseconds.
+    pub unknown: u64,
 }
 
 impl Gaps {
@@ -120,6 +173,8 @@ pub(crate) struct Lives {
     pub groups: Groups,
     /// Whether the recording lacks system calls.
     pub without_calls: bool,
+    /// Whether it was made of a text, in which a CPU may begin late.
+    from_text: bool,
     /// Left out of runs.
     work: KernelWork,
     /// By process.
@@ -228,6 +283,10 @@ struct Cpu {
     holder: Option<Option<LifeId>>,
     /// The last switch, or a later time up to which its time has been counted.
     since: u64,
+    /// Whether it has switched.
+    has_switched: bool,
+    /// Whether anything has happened on it.
+    has_begun: bool,
 }
 
 #[derive(Clone, Debug, Default)]
@@ -312,7 +371,9 @@ fn census(recording: &Recording) -> (Vec<Life>, Groups) {
     let mut lives: Vec<Life> = Vec::new();
     let mut numbers: Vec<u32> = Vec::new();
     let mut parents: Vec<Option<LifeId>> = Vec::new();
+    let header = &recording.header;
     for entry in recording.entries() {
+        let time = entry.time.max(header.origin);
         let mut meet = |id: Option<LifeId>, task: u32| {
             if id == Some(lives.len()) {
                 lives.push(Life::default());
@@ -327,6 +388,10 @@ fn census(recording: &Recording) -> (Vec<Life>, Groups) {
                 meet(census.of(*next), *next);
                 if let Some(id) = leaves {
                     lives[id].ran = true;
+                    if entry.kind.is_end() {
+                        lives[id].ranks.end(time);
+                        lives[id].ranks.since = u64::MAX;
+                    }
                 }
             }
             EntryKind::Waking { task, by, .. } => {
@@ -346,19 +411,23 @@ fn census(recording: &Recording) -> (Vec<Life>, Groups) {
                 let id = census.of(*task);
                 meet(id, *task);
                 if let Some(life) = id.map(|id| &mut lives[id]) {
-                    life.describe(description);
+                    life.describe(description, time);
                 }
             }
             EntryKind::Group(group) => groups.describe(entry.time, group),
         }
         census.after(&entry.kind);
     }
-    let header = &recording.header;
     for id in 0..lives.len() {
-        let own = lives[id].description.process;
+        let life = &mut lives[id];
+        life.settle(recording.ending.end);
+        let name = life.description.name.as_str();
+        let recorded = header.from_text && names::is_recorders(name);
+        life.description.kernel |= header.from_text && names::is_kernels(name);
+        let own = life.description.process;
         lives[id].chosen = !lives[id].description.kernel
             && match &header.roots {
-                Roots::All => own != 0 && own != header.recorder,
+                Roots::All => own != 0 && own != header.recorder && !recorded,
                 // Parents have smaller numbers than their children, so they are known here.
                 Roots::Tasks(roots) => {
                     parents[id].is_some_and(|parent| lives[parent].chosen)
@@ -392,6 +461,7 @@ impl Lives {
             groups,
             gaps: Gaps::default(),
             without_calls: recording.header.without_calls,
+            from_text: recording.header.from_text,
         }
     }
 
@@ -423,13 +493,14 @@ impl Lives {
         time: Option<u64>,
         wakings: &mut Wakings,
     ) {
+        let cpu = usize::from(entry.cpu);
+        if cpu >= self.cpus.len() {
+            self.cpus.resize(cpu + 1, Cpu::default());
+        }
+        self.begin(cpu, &entry.kind, time);
         match &entry.kind {
             EntryKind::Switch { task, next, state, preempted, disk, call, first, .. } => {
                 let (task, next) = (census.of(*task), census.of(*next));
-                let cpu = usize::from(entry.cpu);
-                if cpu >= self.cpus.len() {
-                    self.cpus.resize(cpu + 1, Cpu::default());
-                }
                 let Some(time) = time else {
                     self.cpus[cpu].holder = Some(next);
                     return;
@@ -466,7 +537,9 @@ impl Lives {
                     }
                     states[id].early = None;
                 }
-                self.cpus[cpu] = Cpu { holder: Some(next), since: time };
+                let before = self.cpus[cpu];
+                self.cpus[cpu] =
+                    Cpu { holder: Some(next), since: time, has_switched: true, ..before };
                 if let Some(id) = next {
                     let state = &mut states[id];
                     let contradicts = self.take_away(state, id)
@@ -508,6 +581,22 @@ impl Lives {
         }
     }
 
+    /// Takes note of the first entry of a CPU. In a text, nothing is known of the time before it: an older part may have been overwritten.
+    fn begin(&mut self, cpu: usize, first: &EntryKind, time: Option<u64>) {
+        let (EntryKind::Switch { task: there, .. }
+        | EntryKind::Waking { by: there, .. }
+        | EntryKind::Born { by: there, .. }) = first
+        else {
+            return;
+        };
+        let cpu = &mut self.cpus[cpu];
+        let has_begun = mem::replace(&mut cpu.has_begun, true);
+        if let (true, false, Some(time)) = (self.from_text, has_begun, time) {
+            cpu.since = time;
+            self.gaps.unknown += if *there == 0 { 0 } else { time };
+        }
+    }
+
     /// Only the gaps, without the tasks' steps.
     pub fn gaps(recording: &Recording) -> Gaps {
         let nobody = |life: &mut Life| life.chosen = false;
@@ -534,7 +623,7 @@ impl Lives {
     fn flush(&mut self, state: &mut State, id: LifeId) {
         let kernels = state.kernels.min(state.burst);
         state.kernels -= kernels;
-        let burst = std::mem::take(&mut state.burst) - kernels;
+        let burst = mem::take(&mut state.burst) - kernels;
         if !self.all[id].chosen {
             return;
         }
@@ -561,8 +650,8 @@ impl Lives {
         task: Option<LifeId>,
         time: u64,
     ) -> Here {
-        let Cpu { holder, mut since } = self.cpus[cpu];
-        let is_first = holder.is_none() && since == 0;
+        let Cpu { holder, mut since, has_switched, .. } = self.cpus[cpu];
+        let is_first = holder.is_none() && !has_switched;
         let missing = !is_first && holder != Some(task);
         // Where the holder is unknown, the gap was counted when it turned up elsewhere.
         self.gaps.count += u64::from(missing && holder.is_some());
@@ -597,7 +686,7 @@ impl Lives {
         match state.mode {
             Mode::Runs { cpu: own, .. } if own == cpu => {}
             // It has had the CPU since before the beginning.
-            Mode::Unknown if !here.missing => state.mode = Mode::Runs { since: 0, cpu },
+            Mode::Unknown if !here.missing => state.mode = Mode::Runs { since: here.since, cpu },
             _ => {
                 self.gaps.count += u64::from(!here.missing);
                 self.take_away(state, id);

@@ -74,6 +74,7 @@ impl Recording {
         let definitions: BTreeMap<LifeId, usize> =
             names.keys().enumerate().map(|(place, id)| (*id, place)).collect();
         let reservations = note_on_reservations(&lives);
+        let note_on_ranks = note_on_ranks(&lives);
         let (groups, note_on_groups) = groups(&lives, self.header.origin);
         let known_groups = mem::take(&mut lives.groups);
         let mut maker = Maker::new(&lives, &goings, &definitions);
@@ -108,7 +109,8 @@ impl Recording {
         workload.name = self.name.clone();
         workload.duration = alive.then_some(length);
         workload.notes = vec![format!("{}: a recording: {loss}", self.file)];
-        let notes = reservations.into_iter().chain(note_on_groups);
+        let told = self.header.notes.iter().cloned();
+        let notes = told.chain(reservations).chain(note_on_ranks).chain(note_on_groups);
         let notes = notes.map(|note| format!("{}: {note}", self.file));
         workload.notes.extend(notes);
         workload.groups = groups;
@@ -186,6 +188,18 @@ fn note_on_reservations(lives: &Lives) -> Option<String> {
         format!(
             "{}: a recording has no reservations of SCHED_DEADLINE tasks, so these run as SCHED_FIFO with priority 99",
             names.join(", ")
+        )
+    })
+}
+
+/// The note on tasks whose policy or priority changed, if there are any.
+fn note_on_ranks(lives: &Lives) -> Option<String> {
+    let acts = |life: &&Life| life.chosen || !life.turns.is_empty();
+    let changed = lives.all.iter().filter(acts).filter(|life| life.changed_rank()).count();
+    (changed > 0).then(|| {
+        format!(
+            "{} changed policy or priority; in the replay each task has the one that it had for longest",
+            counted(changed as u64, "task", "tasks")
         )
     })
 }

@@ -102,6 +102,13 @@ impl Display for Loss {
         if self.gaps.count > 0 {
             write!(formatter, "; {}", self.gaps)?;
         }
+        let unknown = self.gaps.unknown as f64 / 1e9;
+        if unknown >= 0.001 {
+            write!(
+                formatter,
+                "; CPUs that had tasks begin late in the text: it is not known who had {unknown:.3} s of CPU time before"
+            )?;
+        }
         Ok(())
     }
 }

@@ -2,6 +2,7 @@
 
 mod imports;
 mod support;
+mod texts;
 
 use std::collections::BTreeSet;
 

@@ -183,7 +183,7 @@ impl Script {
             kernel: "7.3.4".to_owned(),
             scheduler: None,
             source: "a test".to_owned(),
-            without_calls: false,
+            ..Header::default()
         };
         let mut file = Vec::new();
         let mut writer = Writer::new(&mut file, &header).expect("memory can be written");
