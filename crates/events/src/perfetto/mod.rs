@@ -20,8 +20,8 @@ use std::io::{self, Write};
 /// Number of scheduling events of a CPU that share a packet.
 const BUNDLE: usize = 256;
 
-/// Process whose threads all tasks are. Thread numbers follow its number.
-const PROCESS: i32 = 1;
+/// Process whose threads all tasks are. Thread numbers follow its number; the first ones are known as the kernel's own, 2 as its kthreadd.
+const PROCESS: i32 = 1000;
 
 /// Sequence of the packets; Perfetto requires a number other than 0.
 const SEQUENCE: u32 = 1;
@@ -518,5 +518,15 @@ fn overhead_name(kind: OverheadKind) -> &'static str {
         OverheadKind::Switch => "switch",
         OverheadKind::Migration => "migration",
         OverheadKind::Interrupt => "interrupt",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_first_numbers_are_left_to_the_kernel() {
+        assert!(thread(TaskId(0)) > 300);
     }
 }
