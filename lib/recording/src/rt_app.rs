@@ -50,7 +50,8 @@ pub fn rt_app(workload: &Workload) -> Result<String, String> {
         let extension = json!({ "groups": groups });
         file.push(("fairground".to_owned(), extension.to_string()));
     }
-    Ok(object(&file, 0) + "\n")
+    // In the strings of a file, a name such as `worker%i` would be an expression.
+    Ok(object(&file, 0).replace('%', "_") + "\n")
 }
 
 /// An object whose keys keep their order, which is the order of events.

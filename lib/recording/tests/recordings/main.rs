@@ -817,6 +817,16 @@ fn it_can_be_written_as_an_rt_app_file() {
 }
 
 #[test]
+fn names_are_no_expressions_in_its_rt_app_file() {
+    let mut script = Script::of(&["sem{j}%i"]);
+    script.preempt(0, 0, 1);
+    script.end(4 * MS, 1, 0);
+    let text = rt_app(&load(script, 5 * MS).workload).expect("it is short");
+    let read = Workload::parse("names.json", &text).expect("it is an rt-app file");
+    assert_eq!(read.tasks[0].name, "sem{j}_i");
+}
+
+#[test]
 fn what_is_no_recording_is_said_in_one_line() {
     let bytes = periodic(0).bytes(401 * MS, Roots::All, 0);
     let message = |bytes: &[u8]| {
