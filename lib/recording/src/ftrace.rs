@@ -110,15 +110,22 @@ impl Text {
 
     /// What it does not tell.
     fn notes(&self) -> Vec<String> {
-        let names = "a text does not tell kernel threads and recorders from other tasks: they were known by their names";
+        let names = "a text does not tell kernel threads and recorders from other tasks: they were \
+                     known by their names";
         let mut notes = vec![names.to_owned()];
         if !self.has_flags {
-            notes.push("the text has no flags, so wake-ups by interrupts cannot be told from those by the tasks that they interrupted: at regular intervals they were \
-                        taken for a timer's, others for a task's; import perf.data itself, or the text of `trace-cmd report -l`".to_owned());
+            let told = "the text has no flags, so wake-ups by interrupts cannot be told from those \
+                        by the tasks that they interrupted: at regular intervals they were taken \
+                        for a timer's, others for a task's; import perf.data itself, or the text \
+                        of `trace-cmd report -l`";
+            notes.push(told.to_owned());
         }
         if self.overwritten > 0 {
             let cpus = counted(self.overwritten as u64, "CPU", "CPUs");
-            notes.push(format!("the recorder has overwritten its oldest events: of {cpus}, the time before the first that is left is not known"));
+            notes.push(format!(
+                "the recorder has overwritten its oldest events: of {cpus}, the time before the \
+                 first that is left is not known"
+            ));
         }
         if self.unread > 0 {
             let lines = counted(self.unread, "line about an event", "lines about events");

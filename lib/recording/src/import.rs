@@ -63,7 +63,9 @@ pub fn import_perf(
     let unreadable = |error: linux_perf_data::Error| wrong(error.to_string());
     let importing = Importing { wrong: &wrong, to };
     if !first.starts_with(PERF) {
-        return Err(wrong("not a file of `perf record` on a little-endian machine".to_owned()));
+        let what = "not a file of `perf record` on a little-endian machine, no text of ftrace, and \
+                    no debug dump";
+        return Err(wrong(what.to_owned()));
     }
     if !pipe::is_stream(&first) {
         check_sections(&mut opened).map_err(&wrong)?;
@@ -163,7 +165,10 @@ pub(crate) fn write(
 /// The note on the event that tells who woke whom.
 pub(crate) fn note_on_wakings(waking: &str) -> Option<String> {
     (waking != "sched_waking").then(|| {
-        format!("who woke a task is not reliable: {waking} is of the CPU that ends the wake-up; record sched_waking, too")
+        format!(
+            "who woke a task is not reliable: {waking} is of the CPU that ends the wake-up; record \
+             sched_waking, too"
+        )
     })
 }
 

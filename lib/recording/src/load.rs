@@ -198,7 +198,8 @@ fn note_on_ranks(lives: &Lives) -> Option<String> {
     let changed = lives.all.iter().filter(acts).filter(|life| life.changed_rank()).count();
     (changed > 0).then(|| {
         format!(
-            "{} changed policy or priority; in the replay each task has the one that it had for longest",
+            "{} changed policy or priority; in the replay each task has the one that it had for \
+             longest",
             counted(changed as u64, "task", "tasks")
         )
     })

@@ -106,7 +106,8 @@ impl Display for Loss {
         if unknown >= 0.001 {
             write!(
                 formatter,
-                "; CPUs that had tasks begin late in the text: it is not known who had {unknown:.3} s of CPU time before"
+                "; CPUs that had tasks begin late in the text: it is not known who had \
+                 {unknown:.3} s of CPU time before"
             )?;
         }
         Ok(())
