@@ -11,7 +11,7 @@ use crate::import::{
     At, COULD_GO_ON, IN_HARD_INTERRUPT, IN_SOFT_INTERRUPT, Import, Imported, Party,
     note_on_wakings, write,
 };
-use crate::interrupts::woken_by_timers;
+use crate::interrupts::{Sign, woken_by_timers};
 use crate::loss::counted;
 use crate::record::EntryKind;
 
@@ -46,7 +46,7 @@ pub fn import_ftrace(
     };
     let timed = match text.has_flags {
         true => Default::default(),
-        false => woken_by_timers(&text.events),
+        false => woken_by_timers(text.events.iter().filter_map(Event::sign)),
     };
     let mut events = text.events.into_iter();
     write(to, header, &wrong, |import| {
@@ -131,7 +131,7 @@ impl Text {
             let lines = counted(self.unread, "line about an event", "lines about events");
             let first = self.first_unread;
             notes.push(format!(
-                "{lines} cannot be read and will be missing: the first is line {first}"
+                "{lines} cannot be read and are left out: the first is line {first}"
             ));
         }
         notes
@@ -240,18 +240,18 @@ impl<'a> Line<'a> {
 }
 
 /// What a line tells.
-pub(crate) struct Event {
-    pub at: At,
+struct Event {
+    at: At,
     /// The task in whose context it happened, 0 for the idle task.
-    pub by: u32,
+    by: u32,
     process: Option<u32>,
     /// The interrupt in which it happened, as flags of the trace point.
     interrupt: i64,
-    pub told: Told,
+    told: Told,
 }
 
 /// What happened.
-pub(crate) enum Told {
+enum Told {
     Switch { previous: Party, next: Party, state: u32 },
     Waking(Party),
     Born(Party),
@@ -259,6 +259,18 @@ pub(crate) enum Told {
 }
 
 impl Event {
+    /// What it says about who may have woken whom.
+    fn sign(&self) -> Option<(u64, Sign)> {
+        let sign = match &self.told {
+            Told::Switch { previous, state, .. } if *state > 0 && state & COULD_GO_ON == 0 => {
+                Sign::Sleep(previous.number)
+            }
+            Told::Waking(party) => Sign::Wake { task: party.number, by: self.by },
+            _ => return None,
+        };
+        Some((self.at.time, sign))
+    }
+
     /// Adds it to an import.
     fn take(self, import: &mut Import) {
         let Self { at, by, process, interrupt, told } = self;

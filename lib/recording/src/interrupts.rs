@@ -2,9 +2,6 @@
 
 use std::collections::{HashMap, HashSet};
 
-use crate::ftrace::{Event, Told};
-use crate::import::COULD_GO_ON;
-
 /// Fewer intervals than this show no rhythm.
 const FEWEST: usize = 4;
 
@@ -29,25 +26,32 @@ impl Woken {
     }
 }
 
-/// The tasks that most likely a timer wakes, from events in order of time.
-pub(crate) fn woken_by_timers(events: &[Event]) -> HashSet<u32> {
+/// What tells who may have woken whom.
+pub(crate) enum Sign {
+    /// A task falls asleep.
+    Sleep(u32),
+    /// A task is woken in the context of another one, or of the idle task, which is 0.
+    Wake { task: u32, by: u32 },
+}
+
+/// The tasks that most likely a timer wakes, from signs in order of their times.
+pub(crate) fn woken_by_timers(signs: impl Iterator<Item = (u64, Sign)>) -> HashSet<u32> {
     let mut slept: HashMap<u32, u64> = HashMap::new();
     let mut woken: HashMap<u32, Woken> = HashMap::new();
-    for Event { at, by, told, .. } in events {
-        match told {
-            Told::Switch { previous, state, .. } if *state & COULD_GO_ON == 0 && *state > 0 => {
-                slept.insert(previous.number, at.time);
+    for (time, sign) in signs {
+        match sign {
+            Sign::Sleep(task) => {
+                slept.insert(task, time);
             }
-            Told::Waking(party) => {
-                let woken = woken.entry(party.number).or_default();
-                let before = std::mem::replace(&mut woken.last, at.time);
+            Sign::Wake { task, by } => {
+                let woken = woken.entry(task).or_default();
+                let before = std::mem::replace(&mut woken.last, time);
                 if before > 0 {
-                    woken.intervals.push(at.time - before);
-                    let is_awake = slept.get(by).is_none_or(|slept| *slept < before);
-                    woken.by_chance += usize::from(*by == 0 || is_awake);
+                    woken.intervals.push(time - before);
+                    let is_awake = slept.get(&by).is_none_or(|slept| *slept < before);
+                    woken.by_chance += usize::from(by == 0 || is_awake);
                 }
             }
-            _ => {}
         }
     }
     let timed = woken.iter_mut().filter_map(|(task, woken)| woken.are_a_timers().then_some(*task));
