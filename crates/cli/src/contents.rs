@@ -6,7 +6,7 @@ use std::path::Path;
 
 use fairground_catalog::{Manifest, Scheduler};
 use fairground_companion::Companion;
-use fairground_lab::{Contender, costs_of};
+use fairground_lab::{Contender, costs_of, length_of};
 use fairground_machine::Machine;
 use fairground_recording::counted;
 use fairground_workload::{Arguments, Error, Task, Template, Workload};
@@ -138,9 +138,11 @@ pub fn load(template: &Template, arguments: &Arguments) -> Result<String, Error>
 
 /// A workload: its tasks, and remarks about it.
 fn workload_text(workload: &Workload) -> String {
-    let length = match workload.duration {
-        Some(duration) => format!("{} s", duration as f64 / 1e9),
-        None => "until its tasks end".to_owned(),
+    let seconds = |time: u64| format!("{} s", time as f64 / 1e9);
+    let length = match (workload.duration, length_of(workload, None)) {
+        (Some(duration), _) => seconds(duration),
+        (None, Some(usual)) => format!("without an end, so {} if -d says no other", seconds(usual)),
+        (None, None) => "until its tasks end".to_owned(),
     };
     let instances = workload.tasks.iter().map(|task| u64::from(task.instances));
     let mut text = format!(

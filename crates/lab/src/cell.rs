@@ -213,7 +213,7 @@ fn has_no_length(workload: &Workload, duration: Option<Nanoseconds>) -> bool {
 }
 
 /// Length of a run of `workload`, with another `duration` than its own if there is one; `None` for until its tasks end.
-pub(crate) fn length_of(workload: &Workload, duration: Option<Nanoseconds>) -> Option<Nanoseconds> {
+pub fn length_of(workload: &Workload, duration: Option<Nanoseconds>) -> Option<Nanoseconds> {
     let given = duration.or(workload.duration);
     given.or(has_no_length(workload, duration).then_some(DEFAULT_DURATION))
 }

@@ -36,7 +36,7 @@ pub const ENGINE: &str = env!("FAIRGROUND_ENGINE");
 
 pub use accompanied::Accompanied;
 pub use advice::{Goal, Question};
-pub use cell::{Cell, CellResult, DEFAULT_DURATION, Failure, TraceForm, run_cells};
+pub use cell::{Cell, CellResult, DEFAULT_DURATION, Failure, TraceForm, length_of, run_cells};
 pub use check::{Finding, Judged, check};
 pub use compare::{Failed, Results, compare};
 pub use contender::{Contender, KERNEL};

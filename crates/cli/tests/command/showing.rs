@@ -185,6 +185,15 @@ fn loads_have_names() {
 }
 
 #[test]
+fn a_load_without_an_end_says_so() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("hog.json");
+    std::fs::write(&file, r#"{ "tasks": { "hog": { "loop": -1, "run": 1000 } } }"#).unwrap();
+    let shown = succeed(&format!("show {}", file.display()));
+    assert!(shown.contains("hog: a workload, without an end, so 10 s if -d"), "{shown}");
+}
+
+#[test]
 fn loads_have_parameters() {
     let shown = succeed("show perf-pipe:pairs=3");
     for words in [
