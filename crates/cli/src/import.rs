@@ -63,7 +63,8 @@ pub fn main(arguments: &Arguments) -> Result<ExitCode, Stop> {
         let rest = fairground_files::read_rest(&mut opened);
         bytes.extend(rest.map_err(|cause| unread(&arguments.file, &cause))?);
     }
-    let text = std::str::from_utf8(&bytes).unwrap_or_default();
+    // A thread may have any bytes in its name.
+    let text = &String::from_utf8_lossy(&bytes);
     if is_dump(text) {
         return import_dump(&arguments.file, text, &output("dump.json"));
     }
@@ -91,6 +92,9 @@ pub fn main(arguments: &Arguments) -> Result<ExitCode, Stop> {
             "fairground: the recorder has lost {}; the recording has gaps there",
             counted(imported.lost, "event", "events")
         );
+    }
+    for note in &imported.notes {
+        crate::output::say!("fairground: {note}");
     }
     crate::recording::tell_gaps(&output);
     Ok(ExitCode::SUCCESS)
@@ -141,6 +145,10 @@ fn summary(dump: &Dump) -> String {
     if dump.others > 0 {
         let others = counted(dump.others as u64, "other dump", "other dumps");
         text.push_str(&format!("; {others} in the same file: this is the first"));
+    }
+    if dump.left_out > 0 {
+        let cpus = counted(dump.left_out as u64, "CPU", "CPUs");
+        text.push_str(&format!("; {cpus} had a task of another class, which is left out"));
     }
     for task in waiting.take(SHOWN) {
         let place = match task.queue {

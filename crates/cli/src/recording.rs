@@ -36,9 +36,9 @@ pub struct Description {
     length_ns: u64,
     /// CPUs of the machine.
     cpus: u32,
-    /// Release of the kernel.
+    /// Release of the kernel; empty if the source of an import does not tell.
     kernel: String,
-    /// The sched_ext scheduler in charge; `null` for the kernel's own.
+    /// The sched_ext scheduler in charge; `null` for the kernel's own, and for an import, which does not tell.
     scheduler: Option<String>,
     /// The writer of the recording.
     source: String,
@@ -58,6 +58,8 @@ pub struct Description {
     other_threads: Others,
     /// How much was recorded, and how much was made up.
     loss: Losses,
+    /// What else is different in a replay, or was not told.
+    notes: Vec<String>,
     /// The one that used the most CPU time first.
     tasks: Vec<Recorded>,
     #[serde(skip)]
@@ -99,7 +101,7 @@ struct Losses {
     gaps: u64,
     /// Switches in all.
     switches: u64,
-    /// CPU time of which it is not certain whose it was, because of gaps.
+    /// CPU time of which it is not certain whose it was, because of gaps, or because a text begins later for a CPU.
     uncertain_cpu_time_ns: u64,
     /// Whether there are few enough gaps to rely on the recording.
     reliable: bool,
@@ -116,7 +118,7 @@ impl Losses {
             lost_entries: loss.lost,
             gaps: loss.gaps.count,
             switches: loss.gaps.switches,
-            uncertain_cpu_time_ns: loss.gaps.cpu_time,
+            uncertain_cpu_time_ns: loss.gaps.cpu_time + loss.gaps.unknown,
             reliable: !loss.gaps.are_many(),
             without_system_calls: loss.without_calls,
             tasks_that_continue: loss.going_on,
@@ -234,6 +236,7 @@ pub fn describe(path: &Path) -> Result<Description, String> {
 fn description(recording: &Recording, load: &Load, metrics: &RunMetrics) -> Description {
     let header = &recording.header;
     let turns = load.others.iter().flat_map(|other| &other.turns);
+    let prefix = format!("{}: ", recording.file);
     let measured = |task: &Task| metrics.tasks.iter().find(|one| one.name == task.name);
     let mut tasks: Vec<Recorded> = load
         .workload
@@ -264,6 +267,10 @@ fn description(recording: &Recording, load: &Load, metrics: &RunMetrics) -> Desc
             cpu_time_ns: turns.map(|turn| turn.cpu_time).sum(),
         },
         loss: Losses::of(&load.loss),
+        // The first one is the loss.
+        notes: { load.workload.notes.iter().skip(1) }
+            .map(|note| note.strip_prefix(&prefix).unwrap_or(note).to_owned())
+            .collect(),
         tasks,
         told_loss: load.loss.to_string(),
     }
@@ -283,13 +290,19 @@ impl Description {
             (false, command) => command.join(" "),
         };
         let count = |count, one, several| counted(count, one, several);
+        let kernel = match self.kernel.as_str() {
+            "" => String::new(),
+            release => format!(", Linux {release}"),
+        };
+        let scheduler = match self.scheduler.as_deref() {
+            None if self.loss.without_system_calls => String::new(),
+            scheduler => format!(", under {}", scheduler.unwrap_or("the kernel's own scheduler")),
+        };
         let mut text = format!(
-            "{}: {of}\n\n  {:.3} s on {}, Linux {}, under {}, by {}\n",
+            "{}: {of}\n\n  {:.3} s on {}{kernel}{scheduler}, by {}\n",
             self.name,
             self.length_ns as f64 / 1e9,
             count(u64::from(self.cpus), "CPU", "CPUs"),
-            self.kernel,
-            { self.scheduler.as_deref() }.unwrap_or("the kernel's own scheduler"),
             self.source,
         );
         let _ = writeln!(
@@ -307,6 +320,9 @@ impl Description {
         );
         text.push_str("As a workload\n");
         text.push_str(&wrap(&self.told_loss, WIDTH, 2));
+        for note in &self.notes {
+            text.push_str(&wrap(&format!("Note: {note}"), WIDTH, 2));
+        }
         text.push_str("\nTasks, by CPU time in percent of the recording; what they waited for, and how often\n");
         let shown = if all { usize::MAX } else { MOST };
         text.push_str(&self.table(shown));

@@ -19,6 +19,9 @@ pub fn recognised(bytes: &[u8]) -> Option<&'static str> {
         {
             "it is compressed; unpack it first"
         }
+        () if bytes.starts_with(b"\x89FGREC\r\n") => {
+            "it is a recording of fairground already; `fairground show` and `fairground compare` take it as it is"
+        }
         () if bytes.starts_with(b"\x17\x08\x44tracing") => {
             "it is a trace.dat of trace-cmd; `trace-cmd report trace.dat > trace.txt` makes a text that `fairground import` reads"
         }
@@ -46,13 +49,22 @@ pub fn recognised(bytes: &[u8]) -> Option<&'static str> {
         () if has("sched_switch: ") => {
             "it has events of ftrace; `fairground import` reads lines such as `app-41 [001] d..2. 10.004001: sched_switch: ...`"
         }
+        () if has("sched_waking: ") || has("sched_wakeup: ") => {
+            "it has wake-ups of ftrace and no sched_switch, which says when tasks ran; record both"
+        }
+        () if text.trim_start().starts_with('{') && has("\"tasks\"") => {
+            "it is an rt-app file, a load that `fairground show` and `fairground compare` take as it is"
+        }
         () if has("sched_ext: BPF scheduler") || has("runnable task stall (") => {
             "it tells that the kernel unloaded a scheduler, and lacks the debug dump with its tasks: that is in the output of the scheduler's loader \
              (`journalctl -u scx` or -u scx_loader), between \"DEBUG DUMP\" and the next line of ="
         }
         // A trace of Perfetto is a message of packets, of which the first are about clocks and the tracer itself.
         () if bytes.starts_with(b"\x0a")
-            && (has("perfetto") || has("linux.ftrace") || has("traced")) =>
+            && (has("perfetto")
+                || has("linux.ftrace")
+                || has("traced")
+                || has("\x0a\x05Linux")) =>
         {
             "it is a trace of Perfetto; `traceconv systrace TRACE trace.txt` makes a text that `fairground import` reads"
         }
@@ -75,6 +87,10 @@ mod tests {
             (b" a-1 [000] 1.0: sched_switch: a", "ftrace"),
             (b"sched_ext: BPF scheduler \"x\" disabled (runnable task stall)\n", "debug dump"),
             (b"\x0a\x10traced", "Perfetto"),
+            (b"\x0a\x16\xea\x02\x13\x0a\x0f\x0a\x05Linux\x1a\x066.18.0", "Perfetto"),
+            (b"\x89FGREC\r\n\x02\0\0\0", "a recording"),
+            (b" a-1 [000] 1.0: sched_waking: a", "no sched_switch"),
+            (b"{ \"tasks\": {} }", "rt-app"),
             (b" \n", "empty"),
             (b"\xff\xfeD\0E\0", "UTF-16"),
             (b"\x1f\x8b\x08", "unpack"),
@@ -87,6 +103,6 @@ mod tests {
         ] {
             assert!(recognised(bytes).is_some_and(|told| told.contains(part)), "{part}");
         }
-        assert_eq!(recognised(b"{ \"tasks\": {} }"), None);
+        assert_eq!(recognised(b"{ \"words\": {} }"), None);
     }
 }

@@ -23,6 +23,8 @@ pub struct Dump {
     pub tasks: Vec<DumpedTask>,
     /// Number of other dumps in the text, which are not read.
     pub others: usize,
+    /// Number of CPUs whose task is left out because it is of another class, such as the kernel's own stopper.
+    pub left_out: usize,
 }
 
 /// A task in a dump.
@@ -104,6 +106,9 @@ impl Dump {
     fn take(&mut self, cpu: usize, line: &str) {
         if let Some(class) = word(line, "class=") {
             let current = word(line, "curr=").and_then(label);
+            let is_listed =
+                matches!(class, "ext_sched_class" | "rt_sched_class" | "idle_sched_class");
+            self.left_out += usize::from(!is_listed);
             let real_time = current.filter(|_| class == "rt_sched_class");
             self.tasks.extend(real_time.map(|(name, pid)| DumpedTask {
                 name,
@@ -316,7 +321,10 @@ mod tests {
     fn a_log_is_read_into_tasks_with_their_cpus_and_queues() {
         let dump = Dump::parse(LOGGED).unwrap();
         assert!(dump.reason.contains("failed to run for 30.123s"));
-        assert_eq!(dump.cpus, 4);
+        assert_eq!((dump.cpus, dump.left_out), (4, 0));
+        let deadline = LOGGED.replace("class=rt_sched_class", "class=dl_sched_class");
+        let deadline = Dump::parse(&deadline).unwrap();
+        assert_eq!((deadline.tasks.len(), deadline.left_out), (2, 1));
         let names: Vec<&str> = dump.tasks.iter().map(|task| task.name.as_str()).collect();
         assert_eq!(names, ["Web Content", "audio", "cc1"]);
         let [waits, audio, compiler] = &dump.tasks[..] else { panic!("{:?}", dump.tasks) };

@@ -455,8 +455,35 @@ fn what_perf_has_recorded_is_imported() {
     refuse(
         &format!("import {BUILD} -o {to}"),
         2,
-        &["build.recording: cannot be imported: not a file of `perf record`"],
+        &["build.recording: it is a recording of fairground already"],
     );
+}
+
+#[test]
+fn a_text_is_imported_with_what_it_does_not_tell() {
+    let folder = tempfile::tempdir().unwrap();
+    let (from, to) = (folder.path().join("trace.txt"), folder.path().join("x.recording"));
+    let lines: String = (0..20)
+        .map(|number| {
+            let side = |prefix: &str, task: &str| {
+                format!("{prefix}comm={task} {prefix}pid={} {prefix}prio=120", 7 * usize::from(task == "app"))
+            };
+            let switch = |from: &str, to: &str| {
+                format!("sched_switch: {} prev_state=S ==> {}", side("prev_", from), side("next_", to))
+            };
+            let (on, off) = (switch("idle", "app"), switch("app", "idle"));
+            let waking = format!("sched_waking: {}", side("", "app"));
+            format!("idle 0 [000] 1.{number:02}1: {waking}\nidle 0 [000] 1.{number:02}2: {on}\napp 7 [000] 1.{number:02}4: {off}\n")
+        })
+        .collect();
+    fs::write(&from, lines).unwrap();
+    let (from, to) = (from.display(), to.display());
+    let line = format!("import {from} -o {to}");
+    refuse(&line, 0, &["known by their names", "the text has no flags"]);
+    refuse(&format!("{line} --pid 4242"), 2, &["no task of the chosen process"]);
+    let text = succeed(&format!("show {to}"));
+    assert!(text.contains("on 1 CPU, by text of ftrace"), "{text}");
+    assert!(text.contains("Note: the text has no flags"), "{text}");
 }
 
 #[test]
@@ -548,6 +575,15 @@ fn what_people_paste_is_read_or_named() {
     import(b"\x17\x08\x44tracing6\0", 2, &["trace-cmd report trace.dat"]);
     import(b"Architecture: x86_64\nCPU(s): 4\n", 2, &["text of lscpu"]);
     import(b"sched_ext: BPF scheduler \"a\" disabled (runnable task stall)\n", 2, &["DEBUG DUMP"]);
+    import(b"{ \"tasks\": {} }", 2, &["an rt-app file"]);
+    import(b" a-1 [000] 1.0: sched_waking: comm=b pid=2 prio=120\n", 2, &["no sched_switch"]);
+    // One byte of a name is no text.
+    let damaged = [
+        dump.as_bytes(),
+        b"  R \xff[7] -1ms\nCPU 1 : nr_run=1\n  curr=dl[9] class=dl_sched_class\n",
+    ]
+    .concat();
+    import(&damaged, 0, &["2 tasks, of which 2 waited", "1 CPU had a task of another class"]);
     import(b"nothing of all this", 2, &["not a file of `perf record`"]);
     import(b"\n", 2, &["it is empty"]);
     import(b"CPU 0 : nr_run=1\nCPU states\n", 2, &["lines as the kernel writes them"]);
