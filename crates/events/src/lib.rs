@@ -141,10 +141,23 @@ pub enum Outsider {
 pub enum Queue {
     /// The local queue of a CPU.
     Local(CpuId),
-    /// The global queue of a node.
-    Global,
+    /// The global queue of this node.
+    Global(u32),
     /// A queue that the scheduler created, by its id.
     User(u64),
+}
+
+/// A condition of a task that decides how long it runs or waits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Condition {
+    /// It is in the scheduler's class.
+    Ext,
+    /// It runs with a slice that never ends (`SCX_SLICE_INF`).
+    Endless,
+    /// Its `SCHED_DEADLINE` runtime is used up, and it waits for its next period.
+    UsedUp,
+    /// A deadline server has it run before tasks of more important classes; lasts until it leaves the CPU.
+    Served,
 }
 
 /// Something that happened.
@@ -290,7 +303,7 @@ pub enum EventKind {
         /// Nanojoules.
         nanojoules: u64,
     },
-    /// A callback of the scheduler has just returned. Only streams with details have this event and the next two.
+    /// A callback of the scheduler has just returned. Only streams with details have this event and the next three.
     Callback {
         /// The CPU on which it ran.
         cpu: CpuId,
@@ -320,6 +333,15 @@ pub enum EventKind {
         task: TaskId,
         /// The queue.
         queue: Queue,
+    },
+    /// A condition of `task` begins or ends.
+    Condition {
+        /// The task.
+        task: TaskId,
+        /// Which condition.
+        condition: Condition,
+        /// Whether it begins.
+        begins: bool,
     },
 }
 

@@ -55,7 +55,8 @@ impl<'a> Renumbered<'a> {
             | EventKind::JobSkip { .. }
             | EventKind::Lap { .. }
             | EventKind::Throttle { .. }
-            | EventKind::QuotaUse { .. } => {}
+            | EventKind::QuotaUse { .. }
+            | EventKind::Condition { .. } => {}
         }
         kind
     }

@@ -1,9 +1,9 @@
 //! Trace files: reading returns the events that were written, and damage is found.
 
 use fairground_events::{
-    Callback, CgroupMode, CpuId, Event, EventKind, GroupId, GroupInfo, Nanoseconds, Outsider,
-    OverheadKind, Queue, Quota, QuotaUse, Sink, TaskId, TaskInfo, TraceError, TraceReader,
-    TraceWriter,
+    Callback, CgroupMode, Condition, CpuId, Event, EventKind, GroupId, GroupInfo, Nanoseconds,
+    Outsider, OverheadKind, Queue, Quota, QuotaUse, Sink, TaskId, TaskInfo, TraceError,
+    TraceReader, TraceWriter,
 };
 use proptest::prelude::*;
 
@@ -114,6 +114,7 @@ fn example() -> Vec<Call> {
             vtime: Some(7),
         },
         EventKind::Remove { task, queue: Queue::Local(cpu) },
+        EventKind::Condition { task, condition: Condition::Served, begins: true },
     ];
     let member = TaskInfo { group: Some(GroupId(1)), ..task_info("größter Hog") };
     let mut calls = vec![
@@ -203,7 +204,7 @@ fn a_stream_that_contradicts_the_format_is_refused() {
 fn queue() -> impl Strategy<Value = Queue> {
     prop_oneof![
         (0..CPUS).prop_map(|cpu| Queue::Local(CpuId(cpu))),
-        Just(Queue::Global),
+        any::<u32>().prop_map(Queue::Global),
         any::<u64>().prop_map(Queue::User),
     ]
 }

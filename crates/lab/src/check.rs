@@ -150,7 +150,7 @@ impl Finding {
         let is_elsewhere = cause == Some(Cause::Lay { place })
             || cause.is_some()
                 && stays.clone().count() > 0
-                && stays.clone().all(|stay| stay.place == place);
+                && stays.clone().all(|stay| matches!(stay.place, Place::Kernel | Place::Way));
         !(is_elsewhere || self.failure.status == Status::Starved && is_behind_real_time)
     }
 }
@@ -168,9 +168,10 @@ fn reason_of(wait: Option<&Explanation>) -> String {
         Cause::Quota { .. } => "without quota",
         Cause::Lay { place } => match place {
             Place::Kernel => "in another class",
+            Place::Way => "on its way",
             Place::Scheduler => "in the scheduler's data",
             Place::Local { .. } => "in a local queue",
-            Place::Global | Place::Queue { .. } => "in a queue",
+            Place::Global { .. } | Place::Queue { .. } => "in a queue",
         },
     };
     let beside = if is_beside_idle { ", beside an idle CPU" } else { "" };
@@ -185,7 +186,7 @@ mod tests {
 
     /// A wait for 100 ns for this reason, beside a CPU that was idle for part of it.
     fn wait(cause: Cause, idle_ns: u64) -> Explanation {
-        let cpu = CpuUse { cpu: 1, ran: Vec::new(), idle_ns };
+        let cpu = CpuUse { cpu: 1, ran: Vec::new(), idle_ns, overhead_ns: 0, offline_ns: 0 };
         Explanation {
             task: "a".to_owned(),
             from_ns: 100,

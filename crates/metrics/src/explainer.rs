@@ -3,20 +3,17 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use fairground_events::{
-    Callback, CpuId, Event, EventKind, Nanoseconds, Outsider, Policy, Sink, TaskId, TaskInfo,
+    Callback, Condition, CpuId, Event, EventKind, Nanoseconds, Outsider, Policy, Sink, TaskId,
+    TaskInfo,
 };
 
-use crate::explanation::{Action, Cause, CpuUse, Explanation, Place, Ran, Stay, Step, Taken};
+use crate::explanation::{
+    Action, Cause, CpuUse, Explanation, Moved, Place, Ran, Stay, Step, Taken,
+};
 use crate::timeline::{LongestWait, States};
 
 /// Number of steps to keep from the beginning of a wait. Those between these and the last ones are only counted.
 const FIRST_STEPS: usize = 24;
-/// A longer slice might as well have no end: before it is over, the kernel ends a scheduler under which another task has waited for so long (SCX_WATCHDOG_MAX_TIMEOUT).
-const ENDLESS: Nanoseconds = 30_000_000_000;
-/// The slice that the kernel gives to a task that goes on because no other was chosen (SCX_SLICE_DFL).
-const USUAL_SLICE: Nanoseconds = 20_000_000;
-/// A slice ends at a tick, which is not longer than this.
-const LATEST_TICK: Nanoseconds = 20_000_000;
 
 /// Number of steps to keep from the end of a wait.
 pub const LAST_STEPS: usize = 12;
@@ -27,12 +24,10 @@ struct Known {
     policy: Policy,
     priority: u32,
     allowed: Vec<CpuId>,
-    /// The slice with which it was inserted last, if it was.
-    slice: Option<Nanoseconds>,
-    /// When that was.
-    sliced: Nanoseconds,
-    /// Whether it has run on long after the end of that slice, so that it must have got another one.
-    outlasts: bool,
+    /// Whether its slice never ends.
+    endless: bool,
+    /// Whether a deadline server has it run.
+    served: bool,
 }
 
 /// State of a task whose waits are explained.
@@ -43,10 +38,16 @@ struct Followed {
     /// The steps since it last ran or slept.
     steps: Steps,
     place: Option<Place>,
+    /// The place that it left last, and when.
+    left: Option<(Place, Nanoseconds)>,
+    /// Whether it is in the scheduler's class.
+    of_scheduler: bool,
     /// The CPU that it was woken for, moved to or ran on last.
     cpu: Option<u32>,
     /// Since when quotas hold it back, if they do.
     throttled_since: Option<Nanoseconds>,
+    /// Since when its deadline runtime is used up, if it is.
+    used_up_since: Option<Nanoseconds>,
     open: Option<Open>,
 }
 
@@ -60,6 +61,8 @@ struct Open {
     stays: Vec<Stay>,
     /// How long quotas have held it back.
     throttled: Nanoseconds,
+    /// How long its deadline runtime was used up.
+    used_up: Nanoseconds,
     /// How tasks ran meanwhile, by CPU and task.
     ran: BTreeMap<(u32, Runner), Turns>,
 }
@@ -69,8 +72,27 @@ struct Open {
 enum Runner {
     Task(TaskId),
     Outside(Outsider),
+    /// Nobody: the kernel wakes it from idleness, switches or serves interrupts.
+    Overhead,
     /// Nobody: it is offline, which is not idle.
-    Nobody,
+    Offline,
+}
+
+/// Someone's turn on a CPU.
+#[derive(Clone, Copy)]
+struct Turn {
+    runner: Runner,
+    begin: Nanoseconds,
+    /// Since when the rest of the turn is as follows.
+    since: Nanoseconds,
+    endless: bool,
+    served: bool,
+}
+
+impl Turn {
+    fn overhead(begin: Nanoseconds) -> Self {
+        Self { runner: Runner::Overhead, begin, since: begin, endless: false, served: false }
+    }
 }
 
 /// How a task ran on a CPU.
@@ -78,6 +100,10 @@ enum Runner {
 struct Turns {
     count: u64,
     duration: Nanoseconds,
+    /// How long with a slice that never ends.
+    endless: Nanoseconds,
+    /// How long because a deadline server had it run.
+    served: Nanoseconds,
 }
 
 #[derive(Clone, Default)]
@@ -110,12 +136,12 @@ pub struct Explainer {
     followed: BTreeMap<TaskId, Followed>,
     states: States,
     /// Who runs on each CPU, and since when.
-    running: Vec<Option<(Runner, Nanoseconds)>>,
-    /// When the scheduler was asked last for a task for each CPU, if ever.
-    asked: Vec<Option<Nanoseconds>>,
+    running: Vec<Option<Turn>>,
+    /// The last overhead of each CPU while nobody ran there: its beginning and its end, if it was not followed by anything.
+    overhead: Vec<Option<(Nanoseconds, Nanoseconds)>>,
     offline: BTreeSet<CpuId>,
-    /// The last task that left a queue, and that queue.
-    moving: Option<(TaskId, Place)>,
+    /// The tasks that have left a queue and are not yet elsewhere, and those queues.
+    moving: BTreeMap<TaskId, Place>,
     explanations: Vec<Explanation>,
 }
 
@@ -135,9 +161,9 @@ impl Explainer {
             followed: BTreeMap::new(),
             states: States::default(),
             running: vec![None; cpus as usize],
-            asked: vec![None; cpus as usize],
+            overhead: vec![None; cpus as usize],
             offline: BTreeSet::new(),
-            moving: None,
+            moving: BTreeMap::new(),
             explanations: Vec::new(),
         }
     }
@@ -175,26 +201,24 @@ impl Explainer {
     fn put(&mut self, now: Nanoseconds, task: TaskId, place: Option<Place>) {
         if let Some(followed) = self.followed.get_mut(&task) {
             followed.settle(now);
-            followed.place = place;
+            if let Some(before) = std::mem::replace(&mut followed.place, place) {
+                followed.left = Some((before, now));
+            }
         }
     }
 
     fn callback(
         &mut self,
         now: Nanoseconds,
-        (cpu, callback): (CpuId, Callback),
+        (cpu, callback, begin): (CpuId, Callback, Nanoseconds),
         task: Option<TaskId>,
         action: Action,
     ) {
         if callback == Callback::Dispatch {
-            self.outlast(now, cpu);
-            if let Some(asked) = self.asked.get_mut(cpu.0 as usize) {
-                *asked = Some(now);
-            }
             for (task, followed) in &mut self.followed {
                 let known = self.tasks.get(task);
                 if known.is_some_and(|known| known.may_use(cpu)) {
-                    followed.count_dispatch();
+                    followed.count_dispatch(begin);
                 }
             }
         }
@@ -207,17 +231,16 @@ impl Explainer {
             self.step(now, task, action);
         }
         if callback == Callback::Enqueue {
+            self.moving.remove(&task);
             self.put(now, task, Some(Place::Scheduler));
         }
     }
 
     fn insert(&mut self, now: Nanoseconds, task: TaskId, place: Place) {
-        if let (Some((moved, from)), Place::Local { cpu }) = (self.moving.take(), place)
-            && moved == task
-        {
+        if let Some(from) = self.moving.remove(&task).filter(|from| *from != place) {
             for (other, followed) in &mut self.followed {
                 if *other != task && followed.place == Some(from) {
-                    followed.count_taken(cpu);
+                    followed.count_moved(place);
                 }
             }
         }
@@ -225,30 +248,81 @@ impl Explainer {
     }
 
     fn switch(&mut self, now: Nanoseconds, cpu: CpuId, next: Option<Runner>) {
-        let Some(running) = self.running.get_mut(cpu.0 as usize) else {
-            return;
-        };
-        let nobody = self.offline.contains(&cpu).then_some(Runner::Nobody);
-        let before = std::mem::replace(running, next.or(nobody).map(|runner| (runner, now)));
-        if let Some((runner, since)) = before {
-            for open in self.followed.values_mut().filter_map(|one| one.open.as_mut()) {
-                open.credit(cpu, runner, since, now);
+        let place = cpu.0 as usize;
+        self.end_overhead(now, cpu);
+        let nobody = self.offline.contains(&cpu).then_some(Runner::Offline);
+        let next = next.or(nobody).map(|runner| self.turn(runner, now, now));
+        let Some(running) = self.running.get_mut(place) else { return };
+        if let Some(turn) = std::mem::replace(running, next) {
+            self.credit(cpu, turn, now, true);
+            if let Runner::Task(task) = turn.runner
+                && let Some(known) = self.tasks.get_mut(&task)
+            {
+                known.served = false;
             }
         }
     }
 
-    /// Notes whether the task on this CPU has outlasted its slice, at whose end the scheduler is asked for another one.
-    fn outlast(&mut self, now: Nanoseconds, cpu: CpuId) {
-        let place = cpu.0 as usize;
-        let running = self.running.get(place).copied().flatten();
-        let asked = self.asked.get(place).copied().flatten();
-        if let (Some((Runner::Task(task), since)), Some(asked)) = (running, asked)
-            && let Some(known) = self.tasks.get_mut(&task)
-            && let Some(slice) = known.slice
+    /// A turn that began at `begin`, as it is from `since` on.
+    fn turn(&self, runner: Runner, begin: Nanoseconds, since: Nanoseconds) -> Turn {
+        let known = self.known(runner);
+        let endless = known.is_some_and(|known| known.endless);
+        let served = known.is_some_and(|known| known.served);
+        Turn { runner, begin, since, endless, served }
+    }
+
+    /// Credits a turn up to `now` to all waits.
+    fn credit(&mut self, cpu: CpuId, turn: Turn, now: Nanoseconds, ends: bool) {
+        for open in self.followed.values_mut().filter_map(|one| one.open.as_mut()) {
+            open.credit(cpu, turn, now, ends);
+        }
+    }
+
+    /// A condition of a task begins or ends, which may run.
+    fn condition(&mut self, now: Nanoseconds, task: TaskId, condition: Condition, begins: bool) {
+        let Some(known) = self.tasks.get_mut(&task) else { return };
+        let followed = self.followed.get_mut(&task);
+        match (condition, followed) {
+            (Condition::Endless, _) => known.endless = begins,
+            (Condition::Served, _) => known.served = begins,
+            (Condition::UsedUp, Some(followed)) => return followed.use_up(now, begins),
+            (Condition::Ext, Some(followed)) => {
+                followed.settle(now);
+                followed.of_scheduler = begins;
+                return;
+            }
+            (Condition::UsedUp | Condition::Ext, None) => return,
+        }
+        let runs = |turn: &Option<Turn>| turn.is_some_and(|one| one.runner == Runner::Task(task));
+        if let Some(cpu) = self.running.iter().position(runs)
+            && let Some(turn) = self.running[cpu]
         {
-            let limit = slice.max(USUAL_SLICE).saturating_add(LATEST_TICK);
-            // One whose attributes change while it runs is inserted again, with the rest of its slice.
-            known.outlasts |= now.saturating_sub(since.max(asked).max(known.sliced)) > limit;
+            self.credit(CpuId(cpu as u32), turn, now, false);
+            self.running[cpu] = Some(self.turn(turn.runner, turn.begin, now));
+        }
+    }
+
+    /// `cpu` spends the time from `now` on, or from the end of earlier overhead, on something other than tasks.
+    fn overhead(&mut self, now: Nanoseconds, cpu: CpuId, duration: Nanoseconds) {
+        let place = cpu.0 as usize;
+        if self.running.get(place).is_none_or(Option::is_some) {
+            return;
+        }
+        match &mut self.overhead[place] {
+            Some((_, until)) if *until >= now => *until += duration,
+            _ => {
+                self.end_overhead(now, cpu);
+                self.overhead[place] = Some((now, now + duration));
+            }
+        }
+    }
+
+    /// Credits the overhead of a CPU that ran nobody, as far as it has passed.
+    fn end_overhead(&mut self, now: Nanoseconds, cpu: CpuId) {
+        let overhead = self.overhead.get_mut(cpu.0 as usize).and_then(Option::take);
+        if let Some((begin, until)) = overhead {
+            let turn = Turn::overhead(begin);
+            self.credit(cpu, turn, until.min(now), true);
         }
     }
 
@@ -275,25 +349,29 @@ impl Explainer {
     }
 
     fn close(&mut self, now: Nanoseconds, task: TaskId, ran: bool) {
-        for cpu in 0..self.cpus {
-            self.outlast(now, CpuId(cpu));
-        }
         let Some(followed) = self.followed.get_mut(&task) else {
             return;
         };
         followed.settle(now);
         followed.throttle(now, false);
+        followed.use_up(now, false);
         let Some(mut open) = followed.open.take() else {
             return;
         };
         for (cpu, running) in self.running.iter().enumerate() {
-            if let Some((other, since)) = running
-                && *other != Runner::Task(task)
-            {
-                open.credit(CpuId(cpu as u32), *other, *since, now);
+            let turn = running.filter(|turn| turn.runner != Runner::Task(task));
+            if let Some(turn) = turn {
+                open.credit(CpuId(cpu as u32), turn, now, true);
+            }
+            if let Some((begin, until)) = self.overhead[cpu] {
+                let turn = Turn::overhead(begin);
+                open.credit(CpuId(cpu as u32), turn, until.min(now), true);
             }
         }
         let Steps { first, last, left_out } = followed.steps.clone();
+        for stay in &mut open.stays {
+            stay.moved.sort_by_key(|moved| std::cmp::Reverse(moved.tasks));
+        }
         let cpus = self.uses(&open, task, now - open.from);
         let length = now - open.from;
         self.explanations.push(Explanation {
@@ -301,8 +379,8 @@ impl Explainer {
             from_ns: open.from,
             to_ns: now,
             ran,
-            cause: self
-                .throttling(&open, task, length)
+            cause: open
+                .throttling(length)
                 .or_else(|| self.real_time_cause(&open, task, &cpus, length))
                 .unwrap_or_else(|| cause(&open.stays, &cpus, length, ran)),
             places: open.stays,
@@ -310,27 +388,6 @@ impl Explainer {
             steps: first.into_iter().chain(last).collect(),
             steps_left_out: left_out,
         });
-    }
-
-    /// Whether `task` waited for its next period: that of a quota, or its own. A deadline task comes before all but its like, so if it waits while a CPU that it may use runs
-    /// none of them, its runtime is used up.
-    fn throttling(&self, open: &Open, task: TaskId, length: Nanoseconds) -> Option<Cause> {
-        if open.throttled > 0 && open.throttled >= length / 2 {
-            let duration_ns = open.throttled;
-            return Some(Cause::Quota { duration_ns });
-        }
-        let is_deadline = |known: &&Known| known.policy == Policy::Deadline;
-        let known = self.tasks.get(&task).filter(is_deadline)?;
-        let cpus = (0..self.cpus).filter(|cpu| known.may_use(CpuId(*cpu)));
-        let without_its_like = cpus.map(|cpu| {
-            let its_like = open.ran_on(cpu).filter(|(other, _)| {
-                self.known(*other).is_some_and(|other| other.policy == Policy::Deadline)
-            });
-            let taken: Nanoseconds = its_like.map(|(_, turns)| turns.duration).sum();
-            length.saturating_sub(taken)
-        });
-        let duration_ns = without_its_like.max()?;
-        (duration_ns >= length / 2).then_some(Cause::Throttled { duration_ns })
     }
 
     /// Why a task of `SCHED_FIFO` or `SCHED_RR` waited on the run queue of a CPU.
@@ -345,21 +402,17 @@ impl Explainer {
         let own = self.tasks.get(&task).filter(fixed)?;
         let cpu = open.cpu.filter(|cpu| own.may_use(CpuId(*cpu)));
         let its = cpus.iter().filter(|one| cpu.is_none_or(|cpu| one.cpu == cpu));
-        let (mut before, mut ordinary, mut count) = (0, 0, 0);
+        let its = its.filter(|one| one.offline_ns < length);
+        let (mut before, mut served, mut count) = (0, 0, 0);
         for one in its {
             count += 1;
-            for ran in &one.ran {
-                match ran.real_time {
-                    false if !ran.outside => ordinary += ran.duration_ns,
-                    true if ran.priority.is_none_or(|one| one >= own.priority) => {
-                        before += ran.duration_ns;
-                    }
-                    _ => {}
-                }
-            }
+            served += open.served_on(one.cpu);
+            let is_before =
+                |ran: &&Ran| ran.real_time && ran.priority.is_none_or(|one| one >= own.priority);
+            before += one.ran.iter().filter(is_before).map(|ran| ran.duration_ns).sum::<u64>();
         }
-        let (duration_ns, is_before) = (before.max(ordinary), before >= ordinary);
-        let is_most = duration_ns > 0 && before + ordinary >= length * count / 2;
+        let (duration_ns, is_before) = (before.max(served), before >= served);
+        let is_most = duration_ns > 0 && before + served >= length * count / 2;
         is_most.then_some(match is_before {
             true => Cause::RealTime { duration_ns, cpu },
             false => Cause::Server { duration_ns, cpu },
@@ -379,7 +432,14 @@ impl Explainer {
                 let mut ran: Vec<Ran> =
                     on_it.filter_map(|(runner, turns)| self.told(runner, turns)).collect();
                 ran.sort_by_key(|one| std::cmp::Reverse(one.duration_ns));
-                CpuUse { cpu, ran, idle_ns: length.saturating_sub(busy) }
+                let time = |of: Runner| open.ran.get(&(cpu, of)).map_or(0, |one| one.duration);
+                CpuUse {
+                    cpu,
+                    ran,
+                    idle_ns: length.saturating_sub(busy),
+                    overhead_ns: time(Runner::Overhead),
+                    offline_ns: time(Runner::Offline),
+                }
             })
             .collect()
     }
@@ -387,7 +447,7 @@ impl Explainer {
     fn known(&self, runner: Runner) -> Option<&Known> {
         match runner {
             Runner::Task(task) => self.tasks.get(&task),
-            Runner::Outside(_) | Runner::Nobody => None,
+            Runner::Outside(_) | Runner::Overhead | Runner::Offline => None,
         }
     }
 
@@ -399,10 +459,10 @@ impl Explainer {
             Runner::Outside(Outsider::Loader) => ("the scheduler's loader".to_owned(), false),
             Runner::Outside(Outsider::Other) => ("other programs".to_owned(), false),
             Runner::Outside(Outsider::RealTime) => ("other programs' threads".to_owned(), true),
-            Runner::Nobody => return None,
+            Runner::Overhead | Runner::Offline => return None,
         };
         let priority = known.map(|known| known.priority).filter(|priority| *priority > 0);
-        let endless = known.is_some_and(Known::is_endless);
+        let endless = turns.endless > turns.duration / 2;
         let outside = matches!(runner, Runner::Outside(_));
         let (duration_ns, turns) = (turns.duration, turns.count);
         Some(Ran { task, real_time, endless, priority, outside, duration_ns, turns })
@@ -412,10 +472,6 @@ impl Explainer {
 impl Known {
     fn is_real_time(&self) -> bool {
         matches!(self.policy, Policy::Fifo | Policy::RoundRobin | Policy::Deadline)
-    }
-
-    fn is_endless(&self) -> bool {
-        self.outlasts || self.slice.is_some_and(|slice| slice >= ENDLESS)
     }
 
     fn may_use(&self, cpu: CpuId) -> bool {
@@ -432,9 +488,18 @@ impl Followed {
         self.throttled_since = begins.then_some(now);
     }
 
+    /// Its deadline runtime is used up from now on, or no longer.
+    fn use_up(&mut self, now: Nanoseconds, begins: bool) {
+        if let (Some(since), Some(open)) = (self.used_up_since.take(), &mut self.open) {
+            open.used_up += now - since.max(open.from);
+        }
+        self.used_up_since = begins.then_some(now);
+    }
+
     /// Counts the time since it was last called as spent in the task's place.
     fn settle(&mut self, now: Nanoseconds) {
-        let place = self.place.unwrap_or(Place::Kernel);
+        let elsewhere = if self.of_scheduler { Place::Way } else { Place::Kernel };
+        let place = self.place.unwrap_or(elsewhere);
         if let Some(open) = &mut self.open {
             let duration = now.saturating_sub(open.there_since);
             open.there_since = now;
@@ -444,17 +509,28 @@ impl Followed {
         }
     }
 
-    fn count_dispatch(&mut self) {
-        if let (Some(open), Some(place)) = (&mut self.open, self.place) {
+    /// Counts a call of `dispatch` that began at `begin` and may have moved the task since.
+    fn count_dispatch(&mut self, begin: Nanoseconds) {
+        let left = self.left.filter(|(_, when)| *when >= begin).map(|(place, _)| place);
+        if let (Some(open), Some(place)) = (&mut self.open, left.or(self.place)) {
             open.stay(place).dispatches += 1;
         }
     }
 
-    fn count_taken(&mut self, cpu: u32) {
+    /// Counts another task that was moved `to` elsewhere from where this one is.
+    fn count_moved(&mut self, to: Place) {
         let (Some(open), Some(place)) = (&mut self.open, self.place) else {
             return;
         };
-        let taken = &mut open.stay(place).taken;
+        let stay = open.stay(place);
+        let Place::Local { cpu } = to else {
+            match stay.moved.iter_mut().find(|one| one.to == to) {
+                Some(one) => one.tasks += 1,
+                None => stay.moved.push(Moved { to, tasks: 1 }),
+            }
+            return;
+        };
+        let taken = &mut stay.taken;
         let at = taken.partition_point(|one| one.cpu < cpu);
         match taken.get_mut(at).filter(|one| one.cpu == cpu) {
             Some(one) => one.tasks += 1,
@@ -465,13 +541,22 @@ impl Followed {
 
 impl Open {
     fn new(from: Nanoseconds, cpu: Option<u32>) -> Self {
-        Self { from, cpu, there_since: from, stays: Vec::new(), throttled: 0, ran: BTreeMap::new() }
+        Self {
+            from,
+            cpu,
+            there_since: from,
+            stays: Vec::new(),
+            throttled: 0,
+            used_up: 0,
+            ran: BTreeMap::new(),
+        }
     }
 
     fn stay(&mut self, place: Place) -> &mut Stay {
         let at = self.stays.iter().position(|stay| stay.place == place);
         let at = at.unwrap_or_else(|| {
-            self.stays.push(Stay { place, duration_ns: 0, taken: Vec::new(), dispatches: 0 });
+            let (taken, moved) = (Vec::new(), Vec::new());
+            self.stays.push(Stay { place, duration_ns: 0, taken, moved, dispatches: 0 });
             self.stays.len() - 1
         });
         &mut self.stays[at]
@@ -483,14 +568,31 @@ impl Open {
         on_it.map(|((_, runner), turns)| (*runner, *turns))
     }
 
-    /// `runner` ran on `cpu` from `since` to `now`.
-    fn credit(&mut self, cpu: CpuId, runner: Runner, since: Nanoseconds, now: Nanoseconds) {
-        let duration = now.saturating_sub(since.max(self.from));
-        if duration > 0 {
-            let turns = self.ran.entry((cpu.0, runner)).or_default();
-            turns.duration += duration;
-            turns.count += 1;
+    /// How long a deadline server had tasks run on a CPU.
+    fn served_on(&self, cpu: u32) -> Nanoseconds {
+        self.ran_on(cpu).map(|(_, turns)| turns.served).sum()
+    }
+
+    /// The rest of this turn on `cpu` up to `now`, at which it may end.
+    fn credit(&mut self, cpu: CpuId, turn: Turn, now: Nanoseconds, ends: bool) {
+        if now <= turn.begin.max(self.from) {
+            return;
         }
+        let duration = now.saturating_sub(turn.since.max(self.from));
+        let turns = self.ran.entry((cpu.0, turn.runner)).or_default();
+        turns.count += u64::from(ends);
+        turns.duration += duration;
+        turns.endless += if turn.endless { duration } else { 0 };
+        turns.served += if turn.served { duration } else { 0 };
+    }
+
+    /// Whether the task waited for its next period for most of this length: that of a quota, or its own.
+    fn throttling(&self, length: Nanoseconds) -> Option<Cause> {
+        let is_most = |duration: Nanoseconds| duration > 0 && duration >= length / 2;
+        if is_most(self.throttled) {
+            return Some(Cause::Quota { duration_ns: self.throttled });
+        }
+        is_most(self.used_up).then_some(Cause::Throttled { duration_ns: self.used_up })
     }
 }
 
@@ -506,14 +608,15 @@ fn cause(stays: &[Stay], cpus: &[CpuUse], length: Nanoseconds, ran: bool) -> Cau
         Place::Local { cpu } => Some(cpu),
         _ => None,
     };
-    let its: Vec<&CpuUse> =
-        { cpus.iter() }.filter(|one| only.is_none_or(|cpu| one.cpu == cpu)).collect();
-    // How long those of a kind had these CPUs, if they had each of them for at least half of the wait: what they leave is the scheduler's to use.
+    let its: Vec<&CpuUse> = { cpus.iter() }
+        .filter(|one| only.is_none_or(|cpu| one.cpu == cpu) && one.offline_ns < length)
+        .collect();
+    // How long those of a kind had these CPUs, if they had each of them for at least half of the wait in which it was online: what they leave is the scheduler's to use.
     let had = |is_of_kind: fn(&Ran) -> bool| -> Option<Nanoseconds> {
         let on = |one: &&CpuUse| -> Nanoseconds {
             one.ran.iter().filter(|ran| is_of_kind(ran)).map(|ran| ran.duration_ns).sum()
         };
-        let is_taken = |one: &&CpuUse| on(one) > 0 && on(one) >= length / 2;
+        let is_taken = |one: &&CpuUse| on(one) > 0 && on(one) >= (length - one.offline_ns) / 2;
         (!its.is_empty() && its.iter().all(is_taken)).then(|| its.iter().map(on).sum())
     };
     if let Some(duration_ns) = had(|ran| ran.real_time) {
@@ -526,26 +629,26 @@ fn cause(stays: &[Stay], cpus: &[CpuUse], length: Nanoseconds, ran: bool) -> Cau
 }
 
 impl Sink for Explainer {
-    fn task(&mut self, _time: Nanoseconds, task: TaskId, info: &TaskInfo) {
+    fn task(&mut self, time: Nanoseconds, task: TaskId, info: &TaskInfo) {
         let known = Known {
             name: info.name.clone(),
             policy: info.policy,
             priority: info.rt_priority,
             allowed: info.allowed.clone(),
-            slice: None,
-            sliced: 0,
-            outlasts: false,
+            endless: false,
+            served: false,
         };
         let known = match self.tasks.remove(&task) {
-            Some(Known { slice, sliced, outlasts, .. }) => {
-                Known { slice, sliced, outlasts, ..known }
-            }
+            Some(Known { endless, served, .. }) => Known { endless, served, ..known },
             None => known,
         };
         self.tasks.insert(task, known);
         if let Some(wanted) = self.wanted.get(&info.name) {
             let followed = self.followed.entry(task).or_default();
             followed.wanted.clone_from(wanted);
+            if info.policy != Policy::Deadline {
+                followed.use_up(time, false);
+            }
         }
     }
 
@@ -561,6 +664,7 @@ impl Sink for Explainer {
             }
             EventKind::Switch { cpu, prev, next } if prev != next => {
                 if let Some(task) = next {
+                    self.moving.remove(&task);
                     self.step(now, task, Action::Runs { cpu: cpu.0 });
                     self.locate(task, cpu);
                     self.follow(now, task);
@@ -582,7 +686,7 @@ impl Sink for Explainer {
                 }
                 // A CPU that goes offline still runs what it has until that has moved.
                 let running = self.running.get(cpu.0 as usize).copied().flatten();
-                if running.is_none_or(|(runner, _)| runner == Runner::Nobody) {
+                if running.is_none_or(|turn| turn.runner == Runner::Offline) {
                     self.switch(now, cpu, None);
                 }
             }
@@ -599,12 +703,9 @@ impl Sink for Explainer {
                     chosen_cpu: chosen.map(|cpu| cpu.0),
                     duration_ns: duration,
                 };
-                self.callback(now, (cpu, callback), task, action);
+                self.callback(now, (cpu, callback, now.saturating_sub(duration)), task, action);
             }
             EventKind::Insert { task, queue, slice, vtime } => {
-                if let Some(known) = self.tasks.get_mut(&task) {
-                    (known.slice, known.sliced) = (Some(slice), now);
-                }
                 let queue = Place::from(queue);
                 let action = Action::Inserted {
                     queue,
@@ -617,8 +718,12 @@ impl Sink for Explainer {
             EventKind::Remove { task, queue } => {
                 let queue = Place::from(queue);
                 self.step(now, task, Action::Removed { queue });
-                self.moving = Some((task, queue));
+                self.moving.insert(task, queue);
                 self.put(now, task, None);
+            }
+            EventKind::Overhead { cpu, duration, .. } => self.overhead(now, cpu, duration),
+            EventKind::Condition { task, condition, begins } => {
+                self.condition(now, task, condition, begins);
             }
             EventKind::Throttle { task, begins } => {
                 if let Some(followed) = self.followed.get_mut(&task) {
@@ -639,7 +744,7 @@ impl Sink for Explainer {
 
 #[cfg(test)]
 mod tests {
-    use fairground_events::Queue;
+    use fairground_events::{OverheadKind, Queue};
 
     use super::*;
 
@@ -665,6 +770,10 @@ mod tests {
 
     fn wake(task: TaskId) -> EventKind {
         EventKind::Wake { task, cpu: CpuId(0), waker: None }
+    }
+
+    fn condition(task: TaskId, condition: Condition, begins: bool) -> EventKind {
+        EventKind::Condition { task, condition, begins }
     }
 
     fn switch(cpu: u32, prev: Option<TaskId>, next: Option<TaskId>) -> EventKind {
@@ -693,6 +802,9 @@ mod tests {
                 ..TaskInfo::named(name)
             };
             explainer.task(0, task, &info);
+            let begins = policy == Policy::Normal;
+            let kind = condition(task, Condition::Ext, begins);
+            explainer.event(&Event { time: 0, kind });
         }
         for &(time, kind) in events {
             explainer.event(&Event { time, kind });
@@ -719,7 +831,7 @@ mod tests {
         ];
         let found = explain(Policy::Normal, &[], &events);
         let of_cpu_1 = &found.cpus[1];
-        assert_eq!((of_cpu_1.idle_ns, of_cpu_1.ran.len()), (30, 1));
+        assert_eq!((of_cpu_1.idle_ns, of_cpu_1.offline_ns, of_cpu_1.ran.len()), (30, 40, 1));
         assert_eq!((of_cpu_1.ran[0].duration_ns, of_cpu_1.ran[0].turns), (20, 1));
     }
 
@@ -838,32 +950,43 @@ mod tests {
     }
 
     #[test]
-    fn a_deadline_task_that_waits_beside_others_waits_for_its_next_period() {
-        let events =
-            [(0, switch(0, None, Some(B))), (10, wake(A)), (70, switch(0, Some(B), Some(A)))];
-        let found = explain_as([Policy::Deadline, Policy::Fifo], &[0], &events);
-        assert_eq!(found.cause, Cause::Throttled { duration_ns: 60 });
+    fn a_deadline_task_is_throttled_while_its_runtime_is_used_up() {
+        let used_up = |begins| condition(A, Condition::UsedUp, begins);
+        let cause = |until, policy| {
+            let events = [
+                (0, switch(0, None, Some(B))),
+                (9, used_up(true)),
+                (10, wake(A)),
+                (until, used_up(false)),
+                (70, switch(0, Some(B), Some(A))),
+            ];
+            explain_as([Policy::Deadline, policy], &[0], &events).cause
+        };
+        assert_eq!(cause(60, Policy::Normal), Cause::Throttled { duration_ns: 50 });
+        assert_eq!(cause(20, Policy::Normal), Cause::Lay { place: Place::Kernel });
         // Behind one of its like it may just have the later deadline.
-        let found = explain_as([Policy::Deadline, Policy::Deadline], &[0], &events);
-        let cause = Cause::RealTime { duration_ns: 60, cpu: None };
-        assert_eq!(found.cause, cause);
+        let behind = Cause::RealTime { duration_ns: 60, cpu: None };
+        assert_eq!(cause(20, Policy::Deadline), behind);
     }
 
     #[test]
     fn a_real_time_task_waits_behind_more_important_ones_or_the_deadline_server() {
-        let behind = |policy| {
-            let events = [
-                (0, switch(0, None, Some(A))),
-                (10, switch(0, Some(A), Some(B))),
-                (70, switch(0, Some(B), Some(A))),
-            ];
+        let behind = |policy, served| {
+            let mut events = vec![(0, switch(0, None, Some(A)))];
+            if served {
+                events.push((10, condition(B, Condition::Served, true)));
+            }
+            events.extend([(10, switch(0, Some(A), Some(B))), (70, switch(0, Some(B), Some(A)))]);
             explain_as([Policy::Fifo, policy], &[], &events)
         };
-        let found = behind(Policy::Fifo);
+        let found = behind(Policy::Fifo, false);
         assert_eq!(found.cause, Cause::RealTime { duration_ns: 60, cpu: Some(0) });
         assert_eq!(found.cpus[0].ran[0].priority, Some(51));
-        let found = behind(Policy::Normal);
+        let found = behind(Policy::Normal, true);
         assert_eq!(found.cause, Cause::Server { duration_ns: 60, cpu: Some(0) });
+        // The switch itself takes time, whoever leaves the CPU.
+        let found = behind(Policy::Normal, false);
+        assert_eq!(found.cause, Cause::Lay { place: Place::Kernel });
     }
 
     #[test]
@@ -893,47 +1016,107 @@ mod tests {
         }
     }
 
-    /// A begins to wait beside B, which runs.
-    fn beside_one_that_runs() -> Vec<(Nanoseconds, EventKind)> {
-        vec![
-            (0, insert(B, here(0))),
-            (0, callback(0, Callback::Dispatch, None)),
-            (1, switch(0, None, Some(B))),
+    #[test]
+    fn a_slice_never_ends_if_it_is_infinite_for_most_of_the_time_that_its_task_ran() {
+        let endless = |begins, ends| {
+            let events = [
+                (0, insert(B, here(0))),
+                (1, switch(0, None, Some(B))),
+                (9, insert(A, Q)),
+                (10, wake(A)),
+                (begins, condition(B, Condition::Endless, true)),
+                (ends, condition(B, Condition::Endless, false)),
+                // Its next slice says nothing of this turn.
+                (90, EventKind::Insert { task: B, queue: Q, slice: u64::MAX, vtime: None }),
+                (90, switch(0, Some(B), Some(A))),
+            ];
+            let found = explain(Policy::Normal, &[0], &events);
+            let ran = &found.cpus[0].ran[0];
+            assert_eq!((ran.turns, ran.duration_ns), (1, 80));
+            ran.endless
+        };
+        assert!(endless(20, 80));
+        assert!(endless(40, 90));
+        assert!(!endless(20, 40));
+        assert!(!endless(10, 10));
+    }
+
+    #[test]
+    fn others_that_are_moved_to_another_queue_are_counted_there() {
+        let move_b = |time, from, to| [(time, remove(B, from)), (time + 1, insert(B, to))];
+        let mut events = vec![(9, insert(A, Q)), (10, wake(A))];
+        for time in [20, 40] {
+            events.extend(move_b(time, Q, Queue::User(8)));
+            // Another CPU does something in between.
+            events.insert(events.len() - 1, (time, remove(TaskId::OUTSIDER, Q)));
+            events.push((time + 2, insert(TaskId::OUTSIDER, here(1))));
+        }
+        // Back to where it was, as when its attributes change; or from the CPU.
+        events.extend(move_b(60, Q, Q));
+        events.extend([
+            (70, remove(B, Q)),
+            (71, switch(0, None, Some(B))),
+            (72, insert(B, here(0))),
+        ]);
+        let found = explain(Policy::Normal, &[], &events);
+        let stay = &found.places[0];
+        assert_eq!(stay.moved, [Moved { to: Place::Queue { id: 8 }, tasks: 2 }]);
+        assert_eq!(stay.taken, [Taken { cpu: 1, tasks: 2 }]);
+    }
+
+    #[test]
+    fn a_call_of_dispatch_that_moves_the_task_counts_where_it_was() {
+        let dispatch = EventKind::Callback {
+            cpu: CpuId(0),
+            callback: Callback::Dispatch,
+            task: None,
+            chosen: None,
+            duration: 5,
+        };
+        let events = [
             (9, insert(A, Q)),
             (10, wake(A)),
-        ]
+            (20, dispatch),
+            (52, remove(A, Q)),
+            (53, insert(A, here(0))),
+            (55, dispatch),
+            (60, switch(0, None, Some(A))),
+        ];
+        let found = explain(Policy::Normal, &[], &events);
+        let dispatches: Vec<u64> = found.places.iter().map(|stay| stay.dispatches).collect();
+        assert_eq!(dispatches, [2, 0, 0]);
+        let way: Vec<Place> = found.places.iter().map(|stay| stay.place).collect();
+        assert_eq!(way, [Q.into(), Place::Way, Place::Local { cpu: 0 }]);
     }
 
     #[test]
-    fn a_task_that_outlasts_its_slice_got_another_one() {
-        const MS: u64 = 1_000_000;
-        let asked = |every: u64| {
-            let mut events = beside_one_that_runs();
-            let times = (1..=100 / every).map(|time| time * every * MS);
-            events.extend(times.map(|time| (time, callback(0, Callback::Dispatch, None))));
-            events.push((100 * MS, insert(B, Q)));
-            events.push((100 * MS, switch(0, Some(B), Some(A))));
-            explain(Policy::Normal, &[0], &events).cpus[0].ran[0].endless
-        };
-        assert!(asked(100));
-        assert!(!asked(20));
+    fn a_cpu_that_wakes_from_idleness_is_not_idle() {
+        let overhead =
+            |duration| EventKind::Overhead { cpu: CpuId(0), kind: OverheadKind::Switch, duration };
+        let events = [
+            (5, overhead(10)),
+            (10, wake(A)),
+            (20, overhead(30)),
+            (30, overhead(20)),
+            (60, switch(0, None, Some(A))),
+        ];
+        let found = explain(Policy::Normal, &[], &events);
+        let told = |cpu: &CpuUse| (cpu.idle_ns, cpu.overhead_ns);
+        assert_eq!(found.cpus.iter().map(told).collect::<Vec<_>>(), [(5, 45), (50, 0)]);
     }
 
     #[test]
-    fn a_task_that_is_inserted_again_has_the_rest_of_its_slice_from_then_on() {
-        const MS: u64 = 1_000_000;
-        let inserted_at = |times: &[u64]| {
-            let mut events = beside_one_that_runs();
-            // Its attributes change while it runs.
-            for time in times {
-                events.push((time * MS, insert(B, here(0))));
-            }
-            events.push((100 * MS, callback(0, Callback::Dispatch, None)));
-            events.push((100 * MS, switch(0, Some(B), Some(A))));
-            explain(Policy::Normal, &[0], &events).cpus[0].ran[0].endless
-        };
-        assert!(inserted_at(&[]));
-        assert!(!inserted_at(&[90]));
+    fn a_cpu_that_is_offline_does_not_hide_the_cause() {
+        let events = [
+            (0, EventKind::CpuOnline { cpu: CpuId(1), online: false }),
+            (0, switch(0, None, Some(B))),
+            (9, insert(A, Q)),
+            (10, wake(A)),
+            (70, switch(0, Some(B), Some(A))),
+        ];
+        let found = explain(Policy::Fifo, &[], &events);
+        assert_eq!(found.cause, Cause::RealTime { duration_ns: 60, cpu: None });
+        assert_eq!((found.cpus[1].offline_ns, found.cpus[1].idle_ns), (60, 0));
     }
 
     #[test]

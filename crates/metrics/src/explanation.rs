@@ -46,6 +46,7 @@ impl Explanation {
         for stay in &mut self.places {
             in_place(&mut stay.place);
             stay.taken.iter_mut().for_each(|taken| number(&mut taken.cpu));
+            stay.moved.iter_mut().for_each(|moved| in_place(&mut moved.to));
         }
         self.cpus.iter_mut().for_each(|one| number(&mut one.cpu));
         for step in &mut self.steps {
@@ -67,8 +68,10 @@ impl Explanation {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, JsonSchema)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum Place {
-    /// In one of the kernel's own scheduling classes, or on its way to another place.
+    /// In one of the kernel's own scheduling classes.
     Kernel,
+    /// On its way: being woken, moved from one place to another, or switched to.
+    Way,
     /// In the scheduler's own data: enqueued, but on no dispatch queue.
     Scheduler,
     /// On the local dispatch queue of a CPU.
@@ -77,7 +80,10 @@ pub enum Place {
         cpu: u32,
     },
     /// On the global dispatch queue of a node.
-    Global,
+    Global {
+        /// The node.
+        node: u32,
+    },
     /// On a dispatch queue that the scheduler created.
     Queue {
         /// Its id.
@@ -89,7 +95,7 @@ impl From<Queue> for Place {
     fn from(queue: Queue) -> Self {
         match queue {
             Queue::Local(cpu) => Self::Local { cpu: cpu.0 },
-            Queue::Global => Self::Global,
+            Queue::Global(node) => Self::Global { node },
             Queue::User(id) => Self::Queue { id },
         }
     }
@@ -105,7 +111,9 @@ pub struct Stay {
     pub duration_ns: Nanoseconds,
     /// Other tasks that CPUs took from there meanwhile.
     pub taken: Vec<Taken>,
-    /// Calls of `dispatch` on the task's allowed CPUs meanwhile.
+    /// Other tasks that were moved from there to a dispatch queue that is no CPU's own, by falling number.
+    pub moved: Vec<Moved>,
+    /// Calls of `dispatch` on the task's allowed CPUs that began meanwhile.
     pub dispatches: u64,
 }
 
@@ -115,6 +123,16 @@ pub struct Stay {
 pub struct Taken {
     /// The CPU.
     pub cpu: u32,
+    /// How many.
+    pub tasks: u64,
+}
+
+/// Other tasks that were moved from a queue to another one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Moved {
+    /// The other queue.
+    pub to: Place,
     /// How many.
     pub tasks: u64,
 }
@@ -129,6 +147,10 @@ pub struct CpuUse {
     pub ran: Vec<Ran>,
     /// How long it ran nothing.
     pub idle_ns: Nanoseconds,
+    /// How long it ran nothing because it was waking from an idle state, switching or serving interrupts.
+    pub overhead_ns: Nanoseconds,
+    /// How long it was offline.
+    pub offline_ns: Nanoseconds,
 }
 
 /// How long a task ran.
@@ -139,7 +161,7 @@ pub struct Ran {
     pub task: String,
     /// Whether it is a real-time task, which takes precedence over all tasks of the scheduler.
     pub real_time: bool,
-    /// Whether its slice never ends: nothing interrupts it but the scheduler.
+    /// Whether it had a slice that never ends for more than half of this time: nothing interrupted it but the scheduler.
     pub endless: bool,
     /// Its real-time priority, 1 to 99, if it has one that is known.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -178,9 +200,9 @@ pub enum Cause {
         /// The CPU on whose queue the task was; `None` stands for all its allowed CPUs.
         cpu: Option<u32>,
     },
-    /// The deadline task had used up its runtime, and waited for its next period.
+    /// The deadline task had used up its runtime, and waited for its next period for at least half of the time.
     Throttled {
-        /// How long the CPU that it may use and that ran the fewest other deadline tasks ran none.
+        /// How long.
         duration_ns: Nanoseconds,
     },
     /// A control group had used its quota for at least half of the time.

@@ -20,7 +20,7 @@ mod timeline;
 
 pub use collector::{MachineFacts, Metrics, Options};
 pub use explainer::{Explainer, LAST_STEPS};
-pub use explanation::{Action, Cause, CpuUse, Explanation, Place, Ran, Stay, Step, Taken};
+pub use explanation::{Action, Cause, CpuUse, Explanation, Moved, Place, Ran, Stay, Step, Taken};
 pub use result::{
     Bucket, CpuTime, Distribution, Energy, Fairness, GroupMetrics, IdleBeside, IdleCpu, JobRecord,
     LASTING_WAIT, LONG_IDLE, LONG_WAIT, Lag, LapRecord, LongWait, OverheadTime, Periods,

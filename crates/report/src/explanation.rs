@@ -109,7 +109,7 @@ fn wait_text(wait: &Explanation) -> String {
     }
     text.push_str("\n  What ran meanwhile on the CPUs it may use\n");
     for cpu in &wait.cpus {
-        let _ = writeln!(text, "    CPU {:<4} {}", cpu.cpu, use_text(cpu));
+        let _ = writeln!(text, "    CPU {:<4} {}", cpu.cpu, use_text(cpu, length(wait)));
     }
     text.push_str("\n  What happened to it\n");
     for (number, step) in wait.steps.iter().enumerate() {
@@ -130,17 +130,23 @@ fn instant(nanoseconds: u64) -> String {
 
 fn place(place: Place) -> String {
     match place {
-        Place::Kernel => "outside the scheduler: in another class, or on its way".to_owned(),
+        Place::Kernel => "outside the scheduler: in another class".to_owned(),
+        Place::Way => "on its way: woken, moved or switched to".to_owned(),
         Place::Scheduler => "in the scheduler's own data, in no dispatch queue".to_owned(),
         Place::Local { cpu } => format!("local DSQ of CPU {cpu}"),
-        Place::Global => "global DSQ".to_owned(),
+        Place::Global { node } => format!("global DSQ of node {node}"),
         // The kernel's messages give ids in hexadecimal; sources use small ones in decimal.
         Place::Queue { id } if id < 1 << 16 => format!("DSQ {id}"),
         Place::Queue { id } => format!("DSQ 0x{id:x}"),
     }
 }
 
-fn use_text(cpu: &CpuUse) -> String {
+fn length(wait: &Explanation) -> u64 {
+    wait.to_ns - wait.from_ns
+}
+
+/// What a CPU did during a wait of this length.
+fn use_text(cpu: &CpuUse, length: u64) -> String {
     let named = cpu.ran.iter().take(NAMED).map(|ran| {
         let class = match (ran.real_time, ran.priority, ran.endless) {
             (true, Some(priority), _) => format!(" (real-time {priority})"),
@@ -155,13 +161,13 @@ fn use_text(cpu: &CpuUse) -> String {
         let sum = others.iter().map(|ran| ran.duration_ns).sum();
         parts.push(format!("{} others {}", others.len(), time(sum)));
     }
-    if cpu.idle_ns > 0 {
-        parts.push(format!("idle {}", time(cpu.idle_ns)));
-    }
-    match parts.as_slice() {
-        [] => "nothing: it was offline".to_owned(),
-        parts => parts.join(", "),
-    }
+    // Each switch and each interrupt adds to it.
+    let overhead = if cpu.overhead_ns > length / 10 { cpu.overhead_ns } else { 0 };
+    let of_nobody =
+        [("idle", cpu.idle_ns), ("waking up", overhead), ("offline", cpu.offline_ns)].into_iter();
+    let of_nobody = of_nobody.filter(|(_, duration)| *duration > 0);
+    parts.extend(of_nobody.map(|(what, duration)| format!("{what} {}", time(duration))));
+    parts.join(", ")
 }
 
 fn step_text(step: &Step) -> String {
@@ -185,31 +191,28 @@ fn step_text(step: &Step) -> String {
 
 /// Why a task waited, in one line.
 pub fn why(wait: &Explanation) -> String {
-    let length = wait.to_ns - wait.from_ns;
+    let behind = |whom: &str, is_one: fn(&Ran) -> bool, duration_ns: u64, cpu: Option<u32>| {
+        let online = online(wait).count();
+        let (place, sum) = match cpu {
+            Some(cpu) => (format!("CPU {cpu}, where it lay,"), String::new()),
+            None if online > 1 => {
+                ("the CPUs that it may use".to_owned(), format!(", the sum over {online} CPUs"))
+            }
+            None => ("the CPUs that it may use".to_owned(), String::new()),
+        };
+        let (names, idle) = (names(wait, cpu, is_one), idle(wait, cpu));
+        format!("behind {whom}: {names} had {place} for {}{sum}{idle}", time(duration_ns))
+    };
     match wait.cause {
         Cause::RealTime { duration_ns, cpu } => {
-            let names = names(wait, cpu, |ran| ran.real_time);
-            format!(
-                "behind real-time tasks: {names} had {} for {}",
-                where_it_lay(cpu),
-                time(duration_ns)
-            )
+            behind("real-time tasks", |ran| ran.real_time, duration_ns, cpu)
         }
         Cause::Server { duration_ns, cpu } => {
-            let names = names(wait, cpu, |ran| !ran.real_time && !ran.outside);
-            format!(
-                "behind ordinary tasks, to which the deadline server gives a part of each CPU although they are less important: {names} had {} for {}",
-                where_it_lay(cpu),
-                time(duration_ns)
-            )
+            let whom = "ordinary tasks, to which the deadline server gives a part of each CPU although they are less important";
+            behind(whom, |ran| !ran.real_time && !ran.outside, duration_ns, cpu)
         }
         Cause::Others { duration_ns, cpu } => {
-            let names = names(wait, cpu, |ran| ran.outside);
-            format!(
-                "behind threads that are not of the load: {names} had {} for {}",
-                where_it_lay(cpu),
-                time(duration_ns)
-            )
+            behind("threads that are not of the load", |ran| ran.outside, duration_ns, cpu)
         }
         Cause::Throttled { .. } => {
             "throttled: its SCHED_DEADLINE runtime was used up, and it waited for its next period"
@@ -221,7 +224,7 @@ pub fn why(wait: &Explanation) -> String {
         ),
         Cause::Lay { place } => {
             let stay = wait.places.iter().find(|stay| stay.place == place);
-            let text = stay.map_or_else(String::new, |stay| lay(wait, stay, length));
+            let text = stay.map_or_else(String::new, |stay| lay(wait, stay));
             match endless(wait) {
                 Some(ran) => format!("{text}; {} ran, whose slice never ends", ran.task),
                 None => text,
@@ -232,12 +235,17 @@ pub fn why(wait: &Explanation) -> String {
 
 /// The task whose slice never ends and that had a CPU for most of the wait, if there is one on each CPU that is not idle.
 fn endless(wait: &Explanation) -> Option<&Ran> {
-    let half = (wait.to_ns - wait.from_ns) / 2;
+    let half = length(wait) / 2;
     let is_in_the_way = |ran: &&Ran| ran.endless && !ran.real_time && ran.duration_ns > half;
     let first = |cpu: &'_ CpuUse| cpu.ran.first().is_some_and(|ran| is_in_the_way(&ran));
-    let busy = wait.cpus.iter().filter(|cpu| cpu.idle_ns <= half);
+    let busy = online(wait).filter(|cpu| cpu.idle_ns <= half);
     let all = busy.clone().all(first);
     busy.filter_map(|cpu| cpu.ran.first()).next().filter(|_| all)
+}
+
+/// The CPUs that the task may use and that were not offline all the time.
+fn online(wait: &Explanation) -> impl Iterator<Item = &CpuUse> + Clone {
+    wait.cpus.iter().filter(|cpu| cpu.offline_ns < length(wait))
 }
 
 /// Who of those that `count` ran on `cpu`, or on all CPUs that the task may use.
@@ -257,19 +265,15 @@ fn names(wait: &Explanation, cpu: Option<u32>, count: fn(&Ran) -> bool) -> Strin
     names
 }
 
-fn where_it_lay(cpu: Option<u32>) -> String {
-    cpu.map_or("the CPUs that it may use".to_owned(), |cpu| format!("CPU {cpu}, where it lay,"))
-}
-
 /// Why a task waited, as the mistake that such a wait points to: the same words for all waits of that kind, on a machine of this many CPUs.
 pub fn diagnosis(wait: &Explanation, cpus: u32) -> String {
-    let length = wait.to_ns - wait.from_ns;
+    let half = length(wait) / 2;
     let task = match wait.cpus.len() {
         allowed if allowed >= cpus as usize => "a task",
         1 => "a task that is bound to one CPU",
         _ => "a task that may use some CPUs only",
     };
-    let is_idle = |cpu: &CpuUse| cpu.idle_ns >= length / 2 && cpu.idle_ns > 0;
+    let is_idle = |cpu: &CpuUse| cpu.idle_ns >= half && cpu.idle_ns > 0;
     let has_idle = wait.cpus.iter().any(is_idle);
     let beside = if has_idle { ", while a CPU that it may use is idle" } else { "" };
     let text = match wait.cause {
@@ -287,6 +291,7 @@ pub fn diagnosis(wait: &Explanation, cpus: u32) -> String {
             let stay = wait.places.iter().find(|stay| stay.place == place);
             let local = |cpu| wait.cpus.iter().find(|one| one.cpu == cpu);
             match (place, stay) {
+                (Place::Way, _) => "is on its way to a CPU".to_owned(),
                 (Place::Kernel, _) | (_, None) => "is in another scheduling class".to_owned(),
                 (Place::Scheduler, _) if wait.ran => {
                     format!("stays in the scheduler's own data and is not dispatched{beside}")
@@ -326,14 +331,16 @@ const OTHERS: u64 = 4;
 
 /// The fault of the queue of a task that spent most of its wait there.
 fn queued(wait: &Explanation, stay: &Stay, has_idle: bool) -> &'static str {
-    let one_each = wait.cpus.iter().all(|cpu| cpu.ran.len() == 1);
-    let taken: u64 = stay.taken.iter().map(|taken| taken.tasks).sum();
-    let cpus = wait.cpus.len() as u64;
+    let one_each = online(wait).all(|cpu| cpu.ran.len() == 1);
+    let moved: u64 = stay.moved.iter().map(|moved| moved.tasks).sum();
+    let taken = moved + stay.taken.iter().map(|taken| taken.tasks).sum::<u64>();
+    let taken_here = moved + taken_by(wait, stay);
+    let cpus = online(wait).count() as u64;
     let ran = wait.cpus.iter().flat_map(|cpu| &cpu.ran);
     let (time, turns) =
         ran.fold((0, 0), |(time, turns), ran| (time + ran.duration_ns, turns + ran.turns));
     // An idle CPU that is kicked calls dispatch, once more than there is something to take.
-    let in_vain = stay.dispatches > taken + cpus;
+    let in_vain = stay.dispatches > taken_here + cpus;
     match (has_idle, taken) {
         (true, 0) if in_vain => {
             "lies in a queue from which nothing is taken, while a CPU that it may use is idle"
@@ -362,8 +369,42 @@ fn queued(wait: &Explanation, stay: &Stay, has_idle: bool) -> &'static str {
     }
 }
 
+/// How many others were taken from the queue by CPUs that the task may use.
+fn taken_by(wait: &Explanation, stay: &Stay) -> u64 {
+    let is_its = |cpu: u32| wait.cpus.iter().any(|one| one.cpu == cpu);
+    stay.taken.iter().filter(|taken| is_its(taken.cpu)).map(|taken| taken.tasks).sum()
+}
+
+/// What became of the others in a queue.
+fn others(stay: &Stay) -> String {
+    let tasks = |number: u64| match number {
+        1 => "1 other task was".to_owned(),
+        several => format!("{several} other tasks were"),
+    };
+    let taken = stay.taken.iter().take(NAMED).map(|taken| match taken.tasks {
+        1 => format!("CPU {} took another task", taken.cpu),
+        tasks => format!("CPU {} took {tasks} other tasks", taken.cpu),
+    });
+    let mut parts: Vec<String> = taken.collect();
+    if let Some(others @ [_, ..]) = stay.taken.get(NAMED..) {
+        let tasks: u64 = others.iter().map(|taken| taken.tasks).sum();
+        parts.push(format!("{} more CPUs took {tasks}", others.len()));
+    }
+    let moved = stay.moved.iter().take(NAMED);
+    parts
+        .extend(moved.map(|one| format!("{} moved on to the {}", tasks(one.tasks), place(one.to))));
+    if let Some(others @ [_, ..]) = stay.moved.get(NAMED..) {
+        let sum = others.iter().map(|one| one.tasks).sum();
+        parts.push(format!("{} moved on to {} more DSQs", tasks(sum), others.len()));
+    }
+    match parts.as_slice() {
+        [] => "nothing was taken".to_owned(),
+        parts => parts.join(", "),
+    }
+}
+
 /// Why a task waited that spent most of the time in one place.
-fn lay(wait: &Explanation, stay: &Stay, length: u64) -> String {
+fn lay(wait: &Explanation, stay: &Stay) -> String {
     let duration = time(stay.duration_ns);
     let calls = match stay.dispatches {
         0 => "dispatch was not called on any CPU that it may use".to_owned(),
@@ -374,64 +415,63 @@ fn lay(wait: &Explanation, stay: &Stay, length: u64) -> String {
         Place::Local { cpu } => Some(cpu),
         _ => None,
     };
-    let idle = idle(wait, length, waits_at);
+    let idle = idle(wait, waits_at);
     match stay.place {
         Place::Kernel => format!(
             "outside the scheduler for {duration}: it is in another scheduling class, whose tasks do not wait for the scheduler"
         ),
+        Place::Way => {
+            format!("on its way for {duration}: it was being woken, moved or switched to")
+        }
         Place::Scheduler => format!(
             "held in the scheduler's own data (a map, a list, an arena) for {duration} without being in a dispatch queue; meanwhile {calls}{idle}"
         ),
         Place::Local { cpu } => {
             let its = wait.cpus.iter().find(|one| one.cpu == cpu);
-            let ran = its.map(use_text).unwrap_or_else(|| "nothing".to_owned());
+            let ran = its.map(|cpu| use_text(cpu, length(wait)));
+            let ran = ran.unwrap_or_else(|| "nothing".to_owned());
+            let whole = time(length(wait));
+            let when = match duration == whole {
+                true => "meanwhile".to_owned(),
+                false => format!("in the whole wait of {whole}"),
+            };
             format!(
-                "lay in the local DSQ of CPU {cpu} for {duration}, which meanwhile ran {ran}{idle}"
+                "lay in the local DSQ of CPU {cpu} for {duration}, which {when} ran {ran}{idle}"
             )
         }
-        Place::Global | Place::Queue { .. } => {
-            let name = place(stay.place);
-            if stay.taken.is_empty() {
-                return format!(
-                    "lay in the {name} for {duration}, from which nothing was taken; meanwhile {calls}{idle}"
-                );
-            }
-            let taken = stay.taken.iter().take(NAMED);
-            let mut taken: Vec<String> = taken
-                .map(|taken| match taken.tasks {
-                    1 => format!("CPU {} took another task", taken.cpu),
-                    tasks => format!("CPU {} took {tasks} other tasks", taken.cpu),
-                })
-                .collect();
-            if let Some(others @ [_, ..]) = stay.taken.get(NAMED..) {
-                let tasks: u64 = others.iter().map(|taken| taken.tasks).sum();
-                taken.push(format!("{} more CPUs took {tasks}", others.len()));
-            }
-            format!("lay in the {name} for {duration}, from which {}{idle}", taken.join(", "))
+        Place::Global { .. } | Place::Queue { .. } => {
+            let in_vain = taken_by(wait, stay) == 0 && stay.moved.is_empty();
+            let calls = if in_vain { format!("; meanwhile {calls}") } else { String::new() };
+            let (name, others) = (place(stay.place), others(stay));
+            format!("lay in the {name} for {duration}, from which {others}{calls}{idle}")
         }
     }
 }
 
-/// Which CPUs could have run the task: those that were idle for most of the wait, but for the one in whose queue it waits.
-fn idle(wait: &Explanation, length: u64, waits_at: Option<u32>) -> String {
-    let idle =
-        |one: &&CpuUse| one.idle_ns >= length / 2 && one.idle_ns > 0 && Some(one.cpu) != waits_at;
-    let idle: Vec<&CpuUse> = wait.cpus.iter().filter(idle).collect();
-    let least = idle.iter().map(|cpu| cpu.idle_ns).min().unwrap_or(0);
-    let numbers: Vec<String> = idle.iter().map(|cpu| cpu.cpu.to_string()).collect();
-    match numbers.as_slice() {
-        [] => String::new(),
-        [cpu] => format!("; CPU {cpu}, which it may use, was idle for {}", time(least)),
-        [first @ .., last] if numbers.len() <= NAMED => format!(
-            "; CPUs {} and {last}, which it may use, were idle for {} and more",
-            first.join(", "),
-            time(least)
-        ),
-        several => format!(
-            "; CPUs {} and {} more, which it may use, were idle for {} and more",
-            several[..NAMED].join(", "),
-            several.len() - NAMED,
-            time(least)
-        ),
-    }
+/// Which CPUs could have run the task: those that were idle for most of the wait, but for the one in whose queue it waits; and which were about to.
+fn idle(wait: &Explanation, waits_at: Option<u32>) -> String {
+    let half = length(wait) / 2;
+    let most = |time: fn(&CpuUse) -> u64| -> Vec<(u32, u64)> {
+        let all = wait.cpus.iter().map(|cpu| (cpu.cpu, time(cpu)));
+        all.filter(|(cpu, time)| *time >= half && *time > 0 && Some(*cpu) != waits_at).collect()
+    };
+    let told = |cpus: &[(u32, u64)], what: &str| {
+        let least = time(cpus.iter().map(|(_, time)| *time).min().unwrap_or(0));
+        let numbers: Vec<String> = cpus.iter().map(|(cpu, _)| cpu.to_string()).collect();
+        match numbers.as_slice() {
+            [] => String::new(),
+            [cpu] => format!("; CPU {cpu}, which it may use, was {what} for {least}"),
+            [first @ .., last] if numbers.len() <= NAMED => format!(
+                "; CPUs {} and {last}, which it may use, were {what} for {least} and more",
+                first.join(", ")
+            ),
+            several => format!(
+                "; CPUs {} and {} more, which it may use, were {what} for {least} and more",
+                several[..NAMED].join(", "),
+                several.len() - NAMED
+            ),
+        }
+    };
+    let (idle, waking) = (most(|cpu| cpu.idle_ns), most(|cpu| cpu.overhead_ns));
+    told(&idle, "idle") + &told(&waking, "waking up")
 }

@@ -5,7 +5,7 @@
 //! start. If they have not had it, it runs them before all others, as late as still lets the runtime end by the deadline; from then on at the
 //! beginning of each period, until they get their share without it again.
 
-use fairground_events::OverheadKind;
+use fairground_events::{Condition, OverheadKind};
 
 use crate::clock::Due;
 use crate::kernel::Kernel;
@@ -274,7 +274,8 @@ impl Kernel<'_> {
                 Class::Fair => self.fair_pick(cpu, previous),
                 _ => self.ext_pick(cpu, previous),
             };
-            if picked.is_some() {
+            if let Some(task) = picked {
+                self.tell_condition(task, Condition::Served, true);
                 return picked;
             }
             self.stop_deadline_server(cpu, class);

@@ -54,6 +54,8 @@ pub struct DispatchQueue {
     pub place: usize,
     /// The CPU whose local queue it is.
     pub local_to: Option<usize>,
+    /// The node whose global queue it is, if it is one.
+    node: u32,
     /// Its lock.
     pub lock: Lock,
     /// Whether the scheduler holds tasks back in it because quotas are used up.
@@ -76,6 +78,7 @@ impl DispatchQueue {
             handle: DispatchQueueHandle { nr: 0, seq: 0, id },
             place,
             local_to,
+            node: 0,
             lock: Lock::default(),
             holds_back: id & (SCX_DSQ_FLAG_BUILTIN | quota::THROTTLED) == quota::THROTTLED,
             live: true,
@@ -98,7 +101,7 @@ impl DispatchQueue {
     pub fn name(&self) -> Queue {
         match self.local_to {
             Some(cpu) => Queue::Local(CpuId(cpu as u32)),
-            None if self.id() == SCX_DSQ_GLOBAL => Queue::Global,
+            None if self.id() == SCX_DSQ_GLOBAL => Queue::Global(self.node),
             None => Queue::User(self.id()),
         }
     }
@@ -294,8 +297,8 @@ impl DispatchQueues {
         for cpu in 0..cpus {
             self.add(SCX_DSQ_LOCAL, Some(cpu));
         }
-        for _ in 0..nodes {
-            self.add(SCX_DSQ_GLOBAL, None);
+        for node in 0..nodes {
+            self.add(SCX_DSQ_GLOBAL, None).node = node as u32;
         }
     }
 

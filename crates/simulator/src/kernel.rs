@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use fairground_bpf::Context;
-use fairground_events::{CpuId, Event, EventKind, OverheadKind, Policy, TaskInfo};
+use fairground_events::{Condition, CpuId, Event, EventKind, OverheadKind, Policy, TaskInfo};
 use fairground_machine::Machine;
 use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::Rng;
@@ -346,6 +346,13 @@ impl<'a> Kernel<'a> {
         }
     }
 
+    /// Reports that a condition of `task` begins or ends, to sinks that want details.
+    pub(crate) fn tell_condition(&mut self, task: TaskRef, condition: Condition, begins: bool) {
+        if self.settings.details {
+            self.emit(EventKind::Condition { task: task.id, condition, begins });
+        }
+    }
+
     pub(crate) fn emit_task(&mut self, task: TaskRef) {
         if !self.reports.is_open() || is_hidden(task.id) {
             return;
@@ -368,6 +375,12 @@ impl<'a> Kernel<'a> {
         };
         let time = self.local_time() - self.origin;
         self.reports.add_task(time, task.id, info);
+        self.tell_class(task);
+    }
+
+    /// Reports whether a task is in the scheduler's class, to sinks that want details.
+    pub(crate) fn tell_class(&mut self, task: TaskRef) {
+        self.tell_condition(task, Condition::Ext, task.class == Class::Ext);
     }
 
     /// The CPU with this number.

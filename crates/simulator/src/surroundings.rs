@@ -125,6 +125,7 @@ pub(crate) fn visible(kind: EventKind) -> Option<EventKind> {
         | EventKind::Migrate { task, .. }
         | EventKind::Throttle { task, .. }
         | EventKind::Callback { task: Some(task), .. }
+        | EventKind::Condition { task, .. }
             if is_hidden(task) =>
         {
             None

@@ -71,6 +71,8 @@ pub struct Task {
     pub dsq_next: Option<TaskRef>,
     /// The slice that the scheduler has asked for but its CPU has not seen yet.
     pub requested_slice: Option<u64>,
+    /// Whether the sinks know its slice as one without end.
+    pub told_endless: bool,
     /// Virtual time with which it was queued, if the queue is ordered by it.
     pub dsq_key: u64,
     /// Order of arrival among equals on that queue.
@@ -208,6 +210,7 @@ impl Task {
             dsq_previous: None,
             dsq_next: None,
             requested_slice: None,
+            told_endless: false,
             dsq_key: 0,
             dsq_arrival: 0,
             deadline: DeadlineEntity::default(),

@@ -343,7 +343,7 @@ impl Sink for Places {
             EventKind::Remove { task, queue } => {
                 assert_eq!(self.queued.remove(&task), Some(queue), "{task:?}");
             }
-            EventKind::Callback { .. } => {}
+            EventKind::Callback { .. } | EventKind::Condition { .. } => {}
             EventKind::Switch { next: Some(task), .. } if self.details > 0 => {
                 assert_eq!(self.queued.get(&task), None, "{task:?} runs");
                 return self.events.push(*event);

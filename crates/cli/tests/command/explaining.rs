@@ -108,9 +108,74 @@ fn json_has_the_waits_and_what_was_measured() {
         for cpu in wait["cpus"].as_array().unwrap() {
             let ran = cpu["ran"].as_array().unwrap().iter();
             let ran: u64 = ran.map(|one| one["duration_ns"].as_u64().unwrap()).sum();
-            assert_eq!(ran + cpu["idle_ns"].as_u64().unwrap(), length(wait));
+            let nobody = ["idle_ns", "overhead_ns", "offline_ns"];
+            let nobody: u64 = nobody.iter().map(|of| cpu[*of].as_u64().unwrap()).sum();
+            assert_eq!(ran + nobody, length(wait));
         }
     }
+}
+
+#[test]
+fn tasks_that_are_moved_from_queue_to_queue_are_told() {
+    let text = succeed("explain mix-two -s eevdf -m 2 -d 1s --most 1");
+    assert!(text.contains(", from which 3 other tasks were moved on to the DSQ 2\n"), "{text}");
+}
+
+#[test]
+fn only_an_infinite_slice_never_ends() {
+    let load = "explain workloads/hogs.json -s schedulers/rotation.bpf.c -m 1 --most 1";
+    // A slice ends at a tick, which may be late.
+    let finite = succeed(&format!("{load} --hz 10"));
+    assert!(wait_of(&finite, "player").ends_with(" other tasks"), "{finite}");
+    let infinite = succeed(&format!("{load} --set slice_ns=18446744073709551615"));
+    assert!(infinite.contains("; hog-0 ran, whose slice never ends\n"), "{infinite}");
+}
+
+#[test]
+fn tasks_of_other_classes_wait_for_what_they_really_wait_for() {
+    let scratch = tempfile::tempdir().unwrap();
+    let file = scratch.path().join("classes.json");
+    let load = r#"{ "tasks" : {
+        "rt" : { "policy" : "SCHED_FIFO", "priority" : 50, "run" : 1000,
+            "timer" : { "ref" : "a", "period" : 10000 } },
+        "dl" : { "policy" : "SCHED_DEADLINE", "dl-runtime" : 3000, "dl-period" : 20000, "run" : 1000,
+            "timer" : { "ref" : "b", "period" : 23000 } },
+        "over" : { "policy" : "SCHED_DEADLINE", "dl-runtime" : 1000, "dl-period" : 20000, "run" : 3000,
+            "timer" : { "ref" : "c", "period" : 90000 } },
+        "hog" : { "run" : 100000 } }, "global" : { "duration" : 1 } }"#;
+    std::fs::write(&file, load).unwrap();
+    let explain = |task: &str| {
+        let text =
+            succeed(&format!("explain {} -s eevdf -m 1 --task {task} --most 90", file.display()));
+        let waits: Vec<&str> = text.split("\n\n").filter(|one| one.contains(" waited ")).collect();
+        let causes =
+            waits.iter().filter_map(|one| one.lines().nth(1)?.split(&[' ', ':'][..]).nth(2));
+        causes.map(str::to_owned).collect::<std::collections::BTreeSet<_>>()
+    };
+    assert!(!explain("dl").contains("throttled"));
+    assert!(explain("over").contains("throttled"));
+    assert!(!explain("hog").contains("outside"), "it is the scheduler's");
+    let of_rt = succeed(&format!("explain {} -s eevdf -m 1 --task rt --most 90", file.display()));
+    assert!(!of_rt.contains("the deadline server gives"), "{of_rt}");
+}
+
+#[test]
+fn cpus_that_are_offline_hide_no_cause() {
+    let scratch = tempfile::tempdir().unwrap();
+    let file = scratch.path().join("urgent.json");
+    let load = r#"{ "tasks" : {
+        "urgent" : { "policy" : "SCHED_FIFO", "priority" : 50, "run" : 300000, "sleep" : 5000 },
+        "other" : { "run" : 1000, "sleep" : 1000 } }, "global" : { "duration" : 2 } }"#;
+    std::fs::write(&file, load).unwrap();
+    let line =
+        format!("explain {} -s cfs -m 2 --hotplug 1:off@1ns --task other --most 1", file.display());
+    let text = succeed(&line);
+    let wait = wait_of(&text, "other");
+    assert!(
+        wait.contains("behind real-time tasks: urgent (priority 50) had the CPUs that "),
+        "{text}"
+    );
+    assert!(text.contains("\n    CPU 1    offline 300 ms\n"), "{text}");
 }
 
 /// What another process tells of threads that are not of the run arrives here as if it were this one.

@@ -461,7 +461,10 @@ impl<W: Write> Sink for PerfettoWriter<W> {
             // Already shown as overhead.
             EventKind::Pass { .. } => {}
             // Already shown as overhead, and absent from streams made for viewing.
-            EventKind::Callback { .. } | EventKind::Insert { .. } | EventKind::Remove { .. } => {}
+            EventKind::Callback { .. }
+            | EventKind::Insert { .. }
+            | EventKind::Remove { .. }
+            | EventKind::Condition { .. } => {}
             EventKind::Outside { cpu, who } => {
                 let outsider = &mut self.cpus[cpu.0 as usize].outsider;
                 let before = std::mem::replace(outsider, who.map(|who| (who, time)));

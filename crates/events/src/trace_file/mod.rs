@@ -38,8 +38,9 @@
 //! | 19 | throttle | task; 1 it may not run, 0 it may |
 //! | 20 | quota use | group; periods; throttled periods; throttled time |
 //! | 21 | energy | CPU; nanojoules |
+//! | 22 | condition | task; which (0 it is in the scheduler's class, 1 its slice never ends, 2 its deadline runtime is used up, 3 a deadline server has it run); 1 begin, 0 end |
 //!
-//! A queue is 0 and a CPU for the local queue of that CPU, 1 for the global queue, 2 and an id for a queue of the scheduler.
+//! A queue is 0 and a CPU for the local queue of that CPU, 1 and a node for the global queue of that node, 2 and an id for a queue of the scheduler.
 //!
 //! Tasks are numbered from 0 in order of their first task record, and groups likewise. No record names one before that.
 
@@ -79,6 +80,7 @@ const GROUP: u8 = 18;
 const THROTTLE: u8 = 19;
 const QUOTA_USE: u8 = 20;
 const ENERGY: u8 = 21;
+const CONDITION: u8 = 22;
 
 const LOCAL: u64 = 0;
 const GLOBAL: u64 = 1;
@@ -99,4 +101,10 @@ const OUTSIDERS: [Option<crate::Outsider>; 4] = {
 const OVERHEAD_KINDS: [crate::OverheadKind; 4] = {
     use crate::OverheadKind::*;
     [Scheduling, Switch, Migration, Interrupt]
+};
+
+/// Conditions by their number in the file.
+const CONDITIONS: [crate::Condition; 4] = {
+    use crate::Condition::*;
+    [Ext, Endless, UsedUp, Served]
 };

@@ -1,10 +1,10 @@
 //! Reading trace files.
 
 use super::{
-    CALLBACK, CPU_ONLINE, END, ENERGY, EXIT, GLOBAL, GROUP, INSERT, JOB_COMPLETE, JOB_RELEASE,
-    JOB_SKIP, LAP, LOCAL, LONGEST_NAME, MAGIC, MIGRATE, MOST_CPUS, OUTSIDE, OUTSIDERS, OVERHEAD,
-    OVERHEAD_KINDS, PASS, POLICIES, QUOTA_USE, REMOVE, SLEEP, SWITCH, TASK, THROTTLE, USER,
-    VERSION, WAKE,
+    CALLBACK, CONDITION, CONDITIONS, CPU_ONLINE, END, ENERGY, EXIT, GLOBAL, GROUP, INSERT,
+    JOB_COMPLETE, JOB_RELEASE, JOB_SKIP, LAP, LOCAL, LONGEST_NAME, MAGIC, MIGRATE, MOST_CPUS,
+    OUTSIDE, OUTSIDERS, OVERHEAD, OVERHEAD_KINDS, PASS, POLICIES, QUOTA_USE, REMOVE, SLEEP, SWITCH,
+    TASK, THROTTLE, USER, VERSION, WAKE,
 };
 use crate::{
     Callback, CgroupMode, CpuId, Event, EventKind, GroupId, GroupInfo, Nanoseconds, Queue, Quota,
@@ -323,6 +323,11 @@ impl<R: Read> TraceReader<R> {
                 task: self.optional_task()?.unwrap_or(TaskId::OUTSIDER),
                 queue: self.queue()?,
             },
+            CONDITION => EventKind::Condition {
+                task: self.task()?,
+                condition: self.entry(&CONDITIONS, "condition of a task")?,
+                begins: self.entry(&[false, true], "turn of a condition")?,
+            },
             _ => return Err(self.damaged(format!("no record has kind {kind}"))),
         })
     }
@@ -349,10 +354,15 @@ impl<R: Read> TraceReader<R> {
     fn queue(&mut self) -> Result<Queue, TraceError> {
         Ok(match self.number()? {
             LOCAL => Queue::Local(self.cpu()?),
-            GLOBAL => Queue::Global,
+            GLOBAL => Queue::Global(self.node()?),
             USER => Queue::User(self.number()?),
             other => return Err(self.damaged(format!("no queue has kind {other}"))),
         })
+    }
+
+    fn node(&mut self) -> Result<u32, TraceError> {
+        let node = self.number()?;
+        u32::try_from(node).map_err(|_| self.damaged(format!("no machine has a node {node}")))
     }
 
     fn cpu(&mut self) -> Result<CpuId, TraceError> {

@@ -1,10 +1,10 @@
 //! Writing trace files.
 
 use super::{
-    CALLBACK, CPU_ONLINE, END, ENERGY, EXIT, GLOBAL, GROUP, INSERT, JOB_COMPLETE, JOB_RELEASE,
-    JOB_SKIP, LAP, LOCAL, LONGEST_NAME, MAGIC, MIGRATE, MOST_CPUS, OUTSIDE, OUTSIDERS, OVERHEAD,
-    OVERHEAD_KINDS, PASS, POLICIES, QUOTA_USE, REMOVE, SLEEP, SWITCH, TASK, THROTTLE, USER,
-    VERSION, WAKE,
+    CALLBACK, CONDITION, CONDITIONS, CPU_ONLINE, END, ENERGY, EXIT, GLOBAL, GROUP, INSERT,
+    JOB_COMPLETE, JOB_RELEASE, JOB_SKIP, LAP, LOCAL, LONGEST_NAME, MAGIC, MIGRATE, MOST_CPUS,
+    OUTSIDE, OUTSIDERS, OVERHEAD, OVERHEAD_KINDS, PASS, POLICIES, QUOTA_USE, REMOVE, SLEEP, SWITCH,
+    TASK, THROTTLE, USER, VERSION, WAKE,
 };
 use crate::{
     CpuId, Event, EventKind, GroupId, GroupInfo, Nanoseconds, Queue, Sink, TaskId, TaskInfo,
@@ -159,7 +159,10 @@ impl<W: Write> TraceWriter<W> {
                 self.number(LOCAL);
                 self.cpu_number(cpu);
             }
-            Queue::Global => self.number(GLOBAL),
+            Queue::Global(node) => {
+                self.number(GLOBAL);
+                self.number(node.into());
+            }
             Queue::User(id) => {
                 self.number(USER);
                 self.number(id);
@@ -260,6 +263,12 @@ impl<W: Write> TraceWriter<W> {
                 self.begin(REMOVE, time);
                 self.optional_task(Some(task).filter(|task| *task != TaskId::OUTSIDER));
                 self.queue(queue);
+            }
+            EventKind::Condition { task, condition, begins } => {
+                self.begin(CONDITION, time);
+                self.task_number(task);
+                self.number(place(&CONDITIONS, &condition));
+                self.number(begins.into());
             }
             _ => {}
         }
@@ -402,9 +411,10 @@ impl<W: Write> Sink for TraceWriter<W> {
                 self.cpu_number(cpu);
                 self.number(nanojoules);
             }
-            EventKind::Callback { .. } | EventKind::Insert { .. } | EventKind::Remove { .. } => {
-                self.detail(event);
-            }
+            EventKind::Callback { .. }
+            | EventKind::Insert { .. }
+            | EventKind::Remove { .. }
+            | EventKind::Condition { .. } => self.detail(event),
         }
         self.end_record();
     }

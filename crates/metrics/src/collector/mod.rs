@@ -519,7 +519,10 @@ impl Metrics {
             }
             EventKind::Overhead { .. } | EventKind::Pass { .. } => {}
             // They show how the scheduler decides; only the outcome is measured.
-            EventKind::Callback { .. } | EventKind::Insert { .. } | EventKind::Remove { .. } => {}
+            EventKind::Callback { .. }
+            | EventKind::Insert { .. }
+            | EventKind::Remove { .. }
+            | EventKind::Condition { .. } => {}
         }
     }
 }

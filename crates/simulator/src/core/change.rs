@@ -44,6 +44,9 @@ impl Kernel<'_> {
         let priority = task.seen.prio;
         change(self, task);
         task.set_class(to);
+        if from != to {
+            self.tell_class(task);
+        }
         if queued && priority < task.seen.prio {
             flags |= ENQUEUE_HEAD;
         }

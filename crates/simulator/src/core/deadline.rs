@@ -4,7 +4,7 @@
 //! is used up, and is then throttled until its next period (constant bandwidth server). Which tasks exist is limited, so that all can have
 //! their runtimes: `admission.rs`. How they are spread over CPUs: `deadline_balance.rs`.
 
-use fairground_events::{OverheadKind, TaskId};
+use fairground_events::{Condition, OverheadKind, TaskId};
 
 use crate::clock::Due;
 use crate::kernel::Kernel;
@@ -269,6 +269,7 @@ impl Kernel<'_> {
             let due = Due::DeadlineTask { task: number, timer: entity.timer };
             self.clock.at(time, due);
         }
+        self.tell_condition(task, Condition::UsedUp, true);
         true
     }
 
@@ -289,6 +290,7 @@ impl Kernel<'_> {
         if !task.deadline.throttled {
             return;
         }
+        self.tell_condition(task, Condition::UsedUp, false);
         self.interrupt(at);
         self.context.spent += self.settings.cost.timer;
         if task.seen.on_rq == 0 {

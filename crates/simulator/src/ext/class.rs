@@ -103,6 +103,7 @@ impl Kernel<'_> {
         }
         self.clear_runnable(task, true);
         self.apply_requested_slice(task);
+        self.tell_slice(task);
     }
 
     fn switch_class(&mut self, cpu: usize, next: Successor) {
@@ -161,6 +162,7 @@ impl Kernel<'_> {
         self.trace(Hook::TaskTickScx, &call);
         self.update_current(cpu);
         self.call(Op::Tick, &[task.address()]);
+        self.tell_slice(task);
         if task.seen.scx.slice == 0 {
             self.resched(cpu);
         }

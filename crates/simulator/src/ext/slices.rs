@@ -1,5 +1,7 @@
 //! Slices of tasks: how they are set and used up.
 
+use fairground_events::Condition;
+
 use crate::constants::*;
 use crate::kernel::Kernel;
 use crate::task::{Class, TaskRef};
@@ -61,8 +63,18 @@ impl Kernel<'_> {
         }
     }
 
+    /// Tells the sinks whether the slice of a running task has an end, if that has changed. The scheduler may have set it at any time.
+    pub(super) fn tell_slice(&mut self, mut task: TaskRef) {
+        let is_endless = task.seen.scx.slice == SCX_SLICE_INF;
+        if self.settings.details && task.told_endless != is_endless {
+            task.told_endless = is_endless;
+            self.tell_condition(task, Condition::Endless, is_endless);
+        }
+    }
+
     #[inline(never)]
     fn charge_time(&mut self, cpu: usize, mut task: TaskRef, now: u64, ran: u64) {
+        self.tell_slice(task);
         task.seen.se.exec_start = now;
         task.seen.se.sum_exec_runtime += ran;
         self.trace(Hook::SchedStatRuntime, &[task.address(), ran]);
