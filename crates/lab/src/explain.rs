@@ -49,11 +49,20 @@ fn explain_cell(cell: &Cell, search: &Search) -> Result<(Option<Waits>, Option<F
         return Err(no_such_task(&cell.options.workload, task));
     }
     let waits = explain_waits(cell, &finder.result())?;
+    // A run that fails before anything waits has nothing to tell but that.
+    if waits.is_empty() && failure.is_some() {
+        return Ok((None, failure));
+    }
     let mut notes = run.notes.to_vec();
     // Here nothing starves unless that was asked for, but a wait that compare would call so is told with what it would be elsewhere.
     let judged = Cell { patience: Patience::default(), ..cell.clone() };
-    let longest = waits.iter().max_by_key(|wait| wait.to_ns - wait.from_ns);
-    if let (Some(wait), Some(_)) = (longest, judged.patience.exceeded_in(metrics)) {
+    let is_starved = |wait: &&Explanation| {
+        let task = metrics.tasks.iter().find(|task| task.name == wait.task);
+        let starved = task.and_then(|task| judged.patience.exceeded_by(task));
+        starved.is_some_and(|starved| starved.wait.from_ns == wait.from_ns)
+    };
+    let starved = waits.iter().filter(is_starved).max_by_key(|wait| wait.to_ns - wait.from_ns);
+    if let Some(wait) = starved {
         let told = beside_background(&judged, wait)?;
         notes.extend(told.map(|told| told.trim_matches(|one| " ()".contains(one)).to_owned()));
     }

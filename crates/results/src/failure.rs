@@ -167,33 +167,35 @@ impl Patience {
         }
     }
 
-    /// The worst wait of a run that exceeds the bound: that in which the ideal fluid processor gave the task most. Tasks to which it gave
-    /// nothing are not considered.
-    pub fn exceeded_in(self, run: &RunMetrics) -> Option<Starvation> {
+    /// The wait of a task that exceeds the bound, if one does and the ideal fluid processor gave the task anything.
+    pub fn exceeded_by(self, task: &TaskMetrics) -> Option<Starvation> {
         let exceeds = |wait: &LongWait| match self {
             Self::Wait(bound) => wait.length_ns > bound,
             _ => wait.entitled_ns > DUE,
         };
-        let worst = |task: &TaskMetrics| {
-            let wait = match self {
-                Self::Wait(_) => task.longest_wait.filter(exceeds),
-                Self::Due => task.worst_wait.filter(exceeds).or_else(|| left_behind(task)),
-                Self::Off => None,
-            };
-            let beside = beside_idle_cpu(task).filter(|_| self == Self::Due && wait.is_none());
-            let wait = wait.or(beside.map(|(wait, _)| wait));
-            Some(Starvation {
-                task: task.name.clone(),
-                wait: wait.filter(|wait| wait.entitled_ns > 0)?,
-                beside_idle_ns: beside.map(|(_, idle)| idle),
-            })
+        let wait = match self {
+            Self::Wait(_) => task.longest_wait.filter(exceeds),
+            Self::Due => task.worst_wait.filter(exceeds).or_else(|| left_behind(task)),
+            Self::Off => None,
         };
+        let beside = beside_idle_cpu(task).filter(|_| self == Self::Due && wait.is_none());
+        let wait = wait.or(beside.map(|(wait, _)| wait));
+        Some(Starvation {
+            task: task.name.clone(),
+            wait: wait.filter(|wait| wait.entitled_ns > 0)?,
+            beside_idle_ns: beside.map(|(_, idle)| idle),
+        })
+    }
+
+    /// The worst wait of a run that exceeds the bound: that in which the ideal fluid processor gave the task most. Tasks to which it gave
+    /// nothing are not considered.
+    pub fn exceeded_in(self, run: &RunMetrics) -> Option<Starvation> {
         let rank = |one: &Starvation| match self {
             Self::Wait(_) => one.wait.length_ns,
             _ => one.wait.entitled_ns,
         };
         let mut found: Option<Starvation> = None;
-        for one in run.tasks.iter().filter_map(worst) {
+        for one in run.tasks.iter().filter_map(|task| self.exceeded_by(task)) {
             if found.as_ref().is_none_or(|found| rank(&one) > rank(found)) {
                 found = Some(one);
             }
