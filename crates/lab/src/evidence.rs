@@ -55,11 +55,12 @@ fn reasons(alternatives: &[(&Cell, &Run)], repeats: usize) -> Result<Vec<Reason>
     let mut reasons = Vec::new();
     for (run, wanted) in wanted {
         let waits: Vec<LongestWait> = wanted.iter().map(|(_, wait)| wait.clone()).collect();
-        let explained = explain_waits(alternatives[run].0, &waits)?;
+        let cell = alternatives[run].0;
+        let (explained, seed) = (explain_waits(cell, &waits)?, cell.options.seed);
         for (measure, wait) in wanted {
             let is_it = |one: &&_| is_of(one, &wait);
             let found = explained.iter().find(is_it).cloned();
-            reasons.extend(found.map(|wait| Reason { measure, wait }));
+            reasons.extend(found.map(|wait| Reason { measure, wait, seed }));
         }
     }
     Ok(reasons)

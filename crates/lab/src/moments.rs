@@ -78,7 +78,8 @@ fn wait_moments(worst: &Cell, best: Option<&Cell>) -> Result<Vec<Moment>, Error>
     let timeline = record(worst, from, to)?;
     // Both are shown for the time that fits for the first.
     let end = timeline.to_ns;
-    let mut moments = vec![Moment::longest_wait(&worst.contender.title(), &wait, timeline)];
+    let (title, seed) = (worst.contender.title(), worst.options.seed);
+    let mut moments = vec![Moment::longest_wait(&title, seed, &wait, timeline)];
     if let Some(best) = best {
         let timeline = record(best, from, end)?;
         let task = Some(wait.task);
@@ -95,7 +96,8 @@ fn window_moments(
     let from = window.start_ns;
     let timeline = record(worst, from, from + window.window_ns)?;
     let end = timeline.to_ns;
-    let mut moments = vec![Moment::worst_window(&worst.contender.title(), window, timeline)];
+    let (title, seed) = (worst.contender.title(), worst.options.seed);
+    let mut moments = vec![Moment::worst_window(&title, seed, window, timeline)];
     if let Some(best) = best {
         let timeline = record(best, from, end)?;
         moments.push(Moment::same_time(&best.contender.title(), None, timeline));

@@ -7,7 +7,7 @@ use crate::format::{self, Unit, range, value};
 use crate::groups::{Block, Row, told_one_run};
 use crate::page::{Answer, Candidate, Finding, Matrix, MatrixRow};
 use crate::text::each_once;
-use fairground_metrics::{Explanation, OverheadTime, RunMetrics, TaskMetrics};
+use fairground_metrics::{OverheadTime, RunMetrics, TaskMetrics};
 use fairground_results::{AllEvidence, Decision, Difference, Judgement, Measure, Reason, Run};
 
 /// The reason in the numbers why `last` is worse than `first` in a measure.
@@ -237,7 +237,7 @@ fn finding(
     }
     found.open = what_would_decide(&open);
     if let Some(last) = decision.last().map(|last| &block.rows[last]) {
-        let cause = reason.map(|reason| because(last, &reason.wait));
+        let cause = reason.map(|reason| because(last, reason));
         let numbers = in_numbers(measure.id, best, last);
         // The wait itself says how long it is.
         let numbers = numbers.filter(|_| measure.id != "longest_wait" || cause.is_none());
@@ -247,9 +247,9 @@ fn finding(
 }
 
 /// The course of the decisive wait, in a sentence.
-fn because(last: &Row, wait: &Explanation) -> String {
+fn because(last: &Row, Reason { wait, seed, .. }: &Reason) -> String {
     format!(
-        "Under {} {} waits for {} from {} on: {}.",
+        "Under {}, with seed {seed}, {} waits for {} from {} on: {}.",
         last.title(),
         wait.task,
         time((wait.to_ns - wait.from_ns) as f64),

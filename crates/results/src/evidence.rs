@@ -25,4 +25,6 @@ pub struct Reason {
     pub measure: &'static str,
     /// The wait: of the task that decides the measure, in the run in which this task does worst.
     pub wait: Explanation,
+    /// The seed of that run.
+    pub seed: u64,
 }

@@ -148,9 +148,12 @@ pub fn shortened(name: &str, most: usize) -> String {
     if name.chars().count() <= most {
         return name.to_owned();
     }
-    let mut short: String = name.chars().take(most.saturating_sub(1)).collect();
-    short.push('…');
-    short
+    // Names of a kind often differ at the end.
+    let letters: Vec<char> = name.chars().collect();
+    let behind = most.saturating_sub(1) / 3;
+    let before = most.saturating_sub(1) - behind;
+    let (head, tail) = (&letters[..before], &letters[letters.len() - behind..]);
+    head.iter().chain(&['…']).chain(tail).collect()
 }
 
 /// A fraction in percent, with one decimal, or two near 0 and just below 100, where they matter.
@@ -297,7 +300,8 @@ mod tests {
     #[test]
     fn long_names_are_cut() {
         assert_eq!(shortened("hog-1", 5), "hog-1");
-        assert_eq!(shortened("hog-10", 5), "hog-…");
+        assert_eq!(shortened("hog-10", 5), "hog…0");
+        assert_eq!(shortened("encoder-thread-12", 16), "encoder-th…ad-12");
     }
 
     #[test]

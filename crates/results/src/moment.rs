@@ -31,17 +31,18 @@ pub struct Mark {
 }
 
 impl Moment {
-    /// The longest wait of a run under `scheduler`.
-    pub fn longest_wait(scheduler: &str, wait: &LongestWait, timeline: Timeline) -> Self {
+    /// The longest wait of the run under `scheduler` with this seed.
+    pub fn longest_wait(
+        scheduler: &str,
+        seed: u64,
+        wait: &LongestWait,
+        timeline: Timeline,
+    ) -> Self {
         let length = value(Some((wait.to_ns - wait.from_ns) as f64), Unit::Time);
-        let end = if timeline.to_ns < wait.to_ns {
-            " It goes on beyond the end of the shown span."
-        } else {
-            ""
-        };
+        let end = beyond(&timeline, wait.to_ns);
         Self {
             title: format!("The longest wait: {} under {scheduler}.", wait.task),
-            text: format!("It is runnable and does not run for {length}.{end}"),
+            text: format!("With seed {seed} it is runnable and does not run for {length}.{end}"),
             timeline,
             focus: Some(wait.task.clone()),
             marks: vec![Mark {
@@ -52,13 +53,19 @@ impl Moment {
         }
     }
 
-    /// The window of a run under `scheduler` in which shares were farthest apart.
-    pub fn worst_window(scheduler: &str, window: &WindowSpread, timeline: Timeline) -> Self {
+    /// The window of the run under `scheduler` with this seed in which shares were farthest apart.
+    pub fn worst_window(
+        scheduler: &str,
+        seed: u64,
+        window: &WindowSpread,
+        timeline: Timeline,
+    ) -> Self {
+        let end = beyond(&timeline, window.start_ns + window.window_ns);
         let length = value(Some(window.window_ns as f64), Unit::Time);
         let points = value(Some((window.spread * 1000.0).round() / 10.0), Unit::Plain);
         Self {
             title: format!("The least fair {length}: under {scheduler}."),
-            text: format!("Shares of a CPU are {points} points apart."),
+            text: format!("With seed {seed} shares of a CPU are {points} points apart.{end}"),
             timeline,
             focus: None,
             marks: Vec::new(),
@@ -74,5 +81,13 @@ impl Moment {
             focus,
             marks: Vec::new(),
         }
+    }
+}
+
+/// Says so if a timeline ends before what it shows.
+fn beyond(timeline: &Timeline, to_ns: u64) -> &'static str {
+    match timeline.to_ns < to_ns {
+        true => " It goes on beyond the end of the shown span.",
+        false => "",
     }
 }

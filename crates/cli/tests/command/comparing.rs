@@ -177,7 +177,8 @@ fn the_page_says_from_the_events_why_a_scheduler_is_worse_and_takes_ten_runs_to_
     let reasons: Vec<&str> = page.split("<div class=\"why\">").skip(1).collect();
     let told = |reason: &&str| {
         let sentence = reason.split('<').next().unwrap();
-        sentence.starts_with("Under rotation player waits for ")
+        sentence.starts_with("Under rotation, with seed ")
+            && sentence.contains(", player waits for ")
             && sentence.contains("lay in the DSQ 7 for ")
     };
     assert!(reasons.iter().any(told), "{reasons:?}");

@@ -147,16 +147,16 @@ fn the_last_is_explained_by_the_wait_that_decided() {
     let apart = latencies([10_000, 11_000, 12_000, 30_000, 31_000, 32_000], 1000);
     let labels = &apart.runs[0].labels;
     let place = Place::Queue { id: 7 };
-    let reason = Reason { measure: "wakeup_p99", wait: wait(place, Cause::Lay { place }) };
+    let reason = Reason { measure: "wakeup_p99", wait: wait(place, Cause::Lay { place }), seed: 4 };
     let found = Evidence { reasons: vec![reason], ..Evidence::default() };
     let key = (labels.workload.clone(), labels.machine.clone());
     let page = comparison_page(&apart, &BTreeMap::from([(key, found)]));
     let told = page.answer.matrix.findings().flat_map(|one| &one.why);
     let told: Vec<&String> = told.filter(|why| why.contains("late waits")).collect();
-    let sentence = "Under cfs late waits for 5.00\u{a0}ms from 1.00\u{a0}us on: lay in the DSQ 7 for 5.00 ms, from which CPU 1 took 2 other tasks; \
+    let sentence = "Under cfs, with seed 4, late waits for 5.00\u{a0}ms from 1.00\u{a0}us on: lay in the DSQ 7 for 5.00 ms, from which CPU 1 took 2 other tasks; \
                     CPU 1, which it may use, was idle for 3.00 ms.";
     assert_eq!(told, [sentence]);
-    assert!(page.html().contains("<div class=\"why\">Under cfs late waits"));
+    assert!(page.html().contains("<div class=\"why\">Under cfs, with seed 4, late waits"));
 }
 
 #[test]
