@@ -167,7 +167,7 @@ fn other_versions_and_other_files_are_told_apart() {
     let mut bytes = write(&example()).unwrap();
     bytes[8] = 1;
     let error = read(&bytes).unwrap_err().to_string();
-    assert!(error.contains("version 8") && error.contains("version 1"), "{error}");
+    assert!(error.contains("version 9") && error.contains("version 1"), "{error}");
     let error = read(b"{\"tasks\": {}}").unwrap_err().to_string();
     assert!(error.starts_with("byte 0: not a fairground trace file"), "{error}");
 }

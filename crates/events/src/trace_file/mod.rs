@@ -51,7 +51,7 @@ pub use reader::{TraceError, TraceReader};
 pub use writer::TraceWriter;
 
 const MAGIC: &[u8; 8] = b"fgtrace\n";
-const VERSION: u64 = 8;
+const VERSION: u64 = 9;
 
 /// Maximum number of CPUs in a trace file.
 const MOST_CPUS: u64 = 1 << 16;
