@@ -194,8 +194,7 @@ fn note_on_reservations(lives: &Lives) -> Option<String> {
 
 /// The note on tasks whose policy or priority changed, if there are any.
 fn note_on_ranks(lives: &Lives) -> Option<String> {
-    let acts = |life: &&Life| life.chosen || !life.turns.is_empty();
-    let changed = lives.all.iter().filter(acts).filter(|life| life.changed_rank()).count();
+    let changed = lives.all.iter().filter(|life| life.chosen && life.changed_rank()).count();
     (changed > 0).then(|| {
         format!(
             "{} changed policy or priority; in the replay each task has the one that it had for \
