@@ -339,8 +339,8 @@ fn queued(wait: &Explanation, stay: &Stay, has_idle: bool) -> &'static str {
     let ran = wait.cpus.iter().flat_map(|cpu| &cpu.ran);
     let (time, turns) =
         ran.fold((0, 0), |(time, turns), ran| (time + ran.duration_ns, turns + ran.turns));
-    // An idle CPU that is kicked calls dispatch, once more than there is something to take.
-    let in_vain = stay.dispatches > taken_here + cpus;
+    // An idle CPU that is kicked calls dispatch, once more than there is something to take; and one call took this task.
+    let in_vain = stay.dispatches > taken_here + cpus + u64::from(wait.ran);
     match (has_idle, taken) {
         (true, 0) if in_vain => {
             "lies in a queue from which nothing is taken, while a CPU that it may use is idle"
