@@ -357,10 +357,10 @@ impl<'a> Kernel<'a> {
         if !self.reports.is_open() || is_hidden(task.id) {
             return;
         }
-        let allowed: Vec<CpuId> = if task.seen.nr_cpus_allowed as usize >= self.cpus.len() {
-            Vec::new()
-        } else {
-            task.seen.cpus_mask.iter().map(|cpu| CpuId(cpu as u32)).collect()
+        let has_all = task.seen.nr_cpus_allowed as usize >= self.cpus.len();
+        let allowed: Vec<CpuId> = match has_all && task.is_allowed_by_own_mask() {
+            true => Vec::new(),
+            false => task.allowed().iter().map(|cpu| CpuId(cpu as u32)).collect(),
         };
         let info = TaskInfo {
             name: task.name.clone(),

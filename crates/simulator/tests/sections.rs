@@ -4,6 +4,7 @@ mod common;
 mod support;
 
 use common::{free, scheduler};
+use fairground_events::{Event, Sink, TaskId, TaskInfo};
 use fairground_simulator::{Hotplug, Outcome, simulate};
 use support::{History, MS};
 
@@ -59,6 +60,29 @@ fn a_task_in_a_section_stays_where_it_is_although_another_cpu_is_idle() {
     let (history, outcome) = play("bare", &[], false);
     assert!(cpus(&history).contains(&1), "{:?}", history.runs);
     assert_eq!(counter(&outcome, "SCX_EV_ENQ_SKIP_MIGRATION_DISABLED"), 0);
+}
+
+/// The number of CPUs that a task may use, 0 for all, each time it is told.
+#[derive(Default)]
+struct Masks(Vec<usize>);
+
+impl Sink for Masks {
+    fn task(&mut self, _: u64, _: TaskId, info: &TaskInfo) {
+        if info.name == "task" {
+            self.0.push(info.allowed.len());
+        }
+    }
+    fn event(&mut self, _: &Event) {}
+    fn finish(&mut self, _: u64) {}
+}
+
+/// Without that, a CPU that it may not use would be idle beside it.
+#[test]
+fn sinks_are_told_of_the_only_cpu_and_of_all_again() {
+    let mut masks = Masks::default();
+    let options = free("2", &text(true));
+    simulate(&scheduler("bare", &[]), &options, vec![&mut masks]).unwrap();
+    assert_eq!(masks.0, [0, 1, 0]);
 }
 
 #[test]

@@ -155,6 +155,7 @@ impl Kernel<'_> {
                 kernel.call_set_cpumask(task);
             }
         });
+        self.emit_task(task);
     }
 
     /// Moves a task that may no longer run where it is to the CPU that was chosen for it (`migration_cpu_stop`) or to any that will do
