@@ -101,9 +101,9 @@ struct Losses {
     gaps: u64,
     /// Switches in all.
     switches: u64,
-    /// CPU time of which it is not certain whose it was, because of gaps, or because a text begins later for a CPU.
+    /// CPU time of which it is not certain whose it was, because of gaps, or because the oldest entries of a CPU were overwritten.
     uncertain_cpu_time_ns: u64,
-    /// Whether there are few enough gaps to rely on the recording.
+    /// Whether there are few enough gaps, and little enough CPU time before overwritten entries, to rely on the recording.
     reliable: bool,
     without_system_calls: bool,
     tasks_that_continue: usize,
@@ -119,7 +119,7 @@ impl Losses {
             gaps: loss.gaps.count,
             switches: loss.gaps.switches,
             uncertain_cpu_time_ns: loss.gaps.cpu_time + loss.gaps.unknown,
-            reliable: !loss.gaps.are_many(),
+            reliable: loss.is_reliable(),
             without_system_calls: loss.without_calls,
             tasks_that_continue: loss.going_on,
             tasks_cut_off: loss.cut_off,
@@ -377,7 +377,7 @@ pub fn tell_gaps(path: &Path) {
     }
     if let Ok(recording) = Recording::read(path) {
         let gaps = recording.gaps();
-        if gaps.count > 0 {
+        if gaps.are_notable() {
             output::say!("fairground: {}: {gaps}", path.display());
         }
     }

@@ -64,9 +64,12 @@ pub struct Header {
     /// Whether system calls, yields and affinity are missing.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub without_calls: bool,
-    /// Whether it was made of a text, which does not tell whose threads these are, nor since when each CPU was recorded.
+    /// Whether it was made of a text, which does not tell whose threads these are.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub from_text: bool,
+    /// Whether its oldest entries were overwritten, so that nothing is known of a CPU before its first one.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub overwritten: bool,
     /// What its source does not tell, for people.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub notes: Vec<String>,

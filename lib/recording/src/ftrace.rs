@@ -41,6 +41,7 @@ pub fn import_ftrace(
         source: "text of ftrace".to_owned(),
         without_calls: true,
         from_text: true,
+        overwritten: text.overwritten,
         notes: text.notes().into_iter().chain(note_on_wakings(waking)).collect(),
         ..Header::default()
     };
@@ -72,8 +73,8 @@ struct Text {
     lost: u64,
     /// Whether it tells what happened in interrupts.
     has_flags: bool,
-    /// How many CPUs' oldest events were overwritten.
-    overwritten: usize,
+    /// Whether the oldest events were overwritten.
+    overwritten: bool,
     /// How many lines about the events needed cannot be read, and the number of the first.
     unread: u64,
     first_unread: usize,
@@ -100,7 +101,7 @@ impl Text {
             } else {
                 read.cpus = read.cpus.max(cpus(text).map_or(0, u32::from));
                 read.lost = read.lost.saturating_add(lost(text).unwrap_or(0));
-                read.overwritten += usize::from(text.ends_with(" buffer started ####"));
+                read.overwritten |= is_overwritten(text);
             }
         }
         // The files of single CPUs may have been joined.
@@ -120,19 +121,16 @@ impl Text {
                         of `trace-cmd report -l`";
             notes.push(told.to_owned());
         }
-        if self.overwritten > 0 {
-            let cpus = counted(self.overwritten as u64, "CPU", "CPUs");
-            notes.push(format!(
-                "the recorder has overwritten its oldest events: of {cpus}, the time before the \
-                 first that is left is not known"
-            ));
+        if self.overwritten {
+            let told = "the recorder has overwritten its oldest events: of each CPU, the time \
+                        before the first that is left is not known";
+            notes.push(told.to_owned());
         }
         if self.unread > 0 {
-            let lines = counted(self.unread, "line about an event", "lines about events");
+            let lines = counted(self.unread, "line about an event is", "lines about events are");
             let first = self.first_unread;
-            notes.push(format!(
-                "{lines} cannot be read and are left out: the first is line {first}"
-            ));
+            notes
+                .push(format!("{lines} left out, which cannot be read: the first is line {first}"));
         }
         notes
     }
@@ -151,6 +149,13 @@ fn cpus(line: &str) -> Option<u16> {
     let number = line.strip_prefix("cpus=");
     let number = number.or_else(|| Some(line.strip_prefix('#')?.split_once("#P:")?.1))?;
     number.trim().parse().ok()
+}
+
+/// Whether a line of tracefs tells that older events were overwritten: fewer are in its buffers than were written, or a CPU's begin only here.
+fn is_overwritten(line: &str) -> bool {
+    let counts = line.strip_prefix("# entries-in-buffer/entries-written: ");
+    let counts = counts.and_then(|rest| rest.split_whitespace().next()?.split_once('/'));
+    counts.is_some_and(|(left, written)| left != written) || line.ends_with(" buffer started ####")
 }
 
 /// How many events were lost here: at least one if no number is told. `[LOST 7 EVENTS]` is of tracefs, `[7 EVENTS DROPPED]` of trace-cmd.

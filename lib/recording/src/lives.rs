@@ -146,17 +146,22 @@ pub struct Gaps {
     pub switches: u64,
     /// CPU time from the last switch before a missing one to the next switch: whose it was is not certain. Nanoseconds.
     pub cpu_time: u64,
-    /// Time of CPUs of which a text has nothing before it first finds a task there. Nanoseconds.
+    /// Time of CPUs on which a task was first found, before which entries were overwritten. Nanoseconds.
     pub unknown: u64,
 }
 
 impl Gaps {
     /// More gaps than this for each switch make a recording unreliable.
-    const MOST: f64 = 0.01;
+    pub(crate) const MOST: f64 = 0.01;
 
     /// Gaps as a fraction of the switches.
     pub fn share(&self) -> f64 {
         self.count as f64 / self.switches.max(1) as f64
+    }
+
+    /// Whether there are any, or time of which nothing is known.
+    pub fn are_notable(&self) -> bool {
+        self.count > 0 || self.unknown >= 1_000_000
     }
 
     /// Whether there are so many that the recording should not be relied on.
@@ -173,8 +178,8 @@ pub(crate) struct Lives {
     pub groups: Groups,
     /// Whether the recording lacks system calls.
     pub without_calls: bool,
-    /// Whether it was made of a text, in which a CPU may begin late.
-    from_text: bool,
+    /// Whether a CPU may begin late.
+    overwritten: bool,
     /// Left out of runs.
     work: KernelWork,
     /// By process.
@@ -461,7 +466,7 @@ impl Lives {
             groups,
             gaps: Gaps::default(),
             without_calls: recording.header.without_calls,
-            from_text: recording.header.from_text,
+            overwritten: recording.header.overwritten,
         }
     }
 
@@ -581,7 +586,7 @@ impl Lives {
         }
     }
 
-    /// Takes note of the first entry of a CPU. In a text, nothing is known of the time before it: an older part may have been overwritten.
+    /// Takes note of the first entry of a CPU. Nothing is known of the time before it if an older part was overwritten.
     fn begin(&mut self, cpu: usize, first: &EntryKind, time: Option<u64>) {
         let (EntryKind::Switch { task: there, .. }
         | EntryKind::Waking { by: there, .. }
@@ -591,7 +596,7 @@ impl Lives {
         };
         let cpu = &mut self.cpus[cpu];
         let has_begun = mem::replace(&mut cpu.has_begun, true);
-        if let (true, false, Some(time)) = (self.from_text, has_begun, time) {
+        if let (true, false, Some(time)) = (self.overwritten, has_begun, time) {
             cpu.since = time;
             self.gaps.unknown += if *there == 0 { 0 } else { time };
         }

@@ -69,6 +69,14 @@ pub fn counted(count: u64, one: &str, several: &str) -> String {
     }
 }
 
+impl Loss {
+    /// Whether there are few enough gaps, and little enough time of which nothing is known, to rely on the recording.
+    pub fn is_reliable(&self) -> bool {
+        let known: u64 = self.cpu_time.iter().sum();
+        !self.gaps.are_many() && self.gaps.unknown as f64 <= Gaps::MOST * known as f64
+    }
+}
+
 /// One line, which results repeat.
 impl Display for Loss {
     fn fmt(&self, formatter: &mut Formatter<'_>) -> fmt::Result {
@@ -99,16 +107,8 @@ impl Display for Loss {
             let lost = counted(self.lost, "entry was LOST", "entries were LOST");
             write!(formatter, "; {lost}")?;
         }
-        if self.gaps.count > 0 {
+        if self.gaps.are_notable() {
             write!(formatter, "; {}", self.gaps)?;
-        }
-        let unknown = self.gaps.unknown as f64 / 1e9;
-        if unknown >= 0.001 {
-            write!(
-                formatter,
-                "; CPUs that had tasks begin late in the text: it is not known who had \
-                 {unknown:.3} s of CPU time before"
-            )?;
         }
         Ok(())
     }
@@ -128,6 +128,14 @@ impl Display for Gaps {
             write!(
                 formatter,
                 ", so that it is not certain which task had {seconds:.3} s of CPU time"
+            )?;
+        }
+        let unknown = self.unknown as f64 / 1e9;
+        if unknown >= 0.001 {
+            write!(
+                formatter,
+                "; the oldest entries were overwritten: it is not known who had {unknown:.3} s of \
+                 CPU time before"
             )?;
         }
         if self.are_many() {

@@ -50,8 +50,17 @@ pub fn rt_app(workload: &Workload) -> Result<String, String> {
         let extension = json!({ "groups": groups });
         file.push(("fairground".to_owned(), extension.to_string()));
     }
-    // In the strings of a file, a name such as `worker%i` would be an expression.
-    Ok(object(&file, 0).replace('%', "_") + "\n")
+    Ok(object(&file, 0).replace('%', &stand_in(workload)) + "\n")
+}
+
+/// What stands for `%`, which begins an expression in the strings of a file, and makes no two names of tasks one.
+fn stand_in(workload: &Workload) -> String {
+    let names: BTreeSet<&str> = workload.tasks.iter().map(|task| task.name.as_str()).collect();
+    let is_clear = |sign: &String| {
+        let renamed = names.iter().map(|name| name.replace('%', sign));
+        renamed.collect::<BTreeSet<_>>().len() == names.len()
+    };
+    (1..).map(|length| "_".repeat(length)).find(is_clear).unwrap_or_default()
 }
 
 /// An object whose keys keep their order, which is the order of events.

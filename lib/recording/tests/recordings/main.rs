@@ -824,6 +824,15 @@ fn names_are_no_expressions_in_its_rt_app_file() {
     let text = rt_app(&load(script, 5 * MS).workload).expect("it is short");
     let read = Workload::parse("names.json", &text).expect("it is an rt-app file");
     assert_eq!(read.tasks[0].name, "sem{j}_i");
+    // Names stay apart.
+    let mut script = Script::of(&["w%1", "w_1"]);
+    script.preempt(0, 0, 1);
+    script.preempt(MS, 1, 2);
+    script.end(4 * MS, 2, 0);
+    let text = rt_app(&load(script, 5 * MS).workload).expect("it is short");
+    let read = Workload::parse("names.json", &text).expect("it is an rt-app file");
+    let names: Vec<&str> = read.tasks.iter().map(|task| task.name.as_str()).collect();
+    assert_eq!(names, ["w__1", "w_1"]);
 }
 
 #[test]

@@ -122,8 +122,9 @@ fn kernel_threads_and_recorders_are_known_by_their_names() {
 }
 
 #[test]
-fn the_time_before_the_first_event_of_a_cpu_is_not_known() {
+fn the_time_before_overwritten_events_of_a_cpu_is_not_known() {
     let mut text = Text::periods(100, APP);
+    let whole = text.lines.clone();
     text.lines.push_str("##### CPU 1 buffer started ####\n");
     for number in 0..10 {
         let begin = 980_000 + number * 2_000;
@@ -135,7 +136,16 @@ fn the_time_before_the_first_event_of_a_cpu_is_not_known() {
     assert!(hog < 20_000, "{hog}");
     assert_eq!(load.loss.gaps.unknown, 980_000_000);
     assert!(load.loss.to_string().contains("not known who had 0.980 s"), "{}", load.loss);
-    assert!(notes_have(&load, "of 1 CPU, the time before"));
+    assert!(notes_have(&load, "of each CPU, the time before"));
+    assert!(!load.loss.is_reliable());
+    // A hog that has had its CPU since the beginning, in a text that is whole.
+    let head = "# entries-in-buffer/entries-written: 210/210   #P:2\n";
+    text.lines = text.lines.replace("##### CPU 1 buffer started ####\n", "");
+    assert!(text.lines.starts_with(&whole));
+    text.lines.insert_str(0, head);
+    let load = text.load();
+    assert!(cpu_time(&load, "hog") > 980_000, "{}", load.loss);
+    assert!(load.loss.is_reliable(), "{}", load.loss);
 }
 
 /// A timer that wakes a task every 10 ms while another one runs.
