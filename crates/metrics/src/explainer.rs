@@ -38,8 +38,8 @@ struct Followed {
     /// The steps since it last ran or slept.
     steps: Steps,
     place: Option<Place>,
-    /// The place that it left last, and when.
-    left: Option<(Place, Nanoseconds)>,
+    /// When it left a place last.
+    left: Option<Nanoseconds>,
     /// Whether it is in the scheduler's class.
     of_scheduler: bool,
     /// The CPU that it was woken for, moved to or ran on last.
@@ -201,8 +201,8 @@ impl Explainer {
     fn put(&mut self, now: Nanoseconds, task: TaskId, place: Option<Place>) {
         if let Some(followed) = self.followed.get_mut(&task) {
             followed.settle(now);
-            if let Some(before) = std::mem::replace(&mut followed.place, place) {
-                followed.left = Some((before, now));
+            if std::mem::replace(&mut followed.place, place).is_some() {
+                followed.left = Some(now);
             }
         }
     }
@@ -509,10 +509,10 @@ impl Followed {
         }
     }
 
-    /// Counts a call of `dispatch` that began at `begin` and may have moved the task since.
+    /// Counts a call of `dispatch` that began at `begin`, unless it has moved the task.
     fn count_dispatch(&mut self, begin: Nanoseconds) {
-        let left = self.left.filter(|(_, when)| *when >= begin).map(|(place, _)| place);
-        if let (Some(open), Some(place)) = (&mut self.open, left.or(self.place)) {
+        let has_moved_it = self.left.is_some_and(|when| when >= begin);
+        if let (Some(open), Some(place), false) = (&mut self.open, self.place, has_moved_it) {
             open.stay(place).dispatches += 1;
         }
     }
@@ -1065,7 +1065,7 @@ mod tests {
     }
 
     #[test]
-    fn a_call_of_dispatch_that_moves_the_task_counts_where_it_was() {
+    fn a_call_of_dispatch_that_moves_the_task_is_none_that_left_it() {
         let dispatch = EventKind::Callback {
             cpu: CpuId(0),
             callback: Callback::Dispatch,
@@ -1084,7 +1084,7 @@ mod tests {
         ];
         let found = explain(Policy::Normal, &[], &events);
         let dispatches: Vec<u64> = found.places.iter().map(|stay| stay.dispatches).collect();
-        assert_eq!(dispatches, [2, 0, 0]);
+        assert_eq!(dispatches, [1, 0, 0]);
         let way: Vec<Place> = found.places.iter().map(|stay| stay.place).collect();
         assert_eq!(way, [Q.into(), Place::Way, Place::Local { cpu: 0 }]);
     }

@@ -113,7 +113,7 @@ pub struct Stay {
     pub taken: Vec<Taken>,
     /// Other tasks that were moved from there to a dispatch queue that is no CPU's own, by falling number.
     pub moved: Vec<Moved>,
-    /// Calls of `dispatch` on the task's allowed CPUs that began meanwhile.
+    /// Calls of `dispatch` on the task's allowed CPUs that began meanwhile and left the task where it was.
     pub dispatches: u64,
 }
 

@@ -30,7 +30,7 @@ pub(crate) struct WaitsDocument<'a> {
 
 impl Document for WaitsDocument<'_> {
     const COMMAND: &'static str = "explain";
-    const VERSION: u32 = 1;
+    const VERSION: u32 = 2;
 }
 
 /// A run.
@@ -164,7 +164,7 @@ fn use_text(cpu: &CpuUse, length: u64) -> String {
     // Each switch and each interrupt adds to it.
     let overhead = if cpu.overhead_ns > length / 10 { cpu.overhead_ns } else { 0 };
     let of_nobody =
-        [("idle", cpu.idle_ns), ("waking up", overhead), ("offline", cpu.offline_ns)].into_iter();
+        [("idle", cpu.idle_ns), ("overhead", overhead), ("offline", cpu.offline_ns)].into_iter();
     let of_nobody = of_nobody.filter(|(_, duration)| *duration > 0);
     parts.extend(of_nobody.map(|(what, duration)| format!("{what} {}", time(duration))));
     parts.join(", ")
@@ -339,8 +339,10 @@ fn queued(wait: &Explanation, stay: &Stay, has_idle: bool) -> &'static str {
     let ran = wait.cpus.iter().flat_map(|cpu| &cpu.ran);
     let (time, turns) =
         ran.fold((0, 0), |(time, turns), ran| (time + ran.duration_ns, turns + ran.turns));
-    // An idle CPU that is kicked calls dispatch, once more than there is something to take; and one call took this task.
-    let in_vain = stay.dispatches > taken_here + cpus + u64::from(wait.ran);
+    // An idle CPU that is kicked calls dispatch, once more than there is something to take.
+    let in_vain = stay.dispatches > taken_here + cpus;
+    // Each CPU may have had one from there when the wait began.
+    let is_left = stay.dispatches <= taken && taken <= cpus;
     match (has_idle, taken) {
         (true, 0) if in_vain => {
             "lies in a queue from which nothing is taken, while a CPU that it may use is idle"
@@ -349,10 +351,10 @@ fn queued(wait: &Explanation, stay: &Stay, has_idle: bool) -> &'static str {
             "lies in a queue from which others are taken, while a CPU that it may use is idle"
         }
         (true, _) => "lies in a queue while a CPU that it may use is idle, and nobody kicks it",
-        (false, 0) if stay.dispatches == 0 && one_each => {
+        (false, _) if is_left && one_each => {
             "lies in a queue while each CPU that it may use runs one task, which is not preempted"
         }
-        (false, 0) if stay.dispatches == 0 => {
+        (false, _) if is_left && stay.dispatches == 0 => {
             "lies in a queue, and dispatch is not called on a CPU that it may use"
         }
         (false, _) if in_vain && time > turns * LONG_TURN => {
@@ -473,5 +475,5 @@ fn idle(wait: &Explanation, waits_at: Option<u32>) -> String {
         }
     };
     let (idle, waking) = (most(|cpu| cpu.idle_ns), most(|cpu| cpu.overhead_ns));
-    told(&idle, "idle") + &told(&waking, "waking up")
+    told(&idle, "idle") + &told(&waking, "waking up or switching")
 }

@@ -90,7 +90,7 @@ fn json_has_the_waits_and_what_was_measured() {
         "the same arguments give the same bytes"
     );
     let told: Value = serde_json::from_str(&text).unwrap();
-    assert_eq!(told["version"], 1);
+    assert_eq!(told["version"], 2);
     let waits = told["runs"][0]["waits"].as_array().unwrap();
     assert_eq!(waits.len(), 2);
     let length = |wait: &Value| wait["to_ns"].as_u64().unwrap() - wait["from_ns"].as_u64().unwrap();

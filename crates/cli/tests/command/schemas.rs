@@ -60,7 +60,7 @@ fn what_is_printed_fits_its_schema() {
     fits("show-scheduler-1.json", "show cfs --format json");
     fits("show-scheduler-1.json", "show schedulers/rotation.bpf.c --format json");
     fits("show-recording-1.json", "show ../../../workloads/build.recording --format json");
-    fits("explain-1.json", "explain mix-two -s cfs,o1 -m 2 -d 1s --format json");
+    fits("explain-2.json", "explain mix-two -s cfs,o1 -m 2 -d 1s --format json");
     fits(
         "advise-2.json",
         "advise ../../../workloads/build.recording -s o1,cfs --repeat 2 --format json",

@@ -1,6 +1,6 @@
 //! Trace files: event streams stored whole.
 //!
-//! # Format, version 8
+//! # Format, version 9
 //!
 //! A *number* is unsigned LEB128: seven bits per byte, lowest first, the top bit set in all bytes but the last, in as few bytes
 //! as possible. A *signed number* `n` is the number `2n` for `n >= 0` and `-2n - 1` for `n < 0`. A *text* is its length in bytes,
@@ -9,7 +9,7 @@
 //! | part | content |
 //! | --- | --- |
 //! | magic | 8 bytes: `fgtrace` and a line feed |
-//! | version | number, 8 |
+//! | version | number, 9 |
 //! | machine | number of CPUs, then the capacity of each as a number |
 //! | records | each: a byte for its kind, the nanoseconds since the previous record as a number, its fields |
 //! | end | a record of kind 0 whose field is the number of records before it |

@@ -122,7 +122,7 @@ fn waits() -> Vec<Waits> {
 
 #[test]
 fn what_is_written_fits_the_schema() {
-    const SCHEMA: &str = "explain-1.json";
+    const SCHEMA: &str = "explain-2.json";
     let document: Value = serde_json::from_str(&waits_json(&waits(), "0.1.0")).unwrap();
     assert_eq!(faults(SCHEMA, &document), Vec::<String>::new());
     let mut more = document;
