@@ -91,7 +91,7 @@ impl Board {
             let mut board = Self::parse(text, &read?)?;
             let folder = word.parent().unwrap_or(Path::new(""));
             for load in &mut board.loads {
-                let beside = |name: &Path| Some(folder.join(name)).filter(|path| path.exists());
+                let beside = |name: &Path| Some(folder.join(name)).filter(|path| path.is_file());
                 if let Some(path) = beside(&load.workload) {
                     load.workload = path;
                 }

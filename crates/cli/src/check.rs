@@ -104,6 +104,8 @@ pub fn main(arguments: &Arguments) -> Result<ExitCode, Stop> {
         let callback = sites[plan].case.needs;
         callback.is_none_or(|callback| contender.has_callback(callback, arguments.sources.kernel))
     };
+    let left_out = left_out(&plans, &sites, &is_wanted);
+    refuse_nothing(&left_out, sites.len())?;
     let judged =
         fairground_lab::check(&plans, &is_wanted, arguments.sources.threads, &|done, total| {
             progress.tell(done, total);
@@ -126,7 +128,7 @@ pub fn main(arguments: &Arguments) -> Result<ExitCode, Stop> {
         known_of: known_of.collect(),
         schedulers,
         cases: sites.len(),
-        left_out: left_out(&plans, &sites, &is_wanted),
+        left_out,
         faults: groups(&judged, &plans, &sites),
         known: known.len(),
         hunts: Vec::new(),
@@ -140,8 +142,9 @@ pub fn main(arguments: &Arguments) -> Result<ExitCode, Stop> {
     let ended = failures::exit_code(&runs, &known);
     arguments.print(&checkup)?;
     let gates = arguments.doubts(&judged);
-    tell_doubts(&gates, &plans);
+    tell_doubts(&gates, &plans, &checkup.left_out);
     if let Some(place) = junit {
+        let gates = gates.into_iter().chain(gates_left_out(&checkup.left_out, &sites)).collect();
         let comparison = Comparison { runs, gates, ..Comparison::default() };
         place.write(comparison_junit(&comparison, &known, &[]))?;
     }
@@ -309,7 +312,7 @@ fn is_called(case: &Case, name: &str) -> bool {
 }
 
 /// Says of each requirement and scheduler in how many cases it is undecided, and why in the first.
-fn tell_doubts(gates: &[Gate], plans: &[Plan]) {
+fn tell_doubts(gates: &[Gate], plans: &[Plan], left_out: &[LeftOut]) {
     let Some(plan) = plans.first() else { return };
     let mut told: Vec<(&Gate, usize)> = Vec::new();
     for gate in gates {
@@ -322,7 +325,9 @@ fn tell_doubts(gates: &[Gate], plans: &[Plan]) {
     for (gate, count) in told {
         let GateOutcome::Undecided { why, .. } = &gate.outcome else { continue };
         let Gate { text, scheduler, workload, .. } = gate;
-        let (all, cases) = (plans.len(), if plans.len() == 1 { "case" } else { "cases" });
+        let lacks = left_out.iter().filter(|one| one.scheduler == *scheduler);
+        let all = plans.len() - lacks.map(|one| one.cases.len()).sum::<usize>();
+        let cases = if all == 1 { "case" } else { "cases" };
         let message = format!(
             "'{text}' is undecided for {scheduler} in {count} of {all} {cases}; in {workload}: {why}"
         );
@@ -355,6 +360,43 @@ fn left_out(
         }
     }
     found
+}
+
+/// Refuses a check in which a scheduler goes through no case.
+fn refuse_nothing(left_out: &[LeftOut], cases: usize) -> Result<(), Stop> {
+    for LeftOut { scheduler, callback, .. } in left_out {
+        let its = left_out.iter().filter(|one| one.scheduler == *scheduler);
+        if its.map(|one| one.cases.len()).sum::<usize>() == cases {
+            let message = format!(
+                "{scheduler} has no {callback}, which these cases are about, so there is nothing to check"
+            );
+            return Err(output::fail(UNUSABLE, message));
+        }
+    }
+    Ok(())
+}
+
+/// The cases that schedulers did not go through, as what is not judged.
+fn gates_left_out<'a>(
+    left_out: &'a [LeftOut],
+    sites: &'a [Site],
+) -> impl Iterator<Item = Gate> + 'a {
+    left_out.iter().flat_map(move |LeftOut { scheduler, callback, cases }| {
+        let machine = |name: &String| {
+            let site = sites.iter().find(|site| is_called(&site.case, name));
+            site.map_or_else(String::new, |site| site.case.machine.clone())
+        };
+        cases.iter().map(move |workload| Gate {
+            text: "case".to_owned(),
+            workload: workload.clone(),
+            machine: machine(workload),
+            scheduler: scheduler.clone(),
+            outcome: GateOutcome::Undecided {
+                why: format!("left out: there is no {callback}"),
+                is_open: false,
+            },
+        })
+    })
 }
 
 /// The scheduler of a run, with its settings.

@@ -88,7 +88,8 @@ pub struct Arguments {
     #[arg(long, value_name = "REQUIREMENT")]
     require: Vec<Requirement>,
 
-    /// Also write the result as JUnit XML: a test for each run, and for each measure that is compared with the baseline
+    /// Also write the result as JUnit XML: a test for each run, and for each measure that is compared with the baseline, or for each condition of
+    /// --fail-if
     #[arg(long, value_name = "FILE.xml")]
     junit: Option<PathBuf>,
 

@@ -5,12 +5,13 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::Args;
-use fairground_lab::{Error, Noise, Plan};
+use fairground_lab::{Error, Noise, Plan, Site};
 use fairground_report::{
     Comparison, Run, TitledRanking, absence, rankings_csv, rankings_json, rankings_markdown,
     rankings_page, rankings_text,
 };
 use fairground_results::{Absent, CellName, OwnMargin, Ranking};
+use fairground_workload::Workload;
 
 use crate::VERSION;
 use crate::board::Board;
@@ -186,12 +187,17 @@ impl Arguments {
 
 /// Refuses different loads of one name, whose results could not be told apart.
 fn check_names<'a>(planned: impl Iterator<Item = (&'a Simulation, &'a Plan)>) -> Result<(), Error> {
-    let mut known: BTreeMap<&str, &Path> = BTreeMap::new();
+    let mut known: BTreeMap<(&str, &str), (&Path, &Workload)> = BTreeMap::new();
     for (simulation, plan) in planned {
-        for (number, path) in simulation.workloads.iter().enumerate() {
-            let name = plan.sites[0].workloads[number].name.as_str();
-            let other = *known.entry(name).or_insert(path);
-            if other != path {
+        let workloads = |site: &'a Site| simulation.workloads.iter().zip(&site.workloads);
+        let all = plan.sites.iter().flat_map(|site| workloads(site).map(move |one| (site, one)));
+        for (site, (path, workload)) in all {
+            let name = workload.name.as_str();
+            let place = (name, site.machine.description.as_str());
+            let (other, content) = *known.entry(place).or_insert((path, workload));
+            // Notes name the file.
+            let bare = |one: &Workload| Workload { notes: Vec::new(), ..one.clone() };
+            if other != path && bare(content) != bare(workload) {
                 return Err(Error::Plan(format!(
                     "two workloads are called {name}, {} and {}; their results could not be told apart, so rename a file or leave one out",
                     other.display(),

@@ -32,6 +32,8 @@ Ranges = Union[Mapping[str, Sequence[Any]], Iterable[str], None]
 # Measures of which more is better, so that "throughput" is a goal without a word before it. The list of docs/metrics.md says the same, which a test
 # compares.
 MORE_IS_BETTER = {"throughput", "jain_index", "lap_rate", "lap_low", "others_served"}
+# Measures that a run lacks where nothing of the kind happened.
+RARE = {"due", "idle_beside_waiting"}
 GOAL = re.compile(r"(?:(min|max) )?(\w+)(?: of (.+))?")
 # Nanoseconds of the units of times.
 UNITS = {"ns": 1, "us": 1_000, "ms": 1_000_000, "s": 1_000_000_000}
@@ -80,8 +82,10 @@ class Goal(NamedTuple):
         if self.task is not None:
             rows = rows.filter(pc.equal(table["task"], self.task))
         *_, column = rows.column_names
+        nothing = 0.0 if self.measure in RARE else None
         found = rows.filter(pc.and_(pc.equal(rows["workload"], workload), pc.equal(rows["scheduler"], scheduler))).to_pylist()
-        return {(row["machine"], row["seed"]): row[column] if row["status"] == "ok" else None for row in found}
+        values = [nothing if row[column] is None else row[column] for row in found]
+        return {(row["machine"], row["seed"]): value if row["status"] == "ok" else None for row, value in zip(found, values)}
 
     def check(self, result: Comparison) -> None:
         """Refuses measures and tasks that there are not."""
@@ -375,14 +379,15 @@ class _Tuner:
 
 
 def _judged(goal: Goal, found: Comparison, workload: str, trial: Any) -> dict[str, Any]:
-    """A trial against the default, seed by seed, by a sign test: two-sided, at 5 %. Who lacks the number where the other has it is worse there."""
+    """A trial against the default, seed by seed, by a sign test: two-sided, at 5 %. Who fails, or does not end, where the other does not is worse there."""
     before, after = (goal.values(found, workload, name) for name in (DEFAULT, _name(trial.number)))
-    all_pairs = [(before[place], after.get(place)) for place in before]
-    pairs = [pair for pair in all_pairs if None not in pair]
-    better = sum(one is None and other is not None for one, other in all_pairs)
-    worse = sum(other is None and one is not None for one, other in all_pairs)
-    if not pairs and better + worse == 0:
+    judged = [(before[place], after.get(place)) for place in before]
+    judged = [pair for pair in judged if pair != (None, None)]
+    if not judged:
         return {"judgement": "not measured"}
+    pairs = [pair for pair in judged if None not in pair]
+    better = sum(one is None for one, _ in judged)
+    worse = sum(other is None for _, other in judged)
     sign = 1 if goal.direction == "minimize" else -1
     better += sum(sign * (one - other) > 0 for one, other in pairs)
     worse += sum(sign * (one - other) < 0 for one, other in pairs)
@@ -397,7 +402,7 @@ def _judged(goal: Goal, found: Comparison, workload: str, trial: Any) -> dict[st
     return {
         "default": float(statistics.median(one for one, _ in pairs)) if pairs else None,
         "value": float(statistics.median(other for _, other in pairs)) if pairs else None,
-        "pairs": len(pairs),
+        "pairs": len(judged),
         "better": better,
         "worse": worse,
         "judgement": judgement,

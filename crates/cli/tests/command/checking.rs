@@ -124,12 +124,21 @@ fn what_divides_time_among_groups_passes_their_cases_and_others_do_not_go_throug
     let told = "mine: nothing wrong in one case, 4 left out: \
         it has no cgroup_set_weight and no cgroup_set_bandwidth\n\n";
     assert_eq!(ended.stdout, told, "{}", ended.stderr);
-    let ended = check(&sound(), &["--case", "group-quotas", "--format", "json"]);
+    let folder = tempfile::tempdir().unwrap();
+    let junit = folder.path().join("check.xml").display().to_string();
+    let two = ["--case", "group-quotas", "--case", "many-groups", "--junit", &junit];
+    let ended = check(&sound(), &[&two[..], &["--format", "json"]].concat());
     let found: serde_json::Value = serde_json::from_str(&ended.stdout).unwrap();
     let left_out = serde_json::json!([
         { "scheduler": "mine", "callback": "cgroup_set_bandwidth", "cases": ["group-quotas"] }
     ]);
-    assert_eq!((&found["cases"], &found["left_out"]), (&1.into(), &left_out));
+    assert_eq!((&found["cases"], &found["left_out"]), (&2.into(), &left_out));
+    let tests = fs::read_to_string(&junit).unwrap();
+    assert!(tests.contains("<skipped message=\"left out: there is no cgroup_set"), "{tests}");
+    let ended = check(&sound(), &["--case", "group-quotas"]);
+    assert_eq!(ended.code, Some(2), "{}", ended.stdout);
+    let told = "mine has no cgroup_set_bandwidth, which these cases are about";
+    assert!(ended.stderr.contains(told), "{}", ended.stderr);
 }
 
 #[test]

@@ -196,7 +196,7 @@ fn the_page_says_which_wait_a_cpu_was_idle_beside_that_made_a_scheduler_slow() {
     let page = fs::read_to_string(report).unwrap();
     let (_, from) = page.split_once("passive leaves CPUs idle").unwrap();
     let (reason, _) = from.split_once("</dd>").unwrap();
-    assert!(reason.contains("Under passive "), "{reason}");
+    assert!(reason.contains("Under passive, with seed "), "{reason}");
     assert!(reason.contains(", which it may use, "), "{reason}");
     // The page ends with its inputs.
     let (_, foot) = page.split_once("<footer>").unwrap();

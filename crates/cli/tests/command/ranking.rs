@@ -210,9 +210,9 @@ fn the_files_of_a_board_are_beside_it_and_have_names_of_their_own() {
         std::fs::write(&path, text).unwrap();
         path.display().to_string()
     };
-    let load = r#"{ "tasks": { "a": { "instance": 3, "run": 1000, "loop": -1 } } }"#;
-    for folder in ["one", "two"] {
-        file(&format!("{folder}/load.json"), load);
+    for (folder, run) in [("one", 1000), ("two", 2000), ("three", 1000)] {
+        let load = format!(r#"{{ "tasks": {{ "a": {{ "instance": 3, "run": {run} }} }} }}"#);
+        file(&format!("{folder}/load.json"), &load);
     }
     file("m.toml", "[topology]\ndescription = \"2\"\norigin = \"x\"\n");
     let loads = |names: &[&str]| {
@@ -225,6 +225,10 @@ fn the_files_of_a_board_are_beside_it_and_have_names_of_their_own() {
         file("b.toml", &format!("about = \"x\"\n{loads}"))
     };
     let board = loads(&["one/load.json"]);
+    let ranking = &ranked(&format!("rank {board} -s cfs,eevdf --format json"))["rankings"][0];
+    assert_eq!(ranking["ranking"]["cells"], 1, "{ranking}");
+    // The same load in another place is the same.
+    let board = loads(&["one/load.json", "three/load.json"]);
     let ranking = &ranked(&format!("rank {board} -s cfs,eevdf --format json"))["rankings"][0];
     assert_eq!(ranking["ranking"]["cells"], 1, "{ranking}");
     let board = loads(&["one/load.json", "two/load.json"]);
