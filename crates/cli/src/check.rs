@@ -325,8 +325,7 @@ fn tell_doubts(gates: &[Gate], plans: &[Plan], left_out: &[LeftOut]) {
     for (gate, count) in told {
         let GateOutcome::Undecided { why, .. } = &gate.outcome else { continue };
         let Gate { text, scheduler, workload, .. } = gate;
-        let lacks = left_out.iter().filter(|one| one.scheduler == *scheduler);
-        let all = plans.len() - lacks.map(|one| one.cases.len()).sum::<usize>();
+        let all = plans.len() - LeftOut::count(left_out, scheduler);
         let cases = if all == 1 { "case" } else { "cases" };
         let message = format!(
             "'{text}' is undecided for {scheduler} in {count} of {all} {cases}; in {workload}: {why}"
@@ -365,8 +364,7 @@ fn left_out(
 /// Refuses a check in which a scheduler goes through no case.
 fn refuse_nothing(left_out: &[LeftOut], cases: usize) -> Result<(), Stop> {
     for LeftOut { scheduler, callback, .. } in left_out {
-        let its = left_out.iter().filter(|one| one.scheduler == *scheduler);
-        if its.map(|one| one.cases.len()).sum::<usize>() == cases {
+        if LeftOut::count(left_out, scheduler) == cases {
             let message = format!(
                 "{scheduler} has no {callback}, which these cases are about, so there is nothing to check"
             );

@@ -70,19 +70,19 @@ pub fn tell(plan: &Plan, failures: &[&Failure], said_in_table: bool) {
     if is_said(said_in_table) {
         return;
     }
-    for ((first, _), text) in kinds(failures).iter().zip(in_words(failures)) {
+    for (first, text) in in_words(failures) {
         annotations::tell(plan, &first.scheduler, &text);
     }
 }
 
-/// A line for each kind of failure.
-pub fn in_words(failures: &[&Failure]) -> Vec<String> {
-    let line = |(first, count): (&Failure, usize)| {
+/// The first of each kind of failure, with a line about them all.
+pub fn in_words<'a>(failures: &[&'a Failure]) -> Vec<(&'a Failure, String)> {
+    let line = |(first, count): (&'a Failure, usize)| {
         let more = match count {
             1 => String::new(),
             count => format!(" ({count} runs)"),
         };
-        format!("{} {}{more}", first.place(), first.sentence())
+        (first, format!("{} {}{more}", first.place(), first.sentence()))
     };
     kinds(failures).into_iter().map(line).collect()
 }

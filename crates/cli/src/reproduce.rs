@@ -331,7 +331,7 @@ fn tell_failures(outcomes: &[Reproduced]) -> ExitCode {
     for outcome in outcomes {
         let failures: Vec<&Failure> = outcome.failures.iter().collect();
         failed |= !failures.is_empty();
-        for text in failures::in_words(&failures) {
+        for (_, text) in failures::in_words(&failures) {
             crate::output::say!("fairground: {}: {text}", outcome.reproduction.id);
         }
     }

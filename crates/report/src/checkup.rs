@@ -110,12 +110,13 @@ fn headline(checkup: &Checkup, place: usize, faults: &[&Fault]) -> String {
     let mut cases: Vec<&String> = faults.iter().flat_map(|fault| &fault.cases).collect();
     cases.sort();
     cases.dedup();
-    let number = number_left_out(checkup, scheduler);
+    let number = LeftOut::count(&checkup.left_out, scheduler);
     let all = match checkup.cases - number {
         1 => "one case".to_owned(),
         many => format!("{many} cases"),
     };
-    let callbacks = of_scheduler(checkup, scheduler).map(|one| format!("no {}", one.callback));
+    let callbacks =
+        LeftOut::of(&checkup.left_out, scheduler).map(|one| format!("no {}", one.callback));
     let all = match number {
         0 => all,
         _ => {
@@ -145,18 +146,9 @@ fn what(fault: &Fault) -> String {
     }
 }
 
-/// The cases that a scheduler did not go through.
-fn of_scheduler<'a>(checkup: &'a Checkup, scheduler: &str) -> impl Iterator<Item = &'a LeftOut> {
-    checkup.left_out.iter().filter(move |one| one.scheduler == scheduler)
-}
-
-fn number_left_out(checkup: &Checkup, scheduler: &str) -> usize {
-    of_scheduler(checkup, scheduler).map(|one| one.cases.len()).sum()
-}
-
 /// The cases, and what the first of them is about: not that of a fault which any run shows.
 fn cases(checkup: &Checkup, fault: &Fault) -> String {
-    let all = checkup.cases - number_left_out(checkup, &fault.scheduler);
+    let all = checkup.cases - LeftOut::count(&checkup.left_out, &fault.scheduler);
     match fault.cases.len() == all && all > 1 {
         true => "all cases".to_owned(),
         false => format!("{}: {}", named(fault), fault.about),

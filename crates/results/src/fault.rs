@@ -40,6 +40,18 @@ pub struct LeftOut {
     pub cases: Vec<String>,
 }
 
+impl LeftOut {
+    /// Those of a scheduler.
+    pub fn of<'a>(all: &'a [Self], scheduler: &str) -> impl Iterator<Item = &'a Self> {
+        all.iter().filter(move |one| one.scheduler == scheduler)
+    }
+
+    /// How many cases a scheduler did not go through.
+    pub fn count(all: &[Self], scheduler: &str) -> usize {
+        Self::of(all, scheduler).map(|one| one.cases.len()).sum()
+    }
+}
+
 /// The result of a check of schedulers.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
 pub struct Checkup {
