@@ -94,7 +94,7 @@ fn a_trace_fits_the_published_schema() {
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     let expected = concat!(
         r#"{"kinds": {"sched_migrate_task": 1, "sched_switch": 2004, "sched_waking": 1001}, "#,
-        r#""processes": {"1": "beat and hog"}, "#,
+        r#""processes": {"1000": "beat and hog"}, "#,
         r#""slices": {"CPU 0: scheduling": 1000, "CPU 1: online": 1, "beat: job": 900, "beat: late job": 100, "laps: lap": 1000}, "#,
         // From idle, sleeping, preempted.
         r#""states": {"0": 2, "1": 1000, "256": 1002}, "#,
