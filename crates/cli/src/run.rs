@@ -381,6 +381,7 @@ impl Scheduler {
             section: variable.section,
             name: variable.name,
             bytes: &variable.bytes,
+            chosen: false,
         });
         let tunables = Value::of_tunables(&tunables);
         let values: Vec<Value<'_>> = tunables.chain(topology).collect();

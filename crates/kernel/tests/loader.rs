@@ -51,7 +51,12 @@ fn the_scheduler_names_itself() {
 #[test]
 fn bytes_must_fit_their_variable() {
     let of_size = |size: usize| {
-        let value = Value { section: CONSTANTS, name: "unsigned_32", bytes: &[7; 8][..size] };
+        let value = Value {
+            section: CONSTANTS,
+            name: "unsigned_32",
+            bytes: &[7; 8][..size],
+            chosen: false,
+        };
         open_with("first_come", None, &[value])
     };
     assert!(of_size(4).is_ok());
@@ -115,6 +120,7 @@ fn libbpf_holds_what_the_simulator_begins_with() {
                 section: variable.section,
                 name: variable.name,
                 bytes: &variable.bytes,
+                chosen: false,
             });
             let values: Vec<Value<'_>> =
                 Value::of_tunables(&options.variables).chain(topology).collect();

@@ -20,6 +20,7 @@ pub(crate) fn prepare(
         section: variable.section,
         name: variable.name,
         bytes: &variable.bytes,
+        chosen: false,
     });
     let tunables = Value::of_tunables(&options.variables);
     let values: Vec<Value<'_>> = tunables.chain(topology).collect();

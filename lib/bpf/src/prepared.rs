@@ -21,12 +21,14 @@ pub struct Value<'v> {
     pub name: &'v str,
     /// Its bytes. A variable that is alone in a section other than [`CONSTANTS`] may get more than it is declared with.
     pub bytes: &'v [u8],
+    /// Whether it was chosen for this run, so that the scheduler's loader has no say in it.
+    pub chosen: bool,
 }
 
 impl<'v> Value<'v> {
     /// The values of tunables, by name.
     pub fn of_tunables(tunables: &'v [(String, Vec<u8>)]) -> impl Iterator<Item = Self> {
-        tunables.iter().map(|(name, bytes)| Self { section: CONSTANTS, name, bytes })
+        tunables.iter().map(|(name, bytes)| Self { section: CONSTANTS, name, bytes, chosen: true })
     }
 }
 
@@ -64,7 +66,8 @@ impl Object {
         let (mut operations, left_out) = table.for_kernel(&given.setup.operations, given.knows);
         operations.set("hotplug_seq", &given.hotplug_sequence.to_le_bytes());
         let mut sections: Vec<Vec<u8>> = self.sections().iter().map(Section::content).collect();
-        for value in given.values {
+        let (chosen, usual): (Vec<_>, Vec<_>) = given.values.iter().partition(|one| one.chosen);
+        for value in usual {
             self.place(value, &mut sections)?;
         }
         self.fill_constants(given.constant, &mut sections);
@@ -72,6 +75,9 @@ impl Object {
             let section = &mut sections[patch.section];
             grow(section, patch.offset + patch.bytes.len());
             write(section, patch.offset as u64, &patch.bytes);
+        }
+        for value in chosen {
+            self.place(value, &mut sections)?;
         }
         self.make_room_for_dump(&operations, &mut sections);
         let mut map_entries: Vec<u32> = self.maps().iter().map(|map| map.max_entries).collect();

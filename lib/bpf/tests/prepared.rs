@@ -24,7 +24,7 @@ fn prepare(object: &Object, values: &[Value<'_>], setup: &Setup) -> Result<Prepa
 }
 
 fn value<'v>(section: &'v str, name: &'v str, bytes: &'v [u8]) -> Value<'v> {
-    Value { section, name, bytes }
+    Value { section, name, bytes, chosen: false }
 }
 
 fn section<'p>(object: &Object, prepared: &'p Prepared, name: &str) -> &'p [u8] {
@@ -102,6 +102,7 @@ fn a_loader_has_the_last_word() {
     let number_of = |name: &str| object.sections().iter().position(|one| one.name == name);
     let constants = number_of(".rodata").unwrap();
     let known = object.sections()[constants].variables.iter();
+    let slice = known.clone().find(|one| one.name == "slice").unwrap();
     let known = known.clone().find(|one| one.name == "__SCX_KNOWN").unwrap();
     let setup = Setup {
         operations: vec![("name".to_owned(), b"renamed\0".to_vec())],
@@ -112,6 +113,11 @@ fn a_loader_has_the_last_word() {
                 bytes: 3_u64.to_le_bytes().to_vec(),
             },
             VariablePatch {
+                section: constants,
+                offset: slice.offset as usize,
+                bytes: vec![9, 0, 0, 0],
+            },
+            VariablePatch {
                 section: number_of(".rodata.table").unwrap(),
                 offset: 0,
                 bytes: vec![9; 8],
@@ -120,7 +126,12 @@ fn a_loader_has_the_last_word() {
         map_sizes: vec![(0, 77)],
         ..Setup::default()
     };
-    let prepared = prepare(&object, &[], &setup).unwrap();
+    let usual = value(".rodata", "slice", &[7, 0, 0, 0]);
+    let prepared = prepare(&object, &[usual], &setup).unwrap();
+    assert_eq!(number(&object, &prepared, "slice"), 9);
+    // But for what somebody has chosen.
+    let prepared = prepare(&object, &[Value { chosen: true, ..usual }], &setup).unwrap();
+    assert_eq!(number(&object, &prepared, "slice"), 7);
     assert_eq!(number(&object, &prepared, "__SCX_KNOWN"), 3);
     assert_eq!(section(&object, &prepared, ".rodata.table"), [9; 8]);
     assert_eq!(prepared.map_entries, [77]);
