@@ -150,8 +150,9 @@ fn isolated<T: Serialize>(
     // From here on, panics and crash reports go to the parent.
     let given_up = give_all_up(words.into_raw_fd(), &mut written, &mapped, socket);
     // A thread that is not in this process may have the lock of standard error.
+    // For as long as the process lives: the hook below and what follows it write there.
     // SAFETY: the descriptor is this process's own.
-    let mut words = unsafe { File::from_raw_fd(libc::STDERR_FILENO) };
+    let mut words: &File = Box::leak(Box::new(unsafe { File::from_raw_fd(libc::STDERR_FILENO) }));
     if let Err(error) = given_up {
         let _ = writeln!(
             words,
@@ -171,7 +172,8 @@ fn isolated<T: Serialize>(
     }
     // The default hook may print a backtrace, which needs files.
     std::panic::set_hook(Box::new(move |panic| {
-        let _ = writeln!(&words, "{panic}");
+        let mut words = words;
+        let _ = writeln!(words, "{panic}");
     }));
     let outcome = catch_unwind(AssertUnwindSafe(|| match stream {
         Some(stream) => {
@@ -185,7 +187,14 @@ fn isolated<T: Serialize>(
         }
         None => Ok(work(None)),
     }));
-    let Ok(Ok(value)) = outcome else { return NO_RESULT };
+    let value = match outcome {
+        Ok(Ok(value)) => value,
+        Ok(Err(error)) => {
+            let _ = writeln!(words, "its events cannot be passed on: {error}");
+            return NO_RESULT;
+        }
+        Err(_) => return NO_RESULT,
+    };
     let written = serde_json::to_vec(&value)
         .map_err(io::Error::from)
         .and_then(|bytes| File::from(result).write_all(&bytes));

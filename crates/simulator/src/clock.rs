@@ -210,11 +210,12 @@ pub struct Jiffies {
 }
 
 impl Jiffies {
-    /// The count at `now`, which is not before the last time; a tick takes `length`.
-    pub fn at(&mut self, now: u64, length: u64) -> u64 {
+    /// The count at `now`, which is not before the last time; a tick takes `length`, and one was at `first`.
+    pub fn at(&mut self, now: u64, length: u64, first: u64) -> u64 {
         if now >= self.next_at {
-            self.count = now / length;
-            self.next_at = (self.count + 1) * length;
+            let since = now.saturating_sub(first) / length;
+            self.count = first / length + since;
+            self.next_at = first + (since + 1) * length;
         }
         self.count
     }

@@ -45,7 +45,7 @@ impl Kernel<'_> {
             exit_code: record.code,
             reason: reason.as_ptr(),
             at_ns: record.time,
-            at_jiffies: record.time / self.tick_length(),
+            at_jiffies: self.ticks_until(record.time),
         };
         let context = &raw mut context as u64;
         let mut text = self.dump_heading(record);
@@ -154,7 +154,7 @@ impl Kernel<'_> {
 
     fn dump_task(&mut self, task: TaskRef, marker: char, context: u64, now: u64) -> String {
         let length = self.tick_length();
-        let ticks = (now / length).saturating_sub(task.runnable_since / length);
+        let ticks = self.ticks_until(now).saturating_sub(self.ticks_until(task.runnable_since));
         let waited = ticks * length / 1_000_000;
         let state = match task.seen.__state {
             TASK_RUNNING => 'R',

@@ -353,7 +353,17 @@ impl<'a> Kernel<'a> {
         }
     }
 
+    /// Describes a task that has changed.
     pub(crate) fn emit_task(&mut self, task: TaskRef) {
+        self.describe(task, self.local_time());
+    }
+
+    /// Describes a task that is new, as of the begin of this work: what is due before its end, such as a CPU that goes offline, may meet the task.
+    pub(crate) fn emit_new_task(&mut self, task: TaskRef) {
+        self.describe(task, self.clock.now());
+    }
+
+    fn describe(&mut self, task: TaskRef, at: u64) {
         if !self.reports.is_open() || is_hidden(task.id) {
             return;
         }
@@ -373,8 +383,7 @@ impl<'a> Kernel<'a> {
             daemon: task.daemon,
             group: Groups::event_id(task.cgroup),
         };
-        let time = self.local_time() - self.origin;
-        self.reports.add_task(time, task.id, info);
+        self.reports.add_task(at - self.origin, task.id, info);
         self.tell_class(task);
     }
 
@@ -399,11 +408,17 @@ impl<'a> Kernel<'a> {
         1_000_000_000 / self.settings.hz.max(1)
     }
 
+    /// How many ticks there were until `time`.
+    pub(crate) fn ticks_until(&self, time: u64) -> u64 {
+        let (length, uptime) = (self.tick_length(), self.settings.uptime);
+        uptime / length + time.saturating_sub(uptime) / length
+    }
+
     /// When the next tick comes.
     pub(crate) fn next_tick(&self) -> u64 {
         let length = self.tick_length();
-        let offset = self.settings.surroundings.tick_offset % length;
-        (self.clock.now() + length - offset) / length * length + offset
+        let first = self.settings.uptime + self.settings.surroundings.tick_offset % length;
+        (self.clock.now() + length - first) / length * length + first
     }
 
     /// Runs the workload from its start for its duration, until no task is left, or until the scheduler is unloaded.

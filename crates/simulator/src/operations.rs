@@ -49,8 +49,8 @@ pub struct Calls {
     pub depth: usize,
     /// The task that select_cpu or enqueue is called for; `Some(None)` once it was inserted directly.
     pub direct_dispatch: Option<Option<TaskRef>>,
-    /// The task that a CPU is switching away from, in whose context it still runs.
-    pub leaving: Option<TaskRef>,
+    /// The task in whose context the CPU works, if that is not the current one: who it switches away from, or who loads the scheduler.
+    pub context: Option<TaskRef>,
     /// The iterations in progress.
     pub iterations: Iterations,
     /// Things that running programs still have to release.

@@ -132,7 +132,7 @@ impl Kernel<'_> {
         tasks.retain(|task| task.seen.__state != TASK_DEAD);
         tasks.retain(|task| known.contains(task) || state(*task) != SCX_TASK_NONE);
         for task in &tasks {
-            if let Err(error) = self.init_task(*task, false) {
+            if let Err(error) = self.as_loader(|kernel| kernel.init_task(*task, false)) {
                 self.fail_to_init(error, &task.label());
                 return;
             }
@@ -155,12 +155,12 @@ impl Kernel<'_> {
     fn prepare_reload(&mut self) -> Result<bool, LoadError> {
         if self.companion.is_some() {
             self.forget_scheduler()?;
-            return Ok(self.initialise());
+            return Ok(self.as_loader(Self::initialise));
         }
         self.settings.setup = self.settings.setup_without(&self.offline())?;
         self.renew_memory()?;
         self.forget_scheduler()?;
-        Ok(self.attach())
+        Ok(self.as_loader(Self::attach))
     }
 
     /// The CPUs that are offline.

@@ -79,6 +79,9 @@ pub struct Options {
     pub hotplug: Vec<Hotplug>,
     /// How long the scheduler's loader takes to load it again when it asks for that; `None` if the loader does not.
     pub restart_after: Option<Nanoseconds>,
+    /// How long the kernel has been up when the scheduler is loaded, nanoseconds. A scheduler may take a time of 0 for none, and times near it for
+    /// those of long ago.
+    pub uptime: Nanoseconds,
     /// Threads and groups besides the workload's tasks.
     pub surroundings: Surroundings,
     /// Whether sinks are also told about callbacks and operations on dispatch queues. It changes nothing else.
@@ -86,6 +89,9 @@ pub struct Options {
     /// Ends the run as one that does not end once the engine has handled more events; `None` is for any number.
     pub most_events: Option<u64>,
 }
+
+/// Something over an hour, in whole seconds.
+const UPTIME: Nanoseconds = 4096 * 1_000_000_000;
 
 impl Options {
     /// A run of `workload` on `machine` with default costs at 250 ticks per second.
@@ -103,6 +109,7 @@ impl Options {
             later_setups: Vec::new(),
             hotplug: Vec::new(),
             restart_after: None,
+            uptime: UPTIME,
             surroundings: Surroundings::default(),
             details: false,
             most_events: None,
@@ -301,13 +308,14 @@ fn idle_cpus(
     tasks: &mut TaskMemory,
     dsqs: &DispatchQueues,
     possible: CpuMask,
+    uptime: Nanoseconds,
 ) -> Stock<Cpu> {
     let count = machine.cpus.len();
     let mut cpus = Stock::default();
     for (cpu, description) in machine.cpus.iter().enumerate() {
         let idle = idle_task(tasks, cpu, possible, count);
         let queues = [dsqs.local(cpu), dsqs.global(description.node as usize)];
-        let nap = Nap::deepest(machine.hardware.idle_states(cpu));
+        let nap = Nap::deepest(machine.hardware.idle_states(cpu), uptime);
         cpus.add(Cpu { nap, ..Cpu::new(cpu, description.capacity.max(1).into(), idle, queues) });
     }
     cpus
@@ -368,7 +376,7 @@ impl<'a> Kernel<'a> {
         let nodes = topology.nodes.len();
         let mut dsqs = DispatchQueues::default();
         dsqs.begin(count, nodes);
-        let cpus = idle_cpus(&machine, &mut tasks, &dsqs, possible);
+        let cpus = idle_cpus(&machine, &mut tasks, &dsqs, possible, options.uptime);
         let idle = operations.idle_state(nodes);
         let mut groups = Groups::new(&options.workload.groups);
         let mut address_space = Box::new(MmStruct { mm_users: 1, owner: std::ptr::null_mut() });
@@ -430,26 +438,27 @@ impl<'a> Kernel<'a> {
     /// Loads the scheduler: `init`, the groups, the existing tasks (`scx_root_enable_workfn`).
     fn enable(&mut self) {
         self.clock.advance_to(self.first_time());
+        self.origin = self.clock.now();
         // CPUs that go offline at time 0 are offline before the scheduler is loaded.
         for cpu in self.settings.offline().swap_remove(0) {
             self.mark_online(cpu, false);
         }
-        if !self.attach() {
+        if !self.as_loader(|kernel| kernel.attach()) {
             return;
         }
         self.create_other_threads();
         self.create_loader_threads();
-        if let Err((error, task)) = self.enable_surroundings() {
+        if let Err((error, task)) = self.as_loader(|kernel| kernel.enable_surroundings()) {
             self.fail_to_init(error, &task);
             return;
         }
         self.tell_of_idle_cpus();
         let interval = self.operations.timeout_ms * 1_000_000 / 2;
-        self.clock.at(interval.max(1), Due::Watchdog);
+        self.clock.at(self.clock.now() + interval.max(1), Due::Watchdog);
         if self.settings.surroundings.creator.is_none() {
             self.begin_observation();
         }
-        self.clock.at(0, Due::Start);
+        self.clock.at(self.clock.now(), Due::Start);
         self.begin_loader();
     }
 

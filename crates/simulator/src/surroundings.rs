@@ -311,8 +311,10 @@ impl Kernel<'_> {
     /// When the clock of the simulation begins, so that the tasks are prepared shortly before their common start.
     pub(crate) fn first_time(&self) -> Nanoseconds {
         match self.settings.surroundings.creator {
-            Some(Creator { begin: Some(begin), .. }) => until_moment(self.time_to_prepare(), begin),
-            _ => 0,
+            Some(Creator { begin: Some(begin), .. }) => {
+                self.settings.uptime + until_moment(self.time_to_prepare(), begin)
+            }
+            _ => self.settings.uptime,
         }
     }
 
@@ -424,7 +426,7 @@ impl Kernel<'_> {
         for mut task in self.tasks.workload().to_vec() {
             task.execution.start = self.clock.now();
             task.cpu_time_before = task.seen.se.sum_exec_runtime;
-            self.emit_task(task);
+            self.emit_new_task(task);
             self.release_first_job(task);
         }
         for task in self.tasks.workload().to_vec() {

@@ -255,7 +255,15 @@ fn location(place: usize, text: &[u8]) -> u32 {
 impl Kernel<'_> {
     /// The task in whose context this CPU works: during a switch, still the previous one.
     pub(crate) fn executing(&self) -> TaskRef {
-        self.calls.leaving.unwrap_or(self.here.current)
+        self.calls.context.unwrap_or(self.here.current)
+    }
+
+    /// Does what a kernel does for the loader of a scheduler, whose process is there and sleeps in the root group.
+    pub(crate) fn as_loader<T>(&mut self, work: impl FnOnce(&mut Self) -> T) -> T {
+        self.calls.context = Some(self.tasks.creator());
+        let result = work(self);
+        self.calls.context = None;
+        result
     }
 
     /// Runs the programs attached to something that has just happened, or to a function that begins.

@@ -181,8 +181,13 @@ fn cpus_that_are_offline_hide_no_cause() {
 /// What another process tells of threads that are not of the run arrives here as if it were this one.
 #[test]
 fn waits_beside_the_kernels_own_threads_are_explained_under_schedulers_of_ones_own() {
-    for of_load in ["-m 2 --noise default", "-m 2"] {
-        let line = format!("workloads/hogs.json -s schedulers/rotation.bpf.c -d 1s {of_load}");
+    // The last one takes a CPU away while the tasks are still being woken for the first time.
+    for of_load in [
+        "rotation.bpf.c -m 2 --noise default",
+        "rotation.bpf.c -m 2",
+        "sound.bpf.c -m 4 --hotplug 2:off@100ns",
+    ] {
+        let line = format!("workloads/hogs.json -d 1s -s schedulers/{of_load}");
         let compared = json(&format!("compare {line} --repeat 1 --format json"));
         let longest = compared["runs"][0]["metrics"]["longest_wait_ns"].as_u64().unwrap();
         let explained = json(&format!("explain {line} --most 1 --format json"));

@@ -23,6 +23,7 @@ impl Kernel<'_> {
         let from = task.class;
         let running = self.cpus[cpu].current == task;
         let queued = task.seen.on_rq != 0;
+        self.lock_run_queue(cpu);
         let mut flags = flags | DEQUEUE_NOCLOCK;
         if from != to {
             flags |= DEQUEUE_CLASS;
@@ -67,6 +68,7 @@ impl Kernel<'_> {
         } else if to == Class::RealTime {
             self.real_time_priority_changed(cpu, task, priority);
         }
+        self.unlock_run_queue(cpu);
     }
 
     /// Dequeues a task for a change.

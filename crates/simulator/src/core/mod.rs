@@ -299,11 +299,11 @@ impl Kernel<'_> {
         if !self.tracing.wants(Hook::SchedSwitch) {
             return;
         }
-        self.calls.leaving = Some(previous);
+        self.calls.context = Some(previous);
         // The first argument is false: tasks are preempted on their way out of the kernel, which does not count as preemption.
         let arguments = [0, previous.address(), next.address(), u64::from(state)];
         self.trace(Hook::SchedSwitch, &arguments);
-        self.calls.leaving = None;
+        self.calls.context = None;
         self.settle(OverheadKind::Scheduling);
     }
 

@@ -1,5 +1,6 @@
 //! The list of runnable tasks, and the watchdog over it.
 
+use crate::clock::Due;
 use crate::constants::*;
 use crate::kernel::Kernel;
 use crate::task::{Class, TaskRef};
@@ -41,7 +42,7 @@ impl Kernel<'_> {
     /// The kernel's tick count.
     pub(crate) fn jiffies(&mut self) -> u64 {
         let length = self.tick_length();
-        self.jiffies.at(self.clock.now(), length)
+        self.jiffies.at(self.clock.now(), length, self.settings.uptime)
     }
 
     /// The stall watchdog (`scx_watchdog_workfn`).
@@ -55,6 +56,7 @@ impl Kernel<'_> {
         let timeout = self.operations.timeout_ms * 1_000_000;
         let now = self.clock.now();
         let length = self.tick_length();
+        let ticks = |time: u64| self.ticks_until(time) * length;
         let stalled = self
             .tasks
             .workload()
@@ -62,7 +64,7 @@ impl Kernel<'_> {
             .copied()
             .chain(self.tasks.hidden())
             .filter(|task| task.runnable_place.is_some() && task.class == Class::Ext)
-            .filter(|task| now / length * length > task.runnable_since / length * length + timeout)
+            .filter(|task| ticks(now) > ticks(task.runnable_since) + timeout)
             .min_by_key(|task| (task.cpu(), task.runnable_place));
         if let Some(task) = stalled {
             let waited = (now - task.runnable_since) / 1_000_000;
@@ -75,6 +77,6 @@ impl Kernel<'_> {
             self.fail_on(ExitKind::ErrorStall, task.cpu() as i32, message);
             return;
         }
-        self.clock.at(now + timeout / 2, crate::clock::Due::Watchdog);
+        self.clock.at(now + timeout / 2, Due::Watchdog);
     }
 }

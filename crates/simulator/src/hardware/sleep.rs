@@ -31,9 +31,9 @@ pub struct Nap {
 
 impl Nap {
     /// The sleep of a CPU that has not done anything yet: in its deepest state, if it has states.
-    pub fn deepest(states: &[IdleState]) -> Option<Nap> {
+    pub fn deepest(states: &[IdleState], since: u64) -> Option<Nap> {
         let state = states.len().checked_sub(1)?;
-        Some(Nap { state, since: 0 })
+        Some(Nap { state, since })
     }
 
     /// The idle state, the place in the list of the CPU's.

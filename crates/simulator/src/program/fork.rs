@@ -153,7 +153,7 @@ impl Kernel<'_> {
             return Err(refusal);
         }
         self.tasks.begin_one(task);
-        self.emit_task(task);
+        self.emit_new_task(task);
         self.release_first_job(task);
         if task.class == Class::Ext {
             self.enable_task(task);
@@ -229,7 +229,7 @@ impl Kernel<'_> {
         let now = self.clock.now();
         let (mm, leader) = self.process_of(source.process.as_deref(), task, origin);
         let groups = self.groups.pointers(task.cgroup);
-        let length = self.tick_length();
+        let runnable_at = self.ticks_until(now);
         let seen = &mut task.seen;
         seen.thread_info.cpu = cpu as u32;
         seen.mm = mm;
@@ -243,7 +243,7 @@ impl Kernel<'_> {
         seen.wake_cpu = cpu as i32;
         seen.cgroups = groups.0;
         seen.sched_task_group = groups.1;
-        seen.scx.runnable_at = now / length;
+        seen.scx.runnable_at = runnable_at;
         seen.__state = TASK_NEW;
         task.fix_pointers();
         if let Some(mask) = self.mask_of(task, source.cpus.as_deref()) {

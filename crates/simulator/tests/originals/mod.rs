@@ -133,6 +133,8 @@ fn options(entry: &Entry, id: &str, files: &BTreeMap<String, Vec<u8>>) -> Option
     let mut options = Options::new(Machine::parse(&entry.machine).unwrap(), workload);
     options.duration = Some((entry.settings.duration_s * SECOND as f64) as Nanoseconds);
     options.cost = CostModel::zero();
+    // When the clocks of the originals begin.
+    options.uptime = 0;
     options.hz = entry.settings.stathz.unwrap_or(entry.settings.hz);
     for (name, value) in entry.settings.tunables.as_object().into_iter().flatten() {
         let tunable = scheduler.tunable(name).unwrap();
