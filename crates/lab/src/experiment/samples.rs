@@ -132,6 +132,9 @@ impl Bounds for i64 {
     }
 }
 
+/// Figures that differ by no more than this part are the same: a line that says which one is greater then does not hold, however many runs there are.
+const SAME: f64 = 0.01;
+
 /// Registers the comparisons of a line, which all go by the 95 % intervals: that of a figure is on one side of a threshold, or of another figure's.
 /// A line is true by [`Evidence::Shown`] if it holds, and false by [`Evidence::Possible`] if it does not.
 pub(crate) fn register_comparisons(engine: &mut Engine, evidence: Evidence) {
@@ -176,9 +179,12 @@ fn compare<A: Bounds, B: Bounds>(engine: &mut Engine, evidence: Evidence) {
 }
 
 fn is_below(evidence: Evidence, one: (f64, f64), two: (f64, f64)) -> bool {
+    let is_shown = one.1 < two.0;
+    let most = two.1 - one.0;
+    let differs = most == f64::INFINITY || most > SAME * one.0.abs().min(two.1.abs());
     match evidence {
-        Evidence::Shown => one.1 < two.0,
-        Evidence::Possible => one.0 < two.1,
+        Evidence::Shown => is_shown,
+        Evidence::Possible => is_shown || differs,
     }
 }
 
@@ -251,6 +257,7 @@ mod tests {
         scope.push("wide", Samples(vec![0.0, 10.0, 20.0]));
         scope.push("same", Samples(vec![3.0, 3.0]));
         scope.push("one", Samples(vec![1.0]));
+        scope.push("near", Samples(vec![1.000, 1.002, 0.998]));
         let [shown, possible] = [Evidence::Shown, Evidence::Possible].map(|evidence| {
             let mut engine = Engine::new();
             register(&mut engine);
@@ -311,6 +318,17 @@ mod tests {
         // What is certain of another part decides.
         assert_eq!(judge("high < low && wide < 11.0"), Some(false));
         assert_eq!(judge("low < high || wide < 11.0"), Some(true));
+    }
+
+    #[test]
+    fn what_is_the_same_is_in_no_order() {
+        for text in ["near < 1.0", "near > 1.0", "near / near < 1.0", "near != 1.0"] {
+            assert_eq!(judge(text), Some(false), "{text}");
+        }
+        // Not an order, and a part that may be greater.
+        assert_eq!(judge("near <= 1.0"), None);
+        assert_eq!(judge("near < 1.01"), Some(true));
+        assert_eq!(judge("near < 1.02 && wide < 10.5"), None);
     }
 
     #[test]
