@@ -6,7 +6,7 @@ use crate::error::Error;
 use crate::events::{Event, TimerMode};
 use crate::model::{Barrier, Task};
 use crate::names::{Reference, Shared, Use};
-use crate::object::Reader;
+use crate::object::{Object, Reader};
 
 /// A fault of a reference.
 enum Finding {
@@ -14,6 +14,27 @@ enum Finding {
     Error(String),
     /// This may be meant, but is worth mentioning.
     Note(&'static str),
+}
+
+/// Checks that a task's name tells it from the instances of others, which have a number behind theirs.
+pub(crate) fn names(tasks: &Object, list: &[Task]) -> Result<(), Error> {
+    for field in tasks.fields() {
+        let has_it = |task: &&Task| {
+            let number = field.key.strip_prefix(&task.name).and_then(|rest| rest.strip_prefix('-'));
+            let number = number.and_then(|text| text.parse::<u32>().ok());
+            number.is_some_and(|number| {
+                task.instances > 1
+                    && number < task.instances
+                    && task.instance_name(number) == field.key
+            })
+        };
+        if let Some(task) = list.iter().find(has_it) {
+            let message =
+                format!("an instance of {} has this name, too; write another one", task.name);
+            return Err(field.key_error(message));
+        }
+    }
+    Ok(())
 }
 
 /// Checks the references between events.

@@ -100,6 +100,11 @@ impl Evaluator {
         ArithmeticPackage::new().register_into_engine(&mut engine);
         BasicMathPackage::new().register_into_engine(&mut engine);
         LogicPackage::new().register_into_engine(&mut engine);
+        // The package has these of reals alone.
+        engine.register_fn("sqrt", |number: INT| (number as f64).sqrt());
+        for rounding in ["round", "floor", "ceiling"] {
+            engine.register_fn(rounding, |number: INT| number);
+        }
         engine.set_max_expr_depths(DEPTH, DEPTH);
         engine.set_max_operations(STEPS);
         Self { engine, values: BTreeMap::new(), compiled: BTreeMap::new() }

@@ -23,11 +23,14 @@ const QUOTA_MIN: u64 = 1000;
 const SETTINGS: [&str; 5] =
     ["cpu.weight", "cpu.weight.nice", "cpu.idle", "cpu.max", "cpu.max.burst"];
 
-/// A path without empty parts and without a slash at its end; `/` for the root.
-fn normalise(path: &str) -> String {
-    let parts = path.split('/').filter(|part| !part.is_empty());
-    let path: String = parts.map(|part| format!("/{part}")).collect();
-    if path.is_empty() { "/".into() } else { path }
+/// A path without empty parts and without a slash at its end; `/` for the root. `None` if it would lead elsewhere than it says.
+fn normalise(path: &str) -> Option<String> {
+    let mut parts = path.split('/').filter(|part| !part.is_empty());
+    if parts.clone().any(|part| matches!(part, "." | "..")) {
+        return None;
+    }
+    let first = parts.next().unwrap_or_default();
+    Some(parts.fold(format!("/{first}"), |path, part| format!("{path}/{part}")))
 }
 
 /// Reads a `taskgroup`: a path, or an object with settings for it.
@@ -38,8 +41,10 @@ pub(crate) fn read_taskgroup(
     let Some(Value::Object(_)) = field.value else {
         return match field.string()? {
             "" => Ok(None),
-            path if path.starts_with('/') => Ok(Some(normalise(path))),
-            _ => Err(field.mismatch("a path from the root group, such as \"/group\"")),
+            path => match normalise(path).filter(|_| path.starts_with('/')) {
+                Some(path) => Ok(Some(path)),
+                None => Err(field.mismatch("a path from the root group, such as \"/group\"")),
+            },
         };
     };
     let object = field.object()?;
@@ -48,7 +53,8 @@ pub(crate) fn read_taskgroup(
         Some(path) => path,
         None => object.require("name", "\"path\" : \"/group\"")?,
     };
-    let path = normalise(path.name()?);
+    let path = normalise(path.name()?)
+        .ok_or_else(|| path.mismatch("a path from the root group, such as \"/group\""))?;
     let settings = read_settings(&object, GroupSettings::default())?;
     match groups.iter().find(|group| group.path == path) {
         Some(group) if group.settings != settings => Err(object
@@ -67,12 +73,12 @@ pub(crate) fn read(field: &Field, tasks: &[Task], groups: &mut Vec<Group>) -> Re
     let object = field.object()?;
     for (index, field) in object.fields().enumerate() {
         object.check_unique(index, &field)?;
-        let path = normalise(field.key);
-        if !field.key.starts_with('/') || path == "/" {
+        let path = normalise(field.key).filter(|path| field.key.starts_with('/') && path != "/");
+        let Some(path) = path else {
             return Err(
                 field.key_error("not a path below the root group; write one such as \"/group\"")
             );
-        }
+        };
         if !used.contains(&path) {
             return Err(field.key_error(format!("no task is in this group or below it; give one \"taskgroup\" : \"{path}\", or correct the path")));
         }

@@ -76,6 +76,7 @@ fn read(root: &Object) -> Result<Workload, Error> {
     let tasks = tasks.object()?;
     let mut shared = Shared::default();
     let mut list = task::read_all(&tasks, &global, &mut shared)?;
+    check::names(&tasks, &list)?;
     let arrivals = extension::read_arrivals(root, &mut shared)?;
     check::references(root.reader, &shared, &list)?;
     check::endless_loops(root.reader, &shared, &list)?;

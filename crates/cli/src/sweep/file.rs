@@ -5,7 +5,8 @@ use std::path::PathBuf;
 
 use fairground_lab::Error;
 use fairground_results::{Better, Quantity};
-use serde::{Deserialize, Serialize, Serializer};
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::scalar::Scalar;
 use crate::settings;
@@ -68,7 +69,14 @@ pub enum Seeds {
     /// So many, from 0.
     Count(u32),
     /// So many from this one.
+    #[serde(deserialize_with = "by_name")]
     From(FirstAndCount),
+}
+
+/// A table, not a list of its members' values.
+fn by_name<'a, D: Deserializer<'a>>(input: D) -> Result<FirstAndCount, D::Error> {
+    let members = toml::Table::deserialize(input)?;
+    members.try_into().map_err(D::Error::custom)
 }
 
 /// The first seed, and how many there are.

@@ -1,14 +1,15 @@
 //! The lines that come in and go out.
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::num::NonZero;
 use std::path::PathBuf;
 
 use fairground_lab::CellResult;
 use fairground_report::{Document, Run};
 use schemars::JsonSchema;
-use serde::de::IgnoredAny;
-use serde::{Deserialize, Serialize};
+use serde::de::{Error as _, IgnoredAny, MapAccess, Visitor};
+use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::Value;
 
 use crate::VERSION;
@@ -32,7 +33,7 @@ pub struct Request {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
     /// The scheduler's settings, as by `--set`: tunables, or settings of its loader. Times have a unit and are texts.
-    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty", deserialize_with = "each_once")]
     pub set: BTreeMap<String, Scalar>,
     /// The companion file that describes the scheduler's loader, or none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -120,6 +121,32 @@ impl Document for ShardRequest {
     const VERSION: u32 = 1;
 }
 
+/// Settings, none of them twice.
+fn each_once<'a, D: Deserializer<'a>>(input: D) -> Result<BTreeMap<String, Scalar>, D::Error> {
+    struct Settings;
+
+    impl<'a> Visitor<'a> for Settings {
+        type Value = BTreeMap<String, Scalar>;
+
+        fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+            formatter.write_str("an object of settings")
+        }
+
+        fn visit_map<M: MapAccess<'a>>(self, mut members: M) -> Result<Self::Value, M::Error> {
+            let mut settings = BTreeMap::new();
+            while let Some((name, value)) = members.next_entry::<String, Scalar>()? {
+                if settings.contains_key(&name) {
+                    return Err(M::Error::custom(format_args!("duplicate setting `{name}`")));
+                }
+                settings.insert(name, value);
+            }
+            Ok(settings)
+        }
+    }
+
+    input.deserialize_map(Settings)
+}
+
 /// What a line asks for.
 pub enum Wanted {
     /// One cell.
@@ -136,6 +163,10 @@ impl Wanted {
     /// The id, null if the line has none, and a message with the column.
     pub fn parse(line: &str) -> Result<Self, (Value, String)> {
         let told = |what: &str, error: serde_json::Error| format!("this is no {what}: {error}");
+        // Its reader takes a list of a structure's members for one, too.
+        if !line.trim_start().starts_with('{') {
+            return Err((Value::Null, "this is no cell: an object is expected".into()));
+        }
         let marks: Marks =
             serde_json::from_str(line).map_err(|error| (Value::Null, told("cell", error)))?;
         match marks.sweep {

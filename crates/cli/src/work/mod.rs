@@ -96,8 +96,10 @@ fn read(sender: &SyncSender<Message>) {
     let mut input = io::stdin().lock();
     loop {
         let line = match next_line(&mut input) {
-            Ok(Some(line)) if line.iter().all(u8::is_ascii_whitespace) => continue,
-            Ok(Some(line)) => String::from_utf8(line).map_err(|_| "the line is not UTF-8".into()),
+            Ok(Some(Ok(line))) if line.iter().all(u8::is_ascii_whitespace) => continue,
+            Ok(Some(line)) => line.and_then(|line| {
+                String::from_utf8(line).map_err(|_| "the line is not UTF-8".into())
+            }),
             Ok(None) => break,
             Err(error) => {
                 let message = format!("cannot read standard input: {error}");
@@ -112,15 +114,15 @@ fn read(sender: &SyncSender<Message>) {
     let _ = sender.send(Message::End);
 }
 
-/// The next line without its end; `None` after the last.
-fn next_line(input: &mut impl BufRead) -> io::Result<Option<Vec<u8>>> {
+/// The next line, or what is wrong with it; `None` after the last.
+fn next_line(input: &mut impl BufRead) -> io::Result<Option<Result<Vec<u8>, String>>> {
     let mut line = Vec::new();
     let read = input.by_ref().take(LONGEST_LINE).read_until(b'\n', &mut line)?;
     if read as u64 == LONGEST_LINE && line.last() != Some(&b'\n') {
-        let message = format!("a line has more than {LONGEST_LINE} bytes");
-        return Err(io::Error::other(message));
+        input.skip_until(b'\n')?;
+        return Ok(Some(Err(format!("the line has more than {LONGEST_LINE} bytes"))));
     }
-    Ok((read > 0).then_some(line))
+    Ok((read > 0).then_some(Ok(line)))
 }
 
 /// The next line; none after the last, and none any more once the command was asked to end.
