@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::Args;
+use fairground_companion::Companion;
 use fairground_lab::{Contender, Error, Finding, Judged, Plan};
 use fairground_report::{
     checkup_csv, checkup_json, checkup_markdown, checkup_text, comparison_junit,
@@ -20,7 +21,7 @@ use crate::gauntlet::{self, Case};
 use crate::hunt::{Budget, Hunting};
 use crate::output::{self, DocumentForm, FAILED, Place, Progress, Stop, UNUSABLE};
 use crate::shrink::shrink_one;
-use crate::simulation::{Simulation, Single, Sources};
+use crate::simulation::{Simulation, Single, Sources, refuse_idle};
 use crate::{annotations, failures, schedulers};
 
 /// Maximum number of runs to shrink a fault.
@@ -46,7 +47,7 @@ pub struct Arguments {
     #[arg(long = "case", value_name = "NAME")]
     cases: Vec<String>,
 
-    /// Requirement on every case, instead of those of the cases on the same measure; may be given several times
+    /// Requirement on every case, instead of those of the cases on the same measure, of the same task if of one; may be given several times
     #[arg(long, value_name = "REQUIREMENT")]
     require: Vec<Requirement>,
 
@@ -106,6 +107,7 @@ pub fn main(arguments: &Arguments) -> Result<ExitCode, Stop> {
     };
     let left_out = left_out(&plans, &sites, &is_wanted);
     refuse_nothing(&left_out, sites.len())?;
+    tell_missing(&plans);
     let judged =
         fairground_lab::check(&plans, &is_wanted, arguments.sources.threads, &|done, total| {
             progress.tell(done, total);
@@ -223,6 +225,7 @@ impl Arguments {
         self.sources.open(&schedulers::parse(&self.schedulers)?, &mut plans)?;
         for (plan, site) in plans.iter_mut().zip(sites) {
             site.simulation.require(&site.requirements, plan)?;
+            refuse_idle(&self.require, plan)?;
         }
         Ok(plans)
     }
@@ -372,6 +375,19 @@ fn refuse_nothing(left_out: &[LeftOut], cases: usize) -> Result<(), Stop> {
         }
     }
     Ok(())
+}
+
+/// Says what of a scheduler's loader nobody does here: a fault may come of that.
+fn tell_missing(plans: &[Plan]) {
+    let Some(plan) = plans.first() else { return };
+    for contender in &plan.sites[0].contenders {
+        let companion = contender.companion();
+        for lack in companion.map(Companion::missing).unwrap_or_default() {
+            let title = contender.title();
+            let message = format!("{title} is checked without all that its loader does: {lack}");
+            annotations::warn(plan, &title, &message);
+        }
+    }
 }
 
 /// The cases that schedulers did not go through, as what is not judged.

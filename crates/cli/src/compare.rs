@@ -23,7 +23,7 @@ use crate::failures;
 use crate::output::{self, DocumentForm, FAILED, Place, Progress, Stop};
 use crate::quantity::patience;
 use crate::shrink::shrink;
-use crate::simulation::{MOST_SEED, Simulation};
+use crate::simulation::{MOST_SEED, Simulation, refuse_idle};
 
 /// Compare schedulers in the simulator
 ///
@@ -158,6 +158,7 @@ pub fn main(mut arguments: Arguments) -> Result<ExitCode, Stop> {
         ..arguments.simulation.plan(&arguments.schedulers)?
     };
     arguments.simulation.require(&arguments.require, &mut plan)?;
+    refuse_idle(&arguments.require, &plan)?;
     let baseline = baseline(&arguments, &plan)?;
     if let Some(problem) = arguments.quantities().find_map(|one| unknown_task(one, &plan)) {
         return Err(output::fail(output::UNUSABLE, problem));

@@ -192,11 +192,11 @@ pub fn parsed(texts: &[impl AsRef<str>]) -> Result<Vec<Requirement>, String> {
     texts.iter().map(|one| one.as_ref().parse()).collect()
 }
 
-/// Those of the usual requirements whose measure none of the given ones is on.
+/// Those of the usual requirements that none of the given ones replaces: of the same measure, of the same task if of one.
 pub fn on_other_measures(given: &[Requirement], usual: &[Requirement]) -> Vec<Requirement> {
     let is_kept = |one: &&Requirement| {
         let mut given = given.iter();
-        !given.any(|given| given.measure() == one.measure())
+        !given.any(|given| given.quantity() == one.quantity())
     };
     usual.iter().filter(is_kept).cloned().collect()
 }

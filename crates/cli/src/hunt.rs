@@ -19,7 +19,7 @@ use crate::output::{self, Progress, Stop};
 use crate::quantity::nanoseconds;
 use crate::schedulers;
 use crate::shrink::file_text;
-use crate::simulation::{Simulation, Single, Sources, USUAL_MACHINE};
+use crate::simulation::{Simulation, Single, Sources, USUAL_MACHINE, refuse_idle};
 
 /// The requirements on a scheduler in all cases of a hunt, beside that no task starves and that the kernel keeps it. A bound on throughput would
 /// be broken by tasks that do next to nothing but sleep: they have the time that the cost of a switch leaves them.
@@ -114,7 +114,7 @@ impl Hunting {
             let hunted = go_on(&hunt, &title, budget)?;
             if hunted.began_with_former {
                 output::say!(
-                    "fairground: the hunt in {} was of another state of {title} or had other requirements; it began anew, with the cases of that one",
+                    "fairground: the hunt in {} was of another state of {title}, or had another seed or other requirements; it began anew, with the cases of that one",
                     folder.display()
                 );
             }
@@ -167,6 +167,7 @@ fn plan(
     sources.open(wanted, std::slice::from_mut(&mut plan))?;
     let always = gauntlet::parsed(&ALWAYS).map_err(Error::Plan)?;
     simulation.require(&replaced(require, &always), &mut plan)?;
+    refuse_idle(require, &plan)?;
     Ok(plan)
 }
 

@@ -92,11 +92,15 @@ impl Wanted {
     }
 }
 
+/// Whether this is the id of a scheduler that comes with fairground, or the name of the kernel's own.
+pub fn is_ours(reference: &str) -> bool {
+    reference == KERNEL || fairground_catalog::find(reference).is_ok()
+}
+
 /// Whether it is compiled already, so that it reads neither macros nor headers.
 pub fn is_compiled(reference: &str) -> bool {
     let path = reference.split('#').next().unwrap_or_default();
-    let is_ours = reference == KERNEL || fairground_catalog::find(reference).is_ok();
-    is_ours || reference.starts_with(LOADER) || path.ends_with(".o")
+    is_ours(reference) || reference.starts_with(LOADER) || path.ends_with(".o")
 }
 
 /// Whether a text in front of a `=` names a scheduler, rather than being part of a path or of a loader's arguments.

@@ -334,7 +334,8 @@ impl Simulation {
         }
     }
 
-    /// Adds these requirements to the plan, with the schedulers that they name.
+    /// Adds these requirements to the plan, with the schedulers that they name: those that come with fairground, whatever others are called, and else
+    /// those of the plan.
     pub fn require(&self, requirements: &[Requirement], plan: &mut Plan) -> Result<(), Error> {
         plan.requirements = requirements.to_vec();
         let names: BTreeSet<&str> =
@@ -343,7 +344,20 @@ impl Simulation {
             // A loader makes another scheduler for each machine.
             let mut opened = None;
             for site in &mut plan.sites {
-                let known = site.contenders.iter().find(|one| one.name() == name);
+                let is_ours = schedulers::is_ours(name);
+                let is_plain =
+                    |one: &Contender| one.reference() == name && one.tunables().is_empty();
+                let is_it = |one: &&Contender| one.name() == name && (!is_ours || is_plain(one));
+                let mut named = site.contenders.iter().filter(is_it);
+                let known = named.next();
+                if !is_ours && named.next().is_some() {
+                    let all = requirements.iter().find(|one| one.reference() == Some(name));
+                    let text = all.map(ToString::to_string).unwrap_or_default();
+                    return Err(Error::Plan(format!(
+                        "--require {}: {name} is each of several schedulers; give them names of their own (-s NAME=...)",
+                        quoted(&text)
+                    )));
+                }
                 let reference = match known.or(opened.as_ref()) {
                     Some(known) => known.clone(),
                     None => self.sources.single(name, &site.machine)?,
@@ -356,6 +370,24 @@ impl Simulation {
         }
         Ok(())
     }
+}
+
+/// Refuses requirements that would judge nobody, since the only scheduler is the one with which they compare it.
+pub fn refuse_idle(requirements: &[Requirement], plan: &Plan) -> Result<(), Error> {
+    for requirement in requirements {
+        let Some(name) = requirement.reference() else { continue };
+        let is_idle = |site: &Site| {
+            let mut named = site.references.iter().filter(|(other, _)| other == name);
+            named.any(|(_, reference)| site.contenders.iter().all(|one| one.is(reference)))
+        };
+        if plan.sites.iter().all(is_idle) {
+            let text = quoted(&requirement.to_string());
+            return Err(Error::Plan(format!(
+                "--require {text} judges nobody: {name} is the only scheduler here"
+            )));
+        }
+    }
+    Ok(())
 }
 
 /// The source of a workload.

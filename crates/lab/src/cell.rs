@@ -320,9 +320,8 @@ impl Cell {
 
     /// Whether its scheduler is the one that requirements call so.
     fn is_reference(&self, name: &str) -> bool {
-        let title = |cell: &Self| (cell.contender.reference().to_owned(), cell.contender.title());
         let mut named = self.references.iter().filter(|(other, _)| other == name);
-        named.any(|(_, reference)| title(reference) == title(self))
+        named.any(|(_, reference)| reference.contender.is(&self.contender))
     }
 
     /// The same simulation with the scheduler of another cell.

@@ -354,6 +354,11 @@ impl Contender {
         title
     }
 
+    /// Whether it is this one, with the same settings.
+    pub fn is(&self, other: &Self) -> bool {
+        self.reference == other.reference && self.title() == other.title()
+    }
+
     /// How long it is taken to need to be loaded again, in nanoseconds. The kernel's own scheduler stays: what stands for it begins anew at once.
     pub(crate) fn restart_after(&self) -> u64 {
         if self.built_in { 0 } else { RESTART_AFTER }

@@ -4,12 +4,15 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use fairground_catalog::Build;
 use fairground_events::Nanoseconds;
 use fairground_machine::Machine;
+use fairground_results::Status;
 use fairground_simulator::{Options, Surroundings};
 use fairground_workload::{Draft, Workload};
 
 use crate::cell::{Cell, CellResult, DEFAULT_DURATION, Failure};
+use crate::contender::{Contender, KERNEL};
 use crate::dice::Dice;
 use crate::loader::LOADER;
 use crate::plan::{Cells, Plan, check_hotplug, check_tasks};
@@ -68,6 +71,9 @@ struct Search<'a> {
     failed: BTreeSet<(String, String, Nanoseconds)>,
     best: Case,
     failure: Failure,
+    /// The kernel's own scheduler, if it meets what is not met: a smaller case has to be one that it meets, too, since there are cases, such as that of
+    /// a single task, in which nobody can.
+    witness: Option<Contender>,
 }
 
 impl Plan {
@@ -117,7 +123,12 @@ pub(crate) fn shrink(
         failed: BTreeSet::new(),
         best: best.clone(),
         failure: wanted.clone(),
+        witness: None,
     };
+    if wanted.status == Status::Unmet {
+        let kernel = Contender::open(KERNEL, &Build::default()).ok();
+        search.witness = kernel.filter(|kernel| !search.fails(kernel, &best));
+    }
     search.shows(best).then(|| search.shrink())?
 }
 
@@ -138,7 +149,7 @@ impl Search<'_> {
                 break;
             }
         }
-        let cell = self.cell_of(&self.best)?;
+        let cell = self.cell_of(&self.cell.contender, &self.best)?;
         let shrunk = Shrunk {
             workload: self.best.draft.text(),
             machine: self.best.machine,
@@ -156,14 +167,15 @@ impl Search<'_> {
         if self.runs >= self.most || self.failed.contains(&key) {
             return false;
         }
-        let Some(cell) = self.cell_of(&case) else { return false };
+        let Some(cell) = self.cell_of(&self.cell.contender, &case) else { return false };
         self.runs += 1;
         let result = cell.run().ok();
         (self.progress)(self.runs, self.most);
         let failure = result.and_then(|result| {
             let failure = result.failure.clone()?;
             let is_it = failure.is_like(&self.wanted) && (self.is_same)(&cell, &result);
-            is_it.then_some(failure)
+            let nobody_can = |witness| self.fails(witness, &case);
+            (is_it && !self.witness.as_ref().is_some_and(nobody_can)).then_some(failure)
         });
         let Some(failure) = failure else {
             self.failed.insert(key);
@@ -176,8 +188,15 @@ impl Search<'_> {
         true
     }
 
-    /// The run for a case; `None` if the case is invalid.
-    fn cell_of(&self, case: &Case) -> Option<Cell> {
+    /// Whether another scheduler shows the failure, too.
+    fn fails(&self, other: &Contender, case: &Case) -> bool {
+        let result = self.cell_of(other, case).and_then(|cell| cell.run().ok());
+        let failure = result.and_then(|result| result.failure);
+        failure.is_some_and(|failure| failure.is_like(&self.wanted))
+    }
+
+    /// The run for a case under `contender`; `None` if the case is invalid.
+    fn cell_of(&self, contender: &Contender, case: &Case) -> Option<Cell> {
         let workload = Workload::parse(self.file, &case.draft.text()).ok()?;
         let machine = Machine::parse(&case.machine).ok()?;
         let changes = check_hotplug(&self.cell.changes(), &machine);
@@ -195,7 +214,9 @@ impl Search<'_> {
             patience: self.cell.patience,
             requirements: self.cell.requirements.clone(),
             references: self.cell.references.clone(),
-            ..Cell::new(self.cell.contender.clone(), options)
+            metrics: self.cell.metrics,
+            noise: self.cell.noise,
+            ..Cell::new(contender.clone(), options)
         })
     }
 
