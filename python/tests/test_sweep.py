@@ -1,4 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
+import csv
+import io
 import os
 import shutil
 import signal
@@ -10,6 +12,7 @@ from pathlib import Path
 
 import duckdb
 import fairground as fg
+import numpy as np
 import polars
 import pytest
 from conftest import ROOT
@@ -35,7 +38,8 @@ def test_axes_are_planned_run_and_read(tmp_path):
     assert duckdb.sql("select scheduler, count(*) from runs group by all order by all").fetchall() == [("cfs", 6), ("o1", 3)]
     assert sweep.tasks.num_rows == 9 * 6
     assert sweep.dataset().count_rows() == 9
-    scored = sweep.score("waits").to_pylist()
+    with pytest.warns(UserWarning, match="9 of 9 runs have fewer samples than the 500"):
+        scored = sweep.score("waits").to_pylist()
     assert len(scored) == 3 and scored[0]["score"] <= scored[-1]["score"]
     assert "mix-two" in sweep.table() and sweep.table("csv").startswith("fairground,")
     assert "--array=0-3" in sweep.slurm(tasks=4, time="10:00")
@@ -46,11 +50,35 @@ def test_axes_are_planned_run_and_read(tmp_path):
 
 
 def test_what_is_called_otherwise_now_has_the_name_of_the_plan(tmp_path):
-    for first, second in (("cfs", "o1"), ("o1", "bfs")):
-        sweep = fg.Sweep(tmp_path / "S", schedulers=[{"id": first, "name": "old"}, {"id": second, "name": "new"}], **AXES)
-        sweep.run()
-    for table in (sweep.runs, sweep.tasks):
-        assert set(table["scheduler"].to_pylist()) == {"old", "new"}
+    """Files that change places keep their results, which the command and Python call alike."""
+
+    def costs(name, tick):
+        (tmp_path / name).write_text(f"tick = {tick}\n")
+        return tmp_path / name
+
+    def load(name, run):
+        text = '{"fairground": {"parameters": {"count": {"default": 1, "from": 1, "to": 2, "doc": ""}}}, "tasks": {"hog": {"loop": -1, "run": %d, "sleep": 1000}}}'
+        (tmp_path / name).write_text(text % run)
+        return tmp_path / name
+
+    tables = []
+    for first, second, run, tick in (("cfs", "o1", 3000, 500), ("o1", "bfs", 7000, 900)):
+        sweep = fg.Sweep(
+            tmp_path / "S",
+            schedulers=[{"id": first, "name": "old"}, {"id": second, "name": "new"}],
+            **{**AXES, "workloads": [load("a.json", run), f"{load('b.c.json', 10_000 - run)}:count=2", "schbench:threads=2"]},
+            costs=[costs("a.toml", tick), costs("b.toml", 1400 - tick)],
+        )
+        sweep.run(progress=False)
+        names = ["cell", "scheduler", "workload", "machine"]
+        planned = [tuple(line[name] for name in names) for line in csv.DictReader(io.StringIO(sweep.table("csv")))]
+        for table in (sweep.runs, sweep.tasks):
+            assert set(zip(*(table[name].to_pylist() for name in names))) == set(planned)
+        assert set(sweep.runs["workload"].to_pylist()) == {"a", "b.c:count=2", "schbench:threads=2"}
+        ticks = {"a.toml": tick, "b.toml": 1400 - tick}
+        tables.append({(row["cell"], ticks[row["cost_model"]]) for row in sweep.runs.to_pylist()})
+    both = tables[0] & tables[1]
+    assert len(both) == 3 * 3 * 2 and {cell for cell, _ in both} == {cell for cell, _ in tables[0]} & {cell for cell, _ in tables[1]}
 
 
 def test_cells_that_are_there_twice_count_once(tmp_path):
@@ -93,9 +121,30 @@ def test_files_and_sources_are_found_from_the_current_folder(tmp_path, source, m
     assert own.run(threads=1)["statuses"] == {"ok": 2}
 
 
+@pytest.mark.filterwarnings("ignore:.*fewer samples")
+def test_a_score_of_one_scheduler_names_it(tmp_path):
+    one = {"id": "cfs", "set": {"sched_latency": ["6ms"]}}
+    sweep = fg.Sweep(tmp_path / "S", schedulers=one, scores=[{"name": "waits", "measure": "wakeup_p99"}], **AXES)
+    sweep.run()
+    assert sweep.score()["scheduler"].to_pylist() == ["cfs sched_latency=6ms"]
+
+
+def test_numbers_of_numpy_are_numbers_and_none_is_nothing(tmp_path):
+    number = np.int64
+    one = {"id": "cfs", "set": {"hz": [number(250), 1000], "new_fair_sleepers": np.bool_(True)}}
+    axes = {**AXES, "machines": number(2), "seeds": number(2), "hz": number(250), "window": None}
+    assert fg.Sweep(tmp_path / "S", schedulers=one, **axes).status()["cells"] == 4
+    assert fg.Sweep(tmp_path / "S", duration=None).status()["cells"] == 4
+    found = fg.compare("mix-two", "cfs", machine=number(2), duration="50ms", seed=number(3), repeat=number(2), set={"cfs.hz": np.array([250, 1000])})
+    assert found.runs["seed"].to_pylist() == [3, 4] * 2
+
+
 def test_mistakes_are_exceptions(tmp_path):
     with pytest.raises(fg.FairgroundError, match="no sweep"):
         fg.Sweep(tmp_path / "nothing")
+    plan(tmp_path / "T")
+    with pytest.raises(fg.FairgroundError, match="workloads"):
+        fg.Sweep(tmp_path / "T", scores=[{"name": "waits", "measure": "wakeup_p99"}])
     with pytest.raises(fg.FairgroundError, match="colour"):
         plan(tmp_path / "S", colour="red")
     with pytest.raises(ValueError, match="either a file or axes"):

@@ -72,13 +72,20 @@ def listed(value: Any) -> list[str]:
     """Texts of one value or several."""
     if value is None:
         return []
+    value = plain(value)
     if isinstance(value, (str, os.PathLike, int, float)):
         return [text(value)]
     return [text(one) for one in value]
 
 
+def plain(value: Any) -> Any:
+    """A number of numpy as one of Python, and anything else as it is."""
+    return value.item() if getattr(value, "shape", None) == () else value
+
+
 def text(value: Any) -> str:
     """A value as behind an option."""
+    value = plain(value)
     if isinstance(value, bool):
         return "true" if value else "false"
     return os.fspath(value) if isinstance(value, os.PathLike) else str(value)

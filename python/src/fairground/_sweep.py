@@ -6,6 +6,7 @@ from __future__ import annotations
 import json
 import os
 import tempfile
+import warnings
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Union
@@ -16,7 +17,7 @@ import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 
 from . import _dask
-from ._command import FairgroundError, Text, message, run
+from ._command import FairgroundError, Text, message, plain, run, text
 from ._notebook import Progress
 
 if TYPE_CHECKING:
@@ -24,6 +25,8 @@ if TYPE_CHECKING:
 
 Axis = Union[Any, Sequence[Any]]
 
+# What a plan names and identities of cells do not depend on: columns of runs and tasks.
+LABELS = ("scheduler", "workload", "machine", "cost_model")
 # Exit status of a run that was asked to end before all was done.
 UNFINISHED = 75
 
@@ -43,7 +46,7 @@ class Sweep:
         schedulers: instead of a file: ids or paths, or tables with the members of ``[[scheduler]]``.
         scores: tables with the members of ``[[score]]``.
         axes: the other members of the file: ``workloads``, ``machines``, ``costs``, ``hz``, ``hotplug``, ``seeds``, ``duration`` and so on. Paths
-            are looked for in the current folder.
+            are looked for in the current folder; None is as if it were not there.
         program: another command than ``fairground.command()``.
 
     Raises:
@@ -62,11 +65,12 @@ class Sweep:
     ) -> None:
         self.folder = Path(folder)
         self.program = None if program is None else os.fspath(program)
+        axes = {name: value for name, value in axes.items() if value is not None}
         if file is not None and (schedulers is not None or scores or axes):
             raise ValueError("a sweep has either a file or axes")
         if file is not None:
             self._command("plan", os.fspath(file), "-o", folder)
-        elif schedulers is not None or axes:
+        elif schedulers is not None or scores or axes:
             self._plan(_toml(schedulers, scores, axes))
         else:
             self.status()
@@ -129,9 +133,12 @@ class Sweep:
 
     def score(self, name: str | None = None) -> pa.Table:
         """The numbers of a score for each scheduler with its settings, the best first: columns ``score``, ``scheduler`` and ``spread``,
-        which has the place and the lowest and highest number with one seed."""
-        text = self._command("score", self.folder, *([] if name is None else [name]))
-        rows = [(*line.split("\t"), "", "")[:3] for line in text.splitlines()]
+        which has the place and the lowest and highest number with one seed. What the command says of them is a warning."""
+        lines = self._command("score", self.folder, *([] if name is None else [name])).splitlines()
+        # Without others, a scheduler is not named.
+        first = self._planned()["schedulers"][0]
+        only = " ".join([first["name"], *(f"{key}={values[0]}" for key, values in first["set"])])
+        rows = [line.split("\t") if "\t" in line else (line, only, "") for line in lines]
         return pa.table(
             {
                 "score": pa.array([float(row[0]) for row in rows], pa.float64()),
@@ -165,7 +172,10 @@ class Sweep:
         return f"<fairground.Sweep {os.fspath(self.folder)!r}: {status['done']} of {status['cells']} cells done{': ' if ended else ''}{ended}>"
 
     def _command(self, verb: str, *arguments: Text) -> str:
-        return run(["sweep", verb, *map(os.fspath, arguments)], program=self.program).stdout
+        ended = run(["sweep", verb, *map(os.fspath, arguments)], program=self.program)
+        if ended.stderr:
+            warnings.warn(message(ended.stderr), stacklevel=3)
+        return ended.stdout
 
     def _plan(self, text: str) -> None:
         with tempfile.TemporaryDirectory(prefix="fairground-") as folder:
@@ -173,8 +183,12 @@ class Sweep:
             file.write_text(text, encoding="utf-8")
             self._command("plan", file, "-o", self.folder)
 
+    def _planned(self) -> dict[str, Any]:
+        plan: dict[str, Any] = json.loads((self.folder / "plan" / "plan.json").read_text(encoding="utf-8"))
+        return plan
+
     def _table(self, what: str, more: list[str]) -> pa.Table:
-        plan = json.loads((self.folder / "plan" / "plan.json").read_text(encoding="utf-8"))
+        plan = self._planned()
         files = sorted((self.folder / "data" / what / f"engine={plan['engine']}").glob("*.parquet"))
         if not files:
             raise FairgroundError(f"{self.folder}: there are no results yet; run() makes some")
@@ -182,11 +196,10 @@ class Sweep:
         listed = (self.folder / "plan" / "cells").read_bytes()
         planned = pa.array([listed[at : at + 16].hex() for at in range(0, len(listed), 16)])
         table = table.filter(pc.is_in(table["cell"], planned))
-        if "scheduler" in table.column_names:
-            # A former plan may have called the same scheduler otherwise.
-            names = pa.array(_scheduler_names(plan), pa.string())
-            column = names.take(pc.index_in(table["cell"], planned))
-            table = table.set_column(table.column_names.index("scheduler"), "scheduler", column)
+        # A former plan may have called the same things otherwise.
+        places = pc.index_in(table["cell"], planned)
+        for name, names in zip(LABELS, zip(*_labels(self.folder / "plan", plan))):
+            table = table.set_column(table.column_names.index(name), name, pa.array(names, pa.string()).take(places))
         # Where a process was killed, a cell may be there twice.
         place = pa.array(range(table.num_rows), pa.int64())
         first = table.select(["cell", *more]).append_column("place", place).group_by(["cell", *more]).aggregate([("place", "min")])
@@ -195,10 +208,20 @@ class Sweep:
         return table.take(first["place_min"].combine_chunks().sort())
 
 
-def _scheduler_names(plan: Mapping[str, Any]) -> list[str]:
-    """The name of each cell's scheduler, in the order of the cells."""
-    each = len(plan["conditions"]) * len(plan["workloads"]) * len(plan["machines"]) * plan["seeds"]
-    return [one["name"] for one in plan["schedulers"] for _ in range(each * one["variants"])]
+def _labels(folder: Path, plan: Mapping[str, Any]) -> list[tuple[str, ...]]:
+    """LABELS of each cell, in the order of the cells."""
+    workloads = []
+    for one in plan["workloads"]:
+        file, mark, values = (one, "", "") if (folder / one).exists() else one.rpartition(":")
+        workloads.append(Path(file).stem + mark + values)
+    return [
+        (scheduler["name"], workload, machine["name"], Path(condition["cost"]["from"]).name)
+        for scheduler in plan["schedulers"]
+        for condition in plan["conditions"]
+        for workload in workloads
+        for machine in plan["machines"]
+        for _ in range(scheduler["variants"] * plan["seeds"])
+    ]
 
 
 def _rows(folder: Path) -> int:
@@ -214,13 +237,15 @@ def _rows(folder: Path) -> int:
 
 def _toml(schedulers: Axis, scores: Sequence[Mapping[str, Any]], axes: Mapping[str, Any]) -> str:
     """The file of a sweep. Paths in it are absolute, as it is in another folder."""
-    lines = []
+    given = {}
     for name, value in axes.items():
+        value = plain(value)
         if name in ("workloads", "machines", "costs", "hz") and (isinstance(value, (str, int)) or hasattr(value, "__fspath__")):
             value = [value]
         if name in ("workloads", "machines", "costs"):
-            value = [_found(str(one) if isinstance(one, int) else os.fspath(one)) for one in value]
-        lines.append(f"{json.dumps(name)} = {_value(value)}")
+            value = [_found(text(one)) for one in value]
+        given[name] = value
+    lines = _lines(given)
     if isinstance(schedulers, (str, Mapping)) or hasattr(schedulers, "__fspath__"):
         schedulers = [schedulers]
     for scheduler in schedulers or ():
@@ -232,10 +257,14 @@ def _toml(schedulers: Axis, scores: Sequence[Mapping[str, Any]], axes: Mapping[s
             table["with"] = _found(os.fspath(table["with"]))
         if "include" in table:
             table["include"] = [os.path.abspath(one) for one in table["include"]]
-        lines += ["[[scheduler]]", *(f"{json.dumps(name)} = {_value(value)}" for name, value in table.items())]
+        lines += ["[[scheduler]]", *_lines(table)]
     for score in scores:
-        lines += ["[[score]]", *(f"{json.dumps(name)} = {_value(value)}" for name, value in score.items())]
+        lines += ["[[score]]", *_lines(score)]
     return "\n".join(lines) + "\n"
+
+
+def _lines(table: Mapping[str, Any]) -> list[str]:
+    return [f"{json.dumps(name)} = {_value(value)}" for name, value in table.items()]
 
 
 def _found(name: str) -> str:
@@ -248,6 +277,7 @@ def _found(name: str) -> str:
 
 
 def _value(value: Any) -> str:
+    value = plain(value)
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, (int, float)):
