@@ -4,6 +4,7 @@ import signal
 import threading
 
 import fairground as fg
+import numpy as np
 import pytest
 from conftest import ROOT
 
@@ -38,6 +39,20 @@ def test_a_cell_that_cannot_be_used_is_an_error_and_the_others_have_run():
         results = worker.many([CELL, {**CELL, "set": {"no_such": 1}}, CELL, {**CELL, "colour": "red"}], errors="return")
         assert [type(result) for result in results] == [dict, fg.CellError, dict, fg.CellError]
         assert results[0] == results[2]
+
+
+def test_what_is_no_json_is_the_error_of_its_cell_and_numbers_of_numpy_are_numbers():
+    with fg.Worker() as worker:
+        expected = worker(CELL, seed=3)
+        pid = worker.pid
+        assert worker({**CELL, "scheduler": b"cfs"}, seed=np.uint32(3), set={"hz": np.int64(250)})["metrics"] == expected["metrics"]
+        wrong = [{"seed": float("nan")}, {"seed": {1, 2}}, {"machine": "\ud800"}, {"seed": b"3"}, {"seed": 2**70}, {"hz": np.float64("inf")}]
+        results = worker.many([CELL, *({**CELL, **one} for one in wrong), CELL], errors="return")
+        assert [type(result) for result in results] == [dict, *[fg.CellError] * len(wrong), dict]
+        assert results[1].cell["seed"] is wrong[0]["seed"]
+        with pytest.raises(fg.FairgroundError, match="a cell cannot have this: .* not set"):
+            worker.shard("S", 1, 2, until={1})
+        assert worker.pid == pid
 
 
 def test_a_run_that_fails_is_a_result():

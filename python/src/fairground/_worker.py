@@ -11,7 +11,7 @@ import threading
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from ._command import PATIENCE_S, CellError, FairgroundError, Text, WorkerDied, command, message
+from ._command import PATIENCE_S, CellError, FairgroundError, Text, WorkerDied, command, message, plain
 from ._notebook import Progress
 
 # Cells that are sent before the first of them is answered, beyond those that run: enough that the worker never waits, and few enough that the pipe
@@ -119,17 +119,27 @@ class Worker:
         return self._process.pid if self._process else None
 
     def _answers(self, wanted: list[dict[str, Any]], progress: bool) -> list[dict[str, Any]]:
-        lines = [json.dumps({**one, "id": number}, default=os.fspath) for number, one in enumerate(wanted)]
+        answers: list[Any] = [None] * len(wanted)
+        lines = []
+        for number, one in enumerate(wanted):
+            try:
+                line = json.dumps({**one, "id": number}, default=_plain, allow_nan=False, ensure_ascii=False)
+                line.encode()
+                lines.append(line)
+            except (TypeError, ValueError) as error:
+                answers[number] = {"error": f"a cell cannot have this: {error}"}
         with self._lock:
             try:
-                return self._exchange(lines, progress)
+                for answer in self._exchange(lines, progress):
+                    answers[answer["id"]] = answer
+                return answers
             except BaseException:
                 # Answers still to come would be taken for answers to the next cells.
                 self._kill()
                 raise
 
     def _exchange(self, lines: list[str], progress: bool) -> list[dict[str, Any]]:
-        answers: list[Any] = [None] * len(lines)
+        answers: list[dict[str, Any]] = []
         if not lines:
             return answers
         process = self._start()
@@ -147,8 +157,7 @@ class Worker:
                 line = process.stdout.readline()
                 if not line.endswith("\n"):
                     raise self._death(received)
-                answer = json.loads(line)
-                answers[answer["id"]] = answer
+                answers.append(json.loads(line))
                 bar.tell(received + 1)
         return answers
 
@@ -191,3 +200,9 @@ class Worker:
                 stream.close()
             except OSError:
                 pass
+
+
+def _plain(value: Any) -> Any:
+    """What JSON has no form for: numbers of numpy and paths."""
+    number = plain(value)
+    return os.fsdecode(value) if number is value else number
