@@ -1,7 +1,10 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
+import json
+import os
 import re
 
 import fairground as fg
+import numpy as np
 import polars
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -141,6 +144,90 @@ def test_goals_are_measures_with_a_direction():
         fg.tune("cfs", "mix-two", "happiness", tunables=RANGES, trials=1, **QUICK)
     measures = re.findall(r"^\| `(\w+)` \|[^|]*\|[^|]*\| higher \|", (ROOT / "docs/metrics.md").read_text(), re.MULTILINE)
     assert set(measures) == MORE_IS_BETTER
+
+
+def test_goals_that_are_labels_or_happen_nowhere_are_refused():
+    for wrong in ("seed", "status", "nice of sleeper", "task of sleeper", "settings"):
+        with pytest.raises(ValueError, match=f"no measure {wrong.split()[0]}"):
+            fg.tune("cfs", "mix-two", wrong, tunables=RANGES, trials=1, **QUICK)
+    with pytest.raises(ValueError, match="runs of mix-two have no lap_p99"):
+        fg.tune("cfs", "mix-two", "lap_p99", tunables=RANGES, trials=1, **QUICK)
+    with pytest.raises(ValueError, match="runs of mix-two have no response_p99"):
+        fg.tune("cfs", "mix-two", "response_p99 of hog-0", tunables=RANGES, trials=1, **QUICK)
+    with pytest.raises(fg.FairgroundError, match="cfs fails with its defaults on deadlock: .*wait"):
+        fg.tune("cfs", ROOT / "crates/cli/tests/workloads/deadlock.json", "wakeup_p99", tunables=RANGES, machine=2)
+
+
+def test_mistakes_are_told_before_the_trials(tmp_path, source, monkeypatch):
+    monkeypatch.setattr(fg._tune._Tuner, "batch", None)
+    for error, match, wrong in (
+        (fg.FairgroundError, "nothing.json", {"held_out": "nothing.json"}),
+        (fg.FairgroundError, "two workloads are called periodic-hogs", {"held_out": os.path.relpath(WORKLOAD)}),
+        (ValueError, "held_out_seeds at least 0", {"held_out_seeds": -1}),
+        (ValueError, "how often", {"repeat": 3}),
+        (ValueError, "set: several values", {"set": {"hz": [250, 1000]}}),
+        (ValueError, "set: several values", {"set": {"hz": "250,1000"}}),
+        (ValueError, "1 has no unit; write '1ns'", {"tunables": {"sched_latency": (1, 60)}}),
+        (ValueError, "5 has no unit; write '5ns'", {"tunables": {"sched_latency": ["1ms", np.int64(5)]}}),
+        (ValueError, "1 has no unit; write '1ns'", {"tunables": {"starvation_limit": (1, "5s")}}),
+    ):
+        with pytest.raises(error, match=match):
+            fg.tune("cfs", WORKLOAD, GOALS, **{"tunables": RANGES, **QUICK, **wrong})
+    with pytest.raises(ValueError, match="slice_ns=.*a number and a time"):
+        fg.tune(source, "mix-two", "wakeup_p99", tunables={"slice_ns": (1, "5s")}, **QUICK)
+    with pytest.raises(fg.FairgroundError, match="nono.bpf.c: No such file"):
+        fg.tune(tmp_path / "nono.bpf.c", "mix-two", "wakeup_p99", tunables={"slice_ns": (1, 5)}, **QUICK)
+    source.write_text("int x = ;")
+    with pytest.raises(fg.FairgroundError, match="expected expression"):
+        fg.tune(source, "mix-two", "wakeup_p99", **QUICK)
+
+
+def test_a_folder_with_runs_is_refused_and_left_as_it_is(tmp_path):
+    found = fg.tune("cfs", "mix-two", "throughput", tunables=RANGES, trials=3, batch=2, held_out_seeds=0, folder=tmp_path, **QUICK)
+    with pytest.raises(FileExistsError, match="there are runs of another tuning"):
+        fg.tune("cfs", "mix-two", "throughput", tunables=RANGES, trials=3, folder=tmp_path, **QUICK)
+    assert pq.read_table(tmp_path / "runs").num_rows == found.runs.num_rows == 6
+
+
+def test_an_interrupt_or_a_failing_confirmation_keeps_the_trials(monkeypatch):
+    compare = fg._tune.compare
+
+    def failing(error, at):
+        calls = []
+
+        def compared(*arguments, **options):
+            calls.append(options)
+            if at(len(calls), options):
+                raise error
+            return compare(*arguments, **options)
+
+        return compared
+
+    quick = {"tunables": RANGES, "trials": 5, "batch": 2, **QUICK}
+    for error, said in ((KeyboardInterrupt(), "interrupted"), (fg.FairgroundError("no space"), "no space")):
+        monkeypatch.setattr(fg._tune, "compare", failing(error, lambda _, options: "baseline" in options))
+        with pytest.warns(UserWarning, match=f"the best are not confirmed: {said}"):
+            found = fg.tune("cfs", WORKLOAD, GOALS, **quick)
+        assert found.trials["state"].to_pylist() == ["complete"] * 5 and found.confirmation is None
+    monkeypatch.setattr(fg._tune, "compare", failing(KeyboardInterrupt(), lambda count, _: count == 3))
+    with pytest.warns(UserWarning, match="interrupted: the trials so far"):
+        found = fg.tune("cfs", WORKLOAD, GOALS, **quick)
+    assert found.trials["state"].to_pylist() == ["complete"] * 3 + ["fail"] * 2 and found.confirmation is None
+
+
+def test_trials_and_confirmation_have_the_same_noise():
+    quick = {"tunables": RANGES, "trials": 4, **QUICK, "seeds": 1}
+    found = fg.tune("cfs", WORKLOAD, GOALS, held_out_seeds=2, **quick)
+    assert set(found.runs["noise"].to_pylist()) == set(found.confirmation.runs["noise"].to_pylist()) == {"spread"}
+    assert set(fg.tune("cfs", WORKLOAD, GOALS, held_out_seeds=0, **quick).runs["noise"].to_pylist()) == {"none"}
+    assert set(fg.tune("cfs", WORKLOAD, GOALS, held_out_seeds=2, noise="none", **quick).runs["noise"].to_pylist()) == {"none"}
+
+
+def test_all_tunables_of_the_catalogue_are_tuned():
+    quick = {"trials": 4, "batch": 3, "machine": 2, "duration": "20ms", "seeds": 1, "held_out_seeds": 0}
+    for one in json.loads(fg._command.run(["list", "--format", "json"]).stdout)["schedulers"]:
+        found = fg.tune(one["id"], "mix-two", "throughput", sampler=optuna.samplers.RandomSampler(seed=1), **quick)
+        assert found.trials.num_rows == 4
 
 
 def test_trials_that_fail_are_told_as_failed(source):

@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from . import _dask
-from ._command import FairgroundError, Text, listed, run, settings
+from ._command import FairgroundError, Text, listed, plain, run, settings
 from ._compare import Comparison, compare
 from ._notebook import Progress
 
@@ -88,15 +88,20 @@ class Goal(NamedTuple):
         return {(row["machine"], row["seed"]): value if row["status"] == "ok" else None for row, value in zip(found, values)}
 
     def check(self, result: Comparison) -> None:
-        """Refuses measures and tasks that there are not."""
+        """Refuses measures and tasks that there are not, or not in the runs of trial 0."""
         self._column(result.runs if self.task is None else result.tasks)
         tasks = set(result.tasks["task"].to_pylist())
         if self.task is not None and self.task not in tasks:
             raise ValueError(f"goal {self.text!r}: there is no task {self.task}, but {', '.join(sorted(tasks))}")
+        for workload in result.runs["workload"].unique().to_pylist():
+            if not result.failures and None in self.values(result, workload, _name(0)).values():
+                raise ValueError(f"goal {self.text!r}: runs of {workload} have no {self.measure}, as nothing of the kind happens; see docs/metrics.md")
 
     def _column(self, table: pa.Table) -> str:
+        # Columns before these are labels.
+        last = "notes" if self.task is None else "weight"
         for name in (self.measure, f"{self.measure}_ns"):
-            if name in table.column_names:
+            if name in table.column_names[table.column_names.index(last) + 1 :]:
                 return name
         raise ValueError(f"goal {self.text!r}: there is no measure {self.measure} of a {'run' if self.task is None else 'task'}; see docs/metrics.md")
 
@@ -167,13 +172,14 @@ def tune(
     Trial 0 is the default. The others come from Optuna in batches, whose results it is told in the order of the trials, so that any number of threads
     or workers finds the same. The value of a trial is the median over the seeds, which are the same for all, and the mean of that over workloads and
     machines; one in which a run fails is told as failed. The best ones are then compared with the default on seeds that none of them has seen, and on
-    workloads that none has seen.
+    workloads that none has seen. Ctrl-C ends the trials or the comparison, and what is there is returned, with a warning.
 
     Args:
         scheduler: an id, or a path.
         goals: ``[min|max] MEASURE [of TASK]``, such as ``"wakeup_p99 of fast"``, with the measures of docs/metrics.md; one or several.
         tunables: ranges: ``{"slice_ns": ("1ms", "50ms", "log"), "mode": [0, 1, 2]}``, of anything that ``--set`` can set. A tuple is from, to and
-            perhaps ``"log"``; a list is all there is. Names alone have the ranges of the scheduler's manifest; without it all of its tunables.
+            perhaps ``"log"``; a list is all there is. Times have units where ``--set`` wants them. Names alone have the ranges of the scheduler's
+            manifest; without it all of its tunables.
         trials: how many, with the default.
         batch: how many trials Optuna chooses before it learns their values.
         held_out: workloads on which the best are confirmed, beside those they were tuned for.
@@ -181,11 +187,14 @@ def tune(
         sampler: instead of Optuna's TPE sampler with this ``seed``.
         storage, name: where Optuna keeps the study, as for ``optuna.create_study``; in memory without it. There must be no study of this name.
         folder: where to write the data set: ``runs/*.parquet`` and ``tasks/*.parquet``, a row for each run of each trial, and ``trials.parquet``.
+            There must be no runs in it.
         client: a Dask cluster that runs the trials; this machine without it.
         options: the other options of ``compare``: ``machine``, ``duration``, ``cost``, ``threads``, and ``set`` for settings that all trials share.
+            ``noise`` is that of several seeds, unless there is one in all.
 
     Raises:
-        ValueError: for a goal or range that cannot be used.
+        ValueError: for a goal, range or option that cannot be used.
+        FileExistsError: if there are runs in the folder.
         FairgroundError: if nothing can be run, as from ``compare``.
         ImportError: without the extra ``tune``.
     """
@@ -195,10 +204,18 @@ def tune(
         raise ImportError("tune() needs Optuna; install it with `pip install './python[tune]'`") from None
 
     wanted = [Goal.parse(goal) for goal in ([goals] if isinstance(goals, str) else goals)]
+    if trials < 1 or batch < 1 or seeds < 1 or held_out_seeds < 0:
+        raise ValueError("trials, batch and seeds have to be at least 1, and held_out_seeds at least 0")
+    if options.keys() & {"repeat", "baseline"}:
+        raise ValueError("seeds and held_out_seeds say how often runs are repeated, and the baseline is the default")
+    if folder is not None and any(Path(folder, "runs").glob("*.parquet")):
+        raise FileExistsError(f"{os.fspath(folder)}: there are runs of another tuning in it; remove them, or name another folder")
+    if options.get("noise") is None:
+        # The trials and the comparison after them are of one distribution.
+        options["noise"] = "spread" if max(seeds, held_out_seeds) > 1 else "none"
     space = _space(scheduler, tunables, options)
-    if trials < 1 or batch < 1 or seeds < 1:
-        raise ValueError("trials, batch and seeds have to be at least 1")
     tuner = _Tuner(scheduler, space, listed(workloads), wanted, seeds, Path(folder) if folder is not None else None, client, options)
+    tuner.check(listed(held_out) if held_out_seeds else [])
     study = optuna.create_study(
         storage=storage,
         study_name=name,
@@ -213,13 +230,21 @@ def tune(
             while len(study.trials) < trials:
                 tuner.batch(study, min(batch, trials - len(study.trials)))
                 bar.tell(len(study.trials))
+    except KeyboardInterrupt:
+        for trial in study.get_trials(states=[optuna.trial.TrialState.RUNNING]):
+            study.tell(trial.number, state=optuna.trial.TrialState.FAIL)
+        warnings.warn("interrupted: the trials so far are not confirmed", stacklevel=2)
+        held_out_seeds = 0
     finally:
         optuna.logging.set_verbosity(level)
     result = Tuning(study, wanted, tuner.runs(), _trials(study, wanted))
     if tuner.folder is not None:
         pq.write_table(result.trials, tuner.folder / "trials.parquet")
     if held_out_seeds:
-        tuner.confirm(result, listed(held_out), held_out_seeds)
+        try:
+            tuner.confirm(result, listed(held_out), held_out_seeds)
+        except (FairgroundError, OSError, KeyboardInterrupt) as error:
+            warnings.warn(f"the best are not confirmed: {str(error) or 'interrupted'}", stacklevel=2)
     return result
 
 
@@ -264,20 +289,29 @@ class _Tuner:
         # The results for settings, as Optuna may ask for the same more than once.
         self.known: dict[str, list[float] | None] = {}
 
+    def check(self, held_out: list[str]) -> None:
+        """Runs the default, so that mistakes come before the trials."""
+        if held_out:
+            compare([*self.workloads, *held_out], {DEFAULT: self.scheduler}, **{**self.options, "repeat": 1})
+        values = self._values({0: ""})[0]
+        runs = self.runs()
+        if runs.group_by(["workload", "machine", "seed"]).aggregate([]).num_rows < runs.num_rows:
+            raise ValueError("set: several values of a setting, and trials share one; tunables={'NAME': [...]} tries several")
+        if values is None:
+            failed = runs.filter(pc.not_equal(runs["status"], "ok")).to_pylist()[0]
+            raise FairgroundError(f"{self.scheduler} fails with its defaults on {failed['workload']}: {failed['message'] or failed['status']}")
+
     def default(self, study: optuna.Study) -> None:
         """Trial 0: nothing is set. Its parameters are the defaults, if these are in the ranges."""
         import optuna
 
-        values = self._values({0: ""})[0]
-        if values is None:
-            raise FairgroundError(f"{self.scheduler} fails with its defaults; compare() says how")
         params = {name: one.default for name, one in self.space.items()}
         fits = all(one.default is not None and _contains(one.distribution, one.default) for one in self.space.values())
         study.add_trial(
             optuna.trial.create_trial(
                 params=params if fits else {},
                 distributions={name: one.distribution for name, one in self.space.items()} if fits else {},
-                values=values,
+                values=self.known[""],
                 user_attrs={DEFAULT: True},
             )
         )
@@ -437,9 +471,8 @@ def _manifest(scheduler: Text, options: Mapping[str, Any]) -> dict[str, dict[str
     for option, of in (("-I", "include"), ("-D", "define")):
         for one in listed(options.get(of)):
             arguments += [option, one]
-    ended = run(arguments, (0, 2), program=options.get("program"))
-    shown = json.loads(ended.stdout) if ended.returncode == 0 else {}
-    return {one["name"]: one for one in shown.get("tunables", [])}
+    shown = json.loads(run(arguments, program=options.get("program")).stdout)
+    return {one["name"]: one for one in shown["tunables"]}
 
 
 def _space(scheduler: Text, tunables: Ranges, options: Mapping[str, Any]) -> dict[str, _Range]:
@@ -460,7 +493,9 @@ def _range(name: str, ends: Any, known: dict[str, Any] | None) -> _Range:
 
     distributions = optuna.distributions
     default = known and known["default"]
-    unit = "ns" if known and known["unit"] == "ns" else ""
+    unit = known["unit"] if known and known["unit"] in UNITS else ""
+    # Variables of a source without a manifest take numbers alone, too.
+    wanted = unit if known and known["minimum"] is not None else ""
     if ends is None:
         if known and known["type"] == "bool":
             return _Range(distributions.CategoricalDistribution([False, True]), "", bool(default))
@@ -473,23 +508,32 @@ def _range(name: str, ends: Any, known: dict[str, Any] | None) -> _Range:
     if isinstance(ends, list):
         if known and known["type"] == "bool":
             default = bool(default)
-        return _Range(distributions.CategoricalDistribution(ends), "", default)
+        values = [plain(one) for one in ends]
+        if wanted:
+            for one in values:
+                _number(name, one, wanted)
+        return _Range(distributions.CategoricalDistribution(values), "", default)
     if not isinstance(ends, tuple) or len(ends) not in (2, 3) or ends[2:] not in ((), ("log",), ("linear",)):
         raise ValueError(f"{name}={ends!r}: neither a list of values nor (from, to) or (from, to, 'log')")
-    (low, is_time), (high, _) = _number(name, ends[0]), _number(name, ends[1])
+    (low, is_time), (high, too) = _number(name, ends[0], wanted), _number(name, ends[1], wanted)
     log = ends[2:] == ("log",)
-    if is_time:
+    if is_time != too and (low if too else high) != 0:
+        raise ValueError(f"{name}={ends!r}: a number and a time")
+    if is_time or too:
         # A tunable takes whole numbers of its unit.
-        unit = known["unit"] if known and known["unit"] in UNITS else "ns"
+        unit = unit or "ns"
         low, high = round(low / UNITS[unit]), round(high / UNITS[unit])
     if isinstance(low, float) or isinstance(high, float):
         return _Range(distributions.FloatDistribution(low, high, log=log), unit, default)
     return _Range(distributions.IntDistribution(low, high, log=log), unit, default)
 
 
-def _number(name: str, end: Any) -> tuple[int | float, bool]:
-    """An end of a range, and whether it is a time, which is then in nanoseconds."""
+def _number(name: str, end: Any, wanted: str) -> tuple[int | float, bool]:
+    """An end of a range, and whether it is a time, which is then in nanoseconds and wanted if a unit is; 0 has none."""
+    end = plain(end)
     if isinstance(end, (int, float)) and not isinstance(end, bool):
+        if wanted and end:
+            raise ValueError(f"{name}: {end} has no unit; write '{end}ns', '{end}us', '{end}ms' or '{end}s'")
         return end, False
     found = TIME.fullmatch(str(end).strip())
     if found is None:
