@@ -275,6 +275,7 @@ pub fn simulate_beside<'a>(
     kernel.report_energy();
     kernel.reports.finish(end);
     let mut exit = kernel.disable();
+    exit.time = exit.time.saturating_sub(kernel.origin);
     if let (ExitKind::Unregistered, Some(record)) = (exit.kind, kernel.restarts.unanswered.take()) {
         let message = format!("{}; its loader had not loaded it again by the end", record.message);
         exit = ExitRecord { message, ..record };
@@ -313,7 +314,8 @@ fn idle_cpus(
     let count = machine.cpus.len();
     let mut cpus = Stock::default();
     for (cpu, description) in machine.cpus.iter().enumerate() {
-        let idle = idle_task(tasks, cpu, possible, count);
+        let mut idle = idle_task(tasks, cpu, possible, count);
+        idle.seen.se.exec_start = uptime;
         let queues = [dsqs.local(cpu), dsqs.global(description.node as usize)];
         let nap = Nap::deepest(machine.hardware.idle_states(cpu), uptime);
         cpus.add(Cpu { nap, ..Cpu::new(cpu, description.capacity.max(1).into(), idle, queues) });

@@ -895,6 +895,21 @@ fn fields_that_nothing_changes_have_a_kernels_values() {
 }
 
 #[test]
+fn a_scheduler_is_loaded_by_a_process_of_a_kernel_that_has_been_up_for_a_while() {
+    let hogs = r#"{"tasks": {"h": {"instance": 8, "run": 1000}}}"#;
+    let mut options = free("4", hogs);
+    options.cost = CostModel::default_model();
+    options.duration = Some(50_000_000);
+    options.restart_after = Some(1_000_000);
+    options.hotplug = vec![change(10_000_000, 3, false), change(20_500_000, 3, true)];
+    let outcome = run(&scheduler("loading", &[]), &options);
+    assert_eq!(outcome.restarts.len(), 2);
+    // Three times the same, and no clock that goes back between the turns before and after.
+    let of_one = ["process 1, known 1", "up for hours: 1"];
+    assert_eq!(outcome.messages, of_one.repeat(3));
+}
+
+#[test]
 fn kernel_functions_belong_to_their_callbacks() {
     for (definition, function, callback) in [
         ("INSERT_IN_RUNNING", "scx_bpf_dsq_insert", "running"),

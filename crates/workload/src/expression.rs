@@ -231,6 +231,8 @@ mod tests {
             ("min(cpus, 2) - 5", -3.0),
             ("round(cpus * 0.4)", 2.0),
             ("ceiling(cpus * 0.4)", 3.0),
+            ("ceiling(cpus) + floor(i)", 13.0),
+            ("sqrt(cpus + 3)", 3.0),
         ] {
             assert_eq!(evaluator.number(expression), Ok(value), "{expression}");
         }

@@ -9,7 +9,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use clap::Args;
 use fairground_kernel::supervise::Signals;
@@ -68,7 +68,9 @@ pub fn main(arguments: &Arguments) -> Result<ExitCode, Stop> {
     };
     let abandon = || std::process::exit(UNFINISHED.into());
     // Both end with the process.
-    let started = std::thread::Builder::new().spawn(move || read(&sender)).and_then(|_| {
+    let cut_off = Arc::new(AtomicBool::new(false));
+    let note = cut_off.clone();
+    let started = std::thread::Builder::new().spawn(move || read(&sender, &note)).and_then(|_| {
         std::thread::Builder::new().spawn(move || ending::heed(signals, end, abandon))
     });
     started.map_err(|error| fail(FAILED, format_args!("there can be no thread: {error}")))?;
@@ -87,22 +89,23 @@ pub fn main(arguments: &Arguments) -> Result<ExitCode, Stop> {
         Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
             Err(fail(FAILED, format_args!("cannot write to standard output: {error}")))
         }
+        _ if cut_off.load(Ordering::Relaxed) => Ok(ExitCode::from(FAILED)),
         _ => Ok(ExitCode::SUCCESS),
     }
 }
 
-/// Passes on the lines of standard input.
-fn read(sender: &SyncSender<Message>) {
+/// Passes on the lines of standard input. Notes in `cut_off` if that ends before the input does.
+fn read(sender: &SyncSender<Message>, cut_off: &AtomicBool) {
     let mut input = io::stdin().lock();
     loop {
         let line = match next_line(&mut input) {
-            Ok(Some(Ok(line))) if line.iter().all(u8::is_ascii_whitespace) => continue,
-            Ok(Some(line)) => line.and_then(|line| {
-                String::from_utf8(line).map_err(|_| "the line is not UTF-8".into())
-            }),
+            Ok(Some(line)) if line.iter().all(u8::is_ascii_whitespace) => continue,
+            Ok(Some(line)) => String::from_utf8(line).map_err(|_| "the line is not UTF-8".into()),
             Ok(None) => break,
             Err(error) => {
-                let message = format!("cannot read standard input: {error}");
+                cut_off.store(true, Ordering::Relaxed);
+                let message =
+                    format!("cannot read standard input, so that this is the last answer: {error}");
                 let _ = sender.send(Message::Line(Err(message)));
                 break;
             }
@@ -114,15 +117,15 @@ fn read(sender: &SyncSender<Message>) {
     let _ = sender.send(Message::End);
 }
 
-/// The next line, or what is wrong with it; `None` after the last.
-fn next_line(input: &mut impl BufRead) -> io::Result<Option<Result<Vec<u8>, String>>> {
+/// The next line without its end; `None` after the last.
+fn next_line(input: &mut impl BufRead) -> io::Result<Option<Vec<u8>>> {
     let mut line = Vec::new();
     let read = input.by_ref().take(LONGEST_LINE).read_until(b'\n', &mut line)?;
     if read as u64 == LONGEST_LINE && line.last() != Some(&b'\n') {
-        input.skip_until(b'\n')?;
-        return Ok(Some(Err(format!("the line has more than {LONGEST_LINE} bytes"))));
+        let message = format!("a line has more than {LONGEST_LINE} bytes");
+        return Err(io::Error::other(message));
     }
-    Ok((read > 0).then_some(Ok(line)))
+    Ok((read > 0).then_some(line))
 }
 
 /// The next line; none after the last, and none any more once the command was asked to end.

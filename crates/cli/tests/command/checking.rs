@@ -167,6 +167,57 @@ fn what_was_wrong_before_is_left_out_and_a_fault_is_shrunk_to_a_file() {
 }
 
 #[test]
+fn a_smaller_case_is_one_that_others_pass() {
+    let folder = tempfile::tempdir().unwrap();
+    let small = folder.path().join("small").display().to_string();
+    let rotation = "schedulers/rotation.bpf.c";
+    let ended = fairground(&["check", rotation, "--case", "renice", "--shrink", &small]);
+    let command = ended.stdout.lines().find_map(|line| line.trim().strip_prefix("fairground "));
+    let command = command.expect(&ended.stdout).replace("'share of a < 15 %'", "RULE");
+    for (scheduler, code) in [(rotation, 1), ("eevdf", 0)] {
+        let command = command.replace(rotation, scheduler);
+        let arguments = command.split(' ').map(|one| one.replace("RULE", "share of a < 15 %"));
+        let again = fairground(&arguments.collect::<Vec<_>>());
+        assert_eq!(again.code, Some(code), "{command}: {}", again.stderr);
+    }
+}
+
+#[test]
+fn who_is_called_like_a_reference_is_judged_too() {
+    for name in ["mine", "eevdf"] {
+        let scheduler = format!("{name}=schedulers/rotation.bpf.c");
+        let ended = fairground(&["check", &scheduler, "--case", "weights-of-sleepers"]);
+        assert_eq!(ended.code, Some(1), "{}", ended.stdout);
+    }
+    let compare = |arguments: &str| {
+        let line =
+            format!("compare mix-two -m 1 -d 100ms --require wakeup_p99<0.01xRULE {arguments}");
+        let arguments = line.split(' ').map(|one| one.replace("<0.01xRULE", " < 0.01x cfs"));
+        fairground(&arguments.collect::<Vec<_>>())
+    };
+    let idle = compare("-s cfs");
+    assert_eq!(idle.code, Some(2));
+    assert!(
+        idle.stderr.contains("judges nobody: cfs is the only scheduler here"),
+        "{}",
+        idle.stderr
+    );
+    for judged in
+        ["-s cfs,o1", "-s cfs --set sched_latency=1ms", "-s cfs=schedulers/rotation.bpf.c"]
+    {
+        let ended = compare(judged);
+        assert_eq!(ended.code, Some(1), "{judged}: {}", ended.stderr);
+    }
+}
+
+#[test]
+fn a_rule_about_one_task_replaces_none_about_another() {
+    let of_case = ["check", "schedulers/rotation.bpf.c", "--case", "eight-nice-levels"];
+    let ended = fairground(&[&of_case[..], &["--require", "share of n7 < 99 %"]].concat());
+    assert_eq!(ended.code, Some(1), "{}", ended.stdout);
+}
+
+#[test]
 fn of_a_scheduler_that_has_no_tasks_nothing_else_is_told() {
     let ended = fairground(&["check", "schedulers/partial.bpf.c", "--case", "three-weights"]);
     assert_eq!(ended.code, Some(1), "{}", ended.stdout);

@@ -841,6 +841,10 @@ fn mistakes_in_axes_are_told() {
             "s.toml:9:21: the values of a setting are one, a list of them, or { from = ",
         ),
         (
+            &SMALL.replace("seeds = 3", "seeds = [3, 7]"),
+            "s.toml:4:9: seeds are a number, such as 20, or { from = ",
+        ),
+        (
             &SMALL.replace("seeds = 3", "seeds = -3"),
             "s.toml:4:9: seeds are a number, such as 20, or { from = ",
         ),

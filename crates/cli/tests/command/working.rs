@@ -98,8 +98,19 @@ fn whatever_goes_wrong_is_a_line() {
         assert_eq!(answer["run"], Value::Null);
         assert_eq!(answer["id"], cell["id"]);
     }
-    worker.tell("no JSON");
-    assert_eq!(worker.hear()["id"], Value::Null);
+    for (line, message) in [
+        ("no JSON", "this is no cell"),
+        ("[1, 2]", "an object is expected"),
+        (
+            r#"{"workload":"mix-two","scheduler":"cfs","set":{"a":1,"a":2}}"#,
+            "duplicate setting `a`",
+        ),
+    ] {
+        worker.tell(line);
+        let answer = worker.hear();
+        assert_eq!(answer["id"], Value::Null);
+        assert!(answer["error"].as_str().unwrap().contains(message), "{answer}");
+    }
     for (scheduler, status) in [
         ("schedulers/forgetful.bpf.c", "ejected"),
         ("schedulers/broken.bpf.c", "invalid"),
@@ -231,7 +242,7 @@ fn a_line_without_end_is_not_read_to_its_end() {
     let answer = worker.hear();
     let error = answer["error"].as_str().unwrap();
     assert!(error.contains("a line has more than 1048576 bytes"), "{error}");
-    assert_eq!(worker.child.wait().unwrap().code(), Some(0));
+    assert_eq!(worker.child.wait().unwrap().code(), Some(1));
     assert!(writer.join().unwrap());
 }
 
