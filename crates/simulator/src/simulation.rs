@@ -90,10 +90,10 @@ pub struct Options {
     pub most_events: Option<u64>,
 }
 
-/// Something over an hour, in whole seconds.
-const UPTIME: Nanoseconds = 4096 * 1_000_000_000;
-
 impl Options {
+    /// The usual uptime: something over an hour, in whole seconds.
+    pub const UPTIME: Nanoseconds = 4096 * 1_000_000_000;
+
     /// A run of `workload` on `machine` with default costs at 250 ticks per second.
     pub fn new(machine: impl Into<Arc<Machine>>, workload: Arc<Workload>) -> Options {
         Options {
@@ -109,7 +109,7 @@ impl Options {
             later_setups: Vec::new(),
             hotplug: Vec::new(),
             restart_after: None,
-            uptime: UPTIME,
+            uptime: Options::UPTIME,
             surroundings: Surroundings::default(),
             details: false,
             most_events: None,

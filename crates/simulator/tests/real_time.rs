@@ -2,6 +2,7 @@
 
 mod support;
 
+use fairground_simulator::Options;
 use support::{SECOND, run};
 
 /// The schedulers whose originals would not leave a task behind a real-time one.
@@ -71,11 +72,14 @@ const SAMPLERS: [(&str, u64); 7] = [
 fn smaller_part(id: &str, rate: u64, delay: f64) -> f64 {
     let period = 1_000_000 / rate / 3;
     let part = |parts: f64| (period as f64 * parts) as u64;
+    // The kernel has been up for some of the ticks when the run begins.
+    let (uptime, tick) = (Options::UPTIME, SECOND / rate);
+    let first_tick = (uptime.next_multiple_of(tick) - uptime) / 1000;
     let json = format!(
         r#"{{ "tasks": {{
             "fifo": {{ "policy": "SCHED_FIFO", "priority": 60, "delay": {}, "run": {}, "timer": {{ "ref": "unique", "period": {period} }} }},
             "hog": {{ "instance": 2, "loop": -1, "run": 100000 }} }} }}"#,
-        part(delay),
+        first_tick + part(delay),
         part(0.4),
     );
     let (history, _) = run(id, "1", &json, 1, &[]);
