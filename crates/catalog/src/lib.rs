@@ -175,10 +175,9 @@ pub fn open_with(
     build: &Build,
     wanted: impl FnOnce(&Path, &Object) -> Vec<String>,
 ) -> Result<Scheduler, Error> {
-    let (reference, table) = match reference.rsplit_once('#') {
-        Some((file, table)) if !Path::new(reference).exists() => (file, Some(table.to_owned())),
-        _ => (reference, None),
-    };
+    let (parts, table) = files_of(reference, Path::new(""));
+    let reference = &reference[..reference.len() - table.len()];
+    let table = table.strip_prefix('#').map(str::to_owned);
     let is_object = reference.ends_with(".o");
     let is_source = reference.ends_with(".c");
     let is_folder = matches!(reference, "." | "..");
@@ -208,7 +207,7 @@ pub fn open_with(
         })
     };
     let mut sources = Vec::new();
-    for part in joined(reference).into_iter().map(Path::new) {
+    for part in parts.into_iter().map(Path::new) {
         if part.is_dir() {
             sources.extend(sources_of_folder(part)?);
         } else {
@@ -273,19 +272,22 @@ fn parse(bytes: &[u8], path: &Path, table: Option<&str>) -> Result<Object, Error
     Ok(object)
 }
 
-/// The parts that `+` joins. A `+` counts as part of a name if only that makes a name that exists.
-fn joined(reference: &str) -> Vec<&str> {
+/// The files and folders that `+` joins in a path, as they are found from the folder `home`, and what follows them: `#` and the name of a table, or
+/// nothing. A `+` or `#` counts as part of a name if only that makes a name that exists.
+pub fn files_of<'t>(reference: &'t str, home: &Path) -> (Vec<&'t str>, &'t str) {
+    let table = reference.rfind('#').filter(|_| !home.join(reference).exists());
+    let (files, table) = reference.split_at(table.unwrap_or(reference.len()));
     let mut parts = Vec::new();
-    let mut rest = Some(reference);
+    let mut rest = Some(files);
     while let Some(text) = rest {
         let ends: Vec<usize> = text.match_indices('+').map(|found| found.0).collect();
         let ends = [ends, vec![text.len()]].concat();
-        let end = ends.iter().find(|&&end| Path::new(&text[..end]).exists());
+        let end = ends.iter().find(|&&end| home.join(&text[..end]).exists());
         let end = *end.unwrap_or(&ends[0]);
         parts.push(&text[..end]);
         rest = text.get(end + 1..);
     }
-    parts
+    (parts, table)
 }
 
 /// The `.bpf.c` files of a folder by name, but `main.bpf.c` first.
@@ -371,9 +373,12 @@ mod tests {
             std::fs::write(home.join(name), "").unwrap();
         }
         let [a, b] = ["a.bpf.c", "b.bpf.c"].map(|name| home.join(name).display().to_string());
-        assert_eq!(joined(&a), [a.as_str()]);
-        assert_eq!(joined(&format!("{a}+{b}")), [&a, &b]);
-        assert_eq!(joined("none.bpf.c+no.bpf.c"), ["none.bpf.c", "no.bpf.c"]);
+        let here = Path::new("");
+        assert_eq!(files_of(&a, here), (vec![a.as_str()], ""));
+        assert_eq!(files_of(&format!("{a}+{b}#two"), here), (vec![&*a, &*b], "#two"));
+        assert_eq!(files_of("none.bpf.c+no.bpf.c", here).0, ["none.bpf.c", "no.bpf.c"]);
+        let relative = files_of("c++/a.bpf.c+c++/b.bpf.c", folder.path()).0;
+        assert_eq!(relative, ["c++/a.bpf.c", "c++/b.bpf.c"]);
     }
 
     #[test]

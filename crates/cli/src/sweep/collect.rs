@@ -228,8 +228,9 @@ impl Collector<'_> {
         let is_path = id.contains(['/', '.']) && self.home != Path::new("");
         match is_path && !Path::new(id).is_absolute() {
             true => {
-                let parts = id.split('+').map(|part| self.home.join(part));
-                parts.map(|part| part.display().to_string()).collect::<Vec<_>>().join("+")
+                let (parts, table) = fairground_catalog::files_of(id, self.home);
+                let parts = parts.into_iter().map(|part| self.home.join(part));
+                parts.map(|part| part.display().to_string()).collect::<Vec<_>>().join("+") + table
             }
             false => id.to_owned(),
         }

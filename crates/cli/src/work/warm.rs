@@ -216,8 +216,8 @@ fn state(request: &Request) -> u64 {
     let workload = Path::new(&request.workload);
     add(loads::Wanted::parse(workload).map_or(workload, |wanted| wanted.path));
     request.like.iter().for_each(|run| add(run));
-    let sources = request.scheduler.split(['+', '#']).map(Path::new);
-    let sources = sources.filter(|path| path.exists());
+    let (sources, _) = fairground_catalog::files_of(&request.scheduler, Path::new(""));
+    let sources = sources.into_iter().map(Path::new).filter(|path| path.exists());
     let homes = sources.map(|path| match path.is_dir() {
         true => path,
         false => path.parent().unwrap_or(path),

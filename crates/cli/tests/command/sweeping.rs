@@ -185,6 +185,17 @@ fn what_changes_nothing_does_not_change_a_cell() {
 }
 
 #[test]
+fn a_plus_in_the_name_of_a_folder_joins_nothing() {
+    let sweep = Sweep::of("");
+    let home = sweep.home.path();
+    fs::create_dir_all(home.join("c/c++")).unwrap();
+    fs::copy(folder().join("schedulers/rotation.bpf.c"), home.join("c/c++/mine.bpf.c")).unwrap();
+    let text = SMALL.replace("id = \"o1\"", "id = \"c++/mine.bpf.c\"");
+    fs::write(home.join("c/s.toml"), text).unwrap();
+    sweep.succeed("plan c/s.toml -o S");
+}
+
+#[test]
 fn the_same_cell_twice_is_refused() {
     let sweep = Sweep::of(&SMALL.replace("[\"6ms\", \"24ms\"]", "[\"6ms\", \"6000us\"]"));
     let ended = sweep.sweep("plan s.toml -o S");

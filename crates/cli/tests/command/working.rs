@@ -146,7 +146,9 @@ fn what_has_no_effect_is_refused_or_noted() {
 #[test]
 fn a_file_that_has_changed_is_read_again() {
     let files = tempfile::tempdir().unwrap();
-    let path = files.path().join("mine.bpf.c");
+    let home = files.path().join("c++");
+    std::fs::create_dir(&home).unwrap();
+    let path = home.join("mine.bpf.c");
     let source = std::fs::read_to_string(folder().join("schedulers/rotation.bpf.c")).unwrap();
     std::fs::write(&path, &source).unwrap();
     let mut worker = Worker::start(&[]);
