@@ -14,6 +14,8 @@ use crate::run::{self, Choice};
 /// Where administrators put services of their own.
 const UNIT: &str = "/etc/systemd/system/fairground.service";
 const SERVICE: &str = "fairground.service";
+/// A folder that is there if systemd runs: sd_booted(3).
+const SYSTEMD: &str = "/run/systemd/system";
 
 /// Put a scheduler in charge now and at each boot
 ///
@@ -100,20 +102,35 @@ fn try_enable(choice: &Choice) -> Result<(), Error> {
     if !is_ours {
         host::check_can_load()?;
     }
+    check_systemd(Path::new(SYSTEMD))?;
     run::check(choice)?;
     let program =
         std::env::current_exe().map_err(Error::system("cannot find this program's file"))?;
     let command = command(&program, choice)?;
+    let clang = clang(choice, std::env::var("CLANG").ok())?;
     let before = std::fs::read(UNIT).ok();
-    write_unit(unit(&choice.scheduler, &command).as_bytes())?;
+    write_unit(unit(&choice.scheduler, &command, clang.as_deref()).as_bytes())?;
     let started = systemctl(&["daemon-reload"])
         .and_then(|()| systemctl(&["--quiet", "enable", SERVICE]))
         .and_then(|()| systemctl(&["restart", SERVICE]));
-    if let Err(error) = started {
-        undo(before)?;
-        return Err(error);
+    if started.is_err()
+        && let Err(error) = undo(before)
+    {
+        output::say!("fairground: and what was enabled before is not back: {error}");
     }
-    Ok(())
+    started
+}
+
+/// Checks that there is a systemd to start services; its programs are also installed where it does not run, as in containers.
+fn check_systemd(folder: &Path) -> Result<(), Error> {
+    if folder.is_dir() {
+        return Ok(());
+    }
+    let reason = format!(
+        "systemd does not run here ({} is missing), and it starts services; `fairground run` needs none",
+        folder.display()
+    );
+    Err(Error::Usage { reason })
 }
 
 /// After a start that failed: the scheduler that was enabled before is back, or none is.
@@ -133,12 +150,15 @@ fn try_disable() -> Result<(), Error> {
     remove()
 }
 
+/// Stops the service and removes it, as far as that goes; an error tells the first thing that did not.
 fn remove() -> Result<(), Error> {
-    systemctl(&["--quiet", "disable", "--now", SERVICE])?;
-    std::fs::remove_file(UNIT).map_err(Error::system(format!("cannot remove {UNIT}")))?;
+    let stopped = systemctl(&["--quiet", "disable", "--now", SERVICE]);
+    let removed =
+        std::fs::remove_file(UNIT).map_err(Error::system(format!("cannot remove {UNIT}")));
     // Without this, a service that failed is listed for ever.
     let _ = systemctl(&["--quiet", "reset-failed", SERVICE]);
-    systemctl(&["daemon-reload"])
+    let known = systemctl(&["daemon-reload"]);
+    stopped.and(removed).and(known)
 }
 
 fn write_unit(contents: &[u8]) -> Result<(), Error> {
@@ -147,7 +167,8 @@ fn write_unit(contents: &[u8]) -> Result<(), Error> {
 }
 
 /// The service. The kernel's own scheduler is a machine's fallback, so nothing restarts a scheduler that failed.
-fn unit(scheduler: &str, command: &str) -> String {
+fn unit(scheduler: &str, command: &str, clang: Option<&str>) -> String {
+    let environment = clang.map(|clang| format!("Environment=\"CLANG={}\"\n", escaped(clang)));
     format!(
         "# Written by `fairground enable`; `fairground disable` removes it.
 [Unit]
@@ -157,29 +178,44 @@ ConditionPathExists=/sys/kernel/sched_ext
 
 [Service]
 Type=notify
-ExecStart={command}
+{}ExecStart={command}
 
 [Install]
 WantedBy=multi-user.target
 ",
-        scheduler.replace('%', "%%")
+        scheduler.replace('%', "%%"),
+        environment.unwrap_or_default()
     )
+}
+
+/// The `given` compiler, which the service needs for a file of the user's own: it does not have this process's environment.
+fn clang(choice: &Choice, given: Option<String>) -> Result<Option<String>, Error> {
+    match given.filter(|clang| !clang.is_empty() && is_file(choice)) {
+        Some(path) if path.contains('/') => absolute(&path).map(Some),
+        name => Ok(name),
+    }
+}
+
+/// Whether the scheduler is no built-in one.
+fn is_file(choice: &Choice) -> bool {
+    choice.scheduler.contains(['/', '.'])
+}
+
+/// A file as it is named from any folder.
+fn absolute(file: &str) -> Result<String, Error> {
+    let found = Path::new(file).canonicalize();
+    let found = found.map_err(Error::system(format!("cannot find {file}")))?;
+    Ok(found.display().to_string())
 }
 
 /// The command line of the service: files as they are named from any folder.
 fn command(program: &Path, choice: &Choice) -> Result<String, Error> {
-    let absolute = |path: &Path| {
-        let found = path.canonicalize();
-        found.map_err(Error::system(format!("cannot find {}", path.display())))
-    };
     let mut words = vec![program.display().to_string(), "run".to_owned()];
-    let is_file = choice.scheduler.contains('/') || choice.scheduler.contains('.');
     words.push(match &choice.scheduler {
-        file if is_file => {
-            let parts = file.split('+').map(|part| absolute(Path::new(part)));
-            let parts: Result<Vec<_>, _> =
-                parts.map(|part| part.map(|path| path.display().to_string())).collect();
-            parts?.join("+")
+        file if is_file(choice) => {
+            let (parts, table) = fairground_catalog::files_of(file, Path::new(""));
+            let parts: Result<Vec<_>, _> = parts.into_iter().map(absolute).collect();
+            parts?.join("+") + table
         }
         id => id.clone(),
     });
@@ -187,15 +223,11 @@ fn command(program: &Path, choice: &Choice) -> Result<String, Error> {
         words.extend(["--set".to_owned(), setting.clone()]);
     }
     if let Some(companion) = &choice.companion {
-        let file = if companion == "none" {
-            companion.clone()
-        } else {
-            absolute(Path::new(companion))?.display().to_string()
-        };
+        let file = if companion == "none" { companion.clone() } else { absolute(companion)? };
         words.extend(["--with".to_owned(), file]);
     }
     for folder in &choice.include {
-        words.extend(["-I".to_owned(), absolute(folder)?.display().to_string()]);
+        words.extend(["-I".to_owned(), absolute(&folder.to_string_lossy())?]);
     }
     for define in &choice.defines {
         words.extend(["-D".to_owned(), define.clone()]);
@@ -205,11 +237,15 @@ fn command(program: &Path, choice: &Choice) -> Result<String, Error> {
 
 /// A word as systemd reads it in `ExecStart=`.
 fn quoted(word: &str) -> String {
-    let escaped =
-        word.replace('%', "%%").replace('$', "$$").replace('\\', "\\\\").replace('"', "\\\"");
+    let escaped = escaped(word).replace('$', "$$");
     let is_plain = !escaped.is_empty()
         && escaped.chars().all(|one| one.is_ascii_alphanumeric() || "/._-+=:,%$#@".contains(one));
     if is_plain { escaped } else { format!("\"{escaped}\"") }
+}
+
+/// A text as systemd reads it between quotation marks.
+fn escaped(text: &str) -> String {
+    text.replace('%', "%%").replace('\\', "\\\\").replace('"', "\\\"")
 }
 
 /// Asks systemd for something.
@@ -229,7 +265,11 @@ fn systemctl(arguments: &[&str]) -> Result<(), Error> {
         return Ok(());
     }
     let told = String::from_utf8_lossy(&answer.stderr).trim().to_owned();
-    let request = format!("systemctl {} failed", arguments.join(" "));
+    let log = match arguments {
+        ["restart", ..] => format!(" (`journalctl -u {SERVICE}` says why)"),
+        _ => String::new(),
+    };
+    let request = format!("systemctl {} failed{log}", arguments.join(" "));
     Err(Error::system(request)(std::io::Error::other(told)))
 }
 
@@ -279,6 +319,38 @@ mod tests {
         let file = Path::new("Cargo.toml").canonicalize().unwrap();
         assert_eq!(text, format!("/f run {}", quoted(&file.display().to_string())));
         assert!(command(Path::new("/f"), &choice("./no-such.bpf.c", &[])).is_err());
+        let folder = tempfile::tempdir().unwrap();
+        let home = folder.path().canonicalize().unwrap().join("c++");
+        std::fs::create_dir(&home).unwrap();
+        let file = home.join("mine.bpf.c").display().to_string();
+        std::fs::write(&file, "").unwrap();
+        let text = command(Path::new("/f"), &choice(&format!("{file}+{file}#two"), &[])).unwrap();
+        assert_eq!(text, format!("/f run {file}+{file}#two"));
+    }
+
+    #[test]
+    fn the_service_has_the_compiler_for_a_file() {
+        let own = choice("./mine.bpf.c", &[]);
+        let given = |clang: &str| Some(clang.to_owned());
+        assert_eq!(clang(&own, given("clang-20")).unwrap(), given("clang-20"));
+        assert_eq!(clang(&own, given("src/../Cargo.toml")).unwrap(), {
+            let file = Path::new("Cargo.toml").canonicalize().unwrap();
+            given(file.to_str().unwrap())
+        });
+        assert!(clang(&own, given("./no-such-clang")).is_err());
+        assert_eq!(clang(&own, given("")).unwrap(), None);
+        assert_eq!(clang(&choice("bfs", &[]), given("./no-such-clang")).unwrap(), None);
+        let text = unit("mine", "/f run ./mine.bpf.c", Some("/opt/100% $1/clang"));
+        assert!(text.contains("\nEnvironment=\"CLANG=/opt/100%% $1/clang\"\nExecStart="), "{text}");
+        assert!(!unit("bfs", "/f run bfs", None).contains("Environment"));
+    }
+
+    #[test]
+    fn services_need_a_systemd_that_runs() {
+        assert!(check_systemd(Path::new("/")).is_ok());
+        let error = check_systemd(Path::new("/no/systemd")).unwrap_err();
+        assert!(error.to_string().contains("(/no/systemd is missing)"), "{error}");
+        assert_eq!(error.exit_code(), 2);
     }
 
     #[test]
@@ -296,7 +368,11 @@ mod tests {
         }
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join(SERVICE);
-        std::fs::write(&file, unit("bfs", "/bin/true run bfs --set \"a=b c\"")).unwrap();
+        std::fs::write(
+            &file,
+            unit("bfs", "/bin/true run bfs --set \"a=b c\"", Some("/opt/a \"b\" 100%")),
+        )
+        .unwrap();
         let told = Command::new("systemd-analyze")
             .arg("verify")
             .arg("--man=no")
