@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use clap::Args;
 use fairground_kernel::host;
+use fairground_kernel::supervise::Signals;
 use fairground_lab::{Contender, Goal, KERNEL, Question, recorded_metrics};
 use fairground_machine::Machine;
 use fairground_recording::Recording;
@@ -15,6 +16,7 @@ use fairground_results::{Advice, Confirmation, Measure, Quantity, Setting};
 
 use crate::VERSION;
 use crate::failures;
+use crate::on_kernel;
 use crate::output::{self, FAILED, Form, Place, Progress, Stop, UNUSABLE};
 use crate::schedulers::{self, Wanted};
 use crate::simulation::{Sources, quoted};
@@ -220,7 +222,7 @@ fn command(recording: &Recording, loading: &[String]) -> String {
     words.join(" ")
 }
 
-/// Runs the recorded command under the first two on this machine.
+/// Runs the recorded command under the first two on this machine. A request to end this process ends the command, too, and its scheduler.
 fn confirm(
     recording: &Recording,
     advice: &Advice,
@@ -230,11 +232,24 @@ fn confirm(
         return Err("--confirm: there are no two schedulers to compare".to_owned());
     };
     let folder = tempfile::TempDir::new().map_err(|error| error.to_string())?;
+    let mut signals = Signals::take().map_err(|error| error.to_string())?;
     let mut here = [0.0; 2];
     for (value, rank) in here.iter_mut().zip([first, second]) {
         let scheduler = rank.scheduler.as_str();
         let file = folder.path().join("again.recording");
-        let made = record_again(recording, scheduler, &loading(scheduler), &file)?;
+        let command = again(recording, scheduler, &loading(scheduler), &file)
+            .map_err(|error| format!("--confirm: {error}"))?;
+        let ended = match on_kernel::wait(command, &mut signals) {
+            Ok(Ok(0)) => Ok(()),
+            Ok(Ok(code)) => {
+                let words = recording.header.command.join(" ");
+                Err(format!("{words} ended with exit status {code} under {scheduler}"))
+            }
+            Ok(Err(signal)) => Err(format!("stopped by {signal}")),
+            Err(error) => Err(error.to_string()),
+        };
+        ended.map_err(|message| format!("--confirm: {message}"))?;
+        let made = Recording::read(&file).map_err(|error| error.to_string())?;
         let measured = advice.aim.value(&recorded_metrics(&made), advice.aim.better());
         *value = measured
             .ok_or_else(|| format!("--confirm: under {scheduler} there was nothing to measure"))?;
@@ -242,34 +257,23 @@ fn confirm(
     Ok(Confirmation::of(advice, here))
 }
 
-/// Runs the recorded command under a scheduler and records it.
-fn record_again(
+/// What runs the recorded command under a scheduler and records it into `file`.
+fn again(
     recording: &Recording,
     scheduler: &str,
     loading: &[String],
     file: &Path,
-) -> Result<Recording, String> {
-    let program = std::env::current_exe().map_err(|error| error.to_string())?;
+) -> std::io::Result<Command> {
+    let program = std::env::current_exe()?;
     let mut command = Command::new(&program);
     if scheduler != KERNEL {
         // The recorder needs root, but runs the command as the right user.
         command.arg("run").args(loading).args(["--user", "root", "--"]).arg(&program);
     }
-    let status = command
-        .args(["record", "-o"])
-        .arg(file)
-        .arg("--")
-        .args(&recording.header.command)
-        .stdout(Stdio::null())
-        .status()
-        .map_err(|error| format!("--confirm: {error}"))?;
-    if !status.success() {
-        return Err(format!(
-            "--confirm: {} ended with {status} under {scheduler}",
-            recording.header.command.join(" ")
-        ));
-    }
-    Recording::read(file).map_err(|error| error.to_string())
+    command.args(["record", "-o"]).arg(file).arg("--").args(&recording.header.command);
+    // It is not in the terminal's foreground, so it cannot read from there.
+    command.stdin(Stdio::null()).stdout(Stdio::null());
+    Ok(command)
 }
 
 #[cfg(test)]

@@ -61,8 +61,8 @@ impl Runner {
             .stdin(Stdio::null())
             .stdout(File::create(&output).map_err(system)?)
             .stderr(File::create(&errors).map_err(system)?);
-        let code =
-            self.wait(command).map_err(|error| fairground_lab::Error::System(error.to_string()))?;
+        let code = wait(command, &mut self.signals)
+            .map_err(|error| fairground_lab::Error::System(error.to_string()))?;
         let text = |path: &Path| {
             let bytes = fs::read(path).unwrap_or_default();
             String::from_utf8_lossy(&bytes).into_owned()
@@ -126,20 +126,20 @@ impl Runner {
             .current_dir(self.folder.path());
         Ok(command)
     }
+}
 
-    /// Runs a command to its end: its exit code, or the name of the signal with which the user interrupted it.
-    fn wait(&mut self, command: Command) -> Result<Result<u8, String>, Error> {
-        let mut command = Supervised::start_group(command)?;
-        let mut stopped = None;
-        loop {
-            let look = if stopped.is_some() { LAST_LOOK } else { LOOK };
-            if let Some(request) = self.signals.wait(look)? {
-                command.end(request.signal);
-                stopped = Some(request.signal.to_string());
-            }
-            if let Some(code) = command.poll()? {
-                return Ok(stopped.map_or(Ok(code), Err));
-            }
+/// Runs a command to its end: its exit code, or the name of the signal with which the user interrupted it. It ends with this process.
+pub fn wait(command: Command, signals: &mut Signals) -> Result<Result<u8, String>, Error> {
+    let mut command = Supervised::start_group(command)?;
+    let mut stopped = None;
+    loop {
+        let look = if stopped.is_some() { LAST_LOOK } else { LOOK };
+        if let Some(request) = signals.wait(look)? {
+            command.end(request.signal);
+            stopped = Some(request.signal.to_string());
+        }
+        if let Some(code) = command.poll()? {
+            return Ok(stopped.map_or(Ok(code), Err));
         }
     }
 }

@@ -125,6 +125,11 @@ impl<'a> Place<'a> {
         Ok(Self { path, file })
     }
 
+    /// The file.
+    pub fn path(&self) -> &'a Path {
+        self.path
+    }
+
     /// Writes the result.
     pub fn write(self, bytes: impl AsRef<[u8]>) -> Result<(), Stop> {
         { self.file.file() }

@@ -24,7 +24,7 @@ use fairground_lab::Accompanied;
 use fairground_machine::Online;
 use sd_notify::NotifyState;
 
-use crate::output::{self, Stop};
+use crate::output::{self, Place, Stop};
 use crate::quantity::nanoseconds;
 use crate::schedulers;
 
@@ -118,26 +118,27 @@ enum WatchEnd {
     Ejected,
 }
 
-fn run(arguments: &Arguments) -> Result<u8, Error> {
+fn run(arguments: &Arguments) -> Result<u8, Stop> {
     let scheduler = Scheduler::find(&arguments.choice)?;
     if arguments.verify {
-        return verify(&scheduler);
+        return Ok(verify(&scheduler)?);
     }
     host::check_can_load()?;
+    let dump = arguments.dump.as_deref().map(Place::at).transpose()?;
     let mut signals = Signals::take()?;
     let mut command = None;
     if !arguments.command.is_empty() {
         let user = User::chosen(arguments.user.as_deref())?;
         command = Some(Guarded::prepare(&arguments.command, user.as_ref())?);
     }
-    let result = keep_loaded(arguments, &scheduler, &mut signals, &mut command);
+    let result = keep_loaded(arguments, &scheduler, dump, &mut signals, &mut command);
     if let (Err(_), Some(command)) = (&result, &mut command)
         && command.is_running()
     {
         output::say!("fairground: the command ran under {} and is stopped", scheduler.name);
         end_command(command, &mut signals)?;
     }
-    result
+    Ok(result?)
 }
 
 /// Checks that a scheduler and its settings exist, and that this kernel's verifier accepts them.
@@ -172,6 +173,7 @@ fn verify(scheduler: &Scheduler) -> Result<u8, Error> {
 fn keep_loaded(
     arguments: &Arguments,
     scheduler: &Scheduler,
+    dump: Option<Place<'_>>,
     signals: &mut Signals,
     command: &mut Option<Guarded>,
 ) -> Result<u8, Error> {
@@ -188,13 +190,10 @@ fn keep_loaded(
         ));
         // The service is up from now on; anything else that started this does not listen.
         let _ = sd_notify::notify(&[NotifyState::Ready]);
-        if let Some(command) = command
-            && !command.is_running()
-        {
-            command.start()?;
-        }
-
-        let outcome = watch(&running, signals, command.as_mut(), arguments.statistics)?;
+        let outcome = match begin(command.as_mut(), signals)? {
+            Some(end) => end,
+            None => watch(&running, signals, command.as_mut(), arguments.statistics)?,
+        };
         if arguments.statistics.is_some() {
             print_counters(&running.counters(), &Counters::default());
         }
@@ -208,7 +207,7 @@ fn keep_loaded(
             }
             // The scheduler was ejected while the command ended.
             WatchEnd::Ended(_) if report.as_ref().is_some_and(ExitReport::is_failure) => {
-                explain(&title, report, arguments.dump.as_deref())?;
+                explain(&title, report, dump);
                 return Ok(1);
             }
             WatchEnd::Ended(code) => {
@@ -220,7 +219,7 @@ fn keep_loaded(
                 output::say!("fairground: {title} ended and asks to be loaded again: {report}");
             }
             WatchEnd::Ejected => {
-                explain(&title, report, arguments.dump.as_deref())?;
+                explain(&title, report, dump);
                 if let Some(mut command) = command.take() {
                     output::say!("fairground: the command ran under {title} and is stopped");
                     end_command(&mut command, signals)?;
@@ -229,6 +228,17 @@ fn keep_loaded(
             }
         }
     }
+}
+
+/// Starts the command, if there is one that does not run yet. One that was to end while the scheduler was being loaded does not begin.
+fn begin(command: Option<&mut Guarded>, signals: &mut Signals) -> Result<Option<WatchEnd>, Error> {
+    let Some(command) = command.filter(|command| !command.is_running()) else { return Ok(None) };
+    if let Some(request) = signals.arrived()? {
+        output::say!("fairground: {} came before the command was started", request.signal);
+        return Ok(Some(WatchEnd::Ended(request.exit_code())));
+    }
+    command.start()?;
+    Ok(None)
 }
 
 /// Waits until the command ends, the scheduler is ejected or the user interrupts.
@@ -249,9 +259,7 @@ fn watch(
         }
         match (&mut command, request) {
             (None, Some(_)) => return Ok(WatchEnd::Ended(0)),
-            // The terminal's Ctrl-C reached the command as well; the command decides how to act on it.
-            (Some(_), Some(request)) if request.from_terminal => {}
-            (Some(command), Some(request)) => command.end(request.signal),
+            (Some(command), Some(request)) => command.heed(request),
             (_, None) => {}
         }
         if !running.is_in_charge() {
@@ -285,29 +293,32 @@ fn print_counters(now: &Counters, earlier: &Counters) {
     let _ = output.write_all(now.table(earlier).as_bytes()).and_then(|()| output.flush());
 }
 
-/// Reports why the scheduler is no longer in charge.
-fn explain(title: &str, report: Option<ExitReport>, dump: Option<&Path>) -> Result<(), Error> {
+/// Reports why the scheduler is no longer in charge. The kernel's report is told if it cannot be written into the file that was to have it.
+fn explain(title: &str, report: Option<ExitReport>, dump: Option<Place<'_>>) {
     let Some(report) = report else {
         output::say!(
             "fairground: the kernel ejected {title}; the scheduler keeps no record of the reason, the kernel's log \
              (dmesg) may have it"
         );
-        return Ok(());
+        return;
     };
     output::say!("fairground: the kernel ejected {title}: {report}");
     if report.dump.is_empty() {
-        return Ok(());
+        return;
     }
-    match dump {
-        Some(path) => {
-            let written = output::make_folders(path)
-                .and_then(|()| fairground_files::write(path, report.dump.as_bytes()));
-            written.map_err(|source| Error::Write { path: path.to_owned(), source })?;
-            output::say!("fairground: the kernel's report is in {}", path.display());
+    if let Some(place) = dump {
+        let path = place.path();
+        match place.write(&report.dump) {
+            Ok(()) => {
+                output::say!("fairground: the kernel's report is in {}", path.display());
+                return;
+            }
+            Err(unwritten) => {
+                unwritten.tell();
+            }
         }
-        None => output::say!("{}", report.dump),
     }
-    Ok(())
+    output::say!("{}", report.dump);
 }
 
 /// Prints a progress message, on terminals only.

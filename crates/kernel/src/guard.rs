@@ -24,7 +24,7 @@ use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
 use nix::unistd::{ForkResult, Pid, fork, getgrouplist, getppid, setgid, setgroups, setuid};
 
 use crate::Error;
-use crate::supervise::{ENDING, PATIENCE};
+use crate::supervise::{ENDING, EndRequest, PATIENCE};
 
 /// Messages from the guard: the command runs (with this process id), it cannot be run (and why), it has ended (with this code).
 const RUNS: u8 = b'r';
@@ -173,6 +173,14 @@ impl Guarded {
     pub fn end(&mut self, signal: Signal) {
         self.deadline.get_or_insert_with(|| Instant::now() + PATIENCE);
         self.signal(signal);
+    }
+
+    /// Passes on a request to end this process, unless it came from the terminal: that has sent it to the command as well, which decides how to act on
+    /// it.
+    pub fn heed(&mut self, request: EndRequest) {
+        if !request.from_terminal {
+            self.end(request.signal);
+        }
     }
 
     fn signal(&mut self, signal: Signal) {
@@ -436,6 +444,23 @@ mod tests {
         assert!(all.iter().all(|process| lives(process)));
         drop(guarded);
         assert!(!all.iter().any(|process| lives(process)), "{all:?}");
+    }
+
+    #[test]
+    fn what_the_terminal_has_sent_is_not_sent_again() {
+        let mut guarded = start("exec sleep 1000");
+        let request = |from_terminal| EndRequest { signal: Signal::SIGINT, from_terminal };
+        guarded.heed(request(true));
+        assert_eq!(guarded.deadline, None, "it has all the time that it wants");
+        guarded.heed(request(false));
+        assert!(guarded.deadline.is_some());
+        let code = loop {
+            match guarded.poll().expect("it can be heard") {
+                Some(code) => break code,
+                None => std::thread::sleep(Duration::from_millis(1)),
+            }
+        };
+        assert_eq!(code, request(false).exit_code());
     }
 
     #[test]

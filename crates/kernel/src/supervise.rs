@@ -30,6 +30,14 @@ pub struct EndRequest {
     pub from_terminal: bool,
 }
 
+impl EndRequest {
+    /// The exit code of a process that the signal ends, as a shell reports it.
+    pub fn exit_code(self) -> u8 {
+        // Signals have small numbers.
+        128 + self.signal as u8
+    }
+}
+
 /// The signals to this process, received as events from now on.
 #[derive(Debug)]
 pub struct Signals {
@@ -48,6 +56,11 @@ impl Signals {
         let descriptor = SignalFd::with_flags(&set, SfdFlags::SFD_CLOEXEC | SfdFlags::SFD_NONBLOCK)
             .map_err(Error::system("cannot receive signals"))?;
         Ok(Self { descriptor })
+    }
+
+    /// A request to end that has already arrived.
+    pub fn arrived(&mut self) -> Result<Option<EndRequest>, Error> {
+        self.wait(Duration::ZERO)
     }
 
     /// Waits until a signal arrives or `timeout` has passed, and returns a request to end if there is one.
