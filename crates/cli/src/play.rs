@@ -20,7 +20,7 @@ use serde::Serialize;
 use crate::VERSION;
 use crate::loads::Wanted;
 use crate::output::{FAILED, Format, Stop, print};
-use crate::quantity::nanoseconds;
+use crate::quantity::{nanoseconds, window};
 
 /// Run a workload with real threads on this kernel
 ///
@@ -45,7 +45,7 @@ pub struct Arguments {
     seed: u64,
 
     /// Length of the windows in which shares are compared [default: 3s]
-    #[arg(long, value_name = "TIME", value_parser = nanoseconds)]
+    #[arg(long, value_name = "TIME", value_parser = window)]
     window: Option<u64>,
 
     /// List every lap, job, window and the like of each task in the JSON
@@ -116,25 +116,30 @@ fn played(arguments: &Arguments) -> Result<(Report, Vec<Breach>), Error> {
         },
     };
     let report = play::play(&workload, &options, &online_cpus(), tunables, &mut signals)?;
-    let breaches = judged(report.metrics.as_ref(), &arguments.require, &report.notes)?;
+    let breaches =
+        judged(report.metrics.as_ref(), &arguments.require, &report.notes, report.cpus_changed)?;
     Ok((report, breaches))
 }
 
-/// Where a run falls short of what is required.
+/// Where a run falls short of what is required. One whose CPUs changed decides nothing: the metrics count those of its start.
 fn judged(
     metrics: Option<&RunMetrics>,
     required: &[Requirement],
     notes: &[String],
+    cpus_changed: bool,
 ) -> Result<Vec<Breach>, Error> {
     match (metrics, required) {
         (_, []) => Ok(Vec::new()),
         (Some(metrics), required) => {
             for one in required {
-                if let Some(lack) = one.undecided(metrics, None) {
-                    crate::output::say!("fairground: '{one}' is undecided: {}", lack.words());
+                let changed = cpus_changed.then(|| "CPUs went offline or came online".to_owned());
+                let lack = || one.undecided(metrics, None).map(|lack| lack.words());
+                if let Some(lack) = changed.or_else(lack) {
+                    crate::output::say!("fairground: '{one}' is undecided: {lack}");
                 }
             }
-            Ok(required.iter().filter_map(|one| one.breach(metrics, None)).collect())
+            let decided = required.iter().filter(|_| !cpus_changed);
+            Ok(decided.filter_map(|one| one.breach(metrics, None)).collect())
         }
         (None, _) => Err(Error::Usage {
             reason: format!("--require: nothing was measured: {}", notes.join("; ")),
@@ -295,7 +300,7 @@ mod tests {
         };
         let judge = |text: &str| {
             let required = [requirement(text).unwrap()];
-            judged(Some(&metrics), &required, &[]).unwrap()
+            judged(Some(&metrics), &required, &[], false).unwrap()
         };
         assert_eq!(judge("longest_wait < 8ms"), []);
         let unmet = judge("longest_wait < 5ms");
@@ -303,18 +308,21 @@ mod tests {
         let code = |breaches: &[Breach]| format!("{:?}", ended(breaches));
         assert_eq!(code(&unmet), format!("{:?}", ExitCode::from(FAILED)));
         assert_eq!(code(&[]), format!("{:?}", ExitCode::SUCCESS));
+        let required = [requirement("longest_wait < 5ms").unwrap()];
+        let changed = judged(Some(&metrics), &required, &[], true).unwrap();
+        assert_eq!(changed, [], "it is undecided");
     }
 
     #[test]
     fn what_was_not_measured_cannot_be_judged() {
         let required = [requirement("longest_wait < 5ms").unwrap()];
         let notes = ["the kernel has no tracepoints".to_owned()];
-        let error = judged(None, &required, &notes).unwrap_err().to_string();
+        let error = judged(None, &required, &notes, false).unwrap_err().to_string();
         assert!(
             error.contains("--require: nothing was measured: the kernel has no tracepoints"),
             "{error}"
         );
-        assert_eq!(judged(None, &[], &notes).unwrap(), []);
+        assert_eq!(judged(None, &[], &notes, false).unwrap(), []);
     }
 
     #[test]

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use clap::Args;
 use fairground_kernel::capture::Capture;
 use fairground_kernel::guard::{Guarded, User};
-use fairground_kernel::host::{self, Incumbent};
+use fairground_kernel::host::{self, Incumbent, Online};
 use fairground_kernel::supervise::Signals;
 use fairground_kernel::{Error, clock};
 use fairground_recording::{Ending, Header, Roots, Writer, counted};
@@ -54,7 +54,7 @@ pub struct Arguments {
     cgroup: Option<PathBuf>,
 
     /// User that the command runs as [default: the user that called sudo]
-    #[arg(long, value_name = "NAME", requires = "command")]
+    #[arg(long, value_name = "NAME", requires = "command", conflicts_with_all = ["pid", "cgroup"])]
     user: Option<String>,
 
     /// Run this command, choose its processes, and return its exit code; anything it leaves running ends with it
@@ -77,13 +77,17 @@ fn record(arguments: &Arguments) -> Result<u8, Error> {
         command = Some(Guarded::prepare(&arguments.command, user.as_ref())?);
     }
     let capture = Capture::start()?;
+    if let (Some(_), Some(request)) = (&command, signals.arrived()?) {
+        output::say!("fairground: {} came before the command was started", request.signal);
+        return Ok(request.exit_code());
+    }
     // Reports an output that cannot be written before anything runs.
     let file = output::make_folders(&arguments.output)
         .and_then(|()| File::create(&arguments.output))
         .map_err(cannot_write)?;
 
     // Before the command, on which the scheduler may fail.
-    let incumbent = Incumbent::now();
+    let (incumbent, online) = (Incumbent::now(), Online::now());
     let origin = clock::monotonic();
     if let Some(command) = &mut command {
         roots = Roots::Tasks(vec![command.start()?]);
@@ -102,9 +106,7 @@ fn record(arguments: &Arguments) -> Result<u8, Error> {
         }
         if let Some(request) = signals.wait(left.map_or(LOOK, |left| left.min(LOOK)))? {
             match &mut command {
-                // The terminal has sent the signal to the command, too.
-                Some(_) if request.from_terminal => {}
-                Some(command) => command.end(request.signal),
+                Some(command) => command.heed(request),
                 None => break,
             }
         }
@@ -121,7 +123,7 @@ fn record(arguments: &Arguments) -> Result<u8, Error> {
     // Entries after the requested time are in the file, but do not count in any result.
     let latest = arguments.duration.map_or(u64::MAX, |duration| origin + duration);
     let end = clock::monotonic().min(latest);
-    let change = incumbent.change("recording");
+    let changes = [incumbent.change("recording"), online.change("recording")];
     let (rest, lost) = capture.finish()?;
     for entries in rest {
         writer.add(&entries).map_err(cannot_write)?;
@@ -129,12 +131,12 @@ fn record(arguments: &Arguments) -> Result<u8, Error> {
     let lost = lost + writer.late();
     let entries = writer.finish(&Ending { end, lost }).map_err(cannot_write)?;
     tell(&arguments.output, end - origin, entries, lost);
-    if let Some(change) = change {
+    for change in changes.into_iter().flatten() {
         output::say!("fairground: {change}");
     }
     while let (Some(command), None) = (&mut command, code) {
         if let Some(request) = signals.wait(LOOK)? {
-            command.end(request.signal);
+            command.heed(request);
         }
         code = command.poll()?;
     }

@@ -21,10 +21,19 @@ const DISTRIBUTIONS: &str = include_str!("../../../docs/kernels.md");
 
 const SCHED_EXT: &str = "/sys/kernel/sched_ext";
 const KERNEL_BTF: &str = "/sys/kernel/btf/vmlinux";
+const ONLINE: &str = "/sys/devices/system/cpu/online";
 
 /// Checks everything that must hold before a scheduler can be loaded.
 pub fn check_can_load() -> Result<(), Error> {
     check_can_verify()?;
+    check_none_loaded()
+}
+
+/// Checks that the kernel's own scheduler is in charge.
+///
+/// # Errors
+/// [`Error::AlreadyLoaded`], naming the other one.
+pub fn check_none_loaded() -> Result<(), Error> {
     match loaded_scheduler() {
         Some(name) => Err(Error::AlreadyLoaded { name }),
         None => Ok(()),
@@ -269,6 +278,38 @@ impl Incumbent {
     }
 }
 
+/// The CPUs that are online at some moment, to detect a change later.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Online {
+    /// As the kernel lists them.
+    list: String,
+    /// Number of changes since boot, which also tells of one that was undone; `None` if the kernel does not count them.
+    sequence: Option<u64>,
+}
+
+impl Online {
+    /// The present ones.
+    pub fn now() -> Self {
+        let list = fs::read_to_string(ONLINE).unwrap_or_default();
+        Self { list: list.trim().to_owned(), sequence: hotplug_sequence() }
+    }
+
+    /// A message if others are online now or some were not meanwhile; `during` names the activity in between.
+    pub fn change(&self, during: &str) -> Option<String> {
+        self.change_to(&Self::now(), during)
+    }
+
+    fn change_to(&self, now: &Self, during: &str) -> Option<String> {
+        let (before, after) = (&self.list, &now.list);
+        (self != now).then(|| {
+            format!(
+                "CPUs went offline or came online during the {during} ({before} at its beginning, {after} at its end): do not rely on figures about idle \
+                 CPUs, ideal shares or lags"
+            )
+        })
+    }
+}
+
 /// A file descriptor of a thread, the key of task storage.
 pub(crate) fn thread_descriptor(pid: u32) -> Result<OwnedFd, Error> {
     /// `PIDFD_THREAD`: any thread, not only the first of its process.
@@ -379,6 +420,19 @@ mod tests {
             change(&own, &incumbent(None, 1)),
             "a scheduler was loaded and taken out during the run",
         );
+    }
+
+    #[test]
+    fn changes_of_the_online_cpus() {
+        let online = |list: &str, sequence| Online { list: list.to_owned(), sequence };
+        let both = online("0-1", Some(1));
+        assert_eq!(both.change_to(&both, "run"), None);
+        let is_told = |other: Online, expected: &str| {
+            let change = both.change_to(&other, "run").expect("it is one");
+            assert!(change.contains(expected), "{change}");
+        };
+        is_told(online("0", Some(2)), "during the run (0-1 at its beginning, 0 at its end)");
+        is_told(online("0-1", Some(3)), "(0-1 at its beginning, 0-1 at its end)");
     }
 
     #[test]

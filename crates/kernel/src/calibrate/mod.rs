@@ -75,7 +75,11 @@ impl Basis {
 }
 
 /// Measures the costs of this machine. Takes about ten seconds.
+///
+/// # Errors
+/// Another scheduler than the kernel's own is in charge, whose costs these would be; or this machine cannot be measured.
 pub fn calibrate(pairs: &Pairs) -> Result<Calibration, Error> {
+    host::check_none_loaded()?;
     measure(pairs).map_err(Error::system("cannot measure"))
 }
 

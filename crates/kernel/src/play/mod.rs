@@ -31,7 +31,7 @@ use run::{Ended, Recording, Run};
 use surroundings::creator_so_far;
 
 use crate::attributes::AttributeMap;
-use crate::host::Incumbent;
+use crate::host::{Incumbent, Online};
 use crate::in_charge::InCharge;
 use crate::recorder::Recorder;
 use crate::supervise::Signals;
@@ -75,7 +75,7 @@ pub fn play(
     let mut notes = workload.notes.clone();
     let attributes = attributes(workload)?;
     check(workload, root)?;
-    let incumbent = Incumbent::now();
+    let (incumbent, cpus) = (Incumbent::now(), Online::now());
     let scheduler = in_charge(root)?;
     let tunables = tunables(&incumbent, scheduler.as_ref(), name_tunables, &mut notes);
     let attribute_map = attribute_map(scheduler.as_ref())?;
@@ -120,7 +120,9 @@ pub fn play(
         None => {}
     }
     notes.extend(starved(&tasks));
-    notes.extend(incumbent.change("run"));
+    let change_of_cpus = cpus.change("run");
+    let cpus_changed = change_of_cpus.is_some();
+    notes.extend(incumbent.change("run").into_iter().chain(change_of_cpus));
     let (mut metrics, lost, others) = match recorded {
         Some((metrics, summary)) => {
             let metrics = RunMetrics { cpus: online.len() as u32, ..metrics.result() };
@@ -150,6 +152,7 @@ pub fn play(
         metrics,
         lost,
         notes,
+        cpus_changed,
     }))
 }
 
@@ -300,7 +303,7 @@ fn attributes(workload: &Workload) -> Result<Vec<Attributes>, Error> {
             return Err(Error::Usage {
                 reason: format!(
                     "{}: tasks.{}.fairground: here all tasks are threads of one process, so there is no process {process:?}; \
-                     leave \"process\" out, or simulate the file with `fairground compare`",
+                     `fairground compare` simulates it",
                     workload.name, task.name
                 ),
             });
@@ -325,7 +328,7 @@ fn check(workload: &Workload, root: bool) -> Result<(), Error> {
         if is_used {
             return Err(Error::Usage {
                 reason: format!(
-                    "{}: only a simulation has {what}, so this cannot be played; leave them out, or simulate the file with `fairground compare`",
+                    "{}: only a simulation has {what}, so this cannot be played; `fairground compare` simulates it",
                     workload.name
                 ),
             });
@@ -348,7 +351,7 @@ fn check(workload: &Workload, root: bool) -> Result<(), Error> {
             return Err(Error::Usage {
                 reason: format!(
                     "{}: tasks.{}: only a simulation models disks and memory, so \"disk\", \"read\", \"write\", \"evict\" and \"fault\" cannot be \
-                     played; leave them out, or simulate the file with `fairground compare`",
+                     played; `fairground compare` simulates it",
                     workload.name, task.name
                 ),
             });
@@ -356,8 +359,8 @@ fn check(workload: &Workload, root: bool) -> Result<(), Error> {
         if task.daemon {
             return Err(Error::Usage {
                 reason: format!(
-                    "{}: tasks.{}.fairground: only a simulation ends without waiting for a task, so \"daemon\" cannot be played; leave it out and \
-                     give the file a duration, or simulate it with `fairground compare`",
+                    "{}: tasks.{}.fairground: only a simulation ends without waiting for a task, so \"daemon\" cannot be played; \
+                     `fairground compare` simulates it",
                     workload.name, task.name
                 ),
             });
@@ -366,8 +369,8 @@ fn check(workload: &Workload, root: bool) -> Result<(), Error> {
         if events.any(|event| matches!(event, Event::Migration { .. })) {
             return Err(Error::Usage {
                 reason: format!(
-                    "{}: tasks.{}: only the kernel's own code can disable migration, so \"migration\" cannot be played; leave it out, or \
-                     simulate the file with `fairground compare`",
+                    "{}: tasks.{}: only the kernel's own code can disable migration, so \"migration\" cannot be played; \
+                     `fairground compare` simulates it",
                     workload.name, task.name
                 ),
             });
@@ -386,7 +389,7 @@ fn check(workload: &Workload, root: bool) -> Result<(), Error> {
         if let Some(policy) = policies.find(|policy| !root && scheduling::needs_root(policy)) {
             return Err(Error::Usage {
                 reason: format!(
-                    "{}: tasks.{}.policy: {policy:?} needs root; try again with sudo",
+                    "{}: tasks.{}: {policy} needs root; try again with sudo",
                     workload.name, task.name
                 ),
             });
@@ -641,7 +644,8 @@ mod tests {
         )
         .expect("it is right");
         let error = check(&workload, false).expect_err("only root may").to_string();
-        assert!(error.contains("tasks.rt") && error.contains("root"), "{error}");
+        let expected = "file: tasks.rt: SCHED_FIFO with priority 5 needs root; try again with sudo";
+        assert_eq!(error, expected);
         assert!(check(&workload, true).is_ok());
     }
 }

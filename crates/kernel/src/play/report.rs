@@ -42,6 +42,9 @@ pub struct Report {
     pub lost_records: Option<u64>,
     /// Further remarks, a sentence each.
     pub notes: Vec<String>,
+    /// Whether CPUs went offline or came online meanwhile, as a note tells: the metrics count those of the start.
+    #[serde(skip)]
+    pub cpus_changed: bool,
 }
 
 /// A task's measurements by its own thread.
@@ -93,6 +96,7 @@ pub(super) struct Facts {
     pub(super) metrics: Option<RunMetrics>,
     pub(super) lost: Option<u64>,
     pub(super) notes: Vec<String>,
+    pub(super) cpus_changed: bool,
 }
 
 impl Report {
@@ -136,6 +140,7 @@ impl Report {
             metrics: facts.metrics,
             lost_records: facts.lost,
             notes: facts.notes,
+            cpus_changed: facts.cpus_changed,
         }
     }
 
@@ -157,11 +162,12 @@ impl Report {
             ref settings => format!(" ({})", settings.join(", ")),
         };
         let mut table = format!(
-            "{} under {}{settings}, {:.1} s on {} CPUs\n{:<width$} {:>10} {:>7} {:>9} {:>9} {:>10} {:>10} {:>11}\n",
+            "{} under {}{settings}, {:.1} s on {} CPU{}\n{:<width$} {:>10} {:>7} {:>9} {:>9} {:>10} {:>10} {:>11}\n",
             self.workload,
             self.scheduler_name(),
             seconds(self.duration_ns),
             self.cpus,
+            if self.cpus == 1 { "" } else { "s" },
             "task",
             "CPU time s",
             "share %",
