@@ -69,6 +69,14 @@ confirms_advice() {
 	assert_says "$work/output" 'Here, under linux12:'
 	assert_says "$work/output" 'The prediction held: kernel is better than linux12 here.'
 	assert_unloaded
+	# A signal ends the run and its scheduler, too.
+	start_fairground advise "$work/sleeper.recording" -s linux12 --repeat 2 --confirm
+	wait_until in_charge linux12
+	kill -TERM "$loader"
+	await_loader
+	assert_status 1
+	assert_says "$work/errors" 'stopped by SIGTERM'
+	assert_unloaded
 }
 
 # Two tasks with these nice values that never sleep.

@@ -15,12 +15,15 @@ test_loader() {
 	check 'loader: processes that the command has left running end with it' ends_what_was_left
 	check 'loader: the command is run by the user that was named, or who called sudo' runs_as_user
 	check 'loader: looks a command up before it loads a scheduler' looks_command_up
+	check 'loader: a signal while it loads keeps the command from starting' starts_no_command
+	check 'loader: looks whether there can be a dump before it loads a scheduler' looks_for_dump
 	check 'task: attributes go to the scheduler in charge' finds_scheduler_in_charge
 	check 'loader: tells about a lost task' tells_lost_task
 	check 'loader: tells an error of the scheduler, and sets tunables' tells_own_error
 	check 'loader: every tunable reaches the kernel' sets_tunables
 	check 'loader: SysRq-S takes the scheduler out' tells_sysrq
 	check 'loader: loads the scheduler again after a change of CPUs' survives_hotplug
+	check 'play: a run during which a CPU goes decides nothing' tells_change_of_cpus
 	check 'record: a command under a scheduler, and which task woke which' records_command
 	check 'record: control groups and sessions, with their settings and changes' records_groups
 	check 'record: says that the kernel took the scheduler out meanwhile' records_to_the_fault
@@ -33,6 +36,7 @@ test_loader() {
 	check 'loader: a captured loader gives its scheduler what it gives it here' captures_loader
 	check 'a stranger: has another scheduler on a desktop, and goes back' follows_desktop
 	check 'service: nothing stays of a scheduler that cannot be loaded' enables_nothing_unusable
+	check 'service: is removed, whatever systemctl says' disables_in_any_case
 	check 'loader: refuses while another scheduler is loaded' refuses_second
 	check 'loader: refuses a user who is not root' refuses_user
 	check 'loader: shows what the verifier did not accept' shows_rejection
@@ -53,7 +57,7 @@ loads() {
 
 # A systemctl that knows one service and starts it as systemd would.
 stand_in_for_systemd() {
-	mkdir -p "$work/bin" /etc/systemd/system
+	mkdir -p "$work/bin" /etc/systemd/system /run/systemd/system
 	rm -f "$work/bin/asked"
 	cat > "$work/bin/systemctl" << 'END'
 #!/bin/bash
@@ -106,8 +110,26 @@ enables_nothing_unusable() {
 	fairground enable "$objects/rejected.o"
 	assert_status 1
 	assert_unloaded
+	rmdir /run/systemd/system
+	fairground enable o1
+	assert_status 2
+	assert_says "$work/errors" 'systemd does not run here (/run/systemd/system is missing)'
+	assert_unloaded
 	[ ! -e /etc/systemd/system/fairground.service ]
 	[ ! -e "$work/bin/asked" ]
+}
+
+disables_in_any_case() {
+	stand_in_for_systemd
+	fairground enable o1
+	assert_status 0
+	"$work/bin/systemctl" disable
+	printf '#!/bin/sh\necho there is no bus >&2\nexit 1\n' > "$work/bin/systemctl"
+	fairground disable
+	assert_status 1
+	assert_says "$work/errors" 'disable --now fairground.service failed: there is no bus'
+	[ ! -e /etc/systemd/system/fairground.service ]
+	assert_unloaded
 }
 
 passes_status() {
@@ -206,6 +228,25 @@ looks_command_up() {
 	[ "$(cat $sched_ext/enable_seq)" = "$before" ]
 }
 
+starts_no_command() {
+	start_fairground run linux24 -- touch "$work/began"
+	sleep 0.2
+	kill -TERM "$loader"
+	await_loader
+	assert_status 143
+	[ ! -e "$work/began" ] || give_up 'the command began'
+	assert_unloaded
+}
+
+looks_for_dump() {
+	local before
+	before=$(cat $sched_ext/enable_seq)
+	fairground run "$objects/faulty.o" --dump /sys/none/dump -- true
+	assert_status 2
+	assert_says "$work/errors" 'cannot write /sys/none/dump'
+	[ "$(cat $sched_ext/enable_seq)" = "$before" ]
+}
+
 # The loader of an older scheduler with attributes still holds its map when another scheduler takes charge.
 finds_scheduler_in_charge() {
 	start_fairground run bfs
@@ -243,6 +284,11 @@ tells_lost_task() {
 	assert_says "$work/errors" SCX_EXIT_ERROR_STALL
 	assert_says "$work/errors" victim
 	assert_says "$work/dump" victim
+	# A report for which there is no room is told.
+	fairground run "$objects/faulty.o" --set lose_victims=true --dump /dev/full -- "$work/victim" 100
+	assert_status 1
+	assert_says "$work/errors" 'cannot write /dev/full: No space left'
+	grep -qxF -f "$work/dump" "$work/errors" || give_up 'the report is not there'
 	assert_unloaded
 }
 
@@ -303,6 +349,18 @@ survives_hotplug() {
 	await_loader
 	assert_status 0
 	assert_unloaded
+}
+
+tells_change_of_cpus() {
+	printf '{ "tasks": { "hog": { "instance": 2, "run": 10000 } }, "global": { "duration": 4, "calibration": 100 } }' > "$work/hogs.json"
+	start_fairground play "$work/hogs.json" --require 'idle_wasted < 0.0001%'
+	sleep 2
+	echo 0 > /sys/devices/system/cpu/cpu1/online
+	await_loader
+	echo 1 > /sys/devices/system/cpu/cpu1/online
+	assert_status 0
+	assert_says "$work/errors" "'idle_wasted < 0.0001%' is undecided: CPUs went offline or came online"
+	assert_says "$work/errors" 'during the run (0-3 at its beginning, 0,2-3 at its end)'
 }
 
 records_command() {
@@ -484,6 +542,9 @@ refuses_second() {
 	assert_status 2
 	assert_says "$work/errors" faulty
 	assert_says "$work/errors" 'loaded already'
+	fairground calibrate
+	assert_status 2
+	assert_says "$work/errors" '`faulty` is loaded already'
 	in_charge faulty
 	kill -TERM "$loader"
 	await_loader
