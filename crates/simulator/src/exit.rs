@@ -21,7 +21,7 @@ pub struct ExitRecord {
     pub code: i64,
     /// The CPU it happened on, or -1.
     pub cpu: i32,
-    /// Virtual time in nanoseconds.
+    /// Virtual time in nanoseconds; in the outcome of a run since it began.
     pub time: u64,
     /// The task that was running where it happened, as the kernel's dump names it.
     pub by: String,

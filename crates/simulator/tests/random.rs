@@ -111,6 +111,8 @@ impl Case {
         let cpus = machine.cpus.len() as u32;
         let mut options = free("1", r#"{"tasks": {"t": {"loop": 1, "run": 1}}}"#);
         options.machine = machine.into();
+        // What the scheduler tells has the times of events.
+        options.uptime = 0;
         options.hz = [1000, 250, 100][choices.below(3) as usize];
         options.duration = Some(number("FAIRGROUND_MILLISECONDS", 200) * 1_000_000);
         let exact = !choices.one_in(4);

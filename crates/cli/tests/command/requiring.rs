@@ -43,7 +43,7 @@ fn each_requirement_separates_two_runs() {
         ("share_error < 50 %", HOGS, "cfs", ROTATION, &[": nice "]),
         ("lag < 60ms", HOGS, "eevdf", ROTATION, &[": nice"]),
         ("missed_periods of player < 20 %", HOGS, "eevdf", ROTATION, &[": player"]),
-        ("wakeup_p95 < 2x eevdf", HOGS, "eevdf", ROTATION, &[", where ", " would be allowed"]),
+        ("wakeup_p95 < 2x eevdf", HOGS, "carousel", ROTATION, &[", where ", " would be allowed"]),
     ] {
         separates(requirement, &format!("{place}{met}"), &format!("{place}{unmet}"), messages);
     }
