@@ -18,19 +18,13 @@ enum Finding {
 
 /// Checks that a task's name tells it from the instances of others, which have a number behind theirs.
 pub(crate) fn names(tasks: &Object, list: &[Task]) -> Result<(), Error> {
+    let several = list.iter().filter(|task| task.instances > 1);
+    let several: BTreeMap<&str, &Task> = several.map(|task| (task.name.as_str(), task)).collect();
     for field in tasks.fields() {
-        let has_it = |task: &&Task| {
-            let number = field.key.strip_prefix(&task.name).and_then(|rest| rest.strip_prefix('-'));
-            let number = number.and_then(|text| text.parse::<u32>().ok());
-            number.is_some_and(|number| {
-                task.instances > 1
-                    && number < task.instances
-                    && task.instance_name(number) == field.key
-            })
-        };
-        if let Some(task) = list.iter().find(has_it) {
-            let message =
-                format!("an instance of {} has this name, too; write another one", task.name);
+        let Some((name, number)) = field.key.rsplit_once('-') else { continue };
+        let (Some(task), Ok(number)) = (several.get(name), number.parse::<u32>()) else { continue };
+        if number < task.instances && task.instance_name(number) == field.key {
+            let message = format!("an instance of {name} has this name, too; write another one");
             return Err(field.key_error(message));
         }
     }
