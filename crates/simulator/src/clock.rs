@@ -202,6 +202,11 @@ impl Clock {
     }
 }
 
+/// How many ticks of `length` there were until `time`; one was at `first`.
+pub fn ticks_until(time: u64, length: u64, first: u64) -> u64 {
+    first / length + time.saturating_sub(first) / length
+}
+
 /// The kernel's tick count. It starts near its wrap-around in a kernel, and at 0 here.
 #[derive(Default)]
 pub struct Jiffies {
@@ -213,9 +218,8 @@ impl Jiffies {
     /// The count at `now`, which is not before the last time; a tick takes `length`, and one was at `first`.
     pub fn at(&mut self, now: u64, length: u64, first: u64) -> u64 {
         if now >= self.next_at {
-            let since = now.saturating_sub(first) / length;
-            self.count = first / length + since;
-            self.next_at = first + (since + 1) * length;
+            self.count = ticks_until(now, length, first);
+            self.next_at = first + (self.count - first / length + 1) * length;
         }
         self.count
     }

@@ -10,7 +10,7 @@ use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::Rng;
 
 use crate::beside::LoaderBeside;
-use crate::clock::{Clock, Due, Jiffies, Progress};
+use crate::clock::{Clock, Due, Jiffies, Progress, ticks_until};
 use crate::constants::*;
 use crate::core::{DeadlineQueue, RealTimeQueue};
 use crate::cost::{Account, Lock};
@@ -410,8 +410,7 @@ impl<'a> Kernel<'a> {
 
     /// How many ticks there were until `time`.
     pub(crate) fn ticks_until(&self, time: u64) -> u64 {
-        let (length, uptime) = (self.tick_length(), self.settings.uptime);
-        uptime / length + time.saturating_sub(uptime) / length
+        ticks_until(time, self.tick_length(), self.settings.uptime)
     }
 
     /// When the next tick comes.
